@@ -39,7 +39,7 @@ func openAPIResource(version rest.Version, r *rest.Resource) openapi.Resource {
 		connection := connecter.Connection()
 		out.Options, out.Text = connection.Options, connection.Text
 		if !connection.Text {
-			out.Verbs, out.Connect, out.ConnectPath = nil, connection.Methods, connection.TakesPath
+			out.Verbs, out.Connect, out.ConnectPath = nil, connection.Methods, connection.AllowsPath
 		}
 	}
 	return out

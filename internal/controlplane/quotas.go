@@ -27,7 +27,7 @@ func newQuotas(s *settings, ledger *quota.Ledger, builtin *builtinResources, api
 	if err != nil {
 		return nil, err
 	}
-	ledger.Open(quota.Config{
+	ledger.Configure(quota.Config{
 		Stored: stored, RecordOwnership: quotaOwner(builtin, api), Limited: limitedResources(s), Logger: s.env.Telemetry.Logger, Metrics: s.reflectorMetrics(),
 		WrapDenied: func(err error) error { return &admission.RejectionError{Plugin: resourceQuota, Err: err} },
 	})

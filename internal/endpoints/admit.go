@@ -20,11 +20,11 @@ import (
 
 // Warnings for clients, with the messages of kube-apiserver.
 const (
-	ownersRepeated = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, " +
+	duplicateOwnersWarning = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, " +
 		"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %v"
-	ownersRepeatedByAdmission = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, " +
+	duplicateOwnersAfterAdmissionWarning = ".metadata.ownerReferences contains duplicate entries after mutating admission happens; API server dedups owner references in 1.20+, " +
 		"and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: %v"
-	managedFieldsInvalid = ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v"
+	invalidManagedFieldsWarning = ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v"
 )
 
 // request returns the attributes for admission.
@@ -41,13 +41,13 @@ func (o *operation) request(ctx context.Context, op admission.Operation, name st
 }
 
 // mutate runs mutating admission on an object and checks the result.
-func (o *operation) mutate(ctx context.Context, asked *admission.Request, obj, old codec.Object) (codec.Object, error) {
+func (o *operation) mutate(ctx context.Context, admissionRequest *admission.Request, obj, old codec.Object) (codec.Object, error) {
 	chain := o.api.config.Admission
-	if !chain.Mutates(asked.Operation) {
+	if !chain.Mutates(admissionRequest.Operation) {
 		return obj, nil
 	}
 	before := fieldsOf(obj)
-	a := &admission.Attributes{Request: *asked, Object: obj, Old: old}
+	a := &admission.Attributes{Request: *admissionRequest, Object: obj, Old: old}
 	if err := chain.Mutate(ctx, a); err != nil {
 		return nil, err
 	}
@@ -56,18 +56,18 @@ func (o *operation) mutate(ctx context.Context, asked *admission.Request, obj, o
 	if !ok {
 		return nil, fmt.Errorf("admission of %s left a %T", o.resource.FullName(), a.Object)
 	}
-	if !before.is(fieldsOf(admitted)) {
+	if !before.sameEntries(fieldsOf(admitted)) {
 		before.checkFields(ctx, admitted)
 	}
-	dedupOwnerReferences(ctx, admitted, ownersRepeatedByAdmission)
-	return admitted, o.checkPlace(admitted, old == nil)
+	dedupOwnerReferences(ctx, admitted, duplicateOwnersAfterAdmissionWarning)
+	return admitted, o.checkIdentity(admitted, old == nil)
 }
 
-// checkPlace rejects an object that mutating admission has moved: to another namespace, or,
+// checkIdentity rejects an object that mutating admission has moved: to another namespace, or,
 // if the path contains the name of a new object, to another name. A changed name of an
 // existing object fails validation.
-func (o *operation) checkPlace(admitted codec.Object, isNew bool) error {
-	if err := o.place(admitted); err != nil {
+func (o *operation) checkIdentity(admitted codec.Object, isNew bool) error {
+	if err := o.setNamespace(admitted); err != nil {
 		return err
 	}
 	if isNew && o.info.NameInPath && o.resource.Subresource == "" {
@@ -76,22 +76,22 @@ func (o *operation) checkPlace(admitted codec.Object, isNew bool) error {
 	return nil
 }
 
-// warnOfChanges adds a warning to the rejection of an invalid object that names the webhooks
+// warnAdmissionChanges adds a warning to the rejection of an invalid object that names the webhooks
 // and policies that changed the object. The Status itself stays as kube-apiserver's:
 // clients match on its message and print its causes.
-func (o *operation) warnOfChanges(ctx context.Context, err error) {
+func (o *operation) warnAdmissionChanges(ctx context.Context, err error) {
 	if len(o.mutators) > 0 && apierrors.IsInvalid(err) {
 		request.AddWarning(ctx, "the invalid object was changed in admission by "+strings.Join(o.mutators, ", "))
 	}
 }
 
-// withoutRepeatedOwners removes duplicate owners of a patched object. As in kube-apiserver, this
+// withUniqueOwners removes duplicate owners of a patched object. As in kube-apiserver, this
 // happens once, after admission, and the warning mentions it.
-func (o *operation) withoutRepeatedOwners(change rest.UpdateFunc) rest.UpdateFunc {
+func (o *operation) withUniqueOwners(change rest.UpdateFunc) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		obj, err := change(ctx, current)
 		if err == nil {
-			dedupOwnerReferences(ctx, obj, ownersRepeatedByAdmission)
+			dedupOwnerReferences(ctx, obj, duplicateOwnersAfterAdmissionWarning)
 		}
 		return obj, err
 	}
@@ -116,9 +116,9 @@ func fieldsOf(obj codec.Object) storedFields {
 // len returns the number of entries.
 func (f storedFields) len() int { return len(f.entries) + len(f.document) }
 
-// is reports whether both have the same entries in memory. A plugin that changes managed fields
+// sameEntries reports whether both have the same entries in memory. A plugin that changes managed fields
 // replaces the slice; it does not modify entries.
-func (f storedFields) is(g storedFields) bool {
+func (f storedFields) sameEntries(g storedFields) bool {
 	return len(f.entries) == len(g.entries) && len(f.document) == len(g.document) &&
 		(len(f.entries) == 0 || &f.entries[0] == &g.entries[0]) && (len(f.document) == 0 || &f.document[0] == &g.document[0])
 }
@@ -135,7 +135,7 @@ func (f storedFields) checkFields(ctx context.Context, admitted codec.Object) {
 	} else {
 		admitted.SetManagedFields(f.entries)
 	}
-	request.AddWarning(ctx, fmt.Sprintf(managedFieldsInvalid, err))
+	request.AddWarning(ctx, fmt.Sprintf(invalidManagedFieldsWarning, err))
 }
 
 // dedupOwnerReferences removes duplicate owners, with a warning.
@@ -148,7 +148,7 @@ func dedupOwnerReferences(ctx context.Context, obj codec.Object, warning string)
 	var repeated []string
 	seen := map[ownerKey]bool{}
 	for _, owner := range owners {
-		key := keyOf(owner)
+		key := ownerKeyOf(owner)
 		if seen[key] {
 			repeated = append(repeated, string(owner.UID))
 			continue
@@ -168,13 +168,13 @@ type ownerKey struct {
 	controller, blocks string
 }
 
-func keyOf(owner metav1.OwnerReference) ownerKey {
-	key := ownerKey{owner, deref(owner.Controller), deref(owner.BlockOwnerDeletion)}
+func ownerKeyOf(owner metav1.OwnerReference) ownerKey {
+	key := ownerKey{owner, formatBool(owner.Controller), formatBool(owner.BlockOwnerDeletion)}
 	key.Controller, key.BlockOwnerDeletion = nil, nil
 	return key
 }
 
-func deref(b *bool) string {
+func formatBool(b *bool) string {
 	if b == nil {
 		return ""
 	}

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// mutating is a plugin made of a function.
+// mutating is an admission plugin that calls a function.
 type mutating func(context.Context, *admission.Attributes) error
 
 func (mutating) Name() string                     { return "Mutating" }
@@ -27,8 +27,7 @@ func (m mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 	return m(ctx, a)
 }
 
-// changing is a plugin that changes the object, or puts a changed copy in its
-// place.
+// changing is a plugin that changes the object, or replaces it with a changed copy.
 func changing(replace bool, change func(codec.Object)) admission.Chain {
 	return admission.Chain{mutating(func(_ context.Context, a *admission.Attributes) error {
 		obj, ok := a.Object.(codec.Object)
@@ -44,7 +43,7 @@ func changing(replace bool, change func(codec.Object)) admission.Chain {
 	})}
 }
 
-// writes are requests that write the object a, after one another.
+// writes are requests that write the object a, in this order.
 func writes(resource, head string) []string {
 	return []string{
 		"POST " + resource + `|{` + head + `"metadata":{"name":"a"}}|` + jsonType,
@@ -90,8 +89,8 @@ func TestAdmissionReplaces(t *testing.T) {
 	}
 }
 
-// TestAdmissionSeesOptions of the operation, by which a client's patch is an
-// update, or a creation.
+// TestAdmissionSeesOptions checks that plugins receive the options of the operation: a patch is an
+// update or a creation.
 func TestAdmissionSeesOptions(t *testing.T) {
 	t.Parallel()
 	var seen []string
@@ -128,8 +127,7 @@ func TestAdmissionSeesOptions(t *testing.T) {
 	}
 }
 
-// TestAdmissionSeesVersions: a plugin sees the object in the version of the
-// request, whichever the server works in.
+// TestAdmissionSeesVersions checks that a plugin receives the object in the version of the request.
 func TestAdmissionSeesVersions(t *testing.T) {
 	t.Parallel()
 	var seen []string
@@ -218,8 +216,8 @@ func TestOwnersAfterAdmission(t *testing.T) {
 	check("a patch", a.must("PATCH "+inA+"configmaps/a", `{"metadata":{"ownerReferences":[`+one+`,`+one+`,`+one+`]}}`, "Content-Type", mergeT))
 }
 
-// TestConnectOptions: admission sees and may change the options of a connection,
-// which has no dry run.
+// TestConnectOptions checks that admission receives and may modify the options of a connection, and
+// that a dry run is rejected.
 func TestConnectOptions(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{Admission: admission.Chain{mutating(func(_ context.Context, a *admission.Attributes) error {
@@ -239,13 +237,13 @@ func TestConnectOptions(t *testing.T) {
 
 // deciding is an authorizer that returns a fixed decision and records the attributes.
 type deciding struct {
-	create authorizer.Decision
-	err    error
-	asked  *[]authorizer.Attributes
+	create    authorizer.Decision
+	err       error
+	requested *[]authorizer.Attributes
 }
 
 func (d deciding) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
-	*d.asked = append(*d.asked, *a)
+	*d.requested = append(*d.requested, *a)
 	return d.create, "because", d.err
 }
 
@@ -270,14 +268,14 @@ func TestCreateOnUpdate(t *testing.T) {
 		"cannot be found out": {authorizer.DecisionNoOpinion, errors.New("trouble"), 500, "Internal error occurred: trouble"},
 	} {
 		for how, creation := range creations {
-			var asked []authorizer.Attributes
-			a := newAPI(t, endpoints.Config{Authorizer: deciding{test.decision, test.err, &asked}})
+			var requested []authorizer.Attributes
+			a := newAPI(t, endpoints.Config{Authorizer: deciding{test.decision, test.err, &requested}})
 			a.stores["configmaps"].Strategy.AllowCreateOnUpdate = true
 			got := a.do(creation[0], creation[1], "Content-Type", creation[2])
 			got.want(test.code, test.message)
 			want := []authorizer.Attributes{{User: &request.User{Name: "tester"}, Verb: "create", ResourceRequest: true, APIVersion: "v1", Namespace: "a",
 				Resource: "configmaps", Name: "a", Path: inA + "configmaps/a"}}
-			if diff := cmp.Diff(want, asked); diff != "" {
+			if diff := cmp.Diff(want, requested); diff != "" {
 				t.Errorf("%s, %s: asked (-want +got):\n%s", name, how, diff)
 			}
 			if there := a.do("GET "+inA+"configmaps/a", "").Code == 200; there != (test.code == 201) {
@@ -285,11 +283,11 @@ func TestCreateOnUpdate(t *testing.T) {
 			}
 			// Updates of existing objects are not authorized again.
 			a.must("POST "+inA+"configmaps", `{"metadata":{"name":"there"}}`)
-			asked = nil
+			requested = nil
 			a.must("PUT "+inA+"configmaps/there", `{"metadata":{"name":"there","labels":{"a":"b"}}}`)
 			a.must("PATCH "+inA+"configmaps/there", `{}`, "Content-Type", mergeT)
-			if len(asked) > 0 {
-				t.Errorf("%s, %s: asked %+v of an update", name, how, asked)
+			if len(requested) > 0 {
+				t.Errorf("%s, %s: an update requested %+v", name, how, requested)
 			}
 		}
 	}
@@ -360,8 +358,8 @@ func (a *api) latest() int64 {
 	return n
 }
 
-// TestAdmissionCannotMove: an object stays at the place that was authorized and that other
-// admission plugins looked at.
+// TestAdmissionCannotMove checks that admission cannot change the name or namespace of an object,
+// which were authorized.
 func TestAdmissionCannotMove(t *testing.T) {
 	t.Parallel()
 	elsewhere := func(obj codec.Object) { obj.SetNamespace("kube-system") }
@@ -370,7 +368,7 @@ func TestAdmissionCannotMove(t *testing.T) {
 	for _, kind := range []struct{ collection, head string }{{inA + "configmaps", coreHead}, {inGroup + "widgets", widgetHead}} {
 		for name, test := range map[string]struct {
 			change  func(codec.Object)
-			lines   []string // of writes to an object that exists, then of one that does not
+			lines   []string // writes to an existing object, then to a missing one
 			code    int
 			message string
 		}{

@@ -34,7 +34,8 @@ const (
 	maxJSONPatchOperations = 10000
 )
 
-// Config configures an API. The zero value is valid.
+// Config configures an API. The zero value is valid: it disables admission, managed fields and
+// metrics, and authorizes every creation.
 type Config struct {
 	// Admission modifies and validates every write.
 	Admission admission.Chain
@@ -65,12 +66,12 @@ type Config struct {
 	// that in kube-controller-manager. Clients are warned if the controller is not running. A nil
 	// ControllerRuns disables the warnings.
 	ControllerRuns func(ctx context.Context, name string) bool
-	// UnsafeDeletion permits the deletion of unreadable objects with the required verb
-	// (AllowUnsafeMalformedObjectDeletion).
+	// UnsafeDeletion permits users with the verb unsafe-delete-ignore-read-errors to delete
+	// unreadable objects (AllowUnsafeMalformedObjectDeletion).
 	UnsafeDeletion bool
 	// World is the clock for the times of managed fields; nil means the real clock.
 	World *simulation.World
-	// Logger may be nil.
+	// Logger receives requests that fail with a 500; nil discards them.
 	Logger *slog.Logger
 }
 
@@ -80,7 +81,7 @@ type API struct {
 	managers apply.Managers
 }
 
-// New returns an API. It starts no goroutines.
+// New returns an API that is ready for use. It starts no goroutines and retains config.
 func New(config Config) *API {
 	if config.MaxBodyBytes == 0 {
 		config.MaxBodyBytes = DefaultMaxBodyBytes
@@ -101,15 +102,16 @@ type call struct {
 	operation
 	w http.ResponseWriter
 	r *http.Request
-	// held is the memory charged for the request's body.
-	held memory.Hold
+	// reserved is the memory reserved for the request's body or a list in memory.
+	reserved memory.Hold
 }
 
-// Serve serves a request for a resource, and writes errors as a Status. The context of the request must
-// have a request.Info. It returns when the response is complete, or when a watch has been detached.
+// Serve serves a request for a resource, and writes errors as a Status. The context of the request
+// must have a request.Info. The fields of resource must not change afterwards. Serve blocks until
+// the response is complete or a watch has been detached from the handler's goroutine.
 func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resource) {
 	c := a.newCall(w, r, resource)
-	defer c.held.Release()
+	defer c.reserved.Release()
 	if err := c.respond(); err != nil {
 		a.WriteError(w, r, err)
 	}
@@ -118,11 +120,12 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resou
 func (a *API) newCall(w http.ResponseWriter, r *http.Request, resource *rest.Resource) *call {
 	return &call{
 		operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer},
-		w:         w, r: r, held: a.config.Memory.Hold(),
+		w:         w, r: r, reserved: a.config.Memory.Hold(),
 	}
 }
 
-// ReadOnly returns a handler that rejects all methods except GET and HEAD.
+// ReadOnly returns a handler that passes GET and HEAD requests to handler, and rejects other
+// methods with a 405 Status.
 func (a *API) ReadOnly(handler http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -133,13 +136,13 @@ func (a *API) ReadOnly(handler http.Handler) http.Handler {
 	})
 }
 
-// WriteNotFound responds to a request for an unknown resource.
+// WriteNotFound responds with the 404 Status of kube-apiserver for an unknown resource.
 func (a *API) WriteNotFound(w http.ResponseWriter, r *http.Request) {
 	a.WriteError(w, r, notFoundResource())
 }
 
 func (c *call) respond() error {
-	if wantsExplanation(c.r) {
+	if requestsExplanation(c.r) {
 		return c.explain()
 	}
 	return c.serve()

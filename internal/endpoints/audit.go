@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// maxAuditBody is the maximum size of a body in an audit event, in bytes. kube-apiserver buffers
-// whole lists; this server streams them, also with audit.
+// maxAuditBody is the maximum size of a body in an audit event, in bytes. Unlike kube-apiserver,
+// which buffers whole lists, this server streams lists even if they are audited.
 const maxAuditBody = 10 << 20
 
 // auditObject records the object that a client sent.
@@ -31,10 +31,10 @@ func (c *call) auditObject(obj codec.Object, media codec.Media, body []byte) {
 	c.auditRequest(obj, media, body)
 }
 
-// auditRequest records the body of a request as sent; a protobuf body as its object.
+// auditRequest records the body of a request: JSON as sent, other media types converted to JSON.
 func (c *call) auditRequest(obj runtime.Object, media codec.Media, body []byte) {
 	a := request.AuditFrom(c.r.Context())
-	if !a.WantsRequestBody() {
+	if !a.RecordsRequestBody() {
 		return
 	}
 	var err error
@@ -49,8 +49,8 @@ func (c *call) auditRequest(obj runtime.Object, media codec.Media, body []byte) 
 	}
 }
 
-// auditSent records an object, in the hub version, that code inside the server sends.
-func (o *operation) auditSent(ctx context.Context, obj codec.Object) {
+// auditRequestObject records an object, in the hub version, that code inside the server sends.
+func (o *operation) auditRequestObject(ctx context.Context, obj codec.Object) {
 	a := request.AuditFrom(ctx)
 	if a == nil {
 		return
@@ -58,13 +58,13 @@ func (o *operation) auditSent(ctx context.Context, obj codec.Object) {
 	a.SetObject(request.AuditObject{
 		Namespace: obj.GetNamespace(), Name: obj.GetName(), UID: string(obj.GetUID()), ResourceVersion: obj.GetResourceVersion(),
 	})
-	auditBody(ctx, obj)
+	auditRequestBody(ctx, obj)
 }
 
-// auditBody records an object that server code sends.
-func auditBody(ctx context.Context, obj runtime.Object) {
+// auditRequestBody records an object that server code sends.
+func auditRequestBody(ctx context.Context, obj runtime.Object) {
 	a := request.AuditFrom(ctx)
-	if !a.WantsRequestBody() {
+	if !a.RecordsRequestBody() {
 		return
 	}
 	if body, err := codec.AppendObject(nil, obj, codec.JSON); err == nil {
@@ -72,10 +72,10 @@ func auditBody(ctx context.Context, obj runtime.Object) {
 	}
 }
 
-// auditStored records the object that server code receives. record may be nil.
-func (o *operation) auditStored(ctx context.Context, record *codec.Record) {
+// auditResponseObject records the object that server code receives. record may be nil.
+func (o *operation) auditResponseObject(ctx context.Context, record *codec.Record) {
 	a := request.AuditFrom(ctx)
-	if record == nil || !a.WantsResponseBody() {
+	if record == nil || !a.RecordsResponseBody() {
 		return
 	}
 	v := o.resource.Version
@@ -84,7 +84,8 @@ func (o *operation) auditStored(ctx context.Context, record *codec.Record) {
 	}
 }
 
-// recordBody hands a body in JSON over to be recorded, unless it is too long.
+// recordBody passes a JSON body to set, unless it exceeds maxAuditBody. The audit event is then
+// marked as truncated.
 func recordBody(a *request.Audit, body []byte, set func([]byte)) {
 	if len(body) > maxAuditBody {
 		a.SetTruncated()
@@ -100,7 +101,7 @@ func recordBody(a *request.Audit, body []byte, set func([]byte)) {
 // object.
 func auditResponse(r *http.Request, media codec.Media, body []byte) {
 	a := request.AuditFrom(r.Context())
-	if !a.WantsResponseBody() || media == codec.Protobuf {
+	if !a.RecordsResponseBody() || media == codec.Protobuf {
 		return
 	}
 	if media == codec.YAML {
@@ -112,9 +113,9 @@ func auditResponse(r *http.Request, media codec.Media, body []byte) {
 	recordBody(a, body, a.SetResponseBody)
 }
 
-// auditProtobuf records a response in protobuf, as the JSON that encode makes.
+// auditProtobuf records a protobuf response as JSON. encode encodes its object for a target.
 func auditProtobuf(r *http.Request, t target, encode func(target) ([]byte, error)) {
-	if a := request.AuditFrom(r.Context()); t.media == codec.Protobuf && a.WantsResponseBody() {
+	if a := request.AuditFrom(r.Context()); t.media == codec.Protobuf && a.RecordsResponseBody() {
 		t.media = codec.JSON
 		if body, err := encode(t); err == nil {
 			recordBody(a, body, a.SetResponseBody)
@@ -132,7 +133,7 @@ func (c *call) auditList(form *listForm, records []*codec.Record) {
 			return
 		}
 		if body.write(item); body.audit == nil {
-			return // it is too long
+			return // the list exceeds maxAuditBody
 		}
 		separator = []byte(",")
 	}
@@ -149,9 +150,10 @@ type auditedBody struct {
 	text  []byte
 }
 
-// newAuditedBody returns nil where the response is not recorded.
+// newAuditedBody returns nil if the response is not recorded. All methods of a nil auditedBody do
+// nothing.
 func newAuditedBody(r *http.Request) *auditedBody {
-	if a := request.AuditFrom(r.Context()); a.WantsResponseBody() {
+	if a := request.AuditFrom(r.Context()); a.RecordsResponseBody() {
 		return &auditedBody{audit: a}
 	}
 	return nil
@@ -190,7 +192,7 @@ func withoutManagedFields(text []byte) []byte {
 	if !json.Valid(text) || text[begin] != '{' {
 		return text
 	}
-	c := cutter{text: text}
+	c := fieldCutter{text: text}
 	members(text, begin, func(m member) {
 		switch m.name {
 		case "metadata":
@@ -210,8 +212,8 @@ func withoutManagedFields(text []byte) []byte {
 	return c.rest()
 }
 
-// cutter cuts managed fields out of a text.
-type cutter struct {
+// fieldCutter cuts managed fields out of a text.
+type fieldCutter struct {
 	text []byte
 	cuts []cut // in ascending order
 }
@@ -219,7 +221,7 @@ type cutter struct {
 type cut struct{ begin, end int }
 
 // object cuts the managed fields of the object at i.
-func (c *cutter) object(i int) {
+func (c *fieldCutter) object(i int) {
 	members(c.text, i, func(m member) {
 		if m.name == "metadata" {
 			c.metadata(m.value)
@@ -227,7 +229,7 @@ func (c *cutter) object(i int) {
 	})
 }
 
-func (c *cutter) metadata(i int) {
+func (c *fieldCutter) metadata(i int) {
 	kept := i + 1 // the end of the retained text
 	members(c.text, i, func(m member) {
 		if m.name != "managedFields" {
@@ -248,7 +250,7 @@ func (c *cutter) metadata(i int) {
 }
 
 // rest returns the remaining text.
-func (c *cutter) rest() []byte {
+func (c *fieldCutter) rest() []byte {
 	if len(c.cuts) == 0 {
 		return c.text
 	}

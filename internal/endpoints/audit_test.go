@@ -31,7 +31,7 @@ func TestWithoutManagedFields(t *testing.T) {
 	}
 }
 
-// FuzzWithoutManagedFields compares with the same on decoded objects.
+// FuzzWithoutManagedFields compares the result with the removal from decoded objects.
 func FuzzWithoutManagedFields(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"a":1,"managedFields":[],"b":2,"managedFields":null},"items":[{"metadata":{"managedFields":1}}]}`))
 	f.Add([]byte(`{"rows":[{"object":{"metadata":{"managedFields":[1]}}}],"metadata":{"managedFields":"\"}"}}`))
@@ -45,7 +45,7 @@ func FuzzWithoutManagedFields(f *testing.F) {
 			t.Fatalf("%s: %v", got, err)
 		}
 		if hasTwice(before, text) {
-			return // of two members the last one counts, but both are looked at
+			return // of duplicate members, decoding keeps the last one, but the function removes fields from both
 		}
 		drop(before)
 		if !reflect.DeepEqual(before, after) {
@@ -65,7 +65,7 @@ func hasTwice(value any, text []byte) bool {
 	return names != textsIn(value)
 }
 
-// textsIn counts the strings of a value, names of members included.
+// textsIn counts the strings in a value, including the names of members.
 func textsIn(value any) (n int) {
 	switch value := value.(type) {
 	case string:

@@ -68,7 +68,7 @@ func (r recorder) DeleteCollection(_ context.Context, namespace string, _ rest.V
 	return nil, r.record("deletecollection", types.NamespacedName{Namespace: namespace})
 }
 
-// connectRecorder is a subresource that is connected to.
+// connectRecorder is a connect subresource that records its calls.
 type connectRecorder struct{ recorder }
 
 func (connectRecorder) ConnectOptions(url.Values, string) (runtime.Object, error) { return nil, nil }
@@ -78,7 +78,7 @@ func (c connectRecorder) Connect(_ context.Context, name types.NamespacedName, _
 }
 
 func (connectRecorder) Connection() rest.Connection {
-	return rest.Connection{TakesPath: true, Methods: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}}
+	return rest.Connection{AllowsPath: true, Methods: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}}
 }
 
 // connectVerbs are the verbs that authorize a connection, by method.
@@ -143,7 +143,8 @@ func TestExecutedAsAuthorized(t *testing.T) {
 	}
 }
 
-// authorizedExecution returns the call that the attributes allow, where e was made.
+// authorizedExecution returns the storage call that the attributes authorize, for the recorded call
+// e.
 func authorizedExecution(method string, a *authorizer.Attributes, e execution) execution {
 	want := execution{a.Verb, a.Namespace, a.Resource, a.Subresource, a.Name}
 	switch {
@@ -155,7 +156,7 @@ func authorizedExecution(method string, a *authorizer.Attributes, e execution) e
 		want.name = "" // selected by a field selector
 	}
 	if a.Resource == "namespaces" && e.namespace == "" {
-		want.namespace = "" // the namespace object itself is authorized in itself
+		want.namespace = "" // as in kube-apiserver, a namespace object is authorized in the namespace of its name
 	}
 	return want
 }

@@ -28,7 +28,7 @@ func (d *discard) WriteHeader(code int) {
 func (d *discard) Write(p []byte) (int, error) { d.bytes += len(p); return len(p), nil }
 func (d *discard) FlushError() error           { return nil }
 
-// benchPod is a pod as a Deployment's are; NAME and NODE are replaced.
+// benchPod is a typical pod of a Deployment. NAME and NODE are placeholders.
 const benchPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"NAME","namespace":"a","labels":{"app":"web","pod-template-hash":"5d59d67564"},
 "ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-5d59d67564","uid":"0b5d1d5e-5d5e-4c5e-9d5e-5d5e5d5e5d5e","controller":true,"blockOwnerDeletion":true}]},
 "spec":{"nodeName":"NODE","containers":[{"name":"web","image":"registry.example.com/web:1.2.3","ports":[{"containerPort":8080,"protocol":"TCP"}],
@@ -70,8 +70,8 @@ func contentTypeOf(line string) string {
 	return mergeT
 }
 
-// BenchmarkWrites are writes of a pod with managed fields, from the request to
-// the answer, without a network; the store is in memory.
+// BenchmarkWrites measures writes of a pod with managed fields, from the request to the response,
+// without a network and with a store in memory.
 func BenchmarkWrites(b *testing.B) {
 	for _, bench := range []struct {
 		name, line string
@@ -108,8 +108,7 @@ func (passing) Name() string                                        { return "Pa
 func (passing) Handles(admission.Operation) bool                    { return true }
 func (passing) Mutate(context.Context, *admission.Attributes) error { return nil }
 
-// BenchmarkAdmitted are writes that admission looks at, and so are looked over
-// after it.
+// BenchmarkAdmitted measures writes with an admission plugin, whose result is checked.
 func BenchmarkAdmitted(b *testing.B) {
 	for _, bench := range []struct {
 		name, line string
@@ -132,7 +131,7 @@ func BenchmarkAdmitted(b *testing.B) {
 	}
 }
 
-// BenchmarkReads are reads of 1,000 pods, from the watch cache and without one.
+// BenchmarkReads measures reads of 1,000 pods, with and without the watch cache.
 func BenchmarkReads(b *testing.B) {
 	b.Run("cached", func(b *testing.B) { benchReads(b, newCachedAPI(b, endpoints.Config{})) })
 	b.Run("stored", func(b *testing.B) { benchReads(b, newAPI(b, endpoints.Config{})) })

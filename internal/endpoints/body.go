@@ -26,7 +26,7 @@ func (c *call) readBody() ([]byte, error) {
 		return nil, tooLarge(limit)
 	}
 	reader := io.LimitReader(c.r.Body, limit+1)
-	room := func(bytes int) error { return c.held.Body(c.r.Context(), bytes) }
+	room := func(bytes int) error { return c.reserved.Body(c.r.Context(), bytes) }
 	body, err := readAll(reader, c.r.ContentLength, room)
 	var maxBytes *http.MaxBytesError
 	switch {
@@ -35,7 +35,7 @@ func (c *call) readBody() ([]byte, error) {
 	case errors.As(err, &maxBytes), int64(len(body)) > limit:
 		return nil, tooLarge(limit)
 	case err != nil && c.r.Context().Err() == context.DeadlineExceeded:
-		return nil, fmt.Errorf("read the body of the request: %w", context.DeadlineExceeded) // reading was ended by it
+		return nil, fmt.Errorf("read the body of the request: %w", context.DeadlineExceeded) // the deadline interrupted the read
 	case err != nil:
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the body of the request could not be read: %v", err))
 	}
@@ -44,17 +44,18 @@ func (c *call) readBody() ([]byte, error) {
 
 const (
 	// firstBodyBuffer is the initial buffer size of a body with at least this declared length:
-	// nearly all bodies fit. smallBodyBuffer is that of a body without a declared length.
+	// nearly all bodies fit. smallBodyBuffer is the initial buffer size of a body without a
+	// declared length. Both are in bytes.
 	firstBodyBuffer = 32 << 10
 	smallBodyBuffer = 512
-	// exhaustedRetryAfter is after how many seconds a client is to try again for which
-	// there was no memory.
+	// exhaustedRetryAfter is the Retry-After, in seconds, of a request that is rejected because no
+	// memory is available.
 	exhaustedRetryAfter = 1
 )
 
 // readAll reads all of r. length is the declared length in bytes; it is unknown if not positive.
 // Memory grows with the received data, because declaring a large length costs the client no
-// resources. room is called before each growth.
+// resources. room is called with the new buffer size before each growth; its error ends the read.
 func readAll(r io.Reader, length int64, room func(bytes int) error) ([]byte, error) {
 	size := int64(smallBodyBuffer)
 	if length > 0 {
@@ -103,7 +104,7 @@ func (c *call) decodeBody(v *codec.Version, fieldValidation string) (codec.Objec
 	return c.decodeObject(v, fieldValidation, body, media)
 }
 
-// objectBody reads the body of a request that has an object.
+// objectBody reads a request body that contains an object, and returns its media type.
 func (c *call) objectBody(v *codec.Version) ([]byte, codec.Media, error) {
 	media, err := bodyMedia(c.r)
 	if err != nil {
@@ -126,7 +127,8 @@ func (c *call) decodeObject(v *codec.Version, fieldValidation string, body []byt
 	return c.toHub(v, obj)
 }
 
-// toHub converts and defaults an object that a client sent.
+// toHub converts an object of a client from version v to the hub version, with defaults. Errors are
+// API errors.
 func (o *operation) toHub(v *codec.Version, obj codec.Object) (codec.Object, error) {
 	hub, err := v.ToHubFrom(obj)
 	if err != nil {
@@ -166,14 +168,14 @@ func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) 
 		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, strict))
 	}
 	for _, problem := range strict.Errors() {
-		c.warnOfFaults(problem.Error())
+		c.warnStrictErrors(problem.Error())
 	}
 	return nil
 }
 
-// warnOfFaults adds a warning for each line of the errors of strict decoding: the YAML decoder
+// warnStrictErrors adds a warning for each line of the errors of strict decoding: the YAML decoder
 // returns them as one error.
-func (c *call) warnOfFaults(faults string) {
+func (c *call) warnStrictErrors(faults string) {
 	for line := range strings.SplitSeq(strings.TrimPrefix(faults, "yaml: unmarshal errors:\n"), "\n") {
 		request.AddWarning(c.r.Context(), strings.TrimSpace(line))
 	}

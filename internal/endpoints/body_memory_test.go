@@ -55,16 +55,16 @@ func TestReadAllRoom(t *testing.T) {
 	t.Parallel()
 	full := errors.New("full")
 	for _, length := range []int64{3 << 20, -1} {
-		asked := 0
+		requested := 0
 		room := func(bytes int) error {
-			if asked = bytes; bytes > 1<<20 {
+			if requested = bytes; bytes > 1<<20 {
 				return full
 			}
 			return nil
 		}
 		body, err := readAll(bytes.NewReader(make([]byte, 3<<20)), length, room)
-		if !errors.Is(err, full) || len(body) > 1<<20 || asked > 2<<20 {
-			t.Errorf("announced %d: %d bytes, asked for %d, %v", length, len(body), asked, err)
+		if !errors.Is(err, full) || len(body) > 1<<20 || requested > 2<<20 {
+			t.Errorf("announced %d: %d bytes, requested %d, %v", length, len(body), requested, err)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
-// cut is a body that ends before its time.
+// cut is a body that ends before its declared length.
 type cut struct{ io.Reader }
 
 func (c cut) Read(p []byte) (int, error) {
@@ -215,7 +215,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	a.configMap("a", "")
 	for _, test := range []struct {
 		query, message string // KIND is replaced with the kind of the options
-		but            string // a method that does not have the option
+		but            string // a method that does not support the option
 	}{
 		{"dryRun=Nope", `KIND.meta.k8s.io "" is invalid: dryRun: Unsupported value: ["Nope"]: supported values: "All"`, ""},
 		{"dryRun=", `KIND.meta.k8s.io "" is invalid: dryRun: Unsupported value: [""]: supported values: "All"`, ""},
@@ -275,7 +275,7 @@ func TestDeleteOptions(t *testing.T) {
 		{body: "kind: DeleteOptions\napiVersion: v1\ngracePeriodSeconds: 0\n", contentType: yamlType, code: 200},
 		{body: encodeProtobuf(t, &metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}}), contentType: protobufType, code: 200},
 		{body: "{}", contentType: "text/plain", code: 415, message: "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
-		// The body counts where there is one.
+		// If there is a body, it replaces the query.
 		{query: "dryRun=Nope", body: `{}`, code: 200},
 	} {
 		a.do("POST "+inA+"configmaps", `{"metadata":{"name":"d"}}`)

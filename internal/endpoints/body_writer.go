@@ -84,7 +84,7 @@ func (o *bodyWriter) sendZipped() error {
 	return o.send(o.zipped.Bytes())
 }
 
-// finish writes the last piece.
+// finish writes the last chunk and completes the response.
 func (o *bodyWriter) finish(b []byte) error {
 	if !o.started && o.length < 0 {
 		o.length = len(b)

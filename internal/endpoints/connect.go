@@ -16,7 +16,7 @@ import (
 // connect passes a request to the handler of a subresource. The lookup is in another function, to
 // reduce the stacks of sessions that last for hours.
 func (c *call) connect(s rest.Connecter) error {
-	handler, err := c.connected(s)
+	handler, err := c.connectHandler(s)
 	if err != nil {
 		return err
 	}
@@ -24,11 +24,11 @@ func (c *call) connect(s rest.Connecter) error {
 	return nil
 }
 
-// connected returns the handler of a request.
-func (c *call) connected(s rest.Connecter) (http.Handler, error) {
+// connectHandler returns the handler of a request.
+func (c *call) connectHandler(s rest.Connecter) (http.Handler, error) {
 	connection := s.Connection()
 	switch {
-	case c.info.Tail != "" && !connection.TakesPath:
+	case c.info.Tail != "" && !connection.AllowsPath:
 		return nil, notFoundResource()
 	case !slices.Contains(connection.Methods, c.r.Method):
 		return nil, methodNotAllowed()

@@ -34,13 +34,13 @@ func (c *call) newObject() (t target, options *metav1.CreateOptions, obj codec.O
 	if obj, err = c.decodeBody(c.resource.Version, options.FieldValidation); err != nil {
 		return t, options, nil, err
 	}
-	return t, options, obj, c.place(obj)
+	return t, options, obj, c.setNamespace(obj)
 }
 
 // respondCreated responds with the created object or, without an object, with success.
 func (c *call) respondCreated(t target, record *codec.Record) error {
 	if record == nil {
-		return c.respondDone(t, http.StatusCreated)
+		return c.respondSuccess(t, http.StatusCreated)
 	}
 	return c.respondRecord(t, http.StatusCreated, record)
 }
@@ -55,11 +55,11 @@ func (c *call) createNamed(s rest.NamedCreater) error {
 		return err
 	}
 	ctx := c.r.Context()
-	asked := c.request(ctx, admission.Create, c.info.Name, options, options.DryRun)
-	if obj, err = c.mutate(ctx, &asked, obj, nil); err != nil {
+	admissionRequest := c.request(ctx, admission.Create, c.info.Name, options, options.DryRun)
+	if obj, err = c.mutate(ctx, &admissionRequest, obj, nil); err != nil {
 		return err
 	}
-	record, err := s.CreateNamed(ctx, c.name(), obj, c.api.config.Admission.ValidateFunc(asked), *options)
+	record, err := s.CreateNamed(ctx, c.name(), obj, c.api.config.Admission.ValidateFunc(admissionRequest), *options)
 	if err != nil {
 		return err
 	}

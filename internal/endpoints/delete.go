@@ -41,7 +41,7 @@ func (c *call) delete(s rest.GracefulDeleter) error {
 	return c.respondRecord(t, code, record)
 }
 
-// respondDeleted responds with a deleted object.
+// respondDeleted responds with a success Status that identifies the deleted object.
 func (c *call) respondDeleted(t target, record *codec.Record) error {
 	obj, err := record.Shared()
 	if err != nil {
@@ -57,8 +57,8 @@ func (c *call) respondDeleted(t target, record *codec.Record) error {
 	return respondObject(c.w, c.r, t, http.StatusOK, status)
 }
 
-// respondDone responds with a success Status.
-func (c *call) respondDone(t target, code int) error {
+// respondSuccess responds with a success Status.
+func (c *call) respondSuccess(t target, code int) error {
 	return respondObject(c.w, c.r, t, code, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: int32(code),
 	})
@@ -82,8 +82,8 @@ func (c *call) deleteCollection(s rest.CollectionDeleter) error {
 		at := field.NewPath("ignoreStoreReadErrorWithClusterBreakingPotential")
 		return invalidOptions("DeleteOptions", field.ErrorList{field.Invalid(at, true, "is not allowed with DELETECOLLECTION, try again after removing the option")})
 	}
-	asked := c.request(c.r.Context(), admission.Delete, "", options, options.DryRun)
-	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.ValidateDeletionFunc(asked), *options, list)
+	admissionRequest := c.request(c.r.Context(), admission.Delete, "", options, options.DryRun)
+	deleted, err := s.DeleteCollection(c.r.Context(), c.namespace(), c.api.config.Admission.ValidateDeletionFunc(admissionRequest), *options, list)
 	if err != nil {
 		return err
 	}

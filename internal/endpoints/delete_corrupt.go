@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// isUnsafe reports whether a deletion is of an object that cannot be read.
+// isUnsafe reports whether a deletion ignores errors in reading the object.
 func isUnsafe(options *metav1.DeleteOptions) bool {
 	unsafe := options.IgnoreStoreReadErrorWithClusterBreakingPotential
 	return unsafe != nil && *unsafe
@@ -23,7 +23,7 @@ func isUnsafe(options *metav1.DeleteOptions) bool {
 // deleteCorrupt handles the deletion of an unreadable object, which admission and the client cannot
 // see.
 func (c *call) deleteCorrupt(t target, options *metav1.DeleteOptions) error {
-	_ = request.Annotate(c.r.Context(), "apiserver.k8s.io/unsafe-delete-ignore-read-error", "") // or there is no room for it
+	_ = request.Annotate(c.r.Context(), "apiserver.k8s.io/unsafe-delete-ignore-read-error", "") // an error means that the audit event is full
 	s, ok := c.resource.Storage.(rest.CorruptDeleter)
 	if !ok {
 		return apierrors.NewInternalError(errors.New("no unsafe deleter provided, can not honor ignoreStoreReadErrorWithClusterBreakingPotential"))

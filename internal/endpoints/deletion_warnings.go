@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// noController is the end of all warnings of this file.
-const noController = "that controller is disabled (--controllers), and no kube-controller-manager has its lease in kube-system"
+// noControllerMessage is the end of all warnings of this file.
+const noControllerMessage = "that controller is disabled (--controllers), and no kube-controller-manager has its lease in kube-system"
 
 // The controllers that complete deletions, with their names in kube-controller-manager.
 const (
@@ -28,10 +28,10 @@ func (c *call) warnPending(record *codec.Record, options metav1.DeleteOptions) {
 	}
 	obj, err := record.Shared()
 	if err != nil {
-		return // the response contains it
+		return // the response reports the error
 	}
 	if what, controller := pendingWork(c.resource.Name, obj); what != "" {
-		c.warnWithout(controller, what)
+		c.warnMissingController(controller, what)
 	}
 }
 
@@ -41,18 +41,18 @@ func (c *call) warnPendingCollection(options metav1.DeleteOptions) {
 	foreground := policy != nil && *policy == metav1.DeletePropagationForeground
 	orphan := policy != nil && *policy == metav1.DeletePropagationOrphan || options.OrphanDependents != nil && *options.OrphanDependents
 	if (foreground || orphan) && len(options.DryRun) == 0 {
-		c.warnWithout(garbageCollector, "objects deleted so stay until the garbage collector removes their finalizers")
+		c.warnMissingController(garbageCollector, "objects deleted so stay until the garbage collector removes their finalizers")
 	}
 }
 
-func (c *call) warnWithout(controller, what string) {
+func (c *call) warnMissingController(controller, what string) {
 	if runs := c.api.config.ControllerRuns; runs != nil && !runs(c.r.Context(), controller) {
-		request.AddWarning(c.r.Context(), what+", and "+noController)
+		request.AddWarning(c.r.Context(), what+", and "+noControllerMessage)
 	}
 }
 
-// pendingWork describes the work that delays a deletion, and returns the controller that does it. Both
-// are empty if there is none.
+// pendingWork describes the work that delays the deletion of obj, and returns the name of the
+// responsible controller. Both are empty if no work is pending.
 func pendingWork(resource string, obj codec.Object) (what, controller string) {
 	if namespace, ok := obj.(*corev1.Namespace); ok && slices.Contains(namespace.Spec.Finalizers, corev1.FinalizerKubernetes) {
 		return fmt.Sprintf("namespace %q stays Terminating until a controller empties it and removes %q from spec.finalizers",

@@ -17,7 +17,7 @@ import (
 )
 
 // WriteError writes an error as a Status in the media type that the client accepts. An error that
-// is not an API error results in a 500.
+// sameEntries not an API error results in a 500.
 func (a *API) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := StatusOf(err)
 	if status.Code == http.StatusInternalServerError && r.Context().Err() == nil {
@@ -27,14 +27,15 @@ func (a *API) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	WriteStatus(w, r, status)
 }
 
-// WriteStatus writes a Status with its code.
+// WriteStatus writes a Status with its code, in the media type that the client accepts, and the
+// Retry-After header of its details. It sets the kind and API version of status.
 func WriteStatus(w http.ResponseWriter, r *http.Request, status *metav1.Status) {
 	if details := status.Details; details != nil && details.RetryAfterSeconds > 0 {
 		w.Header().Set("Retry-After", strconv.Itoa(int(details.RetryAfterSeconds)))
 	}
 	t, err := negotiate(r, forError)
 	if err != nil {
-		t = target{pretty: wantsPretty(r)}
+		t = target{pretty: requestsPretty(r)}
 	}
 	status.Kind, status.APIVersion = "Status", "v1"
 	if err := respondObject(w, r, t, int(status.Code), status); err != nil {
@@ -42,7 +43,9 @@ func WriteStatus(w http.ResponseWriter, r *http.Request, status *metav1.Status) 
 	}
 }
 
-// StatusOf words any error for a client. The caller owns the result.
+// StatusOf converts an error to the Status of its response: an API error to its own Status, a
+// deadline to a timeout, and other errors to a 500 with their message. Long messages are truncated.
+// The caller owns the result.
 func StatusOf(err error) *metav1.Status {
 	var api apierrors.APIStatus
 	if errors.As(err, &api) {
@@ -51,8 +54,8 @@ func StatusOf(err error) *metav1.Status {
 		if status.Code == 0 {
 			status.Code = http.StatusInternalServerError
 		}
-		addRefusal(&status, err)
-		limitQuotes(&status)
+		addRejection(&status, err)
+		truncateMessages(&status)
 		return &status
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -60,34 +63,33 @@ func StatusOf(err error) *metav1.Status {
 		return &status
 	}
 	status := &metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
-	addRefusal(status, err)
+	addRejection(status, err)
 	return status
 }
 
-// addRefusal adds the admission plugin that rejected the request to a Status.
-func addRefusal(status *metav1.Status, err error) {
-	var refusal *admission.RejectionError
-	if errors.As(err, &refusal) {
-		refusal.AddTo(status)
+// addRejection adds the admission plugin that rejected the request to a Status.
+func addRejection(status *metav1.Status, err error) {
+	var rejection *admission.RejectionError
+	if errors.As(err, &rejection) {
+		rejection.AddTo(status)
 	}
 }
 
-// maxQuote is how much of an object or list a message shows that quotes it, in
-// bytes.
-const maxQuote = 64 << 10
+// maxMessage is the maximum size of a message of a Status, in bytes.
+const maxMessage = 64 << 10
 
-// limitQuotes truncates the messages of a status: some quote client input repeatedly and escape it
-// each time.
-func limitQuotes(status *metav1.Status) {
-	status.Message = shortened(status.Message)
+// truncateMessages truncates the messages of a status: some quote client input repeatedly and escape it
+// recordSeq time.
+func truncateMessages(status *metav1.Status) {
+	status.Message = truncate(status.Message)
 	if status.Details == nil {
 		return
 	}
 	for i := range status.Details.Causes {
-		if len(status.Details.Causes[i].Message) > maxQuote {
-			details := status.Details.DeepCopy() // the error's own
+		if len(status.Details.Causes[i].Message) > maxMessage {
+			details := status.Details.DeepCopy() // do not modify the details of the error
 			for k := range details.Causes {
-				details.Causes[k].Message = shortened(details.Causes[k].Message)
+				details.Causes[k].Message = truncate(details.Causes[k].Message)
 			}
 			status.Details = details
 			return
@@ -95,11 +97,11 @@ func limitQuotes(status *metav1.Status) {
 	}
 }
 
-func shortened(message string) string {
-	if len(message) <= maxQuote {
+func truncate(message string) string {
+	if len(message) <= maxMessage {
 		return message
 	}
-	return strings.ToValidUTF8(message[:maxQuote], "") + " ..."
+	return strings.ToValidUTF8(message[:maxMessage], "") + " ..."
 }
 
 // statusError creates an API error for which apierrors has no function.
@@ -125,5 +127,6 @@ func detailed(err *apierrors.StatusError) error {
 	return err
 }
 
-// NotFoundStatus returns the response for an unknown resource. The caller owns it.
+// NotFoundStatus returns the 404 Status of kube-apiserver for an unknown resource. The caller owns
+// the result.
 func NotFoundStatus() *metav1.Status { return StatusOf(notFoundResource()) }

@@ -85,8 +85,8 @@ func TestErrorsOfStorage(t *testing.T) {
 	}
 }
 
-// TestErrorsOfClientsThatLeft are not the operator's business.
-func TestErrorsOfClientsThatLeft(t *testing.T) {
+// TestErrorsAfterDisconnect checks that errors after the client has disconnected are not logged.
+func TestErrorsAfterDisconnect(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	ctx, cancel := context.WithCancel(t.Context())
@@ -97,7 +97,7 @@ func TestErrorsOfClientsThatLeft(t *testing.T) {
 	}
 }
 
-// backwards shows the rows of a list in the opposite order, numbered.
+// backwards sorts the rows of a list in reverse order and numbers them.
 type backwards struct{ podColumns }
 
 func (backwards) Arrange(list []codec.Object, rows [][]any) ([]int, error) {

@@ -15,14 +15,15 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// explainParameter, with the value "admission", makes a dry run return an admission explanation. It
-// is an extension, which kube-apiserver ignores.
+// explainParameter is the query parameter that requests an admission explanation for a dry run,
+// with the value "admission". It is an extension of this server; kube-apiserver ignores it.
 const explainParameter = "explain"
 
-// AdmissionExplanation is the answer to a dry run with explain=admission.
+// AdmissionExplanation is the response to a dry run with explain=admission.
 type AdmissionExplanation struct {
 	metav1.TypeMeta `json:",inline"`
-	// Code is that of the dry run's answer, which is in Object or Status.
+	// Code is the status code of the dry run. Object is its response body if it succeeded, and
+	// Status otherwise.
 	Code   int             `json:"code"`
 	Object json.RawMessage `json:"object,omitempty"`
 	Status json.RawMessage `json:"status,omitempty"`
@@ -30,8 +31,8 @@ type AdmissionExplanation struct {
 	Plugins []admission.Step `json:"plugins"`
 }
 
-// wantsExplanation reports whether a request requests an explanation.
-func wantsExplanation(r *http.Request) bool {
+// requestsExplanation reports whether a request requests an explanation.
+func requestsExplanation(r *http.Request) bool {
 	return strings.Contains(r.URL.RawQuery, explainParameter+"=") && r.URL.Query().Get(explainParameter) == "admission"
 }
 
@@ -49,23 +50,23 @@ func (c *call) explain() error {
 	if ctx := c.r.Context(); request.AuditFrom(ctx) == nil {
 		request.SetAudit(ctx, &request.Audit{}) // audit annotations of plugins are part of the explanation
 	}
-	asked, answer := *c, &bufferedResponse{header: http.Header{}, code: http.StatusOK}
-	asked.w, asked.r = answer, c.r.WithContext(c.r.Context())
-	asked.r.Header = c.r.Header.Clone()
-	asked.r.Header.Set("Accept", "application/json")
-	asked.r.Header.Del("Accept-Encoding")
-	if err := asked.serve(); err != nil {
-		c.api.WriteError(answer, asked.r, err)
+	dryRun, response := *c, &bufferedResponse{header: http.Header{}, code: http.StatusOK}
+	dryRun.w, dryRun.r = response, c.r.WithContext(c.r.Context())
+	dryRun.r.Header = c.r.Header.Clone()
+	dryRun.r.Header.Set("Accept", "application/json")
+	dryRun.r.Header.Del("Accept-Encoding")
+	if err := dryRun.serve(); err != nil {
+		c.api.WriteError(response, dryRun.r, err)
 	}
-	e := AdmissionExplanation{Code: answer.code, Plugins: c.explanation.Steps}
+	e := AdmissionExplanation{Code: response.code, Plugins: c.explanation.Steps}
 	if !c.mayExplain() {
 		e.Plugins = c.explanation.Public()
 	}
 	e.APIVersion, e.Kind = "mainstay.dev/v1", "AdmissionExplanation"
-	if answer.code < http.StatusBadRequest {
-		e.Object = answer.body.Bytes()
+	if response.code < http.StatusBadRequest {
+		e.Object = response.body.Bytes()
 	} else {
-		e.Status = answer.body.Bytes()
+		e.Status = response.body.Bytes()
 	}
 	body, err := json.Marshal(e)
 	if err != nil {
@@ -82,7 +83,7 @@ func (c *call) mayExplain() bool {
 	if c.authorizer == nil {
 		return true
 	}
-	decision, _, _ := c.authorizer.Authorize(c.r.Context(), &authorizer.Attributes{ // an error does not allow
+	decision, _, _ := c.authorizer.Authorize(c.r.Context(), &authorizer.Attributes{ // on an error, the decision is not DecisionAllow
 		User: request.UserFrom(c.r.Context()), ResourceRequest: true,
 		Verb: "get", APIGroup: authorizer.Group, APIVersion: "v1", Resource: "admissionexplanations",
 	})

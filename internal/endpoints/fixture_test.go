@@ -42,7 +42,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// mergeSchemas are read once for all tests of the package; they do not change.
+// mergeSchemas are decoded once for all tests of the package and not modified.
 var mergeSchemas = sync.OnceValue(func() managedfields.TypeConverter {
 	return schemas{openapi.NewTypeConverter(), managedfields.NewDeducedTypeConverter()}
 })
@@ -77,13 +77,13 @@ type api struct {
 	testing.TB
 	http.Handler
 	stores map[string]*registry.Store
-	// feed, where not nil, puts a watch cache before each store.
+	// feed adds a watch cache to each store if it is not nil.
 	feed *cache.Feed
 }
 
 func newAPI(t testing.TB, config endpoints.Config) *api { return openAPI(t, config, false) }
 
-// newCachedAPI is newAPI with a watch cache, as servers have it.
+// newCachedAPI is like newAPI, with a watch cache as in servers.
 func newCachedAPI(t testing.TB, config endpoints.Config) *api { return openAPI(t, config, true) }
 
 func openAPI(t testing.TB, config endpoints.Config, cached bool) *api {
@@ -164,7 +164,7 @@ func (a *api) resources(backend kv.Backend) []*rest.Resource {
 		resource("configmaps", a.store(backend, "configmaps", kindOf("", "v1", "ConfigMap", func() codec.Object { return new(corev1.ConfigMap) }), true, &registry.Strategy{}), true),
 		withTable(resource("pods", pods, true)),
 		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "status", Namespaced: true, Kind: kind, Version: kind.Hub,
-			Storage: &registry.Part{Store: pods, Strategy: podStatusStrategy()}, ResetFields: reset("spec")},
+			Storage: &registry.SubresourceStore{Store: pods, Strategy: podStatusStrategy()}, ResetFields: reset("spec")},
 		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "eviction", Namespaced: true, Version: evictionVersion(), WithoutTable: true, Storage: evictions{pods}},
 		{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "pods", Subresource: "log", Namespaced: true, Version: connectVersion(), Storage: logs{}},
 		resource("nodes", a.store(backend, "nodes", kindOf("", "v1", "Node", func() codec.Object { return new(corev1.Node) }), false, &registry.Strategy{}), false),
@@ -213,9 +213,9 @@ func podStrategy() *registry.Strategy {
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
 			obj.(*corev1.Pod).Status = old.(*corev1.Pod).Status
 		},
-		GracePeriod: func(_ codec.Object, asked *int64) int64 {
-			if asked != nil {
-				return *asked
+		GracePeriod: func(_ codec.Object, requested *int64) int64 {
+			if requested != nil {
+				return *requested
 			}
 			return 30
 		},
@@ -309,7 +309,7 @@ func evictionVersion() *codec.Version {
 	return kindOf("", "v1", "Binding", func() codec.Object { return new(corev1.Binding) }).Hub
 }
 
-// connectVersion is the options of pods/log, which are no object with metadata.
+// connectVersion is the version of the options of pods/log, which have no metadata.
 func connectVersion() *codec.Version {
 	return &codec.Version{GVK: schema.GroupVersionKind{Version: "v1", Kind: "PodProxyOptions"}}
 }
@@ -339,10 +339,10 @@ func (logs) Connect(_ context.Context, name types.NamespacedName, options runtim
 }
 
 func (logs) Connection() rest.Connection {
-	return rest.Connection{Methods: []string{http.MethodGet}, TakesPath: true, LongRunning: true}
+	return rest.Connection{Methods: []string{http.MethodGet}, AllowsPath: true, LongRunning: true}
 }
 
-// answer is a response that has been read.
+// answer is a complete response.
 type answer struct {
 	*httptest.ResponseRecorder
 	t testing.TB
@@ -350,7 +350,7 @@ type answer struct {
 	warnings []string
 }
 
-// do sends a request: line is a method and a path, headers are pairs.
+// do sends a request. line contains the method and the path, headers are pairs of names and values.
 func (a *api) do(line, body string, headers ...string) answer {
 	a.Helper()
 	r := newRequest(line, strings.NewReader(body))
@@ -374,7 +374,7 @@ func (a *api) send(r *http.Request) answer {
 	return answer{w, a.TB, warnings}
 }
 
-// must is do of a request that has to succeed.
+// must is like do, and fails the test if the request fails.
 func (a *api) must(line, body string, headers ...string) answer {
 	a.Helper()
 	got := a.do(line, body, headers...)
@@ -444,13 +444,13 @@ const (
 	listT    = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 )
 
-// configMap makes one configmap with the given data.
+// configMap returns a configmap with the given data.
 func (a *api) configMap(name, data string) *corev1.ConfigMap {
 	a.Helper()
 	return a.must("POST "+inA+"configmaps", fmt.Sprintf(`{"metadata":{"name":%q},"data":{%s}}`, name, data)).configMap()
 }
 
-// encodeProtobuf writes an object as clients do.
+// encodeProtobuf encodes an object like clients.
 func encodeProtobuf(t testing.TB, obj runtime.Object) string {
 	t.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), protobufType)

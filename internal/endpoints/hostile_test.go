@@ -30,8 +30,8 @@ func processCPU(t *testing.T) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// TestMetadataCost: the CPU time of a write grows linearly with the number of finalizers.
-// It is not parallel, because it measures the process.
+// TestMetadataCost checks that the CPU time of a write grows linearly with the number of
+// finalizers. It is not parallel, because it measures the process.
 func TestMetadataCost(t *testing.T) {
 	a := newAPI(t, endpoints.Config{})
 	a.stores["configmaps"].Strategy.Finalizers = registry.WarnUnqualifiedFinalizers
@@ -56,7 +56,7 @@ func TestMetadataCost(t *testing.T) {
 	}
 }
 
-// TestManagedFieldsAreBounded: the number of managers that a client sends is limited.
+// TestManagedFieldsAreBounded checks that the number of managers in a request is limited.
 func TestManagedFieldsAreBounded(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})

@@ -59,7 +59,7 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 	// A conversion may fail, so it precedes the first byte.
 	asks := c.resource.Kind != nil && c.resource.Kind.Convert != nil
 	if page || asks || t.media == codec.Protobuf {
-		records, err := c.gather(list, asks)
+		records, err := c.collectRecords(list, asks)
 		if errors.Is(err, codec.ErrConverterUnreachable) {
 			// In kube-apiserver, a watch cache that cannot be filled rejects the list. Clients retry it.
 			return apierrors.NewTooManyRequests("storage is (re)initializing", converterRetryAfter)
@@ -67,7 +67,7 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 		if err != nil {
 			return err
 		}
-		list.Items = c.untilDone(each(records))
+		list.Items = c.untilDone(recordSeq(records))
 		if t.media == codec.Protobuf && t.view != table {
 			return c.respondInProtobuf(t, list, records)
 		}
@@ -84,7 +84,7 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 
 // respondInProtobuf responds with the objects of records, or their metadata.
 func (c *call) respondInProtobuf(t target, list *rest.List, records []*codec.Record) error {
-	if request.AuditFrom(c.r.Context()).WantsResponseBody() {
+	if request.AuditFrom(c.r.Context()).RecordsResponseBody() {
 		form, err := c.listForm(t, list)
 		if err != nil {
 			return err
@@ -109,7 +109,7 @@ func (c *call) listForm(t target, list *rest.List) (*listForm, error) {
 	return &listForm{head: head, empty: "[]", item: newItemWriter(c.resource.Version).append}, nil
 }
 
-// listTypeName is how kube-apiserver's messages name a list's type.
+// listTypeName returns the name of the list's type in kube-apiserver's messages.
 func (c *call) listTypeName() string {
 	group := c.resource.GroupVersion.Group
 	if group == "" {
@@ -118,7 +118,7 @@ func (c *call) listTypeName() string {
 	return fmt.Sprintf("*%s.%sList", group, c.resource.Version.GVK.Kind)
 }
 
-func notOfList(t target, resource *rest.Resource) error {
+func errNotList(t target, resource *rest.Resource) error {
 	group := resource.GroupVersion.Group
 	if group == "" {
 		group = "core"
@@ -127,9 +127,9 @@ func notOfList(t target, resource *rest.Resource) error {
 		"you requested PartialObjectMetadataList, but the requested object is not a list (*%s.%s)", group, resource.Version.GVK.Kind)
 }
 
-// gather returns the records of a list. Their memory is charged to the request, unless a cache
-// contains them; converted ones are not cached.
-func (c *call) gather(list *rest.List, converted bool) ([]*codec.Record, error) {
+// collectRecords returns the records of a list. Records that no cache contains are counted against the
+// memory limit of requests; converted records are never cached.
+func (c *call) collectRecords(list *rest.List, converted bool) ([]*codec.Record, error) {
 	var records []*codec.Record
 	held := 0
 	for record, err := range list.Items {
@@ -139,7 +139,7 @@ func (c *call) gather(list *rest.List, converted bool) ([]*codec.Record, error) 
 		records = append(records, record)
 		if list.Uncached || converted {
 			held += record.StoredSize()
-			if err := c.holdList(held); err != nil {
+			if err := c.reserveList(held); err != nil {
 				return nil, err
 			}
 		}
@@ -147,16 +147,17 @@ func (c *call) gather(list *rest.List, converted bool) ([]*codec.Record, error) 
 	return records, nil
 }
 
-// holdList charges the request for a list, of which so many bytes are held by now.
-func (c *call) holdList(bytes int) error {
-	err := c.held.Body(c.r.Context(), bytes)
+// reserveList reserves memory for a list whose records occupy bytes so far. The error is an API error
+// if no memory is available.
+func (c *call) reserveList(bytes int) error {
+	err := c.reserved.Body(c.r.Context(), bytes)
 	if errors.Is(err, memory.ErrExhausted) {
 		return apierrors.NewTooManyRequests("the server has no memory for a list of this size at present, please try again later, or list in pages", exhaustedRetryAfter)
 	}
 	return err
 }
 
-func each(records []*codec.Record) func(func(*codec.Record, error) bool) {
+func recordSeq(records []*codec.Record) func(func(*codec.Record, error) bool) {
 	return func(yield func(*codec.Record, error) bool) {
 		for _, record := range records {
 			if !yield(record, nil) {
@@ -212,11 +213,11 @@ func (c *call) appendListHead(dst []byte, list *rest.List) ([]byte, error) {
 // itemWriter appends items of a JSON list.
 type itemWriter struct {
 	version *codec.Version
-	head    []byte // the text before an item's tail
+	head    []byte // the start of an item, up to the part that record.AppendJSONTail appends
 }
 
-// newItemWriter: items of typed kinds do not repeat their type, as Go clients'
-// list types have it; items of untyped kinds do.
+// newItemWriter returns a writer for items of a version. As in kube-apiserver, items of typed kinds
+// omit kind and apiVersion, and items of custom resources repeat them.
 func newItemWriter(v *codec.Version) *itemWriter {
 	w := &itemWriter{version: v, head: []byte("{")}
 	if v.Untyped {

@@ -20,11 +20,11 @@ const (
 	tagListItem = 2<<3 | 2
 )
 
-// protobufList is a list in protobuf, in pieces.
+// protobufList describes a protobuf list whose items are encoded one at a time.
 type protobufList struct {
 	gvk  schema.GroupVersionKind
 	meta metav1.ListMeta
-	// size returns the length of a record's item in bytes, item appends it.
+	// size returns the encoded size of a record's item in bytes. item appends the encoded item.
 	size func(record *codec.Record) (int, error)
 	item func(dst []byte, record *codec.Record) ([]byte, error)
 }
@@ -39,8 +39,8 @@ func (c *call) wholeList(list *rest.List) *protobufList {
 	}
 }
 
-// metadataList returns the list of all objects' metadata. Each object is decoded twice, so that
-// no more than one is held.
+// metadataList returns the list of the objects' metadata. Each object is decoded twice, for its
+// size and its encoding, so that only one decoded object is in memory.
 func metadataList(t target, list *rest.List) *protobufList {
 	partial := func(record *codec.Record) (*metav1.PartialObjectMetadata, error) {
 		obj, err := record.Shared()
@@ -90,7 +90,7 @@ func (c *call) respondProtobufList(t target, list *protobufList, records []*code
 		size += fieldSize(sizes[i])
 	}
 	total := codec.EnvelopeSize(list.gvk, size)
-	buf := make([]byte, 0, min(total, chunk+chunk/2))
+	buf := make([]byte, 0, min(total, chunkSize+chunkSize/2))
 	buf = codec.AppendEnvelope(buf, list.gvk, size)
 	buf = appendField(buf, tagListMeta, metaBytes)
 
@@ -104,7 +104,7 @@ func (c *call) respondProtobufList(t target, list *protobufList, records []*code
 		if buf, err = list.item(buf, record); err != nil {
 			return out.fail(err)
 		}
-		if len(buf) >= chunk {
+		if len(buf) >= chunkSize {
 			if err := out.write(buf); err != nil {
 				return out.fail(err)
 			}

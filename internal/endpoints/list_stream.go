@@ -13,19 +13,19 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// chunk is the size of the parts in which a list is written, in bytes: large enough to fill TLS
+// chunkSize is the size of the parts in which a list is written, in bytes: large enough to fill TLS
 // records and HTTP/2 frames, and small compared with the list.
-const chunk = 128 << 10
+const chunkSize = 128 << 10
 
-// yamlBatch is how many bytes of items, in JSON, are converted to YAML at a time.
-const yamlBatch = 16 << 10
+// yamlBatchSize is the minimum size of a batch of JSON items that is converted to YAML, in bytes.
+const yamlBatchSize = 16 << 10
 
 //nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
-var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunk+chunk/2); return &b }}
+var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunkSize+chunkSize/2); return &b }}
 
 // listForm is the JSON form of a list. The array of items is its last field.
 type listForm struct {
-	// head is the object up to the value of that field.
+	// head is the JSON object up to the value of the items field.
 	head []byte
 	// empty is the value if there are no items: [] or null.
 	empty string
@@ -40,7 +40,7 @@ const foot = "}\n"
 func (c *call) streamList(t target, list *rest.List, form *listForm) error {
 	pooled := chunkPool.Get().(*[]byte)
 	defer func() { chunkPool.Put(pooled) }()
-	s := listStream{form: form, text: newListText(t, form), buf: (*pooled)[:0], audit: newAuditedBody(c.r)}
+	s := listStream{form: form, text: newListEncoder(t, form), buf: (*pooled)[:0], audit: newAuditedBody(c.r)}
 	s.out = bodyWriter{w: c.w, r: c.r, mediaType: t.media.String(), code: http.StatusOK, length: unknownLength}
 	defer s.out.release()
 	for record, err := range list.Items {
@@ -54,7 +54,7 @@ func (c *call) streamList(t target, list *rest.List, form *listForm) error {
 	if err := s.end(); err != nil {
 		return s.out.fail(err)
 	}
-	if cap(s.buf) <= 4*chunk {
+	if cap(s.buf) <= 4*chunkSize {
 		*pooled = s.buf[:0]
 	}
 	return nil
@@ -63,9 +63,9 @@ func (c *call) streamList(t target, list *rest.List, form *listForm) error {
 // listStream writes a list to a response, item by item.
 type listStream struct {
 	form  *listForm
-	text  listText
+	text  listEncoder
 	out   bodyWriter
-	buf   []byte // of the text, not written yet
+	buf   []byte // encoded data that is not written yet
 	raw   []byte // the item being added, in JSON
 	count int
 	audit *auditedBody // receives the list in JSON; nil disables it
@@ -85,7 +85,7 @@ func (s *listStream) add(record *codec.Record) (err error) {
 	if err := s.append(separator, record); err != nil {
 		return err
 	}
-	if len(s.buf) < chunk {
+	if len(s.buf) < chunkSize {
 		return nil
 	}
 	err = s.out.write(s.buf)
@@ -93,9 +93,9 @@ func (s *listStream) add(record *codec.Record) (err error) {
 	return err
 }
 
-// append appends an item to the text: without a copy of its JSON if the text is JSON as it is.
+// append encodes an item into buf. Compact JSON is appended directly, without a copy.
 func (s *listStream) append(separator byte, record *codec.Record) (err error) {
-	if _, compact := s.text.(compactText); compact {
+	if _, compact := s.text.(compactEncoder); compact {
 		before := len(s.buf)
 		if s.buf, err = s.form.item(append(s.buf, separator), record); err == nil {
 			s.audit.write(s.buf[before:])
@@ -127,9 +127,9 @@ func (s *listStream) end() (err error) {
 	return s.out.finish(s.buf)
 }
 
-// listText turns the pieces of a list in JSON into text of a form. Each function appends to
-// dst, and may keep something back for the next call.
-type listText interface {
+// listEncoder converts the parts of a JSON list to an output format. Each method appends to dst, and
+// may buffer data until the next call.
+type listEncoder interface {
 	// head appends the text before the items.
 	head(dst []byte) ([]byte, error)
 	// item appends an item, which follows a bracket or comma in raw.
@@ -140,31 +140,31 @@ type listText interface {
 	whole(dst, raw []byte) ([]byte, error)
 }
 
-func newListText(t target, form *listForm) listText {
+func newListEncoder(t target, form *listForm) listEncoder {
 	switch {
 	case t.media == codec.YAML:
-		return &yamlText{form: form}
+		return &yamlEncoder{form: form}
 	case t.pretty && t.media == codec.JSON:
-		return &prettyText{form: form}
+		return &prettyEncoder{form: form}
 	}
-	return compactText{form}
+	return compactEncoder{form}
 }
 
-// compactText is JSON as it is.
-type compactText struct{ form *listForm }
+// compactEncoder is compact JSON.
+type compactEncoder struct{ form *listForm }
 
-func (x compactText) head(dst []byte) ([]byte, error)       { return append(dst, x.form.head...), nil }
-func (x compactText) item(dst, raw []byte) ([]byte, error)  { return append(dst, raw...), nil }
-func (x compactText) foot(dst []byte) ([]byte, error)       { return append(dst, "]"+foot...), nil }
-func (x compactText) whole(dst, raw []byte) ([]byte, error) { return append(dst, raw...), nil }
+func (x compactEncoder) head(dst []byte) ([]byte, error)       { return append(dst, x.form.head...), nil }
+func (x compactEncoder) item(dst, raw []byte) ([]byte, error)  { return append(dst, raw...), nil }
+func (x compactEncoder) foot(dst []byte) ([]byte, error)       { return append(dst, "]"+foot...), nil }
+func (x compactEncoder) whole(dst, raw []byte) ([]byte, error) { return append(dst, raw...), nil }
 
-// prettyText is JSON as json.Indent formats it, with two spaces.
-type prettyText struct {
+// prettyEncoder is JSON indented by json.Indent, with two spaces.
+type prettyEncoder struct {
 	form    *listForm
 	scratch bytes.Buffer
 }
 
-func (x *prettyText) head(dst []byte) ([]byte, error) {
+func (x *prettyEncoder) head(dst []byte) ([]byte, error) {
 	x.scratch.Reset()
 	if err := json.Indent(&x.scratch, append(bytes.Clone(x.form.head), "0}"...), "", "  "); err != nil {
 		return nil, fmt.Errorf("format list: %w", err)
@@ -172,7 +172,7 @@ func (x *prettyText) head(dst []byte) ([]byte, error) {
 	return append(dst, bytes.TrimSuffix(x.scratch.Bytes(), []byte("0\n}"))...), nil
 }
 
-func (x *prettyText) item(dst, raw []byte) ([]byte, error) {
+func (x *prettyEncoder) item(dst, raw []byte) ([]byte, error) {
 	x.scratch.Reset()
 	if err := json.Indent(&x.scratch, raw[1:], "    ", "  "); err != nil {
 		return nil, fmt.Errorf("format item of list: %w", err)
@@ -180,9 +180,9 @@ func (x *prettyText) item(dst, raw []byte) ([]byte, error) {
 	return append(append(append(dst, raw[0]), "\n    "...), x.scratch.Bytes()...), nil
 }
 
-func (x *prettyText) foot(dst []byte) ([]byte, error) { return append(dst, "\n  ]\n"+foot...), nil }
+func (x *prettyEncoder) foot(dst []byte) ([]byte, error) { return append(dst, "\n  ]\n"+foot...), nil }
 
-func (x *prettyText) whole(dst, raw []byte) ([]byte, error) {
+func (x *prettyEncoder) whole(dst, raw []byte) ([]byte, error) {
 	x.scratch.Reset()
 	if err := json.Indent(&x.scratch, raw, "", "  "); err != nil {
 		return nil, fmt.Errorf("format list: %w", err)
@@ -190,17 +190,17 @@ func (x *prettyText) whole(dst, raw []byte) ([]byte, error) {
 	return append(dst, x.scratch.Bytes()...), nil
 }
 
-// yamlText is YAML, in which the array of items may be between other fields, because fields are
+// yamlEncoder is YAML, in which the array of items may be between other fields, because fields are
 // sorted.
-type yamlText struct {
+type yamlEncoder struct {
 	form *listForm
 	// rest is the text after the array.
 	rest []byte
-	// batch is items in JSON that are not converted yet.
+	// batch contains JSON items that are not converted yet.
 	batch []byte
 }
 
-func (x *yamlText) head(dst []byte) ([]byte, error) {
+func (x *yamlEncoder) head(dst []byte) ([]byte, error) {
 	const empty = " []\n"
 	text, err := yaml.JSONToYAML(append(bytes.Clone(x.form.head), "[]}"...))
 	if err != nil {
@@ -224,22 +224,22 @@ func lastField(head []byte) string {
 	return string(head[bytes.LastIndexByte(head, '"')+1:])
 }
 
-func (x *yamlText) item(dst, raw []byte) ([]byte, error) {
+func (x *yamlEncoder) item(dst, raw []byte) ([]byte, error) {
 	if len(x.batch) == 0 {
 		x.batch = append(x.batch, '[')
 	} else {
 		x.batch = append(x.batch, ',')
 	}
 	x.batch = append(x.batch, raw[1:]...)
-	if len(x.batch) < yamlBatch {
+	if len(x.batch) < yamlBatchSize {
 		return dst, nil
 	}
 	return x.convert(dst)
 }
 
-// convert appends the items of the batch. An array at the top of a document is indented as
-// one in a field of the document is.
-func (x *yamlText) convert(dst []byte) ([]byte, error) {
+// convert appends the items of the batch as YAML. A top-level array has the same indentation as an
+// array in a field of a document, so the text needs no change.
+func (x *yamlEncoder) convert(dst []byte) ([]byte, error) {
 	if len(x.batch) == 0 {
 		return dst, nil
 	}
@@ -251,12 +251,12 @@ func (x *yamlText) convert(dst []byte) ([]byte, error) {
 	return append(dst, text...), nil
 }
 
-func (x *yamlText) foot(dst []byte) ([]byte, error) {
+func (x *yamlEncoder) foot(dst []byte) ([]byte, error) {
 	dst, err := x.convert(dst)
 	return append(dst, x.rest...), err
 }
 
-func (x *yamlText) whole(dst, raw []byte) ([]byte, error) {
+func (x *yamlEncoder) whole(dst, raw []byte) ([]byte, error) {
 	text, err := yaml.JSONToYAML(bytes.TrimSpace(raw))
 	if err != nil {
 		return nil, fmt.Errorf("encode list as YAML: %w", err)

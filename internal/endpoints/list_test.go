@@ -157,7 +157,7 @@ func TestTables(t *testing.T) {
 	if len(one.Rows) != 1 || one.ResourceVersion == "" {
 		t.Errorf("%+v", one)
 	}
-	// Kinds without columns get name and age; every write can answer as a table.
+	// Kinds without columns have the columns name and age. Every write can respond with a Table.
 	var created metav1.Table
 	a.must("POST "+inA+"configmaps", `{"metadata":{"name":"a"}}`, "Accept", tableT).object(&created)
 	if len(created.Rows) != 1 || created.Rows[0].Cells[0] != "a" || created.ColumnDefinitions[1].Name != "Created At" {
@@ -215,12 +215,12 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// rows is a storage with n configmaps. Lists create them one at a time, as when storage is read in
-// chunks.
+// rows is a storage with n configmaps. Its lists create each configmap on demand, like a store that
+// sameEntries read in chunks.
 type rows struct {
 	kind *codec.Kind
 	n    int
-	// breakAt is where the list breaks off; 0: not.
+	// breakAt is the number of objects after which the list returns an error; 0 means never.
 	breakAt int
 }
 
@@ -270,8 +270,8 @@ func serveRows(w http.ResponseWriter, n, breakAt int) {
 	serve(w, newRequest("GET "+inA+"configmaps", nil), rows{kind, n, breakAt}, endpoints.Config{})
 }
 
-// listFormats are the formats of lists, as the headers Accept and Accept-Encoding and the
-// query that ask for them.
+// listFormats are the formats of lists: the Accept and Accept-Encoding headers and the query that
+// request them.
 func listFormats() map[string][3]string {
 	const meta = ";g=meta.k8s.io;v=v1"
 	return map[string][3]string{
@@ -390,7 +390,7 @@ func TestListEndsWithClient(t *testing.T) {
 	}
 }
 
-// leaving is a list during which the client disconnects.
+// leaving is a storage whose client disconnects during the list.
 type leaving struct {
 	rows
 	at    int
@@ -414,9 +414,9 @@ func (s leaving) List(ctx context.Context, namespace string, options rest.ListOp
 	return list, err
 }
 
-// TestHeldListsAreCharged checks that lists that are completely in memory count against the memory
+// TestListsAreCounted checks that lists that are completely in memory count against the memory
 // limit of requests.
-func TestHeldListsAreCharged(t *testing.T) {
+func TestListsAreCounted(t *testing.T) {
 	t.Parallel()
 	budget, err := memory.NewBudget(64<<20, nil)
 	if err != nil {

@@ -20,31 +20,31 @@ import (
 // request's context (request.NewContext) with an Info that contains the object and the authorized
 // user. Package loopback creates such contexts.
 
-// Create creates obj, which is in the version of the resource. It takes ownership of obj. The options
-// contain the field manager.
+// Create creates obj, which is in the version of the resource, and returns the stored record in the
+// hub version. It takes ownership of obj. Errors are API errors.
 func (a *API) Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Creater)
 	if !ok {
 		return nil, methodNotAllowed()
 	}
 	o := a.operation(ctx, resource)
-	hub, err := o.completedHub(obj)
+	hub, err := o.defaultedHub(obj)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.place(hub); err != nil {
+	if err := o.setNamespace(hub); err != nil {
 		return nil, err
 	}
 	options.TypeMeta = optionsType("CreateOptions")
-	o.auditSent(ctx, hub)
+	o.auditRequestObject(ctx, hub)
 	record, err := o.create(ctx, s, hub, options.FieldManager, &options)
-	o.auditStored(ctx, record)
+	o.auditResponseObject(ctx, record)
 	return record, err
 }
 
 // Update replaces an object with the result of change. change receives an object in the resource's
-// version, which it may modify and return; it may be called several times, and its error is
-// returned unchanged.
+// version, which it may modify and return; it is called again after a conflict, and its error is
+// returned unchanged. A missing object is an API error (404).
 func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Updater)
 	if !ok {
@@ -60,15 +60,17 @@ func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(c
 		if err != nil {
 			return nil, err
 		}
-		o.auditSent(ctx, obj)
+		o.auditRequestObject(ctx, obj)
 		return o.recordUpdate(current, obj, options.FieldManager)
 	}
-	record, _, err := o.update(ctx, s, o.admitted(o.keepName(updated), &options), o.updateRules(ctx, &options, false))
-	o.auditStored(ctx, record)
+	record, _, err := o.update(ctx, s, o.withAdmission(o.rejectRename(updated), &options), o.updateRules(ctx, &options, false))
+	o.auditResponseObject(ctx, record)
 	return record, err
 }
 
-// Apply applies a configuration with the options' field manager, and creates a missing object.
+// Apply applies a configuration with the options' field manager (KEP-555), and creates a missing
+// object. It does not modify configuration. A conflict with another manager is an API error, unless
+// options.Force is set.
 func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration *unstructured.Unstructured, options metav1.ApplyOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Updater)
 	if !ok {
@@ -83,15 +85,15 @@ func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration 
 		return nil, fmt.Errorf("%s has no managed fields", resource.FullName())
 	}
 	updating := &metav1.UpdateOptions{TypeMeta: optionsType("UpdateOptions"), DryRun: options.DryRun, FieldManager: options.FieldManager}
-	o.auditSent(ctx, configuration)
-	change := o.keepName(o.applied(fields, configuration.Object, options.FieldManager, options.Force))
-	record, _, err := o.update(ctx, s, o.admitted(change, updating), o.updateRules(ctx, updating, resource.Subresource == ""))
-	o.auditStored(ctx, record)
+	o.auditRequestObject(ctx, configuration)
+	change := o.rejectRename(o.applyFunc(fields, configuration.Object, options.FieldManager, options.Force))
+	record, _, err := o.update(ctx, s, o.withAdmission(change, updating), o.updateRules(ctx, updating, resource.Subresource == ""))
+	o.auditResponseObject(ctx, record)
 	return record, err
 }
 
-// Delete deletes an object. gone reports whether the object no longer exists. record is its last
-// state.
+// Delete deletes an object. gone reports whether the object no longer exists; otherwise it is
+// marked for deletion. record is the last state of the object. Errors are API errors.
 func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (record *codec.Record, gone bool, err error) {
 	s, ok := resource.Storage.(rest.GracefulDeleter)
 	if !ok {
@@ -99,10 +101,10 @@ func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav
 	}
 	options.TypeMeta = optionsType("DeleteOptions")
 	o := a.operation(ctx, resource)
-	auditBody(ctx, &options)
+	auditRequestBody(ctx, &options)
 	record, gone, err = o.delete(ctx, s, &options)
 	if !gone {
-		o.auditStored(ctx, record)
+		o.auditResponseObject(ctx, record)
 	}
 	return record, gone, err
 }
@@ -116,8 +118,8 @@ func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options m
 		return nil, methodNotAllowed()
 	}
 	options.TypeMeta = optionsType("DeleteOptions")
-	asked := a.operation(ctx, resource).request(ctx, admission.Delete, "", &options, options.DryRun)
-	validate := a.config.Admission.ValidateDeletionFunc(asked)
+	admissionRequest := a.operation(ctx, resource).request(ctx, admission.Delete, "", &options, options.DryRun)
+	validate := a.config.Admission.ValidateDeletionFunc(admissionRequest)
 	return func(ctx context.Context, name types.NamespacedName) (bool, error) {
 		_, gone, err := s.Delete(ctx, name, validate, options)
 		return gone, err
@@ -146,12 +148,12 @@ func (o *operation) changed(current codec.Object, change func(codec.Object) (cod
 	if obj, err = change(obj); err != nil {
 		return nil, err
 	}
-	return o.completedHub(obj)
+	return o.defaultedHub(obj)
 }
 
-// completedHub sets the defaults of an object and converts it to the hub version. Decoding does both
+// defaultedHub sets the defaults of an object and converts it to the hub version. Decoding does both
 // for the objects of HTTP clients.
-func (o *operation) completedHub(obj codec.Object) (codec.Object, error) {
+func (o *operation) defaultedHub(obj codec.Object) (codec.Object, error) {
 	v := o.resource.Version
 	if v.Default != nil {
 		v.Default(obj)

@@ -13,15 +13,15 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// view is a way to look at objects that a client may ask for.
+// view is the representation of objects that a client requests.
 type view uint8
 
 const (
-	// whole objects, as they are.
+	// whole is the complete object.
 	whole view = iota
-	// table of cells for people.
+	// table is a Table, which kubectl prints.
 	table
-	// partial is the metadata of one object, partialList of many.
+	// partial is a PartialObjectMetadata, partialList a PartialObjectMetadataList.
 	partial
 	partialList
 )
@@ -40,22 +40,22 @@ const (
 	forObject = iota
 	forList
 	forWatch
-	// forError: errors are complete objects in all views.
+	// forError: a Status is always sent as a complete object, regardless of the requested view.
 	forError
 )
 
 const acceptedTypes = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
-// clause is one media range of an Accept header.
-type clause struct {
+// acceptClause is one media range of an Accept header.
+type acceptClause struct {
 	mediaType string
 	params    map[string]string
 	quality   float64
 }
 
-// forms are the available forms of objects, in addition to JSON and YAML. If a form is missing, the
+// supportedForms are the available forms of objects, in addition to JSON and YAML. If a form is missing, the
 // client's next choice applies.
-type forms struct {
+type supportedForms struct {
 	// protobuf of whole objects.
 	protobuf bool
 	table    bool
@@ -64,7 +64,7 @@ type forms struct {
 // negotiate parses the Accept header of a request for the resource. It reports all errors before
 // any side effect.
 func (c *call) negotiate(purpose int) (target, error) {
-	t, err := negotiateAmong(c.r, purpose, forms{protobuf: !c.resource.Version.Untyped, table: !c.resource.WithoutTable})
+	t, err := negotiateAmong(c.r, purpose, supportedForms{protobuf: !c.resource.Version.Untyped, table: !c.resource.WithoutTable})
 	if err != nil {
 		return t, err
 	}
@@ -75,7 +75,7 @@ func (c *call) negotiate(purpose int) (target, error) {
 func (c *call) checkView(t target, purpose int) error {
 	switch {
 	case t.view == partialList && purpose != forList:
-		return notOfList(t, c.resource)
+		return errNotList(t, c.resource)
 	case t.view == partial && purpose == forList:
 		return statusError(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
 			"you requested PartialObjectMetadata, but the requested object is a list (%s)", c.listTypeName())
@@ -88,12 +88,13 @@ func (c *call) checkView(t target, purpose int) error {
 
 // negotiate parses the Accept header of a request for objects with all forms.
 func negotiate(r *http.Request, purpose int) (target, error) {
-	return negotiateAmong(r, purpose, forms{protobuf: true, table: true})
+	return negotiateAmong(r, purpose, supportedForms{protobuf: true, table: true})
 }
 
-// negotiateAmong reads the Accept header.
-func negotiateAmong(r *http.Request, purpose int, has forms) (target, error) {
-	pretty := wantsPretty(r)
+// negotiateAmong returns the first choice of the Accept header that is among the supported forms.
+// The error is a 406.
+func negotiateAmong(r *http.Request, purpose int, has supportedForms) (target, error) {
+	pretty := requestsPretty(r)
 	header := r.Header.Get("Accept")
 	if values := r.Header.Values("Accept"); len(values) > 1 {
 		header = strings.Join(values, ",")
@@ -122,8 +123,8 @@ func negotiateAmong(r *http.Request, purpose int, has forms) (target, error) {
 	return target{}, notAcceptable(known, purpose)
 }
 
-// allow reports whether objects with these forms can be shown as t requires.
-func (f forms) allow(t target) bool {
+// allow reports whether objects are available in the form that t requires.
+func (f supportedForms) allow(t target) bool {
 	switch t.view {
 	case whole:
 		return f.protobuf || t.media != codec.Protobuf
@@ -133,7 +134,8 @@ func (f forms) allow(t target) bool {
 	return true
 }
 
-// setView reads the parameters as, g and v; it reports whether they can be met.
+// setView sets the view from the parameters as, g and v of a media type. It reports whether they
+// are supported.
 func (t *target) setView(params map[string]string) bool {
 	as := params["as"]
 	if as == "" {
@@ -173,8 +175,8 @@ func notAcceptable(known bool, purpose int) error {
 	return refused
 }
 
-func parseAccept(header string) []clause {
-	var clauses []clause
+func parseAccept(header string) []acceptClause {
+	var clauses []acceptClause
 	for part := range strings.SplitSeq(header, ",") {
 		part = strings.TrimSpace(part)
 		if part == "" {
@@ -184,7 +186,7 @@ func parseAccept(header string) []clause {
 		if err != nil {
 			continue
 		}
-		c := clause{mediaType: mediaType, params: params, quality: 1}
+		c := acceptClause{mediaType: mediaType, params: params, quality: 1}
 		if q, ok := params["q"]; ok {
 			c.quality, err = strconv.ParseFloat(q, 64)
 			if err != nil || c.quality <= 0 {
@@ -209,8 +211,9 @@ func mediaOf(mediaType string) (codec.Media, bool) {
 	return codec.JSON, false
 }
 
-// wantsPretty follows the query, or else guesses whether a person is reading.
-func wantsPretty(r *http.Request) bool {
+// requestsPretty reports whether JSON is indented: as the query specifies, otherwise for the user
+// agents of browsers and command-line tools.
+func requestsPretty(r *http.Request) bool {
 	if strings.Contains(r.URL.RawQuery, "pretty=") {
 		if value := r.URL.Query().Get("pretty"); value != "" {
 			pretty, err := strconv.ParseBool(value)

@@ -121,9 +121,9 @@ func kindIn(t testing.TB, body []byte, media string) string {
 	return meta.Kind
 }
 
-// TestRefusedBeforeTheWrite checks that a request with an unacceptable response type is rejected
+// TestRejectedBeforeTheWrite checks that a request with an unacceptable response type is rejected
 // before the write.
-func TestRefusedBeforeTheWrite(t *testing.T) {
+func TestRejectedBeforeTheWrite(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
 	a.configMap("a", "")
@@ -284,7 +284,7 @@ func TestYAMLIsTheSameObject(t *testing.T) {
 			t.Errorf("%s: JSON %s\nYAML %s", path, plain.Body, asYAML.Body)
 		}
 	}
-	// And back.
+	// Convert it back.
 	a.must("DELETE "+inA+"configmaps/a", "")
 	got := a.must("POST "+inA+"configmaps", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z}\ndata: {a: &x b, c: *x}\n", "Content-Type", yamlType).configMap()
 	if got.Data["c"] != "b" {
@@ -317,7 +317,7 @@ func TestProtobufIsReadByClients(t *testing.T) {
 	if list := decoded.(*corev1.ConfigMapList); len(list.Items) != 10 || list.Continue == "" || list.RemainingItemCount == nil || *list.RemainingItemCount != 290 {
 		t.Errorf("page of %d items, %+v", len(list.Items), list.ListMeta)
 	}
-	// An object sent as protobuf.
+	// Send an object as protobuf.
 	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Data: map[string]string{"a": "b"}}
 	body := encodeProtobuf(t, c)
 	a.must("POST "+inA+"configmaps", body, "Content-Type", protobufType)

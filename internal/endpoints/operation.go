@@ -37,19 +37,19 @@ type operation struct {
 
 // create stores a new object with manager as its field manager. It takes ownership of obj.
 func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object, manager string, options *metav1.CreateOptions) (*codec.Record, error) {
-	dedupOwnerReferences(ctx, obj, ownersRepeated)
+	dedupOwnerReferences(ctx, obj, duplicateOwnersWarning)
 	obj, err := o.recordCreation(obj, manager)
 	if err != nil {
 		return nil, err
 	}
-	asked := o.request(ctx, admission.Create, obj.GetName(), options, options.DryRun)
-	if obj, err = o.mutate(ctx, &asked, obj, nil); err != nil {
+	admissionRequest := o.request(ctx, admission.Create, obj.GetName(), options, options.DryRun)
+	if obj, err = o.mutate(ctx, &admissionRequest, obj, nil); err != nil {
 		return nil, err
 	}
 	telemetry.Step(ctx, "admitted")
-	record, err := s.Create(ctx, obj, o.api.config.Admission.ValidateFunc(asked), *options)
+	record, err := s.Create(ctx, obj, o.api.config.Admission.ValidateFunc(admissionRequest), *options)
 	if err != nil {
-		o.warnOfChanges(ctx, err)
+		o.warnAdmissionChanges(ctx, err)
 		return nil, err
 	}
 	telemetry.Step(ctx, "stored")
@@ -60,7 +60,7 @@ func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object
 func (o *operation) update(ctx context.Context, s rest.Updater, change rest.UpdateFunc, rules rest.UpdateOptions) (record *codec.Record, created bool, err error) {
 	record, created, err = s.Update(ctx, o.name(), change, rules)
 	if err != nil {
-		o.warnOfChanges(ctx, err)
+		o.warnAdmissionChanges(ctx, err)
 		return nil, false, err
 	}
 	telemetry.Step(ctx, "stored")
@@ -69,8 +69,8 @@ func (o *operation) update(ctx context.Context, s rest.Updater, change rest.Upda
 
 // delete deletes the object or marks it for deletion.
 func (o *operation) delete(ctx context.Context, s rest.GracefulDeleter, options *metav1.DeleteOptions) (record *codec.Record, gone bool, err error) {
-	asked := o.request(ctx, admission.Delete, o.info.Name, options, options.DryRun)
-	record, gone, err = s.Delete(ctx, o.name(), o.api.config.Admission.ValidateDeletionFunc(asked), *options)
+	admissionRequest := o.request(ctx, admission.Delete, o.info.Name, options, options.DryRun)
+	record, gone, err = s.Delete(ctx, o.name(), o.api.config.Admission.ValidateDeletionFunc(admissionRequest), *options)
 	if err != nil {
 		return nil, false, err
 	}
@@ -97,10 +97,10 @@ func (o *operation) newHub() codec.Object {
 	return obj
 }
 
-// place sets the namespace of a client's object from the request's path, and rejects another
+// setNamespace sets the namespace of a client's object from the request's path, and rejects another
 // namespace. For a cluster-scoped kind, it clears the namespace, as in kube-apiserver: clients set
 // it for all kinds.
-func (o *operation) place(obj codec.Object) error {
+func (o *operation) setNamespace(obj codec.Object) error {
 	if !o.resource.Namespaced {
 		if obj.GetNamespace() != "" {
 			obj.SetNamespace("")
@@ -167,8 +167,8 @@ func (o *operation) checkManagers(obj codec.Object) error {
 	})
 }
 
-// keepName rejects a patch that changes the name or namespace.
-func (o *operation) keepName(change rest.UpdateFunc) rest.UpdateFunc {
+// rejectRename rejects a patch that changes the name or namespace.
+func (o *operation) rejectRename(change rest.UpdateFunc) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		obj, err := change(ctx, current)
 		if err != nil {
@@ -177,14 +177,14 @@ func (o *operation) keepName(change rest.UpdateFunc) rest.UpdateFunc {
 		if err := o.checkName(obj); err != nil {
 			return nil, err
 		}
-		return obj, o.place(obj)
+		return obj, o.setNamespace(obj)
 	}
 }
 
-// completed sets the defaults of fields without a manager. Typed objects have them since the
+// withDefaults sets the defaults of fields without a manager. Typed objects have them since the
 // conversion. An applied null without a default stays null and must be valid, unlike a null in a
 // sent object, which counts as omitted.
-func (o *operation) completed(merged codec.Object) codec.Object {
+func (o *operation) withDefaults(merged codec.Object) codec.Object {
 	v := o.resource.Version
 	u, ok := merged.(*unstructured.Unstructured)
 	if !ok || !v.Untyped || v.Default == nil {

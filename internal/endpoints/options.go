@@ -23,8 +23,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// decodeQuery decodes the URL's query into options. A query that cannot be parsed is
-// read as far as it can be, as kube-apiserver does.
+// decodeQuery decodes the URL's query into options. As in kube-apiserver, invalid parameters of the
+// query are skipped.
 func decodeQuery[T any](rawQuery string, convert func(*url.Values, *T, conversion.Scope) error) (*T, error) {
 	options := new(T)
 	if rawQuery == "" {
@@ -37,12 +37,12 @@ func decodeQuery[T any](rawQuery string, convert func(*url.Values, *T, conversio
 	return options, nil
 }
 
-// optionsType is the type of options of a kind, as admission shows them.
+// optionsType returns the TypeMeta of options of a kind, which admission plugins receive.
 func optionsType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{Kind: kind, APIVersion: "meta.k8s.io/v1"}
 }
 
-// invalidOptions is the answer to options that break a rule.
+// invalidOptions returns the 422 for invalid options, or nil if there are no errors.
 func invalidOptions(kind string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
@@ -52,7 +52,7 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 
 func (c *call) getOptions() (metav1.GetOptions, error) {
 	if strings.Contains(c.r.URL.RawQuery, "export") {
-		if err := refuseExport(c.r.URL.Query()["export"]); err != nil {
+		if err := rejectExport(c.r.URL.Query()["export"]); err != nil {
 			return metav1.GetOptions{}, err
 		}
 	}
@@ -60,9 +60,9 @@ func (c *call) getOptions() (metav1.GetOptions, error) {
 	return *options, err
 }
 
-// refuseExport rejects the removed export option: a client that requests it must not receive the
+// rejectExport rejects the removed export option: a client that requests it must not receive the
 // complete object.
-func refuseExport(values []string) error {
+func rejectExport(values []string) error {
 	var export bool
 	if err := runtime.Convert_Slice_string_To_bool(&values, &export, nil); err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("the export parameter cannot be parsed: %v", err))
@@ -121,7 +121,8 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 	return options, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(options))
 }
 
-// decodeDeleteOptions reads a body: options are the same in every version of every group.
+// decodeDeleteOptions decodes the body of a deletion. DeleteOptions are identical in all versions
+// of all groups.
 func (c *call) decodeDeleteOptions(body []byte) (*metav1.DeleteOptions, error) {
 	media, err := bodyMedia(c.r)
 	if err != nil {

@@ -49,11 +49,11 @@ func (c *call) patch(s rest.Updater) error {
 		DryRun:   options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation,
 	}
 	rules := c.updateRules(c.r.Context(), updating, isApply && c.resource.Subresource == "")
-	record, created, err := c.operation.update(c.r.Context(), s, c.withoutRepeatedOwners(c.admitted(c.keepName(change), updating)), rules)
+	record, created, err := c.operation.update(c.r.Context(), s, c.withUniqueOwners(c.withAdmission(c.rejectRename(change), updating)), rules)
 	if err != nil {
 		return err
 	}
-	return c.respondRecord(t, codeOf(created), record)
+	return c.respondRecord(t, statusCode(created), record)
 }
 
 // patchType reads the Content-Type.

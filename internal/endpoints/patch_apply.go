@@ -35,12 +35,12 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 			return nil, err
 		}
 	}
-	return c.applied(m, content, manager, options.Force != nil && *options.Force), nil
+	return c.applyFunc(m, content, manager, options.Force != nil && *options.Force), nil
 }
 
-// applied makes the change of a configuration that a manager applies. It does not
-// change content.
-func (o *operation) applied(fields *apply.Manager, content map[string]any, manager string, force bool) rest.UpdateFunc {
+// applyFunc returns the function that applies a configuration for a manager. It does not modify
+// content.
+func (o *operation) applyFunc(fields *apply.Manager, content map[string]any, manager string, force bool) rest.UpdateFunc {
 	return func(_ context.Context, current codec.Object) (codec.Object, error) {
 		create := current == nil
 		if create {
@@ -62,7 +62,7 @@ func (o *operation) applied(fields *apply.Manager, content map[string]any, manag
 			return nil, apierrors.NewConflict(o.resource.GroupResource(), o.info.Name,
 				fmt.Errorf("uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 		}
-		return o.completed(merged), nil
+		return o.withDefaults(merged), nil
 	}
 }
 
@@ -100,12 +100,12 @@ func (c *call) checkDuplicates(body []byte, fieldValidation string) error {
 	if fieldValidation == metav1.FieldValidationStrict {
 		return apierrors.NewBadRequest(fmt.Sprintf("error strict decoding patch: %v", err))
 	}
-	c.warnOfFaults(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
+	c.warnStrictErrors(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
 	return nil
 }
 
-// keepNulls puts members of before that are null into after, where they are
-// missing. Metadata of resources stays as it is: it may not have them.
+// keepNulls copies null members of before to after if after lacks them. It skips the metadata of
+// resources, which must not contain nulls.
 func keepNulls(before, after any) {
 	switch before := before.(type) {
 	case map[string]any:

@@ -23,9 +23,10 @@ type documentPatcher interface {
 	// apply returns the changed document, and the errors of strict decoding of the patch. Errors
 	// are API errors.
 	apply(document []byte) (changed []byte, strict []error, err error)
-	// show is how a changed document that is no object any more is shown.
+	// show formats a changed document for the error message if it is no longer a valid object.
 	show(changed []byte) string
-	// members are the top-level fields that the patch is about; nil: it may be any.
+	// members returns the top-level fields that the patch changes, or nil if it may change any
+	// field.
 	members() map[string]any
 }
 
@@ -67,7 +68,7 @@ func changeByDocument(v *codec.Version, obj codec.Object, patch documentPatcher,
 			if err == nil {
 				return p.with(changed), strict, nil
 			}
-			// An error shows the whole document.
+			// Patch the whole document again: the error message quotes it.
 		}
 	}
 	return changeDocument(v, obj, patch, fieldValidation)
@@ -88,7 +89,7 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	}
 	found, ok := runtime.AsStrictDecodingError(err)
 	if !ok {
-		return nil, nil, invalidPatch(patch.show(changed), unworded(err))
+		return nil, nil, invalidPatch(patch.show(changed), decodingCause(err))
 	}
 	if fieldValidation == metav1.FieldValidationStrict {
 		return nil, nil, invalidPatch(patch.show(changed), found)
@@ -96,8 +97,8 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	return obj, append(strict, found.Errors()...), nil
 }
 
-// unworded returns the cause of a decoding error, without text about bodies.
-func unworded(err error) error {
+// decodingCause returns the cause of a decoding error, without text about bodies.
+func decodingCause(err error) error {
 	type unwrapper interface{ Unwrap() error }
 	if u, ok := err.(unwrapper); ok && u.Unwrap() != nil {
 		return u.Unwrap()
@@ -150,7 +151,8 @@ func (p mergePatch) apply(document []byte) ([]byte, []error, error) {
 func (p mergePatch) show(changed []byte) string { return string(p.patch.Sorted(changed)) }
 func (p mergePatch) members() map[string]any    { return p.fields }
 
-// decodePatch reads a patch, strictly where that matters.
+// decodePatch decodes a patch. Unless fieldValidation is Ignore, it also returns the errors of
+// strict decoding.
 func decodePatch(body []byte, into any, fieldValidation string) (strict []error, err error) {
 	if fieldValidation == metav1.FieldValidationIgnore {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(body, into)
@@ -195,7 +197,7 @@ func parseJSONPatch(body []byte, fieldValidation string) (documentPatcher, error
 	}
 	for _, op := range known {
 		if op.Path == "" && op.Value == nil && (op.Op == "add" || op.Op == "replace") {
-			return nil, inapplicable(nil) // the whole object is removed
+			return nil, inapplicable(nil) // the patch removes the whole object
 		}
 	}
 	return jsonPatch{patch, strict}, nil

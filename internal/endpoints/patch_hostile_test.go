@@ -13,9 +13,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestJSONPatchOfTheWholeByNothing checks that a patch that removes the complete document is
+// TestJSONPatchThatRemovesTheObject checks that a patch that removes the complete document is
 // rejected before it reaches the library, which would panic.
-func TestJSONPatchOfTheWholeByNothing(t *testing.T) {
+func TestJSONPatchThatRemovesTheObject(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{`[{"op":"replace","path":""}]`, `[{"op":"add","path":""}]`, `[{"op":"replace","path":"","value":null}]`} {
 		if _, err := parseJSONPatch([]byte(body), ""); err == nil {
@@ -47,10 +47,10 @@ func TestQuotesAreLimited(t *testing.T) {
 	t.Parallel()
 	err := invalidPatch(strings.Repeat("ä", 1<<20), errors.New("it is too long"))
 	status := StatusOf(err)
-	if n := len(status.Message); n > maxQuote+10 || n < maxQuote-10 || !utf8.ValidString(status.Message) {
+	if n := len(status.Message); n > maxMessage+10 || n < maxMessage-10 || !utf8.ValidString(status.Message) {
 		t.Errorf("a message of %d bytes", n)
 	}
-	if n := len(status.Details.Causes[0].Message); n > maxQuote+10 {
+	if n := len(status.Details.Causes[0].Message); n > maxMessage+10 {
 		t.Errorf("a cause of %d bytes", n)
 	}
 	if again := StatusOf(err); again.Message != status.Message {
@@ -58,13 +58,13 @@ func TestQuotesAreLimited(t *testing.T) {
 	}
 }
 
-// TestChangesLookAtTheirContext checks that changes are not started or continued after the
+// TestChangesCheckTheirContext checks that changes are not started or continued after the
 // request's context has ended.
-func TestChangesLookAtTheirContext(t *testing.T) {
+func TestChangesCheckTheirContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	begun := 0
-	change := (&operation{}).admitted(func(context.Context, codec.Object) (codec.Object, error) {
+	change := (&operation{}).withAdmission(func(context.Context, codec.Object) (codec.Object, error) {
 		begun++
 		cancel()
 		return nil, nil // would panic in the following code

@@ -12,7 +12,7 @@ import (
 // specification would take most of the time.
 type part struct {
 	whole, part codec.Object
-	fields      []int // the fields of the struct that it has
+	fields      []int // the indexes of the struct fields in part
 }
 
 // partOf returns the part for a patch with these members. It returns false if the part is the whole
@@ -30,7 +30,7 @@ func partOf(v *codec.Version, obj codec.Object, members map[string]any) (part, b
 	from, to := reflect.ValueOf(obj).Elem(), reflect.ValueOf(p.part).Elem()
 	for i := range from.NumField() {
 		name, _, _ := strings.Cut(from.Type().Field(i).Tag.Get("json"), ",")
-		if _, named := members[name]; named || name == "" { // the type has no name
+		if _, named := members[name]; named || name == "" { // the embedded TypeMeta has no JSON name
 			to.Field(i).Set(from.Field(i))
 			p.fields = append(p.fields, i)
 		}

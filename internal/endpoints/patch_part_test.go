@@ -16,8 +16,8 @@ const patchedPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","name
 "spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"100m"}}}],"nodeName":"n"},
 "status":{"phase":"Pending","conditions":[{"type":"Ready","status":"False"},{"type":"Initialized","status":"True"}]}}`
 
-// TestPatchOfAPart compares patches that are made on a part of an object with the same on
-// all of it.
+// TestPatchOfAPart checks that patching a part of an object has the same result as patching the
+// whole object.
 func TestPatchOfAPart(t *testing.T) {
 	t.Parallel()
 	v := &codec.Version{GVK: corev1.SchemeGroupVersion.WithKind("Pod"), New: func() codec.Object { return &corev1.Pod{} }}

@@ -75,7 +75,7 @@ func mergeIntoWhole(v *codec.Version, obj codec.Object, patch map[string]any, sc
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", v.GVK.Kind, err)
 	}
-	// The merge changes the patch it is given, and may be made again.
+	// The merge modifies the patch, and is repeated after a conflict.
 	merged, err := mergeStrategic(original, runtime.DeepCopyJSON(patch), schema)
 	if err != nil {
 		return nil, nil, strategicError(err)

@@ -17,7 +17,7 @@ import (
 
 const unfit = "the server rejected our request due to an error in our request"
 
-// TestPatches: each patch on a configmap of its own with data x=1, y=2.
+// TestPatches applies each patch to a separate configmap with the data x=1, y=2.
 func TestPatches(t *testing.T) {
 	t.Parallel()
 	const invalid = ` "" is invalid: patch: Invalid value: `
@@ -25,7 +25,7 @@ func TestPatches(t *testing.T) {
 	for _, test := range []struct {
 		name, contentType, patch string
 		code                     int
-		// want is a message, or the data that are left, or isUnchanged.
+		// want is an error message, the resulting data, or isUnchanged.
 		want string
 	}{
 		{"empty", mergeT, `{}`, 200, isUnchanged},
@@ -103,7 +103,7 @@ func TestPatches(t *testing.T) {
 	}
 }
 
-func TestPatchOfNothing(t *testing.T) {
+func TestPatchOfMissingObject(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
 	for contentType, patch := range map[string]string{mergeT: `{}`, smpT: `{}`, jsonT: `[]`} {
@@ -111,7 +111,7 @@ func TestPatchOfNothing(t *testing.T) {
 	}
 }
 
-func TestStrategicPatchKnowsMergeKeys(t *testing.T) {
+func TestStrategicPatchUsesMergeKeys(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
 	a.must("POST "+inA+"pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"},{"name":"d","image":"j"}]}}`)
@@ -128,8 +128,8 @@ func TestStrategicPatchKnowsMergeKeys(t *testing.T) {
 	}
 }
 
-// TestStrategicPatchNeverPanics: the merge meets a null among the members of a
-// list in one of the two orders in which it may take these keys.
+// TestStrategicPatchNeverPanics merges a patch whose list contains null, which panics in the
+// library for one of the two orders of its keys.
 func TestStrategicPatchNeverPanics(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -150,7 +150,7 @@ func images(p *corev1.Pod) string {
 	return strings.Join(out, " ")
 }
 
-// TestConcurrentPatches: patches of different keys do not lose one another.
+// TestConcurrentPatches checks that concurrent patches of different keys are all applied.
 func TestConcurrentPatches(t *testing.T) {
 	t.Parallel()
 	const writers, each = 8, 10
@@ -301,9 +301,9 @@ func TestApplyRefuses(t *testing.T) {
 	}
 }
 
-// TestApplyOfAnObjectThatWas checks that an apply with a UID applies only to the object with this
+// TestApplyOfDeletedObject checks that an apply with a UID applies only to the object with this
 // UID, and that an apply with the resource version of a deleted object creates a new object.
-func TestApplyOfAnObjectThatWas(t *testing.T) {
+func TestApplyOfDeletedObject(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
 	apply := func(metadata string) answer {
@@ -320,9 +320,9 @@ func TestApplyOfAnObjectThatWas(t *testing.T) {
 	apply(fmt.Sprintf(`"uid":%q`, created.configMap().UID)).want(200, "")
 }
 
-// TestApplyOfEmpty: an empty map that is applied over one that was not stays, by
-// each of the two ways that an apply may go (names that are not ASCII go the
-// other). Without it a volume has no source.
+// TestApplyOfEmpty checks that an empty map that replaces a nonempty map is preserved by both
+// implementations of apply (non-ASCII names select apimachinery's). Without the map, a volume would
+// have no source.
 func TestApplyOfEmpty(t *testing.T) {
 	t.Parallel()
 	for _, manager := range []string{"m", "%C3%BCber"} {

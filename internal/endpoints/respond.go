@@ -38,7 +38,7 @@ const maxPooledBody = 64 << 10
 
 // respondRecord responds with an object.
 func (c *call) respondRecord(t target, code int, record *codec.Record) error {
-	if t.view != whole || request.AuditFrom(c.r.Context()).WantsResponseBody() { // which retains the body
+	if t.view != whole || request.AuditFrom(c.r.Context()).RecordsResponseBody() { // the audit event retains the body
 		_, err := c.writeRecord(nil, t, code, record)
 		return err
 	}
@@ -84,11 +84,12 @@ func respondObject(w http.ResponseWriter, r *http.Request, t target, code int, o
 	return nil
 }
 
-// encodeRecord appends the object to dst, or returns memory of its own.
+// encodeRecord encodes the object of a record. The result may use the memory of dst, or be newly
+// allocated.
 func (c *call) encodeRecord(dst []byte, t target, record *codec.Record) ([]byte, error) {
 	v := c.resource.Version
 	if record.Kind().Hub.GVK.Kind != v.GVK.Kind {
-		v = record.Kind().Hub // the answer is of another kind than the request
+		v = record.Kind().Hub // the response has another kind than the request
 	}
 	if t.media != codec.YAML {
 		body, err := record.Append(dst, v, t.media)
@@ -104,7 +105,9 @@ func (c *call) encodeRecord(dst []byte, t target, record *codec.Record) ([]byte,
 	return yaml.JSONToYAML(body)
 }
 
-// WriteObject responds with any object with TypeMeta, in the media type that the client accepts.
+// WriteObject responds with status 200 and an object with TypeMeta, in the media type that the
+// client accepts. It does not support Tables and partial metadata: such a request receives a 406.
+// Errors are written as a Status.
 func WriteObject(w http.ResponseWriter, r *http.Request, obj runtime.Object) {
 	t, err := negotiate(r, forObject)
 	if err == nil && t.view != whole {
@@ -119,7 +122,9 @@ func WriteObject(w http.ResponseWriter, r *http.Request, obj runtime.Object) {
 	}
 }
 
-// WriteBytes writes a body with the Content-Type of the response header, compressed if worthwhile.
+// WriteBytes writes a complete body, compressed with gzip if the client accepts it and the body is
+// large. The caller sets the Content-Type header before. Write errors are ignored, because they
+// mean that the client has disconnected.
 func WriteBytes(w http.ResponseWriter, r *http.Request, body []byte) {
 	out := bodyWriter{w: w, r: r, length: len(body)}
 	defer out.release()

@@ -323,7 +323,7 @@ func TestAdmissionSeesEveryWrite(t *testing.T) {
 	}
 }
 
-func TestAdmissionRefuses(t *testing.T) {
+func TestAdmissionRejects(t *testing.T) {
 	t.Parallel()
 	plugin := &nosy{}
 	a := newAPI(t, endpoints.Config{Admission: admission.Chain{plugin}})

@@ -30,8 +30,8 @@ func (defaultColumns) Cells(obj codec.Object, _ time.Time) ([]any, []metav1.Tabl
 	return []any{obj.GetName(), obj.GetCreationTimestamp().Time.UTC().Format(time.RFC3339)}, nil, nil
 }
 
-// tableMaker makes tables of one resource for one request.
-type tableMaker struct {
+// tableBuilder builds the Tables of a response.
+type tableBuilder struct {
 	convertor rest.TableConvertor
 	version   *codec.Version
 	gv        schema.GroupVersion
@@ -39,22 +39,22 @@ type tableMaker struct {
 	now       time.Time
 }
 
-func (c *call) tableMaker(t target) (*tableMaker, error) {
+func (c *call) tableBuilder(t target) (*tableBuilder, error) {
 	include, err := c.includeObject()
 	if err != nil {
 		return nil, err
 	}
-	m := &tableMaker{convertor: c.resource.Table, version: c.resource.Version, gv: t.viewVersion, include: include, now: time.Now()}
+	m := &tableBuilder{convertor: c.resource.Table, version: c.resource.Version, gv: t.viewVersion, include: include, now: time.Now()}
 	if m.convertor == nil {
 		m.convertor = defaultColumns{}
 	}
 	return m, nil
 }
 
-func (m *tableMaker) table(meta metav1.ListMeta, columns bool) *metav1.Table {
+func (m *tableBuilder) table(meta metav1.ListMeta, columns bool) *metav1.Table {
 	t := &metav1.Table{ListMeta: meta}
 	if _, plain := m.convertor.(defaultColumns); !plain {
-		t.Rows = []metav1.TableRow{} // as kube-apiserver: null only where a kind has no columns of its own
+		t.Rows = []metav1.TableRow{} // as in kube-apiserver: null only for kinds without declared columns
 	}
 	t.SetGroupVersionKind(m.gv.WithKind("Table"))
 	if columns {
@@ -63,7 +63,7 @@ func (m *tableMaker) table(meta metav1.ListMeta, columns bool) *metav1.Table {
 	return t
 }
 
-func (m *tableMaker) row(record *codec.Record) (metav1.TableRow, error) {
+func (m *tableBuilder) row(record *codec.Record) (metav1.TableRow, error) {
 	obj, err := record.Shared()
 	if err != nil {
 		return metav1.TableRow{}, err
@@ -87,9 +87,9 @@ func (m *tableMaker) row(record *codec.Record) (metav1.TableRow, error) {
 	return row, nil
 }
 
-// encodeTableOf makes a table of one row.
+// encodeTableOf encodes a Table with one row.
 func (c *call) encodeTableOf(t target, record *codec.Record) ([]byte, error) {
-	m, err := c.tableMaker(t)
+	m, err := c.tableBuilder(t)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (c *call) encodeTableOf(t target, record *codec.Record) ([]byte, error) {
 }
 
 func (c *call) respondTable(t target, list *rest.List) error {
-	m, err := c.tableMaker(t)
+	m, err := c.tableBuilder(t)
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (c *call) respondTable(t target, list *rest.List) error {
 
 // respondArranged responds with a table in which rows depend on each other. The table is therefore
 // completely in memory.
-func (c *call) respondArranged(t target, list *rest.List, m *tableMaker, arranger rest.Arranger) error {
+func (c *call) respondArranged(t target, list *rest.List, m *tableBuilder, arranger rest.Arranger) error {
 	table := m.table(metav1.ListMeta{}, true)
 	var objects []codec.Object
 	held := 0
@@ -144,7 +144,7 @@ func (c *call) respondArranged(t target, list *rest.List, m *tableMaker, arrange
 			return err
 		}
 		held += record.StoredSize()
-		if err := c.holdList(held); err != nil {
+		if err := c.reserveList(held); err != nil {
 			return err
 		}
 		row, err := m.row(record)

@@ -53,14 +53,14 @@ func (c *call) update(s rest.Updater) error {
 		}
 		return c.recordUpdate(current, obj, manager)
 	}
-	record, created, err := c.operation.update(c.r.Context(), s, c.admitted(change, options), rules)
+	record, created, err := c.operation.update(c.r.Context(), s, c.withAdmission(change, options), rules)
 	if err != nil {
 		return err
 	}
-	return c.respondRecord(t, codeOf(created), record)
+	return c.respondRecord(t, statusCode(created), record)
 }
 
-// replacement makes the object of the body of a PUT.
+// replacement decodes and checks the object in the body of a PUT. The caller owns the result.
 func (c *call) replacement(options *metav1.UpdateOptions, body []byte, media codec.Media) (codec.Object, error) {
 	obj, err := c.decodeObject(c.resource.Version, options.FieldValidation, body, media)
 	if err != nil {
@@ -69,14 +69,14 @@ func (c *call) replacement(options *metav1.UpdateOptions, body []byte, media cod
 	if err := c.checkName(obj); err != nil {
 		return nil, err
 	}
-	if err := c.place(obj); err != nil {
+	if err := c.setNamespace(obj); err != nil {
 		return nil, err
 	}
-	dedupOwnerReferences(c.r.Context(), obj, ownersRepeated)
+	dedupOwnerReferences(c.r.Context(), obj, duplicateOwnersWarning)
 	return obj, nil
 }
 
-func codeOf(created bool) int {
+func statusCode(created bool) int {
 	if created {
 		return http.StatusCreated
 	}
@@ -93,8 +93,8 @@ func (o *operation) updateRules(ctx context.Context, options *metav1.UpdateOptio
 	}
 }
 
-// creating returns the options of a creation by a request to update.
-func creating(options *metav1.UpdateOptions) *metav1.CreateOptions {
+// createOptionsOf returns the options of a creation that results from an update request.
+func createOptionsOf(options *metav1.UpdateOptions) *metav1.CreateOptions {
 	return &metav1.CreateOptions{
 		TypeMeta: optionsType("CreateOptions"),
 		DryRun:   options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation,
@@ -117,7 +117,7 @@ func (o *operation) createValidation(options *metav1.UpdateOptions) rest.Validat
 		if denied != nil {
 			return denied
 		}
-		validate := chain.ValidateFunc(o.request(ctx, admission.Create, o.info.Name, creating(options), options.DryRun))
+		validate := chain.ValidateFunc(o.request(ctx, admission.Create, o.info.Name, createOptionsOf(options), options.DryRun))
 		if validate == nil {
 			return nil
 		}
@@ -142,10 +142,10 @@ func (o *operation) authorizeCreate(ctx context.Context) error {
 	return authorizer.Forbidden(&a, reason)
 }
 
-// admitted calls mutating admission after a change. It ignores a change of only the times in
+// withAdmission calls mutating admission after a change. It ignores a change of only the times in
 // managed fields. Changes of large objects are slow, so admitted starts no step after ctx has
 // ended.
-func (o *operation) admitted(change rest.UpdateFunc, options *metav1.UpdateOptions) rest.UpdateFunc {
+func (o *operation) withAdmission(change rest.UpdateFunc, options *metav1.UpdateOptions) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -157,13 +157,13 @@ func (o *operation) admitted(change rest.UpdateFunc, options *metav1.UpdateOptio
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		var asked admission.Request
+		var admissionRequest admission.Request
 		if current == nil {
-			asked = o.request(ctx, admission.Create, o.info.Name, creating(options), options.DryRun)
+			admissionRequest = o.request(ctx, admission.Create, o.info.Name, createOptionsOf(options), options.DryRun)
 		} else {
-			asked = o.request(ctx, admission.Update, o.info.Name, options, options.DryRun)
+			admissionRequest = o.request(ctx, admission.Update, o.info.Name, options, options.DryRun)
 		}
-		if obj, err = o.mutate(ctx, &asked, obj, current); err != nil {
+		if obj, err = o.mutate(ctx, &admissionRequest, obj, current); err != nil {
 			return nil, err
 		}
 		if current != nil {

@@ -25,9 +25,9 @@ func (s twice) Update(ctx context.Context, name types.NamespacedName, update sto
 	}, options)
 }
 
-// TestUpdateAskedTwice checks that the stored object is the sent one, regardless of changes to the
+// TestUpdateCalledTwice checks that the stored object is the sent one, regardless of changes to the
 // object of a previous attempt.
-func TestUpdateAskedTwice(t *testing.T) {
+func TestUpdateCalledTwice(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
 	store := a.stores["configmaps"]

@@ -21,7 +21,7 @@ import (
 
 // watch handles a watch request. It sends each batch of available events in one write.
 func (c *call) watch(s rest.Watcher) error {
-	f, err := c.follow(s)
+	f, err := c.startWatch(s)
 	if err != nil {
 		return err
 	}
@@ -33,16 +33,16 @@ func (c *call) watch(s rest.Watcher) error {
 	return nil
 }
 
-// following is an active watch.
-type following struct {
+// activeWatch is a watch with its timeout and encoder.
+type activeWatch struct {
 	rest.Watch
-	ctx    context.Context // of the request, which ends when the watch is to end
+	ctx    context.Context // the request's context; its end is the end of the watch
 	timer  *time.Timer     // ends ctx
 	framer *framer
 }
 
-// follow starts a watch.
-func (c *call) follow(s rest.Watcher) (*following, error) {
+// startWatch starts a watch.
+func (c *call) startWatch(s rest.Watcher) (*activeWatch, error) {
 	t, err := c.negotiate(forWatch)
 	if err != nil {
 		return nil, err
@@ -51,13 +51,13 @@ func (c *call) follow(s rest.Watcher) (*following, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &following{}
+	f := &activeWatch{}
 	if f.framer, err = c.newFramer(t); err != nil {
 		return nil, err
 	}
 	timeout := c.watchTimeout(raw.TimeoutSeconds)
 	options.Visibility, options.Deadline = request.VisibilityFrom(c.r.Context()), time.Now().Add(timeout)
-	f.endAfter(c.r.Context(), timeout)
+	f.setTimeout(c.r.Context(), timeout)
 	if f.Watch, err = s.Watch(f.ctx, c.namespace(), options); err != nil {
 		f.end()
 		return nil, err
@@ -65,20 +65,20 @@ func (c *call) follow(s rest.Watcher) (*following, error) {
 	return f, nil
 }
 
-// endAfter cancels the request's context after a timeout. The context is canceled earlier if the
+// setTimeout cancels the request's context after a timeout. The context is canceled earlier if the
 // client disconnects or the server stops.
-func (f *following) endAfter(ctx context.Context, timeout time.Duration) {
+func (f *activeWatch) setTimeout(ctx context.Context, timeout time.Duration) {
 	f.ctx = ctx
 	f.timer = time.AfterFunc(timeout, func() { request.Cancel(ctx, context.DeadlineExceeded) })
 }
 
 // end stops the timer and marks the watch as initialized.
-func (f *following) end() {
-	request.WatchInitialized(f.ctx) // at the latest: it may end before
+func (f *activeWatch) end() {
+	request.WatchInitialized(f.ctx) // the watch may end before its initial events are sent
 	f.timer.Stop()
 }
 
-func (f *following) close() {
+func (f *activeWatch) close() {
 	_ = f.Close()
 	f.end()
 }
@@ -89,17 +89,17 @@ func (c *call) watchTimeout(seconds *int64) time.Duration {
 		return time.Duration(*seconds) * time.Second
 	}
 	least := c.api.config.MinWatchTimeout
-	return least + time.Duration(rand.Int64N(int64(least))) // spread the returns of many clients
+	return least + time.Duration(rand.Int64N(int64(least))) // the random duration spreads the reconnections of clients
 }
 
 // streamEvents starts the response. If possible, the events are sent after the handler has
 // returned.
-func (c *call) streamEvents(f *following) {
+func (c *call) streamEvents(f *activeWatch) {
 	contentType := codec.JSONType
 	if f.framer.target.media == codec.Protobuf {
 		contentType = codec.ProtobufType + ";stream=watch"
 	}
-	s := &eventStream{following: f, w: c.w, config: &c.api.config, resource: c.resource}
+	s := &eventStream{activeWatch: f, w: c.w, config: &c.api.config, resource: c.resource}
 	defer func() {
 		if !s.detached {
 			s.close()
@@ -133,7 +133,7 @@ type detacher interface {
 // eventStream is the response of an active watch. A server has many active watches, so eventStream
 // retains no memory of the request.
 type eventStream struct {
-	*following
+	*activeWatch
 	w               http.ResponseWriter
 	config          *Config
 	resource        *rest.Resource
@@ -152,7 +152,7 @@ func (s *eventStream) run() (done bool) {
 			s.close()
 		}
 	}()
-	done = true // also if this panics
+	done = true // so that a panic also closes the watch
 	for polled := 0; polled < batchesPerRun; polled++ {
 		events, err := rest.Poll(s.ctx, s.Watch, s.resume)
 		switch {
@@ -216,7 +216,7 @@ func (c *Config) countEvents(resource *rest.Resource, events, bytes int) {
 type framer struct {
 	target  target
 	version *codec.Version
-	tables  *tableMaker
+	tables  *tableBuilder
 	// columnsSent reports whether a table with columns was sent. Only the first table of a stream
 	// has columns.
 	columnsSent bool
@@ -227,7 +227,7 @@ func (c *call) newFramer(t target) (*framer, error) {
 	v := c.resource.Version
 	f := &framer{target: t, version: v, head: codec.JSONHead(v.GVK)}
 	if t.view == table {
-		m, err := c.tableMaker(t)
+		m, err := c.tableBuilder(t)
 		if err != nil {
 			return nil, err
 		}
@@ -258,7 +258,7 @@ func (f *framer) appendBatch(dst []byte, events []rest.Event, err error) (_ []by
 // watchers share.
 func (f *framer) append(dst []byte, event *rest.Event) ([]byte, error) {
 	if event.Type == apiwatch.Bookmark || f.target.view != whole {
-		return f.appendMade(dst, event)
+		return f.appendUnshared(dst, event)
 	}
 	if f.target.media == codec.Protobuf {
 		return f.appendProtobuf(dst, event)
@@ -289,8 +289,8 @@ func (f *framer) appendProtobuf(dst []byte, event *rest.Event) ([]byte, error) {
 	return codec.CloseEnvelope(dst), nil
 }
 
-// appendMade appends a frame with an object that is encoded only for this watcher.
-func (f *framer) appendMade(dst []byte, event *rest.Event) ([]byte, error) {
+// appendUnshared appends a frame with an object that is encoded only for this watcher.
+func (f *framer) appendUnshared(dst []byte, event *rest.Event) ([]byte, error) {
 	obj, err := f.object(event)
 	if err != nil {
 		return dst, err
@@ -367,7 +367,7 @@ func (f *framer) appendObject(dst []byte, kind apiwatch.EventType, obj runtime.O
 func (f *framer) appendError(dst []byte, err error) []byte {
 	status := StatusOf(err)
 	if status.Code == http.StatusInternalServerError && status.Reason == "" {
-		status.Reason = metav1.StatusReasonInternalError // as kube-apiserver's watches; clients see no code
+		status.Reason = metav1.StatusReasonInternalError // as in watches of kube-apiserver; clients do not receive the HTTP status code
 	}
 	status.Kind, status.APIVersion = "Status", "v1"
 	framed, failed := f.appendObject(dst, apiwatch.Error, status)

@@ -90,7 +90,7 @@ func (w *watching) next() event {
 	return e
 }
 
-// want reads as many events as there are texts.
+// want reads one event per text and compares them.
 func (w *watching) want(texts ...string) {
 	w.Helper()
 	var got []string
@@ -140,13 +140,13 @@ func TestWatchBegins(t *testing.T) {
 	} {
 		a.watch(target+"&timeoutSeconds=1").want("ADDED ConfigMap a", "ADDED ConfigMap b")
 	}
-	// One object: by its path, which is the old way, or by its name.
+	// Watch one object: by its path, which is deprecated, or by a field selector for its name.
 	for _, target := range []string{"/api/v1/watch/namespaces/a/configmaps/b?x=1", inA + "configmaps?watch=1&fieldSelector=metadata.name%3Db"} {
 		w := a.watch(target + "&timeoutSeconds=1")
 		w.want("ADDED ConfigMap b")
 		w.ended()
 	}
-	// With bookmarks the end of the initial state is marked.
+	// With bookmarks, a bookmark marks the end of the initial events.
 	for _, query := range []string{"", "&resourceVersion=0"} {
 		w := a.watch(inA + "configmaps?watch=1&allowWatchBookmarks=true" + query)
 		w.want("ADDED ConfigMap a", "ADDED ConfigMap b")
@@ -194,7 +194,7 @@ func TestWatchList(t *testing.T) {
 	a.configMap("b", "")
 	w.want("ADDED ConfigMap b")
 
-	// In other views the mark is in the view's own form.
+	// In other views, the bookmark has the form of the view.
 	tables := a.watch(inA+query, "Accept", tableT)
 	tables.next()
 	tables.next()
@@ -314,7 +314,7 @@ func serveResource(w http.ResponseWriter, r *http.Request, resource *rest.Resour
 	endpoints.New(config).Serve(w, r.WithContext(contextOf(r, &info)), resource)
 }
 
-// contextOf returns the context that the filters make of a request.
+// contextOf returns the context of a request as set by the filters.
 func contextOf(r *http.Request, info *request.Info) context.Context {
 	if info.Verb != "watch" {
 		return request.NewContext(r.Context(), info, time.Now())
@@ -376,9 +376,9 @@ func TestWatchErrors(t *testing.T) {
 	}
 }
 
-// TestWatchOfWhatCannotBeRead: an object that cannot be decoded is an error in
-// the stream, after the events before it, and the end.
-func TestWatchOfWhatCannotBeRead(t *testing.T) {
+// TestWatchOfUnreadableObject checks that an object that cannot be decoded ends the stream with an
+// error event after the preceding events.
+func TestWatchOfUnreadableObject(t *testing.T) {
 	t.Parallel()
 	for _, media := range []string{jsonType, protobufType, tableT, partialT} {
 		broken := codec.NewRecord(record(t, "b", 6).Kind(), types.NamespacedName{Namespace: "a", Name: "b"}, []byte("nonsense"), 6)
@@ -471,7 +471,7 @@ func TestWatchEnds(t *testing.T) {
 				serve(w, newRequest("GET "+inA+"configmaps?watch=1"+test.query, nil).WithContext(ctx), store, test.config)
 			})
 			if test.end != nil {
-				store.events <- nil // taken when the first batch has been sent
+				store.events <- nil // received after the first batch was sent
 				test.end(cancel)
 			}
 			wg.Wait()
@@ -513,7 +513,7 @@ func TestWatchOverWebSocket(t *testing.T) {
 		if err := websocket.Message.Receive(binary, &message); err != nil {
 			t.Fatal(err)
 		}
-		// A message needs no length before it.
+		// WebSocket messages have no length prefix.
 		kind, obj := readFrame(t, message)
 		if got := kind + " ConfigMap " + obj.(*corev1.ConfigMap).Name; got != want {
 			t.Errorf("%q; want %s", got, want)

@@ -28,7 +28,7 @@ func headerHas(h http.Header, name, token string) bool {
 
 // serveWebSocket sends each event as one message: text for JSON, binary for
 // protobuf.
-func (c *call) serveWebSocket(f *following) error {
+func (c *call) serveWebSocket(f *activeWatch) error {
 	server := websocket.Server{
 		// Authentication determines access. The Origin header is not checked, because clients other
 		// than browsers can set any value.
@@ -44,7 +44,7 @@ func (c *call) serveWebSocket(f *following) error {
 	return nil
 }
 
-func (c *call) sendMessages(conn *websocket.Conn, f *following) {
+func (c *call) sendMessages(conn *websocket.Conn, f *activeWatch) {
 	request.Release(c.r)
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()

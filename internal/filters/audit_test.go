@@ -84,7 +84,7 @@ func TestAuditEvent(t *testing.T) {
 	r.Header.Set("User-Agent", strings.Repeat("x", 2000))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := request.AuditFrom(r.Context())
-		if !a.WantsRequestBody() || !a.WantsResponseBody() || a.OmitManagedFields {
+		if !a.RecordsRequestBody() || !a.RecordsResponseBody() || a.OmitManagedFields {
 			t.Errorf("wanted: %+v", a)
 		}
 		a.SetObject(request.AuditObject{Namespace: "other", Name: "x", UID: "uid", ResourceVersion: "7"})

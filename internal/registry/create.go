@@ -39,10 +39,10 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.Vali
 
 func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
 	// As in kube-apiserver, a dry run accepts the resourceVersion.
-	if namesRevision(obj.GetResourceVersion()) && !isDryRun(options.DryRun) {
+	if isRevision(obj.GetResourceVersion()) && !isDryRun(options.DryRun) {
 		return nil, apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
 	}
-	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
+	if err := s.withLimiter(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
 		return nil, err
 	}
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
@@ -73,11 +73,11 @@ func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.
 	return record, nil
 }
 
-// namesRevision reports whether a client's resourceVersion identifies a revision of
+// isRevision reports whether a client's resourceVersion identifies a revision of
 // an object. As in kube-apiserver, text that is not an unsigned decimal number and
 // numbers equal to zero do not. Programs that create such objects exist: kubeadm's
 // CoreDNS service has resourceVersion "0".
-func namesRevision(resourceVersion string) bool {
+func isRevision(resourceVersion string) bool {
 	revision, err := strconv.ParseUint(resourceVersion, 10, 64)
 	return err == nil && revision != 0
 }

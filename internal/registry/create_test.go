@@ -25,7 +25,7 @@ func TestCreateFillsMetadata(t *testing.T) {
 		strategy   registry.Strategy
 		generation int64
 	}{
-		"without generation": {registry.Strategy{}, 7}, // as the client had it
+		"without generation": {registry.Strategy{}, 7}, // as the client sent it
 		"with generation":    {registry.Strategy{Generation: true}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestCreateFillsMetadata(t *testing.T) {
 	}
 }
 
-func TestCreateRefuses(t *testing.T) {
+func TestCreateRejects(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 254)
 	for name, test := range map[string]struct {
@@ -137,7 +137,7 @@ func TestCreateTwice(t *testing.T) {
 	wantStatus(t, err, 409, `object is being deleted: pods "p" already exists`)
 }
 
-// takenStorage reports a conflict of names for the first creations.
+// takenStorage returns ErrExists for the first creations.
 type takenStorage struct {
 	storage.Interface
 	taken int
@@ -228,7 +228,7 @@ func TestExactGenerateName(t *testing.T) {
 	}
 }
 
-func TestGeneratedNameConflictTellsToRetry(t *testing.T) {
+func TestGeneratedNameConflict(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, func(s storage.Interface) storage.Interface { return &takenStorage{Interface: s, taken: 100} })
 	p := pod("")
@@ -279,7 +279,7 @@ func TestHookOrder(t *testing.T) {
 	}
 }
 
-func TestCreateAsksAdmission(t *testing.T) {
+func TestCreateCallsAdmission(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
 	refused := errors.New("no")
@@ -308,7 +308,7 @@ func TestFinalizerWarnings(t *testing.T) {
 	}
 }
 
-func TestRefuseFinalizers(t *testing.T) {
+func TestRejectFinalizers(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, &registry.Strategy{Finalizers: registry.RejectUnqualifiedFinalizers}, nil)
 	refusal := func(place string) string {
@@ -347,7 +347,7 @@ func TestCreateDryRun(t *testing.T) {
 	wantStatus(t, err, 409, `pods "p" already exists`)
 }
 
-// ttlStorage notes the TTL of each write.
+// ttlStorage records the TTL of each write.
 type ttlStorage struct {
 	storage.Interface
 	seen []time.Duration

@@ -19,11 +19,11 @@ import (
 // Other objects get a deletion timestamp. They are removed when their last finalizer is removed, or
 // by another deletion with a grace period of zero.
 func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (*codec.Record, bool, error) {
-	gone := false
+	removed := false
 	var record *codec.Record
 	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin beginWrite) (err error) {
 		record, err = s.Storage.Update(ctx, name, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
-			gone = false
+			removed = false
 			if current == nil {
 				return nil, storage.WriteOptions{}, storage.ErrNotFound
 			}
@@ -32,7 +32,7 @@ func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate 
 				return obj, s.writeOptions(obj, options.DryRun), nil
 			}
 			var write storage.WriteOptions
-			if gone = errors.As(err, &storage.Remove{}); gone {
+			if removed = errors.As(err, &storage.Remove{}); removed {
 				err = s.beginRemoval(current, begin, &write, err)
 			}
 			return nil, write, err
@@ -42,7 +42,7 @@ func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate 
 	if err != nil {
 		return nil, false, s.apiError(err, name.Name, "delete")
 	}
-	return record, gone, nil
+	return record, removed, nil
 }
 
 // DeleteCorrupt implements rest.CorruptDeleter. It skips admission, preconditions, finalizers and
@@ -91,7 +91,7 @@ func (s *Store) deletedState(ctx context.Context, current *codec.Record, validat
 	if grace == 0 && !blocked && s.Strategy.GracePeriod == nil {
 		return nil, storage.Remove{}
 	}
-	s.Strategy.mark(obj, grace, now(simulation.From(ctx)))
+	s.Strategy.markDeleted(obj, grace, now(simulation.From(ctx)))
 	if grace == 0 && !blocked {
 		return nil, storage.Remove{Last: obj} // kinds with grace periods return an object with a period of 0
 	}
@@ -100,30 +100,30 @@ func (s *Store) deletedState(ctx context.Context, current *codec.Record, validat
 
 // gracePeriod returns the deletionGracePeriodSeconds of a deletion. change is false if the object is
 // already marked for deletion and the request does not shorten the period.
-func (s *Strategy) gracePeriod(obj codec.Object, asked *int64) (seconds int64, change bool) {
-	if asked != nil && *asked < 0 {
+func (s *Strategy) gracePeriod(obj codec.Object, requested *int64) (seconds int64, change bool) {
+	if requested != nil && *requested < 0 {
 		one := int64(1) // as in kube-apiserver, a negative period means one second
-		asked = &one
+		requested = &one
 	}
 	if s.GracePeriod == nil {
 		return 0, true
 	}
 	if obj.GetDeletionTimestamp() == nil {
-		return s.GracePeriod(obj, asked), true
+		return s.GracePeriod(obj, requested), true
 	}
 	announced := obj.GetDeletionGracePeriodSeconds()
 	switch {
 	case announced == nil:
 		return 0, true
-	case asked == nil, *asked >= *announced:
+	case requested == nil, *requested >= *announced:
 		return *announced, false
 	}
-	return *asked, true
+	return *requested, true
 }
 
-// mark sets the deletion metadata. The first call for an object increments its generation, if it has
+// markDeleted sets the deletion metadata. The first call for an object increments its generation, if it has
 // one.
-func (s *Strategy) mark(obj codec.Object, grace int64, now metav1.Time) {
+func (s *Strategy) markDeleted(obj codec.Object, grace int64, now metav1.Time) {
 	first := obj.GetDeletionTimestamp() == nil
 	due := now.Add(time.Duration(grace) * time.Second)
 	if !first {

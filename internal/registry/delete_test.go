@@ -92,7 +92,7 @@ func TestDeleteWithFinalizers(t *testing.T) {
 	}
 }
 
-func TestNewFinalizersOnADyingObject(t *testing.T) {
+func TestNewFinalizersDuringDeletion(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
 	e.create(pod("p", finalizers("example.com/a")))
@@ -156,7 +156,8 @@ func TestGracePeriods(t *testing.T) {
 				if got.DeletionGracePeriodSeconds == nil || *got.DeletionGracePeriodSeconds != left {
 					t.Errorf("step %d: grace period %v; want %d", i, got.DeletionGracePeriodSeconds, left)
 				}
-				// Counted from the first announcement, give or take the test's own time.
+				// The period starts at the first deletion; the test permits some time for its own
+				// execution.
 				due := got.DeletionTimestamp.Sub(begun) - time.Duration(left)*time.Second
 				if due < 0 || due > 20*time.Second {
 					t.Errorf("step %d: due %v after the first announcement and %d s", i, due, left)
@@ -288,9 +289,9 @@ func TestStatusWriteReleases(t *testing.T) {
 	}
 }
 
-// TestDeletePreconditionsOfItsOwn: kinds that have more to do than to be marked
-// word conflicts otherwise, as in kube-apiserver.
-func TestDeletePreconditionsOfItsOwn(t *testing.T) {
+// TestDeletePreconditionsWithPrepareForDelete checks the conflict message of kinds with PrepareForDelete, which
+// differs as in kube-apiserver.
+func TestDeletePreconditionsWithPrepareForDelete(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, &registry.Strategy{PrepareForDelete: func(codec.Object) {}}, nil)
 	created := e.create(pod("p"))
@@ -311,7 +312,7 @@ func TestDeletePreconditions(t *testing.T) {
 	if d := statusOf(err).Details; d == nil || d.Kind != "Pod" {
 		t.Errorf("details %+v; want the kind", d)
 	}
-	// An older revision, and one that was never there.
+	// An older revision, and a revision that never existed.
 	if _, err := e.change(e.Store, "p", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, noOptions()); err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +354,7 @@ func TestDeleteDryRun(t *testing.T) {
 	}
 }
 
-func TestDeleteAsksAdmission(t *testing.T) {
+func TestDeleteCallsAdmission(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
 	e.create(pod("p", func(p *corev1.Pod) { p.Spec.NodeName = "n" }))
@@ -456,9 +457,9 @@ func TestDeleteCollection(t *testing.T) {
 	}
 }
 
-// TestDeleteCollectionPassesOver checks that concurrently deleted objects and objects with
+// TestDeleteCollectionSkips checks that concurrently deleted objects and objects with
 // finalizers do not prevent the deletion of the others.
-func TestDeleteCollectionPassesOver(t *testing.T) {
+func TestDeleteCollectionSkips(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
 	e.create(pod("p0", finalizers("example.com/a")))

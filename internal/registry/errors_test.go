@@ -20,11 +20,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// brokenStorage fails always in the same way.
+// brokenStorage always returns the same error.
 type brokenStorage struct {
 	storage.Interface
 	err error
-	// inItems fails lists while they are run through, and watches in Next.
+	// inItems reports whether lists fail during iteration and watches in Next.
 	late bool
 }
 
@@ -54,8 +54,8 @@ func (s *brokenStorage) Watch(context.Context, string, rest.ListOptions) (rest.W
 	return storage.FailedWatch(s.err), nil
 }
 
-// ask calls every verb and returns their errors by name.
-func ask(e *env) map[string]error {
+// callAll calls every verb and returns the errors by verb.
+func callAll(e *env) map[string]error {
 	e.Helper()
 	_, create := e.Create(e.ctx, pod("p"), nil, metav1.CreateOptions{})
 	_, get := e.Get(e.ctx, key("p"), metav1.GetOptions{})
@@ -97,7 +97,7 @@ func TestErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
 		want metav1.Status
-		// update, if not nil, is the Status of updates instead.
+		// update is the Status of updates if it differs; may be nil.
 		update *metav1.Status
 		// named reports that details and message contain the object's name.
 		named bool
@@ -130,7 +130,7 @@ func TestErrors(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/late=%v", name, late), func(t *testing.T) {
 				t.Parallel()
 				e := newEnv(t, nil, func(s storage.Interface) storage.Interface { return &brokenStorage{s, test.err, late} })
-				for verb, err := range ask(e) {
+				for verb, err := range callAll(e) {
 					if err == nil {
 						t.Errorf("%s: no error", verb)
 						continue
@@ -164,7 +164,7 @@ func TestErrorsSurviveWrapping(t *testing.T) {
 	e := newEnv(t, nil, func(s storage.Interface) storage.Interface {
 		return &brokenStorage{s, fmt.Errorf("get /registry/pods/a/p: %w", &storage.ExpiredError{Message: "too old"}), false}
 	})
-	for verb, err := range ask(e) {
+	for verb, err := range callAll(e) {
 		if got := statusOf(err); got.Code != 410 || got.Message != "too old" {
 			t.Errorf("%s: %d %s", verb, got.Code, got.Message)
 		}

@@ -28,15 +28,15 @@ func podKind() *codec.Kind {
 	}}
 }
 
-// env is a registry of pods over a store of its own.
+// env is a registry of pods with its own store.
 type env struct {
 	testing.TB
 	*registry.Store
 	ctx context.Context
 }
 
-// newEnv returns a registry with the rules of a strategy, which may be nil.
-// wrap, where not nil, decorates the storage.
+// newEnv returns a registry with the given strategy, or a default one for nil. wrap decorates the
+// storage if it is not nil.
 func newEnv(t testing.TB, strategy *registry.Strategy, wrap func(storage.Interface) storage.Interface) *env {
 	t.Helper()
 	backend := storagetest.InMemory(t)
@@ -121,7 +121,7 @@ func (e *env) change(u rest.Updater, name string, f func(*corev1.Pod), options r
 	return e.read(record), nil
 }
 
-// put updates to an object that was made without looking at the current one.
+// put replaces an object with obj, regardless of the current one.
 func (e *env) put(p *corev1.Pod, options rest.UpdateOptions) (*corev1.Pod, bool, error) {
 	e.Helper()
 	record, created, err := e.Update(e.ctx, types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, func(context.Context, codec.Object) (codec.Object, error) {

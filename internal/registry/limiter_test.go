@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// limiterProbe is a storage that reports a limiter that is held while it writes.
+// limiterProbe is a storage that fails the test if the limiter is held during a write.
 type limiterProbe struct {
 	storage.Interface
 	t       *testing.T

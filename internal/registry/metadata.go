@@ -22,7 +22,7 @@ func (s *Strategy) validateMetadata(obj codec.Object) field.ErrorList {
 
 // validateMetadataUpdate validates the metadata of an object that replaces old.
 func (s *Strategy) validateMetadataUpdate(obj, old codec.Object) field.ErrorList {
-	if obj.GetName() != "" && s.validMetadata(obj) && keepsIdentity(obj, old) {
+	if obj.GetName() != "" && s.validMetadata(obj) && sameIdentity(obj, old) {
 		return nil
 	}
 	path := field.NewPath("metadata")
@@ -73,17 +73,17 @@ func validFinalizers(finalizers []string) bool {
 	return len(finalizers) == 0 || len(finalizers) == 1 && names.IsQualified(finalizers[0])
 }
 
-// keepsIdentity reports that all immutable metadata is unchanged.
-func keepsIdentity(obj, old metav1.Object) bool {
+// sameIdentity reports that all immutable metadata is unchanged.
+func sameIdentity(obj, old metav1.Object) bool {
 	created, before := obj.GetCreationTimestamp(), old.GetCreationTimestamp()
-	return keepsDeletion(obj, old) && obj.GetResourceVersion() != "" && obj.GetGeneration() >= old.GetGeneration() &&
+	return sameDeletionState(obj, old) && obj.GetResourceVersion() != "" && obj.GetGeneration() >= old.GetGeneration() &&
 		obj.GetName() == old.GetName() && obj.GetNamespace() == old.GetNamespace() && obj.GetUID() == old.GetUID() &&
 		created.Equal(&before)
 }
 
-// keepsDeletion reports that a deletion timestamp is preserved and no finalizers are added after
+// sameDeletionState reports that a deletion timestamp is preserved and no finalizers are added after
 // it.
-func keepsDeletion(obj, old metav1.Object) bool {
+func sameDeletionState(obj, old metav1.Object) bool {
 	grace, before := obj.GetDeletionGracePeriodSeconds(), old.GetDeletionGracePeriodSeconds()
 	if grace != before && (grace == nil || before == nil || *grace != *before) {
 		return false

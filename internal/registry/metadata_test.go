@@ -50,7 +50,7 @@ func TestMetadata(t *testing.T) {
 		c.change(&m.ObjectMeta)
 		same(t, name+", new", s.validateMetadata(m), validation.ValidateObjectMetaAccessor(m, true, s.validateName, field.NewPath("metadata")))
 		same(t, name, s.validateMetadataUpdate(m, old), metadataFaults(m, old))
-		if quick := s.validNames(m) && s.validMetadata(m) && keepsIdentity(m, old); quick != c.quick {
+		if quick := s.validNames(m) && s.validMetadata(m) && sameIdentity(m, old); quick != c.quick {
 			t.Errorf("%s: passed over: %t, want %t", name, quick, c.quick)
 		}
 	}
@@ -74,7 +74,7 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// testDying is about objects that are marked for deletion.
+// testDying tests objects that are marked for deletion.
 func (s *Strategy) testDying(t *testing.T) {
 	t.Helper()
 	due, later, grace, longer := metav1.NewTime(time.Unix(2, 0)), metav1.NewTime(time.Unix(3, 0)), int64(1), int64(2)
@@ -98,7 +98,7 @@ func (s *Strategy) testDying(t *testing.T) {
 		old := m.DeepCopy()
 		c.change(&m.ObjectMeta)
 		same(t, "deleted, "+name, s.validateMetadataUpdate(m, old), metadataFaults(m, old))
-		if quick := s.validMetadata(m) && keepsIdentity(m, old); quick != c.quick {
+		if quick := s.validMetadata(m) && sameIdentity(m, old); quick != c.quick {
 			t.Errorf("deleted, %s: passed over: %t, want %t", name, quick, c.quick)
 		}
 	}

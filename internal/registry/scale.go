@@ -21,7 +21,7 @@ import (
 // Scalable maps the objects of one store to Scales. Its functions must be safe for concurrent use.
 type Scalable struct {
 	// Objects reads and updates the objects by the rules of the main resource.
-	Objects *Part
+	Objects *SubresourceStore
 	// Version is the version of the objects. ReplicasPaths contains the path of the desired
 	// replicas in each version.
 	Version       schema.GroupVersion
@@ -39,7 +39,7 @@ type ScaleValues struct {
 	SpecReplicas, StatusReplicas int32
 	Selector                     string
 	// MissingError is the error of a read request if the object has no desired number of replicas;
-	// nil makes the number 0.
+	// nil reports the number as 0.
 	MissingError error
 }
 

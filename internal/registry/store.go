@@ -126,9 +126,9 @@ func (w *watch) apiError(ctx context.Context, err error) error {
 	return w.store.apiError(err, "", "watch")
 }
 
-// limited runs work with the limiter acquired, if there is one. It returns the error of work or of
-// ctx.
-func (s *Store) limited(ctx context.Context, work func() error) error {
+// withLimiter runs work while it holds the limiter, if there is one. It returns the error of work
+// or of ctx.
+func (s *Store) withLimiter(ctx context.Context, work func() error) error {
 	if s.Limiter == nil {
 		return work()
 	}
@@ -139,10 +139,10 @@ func (s *Store) limited(ctx context.Context, work func() error) error {
 	return work()
 }
 
-// Part is the REST storage of a subresource that is a part of the stored object, such as /status.
+// SubresourceStore is the REST storage of a subresource that is a part of the stored object, such as /status.
 // It reads and updates the same object as the Store, by the rules of another Strategy. Its methods
 // are safe for concurrent use.
-type Part struct {
+type SubresourceStore struct {
 	// Store is the store of the object. Required.
 	Store *Store
 	// Subresource is the name of the subresource, such as status. Storage receives it with each
@@ -153,17 +153,17 @@ type Part struct {
 }
 
 var (
-	_ rest.Getter  = (*Part)(nil)
-	_ rest.Updater = (*Part)(nil)
+	_ rest.Getter  = (*SubresourceStore)(nil)
+	_ rest.Updater = (*SubresourceStore)(nil)
 )
 
 // Get implements rest.Getter.
-func (p *Part) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
+func (p *SubresourceStore) Get(ctx context.Context, name types.NamespacedName, options metav1.GetOptions) (*codec.Record, error) {
 	return p.Store.Get(ctx, name, options)
 }
 
 // Update implements rest.Updater. It never creates an object.
-func (p *Part) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
+func (p *SubresourceStore) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	options.AllowCreate = false
 	return p.update(ctx, name, update, options)
 }

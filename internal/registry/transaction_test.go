@@ -167,9 +167,9 @@ func TestFinalizersAndTransactions(t *testing.T) {
 	}
 }
 
-// TestTransactionsTriedAgain: an address that another writer took in between is
-// not given twice; the next is.
-func TestTransactionsTriedAgain(t *testing.T) {
+// TestTransactionsRetry checks that a writer selects the next address after a conflict with
+// another writer over an address.
+func TestTransactionsRetry(t *testing.T) {
 	t.Parallel()
 	e, a := newAddresses(t, 3)
 	var once sync.Once
@@ -206,7 +206,7 @@ func TestTransactionsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestManyTransactions: writers that compete for few addresses get each one once.
+// TestManyTransactions checks that concurrent writers never receive the same address.
 func TestManyTransactions(t *testing.T) {
 	t.Parallel()
 	const writers = 12

@@ -19,11 +19,11 @@ import (
 // deletion removes the object.
 func (s *Store) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	options.AllowCreate = options.AllowCreate || s.Strategy.AllowCreateOnUpdate
-	return (&Part{Store: s, Strategy: s.Strategy}).update(ctx, name, update, options)
+	return (&SubresourceStore{Store: s, Strategy: s.Strategy}).update(ctx, name, update, options)
 }
 
 // update stores the result of update by the rules of the part's strategy.
-func (p *Part) update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
+func (p *SubresourceStore) update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	s, created := p.Store, false
 	var record, removed *codec.Record
 	err := s.transact(ctx, p.Strategy, isDryRun(options.DryRun), func(begin beginWrite) (err error) {
@@ -52,7 +52,7 @@ func (p *Part) update(ctx context.Context, name types.NamespacedName, update res
 // nextState returns the object that replaces the current one, and the options of its write. It
 // returns the error storage.Remove if the update removes the last obstacle to the removal of an
 // object marked for deletion.
-func (p *Part) nextState(ctx context.Context, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, begin beginWrite, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
+func (p *SubresourceStore) nextState(ctx context.Context, name types.NamespacedName, current *codec.Record, update rest.UpdateFunc, begin beginWrite, options rest.UpdateOptions) (_ codec.Object, write storage.WriteOptions, err error) {
 	s := p.Store
 	if current == nil {
 		if p := options.Preconditions; p != nil && p.UID != nil {
@@ -74,7 +74,7 @@ func (p *Part) nextState(ctx context.Context, name types.NamespacedName, current
 	if err := s.checkResourceVersion(p.Strategy, obj, old); err != nil {
 		return nil, write, err
 	}
-	if err := s.limited(ctx, func() error { return s.beforeUpdate(ctx, p.Strategy, obj, old) }); err != nil {
+	if err := s.withLimiter(ctx, func() error { return s.beforeUpdate(ctx, p.Strategy, obj, old) }); err != nil {
 		return nil, write, err
 	}
 	next := obj
@@ -105,7 +105,7 @@ func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, begin be
 	}
 	// As in kube-apiserver, the resourceVersion of such a request is ignored.
 	obj.SetResourceVersion("")
-	if err := s.limited(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
+	if err := s.withLimiter(ctx, func() error { return s.beforeCreate(ctx, s.Strategy, obj) }); err != nil {
 		return nil, write, err
 	}
 	write = s.writeOptions(obj, options.DryRun)
@@ -150,7 +150,7 @@ func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old c
 			return err
 		}
 	}
-	keepSystemMetadata(obj, old)
+	preserveSystemMetadata(obj, old)
 	if strategy.PrepareForUpdate != nil {
 		strategy.PrepareForUpdate(ctx, obj, old)
 	}
@@ -172,7 +172,7 @@ func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old c
 	return nil
 }
 
-func keepSystemMetadata(obj, old codec.Object) {
+func preserveSystemMetadata(obj, old codec.Object) {
 	obj.SetGeneration(old.GetGeneration())
 	obj.SetSelfLink("")
 	if obj.GetUID() == "" {

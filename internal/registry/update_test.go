@@ -30,7 +30,7 @@ func watchFrom(e *env, name string) rest.ListOptions {
 	return rest.ListOptions{ResourceVersion: e.get(name).ResourceVersion}
 }
 
-// specCounted counts generations by the node name.
+// specCounted increments the generation if the node name changes.
 func specCounted() *registry.Strategy {
 	return &registry.Strategy{
 		Generation: true,
@@ -43,9 +43,9 @@ func specCounted() *registry.Strategy {
 	}
 }
 
-// statusPart is the status of pods.
-func statusPart(store *registry.Store) *registry.Part {
-	return &registry.Part{Store: store, Subresource: "status", Strategy: &registry.Strategy{
+// statusPart is the status subresource of pods.
+func statusPart(store *registry.Store) *registry.SubresourceStore {
+	return &registry.SubresourceStore{Store: store, Subresource: "status", Strategy: &registry.Strategy{
 		Namespaced: true, Generation: true, BlocksRemoval: store.Strategy.BlocksRemoval,
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {
 			obj.(*corev1.Pod).Spec = old.(*corev1.Pod).Spec
@@ -298,8 +298,8 @@ func TestUpdateErrorsPassAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestNoUpdateIsLost: many writers count one object up, half of them with a
-// version of their own and retries, half by guaranteed update.
+// TestNoUpdateIsLost checks that no increment is lost if many writers increment a counter in one
+// object: half of them with a resourceVersion and retries, half with an UpdateFunc.
 func TestNoUpdateIsLost(t *testing.T) {
 	t.Parallel()
 	const writers, each = 16, 20

@@ -64,26 +64,26 @@ type AuditObject struct {
 
 // SetAudit enables auditing of a request. nil disables it.
 func SetAudit(ctx context.Context, a *Audit) {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		s.audit = a
 	}
 }
 
 // AuditFrom returns the Audit of a request, or nil if the request is not audited.
 func AuditFrom(ctx context.Context) *Audit {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		return s.audit
 	}
 	return nil
 }
 
-// WantsRequestBody reports whether the request body must be recorded. It returns false for a nil
+// RecordsRequestBody reports whether the request body must be recorded. It returns false for a nil
 // Audit.
-func (a *Audit) WantsRequestBody() bool { return a != nil && a.RequestBody }
+func (a *Audit) RecordsRequestBody() bool { return a != nil && a.RequestBody }
 
-// WantsResponseBody reports whether the response body must be recorded. It returns false for a nil
+// RecordsResponseBody reports whether the response body must be recorded. It returns false for a nil
 // Audit.
-func (a *Audit) WantsResponseBody() bool { return a != nil && a.ResponseBody }
+func (a *Audit) RecordsResponseBody() bool { return a != nil && a.ResponseBody }
 
 // record calls f with the record while it holds the lock.
 func (a *Audit) record(f func(*AuditRecord)) {

@@ -29,7 +29,7 @@ type Authentication struct {
 // AuthenticationFrom returns the authentication of a request. Impersonation does not change it. It
 // is nil before authentication and outside a request.
 func AuthenticationFrom(ctx context.Context) *Authentication {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		return s.authentication
 	}
 	return nil
@@ -37,7 +37,7 @@ func AuthenticationFrom(ctx context.Context) *Authentication {
 
 // SetAuthentication sets the result of authentication, and its user as the user of the request.
 func SetAuthentication(ctx context.Context, a *Authentication) {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		s.authentication, s.user = a, a.User
 	}
 }

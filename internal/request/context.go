@@ -84,7 +84,7 @@ func (s *scope) Value(key any) any {
 	return s.Context.Value(key)
 }
 
-func from(ctx context.Context) *scope {
+func scopeFrom(ctx context.Context) *scope {
 	s, _ := ctx.Value(scopeKey{}).(*scope)
 	return s
 }
@@ -92,7 +92,7 @@ func from(ctx context.Context) *scope {
 // InfoFrom returns the parsed request line; nil outside a request. The value is shared and must not
 // be modified.
 func InfoFrom(ctx context.Context) *Info {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		return s.info
 	}
 	return nil
@@ -101,7 +101,7 @@ func InfoFrom(ctx context.Context) *Info {
 // UserFrom returns the user whose permissions apply: the impersonated or the authenticated user. It
 // is nil before authentication and outside a request. The value is shared and must not be modified.
 func UserFrom(ctx context.Context) *User {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		return s.user
 	}
 	return nil
@@ -110,14 +110,14 @@ func UserFrom(ctx context.Context) *User {
 // SetUser sets the result of UserFrom. SetAuthentication and SetImpersonation
 // set it as well.
 func SetUser(ctx context.Context, user *User) {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		s.user = user
 	}
 }
 
 // AuditID returns the audit ID of the request; empty outside a request.
 func AuditID(ctx context.Context) string {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		return s.auditID
 	}
 	return ""
@@ -125,14 +125,14 @@ func AuditID(ctx context.Context) string {
 
 // SetAuditID sets the audit ID of the request.
 func SetAuditID(ctx context.Context, id string) {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		s.auditID = id
 	}
 }
 
 // Received returns the time at which the request arrived; the zero time outside a request.
 func Received(ctx context.Context) time.Time {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		return s.received
 	}
 	return time.Time{}
@@ -141,7 +141,7 @@ func Received(ctx context.Context) time.Time {
 // QueueWait returns the time that the request waited in a queue of flow control; 0 outside a
 // request.
 func QueueWait(ctx context.Context) time.Duration {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		return s.queueWait
 	}
 	return 0
@@ -149,7 +149,7 @@ func QueueWait(ctx context.Context) time.Duration {
 
 // SetQueueWait records the time that the request waited in a queue of flow control.
 func SetQueueWait(ctx context.Context, waited time.Duration) {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		s.queueWait = waited
 	}
 }
@@ -157,7 +157,7 @@ func SetQueueWait(ctx context.Context, waited time.Duration) {
 // SetOriginal records the http.Request of the listener, whose header Release frees. It is retained
 // until Release or the end of the handler.
 func SetOriginal(ctx context.Context, r *http.Request) {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		s.original = r
 	}
 }
@@ -170,13 +170,13 @@ func Release(r *http.Request) {
 		_ = r.Body.Close()
 	}
 	r.Header = nil
-	if s := from(r.Context()); s != nil && s.original != nil {
+	if s := scopeFrom(r.Context()); s != nil && s.original != nil {
 		s.original.Header = nil
 		s.original = nil
 	}
 }
 
-// Warnings collects the texts of the Warning headers of a response. It is safe for concurrent use.
+// Warnings contains the texts of the Warning headers of a response. It is safe for concurrent use.
 // The zero value is empty.
 type Warnings struct {
 	mu struct {
@@ -189,7 +189,7 @@ type Warnings struct {
 // AddWarning adds a Warning header to the response, once per text. It is safe for concurrent use.
 // After the start of the response, and outside a request, it has no effect.
 func AddWarning(ctx context.Context, text string) {
-	s := from(ctx)
+	s := scopeFrom(ctx)
 	if s == nil || text == "" {
 		return
 	}
@@ -208,7 +208,7 @@ func AddWarning(ctx context.Context, text string) {
 
 // WarningsFrom returns the current warnings, in order. The caller owns the slice.
 func WarningsFrom(ctx context.Context) []string {
-	s := from(ctx)
+	s := scopeFrom(ctx)
 	if s == nil {
 		return nil
 	}

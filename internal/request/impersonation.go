@@ -14,7 +14,7 @@ type Impersonation struct {
 
 // ImpersonationFrom returns the impersonation of the request, or nil.
 func ImpersonationFrom(ctx context.Context) *Impersonation {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		return s.impersonation
 	}
 	return nil
@@ -22,7 +22,7 @@ func ImpersonationFrom(ctx context.Context) *Impersonation {
 
 // SetImpersonation sets the impersonation of the request. UserFrom then returns its user.
 func SetImpersonation(ctx context.Context, i *Impersonation) {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		s.impersonation, s.user = i, i.User
 	}
 }

@@ -32,14 +32,14 @@ func LongRunningByName(info *Info) bool {
 // Such a request has no deadline, does not count as in flight for MaxInFlight and FlowControl, and
 // ends when the server stops. Outside a request, it returns false.
 func LongRunning(ctx context.Context) bool {
-	s := from(ctx)
+	s := scopeFrom(ctx)
 	return s != nil && s.cancel != nil
 }
 
 // SetLongRunning marks the request as long-running and records the function that cancels its
 // context.
 func SetLongRunning(ctx context.Context, cancel context.CancelCauseFunc) {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		s.cancel = cancel
 	}
 }
@@ -47,7 +47,7 @@ func SetLongRunning(ctx context.Context, cancel context.CancelCauseFunc) {
 // Cancel cancels the context of a long-running request with a cause. It is safe for concurrent use
 // and has no effect on other requests or outside a request.
 func Cancel(ctx context.Context, cause error) {
-	if s := from(ctx); s != nil && s.cancel != nil {
+	if s := scopeFrom(ctx); s != nil && s.cancel != nil {
 		s.cancel(cause)
 	}
 }

@@ -16,7 +16,7 @@ type Route interface {
 // SetRoute records the route of the request. Like the other Set functions, it must not run
 // concurrently with readers of the context.
 func SetRoute(ctx context.Context, route Route) {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		s.route = route
 	}
 }
@@ -24,7 +24,7 @@ func SetRoute(ctx context.Context, route Route) {
 // RouteFrom returns the route of the request; nil if the request was not resolved, and outside a
 // request.
 func RouteFrom(ctx context.Context) Route {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		return s.route
 	}
 	return nil

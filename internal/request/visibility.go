@@ -93,14 +93,14 @@ type Visibility interface {
 
 // SetVisibility limits a list or watch over all namespaces. The handler must respect it.
 func SetVisibility(ctx context.Context, v Visibility) {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		s.visibility = v
 	}
 }
 
 // VisibilityFrom returns the limit of a list or watch over all namespaces, or nil.
 func VisibilityFrom(ctx context.Context) Visibility {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		return s.visibility
 	}
 	return nil

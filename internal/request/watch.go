@@ -5,7 +5,7 @@ import "context"
 // OnWatchInitialized sets a hook that runs after the initial events of a watch were sent. From then
 // on, the watch only uses resources for changes. The hook does not run if the request is rejected.
 func OnWatchInitialized(ctx context.Context, hook func()) {
-	if s := from(ctx); s != nil {
+	if s := scopeFrom(ctx); s != nil {
 		s.watchInitialized.Store(&hook)
 	}
 }
@@ -13,7 +13,7 @@ func OnWatchInitialized(ctx context.Context, hook func()) {
 // WatchInitialized runs the hook of OnWatchInitialized once. It is safe for concurrent use and has
 // no effect outside a request.
 func WatchInitialized(ctx context.Context) {
-	s := from(ctx)
+	s := scopeFrom(ctx)
 	if s == nil {
 		return
 	}

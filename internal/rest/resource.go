@@ -101,8 +101,8 @@ type Verb struct {
 	// AllNamespaces reports whether the verb of a namespaced resource is also served without a
 	// namespace.
 	AllNamespaces bool
-	// can reports whether a storage implements the verb.
-	can func(Storage) bool
+	// supportedBy reports whether a storage implements the verb.
+	supportedBy func(Storage) bool
 }
 
 func implements[T any](s Storage) bool { _, ok := s.(T); return ok }
@@ -110,18 +110,18 @@ func implements[T any](s Storage) bool { _, ok := s.(T); return ok }
 // verbs contains all verbs in the order of the route table. Discovery, documentation and the list of
 // routes determine the verbs of a storage only by this table.
 var verbs = [...]Verb{
-	{Name: "list", Action: "LIST", Methods: []string{http.MethodGet}, AllNamespaces: true, can: implements[Lister]},
-	{Name: "create", Action: "POST", Methods: []string{http.MethodPost}, can: implements[Creater]},
-	{Name: "deletecollection", Action: "DELETECOLLECTION", Methods: []string{http.MethodDelete}, can: implements[CollectionDeleter]},
-	{Name: "watch", Action: "WATCHLIST", Methods: []string{http.MethodGet}, AllNamespaces: true, can: implements[Watcher]},
-	{Name: "get", Action: "GET", Methods: []string{http.MethodGet}, Item: true, can: implements[Getter]},
-	{Name: "create", Action: "POST", Methods: []string{http.MethodPost}, Item: true, can: implements[NamedCreater]},
-	{Name: "update", Action: "PUT", Methods: []string{http.MethodPut}, Item: true, can: implements[Updater]},
-	{Name: "patch", Action: "PATCH", Methods: []string{http.MethodPatch}, Item: true, can: func(s Storage) bool {
+	{Name: "list", Action: "LIST", Methods: []string{http.MethodGet}, AllNamespaces: true, supportedBy: implements[Lister]},
+	{Name: "create", Action: "POST", Methods: []string{http.MethodPost}, supportedBy: implements[Creater]},
+	{Name: "deletecollection", Action: "DELETECOLLECTION", Methods: []string{http.MethodDelete}, supportedBy: implements[CollectionDeleter]},
+	{Name: "watch", Action: "WATCHLIST", Methods: []string{http.MethodGet}, AllNamespaces: true, supportedBy: implements[Watcher]},
+	{Name: "get", Action: "GET", Methods: []string{http.MethodGet}, Item: true, supportedBy: implements[Getter]},
+	{Name: "create", Action: "POST", Methods: []string{http.MethodPost}, Item: true, supportedBy: implements[NamedCreater]},
+	{Name: "update", Action: "PUT", Methods: []string{http.MethodPut}, Item: true, supportedBy: implements[Updater]},
+	{Name: "patch", Action: "PATCH", Methods: []string{http.MethodPatch}, Item: true, supportedBy: func(s Storage) bool {
 		return implements[Updater](s) && implements[Getter](s)
 	}},
-	{Name: "delete", Action: "DELETE", Methods: []string{http.MethodDelete}, Item: true, can: implements[GracefulDeleter]},
-	{Name: "watch", Action: "WATCH", Methods: []string{http.MethodGet}, Item: true, can: implements[Watcher]},
+	{Name: "delete", Action: "DELETE", Methods: []string{http.MethodDelete}, Item: true, supportedBy: implements[GracefulDeleter]},
+	{Name: "watch", Action: "WATCH", Methods: []string{http.MethodGet}, Item: true, supportedBy: implements[Watcher]},
 }
 
 // Verbs returns the served verbs, in the order of the route table. A verb can occur several times,
@@ -129,7 +129,7 @@ var verbs = [...]Verb{
 func (r *Resource) Verbs() []Verb {
 	var served []Verb
 	for _, v := range verbs {
-		if v.can(r.Storage) && !slices.Contains(r.WithoutVerbs, v.Name) && v.Item == (r.Subresource != "" || v.Item) {
+		if v.supportedBy(r.Storage) && !slices.Contains(r.WithoutVerbs, v.Name) && v.Item == (r.Subresource != "" || v.Item) {
 			served = append(served, v)
 		}
 	}

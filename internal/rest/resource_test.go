@@ -90,7 +90,7 @@ func TestVerbs(t *testing.T) {
 			[]string{"create", "delete", "get", "list", "patch", "update"}, []string{"LIST", "POST", "GET", "PUT", "PATCH", "DELETE"}},
 		"reads":       {rest.Resource{Storage: readOnly{}}, []string{"get", "list", "watch"}, []string{"LIST", "WATCHLIST", "GET", "WATCH"}},
 		"only create": {rest.Resource{Storage: creater{}}, []string{"create"}, []string{"POST"}},
-		// A patch needs something to patch.
+		// A patch requires a Getter.
 		"only update": {rest.Resource{Storage: updater{}}, []string{"update"}, []string{"PUT"}},
 		"status":      {rest.Resource{Subresource: "status", Storage: status{}}, []string{"get", "patch", "update"}, []string{"GET", "PUT", "PATCH"}},
 		"binding":     {rest.Resource{Subresource: "binding", Storage: named{}}, []string{"create"}, []string{"POST"}},

@@ -116,8 +116,8 @@ type Connection struct {
 	Methods []string
 	// Options is the kind of the options; "" without options.
 	Options string
-	// TakesPath reports whether a path may follow the subresource.
-	TakesPath bool
+	// AllowsPath reports whether a path may follow the subresource.
+	AllowsPath bool
 	// LongRunning reports whether the client determines the duration of a request. Such a request
 	// is exempt from deadlines and from the limits of requests in flight, and ends when the server
 	// stops.
@@ -220,7 +220,7 @@ type List struct {
 	Uncached bool
 }
 
-// Event is an event of a watch.
+// Event is an event of a watch. The record is shared and must not be modified.
 type Event struct {
 	// Type is Added, Modified, Deleted or Bookmark. Next returns errors as Go errors.
 	Type watch.EventType

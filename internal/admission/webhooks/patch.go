@@ -42,7 +42,7 @@ func (p *Mutating) change(ctx context.Context, a *admission.Attributes, q *revie
 		return false, named(q, err)
 	}
 	changed := !equality.Semantic.DeepEqual(q.object, patched)
-	if request.AuditFrom(ctx).WantsRequestBody() { // the audit annotation contains the patch
+	if request.AuditFrom(ctx).RecordsRequestBody() { // the audit annotation contains the patch
 		p.annotateJSON(ctx, a, patchAnnotation+place, mutation{q.configuration, q.spec.Name, nil, response.Patch, string(admissionv1.PatchTypeJSONPatch)})
 	}
 	if !changed {

@@ -199,7 +199,7 @@ func (r *resource) serve(env *Env, store *registry.Store, served servedVersion) 
 		main.ResetFields = resetFields(gvk, append([]string{"status"}, s.MainResetFields...)...)
 		status := *main
 		status.Subresource, status.ShortNames, status.Categories, status.StorageVersionHash = "status", nil, nil, ""
-		status.Storage = &registry.Part{Store: store, Subresource: "status", Strategy: r.statusStrategy(env, store.Strategy)}
+		status.Storage = &registry.SubresourceStore{Store: store, Subresource: "status", Strategy: r.statusStrategy(env, store.Strategy)}
 		status.ResetFields = resetFields(gvk, slices.Concat([]string{"spec"}, s.PreservedMetadata, s.ResetFields)...)
 		resources = append(resources, &status)
 	}

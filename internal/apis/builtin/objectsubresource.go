@@ -28,7 +28,7 @@ type ObjectSubresource[O codec.Object] struct {
 func NewObjectSubresource[O codec.Object](sub ObjectSubresource[O]) Subresource {
 	return Subresource{Name: sub.Name, ResetFields: sub.ResetFields, Storage: func(env *Env, store *registry.Store) rest.Storage {
 		main := store.Strategy
-		part := &registry.Part{Store: store, Subresource: sub.Name, Strategy: &registry.Strategy{
+		part := &registry.SubresourceStore{Store: store, Subresource: sub.Name, Strategy: &registry.Strategy{
 			Namespaced: main.Namespaced, Generation: main.Generation, SpecChanged: main.SpecChanged, BlocksRemoval: main.BlocksRemoval,
 			PrepareForUpdate: func(ctx context.Context, obj, old codec.Object) {
 				sub.PrepareForUpdate(&Operation{Context: ctx, Env: env}, typed[O](obj), typed[O](old))

@@ -35,7 +35,7 @@ func ScaleSubresource[O codec.Object](scale Scale[O]) Subresource {
 		Storage: func(_ *Env, store *registry.Store) rest.Storage {
 			version := store.Kind.Hub.GVK.GroupVersion()
 			scalable := &registry.Scalable{
-				Objects: &registry.Part{Store: store, Subresource: "scale", Strategy: store.Strategy},
+				Objects: &registry.SubresourceStore{Store: store, Subresource: "scale", Strategy: store.Strategy},
 				Version: version, ReplicasPaths: managedfields.ResourcePathMappings{version.String(): fieldpath.MakePathOrDie("spec", "replicas")},
 				Read: func(obj codec.Object) (registry.ScaleValues, error) {
 					values, err := scale.values(typed[O](obj))

@@ -51,7 +51,7 @@ type handler struct {
 // openHandler is the state derived from a definition without its schemas.
 type openHandler struct {
 	store      *registry.Store
-	status     *registry.Part // nil without the subresource status
+	status     *registry.SubresourceStore // nil without the subresource status
 	table      *table
 	selectable []selectable
 	scale      *apiextensionsv1.CustomResourceSubresourceScale // nil without the subresource scale
@@ -198,7 +198,7 @@ func (h *handler) open(ctx context.Context) (*openHandler, error) {
 	}
 	o.store = &registry.Store{Resource: h.group, Kind: h.kind, Strategy: h.strategy(o), Storage: objects}
 	if h.version.status {
-		o.status = &registry.Part{Store: o.store, Subresource: "status", Strategy: h.statusStrategy(o)}
+		o.status = &registry.SubresourceStore{Store: o.store, Subresource: "status", Strategy: h.statusStrategy(o)}
 	}
 	h.opened.Store(o)
 	return o, nil

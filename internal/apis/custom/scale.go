@@ -21,7 +21,7 @@ func (h *handler) scalable(ctx context.Context) (*registry.Scalable, error) {
 		return nil, err
 	}
 	return &registry.Scalable{
-		Objects: &registry.Part{Store: o.store, Subresource: "scale", Strategy: o.store.Strategy},
+		Objects: &registry.SubresourceStore{Store: o.store, Subresource: "scale", Strategy: o.store.Strategy},
 		Version: h.gvk.GroupVersion(), ReplicasPaths: o.replicasPaths,
 		Read: o.scaleValues,
 		Write: func(obj codec.Object, replicas int32) error {

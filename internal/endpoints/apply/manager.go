@@ -23,10 +23,11 @@ import (
 // Managers creates the field managers of resources, each on first use. It is safe for
 // concurrent use. A resource must be used with one Managers only.
 type Managers struct {
-	// Logger receives, at debug level, writes that could not be accounted
-	// for; nil discards that. It is not to be changed after the first use.
+	// Logger receives debug messages about writes whose fields could not be recorded; nil discards
+	// them. It must not change after the first use.
 	Logger *slog.Logger
-	// World has the time of writes; nil is the real one. It is as Logger.
+	// World is the clock for the times of managed fields; nil means the real clock. It must not
+	// change after the first use.
 	World *simulation.World
 
 	converter managedfields.TypeConverter
@@ -34,13 +35,14 @@ type Managers struct {
 	mu        *sync.RWMutex // guards rest.Resource.FieldManager
 }
 
-// NewManagers returns the managers of the kinds with a merge schema; with a nil converter, fields
-// are not managed.
+// NewManagers returns Managers with the merge schemas of converter. A nil converter disables
+// managed fields.
 func NewManagers(converter managedfields.TypeConverter) Managers {
 	return Managers{converter: converter, cache: &ownership.Cache{}, mu: new(sync.RWMutex)}
 }
 
-// For returns the manager of a resource; nil if its fields are not managed.
+// For returns the manager of a resource, and creates it on first use. It returns nil without an
+// error if managed fields are disabled or the resource is not stored.
 func (m Managers) For(resource *rest.Resource) (*Manager, error) {
 	if m.converter == nil || resource.Kind == nil {
 		return nil, nil
@@ -64,15 +66,16 @@ func (m Managers) For(resource *rest.Resource) (*Manager, error) {
 	return made, nil
 }
 
-// Manager manages the fields of one resource in one version.
+// Manager maintains the managed fields of one resource in one version. It is safe for concurrent
+// use.
 type Manager struct {
 	types   kindTypes
 	version *codec.Version
-	// own is the fast implementation; nil if it does not support the kind.
-	own *ownership.Kind
-	// fields does the rest.
-	fields *managedfields.FieldManager
-	logger *slog.Logger
+	// fast is the fast implementation; nil if it does not support the kind.
+	fast *ownership.Kind
+	// fallback is apimachinery's field manager, for the cases that fast does not support.
+	fallback *managedfields.FieldManager
+	logger   *slog.Logger
 }
 
 func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
@@ -90,11 +93,11 @@ func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("manage fields of %s: %w", resource.FullName(), err)
 	}
-	made := &Manager{types: types, version: resource.Version, fields: fields, logger: m.Logger}
+	made := &Manager{types: types, version: resource.Version, fallback: fields, logger: m.Logger}
 	if made.logger == nil {
 		made.logger = slog.New(slog.DiscardHandler)
 	}
-	made.own = ownership.New(ownership.Config{
+	made.fast = ownership.New(ownership.Config{
 		Version: resource.Version, Subresource: resource.Subresource, ResetFields: resource.ResetFields,
 		Converter: converter, Cache: m.cache, World: m.World,
 	})
@@ -105,14 +108,14 @@ func filters(reset map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVer
 	return fieldpath.NewExcludeFilterSetMap(reset)
 }
 
-// Update records in obj, which becomes the result, that manager replaced live with it. It does not
+// Update records that manager replaced live with obj. It may modify and return obj, but does not
 // modify live. If an error occurs, the managed fields stay unchanged: a write does not fail because
 // of them.
 func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
-	if m.updateOwn(live, obj, manager) {
+	if m.updateFast(live, obj, manager) {
 		return obj
 	}
-	updated, err := m.fields.Update(live, obj, manager)
+	updated, err := m.fallback.Update(live, obj, manager)
 	if err != nil {
 		m.logger.Debug("fields of a write are not accounted for", "kind", obj.GetObjectKind().GroupVersionKind(),
 			"namespace", obj.GetNamespace(), "name", obj.GetName(), "err", err)
@@ -122,21 +125,21 @@ func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
 	return updated.(codec.Object)
 }
 
-// updateOwn is Update with package ownership. It returns false for unsupported cases. Both objects
+// updateFast is Update with package ownership. It returns false for unsupported cases. Both objects
 // are compared in the written version.
-func (m *Manager) updateOwn(live, obj codec.Object, manager string) bool {
-	if m.own == nil {
+func (m *Manager) updateFast(live, obj codec.Object, manager string) bool {
+	if m.fast == nil {
 		return false
 	}
 	if m.version.GVK == m.types.kind.Hub.GVK {
-		return m.own.Update(live, obj, manager)
+		return m.fast.Update(live, obj, manager)
 	}
 	versionedLive, err := m.versioned(live)
 	if err != nil {
 		return false
 	}
 	versioned, err := m.versioned(obj)
-	if err != nil || versioned == obj || !m.own.Update(versionedLive, versioned, manager) {
+	if err != nil || versioned == obj || !m.fast.Update(versionedLive, versioned, manager) {
 		return false
 	}
 	obj.SetManagedFields(versioned.GetManagedFields())
@@ -151,33 +154,33 @@ func (m *Manager) versioned(obj codec.Object) (codec.Object, error) {
 	return converted.(codec.Object), nil
 }
 
-// Apply merges an applied configuration, which names its type, into live; both
-// are left as they are. An error is an API error: a conflict with other
-// managers, unless force is set.
+// Apply merges an applied configuration with a kind and apiVersion into live and records ownership.
+// It modifies neither; the result may share memory with applied. A conflict with another manager is
+// an API error (409), unless force is set.
 func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager string, force bool) (codec.Object, error) {
-	if u, ok := applied.(*unstructured.Unstructured); ok && m.own != nil {
-		if merged := m.own.Apply(live, u, manager, force); merged != nil {
+	if u, ok := applied.(*unstructured.Unstructured); ok && m.fast != nil {
+		if merged := m.fast.Apply(live, u, manager, force); merged != nil {
 			return merged, nil
 		}
 	}
 	// Without a merge, the library modifies live; a merge result may share memory with the applied
 	// object.
-	merged, err := m.fields.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
+	merged, err := m.fallback.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
 	if err != nil {
 		return nil, err
 	}
 	u, ok := applied.(*unstructured.Unstructured)
-	if !ok || m.own == nil {
+	if !ok || m.fast == nil {
 		return merged.(codec.Object), nil
 	}
 	return m.refill(live, merged.(codec.Object), u, manager)
 }
 
-// refill puts into merged, which the library made of live, the empty maps and
-// lists that it lost. They are looked for in the version that was applied.
+// refill restores empty maps and lists of live that the fallback dropped from merged. The objects
+// are compared in the applied version.
 func (m *Manager) refill(live, merged codec.Object, applied *unstructured.Unstructured, manager string) (codec.Object, error) {
 	if m.version.GVK == m.types.kind.Hub.GVK {
-		return m.own.Refill(live, merged, applied, manager), nil
+		return m.fast.Refill(live, merged, applied, manager), nil
 	}
 	versionedLive, err := m.versioned(live)
 	if err != nil {
@@ -187,7 +190,7 @@ func (m *Manager) refill(live, merged codec.Object, applied *unstructured.Unstru
 	if err != nil {
 		return nil, err
 	}
-	refilled := m.own.Refill(versionedLive, versioned, applied, manager)
+	refilled := m.fast.Refill(versionedLive, versioned, applied, manager)
 	if refilled == versioned {
 		return merged, nil
 	}
@@ -210,7 +213,7 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	}
 	want, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{gvk})
 	if !ok {
-		// The target names another group version: the kind's own there.
+		// The target is another group version: the result has the same kind in this version.
 		if gv, isGV := target.(schema.GroupVersion); isGV {
 			want, ok = gv.WithKind(gvk.Kind), true
 		}
@@ -255,8 +258,8 @@ func (t kindTypes) noVersion(from, to schema.GroupVersionKind, fromMissing bool)
 	return fmt.Errorf("request to convert CR to an invalid group/version: %s", to.GroupVersion())
 }
 
-// typed makes an object of its kind's own type of the document that a merge
-// results in.
+// typed converts a merge result, which is unstructured, to the Go type of its kind, with defaults.
+// It returns other objects unchanged.
 func (t kindTypes) typed(in runtime.Object) (runtime.Object, error) {
 	u, ok := in.(*unstructured.Unstructured)
 	v := t.kind.Version(in.GetObjectKind().GroupVersionKind().GroupVersion())

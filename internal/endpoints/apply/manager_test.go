@@ -23,8 +23,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// hpa is a kind of two versions: v2 is the hub, and v1 has one field where v2
-// has a list.
+// hpa is a kind with two versions: v2 is the hub, and v1 has a single field in place of a list of
+// v2.
 func hpa() *codec.Kind {
 	hub := &codec.Version{GVK: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
 		New: func() codec.Object { return new(autoscalingv2.HorizontalPodAutoscaler) }}
@@ -87,7 +87,7 @@ func blank() *autoscalingv2.HorizontalPodAutoscaler {
 	return h
 }
 
-// applied reads a configuration; version is v1 or v2.
+// applied parses a configuration. version is v1 or v2.
 func applied(t testing.TB, version, text string) *unstructured.Unstructured {
 	t.Helper()
 	content := map[string]any{}

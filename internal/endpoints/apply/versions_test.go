@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// deployments is a kind of two versions, of which the second has a default.
+// deployments is a kind with two versions. The second one has a default.
 func deployments() *codec.Kind {
 	hub := &codec.Version{GVK: appsv1.SchemeGroupVersion.WithKind("Deployment"), New: func() codec.Object { return new(appsv1.Deployment) }}
 	second := &codec.Version{
@@ -84,13 +84,13 @@ func TestUpdatesOfVersionsAsUpstream(t *testing.T) {
 		want := obj.DeepCopyObject().(codec.Object)
 		mine := obj.DeepCopyObject().(codec.Object)
 		manager := fmt.Sprint("manager-", random.IntN(3))
-		if m.updateOwn(live.DeepCopyObject().(codec.Object), mine, manager) {
+		if m.updateFast(live.DeepCopyObject().(codec.Object), mine, manager) {
 			own++
 		}
 		have := m.Update(live, obj, manager)
-		updated, err := m.fields.Update(live.DeepCopyObject(), want, manager)
+		updated, err := m.fallback.Update(live.DeepCopyObject(), want, manager)
 		if err != nil {
-			// Items that are there twice cannot be converted.
+			// Lists with duplicate items cannot be converted.
 			want.SetManagedFields(live.GetManagedFields())
 			updated = want
 		}
@@ -105,7 +105,7 @@ func TestUpdatesOfVersionsAsUpstream(t *testing.T) {
 	}
 }
 
-// timeless is a copy without times. Entries of the same second are in order.
+// timeless returns a copy without times. Entries of the same second are sorted.
 func timeless(obj codec.Object) codec.Object {
 	obj = obj.DeepCopyObject().(codec.Object)
 	fields := obj.GetManagedFields()

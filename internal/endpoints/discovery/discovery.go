@@ -1,6 +1,6 @@
-// Package discovery serves API discovery: the documents of groups, versions and
-// resources, and aggregated discovery, which has all in one (KEP-3352). They are
-// built from the catalogue.
+// Package discovery serves API discovery: the documents of groups, versions and resources, and
+// aggregated discovery, which contains all of them in one document (KEP-3352). It builds the
+// documents from the catalog of package route.
 package discovery
 
 import (
@@ -62,7 +62,7 @@ func apiResource(r *rest.Resource) metav1.APIResource {
 	return out
 }
 
-// aggregated returns groups as aggregated discovery has them.
+// aggregated converts groups to the form of aggregated discovery.
 func aggregated(groups []group) []apidiscovery.APIGroupDiscovery {
 	list := []apidiscovery.APIGroupDiscovery{}
 	for _, g := range groups {
@@ -117,8 +117,8 @@ func responseKind(r *rest.Resource) *metav1.GroupVersionKind {
 	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
 }
 
-// serverAddress returns the address of the server for all clients: the one that the
-// request was sent to.
+// serverAddress returns the local address of the request's connection, as the address of the server
+// for all clients.
 func serverAddress(r *http.Request) []metav1.ServerAddressByClientCIDR {
 	address := r.Host
 	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {

@@ -102,7 +102,7 @@ func TestPlain(t *testing.T) {
 		"/api":       `{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"example.com"}]}`,
 		"/apis":      groups,
 		"/apis/":     groups,
-		"POST /apis": groups, // as recorded: any method is a GET
+		"POST /apis": groups, // as recorded: the method is ignored
 		"/api/v1":    pods,
 		"/api/v1/":   pods,
 		"/apis/apps": `{"kind":"APIGroup","apiVersion":"v1",` + apps + `}`,
@@ -131,7 +131,7 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-func TestAnEmptyCatalogue(t *testing.T) {
+func TestEmptyCatalog(t *testing.T) {
 	t.Parallel()
 	h := discovery.NewHandler(route.NewCatalog(), nil)
 	if got := get(h, "/apis").Body.String(); got != `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`+"\n" {
@@ -270,7 +270,7 @@ func TestETag(t *testing.T) {
 	if core := get(h, "/api", "Accept", aggregatedV2).Header().Get("ETag"); core == tag {
 		t.Error("/api and /apis have one ETag")
 	}
-	// The same catalogue has the same one in every server; another has not.
+	// Equal catalogs have the same ETag on all servers, other catalogs another one.
 	if same := get(handler(), "/apis", "Accept", aggregatedV2).Header().Get("ETag"); same != tag {
 		t.Errorf("another server says %s", same)
 	}
@@ -311,8 +311,8 @@ func (c *changing) Generation() uint64 {
 	return c.generation
 }
 
-// TestChanges: when the catalogue changes, so do the documents, and their
-// ETags; when it changes back, the ETag is the old one.
+// TestChanges checks that a change of the catalog changes the documents and their ETags, and that
+// the reverse change restores the ETag.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	source := new(changing)
@@ -335,7 +335,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestChangesMeetReaders is for the race detector.
+// TestChangesMeetReaders changes the catalog during requests, for the race detector.
 func TestChangesMeetReaders(t *testing.T) {
 	t.Parallel()
 	source := new(changing)
@@ -399,7 +399,7 @@ func TestClientGo(t *testing.T) {
 				got = append(got, list.GroupVersion+" "+r.Name+" "+r.Kind)
 			}
 		}
-		slices.Sort(got) // client-go's order is that of a map
+		slices.Sort(got) // client-go returns them in map order
 		want := []string{"apps/v1 deployments Deployment", "apps/v1 deployments/scale Scale", "example.com/v1 widgets Widget", "example.com/v2 widgets Widget", "v1 nodes Node", "v1 pods Pod", "v1 pods/status Pod"}
 		if diff := cmp.Diff(want, got); diff != "" || len(groups) != 3 {
 			t.Errorf("%s: %d groups, resources (-want +got):\n%s", name, len(groups), diff)
@@ -407,7 +407,7 @@ func TestClientGo(t *testing.T) {
 	}
 }
 
-// FuzzAccept: no Accept header and no path makes discovery fail.
+// FuzzAccept checks that no Accept header and no path causes a server error.
 func FuzzAccept(f *testing.F) {
 	for _, seed := range []string{"", "*/*", aggregatedV2, "application/json;as", ";;,=", "application/json;=;as=APIGroupDiscoveryList;g=apidiscovery.k8s.io;v=v2;q=0"} {
 		f.Add("/apis", seed)

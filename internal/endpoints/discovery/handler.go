@@ -19,13 +19,12 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints/route"
 )
 
-// Handler serves /api, /apis and the paths of groups and versions below them.
-// Aggregated documents are built when first requested and cached until the catalogue
-// or the registry changes.
+// Handler serves /api, /apis and the paths of groups and versions below them. It caches aggregated
+// documents until the catalog or the registry changes. It is safe for concurrent use.
 type Handler struct {
-	// Peers are other servers. The aggregated document of /apis includes their groups unless a
-	// client requests the profile "nopeer". Peers may be nil, and must be set before the first
-	// request.
+	// Peers are the other servers of the cluster. The aggregated document of /apis includes their
+	// groups unless a client requests the profile "nopeer". Peers may be nil, and must be set
+	// before the first request.
 	Peers Peers
 
 	catalog  *route.Catalog
@@ -42,8 +41,9 @@ type cachedDocument struct {
 	document   *document
 }
 
-// at returns the document of a generation, an empty one if that is new.
-func (k *cachedDocument) at(generation uint64) *document {
+// forGeneration returns the document of a generation. It replaces the document of another generation with an
+// empty one.
+func (k *cachedDocument) forGeneration(generation uint64) *document {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.document == nil || k.generation != generation {
@@ -52,7 +52,7 @@ func (k *cachedDocument) at(generation uint64) *document {
 	return k.document
 }
 
-// document is an aggregated document in the media types requested so far.
+// document is an aggregated document, encoded in the media types requested so far.
 type document struct {
 	once   sync.Once
 	list   *apidiscovery.APIGroupDiscoveryList
@@ -61,13 +61,15 @@ type document struct {
 	bodies sync.Map // codec.Media -> []byte
 }
 
-// NewHandler returns a handler for the discovery of a catalogue and of the aggregated
-// servers in a registry. The registry may be nil: then the order is the catalogue's.
+// NewHandler returns a handler for the resources of a catalog and the aggregated servers of a
+// registry. A nil registry means that there are no aggregated servers, and that groups have the
+// order of the catalog.
 func NewHandler(catalog *route.Catalog, registry Registry) *Handler {
 	return &Handler{catalog: catalog, registry: registry}
 }
 
-// Handles reports whether a path is one of discovery.
+// Handles reports whether a path may be a discovery path: /api, /apis or a path below them. The
+// Handler responds with 404 for unknown paths.
 func Handles(path string) bool {
 	path = strings.TrimSuffix(path, "/")
 	return path == "/api" || path == "/apis" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/")
@@ -91,16 +93,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveRoot serves /api and /apis, aggregated or not.
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, core bool) {
-	if media, own, ok := wantsAggregated(r); ok {
+	if media, own, ok := requestsAggregated(r); ok {
 		// Generations are read first, so that a change while a document is built
 		// invalidates it.
 		switch {
 		case core:
-			h.serveAggregated(w, r, h.core.at(h.generation()), media, func() []apidiscovery.APIGroupDiscovery { return h.aggregated(true) })
+			h.serveAggregated(w, r, h.core.forGeneration(h.generation()), media, func() []apidiscovery.APIGroupDiscovery { return h.aggregated(true) })
 		case h.Peers == nil || own:
-			h.serveAggregated(w, r, h.grouped.at(h.generation()), media, func() []apidiscovery.APIGroupDiscovery { return h.aggregated(false) })
+			h.serveAggregated(w, r, h.grouped.forGeneration(h.generation()), media, func() []apidiscovery.APIGroupDiscovery { return h.aggregated(false) })
 		default:
-			h.serveAggregated(w, r, h.merged.at(h.generation()+h.Peers.Generation()), media, func() []apidiscovery.APIGroupDiscovery {
+			h.serveAggregated(w, r, h.merged.forGeneration(h.generation()+h.Peers.Generation()), media, func() []apidiscovery.APIGroupDiscovery {
 				return merge(h.aggregated(false), h.Peers.Groups())
 			})
 		}
@@ -149,7 +151,7 @@ func (h *Handler) serveVersion(w http.ResponseWriter, r *http.Request, gv schema
 			list := resourceList(v)
 			list.TypeMeta = metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}
 			if gv.Group == "" {
-				list.APIVersion = "" // as kube-apiserver's of the core group
+				list.APIVersion = "" // as in kube-apiserver for the core group
 			}
 			endpoints.WriteObject(w, r, list)
 			return
@@ -167,10 +169,10 @@ func aggregatedType(media codec.Media) string {
 	return media.String() + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 }
 
-// wantsAggregated reports whether the Accept header prefers aggregated discovery, in
-// which media type, and whether it is to be of this server's own. The first clause that
-// can be met decides.
-func wantsAggregated(r *http.Request) (media codec.Media, own, ok bool) {
+// requestsAggregated reports whether the Accept header prefers aggregated discovery, and in which
+// media type. own reports whether the client requests the resources of this server only (profile
+// nopeer). The first supported clause applies.
+func requestsAggregated(r *http.Request) (media codec.Media, own, ok bool) {
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
 		fields := strings.Split(part, ";")
 		params := map[string]string{}
@@ -199,7 +201,7 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *d
 		return
 	}
 	w.Header().Set("ETag", doc.etag)
-	w.Header().Set("Cache-Control", "public") // clients ask by the ETag whether it has changed
+	w.Header().Set("Cache-Control", "public") // clients revalidate with the ETag
 	w.Header().Set("Vary", "Accept")
 	if r.Header.Get("If-None-Match") == doc.etag {
 		w.WriteHeader(http.StatusNotModified)
@@ -214,7 +216,7 @@ func (h *Handler) serveAggregated(w http.ResponseWriter, r *http.Request, doc *d
 	endpoints.WriteBytes(w, r, body)
 }
 
-// aggregated returns the core group, or all others.
+// aggregated returns the aggregated discovery of the core group, or of all other groups.
 func (h *Handler) aggregated(core bool) []apidiscovery.APIGroupDiscovery {
 	return aggregated(slices.DeleteFunc(h.groups(), func(g group) bool { return (g.name == "") != core }))
 }

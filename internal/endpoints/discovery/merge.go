@@ -6,12 +6,13 @@ import (
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 )
 
-// Peers are the other servers over the same store, which serve resources that this server does not
-// have.
+// Peers are the other servers of the same cluster, which may serve resources that this server
+// lacks. Implementations must be safe for concurrent use and must not block.
 type Peers interface {
-	// Groups returns the discovery of each, without the core group. It is not changed.
+	// Groups returns the aggregated discovery of each server, without the core group. The result is
+	// shared and must not be modified.
 	Groups() [][]apidiscovery.APIGroupDiscovery
-	// Generation grows with each change of Groups.
+	// Generation increases with every change of Groups.
 	Generation() uint64
 }
 

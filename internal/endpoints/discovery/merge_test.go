@@ -7,7 +7,7 @@ import (
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 )
 
-// parse makes groups of a text such as "apps/v1:deployments,pods apps/v2: batch/v1:jobs".
+// parse parses groups in a format such as "apps/v1:deployments,pods apps/v2: batch/v1:jobs".
 func parse(text string) []apidiscovery.APIGroupDiscovery {
 	var groups []apidiscovery.APIGroupDiscovery
 	for _, word := range strings.Fields(text) {

@@ -15,14 +15,13 @@ import (
 // Registry returns the discovery of aggregated servers, and the priorities of group
 // versions. It must be safe for concurrent use.
 type Registry interface {
-	// Remotes returns the discovery of aggregated group versions, which must not
-	// be changed.
+	// Remotes returns the discovery of the aggregated group versions. The caller owns the map; its
+	// values are shared and must not be modified.
 	Remotes() map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
 	// Priority returns the priorities of a group version: groups are ordered by the highest of
 	// their versions, versions by their own, in descending order.
 	Priority(gv schema.GroupVersion) (group, version int32)
-	// Generation returns a number that grows with every change of the results of
-	// the other methods.
+	// Generation increases with every change of the results of the other methods.
 	Generation() uint64
 }
 
@@ -128,7 +127,7 @@ func (h *Handler) mergeVersions(own rest.Group, remotes map[schema.GroupVersion]
 	return g
 }
 
-// generation returns a number that changes with the documents.
+// generation increases with every change of the documents, except those of peers.
 func (h *Handler) generation() uint64 {
 	if h.registry == nil {
 		return h.catalog.Generation()

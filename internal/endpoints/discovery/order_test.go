@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints/route"
 )
 
-// registered is a registry in which others have some group versions.
+// registered is a registry with group versions of other servers.
 type registered struct {
 	remotes    map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
 	priorities map[schema.GroupVersion][2]int32
@@ -37,9 +37,9 @@ func (r *registered) Priority(gv schema.GroupVersion) (group, version int32) {
 
 func (r *registered) Generation() uint64 { return r.generation }
 
-// TestOthers checks that all documents list group versions of other servers and of this server
+// TestAggregatedServers checks that all documents list group versions of other servers and of this server
 // together, sorted by priority.
-func TestOthers(t *testing.T) {
+func TestAggregatedServers(t *testing.T) {
 	t.Parallel()
 	remote := func(version string) *apidiscovery.APIVersionDiscovery {
 		return &apidiscovery.APIVersionDiscovery{Version: version, Freshness: apidiscovery.DiscoveryFreshnessStale}

@@ -21,28 +21,29 @@ type Patch struct{ root object }
 // demand would read nested values repeatedly.
 type value struct {
 	raw    []byte
-	object *object // of an object
-	list   []value // of a list
+	object *object // nil for other values
+	list   []value // nil for other values and empty lists
 }
 
-// object has the members of a JSON object in their order, each name once.
+// object contains the members of a JSON object, in order and with unique names.
 type object struct {
 	members []member
-	// index has the place of each name, where there are many members.
+	// index maps names to positions in members; nil for up to maxLinear members.
 	index map[string]int
 }
 
-// maxLinear is up to how many members looking at each is quicker than a map.
+// maxLinear is the maximum number of members for which a linear search is faster than a map.
 const maxLinear = 16
 
 type member struct {
 	name  string
-	raw   []byte // the name as it is written, with its quotes
+	raw   []byte // the name in the patch, with its quotes and escapes
 	value value
 }
 
-// Parse parses a patch and retains parts of body, which must not be modified. The last duplicate of
-// a member applies.
+// Parse parses a patch. It retains body, which must not be modified afterwards. If a member occurs
+// several times, the last one applies. The error is ErrNotObject if the patch is valid JSON but not
+// an object.
 func Parse(body []byte) (*Patch, error) {
 	if !json.Valid(body) {
 		return nil, errors.New("the patch is not JSON")
@@ -55,8 +56,10 @@ func Parse(body []byte) (*Patch, error) {
 	return &Patch{*root}, nil
 }
 
-// Apply appends the patched document to dst. The document must be valid JSON. If an object of the
-// patch replaces another value, null members of it and of nested objects are removed.
+// Apply appends the patched document to dst and returns the extended slice. The document must be
+// valid JSON and must not overlap dst; it is not modified. The error is ErrNotObject if the
+// document is not an object. If an object of the patch replaces another value, null members of it
+// and of nested objects are removed.
 func (p *Patch) Apply(dst, document []byte) ([]byte, error) {
 	i := jsontext.Space(document, 0)
 	if i == len(document) || document[i] != '{' {
@@ -66,7 +69,7 @@ func (p *Patch) Apply(dst, document []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// parseObject parses the object at i and returns where it ends.
+// parseObject parses the object at offset i and returns the offset of its end.
 func parseObject(text []byte, i int) (*object, int) {
 	o := &object{}
 	i = jsontext.Space(text, i+1)
@@ -81,7 +84,7 @@ func parseObject(text []byte, i int) (*object, int) {
 	return o, i + 1
 }
 
-// parseValue parses the value at i and returns where it ends.
+// parseValue parses the value at offset i and returns the offset of its end.
 func parseValue(text []byte, i int) (v value, end int) {
 	switch text[i] {
 	case '{':
@@ -141,8 +144,8 @@ func (o *object) find(name string) int {
 
 func (v value) isNull() bool { return v.raw[0] == 'n' }
 
-// merge appends the object of a document at i with o merged into it, and
-// returns where that object ends.
+// merge appends the object at offset i of a document, patched with o. It returns the offset of the
+// object's end.
 func (o *object) merge(dst, document []byte, i int) ([]byte, int) {
 	done := make([]bool, len(o.members))
 	dst = append(dst, '{')
@@ -232,17 +235,17 @@ func (o *object) appendSorted(dst, document []byte) []byte {
 		return append(dst, document...)
 	}
 	reached, _ := parseObject(document, i)
-	return o.appendReached(dst, reached)
+	return o.appendSortedMembers(dst, reached)
 }
 
-func (o *object) appendReached(dst []byte, reached *object) []byte {
+func (o *object) appendSortedMembers(dst []byte, reached *object) []byte {
 	slices.SortStableFunc(reached.members, func(a, b member) int { return strings.Compare(a.name, b.name) })
 	dst = append(dst, '{')
 	empty := len(dst)
 	for _, m := range reached.members {
 		dst = append(append(comma(dst, empty), m.raw...), ':')
 		if k := o.find(m.name); k >= 0 && o.members[k].value.object != nil && m.value.object != nil {
-			dst = o.members[k].value.object.appendReached(dst, m.value.object)
+			dst = o.members[k].value.object.appendSortedMembers(dst, m.value.object)
 			continue
 		}
 		dst = append(dst, m.value.raw...)

@@ -25,7 +25,7 @@ func apply(document, patch string) (string, error) {
 func TestApply(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ document, patch, want string }{
-		// The table of RFC 7386, appendix A, as far as it is about objects.
+		// The examples of RFC 7386, appendix A, in which document and patch are objects.
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
 		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
 		{`{"a":"b"}`, `{"a":null}`, `{}`},
@@ -36,7 +36,7 @@ func TestApply(t *testing.T) {
 		{`{"a":[{"b":"c"}]}`, `{"a":[1]}`, `{"a":[1]}`},
 		{`{"e":null}`, `{"a":1}`, `{"e":null,"a":1}`},
 		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
-		// Of bytes.
+		// Unaffected bytes are copied unchanged.
 		{`{"a": {"x" : 1.50, "y":[ 1 ]} , "b":"\"}{"}`, `{"b":"z"}`, `{"a": {"x" : 1.50, "y":[ 1 ]},"b":"z"}`},
 		{`{"a":1,"b\"\\":2}`, ` { "b\"\\" : null , "\u0061" : 3 } `, `{"\u0061":3}`},
 		{`{"a":{}}`, `{"a":[{"b":null,"c":[null,{"d":null}]}]}`, `{"a":[{"b":null,"c":[null,{"d":null}]}]}`},
@@ -83,7 +83,7 @@ func TestNotObjects(t *testing.T) {
 	}
 }
 
-// FuzzApply compares with the library that kube-apiserver uses.
+// FuzzApply compares the results with the library that kube-apiserver uses.
 func FuzzApply(f *testing.F) {
 	f.Add(`{"a":{"b":[1,{"c":null}],"d":"\u00e4\\\""}}`, `{"a":{"b":null,"e":{"f":[null,{"g":null}]}},"h":1e3}`)
 	f.Add(`{"a":null,"b":{}}`, `{"a":{"b":1},"b":{"c":{"d":null}}}`)
@@ -152,8 +152,8 @@ func BenchmarkApply(b *testing.B) {
 	})
 }
 
-// TestCost: the cost of a patch grows with its size and not faster. Each of
-// these would take minutes if it grew with the square.
+// TestCost checks that the time of a patch grows linearly with its size. With quadratic growth,
+// each of these patches would take minutes.
 func TestCost(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder

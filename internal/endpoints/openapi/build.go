@@ -11,8 +11,7 @@ import (
 
 // documentSource is the input of a v3 document, or of a part of the v2 document.
 type documentSource struct {
-	// part is nil for the documents that are not of a group version; items are
-	// their paths.
+	// part is nil for documents that do not belong to a group version; items are their paths.
 	part  *Part
 	items []pathItem
 }
@@ -38,8 +37,8 @@ func (s *documentSource) read(l *library, v version) ([]pathItem, map[string]Sch
 	return items, schemas, err
 }
 
-// digest identifies the document of the source, apart from built-in schemas. It is
-// empty if only building the document could tell.
+// digest identifies the document of the source, apart from built-in schemas. It is empty if the
+// digest requires building the document.
 func (s *documentSource) digest() string {
 	switch {
 	case s.part == nil:
@@ -53,14 +52,14 @@ func (s *documentSource) digest() string {
 	}
 }
 
-// document is an OpenAPI document before its schemas are written: all that its
-// ETag depends on.
+// document is an OpenAPI document before its schemas are written. Its ETag depends only on its
+// fields.
 type document struct {
 	library *library
 	version version
 	// head is the JSON up to the end of the paths, tail the JSON after the schemas.
 	head, tail []byte
-	// builtin and others are the models that it refers to.
+	// builtin and others are the models that the document refers to.
 	builtin map[uint32]bool
 	others  map[string]Schema
 	// part is the group version of a v3 document; nil for other documents.
@@ -186,7 +185,8 @@ func buildV3(l *library, s *documentSource, about info) (*document, error) {
 	}
 	scheme := v3Security
 	if s.part != nil && s.part.Custom {
-		// As in kube-apiserver for custom resources.
+		// As in kube-apiserver, documents of custom resources have this info and no security
+		// schemes.
 		about, scheme = info{Title: "Kubernetes CRD Swagger", Version: "v0.1.0"}, ""
 	}
 	w := d.buffer(items)
@@ -233,9 +233,9 @@ func buildV2(l *library, sources []*documentSource, remotes []*Remote, about inf
 	return d, nil
 }
 
-// addFragments adds the paths of fragments to the object of paths that w ends
-// with, and returns the parameters with theirs. A fragment that cannot be merged
-// is left out.
+// addFragments adds the paths of fragments to the paths object at the end of w, and returns the
+// parameters together with the parameters of the fragments. It skips fragments that cannot be
+// merged.
 func (d *document) addFragments(w *bytes.Buffer, parameters []byte, fragments []*fragment) ([]byte, error) {
 	for _, s := range fragments {
 		paths, also, err := d.addFragment(s)

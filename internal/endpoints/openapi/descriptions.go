@@ -2,8 +2,8 @@ package openapi
 
 import "slices"
 
-// setDescription sets the method, x-kubernetes-action, id and description of an
-// operation. Client generators make method names of the ids.
+// setDescription sets the method, x-kubernetes-action, id and description of an operation. Client
+// generators derive method names from the ids.
 func (m *pathBuilder) setDescription(op *operation, r *Resource, action string) {
 	article, of := withArticle(r.Kind), ""
 	if r.Subresource != "" {

@@ -19,10 +19,11 @@ type Document struct {
 	version version
 	// message describes the protobuf form.
 	message func() *message
-	// digest returns the ETag without building the document, or ""; it may be
-	// nil.
+	// digest returns the ETag without building the document, or "" if that is impossible. digest
+	// may be nil.
 	digest func() string
-	// Modified is when the resources that it describes last changed.
+	// Modified is the time of the last change of the described resources, for the Last-Modified
+	// header.
 	Modified time.Time
 	cache    *plainCache
 
@@ -31,12 +32,12 @@ type Document struct {
 	json, protobuf representation
 }
 
-// representation is a document in a media type: compressed, plain, both, or not
-// made yet.
+// representation is a document in a media type. The compressed and the plain form are created on
+// demand.
 type representation struct {
 	gzipped  Content
 	plain    []byte
-	lastUsed time.Time // of plain
+	lastUsed time.Time // the last use of plain
 }
 
 // plainCache limits the memory of cached uncompressed documents. All documents of a server share
@@ -51,13 +52,13 @@ type plainCache struct {
 
 // Content is a document in one media type.
 type Content struct {
-	// Gzip is the compressed content, which must not be changed.
+	// Gzip is the compressed content. It is shared and must not be modified.
 	Gzip []byte
 	// Size is the length of the uncompressed content in bytes.
 	Size int
 }
 
-// Bytes returns the uncompressed content. The caller owns the slice.
+// Bytes decompresses the content. The caller owns the slice. An error means that Gzip is corrupt.
 func (c Content) Bytes() ([]byte, error) {
 	r, err := gzip.NewReader(bytes.NewReader(c.Gzip))
 	if err != nil {
@@ -73,8 +74,8 @@ func (c Content) Bytes() ([]byte, error) {
 // gzipLevel is the compression level of documents.
 const gzipLevel = 2
 
-// pack compresses a document.
-func (k *plainCache) pack(plain []byte) (Content, error) {
+// compress compresses a document.
+func (k *plainCache) compress(plain []byte) (Content, error) {
 	var packed bytes.Buffer
 	w, ok := k.compressors.Get().(*gzip.Writer)
 	if ok {
@@ -96,8 +97,8 @@ func (k *plainCache) pack(plain []byte) (Content, error) {
 	return Content{Gzip: bytes.Clone(packed.Bytes()), Size: len(plain)}, nil
 }
 
-// ETag returns the ETag of the document in all media types, not quoted. It is
-// cheaper than building the document.
+// ETag returns the unquoted ETag, which is the same for all media types. It is usually computed
+// without building the document; otherwise it blocks for the build and returns its error.
 func (d *Document) ETag() (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -114,16 +115,20 @@ func (d *Document) ETag() (string, error) {
 	return d.tag, nil
 }
 
-// JSON returns the document as JSON.
+// JSON returns the document as compressed JSON. The first call builds the document, which blocks,
+// and returns an error if the build fails; the next call then tries again.
 func (d *Document) JSON() (Content, error) { return d.gzipped(&d.json, d.buildLocked) }
 
-// Protobuf returns the document in the protobuf form of its version.
+// Protobuf returns the document in the compressed protobuf form of its version, like JSON.
 func (d *Document) Protobuf() (Content, error) { return d.gzipped(&d.protobuf, d.convertLocked) }
 
-// PlainJSON returns the document as uncompressed JSON, which must not be changed.
+// PlainJSON returns the document as uncompressed JSON. The slice is shared and must not be
+// modified. It is cached until it is unused for Config.KeepPlain, if the memory limit permits;
+// otherwise each call decompresses it.
 func (d *Document) PlainJSON() ([]byte, error) { return d.plain(&d.json, d.buildLocked) }
 
-// PlainProtobuf returns the uncompressed protobuf form, like PlainJSON for JSON.
+// PlainProtobuf returns the uncompressed protobuf form, like PlainJSON. The slice is shared and
+// must not be modified.
 func (d *Document) PlainProtobuf() ([]byte, error) { return d.plain(&d.protobuf, d.convertLocked) }
 
 func (d *Document) gzipped(f *representation, makePlain func() ([]byte, error)) (Content, error) {
@@ -136,7 +141,7 @@ func (d *Document) gzipped(f *representation, makePlain func() ([]byte, error)) 
 	if err != nil {
 		return Content{}, err
 	}
-	f.gzipped, err = d.cache.pack(plain)
+	f.gzipped, err = d.cache.compress(plain)
 	return f.gzipped, err
 }
 

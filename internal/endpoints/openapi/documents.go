@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Config configures Documents.
+// Config configures Documents. The zero value describes a server without group versions.
 type Config struct {
 	// Version is the version in the documents, such as 1.37.
 	Version string
@@ -32,9 +32,9 @@ const DefaultKeepPlain = 20 * time.Second
 // maxPlain is the maximum total size of cached uncompressed documents, in bytes.
 const maxPlain = 96 << 20
 
-// Documents are the OpenAPI documents of a server: a v3 document per group version
-// and a few small ones, and one v2 document of everything. Each is built on first
-// use. It is safe for concurrent use.
+// Documents contains the OpenAPI documents of a server: a v3 document per group version, some small
+// v3 documents for discovery, and one v2 document of all resources. Each is built on first use. It
+// is safe for concurrent use.
 type Documents struct {
 	library *library
 	about   info
@@ -61,7 +61,8 @@ type v3Index struct {
 	modified time.Time
 }
 
-// New returns the documents of a server.
+// New returns the documents of a server. It builds none of them. It retains the parts, which must
+// not be modified.
 func New(c Config) *Documents {
 	if c.KeepPlain == 0 {
 		c.KeepPlain = DefaultKeepPlain
@@ -92,7 +93,7 @@ func New(c Config) *Documents {
 }
 
 // Set adds or replaces the parts of group versions. The v3 documents of other group versions do not
-// change.
+// change. The parts are retained and must not be modified.
 func (d *Documents) Set(parts ...Part) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -102,7 +103,8 @@ func (d *Documents) Set(parts ...Part) {
 	d.changedLocked()
 }
 
-// Remove removes the parts of group versions that are no longer served.
+// Remove removes the parts of group versions that are no longer served. It ignores unknown group
+// versions.
 func (d *Documents) Remove(versions ...schema.GroupVersion) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,8 +145,8 @@ func (d *Documents) removeLocked(gv schema.GroupVersion) {
 	}
 }
 
-// groupDocument returns the path and the paths of the document of a group's
-// discovery.
+// groupDocument returns the path of the document of a group's discovery, and the API paths that it
+// describes.
 func groupDocument(group string) (string, []pathItem) {
 	if group == "" {
 		return "api", coreVersionsPaths()
@@ -171,7 +173,8 @@ func (d *Documents) changedLocked() {
 	d.changes++
 }
 
-// V3 returns the v3 document of a path such as apis/apps/v1, or false if it does not exist.
+// V3 returns the v3 document of a path such as apis/apps/v1, without building it, or false if it
+// does not exist. The documents of remotes are not included.
 func (d *Documents) V3(path string) (*Document, bool) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -179,7 +182,7 @@ func (d *Documents) V3(path string) (*Document, bool) {
 	return document, ok
 }
 
-// V2 returns the v2 document.
+// V2 returns the v2 document of the current parts and remotes. It does not build the document.
 func (d *Documents) V2() *Document {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -218,8 +221,9 @@ func digestOf(l *library, sources []*documentSource, remotes []*Remote, about in
 	return fmt.Sprintf("%X", h.Sum(nil))
 }
 
-// V3Index returns the index of the v3 documents as JSON, which must not be
-// changed, and its ETag, not quoted.
+// V3Index returns the index of the v3 documents as JSON, and its unquoted ETag. The slice is shared
+// and must not be modified. The first call after a change computes the ETags of all documents,
+// which may block; it returns an error if a document cannot be built.
 func (d *Documents) V3Index() ([]byte, string, error) {
 	index, err := d.currentIndex()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 
 var reference = regexp.MustCompile(`"\$ref":"([^"]*)"`)
 
-// TestV2Parses reads the document of all versions as clients do: as JSON, and
-// as protobuf with the models that kubectl makes of it.
+// TestV2Parses decodes the document of all versions like clients: as JSON, and as protobuf with the
+// model parser of kubectl.
 func TestV2Parses(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, true)
@@ -100,7 +100,7 @@ func kindsOf(model openapiproto.Schema) []schema.GroupVersionKind {
 	return kinds
 }
 
-// TestV3Parses reads all documents, of all versions.
+// TestV3Parses decodes all documents of all versions.
 func TestV3Parses(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, true)
@@ -125,7 +125,7 @@ func TestV3Parses(t *testing.T) {
 	}
 }
 
-// TestV3Protobuf reads the protobuf form of one document.
+// TestV3Protobuf decodes the protobuf form of one document.
 func TestV3Protobuf(t *testing.T) {
 	t.Parallel()
 	d, _ := testDocuments(t, false).V3("apis/apps/v1")
@@ -150,8 +150,8 @@ func TestV3Protobuf(t *testing.T) {
 	}
 }
 
-// TestChanges adds, changes and removes a part: its own v3 document changes,
-// others keep their ETags, and the index and v2 follow.
+// TestChanges adds, changes and removes a part. Its v3 document, the index and the v2 document
+// change, and the other documents keep their ETags.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	d := testDocuments(t, false)
@@ -191,7 +191,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestGroupDocument follows the document of a group through its versions.
+// TestGroupDocument checks the document of a group while versions are added and removed.
 func TestGroupDocument(t *testing.T) {
 	t.Parallel()
 	v1 := Part{GroupVersion: schema.GroupVersion{Group: "apps", Version: "v1"}}
@@ -212,7 +212,7 @@ func TestGroupDocument(t *testing.T) {
 	}
 }
 
-// TestWrongDeclarations: the errors of malformed parts.
+// TestWrongDeclarations checks the errors of malformed parts.
 func TestWrongDeclarations(t *testing.T) {
 	t.Parallel()
 	gv := schema.GroupVersion{Version: "v1"}
@@ -237,7 +237,7 @@ func TestWrongDeclarations(t *testing.T) {
 			_, jsonErr := document.JSON()
 			_, protobufErr := d.V2().Protobuf()
 			errs := []error{jsonErr, protobufErr}
-			if test.part.Schemas != nil { // so that it must be built to be identified
+			if test.part.Schemas != nil { // so that the document must be built for its ETag
 				_, etagErr := document.ETag()
 				_, _, indexErr := d.V3Index()
 				errs = append(errs, etagErr, indexErr)
@@ -281,7 +281,7 @@ func indexTag(t *testing.T, d *Documents) string {
 	return etag
 }
 
-// The costs of the first request of each sort.
+// The following benchmarks measure the first request of each kind.
 
 func BenchmarkNew(b *testing.B) {
 	parts := testParts(b, false)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// testParts returns the group versions of testdata/resources.tsv: the default ones, or all.
+// testParts returns the group versions in testdata/resources.tsv: only the default ones, or all.
 func testParts(t testing.TB, all bool) []Part {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", "resources.tsv"))
@@ -114,8 +114,8 @@ func plain(t testing.TB, d *Document) []byte {
 	return data
 }
 
-// manyParts are group versions of ten custom resources each, with schemas of
-// some 30 KB as generators write them.
+// manyParts returns group versions of ten custom resources each, with schemas of about 30 KB that
+// resemble generated ones.
 func manyParts(groups int) []Part {
 	parts := make([]Part, groups)
 	for g := range parts {

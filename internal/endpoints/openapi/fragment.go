@@ -50,7 +50,7 @@ func readFragments(remotes []*Remote) []*fragment {
 			d := documents[server]
 			body, err := d.read()
 			if err != nil {
-				return // logged where it is fetched
+				return // the function that fetches the document logs the error
 			}
 			if s, err := readFragment(body, d.prefixes); err == nil {
 				fragments[i] = s
@@ -133,11 +133,10 @@ func walkReferences(value any, change func(string) string) {
 	}
 }
 
-// addFragment adds the definitions of a fragment to the document, and returns its
-// paths and parameters. A definition that differs from one of the same name is
-// renamed.
+// addFragment adds the definitions of a fragment to the document, and returns its paths and
+// parameters. It renames definitions that differ from an existing definition with the same name.
 func (d *document) addFragment(s *fragment) (paths, parameters map[string]json.RawMessage, err error) {
-	names, err := d.renames(s)
+	names, err := d.newNames(s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -154,7 +153,7 @@ func (d *document) addFragment(s *fragment) (paths, parameters map[string]json.R
 			d.builtin[i] = true
 			continue
 		}
-		if schema, err = renamed(schema, rename); err != nil {
+		if schema, err = renameReferences(schema, rename); err != nil {
 			return nil, nil, err
 		}
 		d.others[name] = Schema{JSON: schema}
@@ -162,19 +161,19 @@ func (d *document) addFragment(s *fragment) (paths, parameters map[string]json.R
 	d.library.closure(d.builtin)
 	paths, parameters = map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	for path, item := range s.Paths {
-		if paths[path], err = renamed(item, rename); err != nil {
+		if paths[path], err = renameReferences(item, rename); err != nil {
 			return nil, nil, err
 		}
 	}
 	for name, parameter := range s.Parameters {
-		if parameters[name], err = renamed(parameter, rename); err != nil {
+		if parameters[name], err = renameReferences(parameter, rename); err != nil {
 			return nil, nil, err
 		}
 	}
 	return paths, parameters, nil
 }
 
-func renamed(part json.RawMessage, rename func(string) string) (json.RawMessage, error) {
+func renameReferences(part json.RawMessage, rename func(string) string) (json.RawMessage, error) {
 	var value any
 	if err := json.Unmarshal(part, &value); err != nil {
 		return nil, fmt.Errorf("read v2 document: %w", err)
@@ -191,9 +190,9 @@ func renamed(part json.RawMessage, rename func(string) string) (json.RawMessage,
 	return json.Marshal(value)
 }
 
-// renames returns new names for the definitions of a fragment that differ from existing ones with
+// newNames returns new names for the definitions of a fragment that differ from existing ones with
 // the same name, directly or through references.
-func (d *document) renames(s *fragment) (map[string]string, error) {
+func (d *document) newNames(s *fragment) (map[string]string, error) {
 	names := map[string]string{}
 	inflate := inflater{library: d.library}
 	taken := func(name string) bool {
@@ -245,8 +244,8 @@ func (d *document) renames(s *fragment) (map[string]string, error) {
 	return names, nil
 }
 
-// sameSchema reports whether definitions are equal, apart from the list of their
-// kinds: each server lists its own.
+// sameSchema reports whether two definitions are equal, except for their lists of kinds, which
+// differ between servers.
 func sameSchema(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -263,7 +262,7 @@ func sameSchema(a, b []byte) bool {
 
 // addMembers adds members to the JSON object at the end of w, except existing names.
 func addMembers(w *bytes.Buffer, members map[string]json.RawMessage, there map[string]json.RawMessage) error {
-	w.Truncate(w.Len() - 1) // its closing brace
+	w.Truncate(w.Len() - 1) // remove the closing brace
 	empty := w.Bytes()[w.Len()-1] == '{'
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if _, have := there[name]; have {

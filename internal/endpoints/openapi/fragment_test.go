@@ -108,24 +108,24 @@ func TestRenamesSpread(t *testing.T) {
 	d := &document{library: openLibrary(modelsFile), version: v2, builtin: map[uint32]bool{}, others: map[string]Schema{
 		"a": {JSON: []byte(`{"$ref":"#/definitions/b"}`)}, "b": {JSON: []byte(`{"$ref":"#/definitions/c"}`)}, "c": {JSON: []byte(`{"type":"object"}`)}, "d": {JSON: []byte(`{}`)},
 	}}
-	names, err := d.renames(&fragment{Definitions: map[string]json.RawMessage{
+	names, err := d.newNames(&fragment{Definitions: map[string]json.RawMessage{
 		"a": []byte(`{"$ref": "#/definitions/b"}`), "b": []byte(`{"$ref":"#/definitions/c"}`), "c": []byte(`{"type":"string"}`),
 		"d": []byte(`{"x-kubernetes-group-version-kind":[1]}`), "e": []byte(`{}`),
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var renamed []string
+	var renameReferences []string
 	for name := range names {
-		renamed = append(renamed, name)
+		renameReferences = append(renameReferences, name)
 	}
-	slices.Sort(renamed)
-	if !slices.Equal(renamed, []string{"a", "b", "c"}) {
+	slices.Sort(renameReferences)
+	if !slices.Equal(renameReferences, []string{"a", "b", "c"}) {
 		t.Errorf("%v", names)
 	}
 }
 
-// FuzzShare: no document of another server makes the reader panic.
+// FuzzShare checks that no document of another server causes a panic.
 func FuzzShare(f *testing.F) {
 	f.Add([]byte(remoteDocument))
 	f.Add([]byte(`{"paths":{"/apis/fruit.example.com/v1/":[]},"definitions":{"a":{"$ref":"#/definitions/a"}}}`))

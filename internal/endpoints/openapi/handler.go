@@ -14,17 +14,17 @@ import (
 // Media types of documents.
 const (
 	mediaJSON = "application/json"
-	// The protobuf types are accepted in either spelling, of which the first is
-	// the older, and served in the second: clients test for it.
+	// Both spellings of the protobuf types are accepted. Responses have the newer one (without @),
+	// which clients check.
 	mediaV2At       = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 	mediaV2Protobuf = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 	mediaV3At       = "application/com.github.proto-openapi.spec.v3@v1.0+protobuf"
 	mediaV3Protobuf = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
 )
 
-// Handler serves /openapi/v2, /openapi/v3 and the documents below it, and 404 for
-// other paths. It does not authorize. For a document that cannot be built it logs
-// the error and responds with 503.
+// Handler returns the handler for /openapi/v2, /openapi/v3 and the documents below it. It responds
+// with 404 to other paths and does not authorize requests. If a document cannot be built, it logs
+// the error to logger, which is required, and responds with 503.
 func (d *Documents) Handler(logger *slog.Logger) http.Handler {
 	return &handler{documents: d, logger: logger}
 }
@@ -63,7 +63,7 @@ func (h *handler) serveIndex(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Etag", strconv.Quote(index.etag))
-	// As kube-apiserver, where net/http detects it.
+	// The same type as in kube-apiserver, in which net/http detects it from the content.
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	http.ServeContent(w, r, "", index.modified, bytes.NewReader(index.json))
 }
@@ -155,7 +155,7 @@ func (h *handler) serveMedia(w http.ResponseWriter, r *http.Request, document *D
 	w.Header().Set("Content-Type", media)
 	w.Header().Add("Vary", "Accept-Encoding")
 	if body.isGzip {
-		// Ranges are of the uncompressed document.
+		// Ranges refer to the uncompressed document.
 		r = r.Clone(r.Context())
 		r.Header.Del("Range")
 		w.Header().Set("Content-Encoding", "gzip")

@@ -20,29 +20,29 @@ import (
 //go:embed data/models.bin
 var modelsFile string
 
-// optionsFile is written by the generator: the query parameters of each kind of
-// options.
+// optionsFile contains the query parameters of each kind of options. It is written by the
+// generator.
 //
 //go:embed data/options.json
 var optionsFile []byte
 
-// library is the schemas of the built-in types. It is safe for concurrent use.
+// library contains the schemas of the built-in types. It is safe for concurrent use.
 type library struct {
 	// options returns the query parameters of a kind of options.
 	options func() map[string][]parameter
-	// digestOfAll identifies all schemas, and the build, on which the documents
-	// depend as well.
+	// digestOfAll returns a digest of all schemas and of the build information, because the
+	// documents also depend on the code.
 	digestOfAll func() string
-	// messages return the protobuf message of documents, by version.
+	// messages contains functions that return the protobuf message of documents, by version.
 	messages  [2]func() *message
 	templates templates
-	// common is the chunk with the schemas of metadata, which all documents
-	// need, once it was first inflated.
-	common atomic.Pointer[chunk]
+	// commonChunk is the chunk with the schemas of metadata, which all documents need; nil until
+	// its first use.
+	commonChunk atomic.Pointer[chunk]
 
-	names, places, digests, uses, used, kinds, chunks table
-	text, data                                        string
-	size                                              uint32
+	names, positions, digests, uses, used, kinds, chunks table
+	text, data                                           string
+	size                                                 uint32
 }
 
 func openLibrary(file string) *library {
@@ -60,14 +60,14 @@ func openLibrary(file string) *library {
 			v2: sync.OnceValue(func() *message { return readMessages(v2Messages) }),
 			v3: sync.OnceValue(func() *message { return readMessages(v3Messages) }),
 		},
-		size:    models,
-		names:   cut(models + 1),
-		places:  cut(5 * models),
-		digests: cut(4 * models),
-		uses:    cut(models + 1),
-		used:    cut(used),
-		kinds:   cut(4*kinds + 1),
-		chunks:  cut(2*chunks + 1),
+		size:      models,
+		names:     cut(models + 1),
+		positions: cut(5 * models),
+		digests:   cut(4 * models),
+		uses:      cut(models + 1),
+		used:      cut(used),
+		kinds:     cut(4*kinds + 1),
+		chunks:    cut(2*chunks + 1),
 	}
 	l.digestOfAll = sync.OnceValue(func() string {
 		build := ""
@@ -108,8 +108,8 @@ func (l *library) find(name string) (uint32, bool) {
 	return low, low < l.size && l.name(low) == name
 }
 
-// kind returns the index of the model of a kind. The kinds of meta, which belong
-// to every group version, are not found here but by name.
+// kind returns the index of the model of a kind. It does not find the kinds of meta.k8s.io, which
+// belong to every group version; find them by name.
 func (l *library) kind(gvk schema.GroupVersionKind) (uint32, bool) {
 	low, high := uint32(0), uint32(len(l.kinds)/16)
 	for low < high {
@@ -172,9 +172,9 @@ type inflater struct {
 	at      *chunk
 }
 
-// schema returns the schema of model i as JSON, which must not be changed.
+// schema returns the schema of model i as JSON. The slice is shared and must not be modified.
 func (f *inflater) schema(i uint32, v version) ([]byte, error) {
-	place := f.library.places[20*i:]
+	place := f.library.positions[20*i:]
 	if number := place.at(0); f.at == nil || number != f.at.number {
 		if err := f.inflate(number); err != nil {
 			return nil, fmt.Errorf("inflate schema of %s: %w", f.library.name(i), err)
@@ -185,7 +185,7 @@ func (f *inflater) schema(i uint32, v version) ([]byte, error) {
 }
 
 func (f *inflater) inflate(number uint32) error {
-	if common := f.library.common.Load(); common != nil && common.number == number {
+	if common := f.library.commonChunk.Load(); common != nil && common.number == number {
 		f.at = common
 		return nil
 	}
@@ -196,8 +196,8 @@ func (f *inflater) inflate(number uint32) error {
 		return err
 	}
 	f.at = next
-	if i, ok := f.library.find(metaModels + "ObjectMeta"); ok && f.library.places[20*i:].at(0) == number {
-		f.library.common.Store(next)
+	if i, ok := f.library.find(metaModels + "ObjectMeta"); ok && f.library.positions[20*i:].at(0) == number {
+		f.library.commonChunk.Store(next)
 	}
 	return nil
 }

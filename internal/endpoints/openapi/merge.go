@@ -28,8 +28,7 @@ func NewTypeConverter() managedfields.TypeConverter {
 }
 
 type typeConverter struct {
-	// TypeConverter is for unknown kinds, and for TypedToObject, which needs no
-	// schema.
+	// TypeConverter handles unknown kinds, and implements TypedToObject, which needs no schema.
 	managedfields.TypeConverter
 	data mergeData
 
@@ -37,8 +36,8 @@ type typeConverter struct {
 	kinds sync.Map
 
 	mu sync.Mutex
-	// decoded are the types decoded so far, which kinds share, such as the pod
-	// template of the workloads. Guarded by mu.
+	// decoded caches decoded types, because kinds share types such as the pod template. Guarded by
+	// mu.
 	decoded map[uint32]*mergeType
 }
 
@@ -74,7 +73,8 @@ func (c *typeConverter) kind(gvk schema.GroupVersionKind) *typed.ParseableType {
 	return t.(*typed.ParseableType)
 }
 
-// closureLocked returns the definitions of a type and of all it refers to.
+// closureLocked returns the definitions of a type and of all types that it refers to, directly or
+// indirectly.
 func (c *typeConverter) closureLocked(root uint32) []smd.TypeDef {
 	seen := map[uint32]bool{root: true}
 	queue := []uint32{root}

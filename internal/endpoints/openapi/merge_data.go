@@ -45,7 +45,7 @@ func openMergeData(file string) mergeData {
 	return d
 }
 
-// text returns string i, a part of the file.
+// string returns string i, a substring of the file.
 func (d *mergeData) string(i uint32) string {
 	return d.text[d.strings.at(i):d.strings.at(i+1)]
 }
@@ -89,7 +89,7 @@ func kindLess(a, b schema.GroupVersionKind) bool {
 // mergeType is a decoded type.
 type mergeType struct {
 	definition smd.TypeDef
-	// uses are the types that the definition names.
+	// uses are the types that the definition refers to.
 	uses []uint32
 }
 

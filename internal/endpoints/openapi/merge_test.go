@@ -62,7 +62,7 @@ func TestTypeConverterDefaultsKeys(t *testing.T) {
 	}
 }
 
-// upstreamConverter is the converter that managedfields makes of all schemas.
+// upstreamConverter is the type converter of managedfields for all schemas.
 func upstreamConverter(t *testing.T) managedfields.TypeConverter {
 	t.Helper()
 	l := openLibrary(modelsFile)
@@ -86,7 +86,7 @@ func upstreamConverter(t *testing.T) managedfields.TypeConverter {
 	return c
 }
 
-// fixtures are the objects, one per kind, that k8s.io/api is tested with.
+// fixtures are the test objects of k8s.io/api, one per kind.
 func fixtures(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
@@ -118,9 +118,9 @@ func fixtures(t *testing.T) []*unstructured.Unstructured {
 	return objects
 }
 
-// TestTypeConverterAsUpstream compares our converter with upstream's: for every
-// kind, as a typed object and as an unstructured one, the field sets are the
-// same, and the value leads back to the same object.
+// TestTypeConverterAsUpstream compares the converter with upstream's. For typed and unstructured
+// objects of all kinds, the field sets must be equal, and the conversion back must return the same
+// object.
 func TestTypeConverterAsUpstream(t *testing.T) {
 	t.Parallel()
 	theirs, ours := upstreamConverter(t), NewTypeConverter()
@@ -180,7 +180,7 @@ func compareStructured(t *testing.T, theirs, ours managedfields.TypeConverter, u
 	gvk := u.GroupVersionKind()
 	obj, err := scheme.Scheme.New(gvk)
 	if err != nil {
-		return // a kind that is posted to others, such as ImageReview
+		return // a kind that the server sends to webhooks, such as ImageReview
 	}
 	data, err := u.MarshalJSON()
 	if err != nil {
@@ -261,7 +261,7 @@ func TestTypeConverterMerges(t *testing.T) {
 	group.Wait()
 }
 
-// TestMergeKinds looks up every kind there is, and some that there are not.
+// TestMergeKinds looks up all kinds, and some unknown kinds.
 func TestMergeKinds(t *testing.T) {
 	t.Parallel()
 	d := openMergeData(mergeFile)

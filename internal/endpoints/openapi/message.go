@@ -15,19 +15,19 @@ type message struct {
 	// with the prefix x-, and others is the field for the remaining members.
 	members            map[string]*messageField
 	others, extensions *messageField
-	// whole are the fields for the value as a whole: then there are no members.
+	// whole contains the fields for the complete value. Such a message has no members.
 	whole []*messageField
 	// choices are the possible messages of an object. The last choice with a satisfied condition
 	// applies, otherwise the first.
 	choices []choice
 }
 
-// choice is one of the messages that an object may be written as.
+// choice is a possible message for an object, and its condition.
 type choice struct {
-	// key and value are the condition: the object has this member, with this
-	// text, if it is not empty.
+	// key and value are the condition: the object has a member named key and, if value is not
+	// empty, its text is value. An empty key is always satisfied.
 	key, value string
-	// path leads to the message through messages with a single field.
+	// path contains the nested fields that lead to the message.
 	path []*messageField
 }
 
@@ -35,11 +35,11 @@ type choice struct {
 type messageField struct {
 	number protowire.Number
 	kind   fieldKind
-	// list: the value is a list of values of that kind. named: the value, with
-	// the name of the member, is in a message of its own.
+	// list reports whether the value is a list of values of this kind. named reports whether the
+	// value is wrapped in a message together with the name of its member.
 	list, named bool
-	message     *message // of kindMessage
-	condition   string   // as in the table; empty without one
+	message     *message // only for kindMessage
+	condition   string   // as in the table; empty for no condition
 }
 
 type fieldKind byte
@@ -93,7 +93,7 @@ func (r *tableReader) message(name string) *message {
 	return r.messages[name]
 }
 
-// field reads one like maximum=11:number.
+// field parses a field such as maximum=11:number.
 func (r *tableReader) field(text string) {
 	name, rest, _ := strings.Cut(text, "=")
 	number, kind, _ := strings.Cut(rest, ":")
@@ -142,8 +142,8 @@ func (m *message) put(name string, f *messageField) {
 	}
 }
 
-// alternatives returns the choices of an object: the inner ones of each
-// alternative, then the outer ones, which take precedence.
+// alternatives returns the choices of an object. Nested choices precede the outer ones, because
+// later choices take precedence.
 func (m *message) alternatives() []choice {
 	var list []choice
 	for _, conditional := range []bool{false, true} {
@@ -178,8 +178,8 @@ func (m *message) field(name string) *messageField {
 	return m.others
 }
 
-// fitting returns the field of a whole value that starts with first and is not an object, or nil.
-func (m *message) fitting(first byte) *messageField {
+// fieldForValue returns the field of a whole value that starts with first and is not an object, or nil.
+func (m *message) fieldForValue(first byte) *messageField {
 	for _, f := range m.whole {
 		fits := false
 		switch f.kind {

@@ -81,7 +81,7 @@ func compareMessage(t *testing.T, m *message, descriptor protoreflect.MessageDes
 		case name[0] == '.':
 			want = name
 		}
-		item, single := d, m.name == "ItemsItem" // which is a list of one
+		item, single := d, m.name == "ItemsItem" // an ItemsItem, which gnostic represents as a list of one
 		if f.named {
 			if names := d.Message().Fields(); names.Len() != 2 || names.ByName("name").Number() != nameField || names.ByName("value").Number() != valueField {
 				t.Errorf("%s.%s is no list of named values", m.name, name)

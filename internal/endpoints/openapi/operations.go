@@ -16,8 +16,8 @@ type pathItem struct {
 	parameters []parameter
 	operations []operation
 
-	// If template is not nil the operations are copied from it: json, with names
-	// in place of its placeholders.
+	// If template is not nil, it replaces operations: the path item is json, with the names in
+	// place of placeholders.
 	template *template
 	json     []segment
 	names    *placeholderNames
@@ -51,11 +51,11 @@ type body struct {
 	required bool
 }
 
-// response is the response with a status code.
+// response describes the response with a status code.
 type response struct {
 	code        string
 	description string
-	// model is the model of the body: modelText for a string, empty without one.
+	// model is the model of the body: modelText for a string, empty for no body.
 	model string
 }
 
@@ -84,7 +84,7 @@ var (
 	pathParameter = parameter{Name: "path", Type: "string", inPath: true, Description: "path to the resource"}
 )
 
-// responses returns a response with a model for each of the codes, and 401.
+// responses returns one response with the model for each code, and the response for 401.
 func responses(model string, codes ...string) []response {
 	descriptions := map[string]string{"200": "OK", "201": "Created", "202": "Accepted"}
 	var list []response
@@ -115,7 +115,7 @@ func newPathItem(path string, operations []operation) pathItem {
 	return it
 }
 
-// sortParameters sorts by names, as sortPathItems.
+// sortParameters sorts by name. A path parameter precedes a query parameter with the same name.
 func sortParameters(list []parameter) {
 	slices.SortStableFunc(list, func(a, b parameter) int {
 		if c := cmp.Compare(a.Name, b.Name); c != 0 || a.inPath == b.inPath {
@@ -128,8 +128,8 @@ func sortParameters(list []parameter) {
 	})
 }
 
-// identifier returns a group as it is written in operation ids and tags:
-// rbacAuthorization for rbac.authorization.k8s.io.
+// identifier returns the form of a group in operation ids and tags, for example rbacAuthorization
+// for rbac.authorization.k8s.io.
 func identifier(s string) string {
 	words := strings.FieldsFunc(strings.Replace(s, ".k8s.io", "", 1), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9')

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// The objects that v2 and v3 have in common.
+// The following objects are common to v2 and v3.
 
 // encodedPathItem is a Path Item Object with operations O and parameters P.
 type encodedPathItem[O, P any] struct {
@@ -23,7 +23,7 @@ type encodedPathItem[O, P any] struct {
 	Parameters []P `json:"parameters,omitempty"`
 }
 
-// slot returns the field for the operation of a method, nil for an unknown one.
+// slot returns a pointer to the field of a method, or nil for an unknown method.
 func (p *encodedPathItem[O, P]) slot(method string) **O {
 	switch method {
 	case "get":
@@ -109,7 +109,7 @@ func writeName(w *bytes.Buffer, i int, name string) error {
 	return nil
 }
 
-// operationKind is x-kubernetes-group-version-kind of an operation.
+// operationKind is the extension x-kubernetes-group-version-kind of an operation.
 type operationKind struct {
 	Group   string `json:"group"`
 	Version string `json:"version"`

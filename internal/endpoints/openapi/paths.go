@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Media types of requests and responses, in the order that the documents list
-// them in.
+// Media types of requests and responses, in the order of kube-apiserver's documents.
 var (
 	anyMedia      = []string{"*/*"}
 	builtinMedia  = []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
@@ -60,8 +59,8 @@ func partPathItems(l *library, p *Part, schemas map[string]Schema, v version) ([
 		m.add(m.base+"/", discoveryOperation("get"+m.idGroupVersion+"APIResources", m.tag, "get available resources", metaModels+"APIResourceList"))
 	}
 	for i := range p.Resources {
-		if !p.Custom || !m.custom(&p.Resources[i]) {
-			m.resource(&p.Resources[i])
+		if !p.Custom || !m.addCustom(&p.Resources[i]) {
+			m.addResource(&p.Resources[i])
 		}
 	}
 	if m.err != nil {
@@ -71,8 +70,8 @@ func partPathItems(l *library, p *Part, schemas map[string]Schema, v version) ([
 	return m.items, nil
 }
 
-// sortPathItems sorts by paths. Of the library's sorts, which are compiled for each type, the
-// stable one is half as large a part of the binary.
+// sortPathItems sorts by path. The stable sort of package slices adds half as much code to the
+// binary as the other one.
 func sortPathItems(items []pathItem) {
 	slices.SortStableFunc(items, func(a, b pathItem) int { return strings.Compare(a.path, b.path) })
 }
@@ -84,7 +83,7 @@ func (m *pathBuilder) add(path string, operations ...operation) {
 	}
 }
 
-func (m *pathBuilder) resource(r *Resource) {
+func (m *pathBuilder) addResource(r *Resource) {
 	scope := ""
 	if r.Namespaced {
 		scope = "/namespaces/{namespace}"
@@ -93,7 +92,7 @@ func (m *pathBuilder) resource(r *Resource) {
 	object := collection + "/{name}"
 	switch {
 	case len(r.Connect) > 0:
-		m.connect(r, m.base+object+"/"+r.Subresource)
+		m.addConnect(r, m.base+object+"/"+r.Subresource)
 	case r.Subresource != "":
 		m.add(m.base+object+"/"+r.Subresource, m.operations(r, "get", "update", "create", "delete", "patch")...)
 	default:
@@ -103,13 +102,13 @@ func (m *pathBuilder) resource(r *Resource) {
 			m.add(m.base+"/"+r.Name, m.operations(r, "listall")...)
 		}
 		if !m.part.Custom {
-			m.watches(r, collection)
+			m.addWatches(r, collection)
 		}
 	}
 }
 
-// watches adds the deprecated watch paths.
-func (m *pathBuilder) watches(r *Resource, collection string) {
+// addWatches adds the deprecated watch paths.
+func (m *pathBuilder) addWatches(r *Resource, collection string) {
 	watch := m.base + "/watch"
 	m.add(watch+collection, m.operations(r, "watchlist")...)
 	m.add(watch+collection+"/{name}", m.operations(r, "watch")...)
@@ -118,8 +117,7 @@ func (m *pathBuilder) watches(r *Resource, collection string) {
 	}
 }
 
-// operations returns the operations of the actions that the verbs of the resource
-// allow, in the order of the arguments.
+// operations returns the operations of those actions whose verb the resource has, in order.
 func (m *pathBuilder) operations(r *Resource, actions ...string) []operation {
 	var list []operation
 	for _, action := range actions {
@@ -130,7 +128,7 @@ func (m *pathBuilder) operations(r *Resource, actions ...string) []operation {
 	return list
 }
 
-// verbOf returns the verb that an action needs.
+// verbOf returns the verb of an action.
 func verbOf(action string) string {
 	switch action {
 	case "listall":
@@ -162,26 +160,26 @@ func (m *pathBuilder) operation(r *Resource, action string) operation {
 		m.read(&op, r, model)
 	case "create":
 		op.body, op.responses = &body{model, true}, responses(model, "200", "201", "202")
-		m.options(&op, "CreateOptions")
+		m.addOptions(&op, "CreateOptions")
 	case "update":
 		op.body, op.responses = &body{model, true}, responses(model, "200", "201")
-		m.options(&op, "UpdateOptions")
+		m.addOptions(&op, "UpdateOptions")
 	case "patch":
-		m.patch(&op, model)
+		m.setPatch(&op, model)
 	case "delete":
 		op.body, op.responses = &body{modelDelete, false}, responses(modelStatus, "200", "202")
 		if r.ReturnsDeleted {
 			op.responses = responses(model, "200", "202")
 		}
-		m.options(&op, "DeleteOptions")
+		m.addOptions(&op, "DeleteOptions")
 	case "deletecollection":
-		m.deleteCollection(&op)
+		m.setDeleteCollection(&op)
 	case "list", "listall":
 		op.responses = responses(m.list(r), "200")
-		m.stream(&op)
+		m.setStream(&op)
 	case "watch", "watchlist", "watchlistall":
 		op.responses = responses(modelWatchEvent, "200")
-		m.stream(&op)
+		m.setStream(&op)
 	}
 	return op
 }
@@ -206,7 +204,7 @@ func (m *pathBuilder) read(op *operation, r *Resource, model string) {
 	}
 	op.responses = responses(model, "200")
 	if r.Options != "" {
-		m.options(op, r.Options)
+		m.addOptions(op, r.Options)
 	}
 	if m.part.Custom {
 		for _, p := range m.library.options()["ListOptions"] {
@@ -217,39 +215,39 @@ func (m *pathBuilder) read(op *operation, r *Resource, model string) {
 	}
 }
 
-func (m *pathBuilder) patch(op *operation, model string) {
+func (m *pathBuilder) setPatch(op *operation, model string) {
 	op.consumes, op.responses = builtinPatch, responses(model, "200", "201")
 	if m.part.Custom {
 		op.consumes, op.responses = customPatch, responses(model, "200")
 	}
 	op.body = &body{modelPatch, true}
-	m.options(op, "PatchOptions")
+	m.addOptions(op, "PatchOptions")
 }
 
-func (m *pathBuilder) deleteCollection(op *operation) {
+func (m *pathBuilder) setDeleteCollection(op *operation) {
 	op.responses = responses(modelStatus, "200")
 	if m.part.Custom {
-		m.options(op, "ListOptions")
+		m.addOptions(op, "ListOptions")
 		return
 	}
 	op.body = &body{modelDelete, false}
-	m.options(op, "DeleteOptions")
-	m.options(op, "ListOptions")
+	m.addOptions(op, "DeleteOptions")
+	m.addOptions(op, "ListOptions")
 	op.parameters = slices.DeleteFunc(op.parameters, func(p parameter) bool {
 		return p.Name == "watch" || p.Name == "allowWatchBookmarks"
 	})
 }
 
-// stream adds the common parts of list and watch.
-func (m *pathBuilder) stream(op *operation) {
-	m.options(op, "ListOptions")
+// setStream adds the common parts of list and watch.
+func (m *pathBuilder) setStream(op *operation) {
+	m.addOptions(op, "ListOptions")
 	if !m.part.Custom {
 		op.produces = streamMedia
 	}
 }
 
-// options adds the parameters of a kind of options.
-func (m *pathBuilder) options(op *operation, kind string) {
+// addOptions adds the parameters of a kind of options.
+func (m *pathBuilder) addOptions(op *operation, kind string) {
 	parameters, ok := m.library.options()[kind]
 	if !ok && m.err == nil {
 		m.err = fmt.Errorf("unknown kind of options %q", kind)
@@ -257,8 +255,8 @@ func (m *pathBuilder) options(op *operation, kind string) {
 	op.parameters = append(op.parameters, parameters...)
 }
 
-// connect adds the paths of a subresource that is connected to.
-func (m *pathBuilder) connect(r *Resource, path string) {
+// addConnect adds the paths of a connect subresource, such as pods/exec.
+func (m *pathBuilder) addConnect(r *Resource, path string) {
 	suffixes := map[string]string{path: ""}
 	if r.ConnectPath {
 		suffixes[path+"/{path}"] = "WithPath"
@@ -281,14 +279,14 @@ func (m *pathBuilder) connect(r *Resource, path string) {
 			if suffix != "" {
 				op.parameters = append(op.parameters, pathParameter)
 			}
-			m.options(&op, r.Options)
+			m.addOptions(&op, r.Options)
 			list = append(list, op)
 		}
 		m.add(path, list...)
 	}
 }
 
-// noun is the resource in operation ids.
+// noun returns the form of the resource in operation ids.
 func (m *pathBuilder) noun(r *Resource) string {
 	noun := r.Kind + title(r.Subresource)
 	if r.Namespaced {
@@ -304,8 +302,7 @@ func (m *pathBuilder) object(r *Resource) (schema.GroupVersionKind, string) {
 		kind = m.part.GroupVersion.WithKind(r.Kind)
 	}
 	if m.part.Custom {
-		// As kube-apiserver: even the scale of a custom resource has the kind
-		// of the resource.
+		// As in kube-apiserver, even the scale subresource has the kind of the custom resource.
 		own := m.part.GroupVersion.WithKind(r.Kind)
 		return own, m.model(kind)
 	}

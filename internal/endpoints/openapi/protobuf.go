@@ -10,25 +10,25 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// toProtobuf returns a document as the protobuf message m. Values that the message
-// has no field for are left out.
+// toProtobuf returns a document as the protobuf message m. Values without a field in the message
+// are omitted.
 func toProtobuf(json []byte, m *message) ([]byte, error) {
 	wire, _, err := encode(json, m)
 	return wire, err
 }
 
-// encode is toProtobuf, and returns how many values were left out.
+// encode is like toProtobuf. It also returns the number of omitted values.
 func encode(json []byte, m *message) (wire []byte, left int, err error) {
 	in, i := jsonplan.NewCursor(json)
-	e := encoder{in: in, out: make([]byte, 0, len(json))} // an upper bound
+	e := encoder{in: in, out: make([]byte, 0, len(json))} // usually sufficient: protobuf is shorter than JSON
 	if !in.Ended(e.content(m, i)) {
 		return nil, 0, errors.New("the document is no JSON that can be read")
 	}
 	return e.out, e.left, nil
 }
 
-// encoder writes a JSON text as protobuf in one pass. Its methods take the offset
-// of a value and return that of its end, or jsonplan.Bad.
+// encoder writes a JSON text as protobuf in one pass. Its methods take the offset of a value and
+// return the offset of its end, or jsonplan.Bad.
 type encoder struct {
 	in  *jsonplan.Cursor
 	out []byte
@@ -58,30 +58,30 @@ func (e *encoder) end(start int) {
 	protowire.AppendVarint(e.out[:start-1], uint64(n))
 }
 
-// leave omits a value.
-func (e *encoder) leave(i int) int {
+// omit omits a value.
+func (e *encoder) omit(i int) int {
 	e.left++
 	return e.in.Skip(i)
 }
 
-// content writes the content of a message, without its length.
+// content writes the content of a message without a tag and length.
 func (e *encoder) content(m *message, i int) int {
 	if m.whole == nil {
 		end, _ := e.object(m, i, nil)
 		return end
 	}
-	if f := m.fitting(e.in.At(i)); f != nil {
+	if f := m.fieldForValue(e.in.At(i)); f != nil {
 		return e.field(f, i, true)
 	}
 	if m.choices == nil {
-		return e.leave(i)
+		return e.omit(i)
 	}
 	return e.choose(m.choices, i)
 }
 
-// choose writes an object as one of several messages. It writes the first, and
-// starts over at a member that meets the condition of another one. That is rare in
-// large objects, whereas looking ahead would read each of them twice per level.
+// choose writes an object as one of several messages. It writes the first choice, and starts again
+// if a member meets the condition of another choice. This is rare in large objects; determining the
+// choice first would read every object twice per level.
 func (e *encoder) choose(choices []choice, i int) int {
 	before, left := len(e.out), e.left
 	for {
@@ -101,29 +101,29 @@ func (e *encoder) choose(choices []choice, i int) int {
 	}
 }
 
-// object writes the members of an object, the first one of each name. It stops at a member that
-// makes one of the later choices a better match.
+// object writes the members of an object. If a name occurs several times, it writes the first
+// member. It stops at a member that makes one of the later choices a better match.
 func (e *encoder) object(m *message, i int, others []choice) (end int, better []choice) {
 	if e.in.At(i) != '{' {
-		return e.leave(i), nil
+		return e.omit(i), nil
 	}
 	var seen uint64
 	i, more := e.in.Enter(i)
 	for more {
 		name, at := e.in.Name(i)
 		for n := len(others) - 1; n >= 0; n-- {
-			if others[n].key == name && e.holds(others[n].value, at) {
+			if others[n].key == name && e.matchesText(others[n].value, at) {
 				e.in.Leave()
 				return i, others[n:]
 			}
 		}
 		switch f := m.field(name); {
 		case f == nil:
-			i = e.leave(at)
+			i = e.omit(at)
 		case f.named:
 			i = e.named(f, name, at)
 		case seen&(1<<f.number) != 0:
-			i = e.leave(at)
+			i = e.omit(at)
 		default:
 			seen |= 1 << f.number
 			i = e.field(f, at, false)
@@ -133,8 +133,8 @@ func (e *encoder) object(m *message, i int, others []choice) (end int, better []
 	return i, nil
 }
 
-// holds reports whether the value at i is the given string. An empty text matches any value.
-func (e *encoder) holds(text string, i int) bool {
+// matchesText reports whether the value at i is the given string. An empty text matches any value.
+func (e *encoder) matchesText(text string, i int) bool {
 	if text == "" {
 		return true
 	}
@@ -142,7 +142,7 @@ func (e *encoder) holds(text string, i int) bool {
 	return end != jsonplan.Bad && end-i == len(text)+2 && e.in.Raw(i+1, end-1) == text
 }
 
-// named writes a member as a message of its name and value.
+// named writes a member as a message that contains its name and value.
 func (e *encoder) named(f *messageField, name string, i int) int {
 	start := e.begin(f.number)
 	e.out = protowire.AppendTag(e.out, nameField, protowire.BytesType)
@@ -161,7 +161,7 @@ func (e *encoder) field(f *messageField, i int, explicit bool) int {
 	case e.in.At(i) != '[' && f.kind == kindText:
 		return e.value(f, i, true) // a list of one
 	case e.in.At(i) != '[':
-		return e.leave(i)
+		return e.omit(i)
 	}
 	i, more := e.in.Enter(i)
 	for more {
@@ -191,7 +191,7 @@ func (e *encoder) value(f *messageField, i int, explicit bool) int {
 	}
 }
 
-// text writes a string. Null is written as the empty one, an integer as its digits.
+// text writes a string. Null is written as an empty string, and an integer as its digits.
 func (e *encoder) text(number protowire.Number, i int, explicit bool) int {
 	if e.in.At(i) == '"' {
 		before := len(e.out)
@@ -212,7 +212,7 @@ func (e *encoder) text(number protowire.Number, i int, explicit bool) int {
 	if text == "null" {
 		text = ""
 	} else if _, err := strconv.ParseInt(text, 10, 64); err != nil {
-		return e.leave(i)
+		return e.omit(i)
 	}
 	if text != "" || explicit {
 		e.out = protowire.AppendTag(e.out, number, protowire.BytesType)
@@ -234,7 +234,7 @@ func (e *encoder) scalar(f *messageField, i int, explicit bool) int {
 			bits = 1
 		case "false":
 		default:
-			return e.leave(i)
+			return e.omit(i)
 		}
 	case kindInt:
 		var n int64
@@ -246,7 +246,7 @@ func (e *encoder) scalar(f *messageField, i int, explicit bool) int {
 		kind, bits = protowire.Fixed64Type, math.Float64bits(n)
 	}
 	if err != nil {
-		return e.leave(i)
+		return e.omit(i)
 	}
 	if bits == 0 && !explicit {
 		return end

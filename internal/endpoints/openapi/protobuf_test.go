@@ -18,11 +18,11 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 )
 
-// asGnostic parses a document as gnostic does; false where it cannot.
+// asGnostic parses a document with gnostic. It returns false on error.
 func asGnostic(t testing.TB, data []byte, v version) (document proto.Message, ok bool) {
 	t.Helper()
 	defer func() {
-		if recover() != nil { // as it does where a list is in place of an object
+		if recover() != nil { // gnostic panics on a list in place of an object
 			document, ok = nil, false
 		}
 	}()
@@ -70,7 +70,7 @@ func checkProtobuf(t *testing.T, name string, data []byte, v version) {
 }
 
 // TestProtobuf compares the documents of all versions, the recorded documents, and documents of
-// custom resources.
+// addCustom resources.
 func TestProtobuf(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, !testing.Short())
@@ -92,7 +92,7 @@ func TestProtobuf(t *testing.T) {
 		checkProtobuf(t, "recorded "+path, mustEncode(t, map[string]any{
 			"openapi": "3.0.0", "info": info{"Kubernetes", "1"}, "paths": d.Paths, "components": map[string]any{"schemas": whole.Schemas},
 		}), v3)
-		whole.Schemas = map[string]any{} // they are the same in all
+		whole.Schemas = map[string]any{} // the schemas are the same in all documents
 	}
 }
 
@@ -105,8 +105,8 @@ func mustEncode(t testing.TB, v any) []byte {
 	return data
 }
 
-// TestProtobufOfAnything makes documents of all that the messages can hold, by
-// the table, and compares.
+// TestProtobufOfAnything creates random documents from the table of messages and compares the
+// output with gnostic's.
 func TestProtobufOfAnything(t *testing.T) {
 	t.Parallel()
 	for v, table := range map[version]*message{v2: testMessages(v2), v3: testMessages(v3)} {
@@ -133,7 +133,7 @@ func TestProtobufOfAnything(t *testing.T) {
 	}
 }
 
-// few is how often to try something: a tenth as often in short tests.
+// few returns n, or a tenth of n in short mode.
 func few(t *testing.T, times uint64) uint64 {
 	t.Helper()
 	if testing.Short() {
@@ -142,9 +142,9 @@ func few(t *testing.T, times uint64) uint64 {
 	return times
 }
 
-// TestProtobufLeavesOut checks that the encoder omits only members that the message has no field
+// TestProtobufOmitsUnknownMembers checks that the encoder omits only members that the message has no field
 // for. gnostic would reject the complete document.
-func TestProtobufLeavesOut(t *testing.T) {
+func TestProtobufOmitsUnknownMembers(t *testing.T) {
 	t.Parallel()
 	const document = `{"swagger":"2.0","definitions":{"a":{%s"type":"string"},"b":{"title":"B"}}}`
 	for _, test := range []struct {
@@ -172,7 +172,7 @@ func TestProtobufLeavesOut(t *testing.T) {
 	}
 }
 
-// maker makes random values.
+// maker creates random values.
 type maker struct {
 	*rand.Rand
 	characters []rune // of texts
@@ -224,10 +224,10 @@ func (m maker) text() string {
 	return b.String()
 }
 
-// object makes an object for a message.
+// object creates an object for a message.
 func (m maker) object(of *message, depth int) map[string]any {
 	object := map[string]any{}
-	for _, name := range slices.Sorted(maps.Keys(of.members)) { // in order, so that a seed determines all
+	for _, name := range slices.Sorted(maps.Keys(of.members)) { // sorted, so that the result depends only on the seed
 		f := of.members[name]
 		if m.IntN(3) == 0 || name == "in" || name == "type" || name == "schema" || name == "description" || name == "url" || name == "name" {
 			object[name] = m.value(name, f, depth-1)
@@ -312,7 +312,7 @@ func checkYAML(t *testing.T, value []byte) {
 	if got != want && !quoted.Match(value) {
 		t.Errorf("%s: wrote %q; want %q", value, got, want)
 	}
-	// Read again, it is the value itself.
+	// Decoding returns the original value.
 	var again, first any
 	if err := json.Unmarshal(value, &first); err != nil {
 		return
@@ -324,7 +324,7 @@ func checkYAML(t *testing.T, value []byte) {
 	}
 }
 
-// viaJSON returns a value of YAML as one of JSON.
+// viaJSON converts a YAML value to the types of JSON values.
 func viaJSON(v any) any {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -336,8 +336,8 @@ func viaJSON(v any) any {
 }
 
 var (
-	// folded are the line breaks that YAML does not keep in a JSON text, so that
-	// gnostic does not either.
+	// folded matches line breaks that YAML folds in a JSON string, so that gnostic does not
+	// preserve them.
 	folded = regexp.MustCompile("[\u0085\u2028\u2029\r\n]")
 	// quoted matches text that the encoder quotes differently from gnostic.
 	quoted = regexp.MustCompile(`\\[rn]|\\u20[0-9]|\x{feff}|<<|\\u003c\\u003c|"[^"]{128,}"\s*:`)
@@ -370,8 +370,7 @@ func FuzzProtobuf(f *testing.F) {
 // extensions of callbacks (gnostic writes them twice), and numbers that are too large for gnostic.
 var odd = regexp.MustCompile(quoted.String() + `|callbacks|[0-9]{19}`)
 
-// BenchmarkProtobuf converts the documents of 500 custom resources, and of the
-// built-in ones.
+// BenchmarkProtobuf converts the documents of 500 custom resources and of the built-in resources.
 func BenchmarkProtobuf(b *testing.B) {
 	documents := New(Config{Version: "1.37", Parts: append(testParts(b, false), manyParts(50)...)})
 	bench := func(v version, data []byte) func(*testing.B) {

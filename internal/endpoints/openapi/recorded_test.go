@@ -21,8 +21,8 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 // recorded from the previous release. Each line is a change that Kubernetes made to its types.
 const changes = "changes-since-recording.txt"
 
-// TestV2AsRecorded compares the document with that of a real server: the paths
-// that server had, the parameters they share and the rest are the same.
+// TestV2AsRecorded compares the v2 document with the document of a real kube-apiserver: its paths,
+// their shared parameters and the other parts must be equal.
 func TestV2AsRecorded(t *testing.T) {
 	t.Parallel()
 	var want, have map[string]any
@@ -42,8 +42,8 @@ func TestV2AsRecorded(t *testing.T) {
 	compareChanges(t, "v2", wantModels, haveModels)
 }
 
-// TestV3AsRecorded does the same for the v3 documents, and compares which
-// schemas each has.
+// TestV3AsRecorded compares the v3 documents with the recorded ones, including the set of schemas
+// in each.
 func TestV3AsRecorded(t *testing.T) {
 	t.Parallel()
 	var want struct {
@@ -143,8 +143,7 @@ func differences(want, have any, path string, lines *[]string) {
 	}
 }
 
-// customPart is the part of the custom resource that was recorded, with the
-// schemas that server had for it.
+// customPart is the part of the recorded custom resource, with the recorded schemas.
 func customPart(t *testing.T) (Part, map[string]any) {
 	t.Helper()
 	var want struct {

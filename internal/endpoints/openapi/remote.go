@@ -12,12 +12,14 @@ import (
 // Remote is a group version with the documents of an aggregated server.
 type Remote struct {
 	GroupVersion schema.GroupVersion
-	// Handler serves the v3 document; nil without one. ETag is its ETag, empty if unknown.
+	// Handler serves the v3 document; nil if there is none. ETag is the unquoted ETag of the
+	// document, or empty if it is unknown.
 	Handler http.Handler
 	ETag    string
 	// Server identifies the server: group versions with equal Servers share a v2 document. It must
-	// be comparable. V2 returns that document and blocks the construction of the merged one.
-	// V2Stamp changes with the document.
+	// be comparable. V2 returns that document. It is called while the merged document is built,
+	// which it blocks; on error, the server is omitted. A nil V2 means that there is no v2
+	// document. V2Stamp identifies the version of the v2 document, to detect changes.
 	Server  any
 	V2      func() ([]byte, error)
 	V2Stamp string

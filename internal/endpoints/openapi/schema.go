@@ -10,8 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// KindSchema returns the types of a kind's fields, with all references resolved; nil if no document
-// describes it. Fields of several types or an unknown type are int-or-string.
+// KindSchema returns a schema with the types of a kind's fields and all references resolved, or nil
+// without an error if the document does not contain the kind. The caller owns the result. It
+// decodes the complete document, which is slow. Fields of several types or an unknown type are
+// int-or-string.
 func (d *Document) KindSchema(gvk schema.GroupVersionKind) (*apiextensions.JSONSchemaProps, error) {
 	plain, err := d.PlainJSON()
 	if err != nil {
@@ -37,11 +39,11 @@ func (d *Document) KindSchema(gvk schema.GroupVersionKind) (*apiextensions.JSONS
 	return nil, nil
 }
 
-// expansion puts schemas in the places of references to them.
+// expansion replaces references with the schemas that they refer to.
 type expansion struct {
 	schemas map[string]json.RawMessage
-	// open are the references that are being followed: one of them within itself is
-	// taken for anything.
+	// open contains the references that are being resolved. A recursive reference becomes a schema
+	// that permits any value.
 	open []string
 }
 

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The paths of custom resources, about 70 KB each, differ in their names only. They are built once
-// for each combination of the other properties, with placeholders for the names, and then copied.
+// The paths of a custom resource are about 70 KB of JSON and differ only in names. They are built
+// once per combination of the other properties, with placeholders for the names, and then copied.
 
 // templateKey contains the properties that determine the paths of a custom resource, except its
 // names.
@@ -39,7 +39,7 @@ const (
 	placeholderListModel placeholder = 'l'
 )
 
-// Placeholders are in brackets that no name contains and JSON does not escape.
+// Placeholders are enclosed in brackets that names cannot contain and JSON does not escape.
 const placeholderBegin, placeholderEnd = "⟦", "⟧"
 
 func (m placeholder) String() string { return placeholderBegin + string(rune(m)) + placeholderEnd }
@@ -53,7 +53,7 @@ type segment struct {
 	placeholder placeholder
 }
 
-// template is the paths of custom resources with the same templateKey.
+// template contains the paths of custom resources with the same templateKey.
 type template struct {
 	paths []templatePath
 	// models are the models of the operations; some are placeholders.
@@ -68,8 +68,8 @@ type templatePath struct {
 	member []segment
 }
 
-// templates are the templates built so far. It is safe for concurrent use.
-type templates struct{ byKey sync.Map } // shape to *template
+// templates caches templates. It is safe for concurrent use.
+type templates struct{ byKey sync.Map } // templateKey to *template
 
 func splitPlaceholders(text string) []segment {
 	var pieces []segment
@@ -92,8 +92,8 @@ func writeSegments(w *bytes.Buffer, pieces []segment, names *placeholderNames) {
 	}
 }
 
-// template returns the template of a custom resource; false if it has properties
-// that templates do not cover.
+// template returns the template of a custom resource, or false if templates do not support its
+// properties.
 func (l *library) template(r *Resource, gv schema.GroupVersion, v version) (*template, bool) {
 	if len(r.Connect) > 0 || r.Text || r.Options != "" {
 		return nil, false
@@ -125,7 +125,7 @@ func (l *library) newTemplate(s templateKey, verbs []string) (*template, error) 
 		library: l, part: part, version: s.version, tag: placeholderTag.String(), idGroupVersion: placeholderWord.String(), base: placeholderBase.String(),
 		kinds: map[string]string{kind: placeholderModel.String()}, lists: map[string]string{kind: placeholderListModel.String()},
 	}
-	m.resource(&Resource{
+	m.addResource(&Resource{
 		Name: placeholderPlural.String(), Kind: kind, Namespaced: s.namespaced, ReturnsDeleted: s.returnsDeleted,
 		Subresource: s.subresource, Verbs: verbs, Object: s.object,
 	})
@@ -159,9 +159,9 @@ func (l *library) newTemplate(s templateKey, verbs []string) (*template, error) 
 	return t, nil
 }
 
-// custom adds the paths of a custom resource, copied from a template. It reports
-// whether there is one.
-func (m *pathBuilder) custom(r *Resource) bool {
+// addCustom adds the paths of a custom resource, copied from a template. It returns false if there is
+// no template.
+func (m *pathBuilder) addCustom(r *Resource) bool {
 	t, ok := m.library.template(r, m.part.GroupVersion, m.version)
 	if !ok {
 		return false

@@ -8,7 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestTemplates compares documents copied from templates with documents that are built.
+// TestTemplates compares documents that are copied from templates with documents that are built
+// without templates.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	l := openLibrary(modelsFile)
@@ -67,7 +68,7 @@ func buildAll(t *testing.T, l *library, p *Part, schemas map[string]Schema, v ve
 		}
 	}
 	for i := range p.Resources {
-		m.resource(&p.Resources[i])
+		m.addResource(&p.Resources[i])
 	}
 	if m.err != nil {
 		t.Fatal(m.err)

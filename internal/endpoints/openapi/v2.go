@@ -26,8 +26,8 @@ type v2Operation struct {
 	Kind        *operationKind        `json:"x-kubernetes-group-version-kind,omitempty"`
 }
 
-// v2Parameter is a Parameter Object. The names of shared parameters are hashes of
-// its encoding, so that the order of its fields matters.
+// v2Parameter is a Parameter Object. The names of shared parameters contain a hash of the encoding,
+// so the order of the fields must not change.
 type v2Parameter struct {
 	UniqueItems bool       `json:"uniqueItems,omitempty"`
 	Type        string     `json:"type,omitempty"`
@@ -45,21 +45,23 @@ type v2Response struct {
 
 // v2Paths collects the paths of a document and the parameters they share.
 type v2Paths struct {
-	// encoded is a parameter as an operation has it: itself, or a reference.
+	// encoded contains the form of each parameter in operations: the parameter itself, or a
+	// reference to a shared parameter.
 	encoded map[v2Key]json.RawMessage
 	// shared are the shared parameters by name.
 	shared map[string]json.RawMessage
 	err    error
 }
 
-// v2Key identifies a parameter. One with a model is a body.
+// v2Key identifies a parameter. A key with a model is a body parameter.
 type v2Key struct {
 	parameter
 	model    string
 	required bool
 }
 
-// add returns a parameter as an operation has it: itself, or a reference.
+// add returns the form of a parameter in an operation: the parameter itself, or a reference to a
+// shared parameter, which it adds.
 func (p *v2Paths) add(key v2Key) json.RawMessage {
 	if encoded, ok := p.encoded[key]; ok {
 		return encoded
@@ -76,7 +78,7 @@ func (p *v2Paths) add(key v2Key) json.RawMessage {
 		p.err = fmt.Errorf("encode parameter %s: %w", param.Name, err)
 	}
 	if isShared(key) {
-		// As kube-apiserver names them, for the sake of generated clients.
+		// The same names as in kube-apiserver, because generated clients contain them.
 		hash := fnv.New64()
 		hash.Write(encoded)
 		name := param.Name + "-" + base64.URLEncoding.EncodeToString(hash.Sum(nil)[:6])
@@ -149,8 +151,8 @@ func (p *v2Paths) write(w *bytes.Buffer, items []pathItem) error {
 	return p.err
 }
 
-// writeV2Paths writes the paths of a document as a JSON object, and returns the
-// object of their shared parameters.
+// writeV2Paths writes the paths of a document as a JSON object, and returns their shared parameters
+// as a JSON object.
 func writeV2Paths(w *bytes.Buffer, items []pathItem) ([]byte, error) {
 	p := newV2Paths()
 	if err := p.write(w, items); err != nil {

@@ -9,10 +9,10 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// Messages hold values that they have no fields for as YAML. It equals the output
-// of gnostic's encoder, byte for byte, with these exceptions, all valid YAML: text
-// of several lines is double-quoted, very long names stay on a line with their
-// value, and << is quoted, which gnostic's readers would take for a merge.
+// Values without a field in a message are stored as YAML. The YAML is byte for byte identical to
+// the output of gnostic's encoder, except that multi-line text is double-quoted, very long names
+// stay on one line with their value, and << is quoted, because gnostic's decoder would parse it as
+// a merge key.
 
 // yaml writes a value as a YAML document.
 func (e *encoder) yaml(i int) int { return e.yamlValue(i, 0, true) }
@@ -56,7 +56,7 @@ func (e *encoder) yamlMember(i, indent int) int {
 		if _, more := e.in.Enter(at); more {
 			e.in.Leave()
 			e.out = append(e.out, '\n')
-			// The next multiple of four; inside of lists it is not one now.
+			// The next multiple of four. The current indentation may differ inside lists.
 			return e.yamlValue(at, (indent+4)&^3, false)
 		}
 	}
@@ -83,8 +83,7 @@ func (e *encoder) yamlScalar(i int) int {
 	return end
 }
 
-// yamlText writes a string, plain if it has no special meaning in YAML, quoted
-// otherwise.
+// yamlText writes a string, without quotes if it has no special meaning in YAML.
 func (e *encoder) yamlText(text string) {
 	plain, single := yamlStyles(text)
 	switch {
@@ -99,8 +98,7 @@ func (e *encoder) yamlText(text string) {
 	}
 }
 
-// yamlStyles reports whether a string may be written plain, and whether in single
-// quotes.
+// yamlStyles reports whether a string may be written without quotes, and whether in single quotes.
 func yamlStyles(text string) (plain, single bool) {
 	for _, c := range text {
 		if !isYAMLPrintable(c) {
@@ -119,8 +117,8 @@ func yamlStyles(text string) (plain, single bool) {
 	return !strings.Contains(text, ": ") && text[len(text)-1] != ':' && !strings.Contains(text, " #"), true
 }
 
-// isYAMLPrintable reports whether a character needs no escape. Line breaks do, and
-// characters beyond the basic multilingual plane.
+// isYAMLPrintable reports whether a character can be written without an escape. Line breaks and
+// characters outside the basic multilingual plane cannot.
 func isYAMLPrintable(c rune) bool {
 	switch {
 	case c < 0x80:
@@ -132,8 +130,7 @@ func isYAMLPrintable(c rune) bool {
 	}
 }
 
-// isYAMLScalar reports whether a string, written plain, would be read as another
-// type.
+// isYAMLScalar reports whether an unquoted string would be parsed as another type.
 func isYAMLScalar(text string) bool {
 	switch text {
 	case "", "~", "<<", "null", "Null", "NULL", "true", "True", "TRUE", "false", "False", "FALSE",

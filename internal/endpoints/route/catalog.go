@@ -26,11 +26,10 @@ import (
 // Source is a set of resources. It is safe for concurrent use. Results are shared and must not be
 // modified.
 type Source interface {
-	// Find returns a resource or subresource, nil where the source does not have
-	// it.
+	// Find returns a resource or subresource, or nil if the source does not contain it.
 	Find(gv schema.GroupVersion, name, subresource string) *rest.Resource
-	// Groups returns everything, groups and their versions in order of preference,
-	// resources by name.
+	// Groups returns all groups. Groups and versions are in order of preference, resources are
+	// sorted by name.
 	Groups() []rest.Group
 	// Group returns one group, without building the others.
 	Group(name string) (rest.Group, bool)
@@ -38,10 +37,11 @@ type Source interface {
 	Generation() uint64
 }
 
-// Catalog is all resources of a control plane. It is a Source itself.
+// Catalog contains all resources of a control plane, from several sources. It implements Source and
+// is safe for concurrent use.
 type Catalog struct{ sources []Source }
 
-// NewCatalog returns a catalogue that searches the sources in order.
+// NewCatalog returns a Catalog that searches the sources in the given order. It retains the slice.
 func NewCatalog(sources ...Source) *Catalog { return &Catalog{sources} }
 
 // Find implements Source.
@@ -87,7 +87,7 @@ func (c *Catalog) Groups() []rest.Group {
 	for _, s := range c.sources {
 		for _, g := range s.Groups() {
 			if i, found := places[g.Name]; found {
-				groups[i] = merged(groups[i], g)
+				groups[i] = mergeGroups(groups[i], g)
 				continue
 			}
 			places[g.Name] = len(groups)
@@ -103,7 +103,7 @@ func (c *Catalog) Group(name string) (rest.Group, bool) {
 	found := false
 	for _, s := range c.sources {
 		if g, ok := s.Group(name); ok && found {
-			group = merged(group, g)
+			group = mergeGroups(group, g)
 		} else if ok {
 			group, found = g, true
 		}
@@ -111,8 +111,8 @@ func (c *Catalog) Group(name string) (rest.Group, bool) {
 	return group, found
 }
 
-// merged adds the resources of a later source to a group.
-func merged(group, later rest.Group) rest.Group {
+// mergeGroups adds the resources of a later source to a group.
+func mergeGroups(group, later rest.Group) rest.Group {
 	versions := slices.Clone(group.Versions)
 	for _, v := range later.Versions {
 		i := slices.IndexFunc(versions, func(have rest.Version) bool { return have.GroupVersion == v.GroupVersion })
@@ -140,7 +140,8 @@ func (c *Catalog) Generation() uint64 {
 	return sum
 }
 
-// HasStaticGroup reports whether a group is always served.
+// HasStaticGroup reports whether a Static source contains a group, so that the group is always
+// served.
 func (c *Catalog) HasStaticGroup(name string) bool {
 	return slices.ContainsFunc(c.sources, func(s Source) bool {
 		static, ok := s.(*Static)
@@ -152,7 +153,7 @@ func (c *Catalog) HasStaticGroup(name string) bool {
 	})
 }
 
-// Static is a source of resources that do not change.
+// Static is a Source of resources that do not change. It is safe for concurrent use.
 type Static struct {
 	groups []rest.Group
 	byName map[key]*rest.Resource
@@ -163,7 +164,8 @@ type key struct {
 	name, subresource string
 }
 
-// NewStatic returns a source of resources, in the given order of groups and versions.
+// NewStatic returns a source of resources. Groups and versions have the order of their first
+// resources. The resources are retained and must not be modified.
 func NewStatic(resources []*rest.Resource) *Static {
 	s := &Static{byName: make(map[key]*rest.Resource, len(resources))}
 	for _, r := range resources {

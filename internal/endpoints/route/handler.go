@@ -49,7 +49,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	route := h.current(r.Context(), info)
-	if route.Resource != nil && isRoutable(info) && fits(route.Resource, info) {
+	if route.Resource != nil && isRoutable(info) && matchesScope(route.Resource, info) {
 		h.API.Serve(w, r, route.Resource)
 		return
 	}
@@ -58,11 +58,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.API.WriteNotFound(w, r)
 		return
 	}
-	h.other(r, route, info).ServeHTTP(w, r)
+	h.fallback(r, route, info).ServeHTTP(w, r)
 }
 
-// other returns the handler of a request that no resource of this server serves.
-func (h *Handler) other(r *http.Request, route *Route, info *request.Info) http.Handler {
+// fallback returns the handler of a request that no resource of this server serves.
+func (h *Handler) fallback(r *http.Request, route *Route, info *request.Info) http.Handler {
 	switch {
 	case route.aggregated != nil:
 		return route.aggregated
@@ -102,10 +102,10 @@ func isCoreGroupBelowAPIs(info *request.Info) bool {
 	return info.IsResource && info.Group == "" && strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "apis/")
 }
 
-// fits reports whether the path has a namespace if the resource requires one. As in kube-apiserver,
+// matchesScope reports whether the path has a namespace if the resource requires one. As in kube-apiserver,
 // a write across all namespaces gets 404 for custom resources and 405 for built-in ones, for which
-// fits returns true.
-func fits(resource *rest.Resource, info *request.Info) bool {
+// matchesScope returns true.
+func matchesScope(resource *rest.Resource, info *request.Info) bool {
 	if resource.Namespaced {
 		reads := info.Verb == "list" || info.Verb == "watch"
 		return info.Namespace != "" || !info.NameInPath && (reads || !resource.Custom)

@@ -28,7 +28,7 @@ func (stream) Connect(context.Context, types.NamespacedName, runtime.Object, res
 	return http.NotFoundHandler(), nil
 }
 func (s stream) Connection() rest.Connection {
-	return rest.Connection{Methods: []string{http.MethodGet}, TakesPath: true, LongRunning: s.longRunning}
+	return rest.Connection{Methods: []string{http.MethodGet}, AllowsPath: true, LongRunning: s.longRunning}
 }
 
 // aggregation assigns a set of group versions to one handler.
@@ -62,7 +62,7 @@ func parsed(t *testing.T, path string) (*http.Request, *request.Info) {
 	return r.WithContext(request.NewContext(r.Context(), &info, time.Now())), &info
 }
 
-// TestResolve checks the facts of a route that filters use.
+// TestResolve checks the properties of a route that filters use.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	with := func(name string, storage rest.Storage) *rest.Resource {

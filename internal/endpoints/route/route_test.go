@@ -38,7 +38,7 @@ func source(texts ...string) *route.Static {
 	return route.NewStatic(all)
 }
 
-// drawn writes groups as text, one version per entry.
+// drawn formats groups as text, with one entry per version.
 func drawn(groups []rest.Group) []string {
 	var out []string
 	for _, g := range groups {
@@ -68,7 +68,7 @@ func TestStaticKeepsTheOrderOfGroups(t *testing.T) {
 	}
 }
 
-func TestCatalogAsksInOrder(t *testing.T) {
+func TestCatalogOrder(t *testing.T) {
 	t.Parallel()
 	aggregated := source("metrics/v1 nodes", "apps/v1 deployments")
 	builtin := source("v1 pods", "apps/v1 deployments", "apps/v1 daemonsets", "batch/v1 jobs")
@@ -88,7 +88,7 @@ func TestCatalogAsksInOrder(t *testing.T) {
 	if diff := cmp.Diff(want, drawn(c.Groups())); diff != "" {
 		t.Errorf("groups (-want +got):\n%s", diff)
 	}
-	for _, g := range c.Groups() { // one at a time they are the same
+	for _, g := range c.Groups() { // Group returns the same groups
 		one, found := c.Group(g.Name)
 		if diff := cmp.Diff(drawn([]rest.Group{g}), drawn([]rest.Group{one})); diff != "" || !found {
 			t.Errorf("group %q (-of all +alone):\n%s", g.Name, diff)
@@ -111,9 +111,9 @@ func TestCatalogAsksInOrder(t *testing.T) {
 	}
 }
 
-// TestCatalogLeavesSourcesAlone checks that merging a group of several sources does not modify the
+// TestCatalogDoesNotModifySources checks that merging a group of several sources does not modify the
 // sources, with concurrent callers.
-func TestCatalogLeavesSourcesAlone(t *testing.T) {
+func TestCatalogDoesNotModifySources(t *testing.T) {
 	t.Parallel()
 	first, second := source("batch/v1 jobs"), source("batch/v1 cronjobs", "batch/v2 jobs", "batch/v3 jobs")
 	c := route.NewCatalog(first, second)

@@ -47,7 +47,7 @@ func (l list) merge(original, patch []any, deletes bool) ([]any, error) {
 	case l.mergeKey == "":
 		return nil, fmt.Errorf("cannot merge lists without merge key for %s", l.elements.Name())
 	default:
-		if original, patch, err = l.carryOut(original, patch); err != nil {
+		if original, patch, err = l.applyDirectives(original, patch); err != nil {
 			return nil, err
 		}
 		if merged, err = l.mergeObjects(original, patch); err != nil {
@@ -80,9 +80,9 @@ func areObjects(lists ...[]any) (bool, error) {
 	return first.Kind() == reflect.Map, nil
 }
 
-// carryOut applies the directives among the elements of a patch. It returns the remaining elements
+// applyDirectives applies the directives among the elements of a patch. It returns the remaining elements
 // of both lists.
-func (l list) carryOut(original, patch []any) (left, ordinary []any, err error) {
+func (l list) applyDirectives(original, patch []any) (left, ordinary []any, err error) {
 	ordinary = []any{}
 	var doomed []any
 	replace := false
@@ -122,17 +122,17 @@ func (l list) delete(elements, keys []any) []any {
 	if len(keys) == 0 {
 		return elements
 	}
-	places := map[any][]int{}
+	keyPositions := map[any][]int{}
 	for i, element := range elements {
 		if key, ok := element.(map[string]any)[l.mergeKey]; ok {
-			places[key] = append(places[key], i)
+			keyPositions[key] = append(keyPositions[key], i)
 		}
 	}
 	gone := make([]bool, len(elements))
 	last, n := len(elements)-1, len(elements)
 	tail := make([]any, len(elements))
 	for _, key := range keys {
-		for _, i := range places[key] {
+		for _, i := range keyPositions[key] {
 			for gone[last] {
 				last--
 			}
@@ -140,7 +140,7 @@ func (l list) delete(elements, keys []any) []any {
 			tail[n] = elements[last]
 			gone[i] = true
 		}
-		delete(places, key)
+		delete(keyPositions, key)
 	}
 	kept := 0
 	for i, element := range elements {
@@ -159,16 +159,16 @@ func (l list) mergeObjects(original, patch []any) ([]any, error) {
 	if len(patch) == 0 {
 		return original, nil
 	}
-	places := placesOf(original, l.mergeKey)
+	keyPositions := keyPositionsOf(original, l.mergeKey)
 	for _, element := range patch {
 		object := element.(map[string]any)
 		key, ok := object[l.mergeKey]
 		if !ok {
 			return nil, mergepatch.ErrNoMergeKey(object, l.mergeKey)
 		}
-		i, found := places.first[key]
+		i, found := keyPositions.first[key]
 		if !found {
-			places.first[key] = len(original)
+			keyPositions.first[key] = len(original)
 			original = append(original, element)
 			continue
 		}
@@ -256,7 +256,7 @@ func (l list) checkOrder(elements, order []any) error {
 	ordinary := elements
 	if l.mergeKey != "" {
 		var err error
-		if ordinary, _, err = partDeletions(elements); err != nil {
+		if ordinary, _, err = splitDeletions(elements); err != nil {
 			return err
 		}
 	}

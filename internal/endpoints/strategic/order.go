@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 )
 
-// arrange sorts the elements of a merged list: elements of wanted in the order of wanted, and the
-// other elements in the order of before. It interleaves both according to before.
-func (l list) arrange(merged, wanted, before []any, objects bool) ([]any, error) {
-	named, others, err := l.part(merged, wanted)
+// arrange sorts a merged list: the elements of desired in the order of desired, and the others in
+// the order of before. It interleaves both according to before.
+func (l list) arrange(merged, desired, before []any, objects bool) ([]any, error) {
+	named, others, err := l.partition(merged, desired)
 	if err != nil {
 		return nil, err
 	}
-	named, err = l.sort(named, wanted, objects)
+	named, err = l.sort(named, desired, objects)
 	if err != nil {
 		return nil, err
 	}
@@ -25,8 +25,8 @@ func (l list) arrange(merged, wanted, before []any, objects bool) ([]any, error)
 	return l.interleave(others, named, before, objects), nil
 }
 
-// part splits elements into the elements that by contains and the others.
-func (l list) part(elements, by []any) (named, others []any, err error) {
+// partition splits elements into those that by contains and the others, by merge key.
+func (l list) partition(elements, by []any) (named, others []any, err error) {
 	named, others = make([]any, 0, len(elements)), make([]any, 0, len(elements))
 	if l.mergeKey == "" {
 		in := make(map[any]bool, len(by))
@@ -42,15 +42,15 @@ func (l list) part(elements, by []any) (named, others []any, err error) {
 		}
 		return named, others, nil
 	}
-	places := placesOf(by, l.mergeKey)
+	keyPositions := keyPositionsOf(by, l.mergeKey)
 	for _, element := range elements {
 		key, err := l.keyOf(element)
 		if err != nil {
 			return nil, nil, err
 		}
-		i, found := places.first[key]
-		if places.odd >= 0 && (!found || i > places.odd) {
-			return nil, nil, fmt.Errorf("value for key %v is not a map", places.odd)
+		i, found := keyPositions.first[key]
+		if keyPositions.nonObject >= 0 && (!found || i > keyPositions.nonObject) {
+			return nil, nil, fmt.Errorf("value for key %v is not a map", keyPositions.nonObject)
 		}
 		if found {
 			named = append(named, element)
@@ -61,20 +61,20 @@ func (l list) part(elements, by []any) (named, others []any, err error) {
 	return named, others, nil
 }
 
-// places are the first positions of the keys in a list.
-type places struct {
+// keyPositions contains the first position of each merge key in a list.
+type keyPositions struct {
 	first map[any]int
-	// odd is the position of the first element that is not an object, or -1.
-	odd int
+	// nonObject is the position of the first element that is not an object, or -1.
+	nonObject int
 }
 
-func placesOf(elements []any, mergeKey string) places {
-	p := places{make(map[any]int, len(elements)), -1}
+func keyPositionsOf(elements []any, mergeKey string) keyPositions {
+	p := keyPositions{make(map[any]int, len(elements)), -1}
 	for i, element := range elements {
 		object, ok := element.(map[string]any)
 		if !ok {
-			if p.odd < 0 {
-				p.odd = i
+			if p.nonObject < 0 {
+				p.nonObject = i
 			}
 			continue
 		}
@@ -87,14 +87,14 @@ func placesOf(elements []any, mergeKey string) places {
 	return p
 }
 
-// placed is an element and its position in an order, or -1 if the order does not contain it.
-type placed struct {
+// positioned is an element and its position in an order, or -1 if the order does not contain it.
+type positioned struct {
 	place int
 	value any
 }
 
 // place returns elements with their positions in order.
-func (l list) place(elements, order []any, objects bool) []placed {
+func (l list) place(elements, order []any, objects bool) []positioned {
 	first := make(map[any]int, len(order))
 	for i, element := range order {
 		key := l.sortKey(element, objects)
@@ -102,13 +102,13 @@ func (l list) place(elements, order []any, objects bool) []placed {
 			first[key] = i
 		}
 	}
-	out := make([]placed, len(elements))
+	out := make([]positioned, len(elements))
 	for i, element := range elements {
 		place, ok := first[l.sortKey(element, objects)]
 		if !ok {
 			place = -1
 		}
-		out[i] = placed{place, element}
+		out[i] = positioned{place, element}
 	}
 	return out
 }
@@ -135,7 +135,7 @@ func (l list) sort(elements, order []any, objects bool) ([]any, error) {
 			}
 		}
 		var err error
-		if elements, deletions, err = partDeletions(elements); err != nil {
+		if elements, deletions, err = splitDeletions(elements); err != nil {
 			return nil, err
 		}
 	}
@@ -158,8 +158,8 @@ func (l list) checkKey(element any) error {
 	return err
 }
 
-// partDeletions separates the elements with a delete directive.
-func partDeletions(elements []any) (others, deletions []any, err error) {
+// splitDeletions separates the elements with a delete directive.
+func splitDeletions(elements []any) (others, deletions []any, err error) {
 	for _, element := range elements {
 		object, ok := element.(map[string]any)
 		if !ok {
@@ -210,17 +210,17 @@ func without(elements, deleted []any) []any {
 // unique removes all but the first of equal elements, in place. Like strategicpatch, it replaces
 // each removed element with the current last element.
 func unique(elements []any) []any {
-	places := make(map[any][]int, len(elements))
+	keyPositions := make(map[any][]int, len(elements))
 	for i, element := range elements {
-		places[element] = append(places[element], i)
+		keyPositions[element] = append(keyPositions[element], i)
 	}
-	if len(places) == len(elements) {
+	if len(keyPositions) == len(elements) {
 		return elements
 	}
 	n := len(elements)
 	for i := 0; i < n; i++ {
 		value := elements[i]
-		all := places[value]
+		all := keyPositions[value]
 		if len(all) < 2 {
 			continue
 		}
@@ -233,7 +233,7 @@ func unique(elements []any) []any {
 				n--
 				if moved := elements[n]; moved != value {
 					elements[at] = moved
-					places[moved] = append(places[moved], at)
+					keyPositions[moved] = append(keyPositions[moved], at)
 				}
 			}
 		}

@@ -31,12 +31,13 @@ const (
 	strategyRetainKeys = "retainKeys"
 )
 
-// Schema describes how the members of a type are merged.
+// Schema describes the merge strategies and merge keys of the members of a type.
 type Schema = strategicpatch.LookupPatchMeta
 
 // Merge returns original with patch merged into it. It modifies both, and the result shares memory
-// with them. Errors are for the client. Like strategicpatch, it panics for lists that contain null,
-// and for merge keys that are not comparable.
+// with them. It returns an error for an invalid patch, which may have modified both. Like
+// strategicpatch, it panics for lists that contain null, and for merge keys that are not
+// comparable.
 func Merge(original, patch map[string]any, schema Schema) (map[string]any, error) {
 	return mergeMap(original, patch, schema)
 }
@@ -71,7 +72,7 @@ func mergeMap(original, patch map[string]any, schema Schema) (map[string]any, er
 	for _, key := range keys {
 		value, left := patch[key]
 		if !left {
-			continue // merged by a given order
+			continue // already merged by mergeOrdered
 		}
 		if err := mergeMember(original, key, value, schema); err != nil {
 			return nil, err

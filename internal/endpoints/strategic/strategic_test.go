@@ -83,8 +83,8 @@ func jsonEqual(a, b string) bool {
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// TestMergesAsTheLibrary compares with the library on random pods and patches
-// with all directives, sound and broken, to the order of elements.
+// TestMergesAsTheLibrary compares the results with the library for random pods and valid and
+// invalid patches with all directives, including the order of elements.
 func TestMergesAsTheLibrary(t *testing.T) {
 	t.Parallel()
 	schema := schemaOf(t, corev1.Pod{})
@@ -123,7 +123,7 @@ func compare(t *testing.T, schema Schema, seed uint64, failed *int) {
 	}
 }
 
-// generator makes documents of pods and patches of them.
+// generator creates documents of pods, and patches of them.
 type generator struct{ *rand.Rand }
 
 func (g generator) chance(percent int) bool { return g.IntN(100) < percent }

@@ -166,7 +166,7 @@ func (c *charge) begin(ctx context.Context, subresource string, obj, old codec.O
 }
 
 // changesUsage reports whether a write changes the usage of a quota.
-func (c *charge) changesUsage(m *measured) bool {
+func (c *charge) changesUsage(m *writeUsage) bool {
 	for _, quota := range c.ledger.Quotas(c.namespace) {
 		if !c.isItself(m, quota) && m.change(quota) != nil {
 			return true
@@ -177,13 +177,13 @@ func (c *charge) changesUsage(m *measured) bool {
 
 // isItself reports whether the written object is the quota. A quota is not charged for itself,
 // because a transaction cannot write it twice.
-func (c *charge) isItself(m *measured, quota *corev1.ResourceQuota) bool {
+func (c *charge) isItself(m *writeUsage, quota *corev1.ResourceQuota) bool {
 	return c.resource == Resource() && (m.Object != nil && m.Object.GetName() == quota.Name || m.Old != nil && m.Old.GetName() == quota.Name)
 }
 
 // check returns an error if a write exceeds a quota.
-func (c *charge) check(m *measured) error {
-	if m.Object == nil || !m.handles(m.Old == nil, m.Subresource) {
+func (c *charge) check(m *writeUsage) error {
+	if m.Object == nil || !m.enforces(m.Old == nil, m.Subresource) {
 		return nil
 	}
 	for _, quota := range c.ledger.Quotas(c.namespace) {
@@ -203,7 +203,7 @@ func (c *charge) denied(obj codec.Object, reason error) error {
 }
 
 // ops returns the writes of the quotas that change.
-func (c *charge) ops(ctx context.Context, m *measured) ([]*storage.Op, error) {
+func (c *charge) ops(ctx context.Context, m *writeUsage) ([]*storage.Op, error) {
 	var ops []*storage.Op
 	for _, record := range c.ledger.records(c.namespace) {
 		quota := c.ledger.read(record)

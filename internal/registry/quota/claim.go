@@ -67,12 +67,12 @@ func deviceUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
 	for i := range claim.Spec.Devices.Requests {
 		request := &claim.Spec.Devices.Requests[i]
 		if request.Exactly != nil {
-			add(used, ofDevices(request.Exactly.DeviceClassName), devices(request.Exactly.AllocationMode, request.Exactly.Count))
+			add(used, deviceResourceName(request.Exactly.DeviceClassName), devices(request.Exactly.AllocationMode, request.Exactly.Count))
 			continue
 		}
 		most := corev1.ResourceList{}
 		for _, or := range request.FirstAvailable {
-			name, quantity := ofDevices(or.DeviceClassName), devices(or.AllocationMode, or.Count)
+			name, quantity := deviceResourceName(or.DeviceClassName), devices(or.AllocationMode, or.Count)
 			if current, ok := most[name]; !ok || quantity.Cmp(current) > 0 {
 				most[name] = quantity
 			}
@@ -83,7 +83,7 @@ func deviceUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
 	}
 }
 
-func ofDevices(class string) corev1.ResourceName {
+func deviceResourceName(class string) corev1.ResourceName {
 	return corev1.ResourceName(class + corev1.ResourceClaimsPerClass)
 }
 

@@ -39,7 +39,7 @@ type Config struct {
 	Metrics *reflector.Metrics
 }
 
-// Ledger contains the quotas of all namespaces. It is safe for concurrent use after Open.
+// Ledger contains the quotas of all namespaces. It is safe for concurrent use after Configure.
 type Ledger struct {
 	config Config
 
@@ -53,12 +53,13 @@ type Ledger struct {
 // Resource returns the resource of quotas.
 func Resource() schema.GroupResource { return schema.GroupResource{Resource: "resourcequotas"} }
 
-// New returns a Ledger without quotas. Observer and Account can be called before Open.
+// New returns a Ledger without quotas. Call Configure before other methods than Observer and
+// Account.
 func New() *Ledger { return &Ledger{namespaces: map[string][]*codec.Record{}} }
 
-// Open sets the configuration. It must be called before the other methods except Observer and Account,
-// and not concurrently with them.
-func (l *Ledger) Open(config Config) { l.config = config }
+// Configure sets the configuration. It must be called before the other methods except Observer and
+// Account, and not concurrently with them.
+func (l *Ledger) Configure(config Config) { l.config = config }
 
 // records returns the quotas of a namespace, sorted by name. A write in a namespace without quotas has
 // no other cost.
@@ -115,7 +116,7 @@ func (l *Ledger) Check(ctx context.Context, w *Write) error {
 		return nil
 	}
 	m, ok := measure(ctx, w)
-	if !ok || w.Object == nil || !m.handles(w.Old == nil, w.Subresource) {
+	if !ok || w.Object == nil || !m.enforces(w.Old == nil, w.Subresource) {
 		return nil
 	}
 	if m.check(l.Quotas(w.Namespace), l.config.Limited) == nil {
@@ -250,19 +251,19 @@ func (l *Ledger) replace(_ context.Context, list *rest.List) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	gone := map[types.NamespacedName]bool{}
+	deleted := map[types.NamespacedName]bool{}
 	for _, known := range l.namespaces {
 		for _, record := range known {
-			gone[record.Name()] = true
+			deleted[record.Name()] = true
 		}
 	}
 	for _, record := range records {
-		delete(gone, record.Name())
+		delete(deleted, record.Name())
 		if l.tracker.Reflected(key(record.Name()), record.Revision()) {
 			l.setLocked(record)
 		}
 	}
-	for name := range gone {
+	for name := range deleted {
 		if l.tracker.Reflected(key(name), list.Revision) {
 			l.removeLocked(name)
 		}
@@ -291,17 +292,17 @@ type lock struct {
 }
 
 func (l *locks) lock(ctx context.Context, name string) (unlock func(), err error) {
-	one := l.enter(name)
+	one := l.acquire(name)
 	select {
 	case <-one.free:
-		return func() { one.free <- struct{}{}; l.leave(name, one) }, nil
+		return func() { one.free <- struct{}{}; l.release(name, one) }, nil
 	case <-ctx.Done():
-		l.leave(name, one)
+		l.release(name, one)
 		return nil, errors.Join(errors.New("wait for other writers of objects of the quota"), ctx.Err())
 	}
 }
 
-func (l *locks) enter(name string) *lock {
+func (l *locks) acquire(name string) *lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held == nil {
@@ -317,7 +318,7 @@ func (l *locks) enter(name string) *lock {
 	return one
 }
 
-func (l *locks) leave(name string, one *lock) {
+func (l *locks) release(name string, one *lock) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if one.users--; one.users == 0 {

@@ -42,32 +42,32 @@ type Write struct {
 	Object, Old codec.Object
 }
 
-// measured is the usage of a write.
-type measured struct {
+// writeUsage is the usage of a write.
+type writeUsage struct {
 	*Write
 	evaluator
 	now         time.Time
 	use, oldUse corev1.ResourceList // nil if Object or Old is nil
 }
 
-// measure returns the usage of a write, or false if it cannot affect any quota.
-func measure(ctx context.Context, w *Write) (measured, bool) {
+// measure returns the usage of a write before and after, or false if quotas ignore the resource.
+func measure(ctx context.Context, w *Write) (writeUsage, bool) {
 	e, ok := evaluatorOf(w.Resource)
-	m := measured{Write: w, evaluator: e, now: simulation.Now(ctx)}
+	m := writeUsage{Write: w, evaluator: e, now: simulation.Now(ctx)}
 	if !ok {
 		return m, false
 	}
 	if w.Object != nil {
-		m.use = e.use(w.Object, m.now)
+		m.use = e.usageOf(w.Object, m.now)
 	}
 	if w.Old != nil {
-		m.oldUse = e.use(w.Old, m.now)
+		m.oldUse = e.usageOf(w.Old, m.now)
 	}
 	return m, true
 }
 
 // change returns the changes of a quota's usage, or nil if it does not change.
-func (m *measured) change(quota *corev1.ResourceQuota) corev1.ResourceList {
+func (m *writeUsage) change(quota *corev1.ResourceQuota) corev1.ResourceList {
 	var change corev1.ResourceList
 	is := m.Object != nil && m.inScopes(&quota.Spec, m.Object)
 	was := m.Old != nil && m.inScopes(&quota.Spec, m.Old)
@@ -115,11 +115,11 @@ func exceeds(quota *corev1.ResourceQuota, change corev1.ResourceList) error {
 	}
 	slices.Sort(over)
 	return denied("exceeded quota: %s, requested: %s, used: %s, limited: %s",
-		quota.Name, texts(over, change), texts(over, status.Used), texts(over, status.Hard))
+		quota.Name, formatQuantities(over, change), formatQuantities(over, status.Used), formatQuantities(over, status.Hard))
 }
 
-// texts formats the quantities of some resources of a list.
-func texts(names []corev1.ResourceName, list corev1.ResourceList) string {
+// formatQuantities formats the quantities of some resources of a list.
+func formatQuantities(names []corev1.ResourceName, list corev1.ResourceList) string {
 	var all []string
 	for _, name := range names {
 		if quantity, ok := list[name]; ok {
@@ -129,7 +129,7 @@ func texts(names []corev1.ResourceName, list corev1.ResourceList) string {
 	return strings.Join(all, ",")
 }
 
-func joined(names []corev1.ResourceName) string {
+func joinNames(names []corev1.ResourceName) string {
 	var all []string
 	for _, name := range names {
 		all = append(all, string(name))
@@ -139,7 +139,7 @@ func joined(names []corev1.ResourceName) string {
 
 // check returns an error if the quotas of a namespace do not permit a write: a DeniedError, or an API
 // error. The order of the checks is that of kube-apiserver.
-func (m *measured) check(quotas []*corev1.ResourceQuota, limited []Limited) error {
+func (m *writeUsage) check(quotas []*corev1.ResourceQuota, limited []Limited) error {
 	var covered []corev1.ResourceName
 	var scopes []corev1.ScopedResourceSelectorRequirement
 	for _, quota := range quotas {
@@ -151,7 +151,7 @@ func (m *measured) check(quotas []*corev1.ResourceQuota, limited []Limited) erro
 		covered = append(covered, names...)
 	}
 	if negative := negative(m.use); len(negative) > 0 {
-		return denied("quota usage is negative for resource(s): %s", joined(negative))
+		return denied("quota usage is negative for resource(s): %s", joinNames(negative))
 	}
 	if !m.grows() {
 		return nil
@@ -169,7 +169,7 @@ func (m *measured) check(quotas []*corev1.ResourceQuota, limited []Limited) erro
 
 // applies returns the resources of a quota that count the object, or nil if the object is not in
 // the quota's scopes. The error lists required fields that the object does not set.
-func (m *measured) applies(quota *corev1.ResourceQuota) ([]corev1.ResourceName, error) {
+func (m *writeUsage) applies(quota *corev1.ResourceQuota) ([]corev1.ResourceName, error) {
 	names := m.tracksAny(quota.Status.Hard)
 	if len(names) == 0 || !m.inScopes(&quota.Spec, m.Object) {
 		return nil, nil
@@ -181,14 +181,14 @@ func (m *measured) applies(quota *corev1.ResourceQuota) ([]corev1.ResourceName, 
 	}
 	for _, name := range names {
 		if _, ok := quota.Status.Used[name]; !ok {
-			return nil, denied("status unknown for quota: %s, resources: %s", quota.Name, joined(names))
+			return nil, denied("status unknown for quota: %s, resources: %s", quota.Name, joinNames(names))
 		}
 	}
 	return names, nil
 }
 
 // grows reports whether a write increases the usage of a resource.
-func (m *measured) grows() bool {
+func (m *writeUsage) grows() bool {
 	for name, quantity := range m.use {
 		if quantity.Cmp(m.oldUse[name]) > 0 {
 			return true
@@ -198,7 +198,7 @@ func (m *measured) grows() bool {
 }
 
 // checkCovered rejects the use of limited resources without a quota.
-func (m *measured) checkCovered(limited []Limited, covered []corev1.ResourceName, scopes []corev1.ScopedResourceSelectorRequirement) error {
+func (m *writeUsage) checkCovered(limited []Limited, covered []corev1.ResourceName, scopes []corev1.ScopedResourceSelectorRequirement) error {
 	missing := map[corev1.ResourceName]bool{}
 	var outside []corev1.ScopedResourceSelectorRequirement
 	for i := range limited {
@@ -219,7 +219,7 @@ func (m *measured) checkCovered(limited []Limited, covered []corev1.ResourceName
 		}
 	}
 	if len(missing) > 0 {
-		return denied("insufficient quota to consume: %s", joined(slices.Sorted(maps.Keys(missing))))
+		return denied("insufficient quota to consume: %s", joinNames(slices.Sorted(maps.Keys(missing))))
 	}
 	if len(outside) > 0 {
 		return uncovered(fmt.Sprintf("insufficient quota to match these scopes: %v", outside))

@@ -26,12 +26,12 @@ func isPodResource(name corev1.ResourceName) bool {
 		return true
 	}
 	requested, requests := strings.CutPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
-	return podspec.IsHugePages(name) || requests && (podspec.IsHugePages(corev1.ResourceName(requested)) || isForeign(requested))
+	return podspec.IsHugePages(name) || requests && (podspec.IsHugePages(corev1.ResourceName(requested)) || isExtended(requested))
 }
 
-// isForeign reports whether a resource name is outside the Kubernetes domain, or represents a device
+// isExtended reports whether a resource name is outside the Kubernetes domain, or represents a device
 // class.
-func isForeign(name string) bool {
+func isExtended(name string) bool {
 	return strings.HasPrefix(name, implicitPrefix) ||
 		strings.Contains(name, "/") && !strings.Contains(name, corev1.ResourceDefaultNamespacePrefix)
 }
@@ -87,9 +87,9 @@ func podRequests(pod *corev1.Pod) corev1.ResourceList {
 		case status == nil:
 			return c.Resources.Requests
 		case infeasible:
-			return greatest(actual(status).Requests, status.AllocatedResources)
+			return maxQuantities(actual(status).Requests, status.AllocatedResources)
 		}
-		return greatest(c.Resources.Requests, actual(status).Requests, status.AllocatedResources)
+		return maxQuantities(c.Resources.Requests, actual(status).Requests, status.AllocatedResources)
 	})
 	if own := pod.Spec.Resources; own != nil {
 		override(total, own.Requests)
@@ -111,7 +111,7 @@ func podLimits(pod *corev1.Pod) corev1.ResourceList {
 		case infeasible:
 			return actual(status).Limits
 		}
-		return greatest(c.Resources.Limits, actual(status).Limits)
+		return maxQuantities(c.Resources.Limits, actual(status).Limits)
 	})
 	if own := pod.Spec.Resources; own != nil {
 		override(total, own.Limits)
@@ -154,9 +154,9 @@ func actual(status *corev1.ContainerStatus) corev1.ResourceRequirements {
 	return *status.Resources
 }
 
-// greatest returns the greatest quantity of each resource. Where only the first list has
-// any it is that list.
-func greatest(lists ...corev1.ResourceList) corev1.ResourceList {
+// maxQuantities returns the maximum quantity of each resource. It returns the first list itself if
+// all others are empty.
+func maxQuantities(lists ...corev1.ResourceList) corev1.ResourceList {
 	if !slices.ContainsFunc(lists[1:], func(l corev1.ResourceList) bool { return len(l) > 0 }) {
 		return lists[0]
 	}
@@ -204,7 +204,7 @@ func podConstraints(limited []corev1.ResourceName, obj codec.Object) error {
 		var lacking []string
 		for _, containers := range [...][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 			for i := range containers {
-				if c := &containers[i]; !says(&c.Resources, name) {
+				if c := &containers[i]; !setsResource(&c.Resources, name) {
 					lacking = append(lacking, c.Name)
 				}
 			}
@@ -229,8 +229,8 @@ func isMandatory(name corev1.ResourceName) bool {
 	return false
 }
 
-// says reports whether a container sets a request or limit for a quota resource.
-func says(r *corev1.ResourceRequirements, name corev1.ResourceName) bool {
+// setsResource reports whether a container sets a request or limit for a quota resource.
+func setsResource(r *corev1.ResourceRequirements, name corev1.ResourceName) bool {
 	list := r.Requests
 	bare := strings.TrimPrefix(string(name), corev1.DefaultResourceRequestsPrefix)
 	if limited, ok := strings.CutPrefix(bare, "limits."); ok {

@@ -13,12 +13,13 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// ListFunc returns the newest list of the objects of a resource in a namespace; nil if the resource
-// does not exist.
+// ListFunc lists the objects of a resource in a namespace at the newest revision. It returns nil
+// without an error if the resource does not exist. It may block.
 type ListFunc func(ctx context.Context, resource schema.GroupResource, namespace string) (*rest.List, error)
 
-// Recount returns the usage of a quota, computed from the objects of its namespace. It blocks for one
-// list per resource.
+// Recount returns the usage of a quota, computed from the objects of its namespace. It blocks for
+// one list per resource. The caller owns the result; an error of list is wrapped. Writes during the
+// recount are not included consistently.
 func Recount(ctx context.Context, quota *corev1.ResourceQuota, list ListFunc) (corev1.ResourceList, error) {
 	used := corev1.ResourceList{}
 	for name := range quota.Spec.Hard {
@@ -56,7 +57,7 @@ func recount(ctx context.Context, used corev1.ResourceList, quota *corev1.Resour
 // addTo adds the usage of an object.
 func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota, record *codec.Record, now time.Time) error {
 	var obj codec.Object
-	if e.reads() { // to count other objects, decoding is not necessary
+	if e.readsContents() { // to count other objects, decoding is not necessary
 		var err error
 		if obj, err = record.Shared(); err != nil {
 			return err
@@ -65,7 +66,7 @@ func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota,
 			return nil
 		}
 	}
-	for name, quantity := range e.use(obj, now) {
+	for name, quantity := range e.usageOf(obj, now) {
 		if _, ok := used[name]; ok {
 			add(used, name, quantity)
 		}
@@ -77,7 +78,7 @@ func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota,
 // their number.
 func DependsOnContents(resource schema.GroupResource) bool {
 	e, _ := evaluatorOf(resource)
-	return e.reads()
+	return e.readsContents()
 }
 
 // IsUncharged reports whether a write without a charge should have been charged to a quota of its

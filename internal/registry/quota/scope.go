@@ -115,11 +115,11 @@ func isBestEffort(pod *corev1.Pod) bool {
 		return pod.Status.QOSClass == corev1.PodQOSBestEffort
 	}
 	if own := pod.Spec.Resources; own != nil {
-		return asksNothing(own)
+		return requestsNothing(own)
 	}
 	for _, containers := range [...][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {
-			if !asksNothing(&containers[i].Resources) {
+			if !requestsNothing(&containers[i].Resources) {
 				return false
 			}
 		}
@@ -127,7 +127,7 @@ func isBestEffort(pod *corev1.Pod) bool {
 	return true
 }
 
-func asksNothing(r *corev1.ResourceRequirements) bool {
+func requestsNothing(r *corev1.ResourceRequirements) bool {
 	for _, list := range [...]corev1.ResourceList{r.Requests, r.Limits} {
 		for _, name := range [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			if quantity, ok := list[name]; ok && quantity.Sign() > 0 {

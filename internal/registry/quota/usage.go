@@ -89,8 +89,8 @@ func CountName(r schema.GroupResource) corev1.ResourceName {
 	return corev1.ResourceName(countPrefix + r.Resource + "." + r.Group)
 }
 
-// reads reports whether the usage depends on the contents of an object.
-func (e *evaluator) reads() bool { return e.usage != nil || e.scope != nil }
+// readsContents reports whether the usage depends on the contents of an object.
+func (e *evaluator) readsContents() bool { return e.usage != nil || e.scope != nil }
 
 // tracks reports whether a quota resource limits these objects.
 func (e *evaluator) tracks(name corev1.ResourceName) bool {
@@ -109,8 +109,8 @@ func (e *evaluator) tracksAny(list corev1.ResourceList) []corev1.ResourceName {
 	return names
 }
 
-// use returns the usage of an object.
-func (e *evaluator) use(obj codec.Object, now time.Time) corev1.ResourceList {
+// usageOf returns the usage of an object.
+func (e *evaluator) usageOf(obj codec.Object, now time.Time) corev1.ResourceList {
 	used := corev1.ResourceList{e.count: one()}
 	if e.alias != "" {
 		used[e.alias] = one()
@@ -121,9 +121,9 @@ func (e *evaluator) use(obj codec.Object, now time.Time) corev1.ResourceList {
 	return used
 }
 
-// handles reports whether a write through a subresource can be rejected. Other writes are only
+// enforces reports whether a write through a subresource can be rejected. Other writes are only
 // charged.
-func (e *evaluator) handles(creates bool, subresource string) bool {
+func (e *evaluator) enforces(creates bool, subresource string) bool {
 	if creates {
 		return subresource == ""
 	}

@@ -17,12 +17,12 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// shown is a list of quantities as text, in order.
+// shown formats a list of quantities, sorted.
 func shown(list corev1.ResourceList) string {
-	return texts(slices.Sorted(maps.Keys(list)), list)
+	return formatQuantities(slices.Sorted(maps.Keys(list)), list)
 }
 
-// parse reads the spec and status of an object.
+// parse decodes the spec and status of an object.
 func parse[T any](t *testing.T, text string) *T {
 	t.Helper()
 	obj := new(T)
@@ -105,7 +105,7 @@ func TestUsage(t *testing.T) {
 			if !ok {
 				t.Fatal("it is not counted")
 			}
-			used := e.use(tt.obj, time.Now())
+			used := e.usageOf(tt.obj, time.Now())
 			if got := shown(used); got != tt.want {
 				t.Errorf("got  %s\nwant %s", got, tt.want)
 			}
@@ -250,7 +250,7 @@ func TestCheck(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			m, _ := measure(t.Context(), &tt.write)
-			if !m.handles(tt.write.Old == nil, tt.write.Subresource) {
+			if !m.enforces(tt.write.Old == nil, tt.write.Subresource) {
 				if tt.want != "" {
 					t.Error("it is not checked")
 				}

@@ -1,6 +1,6 @@
-// Package names checks the forms of Kubernetes names quickly. false is definite. Empty texts are
-// false in all functions. The caller reports errors with the regular expressions of apimachinery,
-// which have kube-apiserver's messages but take a hundred times as long.
+// Package names validates the syntax of Kubernetes names without regular expressions. The results
+// are exact. All functions return false for an empty string. For the error message of an invalid
+// name, callers use the validation of apimachinery, which is about a hundred times slower.
 package names
 
 import (
@@ -22,8 +22,8 @@ func IsLabel(s string) bool {
 	return true
 }
 
-// IsSubdomain reports whether a text is a DNS subdomain (RFC 1123): labels of small
-// letters, digits and dashes, with dots between them.
+// IsSubdomain reports whether a text is a DNS subdomain (RFC 1123): labels of lower-case letters,
+// digits and dashes, separated by dots.
 func IsSubdomain(s string) bool {
 	if s == "" || len(s) > validation.DNS1123SubdomainMaxLength {
 		return false
@@ -59,8 +59,8 @@ func IsLabelValue(s string) bool {
 	return true
 }
 
-// IsQualified reports whether a text is a name that may have a prefix, as the keys of
-// labels.
+// IsQualified reports whether a text is a qualified name, the syntax of label and annotation keys:
+// a name with an optional DNS subdomain and slash before it.
 func IsQualified(s string) bool {
 	if slash := strings.IndexByte(s, '/'); slash >= 0 {
 		return IsSubdomain(s[:slash]) && IsLabelValue(s[slash+1:])

@@ -83,8 +83,8 @@ func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj 
 }
 
 // rawPods returns a storage that writes pods without the rules for client requests.
-func rawPods(pods *registry.Store) *registry.Part {
-	return &registry.Part{Store: pods, Strategy: &registry.Strategy{Namespaced: true}}
+func rawPods(pods *registry.Store) *registry.SubresourceStore {
+	return &registry.SubresourceStore{Store: pods, Strategy: &registry.Strategy{Namespaced: true}}
 }
 
 func validateBinding(binding *corev1.Binding) field.ErrorList {

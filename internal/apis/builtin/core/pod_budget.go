@@ -71,7 +71,7 @@ func (e *evicter) spend(ctx context.Context, budget *policyv1.PodDisruptionBudge
 		return checkBudget(budget)
 	}
 	store := e.env.Store(budgetResource())
-	part := &registry.Part{Store: store, Subresource: "status", Strategy: &registry.Strategy{Namespaced: true}}
+	part := &registry.SubresourceStore{Store: store, Subresource: "status", Strategy: &registry.Strategy{Namespaced: true}}
 	name := types.NamespacedName{Namespace: budget.Namespace, Name: budget.Name}
 	_, _, err := part.Update(ctx, name, func(_ context.Context, current codec.Object) (codec.Object, error) {
 		budget := current.DeepCopyObject().(*policyv1.PodDisruptionBudget)

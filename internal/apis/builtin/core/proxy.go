@@ -71,7 +71,7 @@ var _ rest.Connecter = (*proxier)(nil)
 
 // Connection implements rest.Connecter.
 func (p *proxier) Connection() rest.Connection {
-	return rest.Connection{Methods: proxyMethods(), Options: p.options, TakesPath: true, LongRunning: true}
+	return rest.Connection{Methods: proxyMethods(), Options: p.options, AllowsPath: true, LongRunning: true}
 }
 
 // ConnectOptions implements rest.Connecter.

@@ -12,18 +12,18 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// beforeApply is the manager of the existing fields of an object without managed fields at its
+// beforeFirstApply is the manager of the existing fields of an object without managed fields at its
 // first apply.
-const beforeApply = "before-first-apply"
+const beforeFirstApply = "before-first-apply"
 
-const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
 // Apply merges an applied configuration into live, which is empty for a new object, and records
 // ownership. It returns nil for unsupported cases, including all errors: a conflict, or a
 // configuration that does not conform to its merge schema. It does not modify its arguments; the
 // result shares only times with them.
 func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, manager string, force bool) codec.Object {
-	if !k.covers(live) || applied.GroupVersionKind() != k.gvk || !coveredText(manager) || k.leftToKubectl(live, applied, manager) {
+	if !k.supports(live) || applied.GroupVersionKind() != k.gvk || !isASCII(manager) || k.affectsLastApplied(live, applied, manager) {
 		return nil
 	}
 	meta, ok := applied.Object["metadata"].(map[string]any)
@@ -34,11 +34,11 @@ func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, mana
 	if err != nil {
 		return nil
 	}
-	w := k.worker()
-	defer k.done(w)
+	w := k.workspace()
+	defer k.releaseWorkspace(w)
 	if len(entries) == 0 {
-		// The account begins as if all there is had been written just now.
-		if entries, err = k.update(w, k.empty(), live, nil, beforeApply); err != nil {
+		// As in apimachinery, all existing fields are first attributed to beforeFirstApply.
+		if entries, err = k.update(w, k.empty(), live, nil, beforeFirstApply); err != nil {
 			return nil
 		}
 	}
@@ -49,9 +49,9 @@ func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, mana
 	return out
 }
 
-// leftToKubectl reports whether an apply affects the annotation of kubectl's client-side apply.
-func (k *Kind) leftToKubectl(live codec.Object, applied *unstructured.Unstructured, manager string) bool {
-	return manager == "kubectl" && (live.GetAnnotations()[lastApplied] != "" || applied.GetAnnotations()[lastApplied] != "")
+// affectsLastApplied reports whether an apply affects the annotation of kubectl's client-side apply.
+func (k *Kind) affectsLastApplied(live codec.Object, applied *unstructured.Unstructured, manager string) bool {
+	return manager == "kubectl" && (live.GetAnnotations()[lastAppliedAnnotation] != "" || applied.GetAnnotations()[lastAppliedAnnotation] != "")
 }
 
 func (k *Kind) empty() codec.Object {
@@ -60,19 +60,19 @@ func (k *Kind) empty() codec.Object {
 	return obj
 }
 
-func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstructured, entries []entry, manager string, force bool) (codec.Object, error) {
+func (k *Kind) apply(w *workspace, live codec.Object, applied *unstructured.Unstructured, entries []entry, manager string, force bool) (codec.Object, error) {
 	if owned(entries, "metadata", "managedFields") || !k.conforms(w, live) {
-		return nil, errUncovered
+		return nil, errUnsupported
 	}
 	self := k.applier(manager)
 	n := len(w.stack)
-	w.fieldsOf(k.root, applied.Object, reading{owned: true, checked: true})
-	own := w.exclude(w.take(n), k.reset)
+	w.fieldsOf(k.root, applied.Object, readOptions{owned: true, checked: true})
+	own := w.exclude(w.popList(n), k.reset)
 	before := k.document(w, live)
 	merged, _ := w.merge(k.root, doc{before, true}, doc{applied.Object, true})
 	after, _ := merged.(map[string]any)
 	if w.err != nil || after == nil {
-		return nil, errUncovered
+		return nil, errUnsupported
 	}
 
 	e := ownedBy(entries, self)
@@ -83,12 +83,12 @@ func (k *Kind) apply(w *worker, live codec.Object, applied *unstructured.Unstruc
 	last := e.nodes
 	e.setNodes(own)
 	if !contains(own, last) {
-		managed := w.all(entries, e, k.claimed(w, applied.Object))
+		managed := w.unionAll(entries, e, k.appliedFields(w, applied.Object))
 		if after = w.prune(k.schema, after, last, managed, w.nullsOf(k.root, applied.Object)); after == nil {
-			return nil, errUncovered
+			return nil, errUnsupported
 		}
 	}
-	entries, err := k.takeFromOthers(w, entries, self, before, after, force)
+	entries, err := k.removeFromOthers(w, entries, self, before, after, force)
 	if err != nil {
 		return nil, err
 	}
@@ -103,15 +103,15 @@ func (k *Kind) applier(manager string) owner {
 	return owner{manager, metav1.ManagedFieldsOperationApply, "", k.subresource}
 }
 
-// claimed returns the fields that an applied configuration sets, and its empty lists.
-func (k *Kind) claimed(w *worker, applied map[string]any) []node {
+// appliedFields returns the fields that an applied configuration sets, and its empty lists.
+func (k *Kind) appliedFields(w *workspace, applied map[string]any) []node {
 	n := len(w.stack)
-	w.fieldsOf(k.root, applied, reading{owned: true, emptyLists: true})
-	return w.exclude(w.take(n), k.reset)
+	w.fieldsOf(k.root, applied, readOptions{owned: true, emptyLists: true})
+	return w.exclude(w.popList(n), k.reset)
 }
 
-// all returns the union of the fields of all managers, with own in place of the fields of e.
-func (w *worker) all(entries []entry, e *entry, own []node) []node {
+// unionAll returns the union of the fields of all managers, with own in place of the fields of e.
+func (w *workspace) unionAll(entries []entry, e *entry, own []node) []node {
 	all := own
 	for i := range entries {
 		if &entries[i] != e {
@@ -121,12 +121,12 @@ func (w *worker) all(entries []entry, e *entry, own []node) []node {
 	return all
 }
 
-// takeFromOthers removes the fields changed by an apply from all other managers. Without force, it
+// removeFromOthers removes the fields changed by an apply from all other managers. Without force, it
 // returns a conflict if another manager owns one of them.
-func (k *Kind) takeFromOthers(w *worker, entries []entry, self owner, before, after any, force bool) ([]entry, error) {
+func (k *Kind) removeFromOthers(w *workspace, entries []entry, self owner, before, after any, force bool) ([]entry, error) {
 	n := len(w.stack)
-	w.document(k.root, doc{before, true}, doc{after, true}, sameValue)
-	changes := w.exclude(w.take(n), k.reset)
+	w.compareDocument(k.root, doc{before, true}, doc{after, true}, sameValue)
+	changes := w.exclude(w.popList(n), k.reset)
 	if w.err != nil {
 		return nil, w.err
 	}
@@ -136,8 +136,8 @@ func (k *Kind) takeFromOthers(w *worker, entries []entry, self owner, before, af
 		if e.owner == self {
 			continue
 		}
-		if !force && meets(e.nodes, own) {
-			return nil, errUncovered // a conflict, which apimachinery words
+		if !force && overlaps(e.nodes, own) {
+			return nil, errUnsupported // a conflict: apimachinery creates the error
 		}
 		if left := w.subtract(e.nodes, changes); !sameNodes(left, e.nodes) {
 			e.setNodes(left)
@@ -146,8 +146,8 @@ func (k *Kind) takeFromOthers(w *worker, entries []entry, self owner, before, af
 	return entries, nil
 }
 
-// result makes the object of the document after an apply.
-func (k *Kind) result(w *worker, live codec.Object, before, after any, entries []entry, self owner) (codec.Object, error) {
+// result returns the object after an apply, with the new managed fields.
+func (k *Kind) result(w *workspace, live codec.Object, before, after any, entries []entry, self owner) (codec.Object, error) {
 	unchanged := sameValue(before, after)
 	e := ownedBy(entries, self)
 	e.setNodes(w.strip(e.nodes))
@@ -171,8 +171,9 @@ func (k *Kind) result(w *worker, live codec.Object, before, after any, entries [
 	return out, nil
 }
 
-// document is an object without its managed fields, for reading.
-func (k *Kind) document(w *worker, live codec.Object) map[string]any {
+// document returns an object as a document without managed fields. The document may share memory
+// with the object and must not be modified.
+func (k *Kind) document(w *workspace, live codec.Object) map[string]any {
 	u, ok := live.(*unstructured.Unstructured)
 	if !ok {
 		return w.objectDocument(k.plan, reflect.ValueOf(live))
@@ -188,12 +189,12 @@ func (k *Kind) document(w *worker, live codec.Object) map[string]any {
 	return content
 }
 
-// objectAfter is object for a document that was made of the one of live.
+// objectAfter creates the object of the document after, which is derived from the document of live.
 func (k *Kind) objectAfter(live codec.Object, before, after map[string]any) (codec.Object, error) {
 	if k.plan == nil || k.documents || live.GetName() == "" { // a new object has no fields to preserve
 		return k.object(after)
 	}
-	out, err := k.reread(live, before, after)
+	out, err := k.rebuild(live, before, after)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +213,8 @@ func (k *Kind) object(document map[string]any) (codec.Object, error) {
 	return k.defaulted(out), nil
 }
 
-// defaulted sets the defaults of an object with a Go type. Others are defaulted on read.
+// defaulted sets the defaults of an object with a Go type. Custom resources are defaulted when they
+// are read.
 func (k *Kind) defaulted(obj codec.Object) codec.Object {
 	if k.version.Default != nil {
 		k.version.Default(obj)
@@ -220,12 +222,12 @@ func (k *Kind) defaulted(obj codec.Object) codec.Object {
 	return obj
 }
 
-// owned reports whether any entry has a field, or something below it.
+// owned reports whether a field, or a field below it, is in any entry.
 func owned(entries []entry, path ...string) bool {
 	return slices.ContainsFunc(entries, func(e entry) bool {
 		list := e.nodes
 		for i, name := range path {
-			n := find(list, name)
+			n := findNode(list, name)
 			if n == nil {
 				return false
 			}

@@ -18,7 +18,7 @@ import (
 )
 
 // TestApplyAsUpstream mixes applies and other writes of all kinds and compares objects and managed
-// fields with the results of apimachinery.
+// documentFields with the results of apimachinery.
 func TestApplyAsUpstream(t *testing.T) {
 	t.Parallel()
 	for _, f := range allFixtures(t) {
@@ -48,7 +48,7 @@ type applier struct {
 	last                                 map[string]any
 }
 
-// apply applies a part of the live object, with changes, in both ways.
+// apply applies a part of the live object, with changes, with both implementations.
 func (a *applier) apply(t *testing.T) {
 	p := a.paths[a.IntN(len(a.paths))]
 	live := a.live
@@ -113,7 +113,7 @@ func (w *writer) asSent(t *testing.T, obj codec.Object) codec.Object {
 	return sent
 }
 
-// follow makes an object the next live one.
+// follow sets the live object.
 func (w *writer) follow(obj codec.Object) {
 	if obj = w.typed(obj); obj == nil {
 		w.live = nil
@@ -133,7 +133,7 @@ func (w *writer) follow(obj codec.Object) {
 	}
 }
 
-// configuration is a part of the live object with changes.
+// configuration returns a part of the live object with changes.
 func (a *applier) configuration(t *testing.T) *unstructured.Unstructured {
 	obj := copyOf(a.live)
 	if a.one(4) {
@@ -200,7 +200,7 @@ func (a *applier) omitItems(list []any, n int) []any {
 	return left
 }
 
-// TestParse reads sets that are written in unusual ways.
+// TestParse parses sets with unusual encodings.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, want string }{
@@ -231,7 +231,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse looks for texts that are read otherwise than fieldpath reads them.
+// FuzzParse compares the parser with fieldpath.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"f:a":{".":{},"f:b":{}},"f:c":{}}`, `{"f:a":{"k:{\"name\":\"x\",\"port\":80}":{".":{},"f:a":{}}}}`,

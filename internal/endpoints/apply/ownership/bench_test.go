@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// container returns a container with the fields of a typical workload.
+// compareContainer returns a container with the fields of a typical workload.
 func container(name string) corev1.Container {
 	yes, no := true, false
 	probe := func(path string) *corev1.Probe {
@@ -87,7 +87,7 @@ func objectMeta() metav1.ObjectMeta {
 	}
 }
 
-// load is an object as clients write it, with an update of its status or data.
+// load is a typical object, with an update of its status or data.
 type load struct {
 	fixture
 	change func(codec.Object)
@@ -133,7 +133,7 @@ func loads(t testing.TB) map[string]load {
 
 type updater func(live, obj codec.Object, manager string)
 
-// updaters are both ways to write through a resource.
+// updaters are the two implementations of a write through a resource.
 func updaters(t testing.TB, f fixture) map[string]updater {
 	k, m := ours(t, f, "", nil), upstream(t, f, "", nil)
 	return map[string]updater{
@@ -194,7 +194,7 @@ func threeManagers(l load, update updater) codec.Object {
 	return next
 }
 
-// BenchmarkUpdateSize shows how large the benchmark objects are.
+// BenchmarkUpdateSize reports the size of the benchmark objects.
 func BenchmarkUpdateSize(b *testing.B) {
 	for name, l := range loads(b) {
 		b.Run(name, func(b *testing.B) {
@@ -207,7 +207,7 @@ func BenchmarkUpdateSize(b *testing.B) {
 	}
 }
 
-// applied is a configuration as a controller sends it.
+// applied is a typical configuration of a controller.
 func applied(t testing.TB, obj codec.Object) *unstructured.Unstructured {
 	t.Helper()
 	text, err := json.Marshal(obj)
@@ -245,8 +245,8 @@ func appliers(t testing.TB, f fixture) map[string]applyFunc {
 	}
 }
 
-// BenchmarkApply applies a configuration with a label changed, one with a field
-// less, the same again, and a new one.
+// BenchmarkApply measures applies that change a label, remove a field, change nothing, and create
+// an object.
 func BenchmarkApply(b *testing.B) {
 	for name, l := range loads(b) {
 		for way, apply := range appliers(b, l.fixture) {
@@ -274,7 +274,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkParse reads the set of a pod's creator, which is not in the cache.
+// BenchmarkParse parses the set of a pod's creator without the cache.
 func BenchmarkParse(b *testing.B) {
 	l := loads(b)["pod"]
 	k := ours(b, l.fixture, "", nil)

@@ -18,11 +18,11 @@ type Cache struct {
 const maxCached = 256 << 10
 
 type cacheKey struct {
-	schema schemaOf
+	schema kindSchema
 	text   string
 }
 
-func (c *Cache) get(s schemaOf, raw []byte) *fieldSet {
+func (c *Cache) get(s kindSchema, raw []byte) *fieldSet {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if set := c.recent[cacheKey{s, string(raw)}]; set != nil {
@@ -35,7 +35,7 @@ func (c *Cache) get(s schemaOf, raw []byte) *fieldSet {
 	return set
 }
 
-func (c *Cache) put(s schemaOf, raw []byte, set *fieldSet) {
+func (c *Cache) put(s kindSchema, raw []byte, set *fieldSet) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.putLocked(cacheKey{s, string(raw)}, set)

@@ -8,15 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxUpdaters is how many entries of updates an object may have before the
-// oldest ones are put together.
+// maxUpdaters is the maximum number of update entries of an object. Above it, the oldest entries
+// are merged.
 const maxUpdaters = 10
 
-// ancient is the manager of entries that were put together.
-const ancient = "ancient-changes"
+// ancientManager is the manager of the merged entry.
+const ancientManager = "ancient-changes"
 
-// identify names an owner as apimachinery does, which orders owners by it.
-func (k *Kind) identify(o owner) string {
+// ownerID returns the identifier by which apimachinery orders owners.
+func (k *Kind) ownerID(o owner) string {
 	text, err := json.Marshal(metav1.ManagedFieldsEntry{
 		Manager: o.manager, Operation: o.operation, APIVersion: o.apiVersion, Subresource: o.subresource,
 	})
@@ -26,8 +26,8 @@ func (k *Kind) identify(o owner) string {
 	return string(text)
 }
 
-// capUpdaters puts the oldest entries of updates together until there are not too many.
-func (k *Kind) capUpdaters(w *worker, entries []entry) []entry {
+// capUpdaters merges the oldest update entries until at most maxUpdaters remain.
+func (k *Kind) capUpdaters(w *workspace, entries []entry) []entry {
 	var updaters []entry
 	for _, e := range entries {
 		if e.operation == metav1.ManagedFieldsOperationUpdate {
@@ -38,9 +38,9 @@ func (k *Kind) capUpdaters(w *worker, entries []entry) []entry {
 		return entries
 	}
 	slices.SortStableFunc(updaters, func(a, b entry) int {
-		return cmp.Or(cmp.Compare(seconds(a.time), seconds(b.time)), cmp.Compare(k.identify(a.owner), k.identify(b.owner)))
+		return cmp.Or(cmp.Compare(seconds(a.time), seconds(b.time)), cmp.Compare(k.ownerID(a.owner), k.ownerID(b.owner)))
 	})
-	bucket := owner{ancient, metav1.ManagedFieldsOperationUpdate, k.apiVersion, ""}
+	bucket := owner{ancientManager, metav1.ManagedFieldsOperationUpdate, k.apiVersion, ""}
 	first := updaters[0].owner
 	left := len(updaters)
 	for _, old := range updaters[1:] {

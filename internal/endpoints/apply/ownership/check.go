@@ -7,13 +7,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// conforms reports whether a value conforms to its merge schema and is covered.
-// It looks only where that is not sure.
+// conforms reports whether a value conforms to its merge schema and is supported. It checks only
+// the parts of the value whose plan is fallible.
 func (p *plan) conforms(v reflect.Value) bool {
 	if !p.fallible {
 		return true
 	}
-	if p.kind == planUncovered {
+	if p.kind == planUnsupported {
 		return false
 	}
 	v, null := p.deref(v)

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// A compiler makes plans of the types of one kind.
+// A compiler creates the plans of the Go types of one kind.
 type compiler struct {
 	schema *smd.Schema
 	made   map[planKey]*plan
@@ -27,8 +27,9 @@ type planKey struct {
 	how    smd.ElementRelationship
 }
 
-// compile makes the plan of a pointer to a struct, and reports whether documents are in it.
-func compile(s schemaOf, goType reflect.Type) (_ *plan, documents bool) {
+// compile creates the plan of a pointer to a struct. documents reports whether it contains a
+// planDocument.
+func compile(s kindSchema, goType reflect.Type) (_ *plan, documents bool) {
 	c := &compiler{schema: s.schema, made: map[planKey]*plan{}}
 	p := c.plan(goType, s.root())
 	p.object = true
@@ -48,7 +49,7 @@ func compile(s schemaOf, goType reflect.Type) (_ *plan, documents bool) {
 }
 
 func (p *plan) hasFallible() bool {
-	if p.kind == planUncovered || p.kind == planManagedFields || p.keysOptional {
+	if p.kind == planUnsupported || p.kind == planManagedFields || p.keysOptional {
 		return true
 	}
 	if p.elem != nil && (p.elem.fallible || p.associative && p.elem.pointer) {
@@ -115,15 +116,15 @@ func (c *compiler) fill(p *plan, goType reflect.Type, atom smd.Atom) {
 	}
 }
 
-// scalarKind is kind where the merge schema allows such scalars.
+// scalarKind returns kind if the merge schema permits such scalars, otherwise planUnsupported.
 func scalarKind(kind planKind, atom smd.Atom, as smd.Scalar) planKind {
 	if atom.Scalar == nil || *atom.Scalar != as && *atom.Scalar != smd.Untyped {
-		return planUncovered
+		return planUnsupported
 	}
 	return kind
 }
 
-// converted is how values are dealt with that have a JSON form of their own.
+// converted returns the planKind of a type with its own JSON encoding.
 func converted(goType reflect.Type, atom smd.Atom) planKind {
 	switch goType {
 	case reflect.TypeFor[metav1.FieldsV1]():
@@ -142,7 +143,7 @@ func converted(goType reflect.Type, atom smd.Atom) planKind {
 	if acceptsAnything(atom) {
 		return planDocument
 	}
-	return planUncovered
+	return planUnsupported
 }
 
 // acceptsAnything reports whether every JSON value conforms to a merge schema.
@@ -171,7 +172,7 @@ func (c *compiler) structure(p *plan, goType reflect.Type, m *smd.Map) {
 		fieldType := goType.FieldByIndex(f.index).Type
 		f.managed = fieldType == reflect.TypeFor[[]metav1.ManagedFieldsEntry]()
 		if (ref == smd.TypeRef{}) {
-			f.plan = &plan{kind: planUncovered}
+			f.plan = &plan{kind: planUnsupported}
 			c.all = append(c.all, f.plan)
 		} else {
 			f.plan = c.plan(fieldType, ref)
@@ -208,7 +209,7 @@ func jsonFields(goType reflect.Type, path []int, into map[string]field) bool {
 		for option := range strings.SplitSeq(options, ",") {
 			switch option {
 			case "omitempty":
-				have.isEmpty = true
+				have.omitEmpty = true
 			case "omitzero":
 				have.omitZero = omitZero(f.Type)
 			}
@@ -233,8 +234,8 @@ func (c *compiler) slice(p *plan, goType reflect.Type, l *smd.List) {
 	p.elem = c.plan(goType.Elem(), l.ElementType)
 }
 
-// An associativeList is a plan of which the keys are still to be found: its
-// items may be of a type that is being compiled.
+// An associativeList is a list whose keys are not determined yet, because the type of its items may
+// still be compiling.
 type associativeList struct {
 	plan   *plan
 	schema *smd.List
@@ -244,17 +245,17 @@ func (c *compiler) finish(a associativeList) {
 	p, l := a.plan, a.schema
 	switch {
 	case l.ElementRelationship != smd.Associative:
-		p.kind = planUncovered
+		p.kind = planUnsupported
 	case len(l.Keys) == 0:
 		if p.elem.kind != planText && p.elem.kind != planInt && p.elem.kind != planBool {
-			p.kind = planUncovered
+			p.kind = planUnsupported
 		}
 	case p.elem.kind != planStruct || !c.keys(p, l):
-		p.kind = planUncovered
+		p.kind = planUnsupported
 	}
 }
 
-// keys finds the key fields of a list's items.
+// keys determines the key fields of a list's items. It returns false if a key is unsupported.
 func (c *compiler) keys(p *plan, l *smd.List) bool {
 	atom, ok := c.schema.Resolve(l.ElementType)
 	if !ok || atom.Map == nil {
@@ -280,7 +281,7 @@ func (c *compiler) keys(p *plan, l *smd.List) bool {
 			if f.plan.kind != planText && f.plan.kind != planInt && f.plan.kind != planBool {
 				return false
 			}
-			if !f.isEmpty && f.omitZero == nil {
+			if !f.omitEmpty && f.omitZero == nil {
 				p.keysOptional = false
 			}
 		}

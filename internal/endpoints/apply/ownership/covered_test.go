@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestOrdinaryWritesAreCovered checks that the writes in the life cycle of a workload do not fall
+// TestOrdinaryWritesAreSupported checks that the writes in the life cycle of a workload do not fall
 // back to apimachinery, except for conflicts.
-func TestOrdinaryWritesAreCovered(t *testing.T) {
+func TestOrdinaryWritesAreSupported(t *testing.T) {
 	t.Parallel()
 	for name, l := range loads(t) {
 		t.Run(name, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestKindIsConcurrent(t *testing.T) {
 	group.Wait()
 }
 
-// TestCacheIsBounded fills a cache with sets of which each is another.
+// TestCacheIsBounded fills a cache with different sets.
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	l := loads(t)["configmap"]

@@ -37,8 +37,8 @@ type side struct {
 
 func present(v reflect.Value) side { return side{v, true} }
 
-// absence is the mark of a field that is on one side only.
-func absence(l, r bool) mark {
+// presenceMark returns the mark of a field that is present on one side only, or 0 for both sides.
+func presenceMark(l, r bool) mark {
 	switch {
 	case !l:
 		return member
@@ -59,42 +59,42 @@ func (d *differ) compare(p *plan, l, r side) mark {
 	}
 	switch p.kind {
 	case planStruct, planMap, planList:
-		return d.container(p, l, r, lNull, rNull)
+		return d.compareContainer(p, l, r, lNull, rNull)
 	case planDocument:
-		return d.documents(p, l, r, lNull, rNull)
-	case planUncovered, planManagedFields:
-		d.fail(errUncovered)
+		return d.compareConverted(p, l, r, lNull, rNull)
+	case planUnsupported, planManagedFields:
+		d.fail(errUnsupported)
 		return 0
 	}
 	if l.present && r.present && (lNull != rNull || !lNull && !p.sameScalar(l.Value, r.Value)) {
 		return member
 	}
-	return absence(l.present, r.present)
+	return presenceMark(l.present, r.present)
 }
 
-func (d *differ) container(p *plan, l, r side, lNull, rNull bool) mark {
-	if p.atomic || p.kind != planStruct && p.blank(l.Value, lNull) && p.blank(r.Value, rNull) {
-		return d.whole(p, l, r, lNull, rNull)
+func (d *differ) compareContainer(p *plan, l, r side, lNull, rNull bool) mark {
+	if p.atomic || p.kind != planStruct && p.isEmpty(l.Value, lNull) && p.isEmpty(r.Value, rNull) {
+		return d.compareWhole(p, l, r, lNull, rNull)
 	}
 	below := func(v side, null bool) side { return side{v.Value, v.present && !null} }
 	lBelow, rBelow := below(l, lNull), below(r, rNull)
 	switch p.kind {
 	case planStruct:
-		if !d.structs(p, lBelow, rBelow) {
-			return d.whole(p, l, r, lNull, rNull)
+		if !d.compareStructs(p, lBelow, rBelow) {
+			return d.compareWhole(p, l, r, lNull, rNull)
 		}
 	case planMap:
-		d.maps(p, lBelow, rBelow)
+		d.compareMaps(p, lBelow, rBelow)
 	default:
-		d.lists(p, lBelow, rBelow)
+		d.compareLists(p, lBelow, rBelow)
 	}
-	return absence(l.present, r.present)
+	return presenceMark(l.present, r.present)
 }
 
-// whole compares containers that are owned as a whole, or are empty.
-func (d *differ) whole(p *plan, l, r side, lNull, rNull bool) mark {
+// compareWhole compares containers that are owned as a whole, or are empty.
+func (d *differ) compareWhole(p *plan, l, r side, lNull, rNull bool) mark {
 	if !l.present || !r.present {
-		return absence(l.present, r.present)
+		return presenceMark(l.present, r.present)
 	}
 	if lNull != rNull {
 		return member
@@ -105,8 +105,8 @@ func (d *differ) whole(p *plan, l, r side, lNull, rNull bool) mark {
 	return 0
 }
 
-// structs compares the fields of structs. It returns false if no field is set.
-func (d *differ) structs(p *plan, l, r side) (any bool) {
+// compareStructs compares the fields of structs. It returns false if no field is set.
+func (d *differ) compareStructs(p *plan, l, r side) (any bool) {
 	for i := range p.fields {
 		f := &p.fields[i]
 		var lv, rv side
@@ -127,7 +127,7 @@ func (d *differ) structs(p *plan, l, r side) (any bool) {
 		}
 		n := len(d.stack)
 		m := d.compare(f.plan, lv, rv)
-		d.push(f.name, m, d.take(n))
+		d.push(f.name, m, d.popList(n))
 	}
 	return any
 }
@@ -139,12 +139,12 @@ func (p *plan) sameEncoding(l, r side) bool {
 		protoequal.Equal(l.Addr().Interface(), r.Addr().Interface()) && p.sameLossy(l.Value, r.Value, false)
 }
 
-// maps compares the entries of maps of which one at least is not empty.
-func (d *differ) maps(p *plan, l, r side) {
+// compareMaps compares the entries of two maps. At least one map is not empty.
+func (d *differ) compareMaps(p *plan, l, r side) {
 	if l.present && r.present && l.UnsafePointer() == r.UnsafePointer() {
 		return
 	}
-	if p.elem.kind == planText && !p.elem.pointer && d.texts(l, r) {
+	if p.elem.kind == planText && !p.elem.pointer && d.compareStringMaps(l, r) {
 		return
 	}
 	n := len(d.names)
@@ -162,7 +162,7 @@ func (d *differ) maps(p *plan, l, r side) {
 			key = reflect.New(v.Type().Key()).Elem()
 		}
 		key.SetString(name)
-		d.entry(p, name, valueAt(l, key), valueAt(r, key))
+		d.compareEntry(p, name, valueAt(l, key), valueAt(r, key))
 	}
 	d.names = d.names[:n]
 }
@@ -189,7 +189,7 @@ func (d *differ) nameEntries(m, other side) {
 	}
 }
 
-func (d *differ) entry(p *plan, name string, l, r side) {
+func (d *differ) compareEntry(p *plan, name string, l, r side) {
 	e, err := fieldElement(name)
 	if err != nil {
 		d.fail(err)
@@ -197,11 +197,12 @@ func (d *differ) entry(p *plan, name string, l, r side) {
 	}
 	n := len(d.stack)
 	m := d.compare(p.elem, l, r)
-	d.push(e, m, d.take(n))
+	d.push(e, m, d.popList(n))
 }
 
-// texts compares maps of strings, which most maps are; it is false for others.
-func (d *differ) texts(l, r side) bool {
+// compareStringMaps compares maps of type map[string]string, the most common type. It returns false for other
+// types.
+func (d *differ) compareStringMaps(l, r side) bool {
 	var lm, rm map[string]string
 	if l.present {
 		m, ok := l.Interface().(map[string]string)
@@ -220,21 +221,21 @@ func (d *differ) texts(l, r side) bool {
 	n := len(d.stack)
 	for name, was := range lm {
 		if is, ok := rm[name]; !ok {
-			d.textEntry(name, removed)
+			d.pushStringEntry(name, removed)
 		} else if is != was {
-			d.textEntry(name, member)
+			d.pushStringEntry(name, member)
 		}
 	}
 	for name := range rm {
 		if _, ok := lm[name]; !ok {
-			d.textEntry(name, member)
+			d.pushStringEntry(name, member)
 		}
 	}
 	sortNodes(d.stack[n:])
 	return true
 }
 
-func (d *differ) textEntry(name string, m mark) {
+func (d *differ) pushStringEntry(name string, m mark) {
 	e, err := fieldElement(name)
 	if err != nil {
 		d.fail(err)

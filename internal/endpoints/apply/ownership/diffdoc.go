@@ -7,9 +7,9 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// documents compares values that have a JSON form of their own, which every
-// merge schema of theirs accepts.
-func (d *differ) documents(p *plan, l, r side, lNull, rNull bool) mark {
+// compareConverted compares values with their own JSON encoding, which always conform to their merge
+// schema.
+func (d *differ) compareConverted(p *plan, l, r side, lNull, rNull bool) mark {
 	var docs [2]any
 	for i, v := range []side{l, r} {
 		if null := []bool{lNull, rNull}[i]; null {
@@ -22,7 +22,7 @@ func (d *differ) documents(p *plan, l, r side, lNull, rNull bool) mark {
 		}
 		docs[i] = doc
 	}
-	return d.document(p.ref, doc{docs[0], l.present}, doc{docs[1], r.present}, sameDocument)
+	return d.compareDocument(p.ref, doc{docs[0], l.present}, doc{docs[1], r.present}, sameDocument)
 }
 
 // A doc is a JSON value, nil for null, that may be absent.
@@ -32,7 +32,7 @@ type doc struct {
 }
 
 // A sameness reports whether two JSON values are the same.
-type sameness func(l, r any) bool
+type equalFunc func(l, r any) bool
 
 // atoms are the shapes that a merge schema permits for a value.
 type atoms struct{ scalar, list, mapping bool }
@@ -59,53 +59,53 @@ func atomsOf(atom smd.Atom, v doc) atoms {
 	return a
 }
 
-// document compares JSON values that conform to a merge schema.
-func (d *differ) document(ref smd.TypeRef, l, r doc, same sameness) mark {
+// compareDocument compares JSON values that conform to a merge schema.
+func (d *differ) compareDocument(ref smd.TypeRef, l, r doc, same equalFunc) mark {
 	if l.present && r.present && sameMemory(l.value, r.value) {
 		return 0
 	}
 	atom, ok := d.schema.Resolve(ref)
 	if !ok {
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 		return 0
 	}
 	lAtoms, rAtoms := atomsOf(atom, l), atomsOf(atom, r)
 	switch {
 	case !r.present:
-		return d.documentAs(atom, lAtoms, l, r, same)
+		return d.compareDocumentAs(atom, lAtoms, l, r, same)
 	case !l.present || lAtoms == rAtoms:
-		return d.documentAs(atom, rAtoms, l, r, same)
+		return d.compareDocumentAs(atom, rAtoms, l, r, same)
 	}
-	return d.documentAs(atom, lAtoms, l, r, same) | d.documentAs(atom, rAtoms, l, r, same)
+	return d.compareDocumentAs(atom, lAtoms, l, r, same) | d.compareDocumentAs(atom, rAtoms, l, r, same)
 }
 
-func (d *differ) documentAs(atom smd.Atom, as atoms, l, r doc, same sameness) mark {
+func (d *differ) compareDocumentAs(atom smd.Atom, as atoms, l, r doc, same equalFunc) mark {
 	switch {
 	case as.mapping:
 		lm, _ := l.value.(map[string]any)
 		rm, _ := r.value.(map[string]any)
 		if atom.Map.ElementRelationship != smd.Atomic && len(lm)+len(rm) > 0 {
-			d.documentMaps(atom.Map, lm, rm, same)
-			return absence(l.present, r.present)
+			d.compareDocumentMaps(atom.Map, lm, rm, same)
+			return presenceMark(l.present, r.present)
 		}
 	case as.scalar:
 	case as.list:
 		ll, _ := l.value.([]any)
 		rl, _ := r.value.([]any)
 		if atom.List.ElementRelationship != smd.Atomic && len(ll)+len(rl) > 0 {
-			d.documentLists(atom.List, ll, rl, same)
-			return absence(l.present, r.present)
+			d.compareDocumentLists(atom.List, ll, rl, same)
+			return presenceMark(l.present, r.present)
 		}
 	default:
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 	}
 	if l.present && r.present && !same(l.value, r.value) {
 		return member
 	}
-	return absence(l.present, r.present)
+	return presenceMark(l.present, r.present)
 }
 
-func (d *differ) documentMaps(m *smd.Map, l, r map[string]any, same sameness) {
+func (d *differ) compareDocumentMaps(m *smd.Map, l, r map[string]any, same equalFunc) {
 	n := len(d.names)
 	for name, lv := range l {
 		if rv, ok := r[name]; !ok || !sameMemory(lv, rv) {
@@ -129,8 +129,8 @@ func (d *differ) documentMaps(m *smd.Map, l, r map[string]any, same sameness) {
 		lv, lPresent := l[name]
 		rv, rPresent := r[name]
 		start := len(d.stack)
-		flags := d.document(ref, doc{lv, lPresent}, doc{rv, rPresent}, same)
-		d.push(e, flags, d.take(start))
+		flags := d.compareDocument(ref, doc{lv, lPresent}, doc{rv, rPresent}, same)
+		d.push(e, flags, d.popList(start))
 	}
 	d.names = d.names[:n]
 }
@@ -141,7 +141,7 @@ type docItem struct {
 	value   any
 }
 
-func (d *differ) documentLists(l *smd.List, left, right []any, same sameness) {
+func (d *differ) compareDocumentLists(l *smd.List, left, right []any, same equalFunc) {
 	if len(left) == len(right) && same(left, right) {
 		return
 	}
@@ -154,13 +154,13 @@ func (d *differ) documentLists(l *smd.List, left, right []any, same sameness) {
 			e = rItems[0].element
 		}
 		var ls, rs []docItem
-		ls, lItems = cutDocuments(lItems, e)
-		rs, rItems = cutDocuments(rItems, e)
-		d.documentItems(l, e, ls, rs, same)
+		ls, lItems = splitDocumentRun(lItems, e)
+		rs, rItems = splitDocumentRun(rItems, e)
+		d.compareDocumentItems(l, e, ls, rs, same)
 	}
 }
 
-func cutDocuments(items []docItem, e element) (run, rest []docItem) {
+func splitDocumentRun(items []docItem, e element) (run, rest []docItem) {
 	n := 0
 	for n < len(items) && items[n].element == e {
 		n++
@@ -178,13 +178,13 @@ func (d *differ) indexDocuments(l *smd.List, list []any) []docItem {
 	return items
 }
 
-// documentItems compares the items with one element, as itemsOf does.
-func (d *differ) documentItems(list *smd.List, e element, l, r []docItem, same sameness) {
+// compareDocumentItems compares the items with one element, like compareItems.
+func (d *differ) compareDocumentItems(list *smd.List, e element, l, r []docItem, same equalFunc) {
 	n := len(d.stack)
 	var m mark
 	switch {
 	case len(l) <= 1 && len(r) <= 1:
-		m = d.document(list.ElementType, onlyDocument(l), onlyDocument(r), same)
+		m = d.compareDocument(list.ElementType, singleDocument(l), singleDocument(r), same)
 	case len(l) >= 2 && len(r) >= 2:
 		if !slices.EqualFunc(l, r, func(x, y docItem) bool { return same(x.value, y.value) }) {
 			m = member
@@ -192,18 +192,18 @@ func (d *differ) documentItems(list *smd.List, e element, l, r []docItem, same s
 	case len(l) >= 2:
 		m = removed
 		if len(r) == 1 {
-			m |= d.document(list.ElementType, doc{}, onlyDocument(r), same)
+			m |= d.compareDocument(list.ElementType, doc{}, singleDocument(r), same)
 		}
 	default:
 		m = member
 		if len(l) == 1 {
-			m |= d.document(list.ElementType, onlyDocument(l), doc{}, same)
+			m |= d.compareDocument(list.ElementType, singleDocument(l), doc{}, same)
 		}
 	}
-	d.push(e, m, d.take(n))
+	d.push(e, m, d.popList(n))
 }
 
-func onlyDocument(items []docItem) doc {
+func singleDocument(items []docItem) doc {
 	if len(items) == 0 {
 		return doc{}
 	}
@@ -214,7 +214,7 @@ func onlyDocument(items []docItem) doc {
 func (d *differ) documentElement(l *smd.List, v any) element {
 	encoded, err := d.encoded[:0], error(nil)
 	if l.ElementRelationship != smd.Associative {
-		err = errUncovered
+		err = errUnsupported
 	} else if len(l.Keys) == 0 {
 		encoded, err = appendScalar(append(encoded, markValue), v)
 	} else {
@@ -230,7 +230,7 @@ func (d *differ) documentElement(l *smd.List, v any) element {
 func (d *differ) appendDocumentKeys(dst []byte, l *smd.List, v any) ([]byte, error) {
 	m, ok := v.(map[string]any)
 	if !ok {
-		return dst, errUncovered
+		return dst, errUnsupported
 	}
 	keys := l.Keys
 	if !slices.IsSorted(keys) {
@@ -251,7 +251,7 @@ func (d *differ) appendDocumentKeys(dst []byte, l *smd.List, v any) ([]byte, err
 		}
 	}
 	if len(dst) == empty {
-		return dst, errUncovered
+		return dst, errUnsupported
 	}
 	return append(dst, 0), nil
 }
@@ -260,7 +260,7 @@ func (d *differ) appendDocumentKeys(dst []byte, l *smd.List, v any) ([]byte, err
 func (d *differ) keyDefault(l *smd.List, name string) any {
 	atom, ok := d.schema.Resolve(l.ElementType)
 	if !ok || atom.Map == nil {
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 		return nil
 	}
 	f, _ := atom.Map.FindField(name)

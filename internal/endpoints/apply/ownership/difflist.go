@@ -12,15 +12,15 @@ type item struct {
 	value   reflect.Value
 }
 
-// lists compares associative lists of which one at least is not empty.
-func (d *differ) lists(p *plan, l, r side) {
-	if l.present && r.present && l.Len() == r.Len() && d.paired(p, l.Value, r.Value) {
+// compareLists compares two associative lists. At least one list is not empty.
+func (d *differ) compareLists(p *plan, l, r side) {
+	if l.present && r.present && l.Len() == r.Len() && d.comparePaired(p, l.Value, r.Value) {
 		return
 	}
 	start := len(d.items)
-	d.index(p, l)
+	d.indexItems(p, l)
 	middle := len(d.items)
-	d.index(p, r)
+	d.indexItems(p, r)
 	lItems, rItems := d.items[start:middle:middle], d.items[middle:]
 	for len(lItems) > 0 || len(rItems) > 0 {
 		var e element
@@ -30,16 +30,16 @@ func (d *differ) lists(p *plan, l, r side) {
 			e = rItems[0].element
 		}
 		var ls, rs []item
-		ls, lItems = cutRun(lItems, e)
-		rs, rItems = cutRun(rItems, e)
-		d.itemsOf(p, e, ls, rs)
+		ls, lItems = splitRun(lItems, e)
+		rs, rItems = splitRun(rItems, e)
+		d.compareItems(p, e, ls, rs)
 	}
 	d.items = d.items[:start]
 }
 
-// index adds the items of a list in order of their elements; items with the
-// same element stay in the order of the list.
-func (d *differ) index(p *plan, l side) {
+// indexItems appends the items of a list to d.items, sorted by element. Items with the same element keep
+// their order.
+func (d *differ) indexItems(p *plan, l side) {
 	if !l.present {
 		return
 	}
@@ -51,8 +51,8 @@ func (d *differ) index(p *plan, l side) {
 	slices.SortStableFunc(d.items[start:], func(x, y item) int { return strings.Compare(x.element, y.element) })
 }
 
-// cutRun cuts the items with element e off the beginning.
-func cutRun(items []item, e element) (run, rest []item) {
+// splitRun splits off the leading items with element e.
+func splitRun(items []item, e element) (run, rest []item) {
 	n := 0
 	for n < len(items) && items[n].element == e {
 		n++
@@ -60,14 +60,14 @@ func cutRun(items []item, e element) (run, rest []item) {
 	return items[:n], items[n:]
 }
 
-// itemsOf compares the items with one element. There should be one at most on
-// either side; several are one field together.
-func (d *differ) itemsOf(p *plan, e element, l, r []item) {
+// compareItems compares the items with one element. A valid list has at most one on each side;
+// duplicates count as a single field.
+func (d *differ) compareItems(p *plan, e element, l, r []item) {
 	n := len(d.stack)
 	var m mark
 	switch {
 	case len(l) <= 1 && len(r) <= 1:
-		m = d.compare(p.elem, only(l), only(r))
+		m = d.compare(p.elem, singleItem(l), singleItem(r))
 	case len(l) >= 2 && len(r) >= 2:
 		if !slices.EqualFunc(l, r, func(x, y item) bool { return p.elem.same(x.value, y.value) }) {
 			m = member
@@ -75,27 +75,27 @@ func (d *differ) itemsOf(p *plan, e element, l, r []item) {
 	case len(l) >= 2:
 		m = removed
 		if len(r) == 1 {
-			m |= d.compare(p.elem, side{}, only(r))
+			m |= d.compare(p.elem, side{}, singleItem(r))
 		}
 	default:
 		m = member
 		if len(l) == 1 {
-			m |= d.compare(p.elem, only(l), side{})
+			m |= d.compare(p.elem, singleItem(l), side{})
 		}
 	}
-	d.push(e, m, d.take(n))
+	d.push(e, m, d.popList(n))
 }
 
-func only(items []item) side {
+func singleItem(items []item) side {
 	if len(items) == 0 {
 		return side{}
 	}
 	return present(items[0].value)
 }
 
-// paired compares lists with the same items in the same order, the common case. It returns false,
-// without results, for others.
-func (d *differ) paired(p *plan, l, r reflect.Value) bool {
+// comparePaired compares lists with the same items in the same order, the common case. It returns false,
+// removeFields results, for others.
+func (d *differ) comparePaired(p *plan, l, r reflect.Value) bool {
 	if l.Len() > 0 && l.UnsafePointer() == r.UnsafePointer() {
 		return true
 	}
@@ -112,14 +112,14 @@ func (d *differ) paired(p *plan, l, r reflect.Value) bool {
 		n := len(d.stack)
 		m := d.compare(p.elem, present(l.Index(i)), present(r.Index(i)))
 		if m != 0 || len(d.stack) > n {
-			d.push(d.element(p, r.Index(i)), m, d.take(n))
+			d.push(d.element(p, r.Index(i)), m, d.popList(n))
 		}
 	}
 	if len(d.stack) == start {
 		return true
 	}
-	// Something is different, so it matters whether items are there twice.
-	if d.repeats(p, r) {
+	// The items differ, so duplicates change the result.
+	if d.hasDuplicates(p, r) {
 		d.stack = d.stack[:start]
 		return false
 	}
@@ -127,12 +127,12 @@ func (d *differ) paired(p *plan, l, r reflect.Value) bool {
 	return true
 }
 
-// repeats reports whether two items of a list have the same element.
-func (d *differ) repeats(p *plan, l reflect.Value) bool {
+// hasDuplicates reports whether two items of a list have the same element.
+func (d *differ) hasDuplicates(p *plan, l reflect.Value) bool {
 	for i := range l.Len() {
 		for j := range i {
 			if i > 16 {
-				return true // it is cheaper to find out the other way
+				return true // the comparison of sorted items is faster
 			}
 			if p.sameElement(l.Index(i), l.Index(j)) {
 				return true
@@ -172,7 +172,7 @@ func (p *plan) sameElement(l, r reflect.Value) bool {
 func (d *differ) element(p *plan, v reflect.Value) element {
 	v, null := p.elem.deref(v)
 	if null {
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 		return ""
 	}
 	encoded, err := d.encoded[:0], error(nil)
@@ -208,7 +208,7 @@ func (p *plan) appendKeys(dst []byte, v reflect.Value) ([]byte, error) {
 		}
 		fv, null := key.field.plan.deref(fv)
 		if null {
-			return dst, errUncovered
+			return dst, errUnsupported
 		}
 		var err error
 		if dst, err = key.field.plan.appendKeyScalar(dst, fv); err != nil {
@@ -216,7 +216,7 @@ func (p *plan) appendKeys(dst []byte, v reflect.Value) ([]byte, error) {
 		}
 	}
 	if len(dst) == empty {
-		return dst, errUncovered
+		return dst, errUnsupported
 	}
 	return append(dst, 0), nil
 }

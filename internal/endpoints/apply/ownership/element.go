@@ -30,24 +30,24 @@ const (
 	scalarBool   = 0x04 // one byte
 )
 
-// errUncovered reports an unsupported shape. Clients never receive it: the caller uses apimachinery
+// errUnsupported reports an unsupported shape. Clients never receive it: the caller uses apimachinery
 // instead.
-var errUncovered = errors.New("not covered")
+var errUnsupported = errors.New("not covered")
 
-// maxExact is the largest integer that is the same as a float64. Sets that are
-// read from JSON hold numbers as float64.
+// maxExact is the largest integer up to which float64 represents all integers exactly. Sets that
+// are decoded from JSON contain numbers as float64.
 const maxExact = 1 << 53
 
 func appendInt(dst []byte, n int64) ([]byte, error) {
 	if n > maxExact || n < -maxExact {
-		return dst, errUncovered
+		return dst, errUnsupported
 	}
 	return binary.BigEndian.AppendUint64(append(dst, scalarNumber), uint64(n)^(1<<63)), nil
 }
 
 func appendString(dst []byte, s string) ([]byte, error) {
 	if strings.IndexByte(s, 0) >= 0 {
-		return dst, errUncovered
+		return dst, errUnsupported
 	}
 	return append(append(append(dst, scalarString), s...), 0), nil
 }
@@ -70,19 +70,19 @@ func appendScalar(dst []byte, v any) ([]byte, error) {
 		return appendInt(dst, int64(v))
 	case float64:
 		if v != math.Trunc(v) || math.Abs(v) > maxExact || v == 0 && math.Signbit(v) {
-			return dst, errUncovered
+			return dst, errUnsupported
 		}
 		return appendInt(dst, int64(v))
 	case bool:
 		return appendBool(dst, v), nil
 	}
-	return dst, errUncovered
+	return dst, errUnsupported
 }
 
-// fieldElement is the element of a field, which is its name.
+// fieldElement returns the element of a field, which is its name.
 func fieldElement(name string) (element, error) {
 	if name != "" && name[0] >= markKey {
-		return "", errUncovered
+		return "", errUnsupported
 	}
 	return name, nil
 }
@@ -99,7 +99,7 @@ func elementOf(pe fieldpath.PathElement) (element, error) {
 		for _, f := range *pe.Key {
 			encoded = append(append(append(encoded, fieldFollows), f.Name...), 0)
 			if encoded, err = appendValue(encoded, f.Value); err != nil || strings.IndexByte(f.Name, 0) >= 0 {
-				return "", errUncovered
+				return "", errUnsupported
 			}
 		}
 		encoded = append(encoded, 0)
@@ -108,14 +108,14 @@ func elementOf(pe fieldpath.PathElement) (element, error) {
 	case pe.Index != nil:
 		encoded = binary.BigEndian.AppendUint64(append(encoded, markIndex), uint64(*pe.Index)^(1<<63))
 	default:
-		err = errUncovered
+		err = errUnsupported
 	}
 	return string(encoded), err
 }
 
 func appendValue(dst []byte, v value.Value) ([]byte, error) {
 	if v.IsMap() || v.IsList() || v.IsNull() {
-		return dst, errUncovered
+		return dst, errUnsupported
 	}
 	return appendScalar(dst, v.Unstructured())
 }

@@ -14,16 +14,16 @@ import (
 // Refill restores empty maps and lists in merged, the result of structured-merge-diff for live and
 // an applied configuration. structured-merge-diff replaces them with null or removes them. Refill
 // restores each one that a manager owns or that is empty in the configuration, as Apply does. It
-// does not modify its arguments. It returns merged itself if no field is missing or the kind is
-// unsupported.
+// does not modify its arguments. It returns merged itself if no field is missing, or if the objects
+// are unsupported.
 func (k *Kind) Refill(live, merged codec.Object, applied *unstructured.Unstructured, manager string) codec.Object {
-	if !k.covers(live) || !k.covers(merged) || applied.GroupVersionKind() != k.gvk {
+	if !k.supports(live) || !k.supports(merged) || applied.GroupVersionKind() != k.gvk {
 		return merged
 	}
-	w := k.worker()
-	defer k.done(w)
-	owned := k.ownedBeside(w, live.GetManagedFields(), k.applier(manager))
-	owned = w.subtract(w.union(owned, k.claimed(w, applied.Object)), w.nullsOf(k.root, applied.Object))
+	w := k.workspace()
+	defer k.releaseWorkspace(w)
+	owned := k.ownedByOthers(w, live.GetManagedFields(), k.applier(manager))
+	owned = w.subtract(w.union(owned, k.appliedFields(w, applied.Object)), w.nullsOf(k.root, applied.Object))
 	before, after := k.document(w, live), k.document(w, merged)
 	refilled := w.refill(k.root, before, after, owned).(map[string]any)
 	if w.err != nil || sameMemory(after, refilled) {
@@ -37,8 +37,8 @@ func (k *Kind) Refill(live, merged codec.Object, applied *unstructured.Unstructu
 	return out
 }
 
-// ownedBeside returns the fields of all managers except one, in all versions.
-func (k *Kind) ownedBeside(w *worker, fields []metav1.ManagedFieldsEntry, self owner) []node {
+// ownedByOthers returns the fields of all managers except one, in all versions.
+func (k *Kind) ownedByOthers(w *workspace, fields []metav1.ManagedFieldsEntry, self owner) []node {
 	var all []node
 	for i := range fields {
 		f := &fields[i]
@@ -80,7 +80,7 @@ func (d *differ) nullsOf(ref smd.TypeRef, v any) []node {
 			d.push(item.element, 0, d.nullsOf(atom.List.ElementType, item.value))
 		}
 	}
-	return d.take(n)
+	return d.popList(n)
 }
 
 // refill returns a document with empty maps and lists in place of missing ones of before that are
@@ -163,14 +163,13 @@ func (d *differ) itemOf(l *smd.List, list []any, e element) any {
 // below returns the children of an element in a set; isMember reports that the element itself is in
 // the set.
 func below(set []node, e element) (children []node, isMember bool) {
-	if n := find(set, e); n != nil {
+	if n := findNode(set, e); n != nil {
 		return n.children, n.mark&member != 0
 	}
 	return nil, false
 }
 
-// emptyLike returns an empty map for a map, an empty list for a list, and nil
-// for all else.
+// emptyLike returns an empty map for a map, an empty list for a list, and nil for other values.
 func emptyLike(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

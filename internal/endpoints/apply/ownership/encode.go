@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// An encoder writes sets as FieldsV1 does.
+// An encoder encodes sets in the format of FieldsV1.
 type encoder struct {
 	out []byte
 	// inner is the text of an element before it is quoted.
@@ -85,8 +85,8 @@ func appendScalarJSON(dst []byte, s string) ([]byte, string) {
 	return strconv.AppendBool(dst, s[1] == 1), s[2:]
 }
 
-// appendEscaped writes the inside of a JSON string as names are written: bytes
-// beyond ASCII stay as they are, valid or not.
+// appendEscaped appends the content of a JSON string, escaped like the names of fields: bytes
+// outside ASCII are copied, even if they are invalid UTF-8.
 func appendEscaped[S string | []byte](dst []byte, s S) []byte {
 	start := 0
 	for i := range len(s) {
@@ -114,8 +114,8 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
 }
 
-// appendEscapedHTML writes the inside of a JSON string as values are written:
-// safe within HTML, and valid UTF-8.
+// appendEscapedHTML appends the content of a JSON string, escaped like values: HTML characters are
+// escaped, and the result is valid UTF-8.
 func appendEscapedHTML(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {
 		c := s[i]

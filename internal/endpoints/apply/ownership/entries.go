@@ -29,7 +29,7 @@ func (e *entry) setNodes(list []node) {
 	e.nodes, e.changed = list, true
 }
 
-// sameNodes reports whether two lists are one and the same.
+// sameNodes reports whether two lists share the same memory.
 func sameNodes(a, b []node) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
@@ -50,7 +50,7 @@ func isReset(fields []metav1.ManagedFieldsEntry) bool {
 // are unsupported.
 func (k *Kind) decode(fields []metav1.ManagedFieldsEntry) ([]entry, error) {
 	entries := make([]entry, 0, len(fields)+1)
-	var uncovered error
+	var unsupported error
 	for i := range fields {
 		f := &fields[i]
 		if !valid(f) {
@@ -60,22 +60,22 @@ func (k *Kind) decode(fields []metav1.ManagedFieldsEntry) ([]entry, error) {
 		if err == errMalformed {
 			return nil, err
 		}
-		if err != nil || !set.reconciled || f.APIVersion != k.apiVersion || !coveredText(f.Manager) || !coveredText(f.Subresource) {
-			uncovered = errUncovered
+		if err != nil || !set.reconciled || f.APIVersion != k.apiVersion || !isASCII(f.Manager) || !isASCII(f.Subresource) {
+			unsupported = errUnsupported
 			continue
 		}
 		e := entry{owner: owner{f.Manager, f.Operation, f.APIVersion, f.Subresource}, time: f.Time, set: set, nodes: set.nodes}
 		if f.Operation == metav1.ManagedFieldsOperationApply {
 			e.apiVersion = ""
 		}
-		// Of entries of the same owner the last one counts.
+		// If an owner has several entries, the last one applies.
 		if same := ownedBy(entries, e.owner); same != nil {
 			*same = e
 		} else {
 			entries = append(entries, e)
 		}
 	}
-	return entries, uncovered
+	return entries, unsupported
 }
 
 func valid(f *metav1.ManagedFieldsEntry) bool {
@@ -83,8 +83,8 @@ func valid(f *metav1.ManagedFieldsEntry) bool {
 		f.APIVersion != "" && f.FieldsType == "FieldsV1"
 }
 
-// coveredText reports whether a text is the same after it was written as JSON.
-func coveredText(s string) bool {
+// isASCII reports whether a text is ASCII, and therefore unchanged by JSON encoding.
+func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
 			return false
@@ -119,7 +119,7 @@ func (k *Kind) parse(f *metav1.FieldsV1) (*fieldSet, error) {
 	return set, nil
 }
 
-// encode writes entries that have fields, in their order.
+// encode converts entries to managed fields, sorted as in apimachinery.
 func (k *Kind) encode(entries []entry, e *encoder) []metav1.ManagedFieldsEntry {
 	if len(entries) == 0 {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"reflect"
 )
 
-// same reports whether two values are the same in JSON, as structured-merge-diff
-// sees it: that compares lists as Go does.
+// same reports whether two values have equal JSON, by the rules of structured-merge-diff, which
+// compares lists by their Go values.
 func (p *plan) same(l, r reflect.Value) bool {
 	l, lNull := p.deref(l)
 	r, rNull := p.deref(r)
@@ -16,7 +16,7 @@ func (p *plan) same(l, r reflect.Value) bool {
 	return p.sameValue(l, r)
 }
 
-// sameValue is same for values that are not null, pointers followed.
+// sameValue is like same for dereferenced values that are not null.
 func (p *plan) sameValue(l, r reflect.Value) bool {
 	switch p.kind {
 	case planStruct:
@@ -46,7 +46,7 @@ func (p *plan) sameValue(l, r reflect.Value) bool {
 		x, err := p.document(l)
 		y, err2 := p.document(r)
 		return err == nil && err2 == nil && sameDocument(x, y)
-	case planUncovered, planManagedFields:
+	case planUnsupported, planManagedFields:
 		return false
 	}
 	return p.sameScalar(l, r)

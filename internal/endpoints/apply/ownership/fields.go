@@ -7,36 +7,36 @@ import (
 )
 
 // A reading configures how fieldsOf reads a document.
-type reading struct {
-	// owned fields are left on the stack; others are only looked at.
+type readOptions struct {
+	// owned leaves the fields on the stack; otherwise they are only checked.
 	owned bool
-	// checked documents may not conform to their schema. Others do.
+	// checked validates atomic values as well, for documents that may not conform to their schema.
 	checked bool
-	// repeats allows items to be there twice.
-	repeats bool
-	// emptyLists are owned like empty maps, which only structured-merge-diff includes in its sets.
+	// hasDuplicates permits several items with the same element.
+	duplicates bool
+	// emptyLists includes empty lists in the set. structured-merge-diff includes only empty maps.
 	emptyLists bool
 }
 
 // asUnowned returns the reading below an atomic value.
-func (r reading) asUnowned() reading {
+func (r readOptions) asUnowned() readOptions {
 	r.owned = false
 	return r
 }
 
 // fieldsOf pushes the fields that a document sets onto the stack and returns the mark of the
 // document. Documents that do not conform to their merge schema are unsupported.
-func (d *differ) fieldsOf(ref smd.TypeRef, v any, how reading) mark {
+func (d *differ) fieldsOf(ref smd.TypeRef, v any, how readOptions) mark {
 	atom, ok := d.schema.Resolve(ref)
 	if !ok {
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 		return 0
 	}
 	switch as := atomsOf(atom, doc{v, true}); {
 	case as.mapping:
 		m, ok := v.(map[string]any)
 		if v != nil && !ok {
-			d.fail(errUncovered)
+			d.fail(errUnsupported)
 		}
 		if atom.Map.ElementRelationship != smd.Atomic {
 			d.fieldsOfMap(atom.Map, m, how)
@@ -47,12 +47,12 @@ func (d *differ) fieldsOf(ref smd.TypeRef, v any, how reading) mark {
 		}
 	case as.scalar:
 		if !scalarFits(*atom.Scalar, v) {
-			d.fail(errUncovered)
+			d.fail(errUnsupported)
 		}
 	case as.list:
 		list, ok := v.([]any)
 		if v != nil && !ok {
-			d.fail(errUncovered)
+			d.fail(errUnsupported)
 		}
 		if atom.List.ElementRelationship != smd.Atomic {
 			d.fieldsOfList(atom.List, list, how)
@@ -64,7 +64,7 @@ func (d *differ) fieldsOf(ref smd.TypeRef, v any, how reading) mark {
 			}
 		}
 	default:
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 	}
 	if !how.owned {
 		return 0
@@ -86,7 +86,7 @@ func scalarFits(s smd.Scalar, v any) bool {
 	return false
 }
 
-func (d *differ) fieldsOfMap(m *smd.Map, values map[string]any, how reading) {
+func (d *differ) fieldsOfMap(m *smd.Map, values map[string]any, how readOptions) {
 	n := len(d.names)
 	for name := range values {
 		d.names = append(d.names, name)
@@ -101,7 +101,7 @@ func (d *differ) fieldsOfMap(m *smd.Map, values map[string]any, how reading) {
 			ref = m.ElementType
 		}
 		if err != nil || !ok && (ref == smd.TypeRef{}) {
-			d.fail(errUncovered)
+			d.fail(errUnsupported)
 			break
 		}
 		v := values[name]
@@ -114,20 +114,20 @@ func (d *differ) fieldsOfMap(m *smd.Map, values map[string]any, how reading) {
 			d.stack = d.stack[:start]
 			continue
 		}
-		d.push(e, flags, d.take(start))
+		d.push(e, flags, d.popList(start))
 	}
 	d.names = d.names[:n]
 }
 
-func (d *differ) fieldsOfList(l *smd.List, list []any, how reading) {
+func (d *differ) fieldsOfList(l *smd.List, list []any, how readOptions) {
 	items := d.indexDocuments(l, list)
 	for len(items) > 0 {
 		e := items[0].element
 		var run []docItem
-		run, items = cutDocuments(items, e)
+		run, items = splitDocumentRun(items, e)
 		start := len(d.stack)
-		if len(run) > 1 && !how.repeats {
-			d.fail(errUncovered)
+		if len(run) > 1 && !how.duplicates {
+			d.fail(errUnsupported)
 		}
 		if len(run) == 1 || how.checked {
 			for _, item := range run {
@@ -138,7 +138,7 @@ func (d *differ) fieldsOfList(l *smd.List, list []any, how reading) {
 			d.stack = d.stack[:start]
 			continue
 		}
-		d.push(e, member, d.take(start))
+		d.push(e, member, d.popList(start))
 	}
 }
 

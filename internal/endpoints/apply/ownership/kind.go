@@ -13,18 +13,18 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Config configures a Kind.
+// Config configures a Kind. Version and Converter are required.
 type Config struct {
 	Version *codec.Version
-	// Subresource is recorded in the entries of its writers.
+	// Subresource is the subresource in the entries of managed fields; empty for the main resource.
 	Subresource string
-	// ResetFields are the fields that a write does not change.
+	// ResetFields are the fields that writes ignore, by API version.
 	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
-	// Converter has the merge schema of the version.
+	// Converter contains the merge schema of the version.
 	Converter managedfields.TypeConverter
-	// Cache may be shared by many kinds; nil makes one.
+	// Cache may be shared by many kinds; nil creates a cache for this kind.
 	Cache *Cache
-	// World has the time of writes.
+	// World is the clock for the times of entries; nil means the real clock.
 	World *simulation.World
 }
 
@@ -34,29 +34,29 @@ type Kind struct {
 	gvk         schema.GroupVersionKind
 	apiVersion  string
 	subresource string
-	schema      schemaOf
+	schema      kindSchema
 	root        smd.TypeRef
 	plan        *plan // nil for objects without a Go type
-	// documents: some values are stored as their original JSON text, which each apply encodes
-	// again.
+	// compareConverted reports whether some values are stored as their original JSON text, which each
+	// apply encodes again.
 	documents bool
 	goType    reflect.Type
 	// reset is the set of fields that their writers do not own.
-	reset   []node
-	cache   *Cache
-	world   *simulation.World
-	workers sync.Pool // of *worker
+	reset      []node
+	cache      *Cache
+	world      *simulation.World
+	workspaces sync.Pool // of *worker
 }
 
-// A worker is the memory of one comparison.
-type worker struct {
+// A worker contains the reusable memory of one operation. It is not safe for concurrent use.
+type workspace struct {
 	differ
 	encoder
-	piece []node
+	chunk []node
 }
 
-// New returns a Kind; nil when the version is not covered: it has no merge
-// schema, or fields that are reset in a way that is not covered.
+// New returns a Kind, or nil if the version is unsupported: it has no merge schema, its Go type is
+// unsupported, or its reset fields cannot be represented.
 func New(config Config) *Kind {
 	v := config.Version
 	sample := v.New()
@@ -65,7 +65,7 @@ func New(config Config) *Kind {
 	if err != nil || typed.TypeRef().NamedType == nil {
 		return nil
 	}
-	of := schemaOf{typed.Schema(), *typed.TypeRef().NamedType}
+	of := kindSchema{typed.Schema(), *typed.TypeRef().NamedType}
 	k := &Kind{
 		version: v, gvk: v.GVK, apiVersion: v.GVK.GroupVersion().String(), subresource: config.Subresource,
 		schema: of, root: of.root(), goType: reflect.TypeOf(sample), cache: config.Cache, world: config.World,
@@ -84,31 +84,32 @@ func New(config Config) *Kind {
 			return nil
 		}
 	}
-	k.workers.New = func() any {
-		return &worker{differ: differ{schema: k.schema.schema}, piece: make([]node, 4*pieceOfNodes)}
+	k.workspaces.New = func() any {
+		return &workspace{differ: differ{schema: k.schema.schema}, chunk: make([]node, 4*nodesPerChunk)}
 	}
 	return k
 }
 
-func (k *Kind) worker() *worker {
-	w := k.workers.Get().(*worker)
-	w.free, w.err = w.piece, nil
+func (k *Kind) workspace() *workspace {
+	w := k.workspaces.Get().(*workspace)
+	w.free, w.err = w.chunk, nil
 	return w
 }
 
-// done releases the memory of a worker and all nodes that it created. Remaining references are
-// released with the pool.
-func (k *Kind) done(w *worker) {
+// releaseWorkspace releases the memory of a worker and all nodes that it created. Remaining
+// references are released with the pool.
+func (k *Kind) releaseWorkspace(w *workspace) {
 	w.items, w.names, w.stack, w.free = w.items[:0], w.names[:0], w.stack[:0], nil
-	k.workers.Put(w)
+	k.workspaces.Put(w)
 }
 
-// covers reports whether an object is of the Go type and version of the kind.
-func (k *Kind) covers(obj codec.Object) bool {
+// supports reports whether an object is of the Go type and version of the kind.
+func (k *Kind) supports(obj codec.Object) bool {
 	return reflect.TypeOf(obj) == k.goType && obj.GetObjectKind().GroupVersionKind() == k.gvk
 }
 
-// strippedRoot and strippedMeta name the fields that no manager owns.
+// strippedRoot and strippedMeta report whether no manager owns a field of the object or its
+// metadata.
 func strippedRoot(name string) bool {
 	return name == "apiVersion" || name == "kind" || name == "metadata"
 }
@@ -137,9 +138,9 @@ func (b *builder) strip(set []node) []node {
 				}
 				b.push(below.element, below.mark, below.children)
 			}
-			s.children = b.take(m)
+			s.children = b.popList(m)
 		}
 		b.push(s.element, s.mark, s.children)
 	}
-	return b.take(n)
+	return b.popList(n)
 }

@@ -6,7 +6,7 @@ import "reflect"
 // distinguishes them for fields without omitempty, and structured-merge-diff in atomic values, in
 // which it also distinguishes times and quantities with the same JSON.
 
-// lossy reports whether an encoding has values of the kind in fewer ways than Go.
+// lossy reports whether different Go values of the kind may have the same encoding.
 func (k planKind) lossy() bool {
 	switch k {
 	case planList, planMap, planQuantity, planTime, planMicroTime:
@@ -17,8 +17,8 @@ func (k planKind) lossy() bool {
 
 func (k planKind) mayBeEmpty() bool { return k == planList || k == planMap }
 
-// findLossy marks the plans of which the encodings are not enough to find that two values
-// are the same.
+// findLossy sets holdsLossy and ambiguous of all plans: equal encodings do not imply equal values
+// of these plans.
 func (c *compiler) findLossy() {
 	for changed := true; changed; {
 		changed = false
@@ -53,7 +53,7 @@ func (p *plan) mayBeAmbiguous() bool {
 		return true
 	}
 	for i := range p.fields {
-		if f := &p.fields[i]; f.plan.kind.mayBeEmpty() && !f.isEmpty {
+		if f := &p.fields[i]; f.plan.kind.mayBeEmpty() && !f.omitEmpty {
 			return true
 		}
 	}
@@ -99,7 +99,7 @@ func (p *plan) sameLossy(l, r reflect.Value, whole bool) bool {
 }
 
 func (f *field) sameLossy(l, r reflect.Value, whole bool) bool {
-	if !whole && !f.plan.ambiguous && (f.isEmpty || !f.plan.kind.mayBeEmpty()) {
+	if !whole && !f.plan.ambiguous && (f.omitEmpty || !f.plan.kind.mayBeEmpty()) {
 		return true
 	}
 	l, lOmitted := f.of(l)

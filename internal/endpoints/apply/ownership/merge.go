@@ -17,7 +17,7 @@ func (d *differ) merge(ref smd.TypeRef, live, applied doc) (any, bool) {
 	}
 	atom, ok := d.schema.Resolve(ref)
 	if !ok {
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 		return nil, false
 	}
 	// If the shapes differ, the applied value determines the shape.
@@ -36,7 +36,7 @@ func (d *differ) merge(ref smd.TypeRef, live, applied doc) (any, bool) {
 			return d.mergeLists(atom.List, ll, al)
 		}
 	default:
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 	}
 	if sameValue(live.value, applied.value) {
 		return live.value, true
@@ -77,14 +77,14 @@ func isScalar(v any) bool {
 	return true
 }
 
-// mergeLists merges associative lists. Items have the order of applied; items of live only stay at
-// their position among them.
+// mergeLists merges associative lists. Items have the order of applied; items that only live
+// contains keep their position relative to the common items.
 func (d *differ) mergeLists(l *smd.List, live, applied []any) (any, bool) {
 	m := listMerge{d: d, list: l, live: live, applied: applied, merged: map[element]bool{}}
 	m.liveAt, m.liveElements = d.positions(l, live)
 	m.appliedAt, m.appliedElements = d.positions(l, applied)
 	if d.err != nil || len(m.appliedAt) != len(applied) {
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 		return nil, false
 	}
 	out := m.run()
@@ -94,7 +94,8 @@ func (d *differ) mergeLists(l *smd.List, live, applied []any) (any, bool) {
 	return out, len(out) > 0
 }
 
-// sameItems reports whether all items are the very same.
+// sameItems reports whether two lists have identical items: containers in the same memory, or equal
+// scalars.
 func sameItems(x, y []any) bool {
 	if len(x) != len(y) {
 		return false
@@ -107,7 +108,8 @@ func sameItems(x, y []any) bool {
 	return true
 }
 
-// positions returns where in a list each element is, -1 if it is there twice.
+// positions returns the index of each element in a list, or -1 for a duplicate, and the elements in
+// order.
 func (d *differ) positions(l *smd.List, list []any) (map[element]int, []element) {
 	at := make(map[element]int, len(list))
 	elements := make([]element, len(list))
@@ -147,13 +149,13 @@ func (m *listMerge) run() []any {
 		if l < len(m.live) && a < len(m.applied) {
 			e := m.liveElements[l]
 			if e == m.appliedElements[a] {
-				m.take(e)
+				m.addApplied(e)
 				l, a = l+1, a+1
 				m.nextShared()
 				continue
 			}
 			if _, ok := m.appliedAt[e]; ok && len(m.shared) > 0 && m.shared[0] != e {
-				l++ // it follows later
+				l++ // its applied position follows
 				continue
 			}
 		}
@@ -170,7 +172,7 @@ func (m *listMerge) run() []any {
 		}
 		if a < len(m.applied) {
 			e := m.appliedElements[a]
-			m.take(e)
+			m.addApplied(e)
 			a++
 			if len(m.shared) > 0 && m.shared[0] == e {
 				m.nextShared()
@@ -186,12 +188,12 @@ func (m *listMerge) nextShared() {
 	}
 }
 
-// take adds the applied item, merged with the live one.
-func (m *listMerge) take(e element) {
+// addApplied appends the applied item to the result, merged with the live item.
+func (m *listMerge) addApplied(e element) {
 	m.merged[e] = true
 	live := doc{}
 	if i, ok := m.liveAt[e]; ok {
-		live.present = true // null where there are several
+		live.present = true // null if live contains it several times
 		if i >= 0 {
 			live.value = m.live[i]
 		}

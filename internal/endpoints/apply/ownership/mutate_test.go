@@ -24,7 +24,7 @@ var words = []string{"", "a", "b", "a b", "a/b", `say "x"`, "TCP", "UDP", "ä", 
 
 func (m mutator) word() string { return words[m.IntN(len(words))] }
 
-// mutate changes about n things in an object.
+// mutate makes about n random changes to an object.
 func (m mutator) mutate(obj any, n int) {
 	for range n {
 		m.change(reflect.ValueOf(obj).Elem(), 0)
@@ -114,7 +114,7 @@ func (m mutator) slice(v reflect.Value, depth int) {
 	case n == 0 || what < 4:
 		item := reflect.New(v.Type().Elem()).Elem()
 		if n > 0 && m.one(2) {
-			item.Set(v.Index(m.IntN(n))) // the same once more
+			item.Set(v.Index(m.IntN(n))) // duplicate an item
 		}
 		v.Set(reflect.Append(copied(v), item))
 		for range m.IntN(3) {
@@ -169,23 +169,23 @@ func (m mutator) key(v reflect.Value) reflect.Value {
 	return keys[m.IntN(len(keys))]
 }
 
-// settle caches the text of every quantity, as encoding does for some of them. Go comparisons
-// distinguish quantities with and without a cached text.
-func settle(v reflect.Value) {
+// cacheQuantities caches the text of every quantity, as encoding does for some of them. Go
+// comparisons distinguish quantities with and without a cached text.
+func cacheQuantities(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
 		if !v.IsNil() {
-			settle(v.Elem())
+			cacheQuantities(v.Elem())
 		}
 	case reflect.Slice:
 		for i := range v.Len() {
-			settle(v.Index(i))
+			cacheQuantities(v.Index(i))
 		}
 	case reflect.Map:
 		for _, key := range v.MapKeys() {
 			elem := reflect.New(v.Type().Elem()).Elem()
 			elem.Set(v.MapIndex(key))
-			settle(elem)
+			cacheQuantities(elem)
 			v.SetMapIndex(key, elem)
 		}
 	case reflect.Struct:
@@ -197,7 +197,7 @@ func settle(v reflect.Value) {
 		}
 		for i := range v.NumField() {
 			if v.Type().Field(i).IsExported() {
-				settle(v.Field(i))
+				cacheQuantities(v.Field(i))
 			}
 		}
 	}

@@ -27,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
 )
 
-// converter is shared: its schemas are decoded once.
+// converter is shared by all tests, so that its schemas are decoded once.
 var converter = sync.OnceValue(openapi.NewTypeConverter)
 
 // fixture is an object of one kind in which every field is set.
@@ -55,7 +55,7 @@ func (f fixture) empty() codec.Object {
 	return obj
 }
 
-// fixtures are the objects that k8s.io/api is tested with.
+// fixtures are the test objects of k8s.io/api.
 var fixtures = sync.OnceValues(func() ([]fixture, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
@@ -79,7 +79,7 @@ var fixtures = sync.OnceValues(func() ([]fixture, error) {
 		typed, err := scheme.Scheme.New(gvk)
 		obj, ok := typed.(codec.Object)
 		if err != nil || !ok {
-			continue // a list, or posted to others
+			continue // a list, or a kind that is sent to webhooks
 		}
 		if err := json.Unmarshal(data, obj); err != nil {
 			return nil, fmt.Errorf("%s: %w", file, err)
@@ -119,7 +119,7 @@ func newOf(gvk schema.GroupVersionKind) func() codec.Object {
 	}
 }
 
-// definition has something of everything that schemas of custom resources have.
+// definition contains all features of the schemas of custom resources.
 func definition() *apiextensionsv1.CustomResourceDefinition {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(`"x"`)}, Enum: []apiextensionsv1.JSON{{Raw: []byte(`1`)}}}
 	return &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -171,7 +171,7 @@ func upstream(t testing.TB, f fixture, subresource string, reset map[fieldpath.A
 	return m
 }
 
-// ours returns the implementation of this package for a kind.
+// ours returns the Kind of this package for a kind.
 func ours(t testing.TB, f fixture, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) *Kind {
 	t.Helper()
 	k := New(Config{Version: f.version(), Subresource: subresource, ResetFields: reset, Converter: f.converter()})
@@ -219,7 +219,7 @@ func (o oneVersion) Default(runtime.Object) {}
 
 func (o oneVersion) New(schema.GroupVersionKind) (runtime.Object, error) { return o.f.empty(), nil }
 
-// show writes managed fields for a comparison, leaving out times of late.
+// show formats managed fields for a comparison. Recent times are omitted.
 func show(t testing.TB, fields []metav1.ManagedFieldsEntry) string {
 	t.Helper()
 	var b strings.Builder
@@ -243,7 +243,7 @@ func show(t testing.TB, fields []metav1.ManagedFieldsEntry) string {
 	return b.String()
 }
 
-// canonical is how fieldpath writes a set that it reads.
+// canonical returns a set as encoded by fieldpath.
 func canonical(text []byte) ([]byte, error) {
 	var set fieldpath.Set
 	if err := set.FromJSON(bytes.NewReader(text)); err != nil {

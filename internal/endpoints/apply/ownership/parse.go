@@ -11,9 +11,10 @@ import (
 // A fieldSet is the set of one entry of managed fields. It is immutable.
 type fieldSet struct {
 	nodes []node
-	// text is how the set is written.
+	// text is the encoded set.
 	text []byte
-	// reconciled: the set is consistent with the current merge schema; see schemaOf.reconciled.
+	// reconciled reports whether the set is consistent with the current merge schema; see
+	// kindSchema.reconciled.
 	reconciled bool
 }
 
@@ -46,8 +47,8 @@ func parse(raw []byte) (*fieldSet, error) {
 	return &fieldSet{nodes: list, text: text}, nil
 }
 
-// parsePlain reads a set that is written without spaces, in order, and with
-// few escapes. The elements are parts of text.
+// parsePlain parses the usual encoding of a set: without spaces, sorted, and with few escapes. The
+// elements are substrings of text.
 func parsePlain(text string) ([]node, bool) {
 	p := parser{rest: text}
 	list, _, ok := p.set()
@@ -66,7 +67,7 @@ func (p *parser) skip(prefix string) bool {
 	return ok
 }
 
-// set reads an object; self reports whether it names the field that it is of.
+// set parses an object. self reports whether the field of the object is itself a member of the set.
 func (p *parser) set() (list []node, self, ok bool) {
 	if !p.skip("{") {
 		return nil, false, false
@@ -99,7 +100,7 @@ func (p *parser) set() (list []node, self, ok bool) {
 		}
 		p.stack = append(p.stack, node{e, m, children})
 		if p.skip("}") {
-			return p.take(start), self, true
+			return p.popList(start), self, true
 		}
 		if !p.skip(",") {
 			return nil, false, false
@@ -107,7 +108,7 @@ func (p *parser) set() (list []node, self, ok bool) {
 	}
 }
 
-// element reads a name with its quotes.
+// element parses a quoted name.
 func (p *parser) element() (element, bool) {
 	if !p.skip(`"`) {
 		return "", false
@@ -152,8 +153,8 @@ func (p *parser) unquote() ([]byte, bool) {
 	return nil, false
 }
 
-// elementFromText encodes k:{...} or v:... where strings have no escapes and
-// numbers are integers.
+// elementFromText encodes k:{...} or v:... It returns false for strings with escapes and numbers
+// that are not integers.
 func elementFromText(text []byte) (element, bool) {
 	encoded := make([]byte, 0, len(text)+8)
 	rest := text[2:]

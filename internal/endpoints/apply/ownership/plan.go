@@ -11,9 +11,9 @@ import (
 type planKind uint8
 
 const (
-	// planUncovered values are left to apimachinery, such as fields that the merge
-	// schema does not know.
-	planUncovered planKind = iota
+	// planUnsupported values are handled by apimachinery, for example fields that are not in the
+	// merge schema.
+	planUnsupported planKind = iota
 	// planManagedFields values are managed fields, which belong to no set.
 	planManagedFields
 	// planDocument values are converted to JSON values and compared according to their merge
@@ -34,25 +34,26 @@ const (
 	planTime
 	planMicroTime
 	planIntOrString
-	planDuration // a scalar with a JSON form of its own
+	planDuration // a scalar with its own JSON encoding
 )
 
 // A plan is the treatment of values of a Go type with a merge schema. It is immutable after
 // compilation.
 type plan struct {
 	kind planKind
-	// pointer: values are pointers, which may be nil.
+	// pointer reports whether values are pointers, which may be nil.
 	pointer bool
 	// atomic containers are owned as a whole.
 	atomic bool
-	// fallible: some values do not conform to the merge schema, or are unsupported.
+	// fallible reports whether some values do not conform to the merge schema, or are unsupported.
 	fallible bool
 
 	// object reports whether values are whole objects. Most of their fields do not change in a
 	// write.
 	object bool
 
-	// holdsLossy: values contain lossy parts; ambiguous: two values may differ in such parts only.
+	// holdsLossy reports whether values contain lossy parts, and ambiguous whether two values may
+	// differ only in such parts.
 	holdsLossy, ambiguous bool
 
 	fields []field // of structs, in order of their names
@@ -61,7 +62,7 @@ type plan struct {
 	// associative lists have items with keys, or set elements without keys.
 	associative bool
 	keys        []keyField
-	// keysOptional: an item may omit all keys, which is invalid.
+	// keysOptional reports whether an item may omit all keys, which is invalid.
 	keysOptional bool
 
 	// ref is the merge schema of a document.
@@ -69,14 +70,14 @@ type plan struct {
 	entry *value.TypeReflectCacheEntry
 }
 
-// A field of a struct, as JSON has it.
+// A field is a field of a struct in its JSON form.
 type field struct {
-	name     string
-	index    []int
-	plan     *plan
-	isEmpty  bool                     // omitempty
-	omitZero func(reflect.Value) bool // omitzero, or nil
-	managed  bool                     // contains managed fields
+	name      string
+	index     []int
+	plan      *plan
+	omitEmpty bool                     // omitempty
+	omitZero  func(reflect.Value) bool // omitzero, or nil
+	managed   bool                     // contains managed fields
 }
 
 // of returns the field of a struct and whether JSON omits it.
@@ -86,7 +87,7 @@ func (f *field) of(v reflect.Value) (reflect.Value, bool) {
 	} else {
 		v = v.FieldByIndex(f.index)
 	}
-	if f.isEmpty && empty(v) {
+	if f.omitEmpty && empty(v) {
 		return v, true
 	}
 	return v, f.omitZero != nil && f.omitZero(v)
@@ -136,8 +137,8 @@ func (p *plan) deref(v reflect.Value) (_ reflect.Value, null bool) {
 	return v, false
 }
 
-// blank reports whether a container is empty or null.
-func (p *plan) blank(v reflect.Value, null bool) bool {
+// isEmpty reports whether a container is empty or null.
+func (p *plan) isEmpty(v reflect.Value, null bool) bool {
 	if null {
 		return true
 	}

@@ -6,45 +6,44 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// prune returns a merged document without the fields that its manager applied last time, but not
-// now, and no other manager owns. managed are the fields of all managers including the applied
-// ones, nulls the fields that are applied as null.
-func (d *differ) prune(s schemaOf, merged map[string]any, last, managed, nulls []node) map[string]any {
-	lastNamed := d.named(s, s.root(), last)
-	inMerged := d.named(s, s.root(), d.fields(s, merged))
-	inPruned := d.named(s, s.root(), d.fields(s, d.without(s.root(), merged, lastNamed, nil)))
+// prune removes the fields from a merged document that the manager applied last time but not now,
+// unless another manager owns them. managed are the fields of all managers including the applied
+// ones, and nulls are the fields that are applied as null. merged is not modified.
+func (d *differ) prune(s kindSchema, merged map[string]any, last, managed, nulls []node) map[string]any {
+	lastNamed := d.withDeclaredFields(s, s.root(), last)
+	inMerged := d.withDeclaredFields(s, s.root(), d.documentFields(s, merged))
+	inPruned := d.withDeclaredFields(s, s.root(), d.documentFields(s, d.removeFields(s.root(), merged, lastNamed, nil)))
 
 	// Restore owned fields that were removed with an item.
-	kept := d.union(inPruned, d.named(s, s.root(), managed))
-	pruned := d.without(s.root(), merged, d.subtract(inMerged, kept), nil)
+	kept := d.union(inPruned, d.withDeclaredFields(s, s.root(), managed))
+	pruned := d.removeFields(s.root(), merged, d.subtract(inMerged, kept), nil)
 
 	// Also restore fields of removed items that the manager never applied.
-	inPruned = d.named(s, s.root(), d.fields(s, pruned))
-	out, _ := d.without(s.root(), merged, d.intersect(d.subtract(inMerged, inPruned), lastNamed), d.subtract(managed, nulls)).(map[string]any)
+	inPruned = d.withDeclaredFields(s, s.root(), d.documentFields(s, pruned))
+	out, _ := d.removeFields(s.root(), merged, d.intersect(d.subtract(inMerged, inPruned), lastNamed), d.subtract(managed, nulls)).(map[string]any)
 	return out
 }
 
-// fields are the fields that a conforming document sets.
-func (d *differ) fields(s schemaOf, v any) []node {
+// documentFields returns the fields that a conforming document sets.
+func (d *differ) documentFields(s kindSchema, v any) []node {
 	n := len(d.stack)
-	d.fieldsOf(s.root(), v, reading{owned: true, repeats: true})
-	return d.take(n)
+	d.fieldsOf(s.root(), v, readOptions{owned: true, duplicates: true})
+	return d.popList(n)
 }
 
 // intersect returns the members that are in both sets.
 func (b *builder) intersect(x, y []node) []node {
 	n := len(b.stack)
 	for i := range x {
-		if other := find(y, x[i].element); other != nil {
+		if other := findNode(y, x[i].element); other != nil {
 			b.push(x[i].element, x[i].mark&other.mark&member, b.intersect(x[i].children, other.children))
 		}
 	}
-	return b.take(n)
+	return b.popList(n)
 }
 
-// named returns a set together with the declared fields that lead to its
-// members.
-func (b *builder) named(s schemaOf, ref smd.TypeRef, set []node) []node {
+// withDeclaredFields returns a set with the declared fields on the paths to its members.
+func (b *builder) withDeclaredFields(s kindSchema, ref smd.TypeRef, set []node) []node {
 	atom, _ := s.schema.Resolve(ref)
 	n := len(b.stack)
 	for i := range set {
@@ -61,20 +60,20 @@ func (b *builder) named(s schemaOf, ref smd.TypeRef, set []node) []node {
 		case !isField && have.element[0] == markKey && atom.List != nil:
 			child = atom.List.ElementType
 		}
-		have.children = b.named(s, child, have.children)
+		have.children = b.withDeclaredFields(s, child, have.children)
 		b.stack = append(b.stack, have)
 	}
-	return b.take(n)
+	return b.popList(n)
 }
 
-// without returns a document without some of its fields. As in structured-merge-diff, null remains
+// removeFields returns a document without some of its fields. As in structured-merge-diff, null remains
 // of an atomic or empty value below which a field is removed, and of a map or list that loses all
 // fields; except for a member of owned, which becomes empty, because its owner requested it and
 // null would remove it.
-func (d *differ) without(ref smd.TypeRef, v any, out, owned []node) any {
+func (d *differ) removeFields(ref smd.TypeRef, v any, out, owned []node) any {
 	atom, ok := d.schema.Resolve(ref)
 	if !ok {
-		d.fail(errUncovered)
+		d.fail(errUnsupported)
 		return nil
 	}
 	switch as := atomsOf(atom, doc{v, true}); {
@@ -83,7 +82,7 @@ func (d *differ) without(ref smd.TypeRef, v any, out, owned []node) any {
 		if !ok || len(m) == 0 || atom.Map.ElementRelationship == smd.Atomic {
 			return nil
 		}
-		return d.withoutEntries(atom.Map, m, out, owned)
+		return d.removeEntries(atom.Map, m, out, owned)
 	case as.scalar:
 		return v
 	case as.list:
@@ -91,13 +90,13 @@ func (d *differ) without(ref smd.TypeRef, v any, out, owned []node) any {
 		if !ok || len(list) == 0 || atom.List.ElementRelationship == smd.Atomic {
 			return nil
 		}
-		return d.withoutItems(atom.List, list, out, owned)
+		return d.removeItems(atom.List, list, out, owned)
 	}
-	d.fail(errUncovered)
+	d.fail(errUnsupported)
 	return nil
 }
 
-func (d *differ) withoutEntries(m *smd.Map, values map[string]any, out, owned []node) any {
+func (d *differ) removeEntries(m *smd.Map, values map[string]any, out, owned []node) any {
 	left := maps.Clone(values)
 	for i := range out {
 		o := &out[i]
@@ -109,7 +108,7 @@ func (d *differ) withoutEntries(m *smd.Map, values map[string]any, out, owned []
 		default:
 			ref, _ := fieldRef(m, o.element)
 			of, isOwned := below(owned, o.element)
-			if left[o.element] = d.without(ref, v, o.children, of); left[o.element] == nil && isOwned {
+			if left[o.element] = d.removeFields(ref, v, o.children, of); left[o.element] == nil && isOwned {
 				left[o.element] = emptyLike(v)
 			}
 		}
@@ -120,17 +119,17 @@ func (d *differ) withoutEntries(m *smd.Map, values map[string]any, out, owned []
 	return left
 }
 
-func (d *differ) withoutItems(l *smd.List, list []any, out, owned []node) any {
+func (d *differ) removeItems(l *smd.List, list []any, out, owned []node) any {
 	var left []any
 	for _, item := range list {
 		e := d.documentElement(l, item)
-		o := find(out, e)
+		o := findNode(out, e)
 		switch {
 		case o == nil:
 			left = append(left, item)
 		case o.mark&member == 0:
 			of, _ := below(owned, e)
-			left = append(left, d.without(l.ElementType, item, o.children, of))
+			left = append(left, d.removeFields(l.ElementType, item, o.children, of))
 		}
 	}
 	if left == nil {

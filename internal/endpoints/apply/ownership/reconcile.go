@@ -4,24 +4,24 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// A schemaOf is the merge schema of one kind: a type of a schema, by name.
-type schemaOf struct {
+// A schemaOf is the merge schema of a kind: a named type in a schema.
+type kindSchema struct {
 	schema *smd.Schema
 	name   string
 }
 
-func (s schemaOf) root() smd.TypeRef { return smd.TypeRef{NamedType: &s.name} }
+func (s kindSchema) root() smd.TypeRef { return smd.TypeRef{NamedType: &s.name} }
 
-// reconciled reports whether a set is consistent with a merge schema, as
-// typed.ReconcileFieldSetWithSchema would make it. Fields below one that has become atomic must be
-// replaced by it; this happens once after an upgrade and is left to structured-merge-diff.
-func (s schemaOf) reconciled(set []node) bool {
+// reconciled reports whether typed.ReconcileFieldSetWithSchema would leave a set unchanged. Fields
+// below one that has become atomic must be replaced by it; this happens once after an upgrade and
+// is left to structured-merge-diff.
+func (s kindSchema) reconciled(set []node) bool {
 	return s.reconciledBelow(s.root(), set, false)
 }
 
 // reconciledBelow checks the fields below a field; whole means that the field is in the set without
 // children.
-func (s schemaOf) reconciledBelow(ref smd.TypeRef, below []node, whole bool) bool {
+func (s kindSchema) reconciledBelow(ref smd.TypeRef, below []node, whole bool) bool {
 	atom, ok := s.schema.Resolve(ref)
 	if !ok {
 		return false
@@ -46,7 +46,7 @@ func (s schemaOf) reconciledBelow(ref smd.TypeRef, below []node, whole bool) boo
 	return false
 }
 
-func (s schemaOf) reconciledChildren(list []node, ref func(element) (smd.TypeRef, bool)) bool {
+func (s kindSchema) reconciledChildren(list []node, ref func(element) (smd.TypeRef, bool)) bool {
 	for i := range list {
 		n := &list[i]
 		child, ok := ref(n.element)

@@ -11,18 +11,19 @@ import (
 // inserted into a copy of the live object. before and after are values of the two documents, which
 // share the memory of unchanged parts.
 
-// reread makes the object of the document after, live being that of before.
-func (k *Kind) reread(live codec.Object, before, after map[string]any) (codec.Object, error) {
+// rebuild returns the object of the document after. before is the document of live, which is not
+// modified.
+func (k *Kind) rebuild(live codec.Object, before, after map[string]any) (codec.Object, error) {
 	part, changed := k.plan.changed(before, after)
 	if !changed {
 		part = map[string]any{}
 	}
-	anew, _, err := k.version.FromDocument(part.(map[string]any), false)
+	decoded, _, err := k.version.FromDocument(part.(map[string]any), false)
 	if err != nil {
 		return nil, err
 	}
 	out := live.DeepCopyObject().(codec.Object)
-	k.plan.replace(reflect.ValueOf(out), reflect.ValueOf(anew), before, after)
+	k.plan.replace(reflect.ValueOf(out), reflect.ValueOf(decoded), before, after)
 	return out, nil
 }
 
@@ -71,26 +72,26 @@ func (p *plan) changedItems(before, after []any) []any {
 }
 
 // replace inserts the value converted from the result of changed into the value of before.
-func (p *plan) replace(value, anew reflect.Value, before, after any) {
+func (p *plan) replace(value, decoded reflect.Value, before, after any) {
 	switch {
 	case unchanged(before, after):
 	case p.fieldwise(before, after):
 		value, _ = p.deref(value)
-		anew, _ = p.deref(anew)
-		p.replaceFields(value, anew, before.(map[string]any), after.(map[string]any))
+		decoded, _ = p.deref(decoded)
+		p.replaceFields(value, decoded, before.(map[string]any), after.(map[string]any))
 	case p.itemwise(before, after):
 		before, after := before.([]any), after.([]any)
 		value, _ = p.deref(value)
-		anew, _ = p.deref(anew)
+		decoded, _ = p.deref(decoded)
 		for i := range after {
-			p.elem.replace(value.Index(i), anew.Index(i), before[i], after[i])
+			p.elem.replace(value.Index(i), decoded.Index(i), before[i], after[i])
 		}
 	default:
-		value.Set(anew)
+		value.Set(decoded)
 	}
 }
 
-func (p *plan) replaceFields(value, anew reflect.Value, before, after map[string]any) {
+func (p *plan) replaceFields(value, decoded reflect.Value, before, after map[string]any) {
 	for i := range p.fields {
 		f := &p.fields[i]
 		was, there := before[f.name]
@@ -99,11 +100,11 @@ func (p *plan) replaceFields(value, anew reflect.Value, before, after map[string
 			continue
 		}
 		value, _ := f.of(value)
-		anew, _ := f.of(anew)
+		decoded, _ := f.of(decoded)
 		if there && stays {
-			f.plan.replace(value, anew, was, is)
+			f.plan.replace(value, decoded, was, is)
 		} else {
-			value.Set(anew)
+			value.Set(decoded)
 		}
 	}
 }
@@ -117,14 +118,15 @@ func unchanged(before, after any) bool {
 	return sameMemory(before, after)
 }
 
-// fieldwise reports whether the values are structs that are there on both sides.
+// fieldwise reports whether both values are structs, so that their fields can be compared.
 func (p *plan) fieldwise(before, after any) bool {
 	l, _ := before.(map[string]any)
 	r, _ := after.(map[string]any)
 	return p.kind == planStruct && l != nil && r != nil
 }
 
-// itemwise reports whether the values are lists of structs, as many on both sides.
+// itemwise reports whether both values are lists of structs with the same length, so that their
+// items can be compared.
 func (p *plan) itemwise(before, after any) bool {
 	l, _ := before.([]any)
 	r, _ := after.([]any)

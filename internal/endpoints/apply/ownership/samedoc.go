@@ -40,7 +40,7 @@ func sameValue(l, r any) bool {
 	return sameNumber(l, r)
 }
 
-func sameEntries(l, r map[string]any, same sameness) bool {
+func sameEntries(l, r map[string]any, same equalFunc) bool {
 	if len(l) != len(r) {
 		return false
 	}
@@ -71,7 +71,8 @@ func sameNumber(l, r any) bool {
 	return l == r
 }
 
-// sameMemory reports whether two containers are one and the same.
+// sameMemory reports whether two values are the same map or list in memory. It returns false for
+// scalars, nil maps and empty lists.
 func sameMemory(l, r any) bool {
 	switch l := l.(type) {
 	case map[string]any:

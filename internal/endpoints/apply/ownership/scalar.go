@@ -27,7 +27,7 @@ func isZeroTime(v reflect.Value) bool {
 	return as[metav1.MicroTime](v).Time.IsZero()
 }
 
-// sameScalar reports whether two scalars that are not null are the same in JSON.
+// sameScalar reports whether two scalars, which are not null, have equal JSON.
 func (p *plan) sameScalar(l, r reflect.Value) bool {
 	switch p.kind {
 	case planText:
@@ -67,10 +67,10 @@ func (p *plan) appendKeyScalar(dst []byte, v reflect.Value) ([]byte, error) {
 	case planBool:
 		return appendBool(dst, v.Bool()), nil
 	}
-	return dst, errUncovered
+	return dst, errUnsupported
 }
 
-// document is the JSON value of v, nil for null.
+// document returns the JSON value of v, or nil for null.
 func (p *plan) document(v reflect.Value) (any, error) {
 	return p.entry.ToUnstructured(v)
 }

@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// objectDocument turns an object into a JSON document without its managed
-// fields.
+// objectDocument converts an object to a JSON document without its managed fields.
 func (d *differ) objectDocument(p *plan, v reflect.Value) map[string]any {
 	v, _ = p.deref(v)
 	out := make(map[string]any, len(p.fields))
@@ -28,8 +27,7 @@ func (d *differ) objectDocument(p *plan, v reflect.Value) map[string]any {
 	return out
 }
 
-// toDocument turns a value into the JSON value that structured-merge-diff sees
-// in it.
+// toDocument converts a Go value to a JSON value like structured-merge-diff.
 func (d *differ) toDocument(p *plan, v reflect.Value) any {
 	v, null := p.deref(v)
 	if null {
@@ -79,7 +77,7 @@ func (d *differ) toDocument(p *plan, v reflect.Value) any {
 		}
 		return doc
 	}
-	d.fail(errUncovered)
+	d.fail(errUnsupported)
 	return nil
 }
 

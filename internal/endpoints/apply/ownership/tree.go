@@ -11,9 +11,10 @@ import (
 type mark uint8
 
 const (
-	// member: the field itself is in the set.
+	// member means that the field itself is in the set.
 	member mark = 1 << iota
-	// removed: in a comparison, the field no longer exists. Added or changed fields are members.
+	// removed means that the field no longer exists, in the result of a comparison. Added and
+	// changed fields are members.
 	removed
 )
 
@@ -28,16 +29,16 @@ type node struct {
 // nodes allocates slices of nodes from larger pieces.
 type nodes struct{ free []node }
 
-const pieceOfNodes = 128
+const nodesPerChunk = 128
 
-// keep returns a copy of a slice, with no room to grow.
-func (a *nodes) keep(list []node) []node {
+// clone returns a copy of a slice without spare capacity.
+func (a *nodes) clone(list []node) []node {
 	n := len(list)
 	if n == 0 {
 		return nil
 	}
 	if n > len(a.free) {
-		a.free = make([]node, max(n, pieceOfNodes))
+		a.free = make([]node, max(n, nodesPerChunk))
 	}
 	kept := a.free[:n:n]
 	a.free = a.free[n:]
@@ -45,8 +46,8 @@ func (a *nodes) keep(list []node) []node {
 	return kept
 }
 
-// find returns the node of an element, or nil.
-func find(list []node, e element) *node {
+// findNode returns the node of an element, or nil.
+func findNode(list []node, e element) *node {
 	i, ok := slices.BinarySearchFunc(list, e, func(n node, e element) int { return strings.Compare(n.element, e) })
 	if !ok {
 		return nil
@@ -54,8 +55,8 @@ func find(list []node, e element) *node {
 	return &list[i]
 }
 
-// meets reports whether a field of set has a mark in changes.
-func meets(set, changes []node) bool {
+// overlaps reports whether a field of set has a mark in changes.
+func overlaps(set, changes []node) bool {
 	for i, j := 0, 0; i < len(set) && j < len(changes); {
 		switch s, c := &set[i], &changes[j]; strings.Compare(s.element, c.element) {
 		case -1:
@@ -63,7 +64,7 @@ func meets(set, changes []node) bool {
 		case 1:
 			j++
 		default:
-			if s.mark != 0 && c.mark != 0 || meets(s.children, c.children) {
+			if s.mark != 0 && c.mark != 0 || overlaps(s.children, c.children) {
 				return true
 			}
 			i, j = i+1, j+1
@@ -109,14 +110,14 @@ type builder struct {
 	stack []node
 }
 
-// take ends the list that began when the stack was n long.
-func (b *builder) take(n int) []node {
-	list := b.keep(b.stack[n:])
+// popList removes the nodes above n from the stack and returns them as a list.
+func (b *builder) popList(n int) []node {
+	list := b.clone(b.stack[n:])
 	b.stack = b.stack[:n]
 	return list
 }
 
-// push adds a node to the list, unless it is without use.
+// push adds a node to the stack, unless it has neither a mark nor children.
 func (b *builder) push(e element, m mark, children []node) {
 	if m != 0 || len(children) > 0 {
 		b.stack = append(b.stack, node{e, m, children})
@@ -126,7 +127,7 @@ func (b *builder) push(e element, m mark, children []node) {
 // subtract returns set without the fields that have a mark in changes. Fields below them are
 // preserved.
 func (b *builder) subtract(set, changes []node) []node {
-	if !meets(set, changes) {
+	if !overlaps(set, changes) {
 		return set
 	}
 	n := len(b.stack)
@@ -146,7 +147,7 @@ func (b *builder) subtract(set, changes []node) []node {
 		}
 		b.push(s.element, m, b.subtract(s.children, changes[j].children))
 	}
-	return b.take(n)
+	return b.popList(n)
 }
 
 // union returns the members of either set; other marks are dropped from y.
@@ -166,31 +167,31 @@ func (b *builder) union(x, y []node) []node {
 			i, j = i+1, j+1
 		}
 	}
-	return b.take(n)
+	return b.popList(n)
 }
 
 // members returns the members of a comparison, as a set.
 func (b *builder) members(changes []node) []node {
-	if !marks(changes, removed) {
+	if !hasMark(changes, removed) {
 		return changes
 	}
 	n := len(b.stack)
 	for i := range changes {
 		b.push(changes[i].element, changes[i].mark&member, b.members(changes[i].children))
 	}
-	return b.take(n)
+	return b.popList(n)
 }
 
-func marks(list []node, m mark) bool {
+func hasMark(list []node, m mark) bool {
 	for i := range list {
-		if list[i].mark&m != 0 || marks(list[i].children, m) {
+		if list[i].mark&m != 0 || hasMark(list[i].children, m) {
 			return true
 		}
 	}
 	return false
 }
 
-// exclude returns set without the members of out and all that is below them.
+// exclude returns set without the members of out and the fields below them.
 func (b *builder) exclude(set, out []node) []node {
 	if len(out) == 0 {
 		return set
@@ -198,7 +199,7 @@ func (b *builder) exclude(set, out []node) []node {
 	n := len(b.stack)
 	for i := range set {
 		s := &set[i]
-		o := find(out, s.element)
+		o := findNode(out, s.element)
 		switch {
 		case o == nil:
 			b.stack = append(b.stack, *s)
@@ -206,7 +207,7 @@ func (b *builder) exclude(set, out []node) []node {
 			b.push(s.element, s.mark, b.exclude(s.children, o.children))
 		}
 	}
-	return b.take(n)
+	return b.popList(n)
 }
 
 // fromSet converts a fieldpath.Set to nodes.

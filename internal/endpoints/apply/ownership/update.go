@@ -12,9 +12,9 @@ import (
 
 // Update records in obj that manager replaced live with obj. live is empty for a new object. In
 // unsupported cases, Update returns false without a change. It modifies only the managed fields of
-// obj, which share only times with other objects.
+// obj, whose new value shares only times with other objects.
 func (k *Kind) Update(live, obj codec.Object, manager string) bool {
-	if !k.covers(live) || !k.covers(obj) || !coveredText(manager) {
+	if !k.supports(live) || !k.supports(obj) || !isASCII(manager) {
 		return false
 	}
 	entries, err := k.entriesOf(live, obj)
@@ -25,8 +25,8 @@ func (k *Kind) Update(live, obj codec.Object, manager string) bool {
 	if len(entries) == 0 && live.GetUID() != "" {
 		return true // the object never had managed fields
 	}
-	w := k.worker()
-	defer k.done(w)
+	w := k.workspace()
+	defer k.releaseWorkspace(w)
 	if entries, err = k.update(w, live, obj, entries, manager); err != nil {
 		restore()
 		return false
@@ -76,7 +76,7 @@ func (k *Kind) entriesOf(live, obj codec.Object) ([]entry, error) {
 }
 
 // update returns the entries after a write.
-func (k *Kind) update(w *worker, live, obj codec.Object, entries []entry, manager string) ([]entry, error) {
+func (k *Kind) update(w *workspace, live, obj codec.Object, entries []entry, manager string) ([]entry, error) {
 	changes, err := k.compare(w, live, obj)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (k *Kind) update(w *worker, live, obj codec.Object, entries []entry, manage
 }
 
 // add adds the changes of a manager to its entry.
-func (e *entry) add(w *worker, changes, own []node) {
+func (e *entry) add(w *workspace, changes, own []node) {
 	left := w.subtract(e.nodes, changes)
 	if contains(left, own) {
 		if !sameNodes(left, e.nodes) {
@@ -122,25 +122,25 @@ func (e *entry) add(w *worker, changes, own []node) {
 }
 
 // conforms reports whether an object conforms to its merge schema.
-func (k *Kind) conforms(w *worker, obj codec.Object) bool {
+func (k *Kind) conforms(w *workspace, obj codec.Object) bool {
 	if k.plan != nil {
 		return k.plan.conforms(reflect.ValueOf(obj))
 	}
-	w.fieldsOf(k.root, obj.(*unstructured.Unstructured).Object, reading{checked: true, repeats: true})
+	w.fieldsOf(k.root, obj.(*unstructured.Unstructured).Object, readOptions{checked: true, duplicates: true})
 	return w.err == nil
 }
 
 // compare returns the differences between two objects.
-func (k *Kind) compare(w *worker, live, obj codec.Object) ([]node, error) {
+func (k *Kind) compare(w *workspace, live, obj codec.Object) ([]node, error) {
 	if !k.conforms(w, live) || !k.conforms(w, obj) {
-		return nil, errUncovered
+		return nil, errUnsupported
 	}
 	n := len(w.stack)
 	if k.plan != nil {
 		w.differ.compare(k.plan, present(reflect.ValueOf(live)), present(reflect.ValueOf(obj)))
 	} else {
 		l, r := live.(*unstructured.Unstructured), obj.(*unstructured.Unstructured)
-		w.differ.document(k.root, doc{l.Object, true}, doc{r.Object, true}, sameValue)
+		w.differ.compareDocument(k.root, doc{l.Object, true}, doc{r.Object, true}, sameValue)
 	}
-	return w.take(n), w.err
+	return w.popList(n), w.err
 }

@@ -20,8 +20,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// path is one way to write objects of a kind: a resource or a subresource of
-// it, here and in apimachinery.
+// path is a resource or subresource through which objects of a kind are written, with the
+// implementations of this package and of apimachinery.
 type path struct {
 	name   string
 	ours   *Kind
@@ -91,7 +91,7 @@ func TestUpdateAsUpstream(t *testing.T) {
 	}
 }
 
-// writer writes one object again and again.
+// writer writes one object repeatedly.
 type writer struct {
 	mutator
 	f                fixture
@@ -102,7 +102,7 @@ type writer struct {
 
 func copyOf(obj codec.Object) codec.Object { return obj.DeepCopyObject().(codec.Object) }
 
-// update writes a mutated object in both ways.
+// update writes a mutated object with both implementations.
 func (w *writer) update(t *testing.T) {
 	p := w.paths[w.IntN(len(w.paths))]
 	live := w.live
@@ -129,7 +129,7 @@ func (w *writer) update(t *testing.T) {
 	w.compare(t, p, live, obj, manager)
 }
 
-// send makes a random change of the kind that clients and decoding make to an object.
+// send makes a random change that clients or decoding could make to an object.
 func (w *writer) send(obj codec.Object) {
 	switch w.IntN(12) {
 	case 0:
@@ -172,13 +172,12 @@ func (w *writer) tamper(f *metav1.ManagedFieldsEntry) {
 	}
 }
 
-// compare writes obj over live in both ways. The object as written is the
-// next live one.
+// compare writes obj over live with both implementations. The result becomes the live object.
 func (w *writer) compare(t *testing.T, p path, live, obj codec.Object, manager string) {
 	t.Helper()
 	live, obj = w.form(t, live), w.form(t, obj)
-	settle(reflect.ValueOf(live))
-	settle(reflect.ValueOf(obj))
+	cacheQuantities(reflect.ValueOf(live))
+	cacheQuantities(reflect.ValueOf(obj))
 	have, want := copyOf(obj), copyOf(obj)
 	liveBefore := copyOf(live)
 	ok := p.ours.Update(live, have, manager)
@@ -220,9 +219,8 @@ func dump(obj any) string {
 	return string(b)
 }
 
-// form is an object in the form in which it is written, which is a document
-// where the kind has no Go type. Documents have nulls, and empty lists and
-// maps, where Go types would leave them out.
+// form returns an object in the form in which it is written: a document for a kind without a Go
+// type. Documents contain nulls, empty lists and empty maps, which Go types omit.
 func (w *writer) form(t *testing.T, obj codec.Object) codec.Object {
 	t.Helper()
 	if !w.f.untyped {
@@ -238,21 +236,21 @@ func (w *writer) form(t *testing.T, obj codec.Object) codec.Object {
 		if _, err := codec.UnmarshalDocument(text, &u.Object); err != nil {
 			t.Fatal(err)
 		}
-		w.blank(u.Object)
+		w.isEmpty(u.Object)
 		u.SetGroupVersionKind(w.f.gvk)
 	}
 	return u
 }
 
-// blank makes some entries of a document null or empty.
-func (w *writer) blank(m map[string]any) {
+// isEmpty replaces some entries of a document with null or empty values.
+func (w *writer) isEmpty(m map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		v := m[name]
 		if name == "managedFields" || name == "metadata" {
 			continue
 		}
 		if below, ok := v.(map[string]any); ok {
-			w.blank(below)
+			w.isEmpty(below)
 		}
 		if w.one(50) {
 			m[name] = []any{nil, map[string]any{}, []any{}}[w.IntN(3)]
