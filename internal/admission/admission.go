@@ -8,7 +8,7 @@ package admission
 
 import "context"
 
-// Operation is an operation on an object, in the spelling of AdmissionReview.
+// Operation is an operation on an object, in the spelling of AdmissionReview.operation.
 type Operation string
 
 // The operations that are admitted.

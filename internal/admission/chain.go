@@ -11,7 +11,7 @@ import (
 // zero value admits everything.
 type Chain []Plugin
 
-// Mutates reports whether the chain has a mutating plugin for an operation.
+// Mutates reports whether the chain has a mutating plugin for the operation.
 func (c Chain) Mutates(op Operation) bool {
 	for _, plugin := range c {
 		if _, ok := plugin.(Mutator); ok && plugin.Handles(op) {
@@ -21,7 +21,7 @@ func (c Chain) Mutates(op Operation) bool {
 	return false
 }
 
-// Validates reports whether the chain has a validating plugin for an operation.
+// Validates reports whether the chain has a validating plugin for the operation.
 func (c Chain) Validates(op Operation) bool {
 	for _, plugin := range c {
 		if _, ok := plugin.(Validator); ok && plugin.Handles(op) {
@@ -31,8 +31,9 @@ func (c Chain) Validates(op Operation) bool {
 	return false
 }
 
-// Mutate calls all mutating plugins, and repeats the pass once if a plugin requested it. An error
-// of a plugin is a *RejectionError.
+// Mutate calls all mutating plugins in order, and repeats the pass once if a plugin requested it.
+// It returns the first error, a *RejectionError; the object may be modified already. It blocks
+// while plugins call webhooks, until ctx ends.
 func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, mutating, a.Operation, err) }()
@@ -66,7 +67,8 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 	return nil
 }
 
-// Validate calls all validating plugins. An error of a plugin is a *RejectionError.
+// Validate calls all validating plugins in order and returns the first error, a *RejectionError. It
+// blocks while plugins call webhooks, until ctx ends.
 func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, validating, a.Operation, err) }()

@@ -17,7 +17,7 @@ import (
 
 const header = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
 
-// write makes a file, and returns its path.
+// write writes a file and returns its path.
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -27,7 +27,7 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestRead: a file of all plugins, some of them in files of their own.
+// TestRead checks a configuration of all plugins, some of them in separate files.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -99,7 +99,7 @@ podNodeSelectorPluginConfig:
 	}
 }
 
-// TestReadNothing: no file is no configuration.
+// TestReadNothing checks that an empty path results in the zero Config.
 func TestReadNothing(t *testing.T) {
 	t.Parallel()
 	c, err := config.Read("")

@@ -37,8 +37,8 @@ func (p ClusterTrustBundleAttest) Validate(ctx context.Context, a *admission.Att
 	if bundle == nil || bundle.Spec.SignerName == "" || sameTrust(bundle, oldOf[certificatesv1.ClusterTrustBundle](a)) {
 		return nil
 	}
-	if signer := bundle.Spec.SignerName; !mayUseSigner(ctx, p.Authorizer, a, "attest", signer) {
-		return refuse(a, fmt.Errorf("user not permitted to attest for signerName %q", signer))
+	if signer := bundle.Spec.SignerName; !isSignerAllowed(ctx, p.Authorizer, a, "attest", signer) {
+		return reject(a, fmt.Errorf("user not permitted to attest for signerName %q", signer))
 	}
 	return nil
 }

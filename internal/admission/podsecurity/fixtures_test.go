@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Words that more than one fixture has.
+// Messages that several fixtures share.
 const (
 	appArmorAnnotation = "container.apparmor.security.beta.kubernetes.io/c"
 	seccompOfPod       = "seccomp.security.alpha.kubernetes.io/pod"
