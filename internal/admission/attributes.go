@@ -157,11 +157,11 @@ func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	return nil
 }
 
-// RecordMutator records the name of a webhook or policy that changed the object. If the object
-// turns out to be invalid, a warning of the response lists these names.
-func (a *Attributes) RecordMutator(whom string) {
-	if !slices.Contains(a.mutators, whom) {
-		a.mutators = append(a.mutators, whom)
+// RecordMutator records the name of a webhook or policy that changed the object. If the object is
+// invalid afterwards, a warning of the response lists these names.
+func (a *Attributes) RecordMutator(name string) {
+	if !slices.Contains(a.mutators, name) {
+		a.mutators = append(a.mutators, name)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Chain is a list of plugins in order of execution. It is immutable, and safe for concurrent use. The
-// zero value admits everything.
+// Chain is a list of plugins in order of execution. It must not be modified after use, and is then
+// safe for concurrent use. The zero value admits all requests.
 type Chain []Plugin
 
 // Mutates reports whether the chain has a mutating plugin for the operation.
@@ -55,10 +55,10 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 		if !ok || !plugin.Handles(a.Operation) {
 			continue
 		}
-		seen, began := a.observe(ctx, plugin, mutating), a.Metrics.now()
+		observation, began := a.observe(ctx, plugin, mutating), a.Metrics.now()
 		err := m.Mutate(ctx, a)
 		a.Metrics.observePlugin(began, plugin.Name(), mutating, a.Operation, err)
-		seen.end(ctx, a, err)
+		observation.end(ctx, a, err)
 		if err != nil {
 			return &RejectionError{plugin.Name(), err}
 		}
@@ -78,10 +78,10 @@ func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 		if !ok || !plugin.Handles(a.Operation) {
 			continue
 		}
-		seen, began := a.observe(ctx, plugin, validating), a.Metrics.now()
+		observation, began := a.observe(ctx, plugin, validating), a.Metrics.now()
 		err := v.Validate(ctx, a)
 		a.Metrics.observePlugin(began, plugin.Name(), validating, a.Operation, err)
-		seen.end(ctx, a, err)
+		observation.end(ctx, a, err)
 		if err != nil {
 			return &RejectionError{plugin.Name(), err}
 		}

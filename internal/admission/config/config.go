@@ -163,7 +163,7 @@ func decode(data []byte, into any, kinds ...string) error {
 		return singleLine(err)
 	}
 	if !slices.Contains(kinds, found.APIVersion+", "+found.Kind) {
-		return fmt.Errorf("it is %q, %q; it must be %s", found.APIVersion, found.Kind, kinds[0])
+		return fmt.Errorf("unsupported type %q, %q; must be %s", found.APIVersion, found.Kind, kinds[0])
 	}
 	return decodeFields(data, into)
 }

@@ -30,8 +30,8 @@ func clusterTrustBundleAttestPlugin() Registration {
 // Name implements admission.Plugin.
 func (ClusterTrustBundleAttest) Name() string { return "ClusterTrustBundleAttest" }
 
-// Validate implements admission.Validator. Updates that do not change the trust, such as those of
-// garbage collection and storage migration, require no permission.
+// Validate implements admission.Validator. Updates that do not change the trust, such as updates by
+// the garbage collector or a storage migration, require no permission.
 func (p ClusterTrustBundleAttest) Validate(ctx context.Context, a *admission.Attributes) error {
 	bundle := objectOf[certificatesv1.ClusterTrustBundle](a, certificatesv1.GroupName, "clustertrustbundles")
 	if bundle == nil || bundle.Spec.SignerName == "" || sameTrust(bundle, oldOf[certificatesv1.ClusterTrustBundle](a)) {

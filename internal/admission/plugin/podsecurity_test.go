@@ -43,14 +43,14 @@ func podSecurityLabels(labels map[string]string) map[string]string {
 	return prefixed
 }
 
-// asked is the result of a request: an error, warnings, and audit annotations.
-type asked struct {
+// outcome is the result of a request: an error, warnings, and audit annotations.
+type outcome struct {
 	err         error
 	warnings    []string
 	annotations map[string]string
 }
 
-func ask(t *testing.T, p admission.Validator, a *admission.Attributes) asked {
+func ask(t *testing.T, p admission.Validator, a *admission.Attributes) outcome {
 	t.Helper()
 	r := httptest.NewRequest("GET", "/", nil)
 	ctx := request.NewContext(r.Context(), &request.Info{}, time.Now())
@@ -60,7 +60,7 @@ func ask(t *testing.T, p admission.Validator, a *admission.Attributes) asked {
 	for key, value := range request.AnnotationsFrom(ctx) {
 		annotations[strings.TrimPrefix(key, podsecurity.LabelPrefix)] = value
 	}
-	return asked{err, request.WarningsFrom(ctx), annotations}
+	return outcome{err, request.WarningsFrom(ctx), annotations}
 }
 
 // onHostNetwork and the like change a pod.

@@ -11,21 +11,21 @@ import (
 // newestMinor is one more than any version that a check names.
 const newestMinor = 38
 
-// said is the violation of a level from a version on; "" means no violation.
-type said struct {
+// violationSince is the violation of a level from a version on; "" means no violation.
+type violationSince struct {
 	since int
 	text  string
 }
 
 // always returns a violation in all versions.
-func always(text string) []said { return []said{{0, text}} }
+func always(text string) []violationSince { return []violationSince{{0, text}} }
 
 // fixture is an allowed pod with one change.
 type fixture struct {
 	name   string
 	change func(*corev1.PodSpec)
 	// baseline and restricted are the violations, oldest version first; nil if there are none.
-	baseline, restricted []said
+	baseline, restricted []violationSince
 	annotations          map[string]string
 }
 
@@ -105,19 +105,19 @@ func TestChecks(t *testing.T) {
 			}
 			pod := podsecurity.Pod{Annotations: f.annotations, Spec: spec}
 			for _, want := range []struct {
-				level podsecurity.Level
-				said  []said
+				level          podsecurity.Level
+				violationSince []violationSince
 			}{{podsecurity.Privileged, nil}, {podsecurity.Baseline, f.baseline}, {podsecurity.Restricted, f.restricted}} {
 				for minor := range newestMinor + 1 {
-					wantVerdict(t, standards, podsecurity.LevelVersion{Level: want.level, Version: podsecurity.Pinned(minor)}, pod, at(want.said, minor))
+					wantVerdict(t, standards, podsecurity.LevelVersion{Level: want.level, Version: podsecurity.Pinned(minor)}, pod, at(want.violationSince, minor))
 				}
-				wantVerdict(t, standards, podsecurity.LevelVersion{Level: want.level}, pod, at(want.said, newestMinor))
+				wantVerdict(t, standards, podsecurity.LevelVersion{Level: want.level}, pod, at(want.violationSince, newestMinor))
 			}
 		})
 	}
 }
 
-func at(all []said, minor int) string {
+func at(all []violationSince, minor int) string {
 	text := ""
 	for _, s := range all {
 		if s.since <= minor {

@@ -51,7 +51,7 @@ func (v Violations) String() string {
 // there is no violation.
 type checkFunc func(Pod) Violation
 
-// check is a rule of the standards.
+// check is a rule of the standards with its revisions.
 type check struct {
 	name      string
 	revisions []revision // oldest first

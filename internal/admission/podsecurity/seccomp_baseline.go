@@ -48,8 +48,8 @@ func mustNotSetSeccomp(by *setters, profiles valueSet) string {
 	return by.String() + " must not set securityContext.seccompProfile.type to " + quoted(profiles)
 }
 
-// seccompAnnotations is seccompBaseline for versions before v1.19, where profiles were
-// annotations.
+// seccompAnnotations forbids profiles that are not allowed in annotations, which pods used before
+// v1.19 instead of fields.
 func seccompAnnotations(pod Pod) Violation {
 	if len(pod.Annotations) == 0 {
 		return Violation{}

@@ -1,8 +1,8 @@
 // Package policies contains the plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy. It
 // keeps policies and bindings in memory, compiles the expressions of a policy at first use, and
-// finds the matching policies of a request with one lookup. Writes are in effect when they return;
-// parameters are read during the evaluation. Messages, order, limits and metric names are those of
-// kube-apiserver.
+// finds the matching policies of a request with one lookup. A policy is in effect when its write
+// returns; parameters are read during the evaluation. Messages, order, limits and metric names are
+// the same as in kube-apiserver.
 package policies
 
 import (

@@ -41,7 +41,7 @@ func TestBreaker(t *testing.T) {
 	if err := b.beginCall(now); err != nil {
 		t.Fatalf("after the pause: %v", err)
 	}
-	if err := b.beginCall(now); err == nil || !strings.Contains(err.Error(), "while another request asks it") {
+	if err := b.beginCall(now); err == nil || !strings.Contains(err.Error(), "while another request calls it") {
 		t.Errorf("a second one: %v", err)
 	}
 	b.abandonCall()

@@ -47,8 +47,8 @@ type indexedWebhook struct {
 	index int
 }
 
-// source contains the webhooks of all configurations of a kind, in order: those of files first,
-// sorted by the name of the configuration, then in the order of the configuration.
+// source contains the webhooks of all configurations of a kind in calling order: first the
+// configurations of files, then those of the API, each sorted by name.
 type source struct {
 	config *Config
 

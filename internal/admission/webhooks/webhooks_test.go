@@ -45,7 +45,7 @@ func TestInvalidResponses(t *testing.T) {
 		"another kind": {answer: raw(`{"apiVersion":"v1","kind":"Pod"}`), want: failed + `failed to call webhook: no kind "Pod" is registered for version "v1"`},
 		"a Status":     {answer: raw(`{"apiVersion":"v1","kind":"Status","status":"Failure","message":"no"}`), want: failed + "failed to call webhook: no"},
 		"an ill type":  {answer: raw(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"allowed":"yes"}}`), want: failed + "failed to call webhook: json: cannot unmarshal string"},
-		"10 MiB":       {answer: raw(strings.Repeat(" ", 10<<20)), want: failed + "failed to call webhook: the response is larger than 6291456 bytes"},
+		"10 MiB":       {answer: raw(strings.Repeat(" ", 10<<20)), want: failed + "failed to call webhook: the response exceeds the limit of 6291456 bytes"},
 		"a redirect": {answer: func(w http.ResponseWriter, r *http.Request, _ *admissionv1.AdmissionReview) {
 			http.Redirect(w, r, "/hook", http.StatusTemporaryRedirect)
 		}, want: failed + "failed to call webhook: the server responded with the status code 307"},

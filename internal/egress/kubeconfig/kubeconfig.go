@@ -113,15 +113,15 @@ func read(path string) (kubeconfigCluster, kubeconfigUser, error) {
 func (c *kubeconfig) current() (kubeconfigCluster, kubeconfigUser, error) {
 	context, ok := findEntry(c.Contexts, c.CurrentContext)
 	if !ok {
-		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("there is no context %q, which is its current-context", c.CurrentContext)
+		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("current-context %q does not exist", c.CurrentContext)
 	}
 	cluster, ok := findEntry(c.Clusters, context.Context.Cluster)
 	if !ok {
-		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("there is no cluster %q, which context %q names", context.Context.Cluster, context.Name)
+		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("cluster %q of context %q does not exist", context.Context.Cluster, context.Name)
 	}
 	user, ok := findEntry(c.Users, context.Context.User)
 	if !ok {
-		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("there is no user %q, which context %q names", context.Context.User, context.Name)
+		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("user %q of context %q does not exist", context.Context.User, context.Name)
 	}
 	if err := user.User.check(); err != nil {
 		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("user %q: %w", user.Name, err)
@@ -178,7 +178,7 @@ func newTransport(cluster kubeconfigCluster, user kubeconfigUser, dir string, di
 	if len(certificate) > 0 || len(key) > 0 {
 		pair, err := tls.X509KeyPair(certificate, key)
 		if err != nil {
-			return nil, fmt.Errorf("the client certificate: %w", err)
+			return nil, fmt.Errorf("load the client certificate: %w", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
@@ -186,7 +186,7 @@ func newTransport(cluster kubeconfigCluster, user kubeconfigUser, dir string, di
 	if cluster.ProxyURL != "" {
 		proxy, err := url.Parse(cluster.ProxyURL)
 		if err != nil {
-			return nil, fmt.Errorf("the proxy: %w", err)
+			return nil, fmt.Errorf("parse the proxy URL: %w", err)
 		}
 		transport.Proxy = http.ProxyURL(proxy)
 	}

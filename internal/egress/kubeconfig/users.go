@@ -72,7 +72,7 @@ func (u *Users) CredentialsFor(host, port string) (*Credentials, error) {
 	if len(certificate) > 0 || len(key) > 0 {
 		pair, err := tls.X509KeyPair(certificate, key)
 		if err != nil {
-			return nil, fmt.Errorf("the client certificate for %s: %w", net.JoinHostPort(host, port), err)
+			return nil, fmt.Errorf("load the client certificate for %s: %w", net.JoinHostPort(host, port), err)
 		}
 		c.Certificate = &pair
 	}

@@ -34,8 +34,8 @@ const dictionarySum = 0xe3c6a7c2
 
 // spdyFrame is a frame header. The payload follows on the connection.
 type spdyFrame struct {
-	kind   uint16 // of a control frame; 0: data
-	stream uint32 // of data
+	kind   uint16 // type of a control frame; 0 for a data frame
+	stream uint32 // stream ID of a data frame
 	flags  byte
 	size   int
 }
@@ -59,7 +59,7 @@ func (c *spdyConn) openStream(name, value string) (uint32, error) {
 	id := 2*c.streamCount + 1
 	frame := make([]byte, frameHeaderSize, 128)
 	frame = binary.BigEndian.AppendUint32(frame, id)
-	frame = append(frame, 0, 0, 0, 0, 0, 0) // belongs to no other stream, has no priority
+	frame = append(frame, 0, 0, 0, 0, 0, 0) // no associated stream, priority 0
 	if c.streamCount == 0 {
 		frame = append(frame, 0x78, 0x20) // zlib, with a dictionary
 		frame = binary.BigEndian.AppendUint32(frame, dictionarySum)

@@ -21,6 +21,7 @@ type Streams struct {
 
 // Stream is a request with an upgraded connection: exec, attach or port-forward.
 type Stream struct {
+	// Kubelet is the kubelet of the pod. Path and Query are those of the request to it.
 	Kubelet *ConnectionInfo
 	Path    string
 	Query   url.Values

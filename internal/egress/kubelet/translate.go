@@ -174,8 +174,8 @@ func (s *session) awaitAccepted(end func()) error {
 	return nil
 }
 
-// connectionEnded returns the error of a session whose connection ends before the command is known
-// to have ended.
+// connectionEnded returns the error of a session whose connection ended before the kubelet reported
+// the end of the command.
 func connectionEnded(err error) error {
 	return fmt.Errorf("the connection to the kubelet has ended: %w", err)
 }

@@ -38,8 +38,8 @@ type Backend struct {
 	// ModifyResponse checks and may modify the response. Its error is passed to OnError instead of
 	// sending the response. nil forwards all responses unchanged.
 	ModifyResponse func(*http.Response) error
-	// OnError writes the response if the backend sent none. If ctx is canceled, the filters write
-	// the response instead.
+	// OnError writes the response if the backend sent none. If the context of the request was
+	// canceled by a filter, the filter writes the response, and OnError must not.
 	OnError func(err error)
 }
 

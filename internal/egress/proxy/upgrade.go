@@ -153,6 +153,7 @@ func (j *pipe) close() {
 	j.closeOnce.Do(func() { _, _ = j.a.Close(), j.b.Close() })
 }
 
+// copyBack copies from b to a and closes backDone.
 func (j *pipe) copyBack() {
 	j.copyHalf(j.a, j.b)
 	close(j.backDone)

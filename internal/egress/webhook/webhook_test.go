@@ -89,7 +89,7 @@ func TestHostileWebhooks(t *testing.T) {
 		{"404", respond(404, "application/json", ""), "the server could not find the requested resource"},
 		{"nothing", respond(200, "text/html", ""), "0-length response with status code: 200 and content type: text/html"},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, "the server responded with the status code 302"},
-		{"a long answer", respond(200, "application/json", strings.Repeat("x", 2<<10)), "the response is larger than 1024 bytes"},
+		{"a long answer", respond(200, "application/json", strings.Repeat("x", 2<<10)), "the response exceeds the limit of 1024 bytes"},
 		{"a long answer in pieces", func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := w.Write(make([]byte, 1<<10)); err != nil {
@@ -97,13 +97,13 @@ func TestHostileWebhooks(t *testing.T) {
 				}
 				w.(http.Flusher).Flush()
 			}
-		}, "the response is larger than 1024 bytes"},
+		}, "the response exceeds the limit of 1024 bytes"},
 		{"a bomb", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
 			_, _ = z.Write(make([]byte, 1<<20))
 			_ = z.Close()
-		}, "the response is larger than 1024 bytes"},
+		}, "the response exceeds the limit of 1024 bytes"},
 		{"long headers", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 128<<10))
 		}, "server response headers exceeded"},

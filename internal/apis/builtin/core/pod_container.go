@@ -26,7 +26,7 @@ func (c podConnection) kubelet(ctx context.Context, node string) (*kubelet.Conne
 	if err != nil {
 		return nil, err
 	}
-	return c.env.Connections.Kubelets.Of(found)
+	return c.env.Connections.Kubelets.ConnectionInfo(found)
 }
 
 // assigned returns the kubelet of a pod, or an error if the pod has no node.
