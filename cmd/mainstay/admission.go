@@ -96,7 +96,7 @@ func writeWebhooks(out io.Writer, states []webhooks.State) error {
 	fmt.Fprintln(table, "\nWEBHOOK\tCONFIGURATION\tKIND\tFAILURES\tSTATE")
 	for _, s := range states {
 		state := "responding"
-		if s.Spared {
+		if s.CircuitOpen {
 			state = "called less often until it responds"
 		}
 		if s.LastFailure != "" {

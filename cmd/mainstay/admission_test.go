@@ -136,7 +136,7 @@ func TestExplainedDecisions(t *testing.T) {
 		{Plugin: "MutatingAdmissionWebhook", Phase: "Mutate", Took: time.Millisecond, Changes: []admission.Change{{Path: "spec.a", After: 1}}, Decisions: []admission.Decision{
 			{Configuration: "c", Webhook: "w.example.com", Took: time.Millisecond, Changes: []admission.Change{{Path: "spec.a", After: 1}}},
 		}},
-		{Plugin: "ValidatingAdmissionPolicy", Phase: "Validate", Took: time.Microsecond, Refusal: "no", Decisions: []admission.Decision{
+		{Plugin: "ValidatingAdmissionPolicy", Phase: "Validate", Took: time.Microsecond, Rejection: "no", Decisions: []admission.Decision{
 			{Policy: "p", Binding: "b", Param: "n/x", Took: time.Microsecond, Evaluations: []admission.Evaluation{
 				{Field: "spec.validations[0].expression", Valid: &valid, Took: 1}, {Field: "spec.validations[1].expression", Valid: &not, Message: "too\nmany", Took: 2}, {Field: "spec.validations[2].expression", Message: "no such key", Took: 3},
 			}},
@@ -171,7 +171,7 @@ func TestWebhookStates(t *testing.T) {
 	var out bytes.Buffer
 	if err := writeWebhooks(&out, []webhooks.State{
 		{Kind: "MutatingWebhookConfiguration", Configuration: "c", Webhook: "a.example.com"},
-		{Kind: "ValidatingWebhookConfiguration", Configuration: "d", Webhook: "b.example.com", Failures: 7, Spared: true, LastFailure: "refused\nit"},
+		{Kind: "ValidatingWebhookConfiguration", Configuration: "d", Webhook: "b.example.com", Failures: 7, CircuitOpen: true, LastFailure: "refused\nit"},
 	}); err != nil {
 		t.Fatal(err)
 	}

@@ -228,8 +228,8 @@ func formatEffects(step *admission.Step) []string {
 	for _, key := range slices.Sorted(maps.Keys(step.AuditAnnotations)) {
 		lines = append(lines, "audit annotations: "+key+"="+step.AuditAnnotations[key])
 	}
-	if step.Refusal != "" {
-		lines = append(lines, "rejects: "+step.Refusal)
+	if step.Rejection != "" {
+		lines = append(lines, "rejects: "+step.Rejection)
 	}
 	return lines
 }

@@ -3,12 +3,12 @@
 // plugins. Attributes describe the operation. The package is independent of HTTP and storage.
 //
 // Package endpoints calls Chain.Mutate before a write, and passes Chain.ValidateFunc to the REST
-// storage, which calls it on the final object. The comment of package registry has the sequence.
+// storage, which calls it on the final object. The package comment of registry describes the sequence.
 package admission
 
 import "context"
 
-// Operation is an operation on an object, in the spelling of AdmissionReview.
+// Operation is an operation on an object, in the spelling of AdmissionReview.operation.
 type Operation string
 
 // The operations that are admitted.

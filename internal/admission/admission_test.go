@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// The plugins of the tests note that they were called.
+// Plugins that record their calls.
 type (
 	mutator   struct{ recorder }
 	validator struct{ recorder }
@@ -24,7 +24,7 @@ type (
 		name  string
 		calls *[]string
 		err   error
-		// idle: the plugin handles no operation.
+		// idle disables the plugin for all operations.
 		idle bool
 	}
 )
@@ -94,8 +94,8 @@ func TestChainOrder(t *testing.T) {
 	}
 }
 
-// TestChainOfNone: an operation that no plugin handles has no check.
-func TestChainOfNone(t *testing.T) {
+// TestUnhandledOperation checks that an operation without a plugin has no check.
+func TestUnhandledOperation(t *testing.T) {
 	t.Parallel()
 	var calls []string
 	idle := recorder{name: "idle", calls: &calls, idle: true}

@@ -53,8 +53,9 @@ type Lookups struct {
 	value  any
 }
 
-// StoreLookup stores the result of a lookup in the mutating pass for the validating pass. It replaces
-// an earlier value, also of another plugin.
+// StoreLookup stores the result of a lookup in the mutating pass for the validating pass. A request
+// has one entry, so the value replaces an earlier one, also of another plugin. It has no effect if
+// r.Lookups is nil.
 func (r *Request) StoreLookup(plugin Plugin, value any) {
 	if r.Lookups != nil {
 		*r.Lookups = Lookups{plugin.Name(), value}
@@ -69,8 +70,8 @@ func (r *Request) StoredLookup(plugin Plugin) any {
 	return r.Lookups.value
 }
 
-// Kind returns the kind of the request body. The kind of a subresource can differ from the kind of
-// the resource (a Scale, a Binding).
+// Kind returns the kind of the object in the request. The kind of a subresource can differ from the
+// kind of its resource (a Scale, a Binding).
 func (r *Request) Kind() schema.GroupVersionKind { return r.Resource.Version.GVK }
 
 // Equivalents returns the resources with the same objects, including the requested one: for example
@@ -119,7 +120,8 @@ func (a *Attributes) Reinvoke() { a.reinvoke = true }
 // Reinvoked reports whether this is the second mutating pass.
 func (a *Attributes) Reinvoked() bool { return a.reinvoked }
 
-// SetState stores a value of a plugin for the second mutating pass.
+// SetState stores a value for the second mutating pass. Each plugin has one value; a later call
+// replaces it. The value is not copied.
 func (a *Attributes) SetState(plugin Plugin, value any) {
 	if a.state == nil {
 		a.state = make(map[string]any)
@@ -155,11 +157,11 @@ func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	return nil
 }
 
-// RecordMutator records the name of a webhook or policy that changed the object. If the object
-// turns out to be invalid, a warning of the response lists these names.
-func (a *Attributes) RecordMutator(whom string) {
-	if !slices.Contains(a.mutators, whom) {
-		a.mutators = append(a.mutators, whom)
+// RecordMutator records the name of a webhook or policy that changed the object. If the object is
+// invalid afterwards, a warning of the response lists these names.
+func (a *Attributes) RecordMutator(name string) {
+	if !slices.Contains(a.mutators, name) {
+		a.mutators = append(a.mutators, name)
 	}
 }
 
@@ -177,7 +179,7 @@ func keyProblems(key string) []string {
 	return validation.IsQualifiedName(key)
 }
 
-// isPlain reports whether a text consists of lower case letters and digits that are separated by
+// isPlain reports whether text consists of lower case letters and digits that are separated by
 // single dots or dashes.
 func isPlain(text string) bool {
 	separated := true // after a separator or at the start

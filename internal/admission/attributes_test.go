@@ -27,8 +27,8 @@ var (
 	two = autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler")
 )
 
-// hpas are a resource of two versions, of which v2 is the hub and v1 has a
-// default. It counts conversions from the hub.
+// hpas returns a resource with the hub version v2 and the version v1, which has a default. It
+// counts conversions from the hub.
 func hpas(converted *int) *rest.Resource {
 	hub := &codec.Version{GVK: two, New: func() codec.Object { return new(autoscalingv2.HorizontalPodAutoscaler) }}
 	old := &codec.Version{
@@ -118,7 +118,7 @@ func TestObjectIn(t *testing.T) {
 	if _, err := a.OldIn(t.Context(), one); err != nil || converted != 5 {
 		t.Errorf("the old object does not change: %v after %d conversions", err, converted)
 	}
-	// The hub version is the object itself, but for its type.
+	// The hub version is the object itself, except for its TypeMeta.
 	a.Object.GetObjectKind().SetGroupVersionKind(two)
 	if obj, err := a.ObjectIn(t.Context(), two); obj != a.Object || err != nil {
 		t.Errorf("in the hub version: %v, %v", obj, err)
@@ -166,8 +166,8 @@ func TestSetObjectIn(t *testing.T) {
 	}
 }
 
-// TestConvertsByKind: a kind with a conversion of its own is converted by that.
-func TestConvertsByKind(t *testing.T) {
+// TestConvertByKind checks that Kind.Convert is used if it is set.
+func TestConvertByKind(t *testing.T) {
 	t.Parallel()
 	converted := 0
 	r := hpas(&converted)
@@ -272,7 +272,7 @@ func TestEquivalents(t *testing.T) {
 	}
 }
 
-// FuzzAnnotationKey: a key that passes for plain is one by the rules.
+// FuzzAnnotationKey checks that all keys accepted by the fast path are valid.
 func FuzzAnnotationKey(f *testing.F) {
 	for _, seed := range []string{"pod-security.kubernetes.io/enforce-policy", "a/b", "a/", "/b", "-a/b", "a-.b/c", "A/b", "a/b/c", "a..b/c", strings.Repeat("a", 254) + "/b"} {
 		f.Add(seed)

@@ -7,11 +7,11 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Chain is a list of plugins in order of execution. It is immutable, and safe for concurrent use. The
-// zero value admits everything.
+// Chain is a list of plugins in order of execution. It must not be modified after use, and is then
+// safe for concurrent use. The zero value admits all requests.
 type Chain []Plugin
 
-// Mutates reports whether the chain has a mutating plugin for an operation.
+// Mutates reports whether the chain has a mutating plugin for the operation.
 func (c Chain) Mutates(op Operation) bool {
 	for _, plugin := range c {
 		if _, ok := plugin.(Mutator); ok && plugin.Handles(op) {
@@ -21,7 +21,7 @@ func (c Chain) Mutates(op Operation) bool {
 	return false
 }
 
-// Validates reports whether the chain has a validating plugin for an operation.
+// Validates reports whether the chain has a validating plugin for the operation.
 func (c Chain) Validates(op Operation) bool {
 	for _, plugin := range c {
 		if _, ok := plugin.(Validator); ok && plugin.Handles(op) {
@@ -31,8 +31,9 @@ func (c Chain) Validates(op Operation) bool {
 	return false
 }
 
-// Mutate calls all mutating plugins, and repeats the pass once if a plugin requested it. An error
-// of a plugin is a *RejectionError.
+// Mutate calls all mutating plugins in order, and repeats the pass once if a plugin requested it.
+// It returns the first error, a *RejectionError; the object may be modified already. It blocks
+// while plugins call webhooks, until ctx ends.
 func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, mutating, a.Operation, err) }()
@@ -54,10 +55,10 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 		if !ok || !plugin.Handles(a.Operation) {
 			continue
 		}
-		seen, began := a.observe(ctx, plugin, mutating), a.Metrics.now()
+		observation, began := a.observe(ctx, plugin, mutating), a.Metrics.now()
 		err := m.Mutate(ctx, a)
 		a.Metrics.observePlugin(began, plugin.Name(), mutating, a.Operation, err)
-		seen.end(ctx, a, err)
+		observation.end(ctx, a, err)
 		if err != nil {
 			return &RejectionError{plugin.Name(), err}
 		}
@@ -66,7 +67,8 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 	return nil
 }
 
-// Validate calls all validating plugins. An error of a plugin is a *RejectionError.
+// Validate calls all validating plugins in order and returns the first error, a *RejectionError. It
+// blocks while plugins call webhooks, until ctx ends.
 func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, validating, a.Operation, err) }()
@@ -76,10 +78,10 @@ func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 		if !ok || !plugin.Handles(a.Operation) {
 			continue
 		}
-		seen, began := a.observe(ctx, plugin, validating), a.Metrics.now()
+		observation, began := a.observe(ctx, plugin, validating), a.Metrics.now()
 		err := v.Validate(ctx, a)
 		a.Metrics.observePlugin(began, plugin.Name(), validating, a.Operation, err)
-		seen.end(ctx, a, err)
+		observation.end(ctx, a, err)
 		if err != nil {
 			return &RejectionError{plugin.Name(), err}
 		}

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// Decision is the result of a plugin for one policy with a binding and a parameter, or for one
-// webhook. Policies and webhooks that do not match the request have none.
+// Decision is the decision of a plugin for one policy, with a binding and a parameter, or for one
+// webhook. Policies and webhooks that do not match the request have no Decision.
 type Decision struct {
 	// Policy, Binding and Param identify the policy; Param has the form NAMESPACE/NAME.
 	Policy  string `json:"policy,omitempty"`
 	Binding string `json:"binding,omitempty"`
 	Param   string `json:"param,omitempty"`
 	// Configuration and Webhook identify the webhook.
-	Configuration string        `json:"configuration,omitempty"`
-	Webhook       string        `json:"webhook,omitempty"`
-	Took          time.Duration `json:"tookNanoseconds"`
+	Configuration string `json:"configuration,omitempty"`
+	Webhook       string `json:"webhook,omitempty"`
+	// Took is the duration of the evaluation or call.
+	Took time.Duration `json:"tookNanoseconds"`
 	// Unmet is the match condition that excluded the request.
 	Unmet string `json:"unmetCondition,omitempty"`
 	// Evaluations are the evaluations of a policy's validations or mutations.
@@ -27,7 +28,7 @@ type Decision struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// Evaluation is the evaluation of an expression of a policy.
+// Evaluation is the result of one expression of a policy.
 type Evaluation struct {
 	// Field is the path of the expression in the policy.
 	Field      string `json:"field"`
@@ -63,7 +64,7 @@ func (a *Attributes) StartDecision(by Decision) *DecisionRecorder {
 	return d
 }
 
-// AddEvaluation adds an evaluation.
+// AddEvaluation adds the evaluation of an expression. It truncates the text of the expression.
 func (d *DecisionRecorder) AddEvaluation(e Evaluation) {
 	if d != nil {
 		e.Expression = TruncateExpression(e.Expression)
@@ -90,13 +91,14 @@ func (d *DecisionRecorder) End(err error) {
 	if d.before != nil {
 		d.Changes = changesOf(d.before, documentOf(d.a.Object))
 	}
-	d.a.Explanation.decided(d.Decision)
+	d.a.Explanation.addDecision(d.Decision)
 }
 
 // maxExpression is the maximum size of a quoted expression, in bytes.
 const maxExpression = 1 << 10
 
-// TruncateExpression returns an expression for messages, truncated to a maximum size.
+// TruncateExpression returns the trimmed expression for use in messages. If it exceeds 1 KiB, it is
+// truncated at a rune boundary and ends with an ellipsis.
 func TruncateExpression(expression string) string {
 	expression = strings.TrimSpace(expression)
 	if len(expression) <= maxExpression {

@@ -23,7 +23,7 @@ const maxChanges = 100
 type Explanation struct {
 	Steps []Step
 
-	// mutates reports whether the current call of a plugin may modify the object.
+	// mutates reports whether the current call may modify the object.
 	mutates   bool
 	mu        sync.Mutex // guards the following fields
 	decisions []Decision // of the current call
@@ -34,18 +34,18 @@ type Explanation struct {
 func (e *Explanation) Public() []Step {
 	public := make([]Step, len(e.Steps))
 	for i, s := range e.Steps {
-		public[i] = Step{Plugin: s.Plugin, Phase: s.Phase, Again: s.Again, Warnings: s.Warnings, Refusal: s.Refusal}
+		public[i] = Step{Plugin: s.Plugin, Phase: s.Phase, Again: s.Again, Warnings: s.Warnings, Rejection: s.Rejection}
 	}
 	return public
 }
 
-func (e *Explanation) decided(d Decision) {
+func (e *Explanation) addDecision(d Decision) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.decisions = append(e.decisions, d)
 }
 
-// Step is one call of a plugin.
+// Step is one call of a plugin. It is part of the response to a request for an explanation.
 type Step struct {
 	Plugin string `json:"plugin"`
 	// Phase is Mutate or Validate. Again reports whether this is the second mutating pass.
@@ -60,8 +60,8 @@ type Step struct {
 	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
 	// Decisions are the decisions of policies or webhooks, in order of completion.
 	Decisions []Decision `json:"decisions,omitempty"`
-	// Refusal is the reason of the rejection; empty if the plugin admits the request.
-	Refusal string `json:"refusal,omitempty"`
+	// Rejection is the reason of the rejection; empty if the plugin admitted the request.
+	Rejection string `json:"refusal,omitempty"`
 }
 
 // Change is a change of a field. Before is nil if the plugin added the field, and After is nil if it
@@ -108,7 +108,7 @@ func (o *observation) end(ctx context.Context, a *Attributes, err error) {
 	}
 	o.step.Took = time.Since(o.start)
 	if err != nil {
-		o.step.Refusal = err.Error()
+		o.step.Rejection = err.Error()
 	}
 	if o.step.Phase == mutating {
 		o.step.Changes = changesOf(o.before, documentOf(a.Object))
@@ -121,7 +121,7 @@ func (o *observation) end(ctx context.Context, a *Attributes, err error) {
 	a.Explanation.Steps = append(a.Explanation.Steps, o.step)
 }
 
-// documentOf returns an object as a JSON document, or nil.
+// documentOf returns an object as a decoded JSON document, or nil if it cannot be encoded.
 func documentOf(obj runtime.Object) (document any) {
 	text, err := json.Marshal(obj)
 	if err != nil || json.Unmarshal(text, &document) != nil {
@@ -130,14 +130,14 @@ func documentOf(obj runtime.Object) (document any) {
 	return document
 }
 
-// changesOf returns the differences of two documents, at most maxChanges.
+// changesOf returns the differences between two documents, at most maxChanges.
 func changesOf(before, after any) []Change {
 	d := differ{}
 	d.compare("", before, after)
 	return d.changes
 }
 
-// differ collects the differences of two documents.
+// differ collects the differences between two documents.
 type differ struct{ changes []Change }
 
 func (d *differ) compare(path string, before, after any) {
@@ -174,12 +174,13 @@ func (d *differ) compareMaps(path string, before, after map[string]any) {
 	}
 	slices.Sort(keys)
 	for _, key := range keys {
-		d.compare(path+child(path, key), before[key], after[key])
+		d.compare(path+childPath(path, key), before[key], after[key])
 	}
 }
 
-// child returns the path of a key.
-func child(path, key string) string {
+// childPath returns the path element of a key. It quotes keys that contain dots, slashes or
+// brackets.
+func childPath(path, key string) string {
 	switch {
 	case strings.ContainsAny(key, "./[]"):
 		return fmt.Sprintf("[%q]", key)

@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// acting is a plugin that calls a function.
+// acting is a mutating plugin that calls a function.
 type acting struct {
 	name string
 	do   func(ctx context.Context, a *admission.Attributes) error
@@ -30,7 +30,7 @@ func (acting) Handles(op admission.Operation) bool { return true }
 
 func (p acting) Mutate(ctx context.Context, a *admission.Attributes) error { return p.do(ctx, a) }
 
-// checking is a plugin that checks.
+// checking is a validating plugin that calls a function.
 type checking struct {
 	name string
 	do   func(ctx context.Context, a *admission.Attributes) error
@@ -85,7 +85,7 @@ func TestExplanation(t *testing.T) {
 		{Plugin: "changes", Phase: "Mutate", Again: true},
 		{Plugin: "says", Phase: "Mutate", Again: true},
 		{Plugin: "passes", Phase: "Validate"},
-		{Plugin: "refuses", Phase: "Validate", Refusal: "no"},
+		{Plugin: "refuses", Phase: "Validate", Rejection: "no"},
 	}
 	if diff := cmp.Diff(want, a.Explanation.Steps, cmpopts.IgnoreFields(admission.Step{}, "Took"), cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("steps (-want +got):\n%s", diff)

@@ -15,7 +15,8 @@ type Metrics struct {
 	plugins, steps *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics. It returns an error if a metric is already registered.
+// NewMetrics creates and registers the metrics. It returns an error if a metric is already
+// registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		plugins: prometheus.NewHistogramVec(prometheus.HistogramOpts{

@@ -15,8 +15,8 @@ const CausePolicy metav1.CauseType = "AdmissionPolicy"
 // contains the webhook and its configuration. kube-apiserver has no such cause.
 const CauseWebhook metav1.CauseType = "AdmissionWebhook"
 
-// RejectionError is the error of a request that a plugin has rejected. Err is the error of the
-// plugin.
+// RejectionError is the error of a request that a plugin rejected. Err is the plugin's error,
+// usually an API error; Plugin is the name of the plugin.
 type RejectionError struct {
 	Plugin string
 	Err    error

@@ -16,26 +16,26 @@ var errNoVersion = errors.New("the kind has no such version")
 
 // versions caches the conversions of an object.
 type versions struct {
-	// of is the converted object, and in contains the results.
-	of runtime.Object
-	in []runtime.Object
+	// source is the object before conversion, and converted contains its conversions.
+	source    runtime.Object
+	converted []runtime.Object
 }
 
 // find returns obj in a version, from the cache if possible.
 func (v *versions) find(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
-	if v.of != obj {
-		*v = versions{of: obj}
+	if v.source != obj {
+		*v = versions{source: obj}
 	}
-	for _, made := range v.in {
+	for _, made := range v.converted {
 		if made.GetObjectKind().GroupVersionKind() == gvk {
 			return made, nil
 		}
 	}
 	made, err := Convert(ctx, r, obj, gvk)
 	if err != nil {
-		return nil, fmt.Errorf("show %s as %s: %w", r.FullName(), gvk, err)
+		return nil, fmt.Errorf("convert %s to %s: %w", r.FullName(), gvk, err)
 	}
-	v.in = append(v.in, made)
+	v.converted = append(v.converted, made)
 	return made, nil
 }
 
@@ -49,7 +49,8 @@ func (a *Attributes) ObjectIn(ctx context.Context, gvk schema.GroupVersionKind) 
 	return a.objects.find(ctx, a.Resource, a.Object, gvk)
 }
 
-// OldIn returns the old object in a version of its kind, by the rules of ObjectIn.
+// OldIn returns the old object in a version of its kind, or nil without an old object. The rules of
+// ObjectIn apply to the result.
 func (a *Attributes) OldIn(ctx context.Context, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if a.Old == nil {
 		return nil, nil
@@ -57,8 +58,9 @@ func (a *Attributes) OldIn(ctx context.Context, gvk schema.GroupVersionKind) (ru
 	return a.olds.find(ctx, a.Resource, a.Old, gvk)
 }
 
-// SetObjectIn replaces the object by obj, which is in a version of the same kind. Missing fields get
-// their defaults. It takes ownership of obj.
+// SetObjectIn converts obj from a version of the same kind to the hub version, applies defaults,
+// and replaces a.Object with the result. It takes ownership of obj. If the conversion fails, it
+// returns an error and a.Object is unchanged.
 func (a *Attributes) SetObjectIn(ctx context.Context, gvk schema.GroupVersionKind, obj codec.Object) error {
 	hub, err := toHub(ctx, a.Resource, obj, gvk)
 	if err != nil {
@@ -72,8 +74,8 @@ func (a *Attributes) SetObjectIn(ctx context.Context, gvk schema.GroupVersionKin
 // its TypeMeta. The result may be obj itself; otherwise it shares no memory with obj. Conversions by
 // webhook block until ctx ends. It returns an error if the kind does not have the version.
 func Convert(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
-	own := hubOf(r)
-	if gvk == own.GVK {
+	hub := hubOf(r)
+	if gvk == hub.GVK {
 		if obj.GetObjectKind().GroupVersionKind() == gvk {
 			return obj, nil
 		}

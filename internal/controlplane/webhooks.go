@@ -40,7 +40,7 @@ func newAdmissionWebhooks(s *settings, access *loopback.Access, conns *connectio
 		Compile: func(conditions []admissionregistrationv1.MatchCondition, ignore bool) webhooks.Conditions {
 			return policies.Conditions(conditions, ignore)
 		},
-		Reviews: !s.gates.Enabled(feature.ExcludeAdmissionWebhookVirtualResources),
+		InterceptReviews: !s.gates.Enabled(feature.ExcludeAdmissionWebhookVirtualResources),
 		Metrics: s.env.Telemetry.Metrics.Admission.Webhooks, Report: report, Logger: s.env.Telemetry.Logger,
 	}
 	w, files := &admissionWebhooks{}, s.options.Admission.Config

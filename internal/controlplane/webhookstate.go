@@ -119,7 +119,7 @@ func webhookEvent(s webhooks.State, uid types.UID, now metav1.Time) *corev1.Even
 		Source:         corev1.EventSource{Component: "mainstay"}, FirstTimestamp: now, LastTimestamp: now, Count: 1,
 		Type: corev1.EventTypeNormal, Reason: "WebhookAnswers", Message: fmt.Sprintf("webhook %s answers again", s.Webhook),
 	}
-	if s.Spared {
+	if s.CircuitOpen {
 		event.Type, event.Reason = corev1.EventTypeWarning, "WebhookSpared"
 		message := fmt.Sprintf("webhook %s has failed %d times in a row and is called less often until it responds: %s", s.Webhook, s.Failures, s.LastFailure)
 		event.Message = strings.ToValidUTF8(message[:min(len(message), maxEventMessage)], "")

@@ -44,11 +44,11 @@ func TestWebhookState(t *testing.T) {
 		}
 		return state
 	}
-	if s := state().Webhooks[0]; s.Spared || s.Failures != 0 || s.Kind != "ValidatingWebhookConfiguration" || s.Configuration != "all" || s.Webhook != "never.example.com" {
+	if s := state().Webhooks[0]; s.CircuitOpen || s.Failures != 0 || s.Kind != "ValidatingWebhookConfiguration" || s.Configuration != "all" || s.Webhook != "never.example.com" {
 		t.Errorf("%+v", s)
 	}
 	await(t, c, "POST", configMapsOfDefault, configMap, "in a row and is not called again")
-	if s := state().Webhooks[0]; !s.Spared || s.Failures < 5 || !strings.Contains(s.LastFailure, "out of order") {
+	if s := state().Webhooks[0]; !s.CircuitOpen || s.Failures < 5 || !strings.Contains(s.LastFailure, "out of order") {
 		t.Errorf("%+v", s)
 	}
 	events := "/api/v1/events?fieldSelector=involvedObject.kind=ValidatingWebhookConfiguration,involvedObject.name=all,reason="
@@ -56,7 +56,7 @@ func TestWebhookState(t *testing.T) {
 	answers.Store(true)
 	await(t, c, "POST", configMapsOfDefault, configMap, `denied the request: never`)
 	await(t, c, "GET", events+"WebhookAnswers", "", "webhook never.example.com answers again")
-	if s := state().Webhooks[0]; s.Spared || s.Failures != 0 || s.LastFailure != "" {
+	if s := state().Webhooks[0]; s.CircuitOpen || s.Failures != 0 || s.LastFailure != "" {
 		t.Errorf("%+v", s)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Dial connects to an address, as net.Dialer.DialContext does.
+// Dial connects to an address, like net.Dialer.DialContext. It must be safe for concurrent use.
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Networks contains the dial function for each network. A nil Dial connects directly, which is the
@@ -15,14 +15,14 @@ type Networks struct {
 	// ControlPlane dials webhooks that are configured by URL, including the webhooks of
 	// authentication, authorization and audit.
 	ControlPlane Dial
-	// Etcd leads to the store.
+	// Etcd dials the members of etcd.
 	Etcd Dial
-	// Cluster leads to nodes, pods and services, and thereby to aggregated servers.
+	// Cluster dials nodes, pods and services, including aggregated API servers.
 	Cluster Dial
 }
 
-// Except returns a Dial that connects directly to one address, host:port. That of nil
-// is nil.
+// Except returns a Dial that connects directly to address (host:port) and otherwise calls d. It
+// returns nil if d is nil.
 func (d Dial) Except(address string) Dial {
 	if d == nil {
 		return nil
@@ -35,7 +35,7 @@ func (d Dial) Except(address string) Dial {
 	}
 }
 
-// dialTimeout bounds establishing a TCP connection.
+// dialTimeout is the timeout of establishing a TCP connection.
 const dialTimeout = 30 * time.Second
 
 func direct(ctx context.Context, network, address string) (net.Conn, error) {

@@ -1,6 +1,6 @@
-// Package egress makes the HTTP transports by which this server calls others,
-// aggregated API servers and webhooks: it resolves services to addresses, and
-// configures the CA certificates to trust and the client certificate to present.
+// Package egress creates the HTTP transports for calls to other servers, such as aggregated API
+// servers and webhooks. It resolves services to addresses, and configures CA certificates and the
+// client certificate.
 package egress
 
 import (
@@ -18,7 +18,8 @@ import (
 
 // Resolver resolves services to addresses. It must be safe for concurrent use.
 type Resolver interface {
-	// Resolve returns the host:port of a service. Its errors reach users.
+	// Resolve returns the host:port of a service. Users see its errors. It may block until ctx
+	// ends.
 	Resolve(ctx context.Context, service Service) (string, error)
 }
 
@@ -31,40 +32,43 @@ type ResolveError struct {
 func (e *ResolveError) Error() string { return fmt.Sprintf("find service %s: %v", e.Service, e.Err) }
 func (e *ResolveError) Unwrap() error { return e.Err }
 
-// Service is a port of a service.
+// Service identifies a port of a service. It is comparable.
 type Service struct {
 	Namespace, Name string
 	Port            int32
 }
 
-// ServerName returns the name in the service's certificate.
+// ServerName returns the DNS name NAME.NAMESPACE.svc, which the service's certificate must contain.
 func (s Service) ServerName() string { return s.Name + "." + s.Namespace + ".svc" }
 
 func (s Service) String() string {
 	return s.Namespace + "/" + s.Name + ":" + strconv.Itoa(int(s.Port))
 }
 
-// Target is a server to call: at a URL, or behind a service.
+// Target describes a server to call, by URL or by service. It must not be modified after the call
+// of Transport.
 type Target struct {
-	// URL is the base URL. With Service only its path is used.
+	// URL is the base URL. If Service is set, only the path is used, and URL may be nil.
 	URL *url.URL
 	// Service, if set, is resolved by Resolver for each new connection.
 	Service  *Service
 	Resolver Resolver
-	// CABundle are the CA certificates to trust, in PEM; empty: the operating
-	// system's.
+	// CABundle contains the trusted CA certificates in PEM. If it is empty, the CA certificates of
+	// the operating system are used.
 	CABundle []byte
-	// Insecure: the server's certificate is not verified.
+	// Insecure disables the verification of the server's certificate.
 	Insecure bool
-	// Certificate, if set, returns the client certificate.
+	// Certificate returns the client certificate for a new connection; nil means no client
+	// certificate.
 	Certificate func() (*tls.Certificate, error)
 	// HTTP1 disables HTTP/2, for requests that upgrade the connection.
 	HTTP1 bool
-	// Dial connects to the target; nil does directly.
+	// Dial connects to the target; nil connects directly.
 	Dial Dial
 }
 
-// Base returns the base URL: https://name.namespace.svc:port for a service.
+// Base returns the base URL of requests: https://NAME.NAMESPACE.svc:PORT for a service, otherwise
+// URL, which is shared.
 func (t *Target) Base() *url.URL {
 	if t.Service == nil {
 		return t.URL
@@ -76,8 +80,8 @@ func (t *Target) Base() *url.URL {
 	return base
 }
 
-// Transport returns a new transport for the target. The caller closes its idle
-// connections when done.
+// Transport returns a new transport for the target. It returns an error if CABundle contains no
+// certificate. The caller should call CloseIdleConnections when it no longer needs the transport.
 func (t *Target) Transport() (*http.Transport, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: t.Insecure}
 	if t.Service != nil {

@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Cluster returns services and their endpoints. The objects are shared and must not
-// be changed. It must be safe for concurrent use.
+// Cluster reads services and their endpoints. Its objects are shared and must not be modified. It
+// must be safe for concurrent use.
 type Cluster interface {
 	// Service returns a NotFound API error if the service does not exist.
 	Service(ctx context.Context, namespace, name string) (*corev1.Service, error)
@@ -24,21 +24,21 @@ type Cluster interface {
 	Endpoints(ctx context.Context, namespace, name string) (*corev1.Endpoints, error)
 }
 
-// Services is a Resolver that reads services and endpoints of a cluster, without a cache.
+// Services is a Resolver that reads services and endpoints of a cluster without a cache. Its fields
+// must not be modified after the first call.
 type Services struct {
 	Cluster Cluster
-	// ToEndpoints: services resolve to one of their endpoints instead of their
-	// cluster IP.
+	// ToEndpoints resolves services to one of their endpoints instead of their cluster IP.
 	ToEndpoints bool
-	// Self, if set, is the host:port of default/kubernetes:443, which is this
-	// server.
+	// Self is the host:port to which default/kubernetes:443, this server, resolves. If it is empty,
+	// that service is resolved like others.
 	Self string
 }
 
 var _ Resolver = (*Services)(nil)
 
-// Resolve implements Resolver. Its errors are API errors: NotFound for a missing
-// service, ServiceUnavailable for one without the port or without ready endpoints.
+// Resolve implements Resolver. Its errors are API errors: NotFound if the service does not exist,
+// and ServiceUnavailable if it does not have the port or has no ready endpoints.
 func (s *Services) Resolve(ctx context.Context, service Service) (string, error) {
 	if s.Self != "" && service == (Service{Namespace: corev1.NamespaceDefault, Name: "kubernetes", Port: 443}) {
 		return s.Self, nil
@@ -69,7 +69,7 @@ func servicePort(service *corev1.Service, number int32) (*corev1.ServicePort, er
 	return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, service.Name))
 }
 
-// endpoint returns one of the ready endpoints of a port, at random.
+// endpoint returns the address of a random ready endpoint of a port.
 func (s *Services) endpoint(ctx context.Context, service *corev1.Service, port string) (string, error) {
 	host, err := Endpoint(ctx, s.Cluster, service, port, nil)
 	if apierrors.IsNotFound(err) {
@@ -78,7 +78,8 @@ func (s *Services) endpoint(ctx context.Context, service *corev1.Service, port s
 	return host, err
 }
 
-// EndpointAddress is the address of an endpoint and its target.
+// EndpointAddress is the IP address of an endpoint and the object it belongs to, usually a pod;
+// TargetRef may be nil.
 type EndpointAddress struct {
 	IP        string
 	TargetRef *corev1.ObjectReference

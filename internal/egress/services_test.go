@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// fixed is a cluster in namespace "a".
+// fixed is a cluster with objects in the namespace a.
 type fixed struct {
 	services  map[string]corev1.ServiceSpec
 	slices    map[string][]*discoveryv1.EndpointSlice

@@ -108,7 +108,7 @@ func newLeakTest(t *testing.T) *leakTest {
 	f.kubelet.Log = func(*http.Request) io.Reader { return lines }
 	f.client = kubelet.New(kubelet.Config{Gates: feature.Defaults(), Proxy: &proxy.Proxy{Stopping: stopping}, Dial: f.toKubelet.dial})
 	t.Cleanup(f.client.Close)
-	at, err := f.client.Of(&corev1.Node{Status: corev1.NodeStatus{
+	at, err := f.client.ConnectionInfo(&corev1.Node{Status: corev1.NodeStatus{
 		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.0.1"}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(f.kubelet.Port())}},
 	}})
@@ -121,11 +121,11 @@ func newLeakTest(t *testing.T) *leakTest {
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/containerLogs/"):
 			defer context.AfterFunc(stopping, cancel)()
-			f.client.Logs(&kubelet.Log{At: at, Namespace: "a", Pod: "p", Container: "c", Query: r.URL.Query(), Follow: true}, streamError).ServeHTTP(w, r.WithContext(ctx))
+			f.client.Logs(&kubelet.Log{Kubelet: at, Namespace: "a", Pod: "p", Container: "c", Query: r.URL.Query(), Follow: true}, streamError).ServeHTTP(w, r.WithContext(ctx))
 		case strings.HasPrefix(r.URL.Path, "/portForward/"):
-			f.client.Stream(&kubelet.Stream{At: at, Path: r.URL.Path}, streamError).ServeHTTP(w, r)
+			f.client.Stream(&kubelet.Stream{Kubelet: at, Path: r.URL.Path}, streamError).ServeHTTP(w, r)
 		default:
-			f.client.Stream(&kubelet.Stream{At: at, Path: r.URL.Path, Query: r.URL.Query(), Streams: &kubelet.Streams{Stdin: true, Stdout: true}}, streamError).ServeHTTP(w, r)
+			f.client.Stream(&kubelet.Stream{Kubelet: at, Path: r.URL.Path, Query: r.URL.Query(), Streams: &kubelet.Streams{Stdin: true, Stdout: true}}, streamError).ServeHTTP(w, r)
 		}
 	}))
 	f.front.EnableHTTP2 = false

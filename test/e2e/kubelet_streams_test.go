@@ -33,7 +33,7 @@ func streamError(w http.ResponseWriter, _ *http.Request, err error) {
 type streams struct {
 	*kubelettest.Kubelet
 	client *kubelet.Client
-	at     *kubelet.Location
+	at     *kubelet.ConnectionInfo
 	front  *httptest.Server
 }
 
@@ -46,15 +46,15 @@ func newStreams(t *testing.T, wanted *kubelet.Streams) *streams {
 	t.Cleanup(f.client.Close)
 	f.at = f.locate(t, "127.0.0.1")
 	f.front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		f.client.Stream(&kubelet.Stream{At: f.at, Path: r.URL.Path, Query: r.URL.Query(), Streams: wanted}, streamError).ServeHTTP(w, r)
+		f.client.Stream(&kubelet.Stream{Kubelet: f.at, Path: r.URL.Path, Query: r.URL.Query(), Streams: wanted}, streamError).ServeHTTP(w, r)
 	}))
 	t.Cleanup(f.front.Close)
 	return f
 }
 
-func (f *streams) locate(t *testing.T, host string) *kubelet.Location {
+func (f *streams) locate(t *testing.T, host string) *kubelet.ConnectionInfo {
 	t.Helper()
-	at, err := f.client.Of(&corev1.Node{Status: corev1.NodeStatus{
+	at, err := f.client.ConnectionInfo(&corev1.Node{Status: corev1.NodeStatus{
 		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: host}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(f.Port())}},
 	}})

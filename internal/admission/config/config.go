@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Config is the configuration of all plugins. The zero value is that of a server
-// without such a file.
+// Config is the configuration of all plugins. The zero value contains the defaults of a server
+// without a configuration file.
 type Config struct {
 	PodSecurity              PodSecurity
 	EventRateLimit           EventRateLimit
@@ -25,31 +25,33 @@ type Config struct {
 	PodTolerationRestriction PodTolerationRestriction
 	ImagePolicyWebhook       ImagePolicyWebhook
 	ResourceQuota            ResourceQuota
-	// Both webhook plugins have a file of this kind.
+	// The two webhook plugins and the two policy plugins have the same kinds of configuration.
 	MutatingAdmissionWebhook, ValidatingAdmissionWebhook WebhookAdmission
 	MutatingAdmissionPolicy, ValidatingAdmissionPolicy   PolicyAdmission
 
 	configured []string
 }
 
-// Configured returns the plugins that the files name, in their order.
+// Configured returns the names of the configured plugins, in the order of the file. The slice is
+// shared and must not be modified.
 func (c *Config) Configured() []string { return c.configured }
 
-// HasManifests reports whether a plugin is to take up objects of files.
+// HasManifests reports whether a webhook or policy plugin reads objects from a directory of
+// manifests.
 func (c *Config) HasManifests() bool {
 	return c.MutatingAdmissionWebhook.StaticManifestsDir+c.ValidatingAdmissionWebhook.StaticManifestsDir+
 		c.MutatingAdmissionPolicy.StaticManifestsDir+c.ValidatingAdmissionPolicy.StaticManifestsDir != ""
 }
 
-// part is the configuration of one plugin.
-type part interface {
+// pluginConfig is the configuration of one plugin.
+type pluginConfig interface {
 	// read decodes the plugin's configuration, which is empty if the file only contains the
 	// plugin's name.
 	read(data []byte) error
 }
 
-// part returns the configuration of a plugin, or nil if the plugin is not configurable.
-func (c *Config) part(plugin string) part {
+// pluginConfig returns the configuration of a plugin, or nil if the plugin is not configurable.
+func (c *Config) pluginConfig(plugin string) pluginConfig {
 	switch plugin {
 	case "PodSecurity":
 		return &c.PodSecurity
@@ -68,18 +70,17 @@ func (c *Config) part(plugin string) part {
 	case "ValidatingAdmissionWebhook":
 		return &c.ValidatingAdmissionWebhook
 	case "MutatingAdmissionPolicy":
-		return policyPart{&c.MutatingAdmissionPolicy, plugin}
+		return policyPluginConfig{&c.MutatingAdmissionPolicy, plugin}
 	case "ValidatingAdmissionPolicy":
-		return policyPart{&c.ValidatingAdmissionPolicy, plugin}
+		return policyPluginConfig{&c.ValidatingAdmissionPolicy, plugin}
 	}
 	return nil
 }
 
-// group is that of most configurations.
+// group is the API group of most configurations.
 const group = "apiserver.config.k8s.io"
 
-// file is an AdmissionConfiguration.
-type file struct {
+type admissionConfiguration struct {
 	metav1.TypeMeta `json:",inline"`
 	Plugins         []entry `json:"plugins"`
 }
@@ -87,14 +88,14 @@ type file struct {
 // entry is one plugin of an AdmissionConfiguration.
 type entry struct {
 	Name string `json:"name"`
-	// Path is a file; a relative one begins at this one's folder. Configuration is used
-	// instead of it.
+	// Path is the file with the configuration; a relative path is resolved against the directory of
+	// the AdmissionConfiguration. Configuration takes precedence over Path.
 	Path          string          `json:"path,omitempty"`
 	Configuration json.RawMessage `json:"configuration,omitempty"`
 }
 
 // readInto decodes the configuration of a plugin, which may be empty.
-func (e *entry) readInto(part part, dir string) error {
+func (e *entry) readInto(part pluginConfig, dir string) error {
 	if len(e.Configuration) > 0 && string(e.Configuration) != "null" {
 		return part.read(e.Configuration)
 	}
@@ -115,8 +116,8 @@ func (e *entry) readInto(part part, dir string) error {
 	return nil
 }
 
-// Read reads the AdmissionConfiguration in a file, and the files that it names. Of a
-// path that is empty it is the zero Config. The error is one line, and names the file.
+// Read reads an AdmissionConfiguration and the files that it references. For an empty path, it
+// returns the zero Config. Errors contain the path and have no line breaks.
 func Read(path string) (*Config, error) {
 	c := &Config{}
 	if path == "" {
@@ -132,9 +133,9 @@ func Read(path string) (*Config, error) {
 	return c, nil
 }
 
-// read reads an AdmissionConfiguration. Relative paths begin at dir.
+// read decodes an AdmissionConfiguration. Relative paths are resolved against dir.
 func (c *Config) read(data []byte, dir string) error {
-	var f file
+	var f admissionConfiguration
 	if err := decode(data, &f, group+"/v1, AdmissionConfiguration", "apiserver.k8s.io/v1alpha1, AdmissionConfiguration"); err != nil {
 		return err
 	}
@@ -142,7 +143,7 @@ func (c *Config) read(data []byte, dir string) error {
 		if slices.Contains(c.configured, p.Name) {
 			return fmt.Errorf("plugin %s is configured twice", p.Name)
 		}
-		part := c.part(p.Name)
+		part := c.pluginConfig(p.Name)
 		if part == nil {
 			return fmt.Errorf("plugin %q has no configuration", p.Name)
 		}
@@ -154,25 +155,24 @@ func (c *Config) read(data []byte, dir string) error {
 	return nil
 }
 
-// decode reads a document that is of one of some kinds, as "VERSION, KIND"; the first
-// one is the one to use. It may have no field that the value has not.
+// decode decodes a YAML document strictly. kinds lists the accepted types in the form "VERSION,
+// KIND"; error messages recommend the first one.
 func decode(data []byte, into any, kinds ...string) error {
 	var found metav1.TypeMeta
 	if err := yaml.Unmarshal(data, &found); err != nil {
-		return oneLine(err)
+		return singleLine(err)
 	}
 	if !slices.Contains(kinds, found.APIVersion+", "+found.Kind) {
-		return fmt.Errorf("it is %q, %q; it must be %s", found.APIVersion, found.Kind, kinds[0])
+		return fmt.Errorf("unsupported type %q, %q; must be %s", found.APIVersion, found.Kind, kinds[0])
 	}
 	return decodeFields(data, into)
 }
 
-// decodeFields is decode for documents that have no kind.
-func decodeFields(data []byte, into any) error { return oneLine(yaml.UnmarshalStrict(data, into)) }
+// decodeFields decodes a YAML document without a kind strictly.
+func decodeFields(data []byte, into any) error { return singleLine(yaml.UnmarshalStrict(data, into)) }
 
-// oneLine returns an error of the YAML reader without the line breaks that it has
-// where there is more than one.
-func oneLine(err error) error {
+// singleLine removes the line breaks from the message of an error.
+func singleLine(err error) error {
 	if err == nil {
 		return nil
 	}

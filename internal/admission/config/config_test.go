@@ -17,7 +17,7 @@ import (
 
 const header = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\nplugins:\n"
 
-// write makes a file, and returns its path.
+// write writes a file and returns its path.
 func write(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -27,7 +27,7 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// TestRead: a file of all plugins, some of them in files of their own.
+// TestRead checks a configuration of all plugins, some of them in separate files.
 func TestRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -99,7 +99,7 @@ podNodeSelectorPluginConfig:
 	}
 }
 
-// TestReadNothing: no file is no configuration.
+// TestReadNothing checks that an empty path results in the zero Config.
 func TestReadNothing(t *testing.T) {
 	t.Parallel()
 	c, err := config.Read("")
@@ -121,9 +121,9 @@ func TestReadErrors(t *testing.T) {
 		return inline("ImagePolicyWebhook", "imagePolicy: {kubeConfigFile: x, "+text+"}")
 	}
 	tests := []struct{ name, text, want string }{
-		{"empty", "", `it is "", ""; it must be apiserver.config.k8s.io/v1, AdmissionConfiguration`},
+		{"empty", "", `unsupported type "", ""; must be apiserver.config.k8s.io/v1, AdmissionConfiguration`},
 		{"no YAML", "\t{", "yaml: "},
-		{"another kind", "apiVersion: v1\nkind: Pod", `it is "v1", "Pod"; it must be`},
+		{"another kind", "apiVersion: v1\nkind: Pod", `unsupported type "v1", "Pod"; must be`},
 		{"unknown field", header + "- {name: PodSecurity, pathh: x}", `unknown field "pathh"`},
 		{"unknown plugin", header + "- {name: Nope}", `plugin "Nope" has no configuration`},
 		{"twice", header + "- {name: PodSecurity}\n- {name: PodSecurity}", "plugin PodSecurity is configured twice"},
@@ -132,10 +132,10 @@ func TestReadErrors(t *testing.T) {
 			`plugin PodSecurity: [defaults.enforce: Invalid value: "x": must be one of privileged, baseline, restricted, defaults.audit-version: Invalid value: "z": must be "latest" or "v1.x"]`},
 		{"exemptions", security("exemptions: {usernames: [''], namespaces: [A, b, b], runtimeClasses: [_]}"), `exemptions.namespaces[2]: Duplicate value: "b"`},
 		{"unknown field of a plugin", security("deflaults: {}"), `unknown field "deflaults"`},
-		{"version of a plugin", inline("PodSecurity", "apiVersion: v9, kind: PodSecurityConfiguration"), `it is "v9", "PodSecurityConfiguration"`},
+		{"version of a plugin", inline("PodSecurity", "apiVersion: v9, kind: PodSecurityConfiguration"), `unsupported type "v9", "PodSecurityConfiguration"`},
 		{"no limits", inline("EventRateLimit", "apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration"), "limits: Invalid value: null: must not be empty"},
 		{"bad limits", inline("EventRateLimit", "apiVersion: eventratelimit.admission.k8s.io/v1alpha1, kind: Configuration, limits: [{type: X, cacheSize: -1}]"), `limits[0].type: Unsupported value: "X"`},
-		{"no limits at all", header + "- {name: EventRateLimit}", `plugin EventRateLimit: it is "", ""`},
+		{"no limits at all", header + "- {name: EventRateLimit}", `plugin EventRateLimit: unsupported type "", ""`},
 		{"selector", inline("PodNodeSelector", "podNodeSelectorPluginConfig: {a: '=,='}"), "plugin PodNodeSelector: podNodeSelectorPluginConfig.a: "},
 		{"toleration", inline("PodTolerationRestriction", "apiVersion: podtolerationrestriction.admission.k8s.io/v1alpha1, kind: Configuration, whitelist: [{key: a}, {value: b}]"), "whitelist[1]: operator must be Exists when key is empty"},
 		{"null", header + "- {name: ImagePolicyWebhook, configuration: null}", "imagePolicy.kubeConfigFile: Required value"},
@@ -143,7 +143,7 @@ func TestReadErrors(t *testing.T) {
 		{"webhooks", inline("MutatingAdmissionWebhook", "apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, kubeConfigFile: x"), `kubeConfigFile: Invalid value: "x": must be an absolute file path`},
 		{"manifests", inline("MutatingAdmissionWebhook", "apiVersion: apiserver.config.k8s.io/v1, kind: WebhookAdmissionConfiguration, staticManifestsDir: x"), `staticManifestsDir: Invalid value: "x": must be an absolute file path`},
 		{"manifests of policies", inline("MutatingAdmissionPolicy", "apiVersion: apiserver.config.k8s.io/v1, kind: MutatingAdmissionPolicyConfiguration, staticManifestsDir: /dev/null"), `staticManifestsDir: Invalid value: "/dev/null": must be a directory`},
-		{"of another plugin", inline("MutatingAdmissionPolicy", "apiVersion: apiserver.config.k8s.io/v1, kind: ValidatingAdmissionPolicyConfiguration"), "it must be apiserver.config.k8s.io/v1, MutatingAdmissionPolicyConfiguration"},
+		{"of another plugin", inline("MutatingAdmissionPolicy", "apiVersion: apiserver.config.k8s.io/v1, kind: ValidatingAdmissionPolicyConfiguration"), "must be apiserver.config.k8s.io/v1, MutatingAdmissionPolicyConfiguration"},
 		{"time to live", images("allowTTL: 1801"), "imagePolicy.allowTTL: valid value is between 1s and 30m0s, got 1801"},
 		{"time to live overflows", images("denyTTL: 9223372036854775807"), "imagePolicy.denyTTL: valid value"},
 		{"backoff", images("retryBackoff: -2"), "imagePolicy.retryBackoff: valid value is between 1ns and 5m0s, got -2"},

@@ -5,19 +5,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// EventRateLimit is the configuration of EventRateLimit. Without a file it has no limits.
+// EventRateLimit is the configuration of EventRateLimit. The zero value has no limits.
 type EventRateLimit struct {
 	metav1.TypeMeta `json:",inline"`
 	Limits          []EventLimit `json:"limits"`
 }
 
-// EventLimit limits all events, or all events with the same key.
+// EventLimit limits the rate of all events, or the rate of events with the same key.
 type EventLimit struct {
 	Type EventLimitType `json:"type"`
 	// QPS is the maximum number of events per second, Burst the maximum burst.
 	QPS   int32 `json:"qps"`
 	Burst int32 `json:"burst"`
-	// CacheSize is how many keys are remembered; 0: DefaultEventCacheSize.
+	// CacheSize is the maximum number of keys in the cache; 0 selects DefaultEventCacheSize.
 	CacheSize int32 `json:"cacheSize,omitempty"`
 }
 
@@ -32,7 +32,7 @@ const (
 	LimitSourceAndObject EventLimitType = "SourceAndObject"
 )
 
-// DefaultEventCacheSize is the number of keys that a limit remembers.
+// DefaultEventCacheSize is the default maximum number of keys in the cache of a limit.
 const DefaultEventCacheSize = 4096
 
 // read implements part.

@@ -40,11 +40,12 @@ func (c *PodNodeSelector) read(data []byte) error {
 	return nil
 }
 
-// PodTolerationRestriction is the configuration of PodTolerationRestriction: the tolerations for
-// namespaces that do not specify them.
+// PodTolerationRestriction is the configuration of PodTolerationRestriction. It applies to
+// namespaces without the corresponding annotations.
 type PodTolerationRestriction struct {
 	metav1.TypeMeta `json:",inline"`
-	// Default is added to pods; Whitelist are all permitted tolerations.
+	// Default is added to pods. Whitelist contains the permitted tolerations; an empty list permits
+	// all.
 	Default   []corev1.Toleration `json:"default,omitempty"`
 	Whitelist []corev1.Toleration `json:"whitelist,omitempty"`
 }
@@ -75,12 +76,12 @@ func validateToleration(t *corev1.Toleration) error {
 	switch t.Operator {
 	case corev1.TolerationOpEqual, "", corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt:
 	default:
-		return fmt.Errorf("there is no operator %q", t.Operator)
+		return fmt.Errorf("unknown operator %q", t.Operator)
 	}
 	switch t.Effect {
 	case "", corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute:
 	default:
-		return fmt.Errorf("there is no effect %q", t.Effect)
+		return fmt.Errorf("unknown effect %q", t.Effect)
 	}
 	switch {
 	case t.Key == "" && t.Operator != corev1.TolerationOpExists:

@@ -12,7 +12,7 @@ import (
 
 // PodSecurity is the configuration of PodSecurity.
 type PodSecurity struct {
-	// Defaults are for namespaces without labels.
+	// Defaults is the policy for namespaces without labels.
 	Defaults   podsecurity.Policy
 	Exemptions Exemptions
 }

@@ -9,17 +9,17 @@ import (
 // ResourceQuota is the configuration of ResourceQuota.
 type ResourceQuota struct {
 	metav1.TypeMeta `json:",inline"`
-	// LimitedResources are consumed only where a quota limits them.
+	// LimitedResources are resources that can only be consumed if a quota covers them.
 	LimitedResources []LimitedResource `json:"limitedResources"`
 }
 
-// LimitedResource is a resource that needs a quota.
+// LimitedResource selects resources that require a quota.
 type LimitedResource struct {
 	APIGroup string `json:"apiGroup,omitempty"`
 	Resource string `json:"resource"`
 	// MatchContains are substrings of the names of resources that require a quota.
 	MatchContains []string `json:"matchContains,omitempty"`
-	// MatchScopes are the scopes of objects that need a quota.
+	// MatchScopes are the scopes of objects that require a quota.
 	MatchScopes []corev1.ScopedResourceSelectorRequirement `json:"matchScopes,omitempty"`
 }
 

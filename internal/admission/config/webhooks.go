@@ -35,7 +35,7 @@ func (c *WebhookAdmission) read(data []byte) error {
 	if c.KubeConfigFile != "" && !filepath.IsAbs(c.KubeConfigFile) {
 		return field.Invalid(field.NewPath("kubeConfigFile"), c.KubeConfigFile, "must be an absolute file path")
 	}
-	return checkManifests(c.StaticManifestsDir)
+	return validateManifestsDir(c.StaticManifestsDir)
 }
 
 // PolicyAdmission is the configuration of MutatingAdmissionPolicy and
@@ -46,25 +46,25 @@ type PolicyAdmission struct {
 	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
 }
 
-// policyPart decodes a PolicyAdmission with the plugin's name as kind.
-type policyPart struct {
+// policyPluginConfig decodes a PolicyAdmission with the plugin's name as kind.
+type policyPluginConfig struct {
 	*PolicyAdmission
 	plugin string
 }
 
 // read implements part.
-func (p policyPart) read(data []byte) error {
+func (p policyPluginConfig) read(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
 	if err := decode(data, p.PolicyAdmission, group+"/v1, "+p.plugin+"Configuration"); err != nil {
 		return err
 	}
-	return checkManifests(p.StaticManifestsDir)
+	return validateManifestsDir(p.StaticManifestsDir)
 }
 
-// checkManifests returns an error if dir is neither empty nor a directory.
-func checkManifests(dir string) error {
+// validateManifestsDir returns an error if dir is neither empty nor a directory.
+func validateManifestsDir(dir string) error {
 	if dir == "" {
 		return nil
 	}
@@ -84,10 +84,10 @@ func checkManifests(dir string) error {
 
 // ImagePolicyWebhook is the configuration of ImagePolicyWebhook.
 type ImagePolicyWebhook struct {
-	// Client calls the webhook at URL, as the kubeconfig in the file has it.
+	// Client calls the webhook at URL with the credentials of the kubeconfig.
 	Client *http.Client
 	URL    string
-	// AllowTTL and DenyTTL are how long responses are cached; 0 disables the cache.
+	// AllowTTL and DenyTTL are the cache lifetimes of responses; 0 disables the cache.
 	AllowTTL, DenyTTL time.Duration
 	// RetryBackoff is the delay before the second request to the webhook; 0 disables retries.
 	RetryBackoff time.Duration
@@ -111,12 +111,12 @@ func (c *ImagePolicyWebhook) read(data []byte) error {
 	}
 	p := &f.Policy
 	var errs []error
-	duration := func(name string, value int64, unit, least, most, preset time.Duration) time.Duration {
+	duration := func(name string, value int64, unit, least, most, fallback time.Duration) time.Duration {
 		switch value {
-		case -1: // it is switched off
+		case -1: // disabled
 			return 0
 		case 0:
-			return preset
+			return fallback
 		}
 		if value < 0 || value > int64(most/unit) || time.Duration(value)*unit <= least {
 			errs = append(errs, fmt.Errorf("imagePolicy.%s: valid value is between %v and %v, got %d", name, least, most, value))
@@ -132,7 +132,7 @@ func (c *ImagePolicyWebhook) read(data []byte) error {
 		errs = append(errs, errors.New("imagePolicy.kubeConfigFile: Required value"))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return oneLine(err)
+		return singleLine(err)
 	}
 	var err error
 	c.Client, c.URL, err = kubeconfig.Client(p.KubeConfigFile, nil)

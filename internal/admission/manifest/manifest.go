@@ -22,20 +22,21 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Suffix ends the names of objects in files, and of no others.
+// Suffix is the required suffix of the names of objects in manifest files. Objects of the API must
+// not have it.
 const Suffix = ".static.k8s.io"
 
-// maxFile bounds a file, in bytes.
+// maxFile is the maximum size of a file, in bytes.
 const maxFile = 16 << 20
 
-// Dir is a directory of files that hold objects of some kinds.
+// Dir is a directory of manifest files with objects of some kinds.
 type Dir struct {
 	Path string
-	// Versions are the kinds of objects that there may be.
+	// Versions are the permitted kinds of objects.
 	Versions []*codec.Version
-	// Check returns the errors of an object. It may only modify it to set defaults.
+	// Check validates an object. It must not modify the object except to set defaults.
 	Check func(codec.Object) error
-	// CheckAll returns the errors of all objects together; nil performs no check.
+	// CheckAll validates all objects together; nil performs no check.
 	CheckAll func([]codec.Object) error
 }
 
@@ -47,7 +48,7 @@ func (d *Dir) Read() (objects []codec.Object, hash string, err error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("read the manifests: %w", err)
 	}
-	sum, from := sha256.New(), map[named]string{}
+	sum, from := sha256.New(), map[objectKey]string{}
 	for _, entry := range entries {
 		if entry.IsDir() || !isManifest(entry.Name()) {
 			continue
@@ -67,7 +68,7 @@ func (d *Dir) Read() (objects []codec.Object, hash string, err error) {
 			return nil, "", fmt.Errorf("read %s: %w", path, err)
 		}
 		for _, object := range found {
-			name := named{object.GetObjectKind().GroupVersionKind().Kind, object.GetName()}
+			name := objectKey{object.GetObjectKind().GroupVersionKind().Kind, object.GetName()}
 			if err := checkName(name.name, from[name]); err != nil {
 				return nil, "", fmt.Errorf("read %s: %w", path, err)
 			}
@@ -111,18 +112,19 @@ func readFile(path string) ([]byte, error) {
 	return content, nil
 }
 
-// named is a unique combination of kind and name.
-type named struct{ kind, name string }
+// objectKey is a unique combination of kind and name.
+type objectKey struct{ kind, name string }
 
-// checkName returns an error if a name is invalid or used before, in the file from.
-func checkName(name, from string) error {
+// checkName returns an error if the name is invalid, or if another file (definedIn) already
+// contains it.
+func checkName(name, definedIn string) error {
 	switch {
 	case name == "":
 		return errors.New("an object must have a name")
 	case !strings.HasSuffix(name, Suffix):
 		return fmt.Errorf("%q must have a name ending with %q", name, Suffix)
-	case from != "":
-		return fmt.Errorf("duplicate name %q, which is in %s as well", name, from)
+	case definedIn != "":
+		return fmt.Errorf("duplicate name %q, which is in %s as well", name, definedIn)
 	}
 	return nil
 }
@@ -203,7 +205,7 @@ func (d *Dir) object(text []byte) (codec.Object, error) {
 	return object, nil
 }
 
-// version returns that of an object.
+// version returns the permitted version that matches the type of the object in text.
 func (d *Dir) version(text []byte) (*codec.Version, error) {
 	var is metav1.TypeMeta
 	if err := json.Unmarshal(text, &is); err != nil {

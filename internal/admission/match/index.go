@@ -11,40 +11,42 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Matching is an item with a Matcher: a webhook or a policy.
-type Matching interface {
+// Matchable is an item with a Matcher: a webhook or a policy.
+type Matchable interface {
 	Matcher() *Matcher
 }
 
-// Index finds the items whose rules can match a request. It evaluates all items at the first
-// request for an operation on a resource, and caches the result. It is safe for concurrent use.
-type Index[T Matching] struct {
-	all    []T
-	found  atomic.Pointer[map[place]candidates[T]]
-	adding sync.Mutex
+// Index finds the items whose rules may match a request. The first request for an operation on a
+// resource evaluates the rules of all items; the result is cached. It is safe for concurrent use.
+type Index[T Matchable] struct {
+	all   []T
+	cache atomic.Pointer[map[cacheKey]candidates[T]]
+	mu    sync.Mutex
 }
 
-// place is the key of the cache: a resource and an operation.
-type place struct {
+// cacheKey is a resource and an operation.
+type cacheKey struct {
 	operation   admission.Operation
 	resource    schema.GroupVersionResource
 	subresource string
 }
 
-// candidates are the items of a place, valid while the served resource is unchanged.
+// candidates are the items that may match the requests of a cache key. They are valid while
+// resource is the served resource.
 type candidates[T any] struct {
-	of   *rest.Resource
-	list []T
+	resource *rest.Resource
+	items    []T
 }
 
-// NewIndex returns an index of all items and retains the slice.
-func NewIndex[T Matching](all []T) *Index[T] {
+// NewIndex returns an index of the items. It retains the slice, which must not be modified
+// afterwards.
+func NewIndex[T Matchable](all []T) *Index[T] {
 	x := &Index[T]{all: all}
-	x.found.Store(&map[place]candidates[T]{})
+	x.cache.Store(&map[cacheKey]candidates[T]{})
 	return x
 }
 
-// All returns everything in the index, which is shared and must not be changed.
+// All returns all items. The slice is shared and must not be modified.
 func (x *Index[T]) All() []T { return x.all }
 
 // Candidates returns the items whose Matcher must be evaluated for a request, in order. The slice
@@ -53,26 +55,26 @@ func (x *Index[T]) Candidates(r *admission.Request) []T {
 	if len(x.all) == 0 {
 		return nil
 	}
-	at := place{r.Operation, r.Resource.GVR(), r.Resource.Subresource}
-	if known, ok := (*x.found.Load())[at]; ok && known.of == r.Resource {
-		return known.list
+	key := cacheKey{r.Operation, r.Resource.GVR(), r.Resource.Subresource}
+	if cached, ok := (*x.cache.Load())[key]; ok && cached.resource == r.Resource {
+		return cached.items
 	}
-	return x.add(at, r)
+	return x.add(key, r)
 }
 
-// add computes the candidates of a place. A change of a custom resource's versions, which affects
-// equivalence, creates another rest.Resource.
-func (x *Index[T]) add(at place, r *admission.Request) []T {
+// add computes and caches the candidates. A change of a custom resource's versions, which affects
+// equivalence, creates another rest.Resource and thereby invalidates the entry.
+func (x *Index[T]) add(key cacheKey, r *admission.Request) []T {
 	var list []T
-	for _, one := range x.all {
-		if one.Matcher().mayMatch(r) {
-			list = append(list, one)
+	for _, item := range x.all {
+		if item.Matcher().mayMatch(r) {
+			list = append(list, item)
 		}
 	}
-	x.adding.Lock()
-	defer x.adding.Unlock()
-	found := maps.Clone(*x.found.Load())
-	found[at] = candidates[T]{r.Resource, list}
-	x.found.Store(&found)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	cache := maps.Clone(*x.cache.Load())
+	cache[key] = candidates[T]{r.Resource, list}
+	x.cache.Store(&cache)
 	return list
 }

@@ -16,18 +16,19 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Matcher matches requests. It is immutable.
+// Matcher matches requests by the rules and selectors of a webhook, policy or binding. It is
+// immutable and safe for concurrent use.
 type Matcher struct {
 	rules, excludes []rule
 	equivalent      bool
-	// Selectors are nil where they select everything.
+	// The selectors are nil if they select everything.
 	namespaces, objects labels.Selector
 	// err is the error of an invalid selector. It is reported only if the selector is evaluated.
 	err error
 }
 
-// New returns the matcher of resources, which it retains: nil, and omitted rules, match all
-// requests.
+// New returns the Matcher of resources, which it retains. A nil argument and an empty list of rules
+// match all requests. An invalid selector is reported by Match.
 func New(resources *admissionregistrationv1.MatchResources) *Matcher {
 	if resources == nil {
 		return &Matcher{}
@@ -41,9 +42,10 @@ func New(resources *admissionregistrationv1.MatchResources) *Matcher {
 	return m
 }
 
+// selector parses a label selector. It returns nil if the selector is absent, empty or invalid.
 func (m *Matcher) selector(s *metav1.LabelSelector) labels.Selector {
 	if s == nil {
-		return nil // stored by a server that did not fill it in
+		return nil // stored without defaults
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
@@ -56,9 +58,10 @@ func (m *Matcher) selector(s *metav1.LabelSelector) labels.Selector {
 	return selector
 }
 
-// Match returns the resource as which a request is to be shown: as requested, or,
-// with match policy Equivalent, the one that a rule names. It is nil where the
-// request is not meant. The error is an API error.
+// Match returns the resource as which the request matches, or nil if it does not match. This is the
+// requested resource or, with the match policy Equivalent, an equivalent resource that a rule
+// lists; the caller converts the object to its version. The error is an API error. Match may read
+// the namespace of the request and block until ctx ends.
 func (m *Matcher) Match(ctx context.Context, s *Subject) (*rest.Resource, error) {
 	inNamespace, err := m.matchNamespace(ctx, s)
 	if err == nil && (!inNamespace || !m.matchObject(s)) {
@@ -67,12 +70,12 @@ func (m *Matcher) Match(ctx context.Context, s *Subject) (*rest.Resource, error)
 	if len(m.excludes) > 0 && m.find(m.excludes, &s.Request) != nil {
 		return nil, nil
 	}
-	shown := s.Resource
+	matched := s.Resource
 	if len(m.rules) > 0 {
-		shown = m.find(m.rules, &s.Request)
+		matched = m.find(m.rules, &s.Request)
 	}
-	if shown == nil || err == nil && m.err == nil {
-		return shown, nil
+	if matched == nil || err == nil && m.err == nil {
+		return matched, nil
 	}
 	if err == nil {
 		err = apierrors.NewInternalError(m.err)
@@ -89,7 +92,7 @@ func (m *Matcher) find(rules []rule, r *admission.Request) *rest.Resource {
 		return nil
 	}
 	equivalents := r.Equivalents()
-	for i := range rules { // an earlier rule decides, not an earlier version
+	for i := range rules { // the order of the rules takes precedence over the order of versions
 		for _, other := range equivalents {
 			if other.GVR() != r.Resource.GVR() && rules[i].matches(r, other) {
 				return other
@@ -99,21 +102,21 @@ func (m *Matcher) find(rules []rule, r *admission.Request) *rest.Resource {
 	return nil
 }
 
-// mayMatch reports whether any request for a resource can be meant.
+// mayMatch reports whether the rules may match any request for the resource and operation of r.
 func (m *Matcher) mayMatch(r *admission.Request) bool {
 	if len(m.rules) == 0 {
 		return true
 	}
-	named := func(other *rest.Resource) bool {
-		return slices.ContainsFunc(m.rules, func(rule rule) bool { return rule.names(r.Operation, other) })
+	matches := func(other *rest.Resource) bool {
+		return slices.ContainsFunc(m.rules, func(rule rule) bool { return rule.matchesResource(r.Operation, other) })
 	}
-	return named(r.Resource) || m.equivalent && slices.ContainsFunc(r.Equivalents(), named)
+	return matches(r.Resource) || m.equivalent && slices.ContainsFunc(r.Equivalents(), matches)
 }
 
 // matchNamespace reports whether the namespace of a request is selected. Requests without a
 // namespace always match.
 func (m *Matcher) matchNamespace(ctx context.Context, s *Subject) (bool, error) {
-	if m.namespaces == nil || s.Request.Namespace == "" && !isOfNamespaces(s.Resource) {
+	if m.namespaces == nil || s.Request.Namespace == "" && !isNamespaces(s.Resource) {
 		return true, nil
 	}
 	set, err := s.namespaceLabels(ctx)
@@ -123,16 +126,15 @@ func (m *Matcher) matchNamespace(ctx context.Context, s *Subject) (bool, error) 
 	return m.namespaces.Matches(labels.Set(set)), nil
 }
 
-// matchObject reports whether the object, as it was or as it is to be, is
-// selected.
+// matchObject reports whether the selector matches the old or the new object.
 func (m *Matcher) matchObject(s *Subject) bool {
 	if m.objects == nil {
 		return true
 	}
-	return selects(m.objects, s.Object) || s.Old != nil && selects(m.objects, s.Old)
+	return matchesLabels(m.objects, s.Object) || s.Old != nil && matchesLabels(m.objects, s.Old)
 }
 
-func selects(selector labels.Selector, obj runtime.Object) bool {
+func matchesLabels(selector labels.Selector, obj runtime.Object) bool {
 	o, ok := obj.(metav1.Object) // connect options are not objects
 	return ok && selector.Matches(labels.Set(o.GetLabels()))
 }

@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// namespaces are by name; "broken" cannot be read.
+// namespaces contains the labels of namespaces by name. The namespace "broken" cannot be read.
 type namespaces map[string]map[string]string
 
 func (n namespaces) Get(_ context.Context, name types.NamespacedName) (*corev1.Namespace, error) {
@@ -47,7 +47,7 @@ type (
 	labels = map[string]string
 )
 
-// rule is about creations and updates in all scopes, of the names if there are any.
+// rule returns a rule for creations and updates in all scopes; names are optional.
 func rule(group, version, resource string, names ...string) admissionregistrationv1.NamedRuleWithOperations {
 	return admissionregistrationv1.NamedRuleWithOperations{ResourceNames: names, RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 		Operations: []admissionregistrationv1.OperationType{"CREATE", "UPDATE"},
@@ -67,8 +67,8 @@ func TestRules(t *testing.T) {
 	all := rule("*", "*", "*")
 	for name, test := range map[string]struct {
 		criteria admissionregistrationv1.MatchResources
-		asked    admission.Request // T a creation in namespace "a" by default
-		want     string            // group/version/resource/subresource; empty: not meant
+		asked    admission.Request // default: a creation in namespace "a"
+		want     string            // group/version/resource/subresource; empty for no match
 	}{
 		"no rules": {want: "apps/v1/deployments/"},
 		"exactly":  {criteria: admissionregistrationv1.MatchResources{ResourceRules: rules{rule("apps", "v1", "deployments")}}, want: "apps/v1/deployments/"},
@@ -238,7 +238,7 @@ func TestIndex(t *testing.T) {
 	expect(&admission.Request{Operation: admission.Delete, Resource: resource("", "v1", "pods", "")}, "every ")
 	expect(&admission.Request{Operation: admission.Create, Resource: resource("", "v1", "pods", "status")}, "every ")
 	expect(&admission.Request{Operation: admission.Create, Resource: resource("example.com", "v1", "widgets", "")}, "every ")
-	// The resource gains a version: it is another one.
+	// A new version of the resource results in another rest.Resource.
 	more := func(r *rest.Resource) []*rest.Resource {
 		return []*rest.Resource{r, resource("example.com", "v2", "widgets", "")}
 	}

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// rule is a rule of a configuration.
+// rule is a rule of a configuration with its scope.
 type rule struct {
 	*admissionregistrationv1.NamedRuleWithOperations
 	scope admissionregistrationv1.ScopeType
@@ -27,41 +27,41 @@ func rulesOf(named []admissionregistrationv1.NamedRuleWithOperations) []rule {
 	return rules
 }
 
-// matches reports whether a request is meant, if it were one for resource.
-func (r rule) matches(asked *admission.Request, resource *rest.Resource) bool {
-	return r.names(asked.Operation, resource) && r.inScope(asked, resource) &&
-		(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, asked.Name))
+// matches reports whether the rule matches the request as if it were for the given resource.
+func (r rule) matches(request *admission.Request, resource *rest.Resource) bool {
+	return r.matchesResource(request.Operation, resource) && r.inScope(request, resource) &&
+		(len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, request.Name))
 }
 
-// names reports whether the rule matches an operation on a resource, for any object.
-func (r rule) names(op admission.Operation, resource *rest.Resource) bool {
-	return has(r.Operations, admissionregistrationv1.OperationType(op)) &&
-		has(r.APIGroups, resource.GroupVersion.Group) && has(r.APIVersions, resource.GroupVersion.Version) &&
-		slices.ContainsFunc(r.Resources, func(name string) bool { return isNamed(resource, name) })
+// matchesResource reports whether the rule matches an operation on any object of a resource.
+func (r rule) matchesResource(op admission.Operation, resource *rest.Resource) bool {
+	return contains(r.Operations, admissionregistrationv1.OperationType(op)) &&
+		contains(r.APIGroups, resource.GroupVersion.Group) && contains(r.APIVersions, resource.GroupVersion.Version) &&
+		slices.ContainsFunc(r.Resources, func(name string) bool { return matchesName(resource, name) })
 }
 
-// has reports whether a list has a value, or the asterisk, which is all.
-func has[T ~string](list []T, value T) bool {
+// contains reports whether the list contains the value or the wildcard "*".
+func contains[T ~string](list []T, value T) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*")
 }
 
-// isNamed reports whether a rule's name is that of a resource: "pods",
-// "pods/status", "*/scale", "pods/*". "*" is all resources, and no subresource.
-func isNamed(resource *rest.Resource, name string) bool {
+// matchesName reports whether the resource name of a rule matches a resource. Examples are "pods",
+// "pods/status", "*/scale" and "pods/*". "*" matches all resources without subresources.
+func matchesName(resource *rest.Resource, name string) bool {
 	name, subresource, _ := strings.Cut(name, "/")
 	return (name == "*" || name == resource.Name) && (subresource == "*" || subresource == resource.Subresource)
 }
 
-// inScope reports whether a request is in the scope of the rule. A namespace is
-// not in a namespace, although its requests carry its name as theirs.
-func (r rule) inScope(asked *admission.Request, resource *rest.Resource) bool {
+// inScope reports whether the request is in the scope of the rule. Requests for namespaces are
+// cluster-scoped, although their Namespace is set.
+func (r rule) inScope(request *admission.Request, resource *rest.Resource) bool {
 	if r.scope == admissionregistrationv1.AllScopes {
 		return true
 	}
-	clustered := asked.Namespace == "" || isOfNamespaces(resource)
+	clustered := request.Namespace == "" || isNamespaces(resource)
 	return clustered == (r.scope == admissionregistrationv1.ClusterScope)
 }
 
-func isOfNamespaces(resource *rest.Resource) bool {
+func isNamespaces(resource *rest.Resource) bool {
 	return resource.Name == "namespaces" && resource.GroupVersion.Group == ""
 }

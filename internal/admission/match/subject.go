@@ -11,10 +11,10 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// Namespaces finds namespaces.
+// Namespaces reads namespaces. It is safe for concurrent use.
 type Namespaces interface {
-	// Get returns the newest state of an object, which is shared and must not be
-	// changed, or a NotFound API error.
+	// Get returns the newest state of a namespace, or a NotFound API error. The object is shared
+	// and must not be modified.
 	Get(ctx context.Context, name types.NamespacedName) (*corev1.Namespace, error)
 }
 
@@ -24,17 +24,19 @@ type Subject struct {
 	*admission.Attributes
 	Namespaces Namespaces
 
-	known     bool
+	// loaded reports whether namespace and err are set.
+	loaded    bool
 	namespace *corev1.Namespace
 	err       error
 }
 
-// Namespace returns the namespace of the request, which is shared and must not be modified; nil
-// without one. For a request for a Namespace, it is the stored one. The error is an API error.
+// Namespace returns the namespace of the request, or nil if the request has none. It is shared and
+// must not be modified. For a request for a Namespace, it is the stored one. The error is an API
+// error. The first call reads the namespace and may block until ctx ends.
 func (s *Subject) Namespace(ctx context.Context) (*corev1.Namespace, error) {
-	if !s.known && s.Request.Namespace != "" {
+	if !s.loaded && s.Request.Namespace != "" {
 		s.namespace, s.err = s.Namespaces.Get(ctx, types.NamespacedName{Name: s.Request.Namespace})
-		s.known = true
+		s.loaded = true
 	}
 	if s.err != nil && !apierrors.IsNotFound(s.err) {
 		return nil, apierrors.NewInternalError(s.err)
@@ -42,10 +44,10 @@ func (s *Subject) Namespace(ctx context.Context) (*corev1.Namespace, error) {
 	return s.namespace, s.err
 }
 
-// namespaceLabels are the labels of the namespace that the request is in, or of the
-// namespace that it writes.
+// namespaceLabels returns the labels of the request's namespace. For the creation or update of a
+// Namespace, these are the labels of the new object.
 func (s *Subject) namespaceLabels(ctx context.Context) (map[string]string, error) {
-	if isOfNamespaces(s.Resource) && s.Resource.Subresource == "" && (s.Operation == admission.Create || s.Operation == admission.Update) {
+	if isNamespaces(s.Resource) && s.Resource.Subresource == "" && (s.Operation == admission.Create || s.Operation == admission.Update) {
 		if o, ok := s.Object.(metav1.Object); ok {
 			return o.GetLabels(), nil
 		}

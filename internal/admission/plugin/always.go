@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// AlwaysAdmit admits all requests. kube-apiserver has it for compatibility with existing flags.
+// AlwaysAdmit admits all requests. It exists for compatibility with flags of kube-apiserver.
 type AlwaysAdmit struct{}
 
 func alwaysAdmitPlugin() Registration {
@@ -23,7 +23,7 @@ func (AlwaysAdmit) Name() string { return "AlwaysAdmit" }
 // Handles implements admission.Plugin.
 func (AlwaysAdmit) Handles(admission.Operation) bool { return false }
 
-// AlwaysDeny rejects all mutating requests.
+// AlwaysDeny rejects all requests that admission processes.
 type AlwaysDeny struct{}
 
 var (
@@ -51,5 +51,5 @@ func (p AlwaysDeny) Mutate(ctx context.Context, a *admission.Attributes) error {
 
 // Validate implements admission.Validator.
 func (AlwaysDeny) Validate(_ context.Context, a *admission.Attributes) error {
-	return refuse(a, errors.New("admission control is denying all modifications"))
+	return reject(a, errors.New("admission control is denying all modifications"))
 }

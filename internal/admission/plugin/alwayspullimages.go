@@ -38,7 +38,8 @@ func (AlwaysPullImages) Mutate(_ context.Context, a *admission.Attributes) error
 	return nil
 }
 
-// Validate implements admission.Validator: webhooks may have changed the policies.
+// Validate implements admission.Validator. It repeats the check, because webhooks may have changed
+// the pull policies.
 func (AlwaysPullImages) Validate(_ context.Context, a *admission.Attributes) error {
 	pod := podWithNewImages(a)
 	if pod == nil {
@@ -47,7 +48,7 @@ func (AlwaysPullImages) Validate(_ context.Context, a *admission.Attributes) err
 	var err error
 	eachImage(&pod.Spec, func(path *field.Path, _ string, policy *corev1.PullPolicy) {
 		if *policy != corev1.PullAlways && err == nil {
-			err = refuse(a, field.NotSupported(path, *policy, []corev1.PullPolicy{corev1.PullAlways}))
+			err = reject(a, field.NotSupported(path, *policy, []corev1.PullPolicy{corev1.PullAlways}))
 		}
 	})
 	return err

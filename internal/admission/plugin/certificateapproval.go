@@ -30,15 +30,15 @@ func certificateApprovalPlugin() Registration {
 // Name implements admission.Plugin.
 func (CertificateApproval) Name() string { return "CertificateApproval" }
 
-// Validate implements admission.Validator. The signer that counts is that of the
-// stored request.
+// Validate implements admission.Validator. It checks the permission for the signer of the stored
+// request.
 func (p CertificateApproval) Validate(ctx context.Context, a *admission.Attributes) error {
 	old := oldOf[certificatesv1.CertificateSigningRequest](a)
 	if old == nil || !isFor(a, certificatesv1.GroupName, "certificatesigningrequests", "approval") {
 		return nil
 	}
-	if signer := old.Spec.SignerName; !mayUseSigner(ctx, p.Authorizer, a, "approve", signer) {
-		return refuse(a, fmt.Errorf("user not permitted to approve requests with signerName %q", signer))
+	if signer := old.Spec.SignerName; !isSignerAllowed(ctx, p.Authorizer, a, "approve", signer) {
+		return reject(a, fmt.Errorf("user not permitted to approve requests with signerName %q", signer))
 	}
 	return nil
 }

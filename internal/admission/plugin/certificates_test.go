@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// rights authorizes the named actions, such as "sign example.com/s".
+// rights allows the listed actions, such as "sign example.com/s".
 type rights []string
 
 func (r rights) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -39,7 +39,7 @@ func csr(change func(*certificatesv1.CertificateSigningRequest)) *certificatesv1
 	return c
 }
 
-// byJoe is a request of a user that has rights at most.
+// byJoe sets a user without groups.
 func byJoe(a *admission.Attributes) *admission.Attributes {
 	a.User = &request.User{Name: "joe"}
 	return a
@@ -83,9 +83,9 @@ func TestCertificateSubjectRestriction(t *testing.T) {
 	requests := resource("certificates.k8s.io", "certificatesigningrequests", "")
 	const forbidden = `certificatesigningrequests.certificates.k8s.io "x" is forbidden: `
 	for name, test := range map[string]struct{ signer, text, refusal string }{
-		"masters":              {"kubernetes.io/kube-apiserver-client", asking(t, "a", "system:masters"), forbidden + "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"},
-		"others":               {"kubernetes.io/kube-apiserver-client", asking(t, "a"), ""},
-		"masters, elsewhere":   {"example.com/s", asking(t, "system:masters"), ""},
+		"masters":              {"kubernetes.io/kube-apiserver-client", newCSR(t, "a", "system:masters"), forbidden + "use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed"},
+		"others":               {"kubernetes.io/kube-apiserver-client", newCSR(t, "a"), ""},
+		"masters, elsewhere":   {"example.com/s", newCSR(t, "system:masters"), ""},
 		"no request":           {"kubernetes.io/kube-apiserver-client", "x", forbidden + "failed to parse CSR: PEM block type must be CERTIFICATE REQUEST"},
 		"no request elsewhere": {"example.com/s", "x", ""},
 	} {
@@ -99,8 +99,8 @@ func TestCertificateSubjectRestriction(t *testing.T) {
 	}
 }
 
-// asking is a request for a certificate of groups.
-func asking(t *testing.T, groups ...string) string {
+// newCSR returns a PEM-encoded certificate request for groups.
+func newCSR(t *testing.T, groups ...string) string {
 	t.Helper()
 	return certificateRequest(t, pkix.Name{Organization: groups})
 }

@@ -32,8 +32,8 @@ func certificateSigningPlugin() Registration {
 // Name implements admission.Plugin.
 func (CertificateSigning) Name() string { return "CertificateSigning" }
 
-// Validate implements admission.Validator. The signer that counts is that of the
-// stored request.
+// Validate implements admission.Validator. It checks the permission for the signer of the stored
+// request.
 func (p CertificateSigning) Validate(ctx context.Context, a *admission.Attributes) error {
 	if !isFor(a, certificatesv1.GroupName, "certificatesigningrequests", "status") {
 		return nil
@@ -43,8 +43,8 @@ func (p CertificateSigning) Validate(ctx context.Context, a *admission.Attribute
 	if csr == nil || old == nil || sameIssue(&csr.Status, &old.Status) {
 		return nil
 	}
-	if signer := old.Spec.SignerName; !mayUseSigner(ctx, p.Authorizer, a, "sign", signer) {
-		return refuse(a, fmt.Errorf("user not permitted to sign requests with signerName %q", signer))
+	if signer := old.Spec.SignerName; !isSignerAllowed(ctx, p.Authorizer, a, "sign", signer) {
+		return reject(a, fmt.Errorf("user not permitted to sign requests with signerName %q", signer))
 	}
 	return nil
 }

@@ -36,12 +36,12 @@ func (CertificateSubjectRestriction) Validate(_ context.Context, a *admission.At
 	if csr == nil || csr.Spec.SignerName != signer {
 		return nil
 	}
-	asked, err := pki.ParseRequest(csr.Spec.Request)
+	parsed, err := pki.ParseRequest(csr.Spec.Request)
 	if err != nil {
-		return refuse(a, fmt.Errorf("failed to parse CSR: %w", err))
+		return reject(a, fmt.Errorf("failed to parse CSR: %w", err))
 	}
-	if slices.Contains(asked.Subject.Organization, request.GroupMasters) {
-		return refuse(a, fmt.Errorf("use of %s signer with %s group is not allowed", signer, request.GroupMasters))
+	if slices.Contains(parsed.Subject.Organization, request.GroupMasters) {
+		return reject(a, fmt.Errorf("use of %s signer with %s group is not allowed", signer, request.GroupMasters))
 	}
 	return nil
 }

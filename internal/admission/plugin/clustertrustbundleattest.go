@@ -30,15 +30,15 @@ func clusterTrustBundleAttestPlugin() Registration {
 // Name implements admission.Plugin.
 func (ClusterTrustBundleAttest) Name() string { return "ClusterTrustBundleAttest" }
 
-// Validate implements admission.Validator. Updates that do not change the trust, such as those of
-// garbage collection and storage migration, require no permission.
+// Validate implements admission.Validator. Updates that do not change the trust, such as updates by
+// the garbage collector or a storage migration, require no permission.
 func (p ClusterTrustBundleAttest) Validate(ctx context.Context, a *admission.Attributes) error {
 	bundle := objectOf[certificatesv1.ClusterTrustBundle](a, certificatesv1.GroupName, "clustertrustbundles")
 	if bundle == nil || bundle.Spec.SignerName == "" || sameTrust(bundle, oldOf[certificatesv1.ClusterTrustBundle](a)) {
 		return nil
 	}
-	if signer := bundle.Spec.SignerName; !mayUseSigner(ctx, p.Authorizer, a, "attest", signer) {
-		return refuse(a, fmt.Errorf("user not permitted to attest for signerName %q", signer))
+	if signer := bundle.Spec.SignerName; !isSignerAllowed(ctx, p.Authorizer, a, "attest", signer) {
+		return reject(a, fmt.Errorf("user not permitted to attest for signerName %q", signer))
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (p DefaultIngressClass) Mutate(ctx context.Context, a *admission.Attributes
 	}
 	class, ok, err := newestDefault(ctx, p.Classes, isDefaultIngressClass)
 	if err != nil {
-		return refuse(a, err)
+		return reject(a, err)
 	}
 	if ok {
 		name := class.Name

@@ -47,7 +47,7 @@ func (p DefaultStorageClass) Mutate(ctx context.Context, a *admission.Attributes
 	}
 	class, ok, err := newestDefault(ctx, p.Classes, isDefaultStorageClass)
 	if err != nil {
-		return refuse(a, err)
+		return reject(a, err)
 	}
 	if ok {
 		name := class.Name

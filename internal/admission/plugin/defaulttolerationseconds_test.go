@@ -44,7 +44,7 @@ func TestDefaultTolerationSecondsElsewhere(t *testing.T) {
 	}
 }
 
-// TestTolerationSecondsOfFlags: 0 is a time, too.
+// TestTolerationSecondsOfFlags checks that the value 0 of a flag is not replaced by the default.
 func TestTolerationSecondsOfFlags(t *testing.T) {
 	t.Parallel()
 	pod := podNamed("x")

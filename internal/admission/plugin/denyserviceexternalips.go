@@ -37,7 +37,7 @@ func (DenyServiceExternalIPs) Validate(_ context.Context, a *admission.Attribute
 	}
 	isNew := func(ip string) bool { return !slices.Contains(had, ip) }
 	if slices.ContainsFunc(service.Spec.ExternalIPs, isNew) {
-		return refuse(a, errors.New("Use of external IPs is denied by admission control"))
+		return reject(a, errors.New("Use of external IPs is denied by admission control"))
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func eventRateLimitPlugin() Registration {
 	}
 }
 
-// NewEventRateLimit returns the plugin with full token buckets.
+// NewEventRateLimit returns the plugin with the limits of the configuration and full token buckets.
 func NewEventRateLimit(c config.EventRateLimit) EventRateLimit {
 	var p EventRateLimit
 	for _, limit := range c.Limits {
@@ -44,8 +44,8 @@ func NewEventRateLimit(c config.EventRateLimit) EventRateLimit {
 // Name implements admission.Plugin.
 func (EventRateLimit) Name() string { return "EventRateLimit" }
 
-// Validate implements admission.Validator. All limits count an event, and the error is that of the
-// last exceeded one. As in kube-apiserver, events of events.k8s.io are not limited.
+// Validate implements admission.Validator. Each event is counted by all limits; the error is the
+// error of the last exceeded limit. As in kube-apiserver, events of events.k8s.io are not limited.
 func (p EventRateLimit) Validate(_ context.Context, a *admission.Attributes) error {
 	event := objectOf[corev1.Event](a, "", "events")
 	if event == nil {
@@ -60,8 +60,8 @@ func (p EventRateLimit) Validate(_ context.Context, a *admission.Attributes) err
 	return err
 }
 
-// eventLimit limits the rate of events per key with token buckets. It evicts the least recently used
-// bucket when it has reached its size. It is safe for concurrent use.
+// eventLimit limits the rate of events per key with token buckets. If the cache is full, the least
+// recently used bucket is evicted. It is safe for concurrent use.
 type eventLimit struct {
 	config config.EventLimit
 	mu     struct {
@@ -70,7 +70,7 @@ type eventLimit struct {
 	}
 }
 
-// eventBucket is the token bucket of a key: its number of tokens at a time.
+// eventBucket is the token bucket of a key: the number of tokens at time at.
 type eventBucket struct {
 	tokens float64
 	at     time.Time

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// eventOf is a request to create an event about an object.
+// eventOf returns a request that creates an event for an object.
 func eventOf(namespace, user, object string) *admission.Attributes {
 	a := creating(resource("", "events", ""), &corev1.Event{InvolvedObject: corev1.ObjectReference{Name: object}, Source: corev1.EventSource{Component: "k"}})
 	a.Namespace, a.User = namespace, &request.User{Name: user}
@@ -27,7 +27,7 @@ func limited(limits ...config.EventLimit) plugin.EventRateLimit {
 	return plugin.NewEventRateLimit(config.EventRateLimit{Limits: limits})
 }
 
-// TestEventRateLimit: each key has a burst, and more as time passes.
+// TestEventRateLimit checks that each key has its own burst and is refilled over time.
 func TestEventRateLimit(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -71,8 +71,8 @@ func TestEventRateLimit(t *testing.T) {
 	}
 }
 
-// TestEventRateLimitForgets the keys that were not used for longest.
-func TestEventRateLimitForgets(t *testing.T) {
+// TestEventRateLimitEviction checks that the least recently used keys are evicted.
+func TestEventRateLimitEviction(t *testing.T) {
 	t.Parallel()
 	p := limited(config.EventLimit{Type: config.LimitNamespace, QPS: 1, Burst: 1, CacheSize: 10})
 	for i := range 20 {

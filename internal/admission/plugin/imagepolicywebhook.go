@@ -76,7 +76,8 @@ type cachedReview struct {
 	until  time.Time
 }
 
-// NewImagePolicyWebhook returns a plugin with an empty cache.
+// NewImagePolicyWebhook returns a plugin with an empty cache. The client of the configuration must
+// be set.
 func NewImagePolicyWebhook(c config.ImagePolicyWebhook) ImagePolicyWebhook {
 	return ImagePolicyWebhook{
 		config: c, reviews: lru.New(maxCachedReviews),
@@ -96,21 +97,21 @@ func (p ImagePolicyWebhook) Validate(ctx context.Context, a *admission.Attribute
 	status, err := p.review(ctx, reviewOf(a, pod))
 	switch {
 	case err != nil && p.config.DefaultAllow:
-		note(ctx, a, imagePolicyAudit+"failed-open", "true")
+		annotate(ctx, a, imagePolicyAudit+"failed-open", "true")
 		return nil
 	case err != nil:
-		return refuse(a, err)
+		return reject(a, err)
 	}
 	for key, value := range status.AuditAnnotations {
-		note(ctx, a, imagePolicyAudit+key, value)
+		annotate(ctx, a, imagePolicyAudit+key, value)
 	}
 	switch {
 	case status.Allowed:
 		return nil
 	case status.Reason != "":
-		return refuse(a, fmt.Errorf("image policy webhook backend denied one or more images: %s", status.Reason))
+		return reject(a, fmt.Errorf("image policy webhook backend denied one or more images: %s", status.Reason))
 	}
-	return refuse(a, errors.New("one or more images rejected by webhook backend"))
+	return reject(a, errors.New("one or more images rejected by webhook backend"))
 }
 
 // reviewOf returns the request for a pod.

@@ -47,7 +47,7 @@ func (h *imageWebhook) plugin(change ...func(*config.ImagePolicyWebhook)) plugin
 	return plugin.NewImagePolicyWebhook(c)
 }
 
-// byName denies images that are named like that.
+// byName denies images by their name.
 func byName(w http.ResponseWriter, review *imagepolicyv1alpha1.ImageReview) {
 	status := &review.Status
 	status.Allowed, status.AuditAnnotations = true, map[string]string{"seen": "yes"}

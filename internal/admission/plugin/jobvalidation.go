@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// JobValidation exists because kube-apiserver has a plugin of this name, for updates of jobs that
-// are scheduled as a group. As in v1.37, it has no effect.
+// JobValidation validates updates of jobs that are scheduled as a group. As in kube-apiserver
+// v1.37, it has no effect yet.
 type JobValidation struct{ onUpdate }
 
 var _ admission.Validator = JobValidation{}

@@ -28,7 +28,7 @@ func (b bounds) check() []error {
 	return errs
 }
 
-// checkRequests is check for resources without limits.
+// checkRequests returns the violations of resources that have no limits, sorted by resource name.
 func (b bounds) checkRequests() []error {
 	var errs []error
 	for _, name := range sortedNames(b.item.Min) {

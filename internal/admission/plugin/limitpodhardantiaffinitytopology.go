@@ -34,7 +34,7 @@ func (LimitPodHardAntiAffinityTopology) Validate(_ context.Context, a *admission
 	terms := pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	for i := range terms {
 		if key := terms[i].TopologyKey; key != corev1.LabelHostname {
-			return refuse(a, fmt.Errorf("affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey %s but only key %s is allowed", key, corev1.LabelHostname))
+			return reject(a, fmt.Errorf("affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey %s but only key %s is allowed", key, corev1.LabelHostname))
 		}
 	}
 	return nil

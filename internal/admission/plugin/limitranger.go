@@ -59,15 +59,15 @@ func (p LimitRanger) Mutate(ctx context.Context, a *admission.Attributes) error 
 	return nil
 }
 
-// Validate implements admission.Validator. Pods are held to the ranges that they were
-// given resources of.
+// Validate implements admission.Validator. It uses the limit ranges of the mutating pass, if
+// present, so that a pod is checked against the ranges from which it received its defaults.
 func (p LimitRanger) Validate(ctx context.Context, a *admission.Attributes) error {
 	check := limitsOf(a)
 	if check == nil {
 		return nil
 	}
-	ranges, handed := a.StoredLookup(p).([]*corev1.LimitRange)
-	if !handed {
+	ranges, ok := a.StoredLookup(p).([]*corev1.LimitRange)
+	if !ok {
 		var err error
 		if ranges, err = p.ranges(ctx, a); err != nil {
 			return err
@@ -75,7 +75,7 @@ func (p LimitRanger) Validate(ctx context.Context, a *admission.Attributes) erro
 	}
 	for _, limits := range ranges {
 		if err := check(limits); err != nil {
-			return refuse(a, err)
+			return reject(a, err)
 		}
 	}
 	return nil
@@ -114,7 +114,7 @@ func (p LimitRanger) ranges(ctx context.Context, a *admission.Attributes) ([]*co
 	var ranges []*corev1.LimitRange
 	for limits, err := range p.LimitRanges.List(ctx, a.Namespace, rest.ListOptions{}) {
 		if err != nil {
-			return nil, refuse(a, fmt.Errorf("unable to %s %s at this time because there was an error enforcing limit ranges", a.Operation, a.Resource.GVR()))
+			return nil, reject(a, fmt.Errorf("unable to %s %s at this time because there was an error enforcing limit ranges", a.Operation, a.Resource.GVR()))
 		}
 		ranges = append(ranges, limits)
 	}

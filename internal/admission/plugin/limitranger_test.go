@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// amounts reads a list of resources as "cpu=1 memory=1Gi".
+// amounts parses a list of resources such as "cpu=1 memory=1Gi".
 func amounts(text string) corev1.ResourceList {
 	if text == "" {
 		return nil
@@ -149,7 +149,7 @@ func TestLimitRangerOfClaims(t *testing.T) {
 	}
 }
 
-// countingRanges counts how often it is listed.
+// countingRanges counts its List calls.
 type countingRanges struct {
 	plugin.Lister[*corev1.LimitRange]
 	times int

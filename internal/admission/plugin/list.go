@@ -106,8 +106,8 @@ type Dependencies struct {
 	NotReadyTolerationSeconds, UnreachableTolerationSeconds *int64
 	// PodSecurityMetrics counts decisions; nil disables the metrics.
 	PodSecurityMetrics *PodSecurityMetrics
-	// The plugins of policies and webhooks, which objects of the API configure. They are created
-	// outside this package, because they follow these objects.
+	// The policy and webhook plugins. They are created outside this package, because reflectors
+	// update them with objects of the API.
 	MutatingPolicies, ValidatingPolicies, MutatingWebhooks, ValidatingWebhooks admission.Plugin
 }
 

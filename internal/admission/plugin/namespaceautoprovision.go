@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// NamespaceMaker finds and creates namespaces.
-type NamespaceMaker interface {
+// NamespaceCreator reads and creates namespaces. It is safe for concurrent use.
+type NamespaceCreator interface {
 	Getter[*corev1.Namespace]
 	// Create creates a namespace as the server. The caller must not use the argument afterwards.
 	Create(ctx context.Context, namespace *corev1.Namespace) (*corev1.Namespace, error)
@@ -21,7 +21,7 @@ type NamespaceMaker interface {
 // NamespaceAutoProvision creates the namespace of a new object if it does not exist.
 type NamespaceAutoProvision struct {
 	onCreate
-	Namespaces NamespaceMaker
+	Namespaces NamespaceCreator
 }
 
 var _ admission.Mutator = NamespaceAutoProvision{}
@@ -46,11 +46,11 @@ func (p NamespaceAutoProvision) Mutate(ctx context.Context, a *admission.Attribu
 	case err == nil:
 		return nil
 	case !apierrors.IsNotFound(err):
-		return refuse(a, err)
+		return reject(a, err)
 	}
 	_, err = p.Namespaces.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.Namespace}})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return refuse(a, err)
+		return reject(a, err)
 	}
 	return nil
 }

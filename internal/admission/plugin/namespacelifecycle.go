@@ -40,8 +40,8 @@ func (NamespaceLifecycle) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Delete
 }
 
-// Mutate implements admission.Mutator. It does not change the object, but like in kube-apiserver
-// its check precedes those about the object.
+// Mutate implements admission.Mutator. It does not change the object. As in kube-apiserver, the
+// check runs in the mutating pass, before the checks of the object.
 func (p NamespaceLifecycle) Mutate(ctx context.Context, a *admission.Attributes) error {
 	resource := a.Resource.GroupResource()
 	switch {

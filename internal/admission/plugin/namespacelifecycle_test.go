@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// cluster has an active and a dying namespace.
+// cluster contains an active and a terminating namespace.
 type cluster struct{}
 
 func (cluster) Get(_ context.Context, asked types.NamespacedName) (*corev1.Namespace, error) {

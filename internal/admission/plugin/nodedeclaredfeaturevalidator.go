@@ -52,7 +52,7 @@ func (p NodeDeclaredFeatureValidator) Validate(ctx context.Context, a *admission
 	}
 	missing := slices.DeleteFunc(needed, func(name string) bool { return slices.Contains(node.Status.DeclaredFeatures, name) })
 	if len(missing) > 0 {
-		return refuse(a, fmt.Errorf("pod update requires features %s which are not available on node %q", strings.Join(missing, ", "), node.Name))
+		return reject(a, fmt.Errorf("pod update requires features %s which are not available on node %q", strings.Join(missing, ", "), node.Name))
 	}
 	return nil
 }

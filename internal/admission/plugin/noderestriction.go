@@ -25,8 +25,8 @@ import (
 	"mainstay.dev/mainstay/internal/host/pki"
 )
 
-// NodeRestriction restricts the writes of kubelets to their own node and its pods. It complements the
-// Node authorizer, which decides by the names in a request and does not read its object.
+// NodeRestriction restricts the writes of kubelets to their own node and its pods. It complements
+// the Node authorizer, which evaluates only the names in a request and not its object.
 type NodeRestriction struct {
 	Nodes    Getter[*corev1.Node]
 	Pods     Getter[*corev1.Pod]
@@ -37,8 +37,8 @@ type NodeRestriction struct {
 	// Authorizer decides whether a node may request tokens for audiences that its pods do not name.
 	Authorizer authorizer.Authorizer
 
-	// AnyAudience is the negation of the gate ServiceAccountNodeAudienceRestriction, AnyCertificate the
-	// gate AllowInsecureKubeletCertificateSigningRequests, PodCertificates the gate
+	// AnyAudience is the negation of the gate ServiceAccountNodeAudienceRestriction. AnyCertificate
+	// is the gate AllowInsecureKubeletCertificateSigningRequests, and PodCertificates the gate
 	// PodCertificateRequest.
 	AnyAudience, AnyCertificate, PodCertificates bool
 }
@@ -79,7 +79,7 @@ func (p NodeRestriction) Mutate(ctx context.Context, a *admission.Attributes) er
 	case !ok:
 		return nil
 	case node == "":
-		return refuse(a, fmt.Errorf("could not determine node from user %q", a.User.Name))
+		return reject(a, fmt.Errorf("could not determine node from user %q", a.User.Name))
 	}
 	return p.admit(ctx, a, node)
 }
@@ -87,16 +87,16 @@ func (p NodeRestriction) Mutate(ctx context.Context, a *admission.Attributes) er
 func (p NodeRestriction) admit(ctx context.Context, a *admission.Attributes, node string) error {
 	switch a.Resource.GroupResource() {
 	case corev1.Resource("pods"):
-		return p.pod(ctx, a, node)
+		return p.restrictPod(ctx, a, node)
 	case corev1.Resource("nodes"):
 		return restrictNode(a, node)
 	case corev1.Resource("persistentvolumeclaims"):
 		return restrictClaim(a, node)
 	case corev1.Resource("serviceaccounts"):
-		return p.token(ctx, a, node)
+		return p.restrictToken(ctx, a, node)
 	case coordinationv1.Resource("leases"):
 		if a.Namespace != corev1.NamespaceNodeLease {
-			return refuse(a, fmt.Errorf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease))
+			return reject(a, fmt.Errorf("can only access leases in the %q system namespace", corev1.NamespaceNodeLease))
 		}
 		return restrictName(a, node, "can only access node lease with the same name as the requesting node")
 	case storagev1.Resource("csinodes"):
@@ -104,9 +104,9 @@ func (p NodeRestriction) admit(ctx context.Context, a *admission.Attributes, nod
 	case resourcev1.Resource("resourceslices"):
 		return restrictSlice(a, node)
 	case certificatesv1.Resource("certificatesigningrequests"):
-		return p.certificate(a, node)
+		return p.restrictCertificate(a, node)
 	case certificatesv1.Resource("podcertificaterequests"):
-		return p.podCertificate(ctx, a, node)
+		return p.restrictPodCertificate(ctx, a, node)
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func nameOf(a *admission.Attributes) string {
 
 func restrictName(a *admission.Attributes, node, reason string) error {
 	if nameOf(a) != node {
-		return refuse(a, errors.New(reason))
+		return reject(a, errors.New(reason))
 	}
 	return nil
 }
@@ -129,59 +129,59 @@ func restrictName(a *admission.Attributes, node, reason string) error {
 // unexpected returns the error for an operation that kubelets do not need, or for an object of an
 // unexpected kind.
 func unexpected(a *admission.Attributes) error {
-	return refuse(a, fmt.Errorf("unexpected operation %q", a.Operation))
+	return reject(a, fmt.Errorf("unexpected operation %q", a.Operation))
 }
 
-func (p NodeRestriction) pod(ctx context.Context, a *admission.Attributes, node string) error {
+func (p NodeRestriction) restrictPod(ctx context.Context, a *admission.Attributes, node string) error {
 	switch a.Resource.Subresource {
 	case "":
-		return p.mirrorPod(ctx, a, node)
+		return p.restrictMirrorPod(ctx, a, node)
 	case "status":
 		return restrictPodStatus(a, node)
 	case "eviction":
-		return p.eviction(ctx, a, node)
+		return p.restrictEviction(ctx, a, node)
 	}
-	return refuse(a, fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.Resource.Subresource))
+	return reject(a, fmt.Errorf("unexpected pod subresource %q, only 'status' and 'eviction' are allowed", a.Resource.Subresource))
 }
 
-func (p NodeRestriction) mirrorPod(ctx context.Context, a *admission.Attributes, node string) error {
+func (p NodeRestriction) restrictMirrorPod(ctx context.Context, a *admission.Attributes, node string) error {
 	pod, _ := a.Object.(*corev1.Pod)
 	old := oldOf[corev1.Pod](a)
 	switch {
 	case a.Operation == admission.Create && pod != nil:
-		return p.newMirrorPod(ctx, a, pod, node)
+		return p.restrictNewMirrorPod(ctx, a, pod, node)
 	case a.Operation == admission.Delete && old != nil:
 		if old.Spec.NodeName != node {
-			return refuse(a, fmt.Errorf("node %q can only delete pods with spec.nodeName set to itself", node))
+			return reject(a, fmt.Errorf("node %q can only delete pods with spec.nodeName set to itself", node))
 		}
 		return nil
 	}
-	return refuse(a, fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", a.Operation, node))
+	return reject(a, fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", a.Operation, node))
 }
 
-// newMirrorPod requires that the mirror pod of a node has no access to other objects.
-func (p NodeRestriction) newMirrorPod(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, node string) error {
+// restrictNewMirrorPod rejects a mirror pod with access to other objects, such as secrets.
+func (p NodeRestriction) restrictNewMirrorPod(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, node string) error {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror {
-		return refuse(a, fmt.Errorf("pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey, node))
+		return reject(a, fmt.Errorf("pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey, node))
 	}
 	if pod.Spec.NodeName != node {
-		return refuse(a, fmt.Errorf("node %q can only create pods with spec.nodeName set to itself", node))
+		return reject(a, fmt.Errorf("node %q can only create pods with spec.nodeName set to itself", node))
 	}
 	if err := ownedByNode(pod, node); err != nil {
-		return refuse(a, err)
+		return reject(a, err)
 	}
 	owner, err := p.Nodes.Get(ctx, types.NamespacedName{Name: node})
 	switch {
 	case apierrors.IsNotFound(err):
 		return err
 	case err != nil:
-		return refuse(a, fmt.Errorf("error looking up node %s to verify uid: %w", node, err))
+		return reject(a, fmt.Errorf("error looking up node %s to verify uid: %w", node, err))
 	}
 	if uid := pod.OwnerReferences[0].UID; uid != owner.UID {
-		return refuse(a, fmt.Errorf("node %s UID mismatch: expected %s got %s", node, uid, owner.UID))
+		return reject(a, fmt.Errorf("node %s UID mismatch: expected %s got %s", node, uid, owner.UID))
 	}
 	if reference := podspec.FirstReferencedKind(&pod.Spec); reference != "" {
-		return refuse(a, fmt.Errorf("node %q can not create pods that reference %s", node, reference))
+		return reject(a, fmt.Errorf("node %q can not create pods that reference %s", node, reference))
 	}
 	return nil
 }
@@ -213,13 +213,13 @@ func restrictPodStatus(a *admission.Attributes, node string) error {
 	}
 	switch {
 	case old.Spec.NodeName != node:
-		return refuse(a, fmt.Errorf("node %q can only update pod status for pods with spec.nodeName set to itself", node))
+		return reject(a, fmt.Errorf("node %q can only update pod status for pods with spec.nodeName set to itself", node))
 	case !maps.Equal(old.Labels, pod.Labels):
-		return refuse(a, fmt.Errorf("node %q cannot update labels through pod status", node))
+		return reject(a, fmt.Errorf("node %q cannot update labels through pod status", node))
 	case !slices.EqualFunc(old.Status.ResourceClaimStatuses, pod.Status.ResourceClaimStatuses, sameClaim):
-		return refuse(a, fmt.Errorf("node %q cannot update resource claim statues", node))
+		return reject(a, fmt.Errorf("node %q cannot update resource claim statues", node))
 	case !equality.Semantic.DeepEqual(old.Status.ExtendedResourceClaimStatus, pod.Status.ExtendedResourceClaimStatus):
-		return refuse(a, fmt.Errorf("node %q cannot update extended resource claim status", node))
+		return reject(a, fmt.Errorf("node %q cannot update extended resource claim status", node))
 	}
 	return nil
 }
@@ -229,18 +229,18 @@ func sameClaim(a, b corev1.PodResourceClaimStatus) bool {
 	return a.Name == b.Name && (x == nil) == (y == nil) && (x == nil || *x == *y)
 }
 
-func (p NodeRestriction) eviction(ctx context.Context, a *admission.Attributes, node string) error {
+func (p NodeRestriction) restrictEviction(ctx context.Context, a *admission.Attributes, node string) error {
 	if a.Operation != admission.Create {
-		return refuse(a, fmt.Errorf("unexpected operation %s", a.Operation))
+		return reject(a, fmt.Errorf("unexpected operation %s", a.Operation))
 	}
 	pod, err := p.Pods.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: a.Name})
 	switch {
 	case apierrors.IsNotFound(err):
 		return err
 	case err != nil:
-		return refuse(a, err)
+		return reject(a, err)
 	case pod.Spec.NodeName != node:
-		return refuse(a, fmt.Errorf("node %s can only evict pods with spec.nodeName set to itself", node))
+		return reject(a, fmt.Errorf("node %s can only evict pods with spec.nodeName set to itself", node))
 	}
 	return nil
 }
@@ -248,7 +248,7 @@ func (p NodeRestriction) eviction(ctx context.Context, a *admission.Attributes, 
 // restrictClaim allows nodes to report the size of expanded volumes.
 func restrictClaim(a *admission.Attributes, node string) error {
 	if a.Resource.Subresource != "status" {
-		return refuse(a, errors.New("may only update PVC status"))
+		return reject(a, errors.New("may only update PVC status"))
 	}
 	claim, _ := a.Object.(*corev1.PersistentVolumeClaim)
 	old := oldOf[corev1.PersistentVolumeClaim](a)
@@ -256,7 +256,7 @@ func restrictClaim(a *admission.Attributes, node string) error {
 		return unexpected(a)
 	}
 	if !equality.Semantic.DeepEqual(withoutSize(claim), withoutSize(old)) {
-		return refuse(a, fmt.Errorf("node %q is not allowed to update fields other than status.quantity and status.conditions", node))
+		return reject(a, fmt.Errorf("node %q is not allowed to update fields other than status.quantity and status.conditions", node))
 	}
 	return nil
 }
@@ -271,8 +271,8 @@ func withoutSize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeCl
 	return &rest
 }
 
-// restrictSlice restricts creations, and deletions of a collection. The Node authorizer checks all
-// other requests.
+// restrictSlice restricts the creation of ResourceSlices and the deletion of collections. The Node
+// authorizer checks all other requests.
 func restrictSlice(a *admission.Attributes, node string) error {
 	slice, verb := oldOf[resourcev1.ResourceSlice](a), "delete"
 	switch a.Operation {
@@ -283,13 +283,13 @@ func restrictSlice(a *admission.Attributes, node string) error {
 		return nil
 	}
 	if slice == nil || slice.Spec.NodeName == nil || *slice.Spec.NodeName != node {
-		return refuse(a, fmt.Errorf("can only %s ResourceSlice with the same NodeName as the requesting node", verb))
+		return reject(a, fmt.Errorf("can only %s ResourceSlice with the same NodeName as the requesting node", verb))
 	}
 	return nil
 }
 
-// certificate restricts certificate requests to the node's own identity.
-func (p NodeRestriction) certificate(a *admission.Attributes, node string) error {
+// restrictCertificate allows a node to request certificates only for its own identity.
+func (p NodeRestriction) restrictCertificate(a *admission.Attributes, node string) error {
 	csr, _ := a.Object.(*certificatesv1.CertificateSigningRequest)
 	if p.AnyCertificate || a.Operation != admission.Create || csr == nil {
 		return nil
@@ -297,42 +297,43 @@ func (p NodeRestriction) certificate(a *admission.Attributes, node string) error
 	if signer := csr.Spec.SignerName; signer != certificatesv1.KubeletServingSignerName && signer != certificatesv1.KubeAPIServerClientKubeletSignerName {
 		return nil
 	}
-	asked, err := pki.ParseRequest(csr.Spec.Request)
+	requested, err := pki.ParseRequest(csr.Spec.Request)
 	if err != nil {
-		return refuse(a, fmt.Errorf("unable to parse csr: %w", err))
+		return reject(a, fmt.Errorf("unable to parse csr: %w", err))
 	}
-	if name := "system:node:" + node; asked.Subject.CommonName != name {
-		return refuse(a, fmt.Errorf("can only create a node CSR with CN=%s", name))
+	if name := "system:node:" + node; requested.Subject.CommonName != name {
+		return reject(a, fmt.Errorf("can only create a node CSR with CN=%s", name))
 	}
 	return nil
 }
 
-// token: a node has tokens for the service accounts of its pods, bound to them.
-func (p NodeRestriction) token(ctx context.Context, a *admission.Attributes, node string) error {
+// restrictToken allows a node to request tokens only for the service accounts of its pods, bound to
+// these pods.
+func (p NodeRestriction) restrictToken(ctx context.Context, a *admission.Attributes, node string) error {
 	if a.Operation != admission.Create || a.Resource.Subresource != "token" {
 		return nil
 	}
-	asked, _ := a.Object.(*authenticationv1.TokenRequest)
-	if asked == nil {
+	requested, _ := a.Object.(*authenticationv1.TokenRequest)
+	if requested == nil {
 		return unexpected(a)
 	}
-	ref := asked.Spec.BoundObjectRef
+	ref := requested.Spec.BoundObjectRef
 	switch {
 	case ref == nil || ref.APIVersion != "v1" || ref.Kind != "Pod" || ref.Name == "":
-		return refuse(a, errors.New("node requested token not bound to a pod"))
+		return reject(a, errors.New("node requested token not bound to a pod"))
 	case ref.UID == "":
-		return refuse(a, errors.New("node requested token with a pod binding without a uid"))
+		return reject(a, errors.New("node requested token with a pod binding without a uid"))
 	}
 	pod, err := p.Pods.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: ref.Name})
 	switch {
 	case apierrors.IsNotFound(err):
 		return err
 	case err != nil:
-		return refuse(a, err)
+		return reject(a, err)
 	case ref.UID != pod.UID:
-		return refuse(a, fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
+		return reject(a, fmt.Errorf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
 	case pod.Spec.NodeName != node:
-		return refuse(a, errors.New("node requested token bound to a pod scheduled on a different node"))
+		return reject(a, errors.New("node requested token bound to a pod scheduled on a different node"))
 	}
-	return p.audience(ctx, a, asked.Spec.Audiences, pod)
+	return p.restrictAudience(ctx, a, requested.Spec.Audiences, pod)
 }

@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// audience rejects a token request for a pod unless the pod or a CSI driver of its volumes names the
-// audience, or the node has permission for the audience.
-func (p NodeRestriction) audience(ctx context.Context, a *admission.Attributes, audiences []string, pod *corev1.Pod) error {
+// restrictAudience rejects a token request for a pod unless the pod or a CSI driver of its volumes
+// names the audience, or the node has permission for the audience.
+func (p NodeRestriction) restrictAudience(ctx context.Context, a *admission.Attributes, audiences []string, pod *corev1.Pod) error {
 	if p.AnyAudience {
 		return nil
 	}
@@ -28,12 +28,12 @@ func (p NodeRestriction) audience(ctx context.Context, a *admission.Attributes, 
 	case 1:
 		audience = audiences[0]
 	default:
-		return refuse(a, errors.New("node may only request 0 or 1 audiences"))
+		return reject(a, errors.New("node may only request 0 or 1 audiences"))
 	}
-	named, err := p.names(ctx, pod, audience)
+	named, err := p.namesAudience(ctx, pod, audience)
 	switch {
 	case err != nil:
-		return refuse(a, fmt.Errorf("error validating audience %q: %w", audience, err))
+		return reject(a, fmt.Errorf("error validating audience %q: %w", audience, err))
 	case named:
 		return nil
 	}
@@ -45,14 +45,14 @@ func (p NodeRestriction) audience(ctx context.Context, a *admission.Attributes, 
 	case decision == authorizer.DecisionAllow:
 		return nil
 	case err != nil:
-		return refuse(a, fmt.Errorf("audience %q not found in pod spec volume, error authorizing %s to request tokens for this audience: %w", audience, a.User.Name, err))
+		return reject(a, fmt.Errorf("audience %q not found in pod spec volume, error authorizing %s to request tokens for this audience: %w", audience, a.User.Name, err))
 	}
-	return refuse(a, fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", audience, a.User.Name))
+	return reject(a, fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", audience, a.User.Name))
 }
 
-// names reports whether a pod or a CSI driver of its volumes names an audience. If it finds none,
+// namesAudience reports whether a pod or a CSI driver of its volumes names an audience. If it finds none,
 // the error lists the objects that could not be read.
-func (p NodeRestriction) names(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
+func (p NodeRestriction) namesAudience(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
 	var errs []error
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -61,7 +61,7 @@ func (p NodeRestriction) names(ctx context.Context, pod *corev1.Pod, audience st
 		}) {
 			return true, nil
 		}
-		named, err := p.driverNames(ctx, pod, v, audience)
+		named, err := p.driverNamesAudience(ctx, pod, v, audience)
 		if named {
 			return true, nil
 		}
@@ -72,7 +72,7 @@ func (p NodeRestriction) names(ctx context.Context, pod *corev1.Pod, audience st
 	return false, utilerrors.NewAggregate(errs)
 }
 
-func (p NodeRestriction) driverNames(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, audience string) (bool, error) {
+func (p NodeRestriction) driverNamesAudience(ctx context.Context, pod *corev1.Pod, v *corev1.Volume, audience string) (bool, error) {
 	name, err := p.driverOf(ctx, pod, v)
 	if err != nil || name == "" {
 		return false, err

@@ -15,84 +15,84 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// podCertificate restricts certificate requests for pods to the node's own pods, and requires the
+// restrictPodCertificate allows a node to request certificates only for its own pods, with the
 // current UIDs of the pod, its service account and the node.
-func (p NodeRestriction) podCertificate(ctx context.Context, a *admission.Attributes, node string) error {
-	asked, _ := a.Object.(*certificatesv1.PodCertificateRequest)
+func (p NodeRestriction) restrictPodCertificate(ctx context.Context, a *admission.Attributes, node string) error {
+	spec, _ := a.Object.(*certificatesv1.PodCertificateRequest)
 	switch {
 	case !p.PodCertificates:
-		return refuse(a, errors.New("PodCertificateRequest feature gate is disabled"))
-	case a.Operation != admission.Create || asked == nil:
-		return refuse(a, fmt.Errorf("unexpected operation %v", a.Operation))
+		return reject(a, errors.New("PodCertificateRequest feature gate is disabled"))
+	case a.Operation != admission.Create || spec == nil:
+		return reject(a, fmt.Errorf("unexpected operation %v", a.Operation))
 	case a.Resource.Subresource != "":
-		return refuse(a, fmt.Errorf("unexpected subresource %v", a.Resource.Subresource))
-	case string(asked.Spec.NodeName) != node:
-		return refuse(a, fmt.Errorf("PodCertificateRequest.Spec.NodeName=%q, which is not the requesting node %q", asked.Spec.NodeName, node))
+		return reject(a, fmt.Errorf("unexpected subresource %v", a.Resource.Subresource))
+	case string(spec.Spec.NodeName) != node:
+		return reject(a, fmt.Errorf("PodCertificateRequest.Spec.NodeName=%q, which is not the requesting node %q", spec.Spec.NodeName, node))
 	}
 	for _, check := range []func(context.Context, *admission.Attributes, *certificatesv1.PodCertificateRequestSpec) error{
-		p.certifiedNode, p.certifiedPod, p.certifiedAccount,
+		p.checkNode, p.checkPod, p.checkServiceAccount,
 	} {
-		if err := check(ctx, a, &asked.Spec); err != nil {
+		if err := check(ctx, a, &spec.Spec); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (p NodeRestriction) certifiedNode(ctx context.Context, a *admission.Attributes, asked *certificatesv1.PodCertificateRequestSpec) error {
-	node, err := p.Nodes.Get(ctx, types.NamespacedName{Name: string(asked.NodeName)})
+func (p NodeRestriction) checkNode(ctx context.Context, a *admission.Attributes, spec *certificatesv1.PodCertificateRequestSpec) error {
+	node, err := p.Nodes.Get(ctx, types.NamespacedName{Name: string(spec.NodeName)})
 	if err != nil {
-		return notRetrieved(a, "node", string(asked.NodeName), err)
+		return lookupError(a, "node", string(spec.NodeName), err)
 	}
-	if node.UID != asked.NodeUID {
-		return mayPass(fmt.Errorf("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)", a.Namespace+"/"+asked.PodName, asked.NodeUID, node.UID))
+	if node.UID != spec.NodeUID {
+		return retryableError(fmt.Errorf("PodCertificateRequest for pod %q names node UID %q, inconsistent with the running node (%q)", a.Namespace+"/"+spec.PodName, spec.NodeUID, node.UID))
 	}
 	return nil
 }
 
-func (p NodeRestriction) certifiedPod(ctx context.Context, a *admission.Attributes, asked *certificatesv1.PodCertificateRequestSpec) error {
-	name := a.Namespace + "/" + asked.PodName
-	pod, err := p.Pods.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: asked.PodName})
+func (p NodeRestriction) checkPod(ctx context.Context, a *admission.Attributes, spec *certificatesv1.PodCertificateRequestSpec) error {
+	name := a.Namespace + "/" + spec.PodName
+	pod, err := p.Pods.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: spec.PodName})
 	if err != nil {
-		return notRetrieved(a, "pod", name, err)
+		return lookupError(a, "pod", name, err)
 	}
-	if asked.PodUID != pod.UID {
-		return mayPass(fmt.Errorf("PodCertificateRequest for pod %q contains pod UID (%q) which differs from running pod %q", name, asked.PodUID, pod.UID))
+	if spec.PodUID != pod.UID {
+		return retryableError(fmt.Errorf("PodCertificateRequest for pod %q contains pod UID (%q) which differs from running pod %q", name, spec.PodUID, pod.UID))
 	}
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	switch {
-	case pod.Spec.NodeName != string(asked.NodeName):
-		return refuse(a, fmt.Errorf("pod %q is not running on node %q named in the PodCertificateRequest", name, asked.NodeName))
+	case pod.Spec.NodeName != string(spec.NodeName):
+		return reject(a, fmt.Errorf("pod %q is not running on node %q named in the PodCertificateRequest", name, spec.NodeName))
 	case mirror:
-		return refuse(a, fmt.Errorf("pod %q is a mirror pod", name))
-	case asked.ServiceAccountName != pod.Spec.ServiceAccountName:
-		return refuse(a, fmt.Errorf("PodCertificateRequest for pod %q contains serviceAccountName (%q) that differs from running pod (%q)", name, asked.ServiceAccountName, pod.Spec.ServiceAccountName))
+		return reject(a, fmt.Errorf("pod %q is a mirror pod", name))
+	case spec.ServiceAccountName != pod.Spec.ServiceAccountName:
+		return reject(a, fmt.Errorf("PodCertificateRequest for pod %q contains serviceAccountName (%q) that differs from running pod (%q)", name, spec.ServiceAccountName, pod.Spec.ServiceAccountName))
 	}
 	return nil
 }
 
-func (p NodeRestriction) certifiedAccount(ctx context.Context, a *admission.Attributes, asked *certificatesv1.PodCertificateRequestSpec) error {
-	account, err := p.Accounts.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: asked.ServiceAccountName})
+func (p NodeRestriction) checkServiceAccount(ctx context.Context, a *admission.Attributes, spec *certificatesv1.PodCertificateRequestSpec) error {
+	account, err := p.Accounts.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: spec.ServiceAccountName})
 	if err != nil {
-		return notRetrieved(a, "service account", a.Namespace+"/"+asked.ServiceAccountName, err)
+		return lookupError(a, "service account", a.Namespace+"/"+spec.ServiceAccountName, err)
 	}
-	if asked.ServiceAccountUID != account.UID {
-		return mayPass(fmt.Errorf("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service account (%q)", a.Namespace+"/"+asked.PodName, asked.ServiceAccountUID, account.UID))
+	if spec.ServiceAccountUID != account.UID {
+		return retryableError(fmt.Errorf("PodCertificateRequest for pod %q names service account UID %q, which differs from the running service account (%q)", a.Namespace+"/"+spec.PodName, spec.ServiceAccountUID, account.UID))
 	}
 	return nil
 }
 
-// notRetrieved returns the error for an object that a request names and that cannot be read.
-func notRetrieved(a *admission.Attributes, kind, name string, err error) error {
+// lookupError returns the error for a referenced object that could not be read.
+func lookupError(a *admission.Attributes, kind, name string, err error) error {
 	missing := fmt.Errorf("while retrieving %s %q named in the PodCertificateRequest: %w", kind, name, err)
 	if apierrors.IsNotFound(err) {
-		return mayPass(missing)
+		return retryableError(missing)
 	}
-	return refuse(a, missing)
+	return reject(a, missing)
 }
 
-// mayPass returns an error that kubelets retry, because kube-apiserver's caches may be outdated;
-// kubelets do not retry after 403.
-func mayPass(err error) error {
+// retryableError returns a 500 error. Kubelets retry it but do not retry a 403; kube-apiserver uses
+// it because its caches may be outdated.
+func retryableError(err error) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Reason: metav1.StatusReasonUnknown, Message: err.Error()}}
 }

@@ -16,7 +16,7 @@ import (
 // with secrets.
 func restrictNode(a *admission.Attributes, name string) error {
 	if asked := nameOf(a); asked != name {
-		return refuse(a, fmt.Errorf("node %q is not allowed to modify node %q", name, asked))
+		return reject(a, fmt.Errorf("node %q is not allowed to modify node %q", name, asked))
 	}
 	node, _ := a.Object.(*corev1.Node)
 	old := oldOf[corev1.Node](a)
@@ -33,10 +33,10 @@ func restrictNode(a *admission.Attributes, name string) error {
 
 func restrictNewNode(a *admission.Attributes, node *corev1.Node, name string) error {
 	if node.Spec.ConfigSource != nil {
-		return refuse(a, fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", name))
+		return reject(a, fmt.Errorf("node %q is not allowed to create pods with a non-nil configSource", name))
 	}
 	if labels := forbiddenLabels(node.Labels, nil); len(labels) > 0 {
-		return refuse(a, fmt.Errorf("node %q is not allowed to set the following labels: %s", name, strings.Join(labels, ", ")))
+		return reject(a, fmt.Errorf("node %q is not allowed to set the following labels: %s", name, strings.Join(labels, ", ")))
 	}
 	return nil
 }
@@ -45,14 +45,14 @@ func restrictChangedNode(a *admission.Attributes, node, old *corev1.Node, name s
 	same := equality.Semantic.DeepEqual
 	switch {
 	case node.Spec.ConfigSource != nil && !same(node.Spec.ConfigSource, old.Spec.ConfigSource):
-		return refuse(a, fmt.Errorf("node %q is not allowed to update configSource to a new non-nil configSource", name))
+		return reject(a, fmt.Errorf("node %q is not allowed to update configSource to a new non-nil configSource", name))
 	case !same(node.Spec.Taints, old.Spec.Taints):
-		return refuse(a, fmt.Errorf("node %q is not allowed to modify taints", name))
+		return reject(a, fmt.Errorf("node %q is not allowed to modify taints", name))
 	case !same(node.OwnerReferences, old.OwnerReferences):
-		return refuse(a, fmt.Errorf("node %q is not allowed to modify ownerReferences", name))
+		return reject(a, fmt.Errorf("node %q is not allowed to modify ownerReferences", name))
 	}
 	if labels := forbiddenLabels(node.Labels, old.Labels); len(labels) > 0 {
-		return refuse(a, errors.New("is not allowed to modify labels: "+strings.Join(labels, ", ")))
+		return reject(a, errors.New("is not allowed to modify labels: "+strings.Join(labels, ", ")))
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func restrictChangedNode(a *admission.Attributes, node, old *corev1.Node, name s
 func forbiddenLabels(labels, old map[string]string) []string {
 	var forbidden []string
 	check := func(key string) {
-		if !kubeletMayLabel(key) {
+		if !isKubeletLabelAllowed(key) {
 			forbidden = append(forbidden, key)
 		}
 	}
@@ -79,9 +79,9 @@ func forbiddenLabels(labels, old map[string]string) []string {
 	return forbidden
 }
 
-// kubeletMayLabel reports whether kubelets may set a label: certain labels of Kubernetes, and no label
-// below node-restriction.kubernetes.io.
-func kubeletMayLabel(key string) bool {
+// isKubeletLabelAllowed reports whether kubelets may set a label: certain labels of Kubernetes, and
+// no label below node-restriction.kubernetes.io.
+func isKubeletLabelAllowed(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok {
 		return true

@@ -26,7 +26,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// audiences are those for which nodes may request tokens.
+// audiences lists the audiences for which nodes may request tokens.
 type audiences string
 
 func (u audiences) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -85,7 +85,7 @@ func nodeRestriction() plugin.NodeRestriction {
 	}
 }
 
-// byNode is a request of node n1 for the object of a name.
+// byNode returns the request with the user of node n1 and an object name.
 func byNode(a *admission.Attributes, name string) *admission.Attributes {
 	a.User, a.Name = &request.User{Name: "system:node:n1", Groups: []string{request.GroupNodes}}, name
 	return a

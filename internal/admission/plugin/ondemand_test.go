@@ -67,13 +67,13 @@ func TestNamespaceExists(t *testing.T) {
 	}
 }
 
-// maker creates namespaces.
-type maker struct {
+// creator records created namespaces.
+type creator struct {
 	cluster
 	made *[]string
 }
 
-func (m maker) Create(_ context.Context, namespace *corev1.Namespace) (*corev1.Namespace, error) {
+func (m creator) Create(_ context.Context, namespace *corev1.Namespace) (*corev1.Namespace, error) {
 	*m.made = append(*m.made, namespace.Name)
 	return namespace, nil
 }
@@ -81,7 +81,7 @@ func (m maker) Create(_ context.Context, namespace *corev1.Namespace) (*corev1.N
 func TestNamespaceAutoProvision(t *testing.T) {
 	t.Parallel()
 	var made []string
-	p := plugin.NamespaceAutoProvision{Namespaces: maker{made: &made}}
+	p := plugin.NamespaceAutoProvision{Namespaces: creator{made: &made}}
 	for _, namespace := range []string{"active", "missing", ""} {
 		a := creating(pods(), podNamed("x"))
 		a.Namespace = namespace
@@ -144,7 +144,7 @@ func TestExtendedResourceToleration(t *testing.T) {
 	}
 }
 
-// annotated is the namespace a.
+// annotated returns the namespace a with annotations.
 func annotated(annotations map[string]string) stored[*corev1.Namespace] {
 	return stored[*corev1.Namespace]{{ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: annotations}}}
 }
@@ -203,7 +203,7 @@ func TestPodTolerationRestriction(t *testing.T) {
 	mutated(t, plugin.PodTolerationRestriction{Namespaces: annotated(nil)}, creating(pods(), free), "")
 }
 
-// verbs authorizes the named actions, such as "delete pods" or "update deployments/finalizers".
+// verbs allows the listed actions, such as "delete pods" or "update deployments/finalizers".
 type verbs []string
 
 func (v verbs) Authorize(_ context.Context, a *authorizer.Attributes) (authorizer.Decision, string, error) {

@@ -40,7 +40,8 @@ func (OwnerReferencesPermissionEnforcement) Name() string {
 	return "OwnerReferencesPermissionEnforcement"
 }
 
-// Validate implements admission.Validator. A status of a pod changes no owners.
+// Validate implements admission.Validator. It ignores the status subresource of pods, which cannot
+// change owner references.
 func (p OwnerReferencesPermissionEnforcement) Validate(ctx context.Context, a *admission.Attributes) error {
 	obj, ok := a.Object.(metav1.Object)
 	if !ok || isFor(a, "", "pods", "status") {
@@ -55,13 +56,13 @@ func (p OwnerReferencesPermissionEnforcement) Validate(ctx context.Context, a *a
 		return nil
 	}
 	if a.Operation != admission.Create {
-		if err := p.mayDelete(ctx, a); err != nil {
+		if err := p.authorizeDelete(ctx, a); err != nil {
 			return err
 		}
 	}
 	for i := range owners {
 		if blocks(&owners[i]) && !slices.ContainsFunc(had, func(o metav1.OwnerReference) bool { return o.UID == owners[i].UID && blocks(&o) }) {
-			if err := p.mayBlock(ctx, a, &owners[i]); err != nil {
+			if err := p.authorizeBlocking(ctx, a, &owners[i]); err != nil {
 				return err
 			}
 		}
@@ -73,8 +74,8 @@ func blocks(owner *metav1.OwnerReference) bool {
 	return owner.BlockOwnerDeletion != nil && *owner.BlockOwnerDeletion
 }
 
-// mayDelete returns an error if the user is not allowed to delete the request's object.
-func (p OwnerReferencesPermissionEnforcement) mayDelete(ctx context.Context, a *admission.Attributes) error {
+// authorizeDelete returns an error if the user is not allowed to delete the request's object.
+func (p OwnerReferencesPermissionEnforcement) authorizeDelete(ctx context.Context, a *admission.Attributes) error {
 	decision, reason, err := p.Authorizer.Authorize(ctx, &authorizer.Attributes{
 		User: a.User, Verb: "delete", ResourceRequest: true, Namespace: a.Namespace, Name: a.Name,
 		APIGroup: a.Resource.GroupVersion.Group, APIVersion: a.Resource.GroupVersion.Version, Resource: a.Resource.Name, Subresource: a.Resource.Subresource,
@@ -82,27 +83,28 @@ func (p OwnerReferencesPermissionEnforcement) mayDelete(ctx context.Context, a *
 	if decision == authorizer.DecisionAllow {
 		return nil
 	}
-	return refuse(a, fmt.Errorf("cannot set an ownerRef on a resource you can't delete: %v, %v", reason, err))
+	return reject(a, fmt.Errorf("cannot set an ownerRef on a resource you can't delete: %v, %v", reason, err))
 }
 
-// mayBlock returns an error if the user is not allowed to change the finalizers of an owner.
-func (p OwnerReferencesPermissionEnforcement) mayBlock(ctx context.Context, a *admission.Attributes, owner *metav1.OwnerReference) error {
+// authorizeBlocking returns an error if the user is not allowed to change the finalizers of an
+// owner.
+func (p OwnerReferencesPermissionEnforcement) authorizeBlocking(ctx context.Context, a *admission.Attributes, owner *metav1.OwnerReference) error {
 	gvk := schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind)
 	resources := p.ResourcesOf(gvk)
 	if len(resources) == 0 {
-		return refuse(a, fmt.Errorf("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion %s Kind %s: no matches for kind %q in version %q",
+		return reject(a, fmt.Errorf("cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion %s Kind %s: no matches for kind %q in version %q",
 			owner.APIVersion, owner.Kind, owner.Kind, owner.APIVersion))
 	}
 	for _, resource := range resources {
-		asked := authorizer.Attributes{
+		attributes := authorizer.Attributes{
 			User: a.User, Verb: "update", ResourceRequest: true, Name: owner.Name,
 			APIGroup: gvk.Group, APIVersion: gvk.Version, Resource: resource.Name, Subresource: "finalizers",
 		}
 		if resource.Namespaced {
-			asked.Namespace = a.Namespace // an owner is in the namespace of its dependents
+			attributes.Namespace = a.Namespace // an owner is in the namespace of its dependents
 		}
-		if decision, reason, err := p.Authorizer.Authorize(ctx, &asked); decision != authorizer.DecisionAllow {
-			return refuse(a, fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v", reason, err))
+		if decision, reason, err := p.Authorizer.Authorize(ctx, &attributes); decision != authorizer.DecisionAllow {
+			return reject(a, fmt.Errorf("cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on: %v, %v", reason, err))
 		}
 	}
 	return nil

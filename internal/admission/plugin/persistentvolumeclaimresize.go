@@ -40,16 +40,16 @@ func (p PersistentVolumeClaimResize) Validate(ctx context.Context, a *admission.
 		return nil
 	}
 	if old.Status.Phase != corev1.ClaimBound {
-		return refuse(a, errors.New("Only bound persistent volume claims can be expanded"))
+		return reject(a, errors.New("Only bound persistent volume claims can be expanded"))
 	}
-	if !p.mayGrow(ctx, claim, old) {
-		return refuse(a, errors.New("only dynamically provisioned pvc can be resized and "+
+	if !p.isExpansionAllowed(ctx, claim, old) {
+		return reject(a, errors.New("only dynamically provisioned pvc can be resized and "+
 			"the storageclass that provisions the pvc must support resize"))
 	}
 	return nil
 }
 
-func (p PersistentVolumeClaimResize) mayGrow(ctx context.Context, claim, old *corev1.PersistentVolumeClaim) bool {
+func (p PersistentVolumeClaimResize) isExpansionAllowed(ctx context.Context, claim, old *corev1.PersistentVolumeClaim) bool {
 	name := storageClassOf(claim)
 	if name == "" || name != storageClassOf(old) {
 		return false

@@ -62,11 +62,11 @@ func objectOf[T any](a *admission.Attributes, group, resource string) *T {
 	return obj
 }
 
-// oldOf returns the current object of a request, or nil if it does not exist or has another kind.
+// oldOf returns the current object of a request, or nil if it does not exist or is not a T.
 func oldOf[T any](a *admission.Attributes) *T {
 	obj, _ := any(a.Old).(*T)
 	return obj
 }
 
-// refuse returns the error that rejects a request with 403.
-func refuse(a *admission.Attributes, reason error) error { return a.Forbidden(reason) }
+// reject returns a 403 error for the request.
+func reject(a *admission.Attributes, reason error) error { return a.Forbidden(reason) }

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// stored are the objects that a plugin finds.
+// stored contains the objects that a plugin can read.
 type stored[T metav1.Object] []T
 
 func (s stored[T]) Get(_ context.Context, name types.NamespacedName) (T, error) {
@@ -46,7 +46,7 @@ func (s stored[T]) List(_ context.Context, namespace string, _ rest.ListOptions)
 
 var errDisk = errors.New("disk trouble")
 
-// broken returns an error for every lookup.
+// broken returns an error for all reads.
 type broken[T any] struct{}
 
 func (broken[T]) Get(context.Context, types.NamespacedName) (T, error) {
@@ -61,19 +61,19 @@ func (broken[T]) List(context.Context, string, rest.ListOptions) iter.Seq2[T, er
 	}
 }
 
-// The resources that the tests are about.
+// resource returns a resource for tests.
 func resource(group, name, subresource string) *rest.Resource {
 	return &rest.Resource{GroupVersion: schema.GroupVersion{Group: group, Version: "v1"}, Name: name, Subresource: subresource}
 }
 
 func pods() *rest.Resource { return resource("", "pods", "") }
 
-// creating is a request to create an object.
+// creating returns a request that creates an object.
 func creating(r *rest.Resource, obj runtime.Object) *admission.Attributes {
 	return &admission.Attributes{Request: admission.Request{Operation: admission.Create, Resource: r, Namespace: "a"}, Object: obj}
 }
 
-// updating is a request to change an object named x.
+// updating returns a request that updates an object named x.
 func updating(r *rest.Resource, obj, old codec.Object) *admission.Attributes {
 	return &admission.Attributes{Request: admission.Request{Operation: admission.Update, Resource: r, Namespace: "a", Name: "x"}, Object: obj, Old: old}
 }
@@ -102,7 +102,7 @@ func wantError(t *testing.T, err error, refusal string) {
 	}
 }
 
-// podNamed is a pod with one container.
+// podNamed returns a pod with one container.
 func podNamed(name string, change ...func(*corev1.PodSpec)) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "a"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	for _, f := range change {

@@ -71,19 +71,19 @@ func (p PodGroupProtection) Validate(ctx context.Context, a *admission.Attribute
 	switch obj := a.Object.(type) {
 	case *corev1.Pod:
 		if group := obj.Spec.SchedulingGroup; group != nil {
-			return refuseIntoDeleted(ctx, a, p.PodGroups, "Pod", "PodGroup", group.PodGroupName)
+			return rejectTerminatingGroup(ctx, a, p.PodGroups, "Pod", "PodGroup", group.PodGroupName)
 		}
 	case *schedulingv1beta1.PodGroup:
-		return refuseIntoDeleted(ctx, a, p.CompositePodGroups, "PodGroup", "CompositePodGroup", obj.Spec.ParentCompositePodGroupName)
+		return rejectTerminatingGroup(ctx, a, p.CompositePodGroups, "PodGroup", "CompositePodGroup", obj.Spec.ParentCompositePodGroupName)
 	case *schedulingv1alpha3.CompositePodGroup:
-		return refuseIntoDeleted(ctx, a, p.CompositePodGroups, "CompositePodGroup", "CompositePodGroup", obj.Spec.ParentCompositePodGroupName)
+		return rejectTerminatingGroup(ctx, a, p.CompositePodGroups, "CompositePodGroup", "CompositePodGroup", obj.Spec.ParentCompositePodGroupName)
 	}
 	return nil
 }
 
-// refuseIntoDeleted rejects an object in a group that is being deleted. A group that does not exist
-// may be created later.
-func refuseIntoDeleted[T codec.Object](ctx context.Context, a *admission.Attributes, groups Getter[T], kind, groupKind string, name *string) error {
+// rejectTerminatingGroup rejects an object in a group that is being deleted. The group may be
+// missing, because it can be created later.
+func rejectTerminatingGroup[T codec.Object](ctx context.Context, a *admission.Attributes, groups Getter[T], kind, groupKind string, name *string) error {
 	if groups == nil || name == nil || *name == "" {
 		return nil
 	}
@@ -92,9 +92,9 @@ func refuseIntoDeleted[T codec.Object](ctx context.Context, a *admission.Attribu
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return refuse(a, err)
+		return reject(a, err)
 	case group.GetDeletionTimestamp() != nil:
-		return refuse(a, fmt.Errorf("cannot create %s referencing %s %q because it is being deleted", kind, groupKind, *name))
+		return reject(a, fmt.Errorf("cannot create %s referencing %s %q because it is being deleted", kind, groupKind, *name))
 	}
 	return nil
 }

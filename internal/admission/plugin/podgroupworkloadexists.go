@@ -43,13 +43,13 @@ func (p PodGroupWorkloadExists) Validate(ctx context.Context, a *admission.Attri
 	workload, err := p.Workloads.Get(ctx, types.NamespacedName{Namespace: a.Namespace, Name: of.WorkloadName})
 	switch {
 	case apierrors.IsNotFound(err):
-		return refuse(a, fmt.Errorf("PodGroup rejected: Workload %q not found", of.WorkloadName))
+		return reject(a, fmt.Errorf("PodGroup rejected: Workload %q not found", of.WorkloadName))
 	case err != nil:
 		return apierrors.NewInternalError(err)
 	case workload.DeletionTimestamp != nil:
-		return refuse(a, fmt.Errorf("PodGroup rejected: Workload %q is being deleted", of.WorkloadName))
+		return reject(a, fmt.Errorf("PodGroup rejected: Workload %q is being deleted", of.WorkloadName))
 	case !hasTemplate(workload.Spec.PodGroupTemplates, workload.Spec.CompositePodGroupTemplates, of.TemplateName):
-		return refuse(a, fmt.Errorf("PodGroup rejected: PodGroupTemplate %q not found in Workload %q", of.TemplateName, of.WorkloadName))
+		return reject(a, fmt.Errorf("PodGroup rejected: PodGroupTemplate %q not found in Workload %q", of.TemplateName, of.WorkloadName))
 	}
 	return nil
 }

@@ -53,21 +53,22 @@ func (p PodNodeSelector) Mutate(ctx context.Context, a *admission.Attributes) er
 	return nil
 }
 
-// Validate implements admission.Validator: webhooks may have changed the pod.
+// Validate implements admission.Validator. It repeats the check, because webhooks may have changed
+// the pod.
 func (p PodNodeSelector) Validate(ctx context.Context, a *admission.Attributes) error {
 	_, _, err := p.selectorFor(ctx, a)
 	return err
 }
 
-// refuseForeign rejects a pod with a node selector that its namespace does not allow.
-func (p PodNodeSelector) refuseForeign(a *admission.Attributes, selector labels.Set) error {
+// rejectDisallowed rejects a pod with a node selector that its namespace does not allow.
+func (p PodNodeSelector) rejectDisallowed(a *admission.Attributes, selector labels.Set) error {
 	allowed := p.Config.Allowed[a.Namespace]
 	if len(allowed) == 0 {
 		return nil
 	}
 	for key, value := range selector {
 		if has, ok := allowed[key]; !ok || has != value {
-			return refuse(a, errors.New("pod node label selector labels conflict with its namespace whitelist"))
+			return reject(a, errors.New("pod node label selector labels conflict with its namespace whitelist"))
 		}
 	}
 	return nil
@@ -90,7 +91,7 @@ func (p PodNodeSelector) selectorFor(ctx context.Context, a *admission.Attribute
 		}
 	}
 	if labels.Conflicts(selector, pod.Spec.NodeSelector) {
-		return nil, nil, refuse(a, errors.New("pod node label selector conflicts with its namespace node label selector"))
+		return nil, nil, reject(a, errors.New("pod node label selector conflicts with its namespace node label selector"))
 	}
-	return pod, selector, p.refuseForeign(a, labels.Merge(selector, pod.Spec.NodeSelector))
+	return pod, selector, p.rejectDisallowed(a, labels.Merge(selector, pod.Spec.NodeSelector))
 }

@@ -41,8 +41,8 @@ func podResizeValidatorPlugin() Registration {
 // Name implements admission.Plugin.
 func (PodResizeValidator) Name() string { return "PodResizeValidator" }
 
-// Validate implements admission.Validator. The generation reports whether anything
-// was resized.
+// Validate implements admission.Validator. An unchanged generation means that the request resizes
+// nothing.
 func (p PodResizeValidator) Validate(ctx context.Context, a *admission.Attributes) error {
 	if !isFor(a, "", "pods", "resize") {
 		return nil
@@ -57,10 +57,10 @@ func (p PodResizeValidator) Validate(ctx context.Context, a *admission.Attribute
 		return err
 	}
 	if err := checkAllocatable(&pod.Spec, node.Status.Allocatable); err != nil {
-		return refuseBecause(a, err, causeNodeCapacity)
+		return rejectWithCause(a, err, causeNodeCapacity)
 	}
 	if os := node.Labels[corev1.LabelOSStable]; os != "linux" {
-		return refuseBecause(a, fmt.Errorf("pod resize is only supported on linux nodes, node %q is %q", node.Name, os), causeUnsupportedPlatform)
+		return rejectWithCause(a, fmt.Errorf("pod resize is only supported on linux nodes, node %q is %q", node.Name, os), causeUnsupportedPlatform)
 	}
 	return nil
 }
@@ -71,9 +71,9 @@ func nodeOf(ctx context.Context, a *admission.Attributes, nodes Getter[*corev1.N
 	node, err := nodes.Get(ctx, types.NamespacedName{Name: name})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, refuse(a, fmt.Errorf("node %q not found", name))
+		return nil, reject(a, fmt.Errorf("node %q not found", name))
 	case err != nil:
-		return nil, refuse(a, fmt.Errorf("failed to get node %q: %w", name, err))
+		return nil, reject(a, fmt.Errorf("failed to get node %q: %w", name, err))
 	}
 	return node, nil
 }
@@ -99,10 +99,10 @@ func checkAllocatable(spec *corev1.PodSpec, allocatable corev1.ResourceList) err
 	return errors.New("Node didn't have enough allocatable resources: " + strings.Join(missing, "; "))
 }
 
-// refuseBecause returns the error that rejects a request, with a machine-readable cause.
-func refuseBecause(a *admission.Attributes, reason error, cause metav1.CauseType) error {
+// rejectWithCause returns a 403 error for the request with a machine-readable cause.
+func rejectWithCause(a *admission.Attributes, reason error, cause metav1.CauseType) error {
 	var refused *apierrors.StatusError
-	if errors.As(refuse(a, reason), &refused) {
+	if errors.As(reject(a, reason), &refused) {
 		refused.ErrStatus.Details.Causes = append(refused.ErrStatus.Details.Causes, metav1.StatusCause{Type: cause})
 	}
 	return refused

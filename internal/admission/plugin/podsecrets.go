@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mountable returns the secrets that the pods of a service account may use.
+// mountable contains the secrets that the pods of a service account may use.
 type mountable struct {
 	account        string
 	secrets, pulls []string
@@ -29,7 +29,7 @@ func mountableSecrets(account *corev1.ServiceAccount) *mountable {
 func (m *mountable) allow(spec *corev1.PodSpec) error {
 	for _, volume := range spec.Volumes {
 		if volume.Secret != nil && !slices.Contains(m.secrets, volume.Secret.SecretName) {
-			return m.refusal("volume with", volume.Secret.SecretName)
+			return m.notAllowed("volume with", volume.Secret.SecretName)
 		}
 	}
 	for i := range spec.InitContainers {
@@ -53,22 +53,22 @@ func (m *mountable) allow(spec *corev1.PodSpec) error {
 func (m *mountable) allowContainer(what string, c *corev1.Container) error {
 	for _, env := range c.Env {
 		if from := env.ValueFrom; from != nil && from.SecretKeyRef != nil && !slices.Contains(m.secrets, from.SecretKeyRef.Name) {
-			return m.refusal(fmt.Sprintf("%s %s with envVar %s referencing", what, c.Name, env.Name), from.SecretKeyRef.Name)
+			return m.notAllowed(fmt.Sprintf("%s %s with envVar %s referencing", what, c.Name, env.Name), from.SecretKeyRef.Name)
 		}
 	}
 	for _, from := range c.EnvFrom {
 		if from.SecretRef != nil && !slices.Contains(m.secrets, from.SecretRef.Name) {
-			return m.refusal(fmt.Sprintf("%s %s with envFrom referencing", what, c.Name), from.SecretRef.Name)
+			return m.notAllowed(fmt.Sprintf("%s %s with envFrom referencing", what, c.Name), from.SecretRef.Name)
 		}
 	}
 	return nil
 }
 
-func (m *mountable) refusal(what, secret string) error {
+func (m *mountable) notAllowed(what, secret string) error {
 	return fmt.Errorf(`%s secret.secretName="%s" is not allowed because service account %s does not reference that secret`, what, secret, m.account)
 }
 
-// usesSecrets reports whether a pod names a secret anywhere.
+// usesSecrets reports whether a pod references a secret.
 func usesSecrets(spec *corev1.PodSpec) bool {
 	for i := range spec.EphemeralContainers {
 		if containerUsesSecrets((*corev1.Container)(&spec.EphemeralContainers[i].EphemeralContainerCommon)) {

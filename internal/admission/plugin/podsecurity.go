@@ -69,7 +69,7 @@ func (p PodSecurity) Validate(ctx context.Context, a *admission.Attributes) erro
 		}
 	default:
 		if template := templateOf(a.Object); template != nil && a.Resource.Subresource == "" {
-			p.reviewTemplate(ctx, a, template)
+			p.evaluateTemplate(ctx, a, template)
 		}
 	}
 	return nil
@@ -105,12 +105,12 @@ func (p PodSecurity) validatePod(ctx context.Context, a *admission.Attributes, p
 	policy, faults, err := p.policy(ctx, a)
 	if err != nil {
 		p.Metrics.countError(a, true)
-		note(ctx, a, podSecurityFail, fmt.Sprintf("Internal error occurred: failed to lookup namespace %s: %v", a.Namespace, err))
+		annotate(ctx, a, podSecurityFail, fmt.Sprintf("Internal error occurred: failed to lookup namespace %s: %v", a.Namespace, err))
 		return apierrors.NewInternalError(fmt.Errorf("failed to lookup namespace %s", a.Namespace))
 	}
 	if len(faults) == 0 && policy.Enforce.Level == podsecurity.Privileged && policy.Warn.Level == podsecurity.Privileged && policy.Audit.Level == podsecurity.Privileged {
 		p.Metrics.countEvaluation(a, allowed, enforceMode, policy.Enforce)
-		note(ctx, a, enforcedPolicy, "privileged:latest")
+		annotate(ctx, a, enforcedPolicy, "privileged:latest")
 		return nil
 	}
 	if old := oldOf[corev1.Pod](a); old != nil && !isSignificantUpdate(pod, old) {
@@ -120,16 +120,16 @@ func (p PodSecurity) validatePod(ctx context.Context, a *admission.Attributes, p
 	return e.run(ctx, faults, true)
 }
 
-// reviewTemplate adds warnings and audit annotations for a template. Errors are also recorded, and
-// do not cause a rejection.
-func (p PodSecurity) reviewTemplate(ctx context.Context, a *admission.Attributes, template *corev1.PodTemplateSpec) {
+// evaluateTemplate adds warnings and audit annotations for a template. It records errors and never
+// rejects the request.
+func (p PodSecurity) evaluateTemplate(ctx context.Context, a *admission.Attributes, template *corev1.PodTemplateSpec) {
 	if p.isExempt(ctx, a) {
 		return
 	}
 	policy, faults, err := p.policy(ctx, a)
 	if err != nil {
 		p.Metrics.countError(a, true)
-		note(ctx, a, podSecurityFail, fmt.Sprintf("failed to lookup namespace %s: %v", a.Namespace, err))
+		annotate(ctx, a, podSecurityFail, fmt.Sprintf("failed to lookup namespace %s: %v", a.Namespace, err))
 		return
 	}
 	if len(faults) == 0 && policy.Warn.Level == podsecurity.Privileged && policy.Audit.Level == podsecurity.Privileged {
@@ -151,7 +151,7 @@ func (p PodSecurity) isExempt(ctx context.Context, a *admission.Attributes) bool
 		return false
 	}
 	p.Metrics.countExemption(a)
-	note(ctx, a, exemptReason, reason)
+	annotate(ctx, a, exemptReason, reason)
 	return true
 }
 
@@ -170,8 +170,8 @@ func (p PodSecurity) policy(ctx context.Context, a *admission.Attributes) (podse
 	return policy, faults, nil
 }
 
-// note adds an audit annotation. It ignores the error for too many annotations.
-func note(ctx context.Context, a *admission.Attributes, key, value string) {
+// annotate adds an audit annotation. It ignores errors, for example for too many annotations.
+func annotate(ctx context.Context, a *admission.Attributes, key, value string) {
 	_ = a.Annotate(ctx, key, value)
 }
 
@@ -181,25 +181,25 @@ type podEvaluation struct {
 	a      *admission.Attributes
 	policy podsecurity.Policy
 	pod    podsecurity.Pod
-	// known caches the results by level, because the modes of a policy often have the same level.
-	known [3]podVerdict
+	// cache contains the results by level, because the modes of a policy often have the same level.
+	cache [3]podResult
 	count int
 }
 
-type podVerdict struct {
+type podResult struct {
 	level      podsecurity.LevelVersion
 	violations podsecurity.Violations
 }
 
-// judge returns the pod's violations of a level.
-func (e *podEvaluation) judge(level podsecurity.LevelVersion) podsecurity.Violations {
-	for i := range e.known[:e.count] {
-		if e.known[i].level == level {
-			return e.known[i].violations
+// evaluate returns the pod's violations of a level.
+func (e *podEvaluation) evaluate(level podsecurity.LevelVersion) podsecurity.Violations {
+	for i := range e.cache[:e.count] {
+		if e.cache[i].level == level {
+			return e.cache[i].violations
 		}
 	}
-	violations := e.plugin.Standards.Judge(level, e.pod)
-	e.known[e.count] = podVerdict{level, violations}
+	violations := e.plugin.Standards.Evaluate(level, e.pod)
+	e.cache[e.count] = podResult{level, violations}
 	e.count++
 	return violations
 }
@@ -209,25 +209,25 @@ func (e *podEvaluation) run(ctx context.Context, faults field.ErrorList, enforce
 	p, a := e.plugin, e.a
 	if p.isExemptClass(e.pod.Spec) {
 		p.Metrics.countExemption(a)
-		note(ctx, a, exemptReason, "runtimeClass")
+		annotate(ctx, a, exemptReason, "runtimeClass")
 		return nil
 	}
 	if len(faults) > 0 {
 		p.Metrics.countError(a, false)
-		note(ctx, a, podSecurityFail, fmt.Sprintf("Failed to parse policy: %v", faults.ToAggregate()))
+		annotate(ctx, a, podSecurityFail, fmt.Sprintf("Failed to parse policy: %v", faults.ToAggregate()))
 	}
 	var enforced podsecurity.Violations
 	if enforce {
 		enforced = e.enforce(ctx)
 	}
-	if audited := e.judge(e.policy.Audit); len(audited) > 0 {
+	if audited := e.evaluate(e.policy.Audit); len(audited) > 0 {
 		p.Metrics.countEvaluation(a, denied, auditMode, e.policy.Audit)
-		note(ctx, a, auditViolations, wouldViolate(e.policy.Audit, audited))
+		annotate(ctx, a, auditViolations, wouldViolate(e.policy.Audit, audited))
 	}
 	if len(enforced) > 0 {
-		return refuse(a, fmt.Errorf("violates PodSecurity %q: %s", e.policy.Enforce, enforced))
+		return reject(a, fmt.Errorf("violates PodSecurity %q: %s", e.policy.Enforce, enforced))
 	}
-	if warned := e.judge(e.policy.Warn); len(warned) > 0 {
+	if warned := e.evaluate(e.policy.Warn); len(warned) > 0 {
 		p.Metrics.countEvaluation(a, denied, warnMode, e.policy.Warn)
 		request.AddWarning(ctx, wouldViolate(e.policy.Warn, warned))
 	}
@@ -235,8 +235,8 @@ func (e *podEvaluation) run(ctx context.Context, faults field.ErrorList, enforce
 }
 
 func (e *podEvaluation) enforce(ctx context.Context) podsecurity.Violations {
-	note(ctx, e.a, enforcedPolicy, e.policy.Enforce.String())
-	violations := e.judge(e.policy.Enforce)
+	annotate(ctx, e.a, enforcedPolicy, e.policy.Enforce.String())
+	violations := e.evaluate(e.policy.Enforce)
 	decision := allowed
 	if len(violations) > 0 {
 		decision = denied

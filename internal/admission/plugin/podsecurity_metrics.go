@@ -34,7 +34,8 @@ type PodSecurityMetrics struct {
 	privileged prometheus.Counter
 }
 
-// NewPodSecurityMetrics creates and registers the metrics.
+// NewPodSecurityMetrics creates and registers the metrics. It returns an error if a metric is
+// already registered.
 func NewPodSecurityMetrics(registerer prometheus.Registerer) (*PodSecurityMetrics, error) {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -66,7 +67,7 @@ func (m *PodSecurityMetrics) countEvaluation(a *admission.Attributes, decision, 
 			return
 		}
 		version = "latest"
-	case level.Version.Newer(newestPolicyMinor):
+	case level.Version.NewerThan(newestPolicyMinor):
 		version = "future"
 	}
 	labels := append([]string{decision, level.Level.String(), version, mode}, requestLabels(a)...)

@@ -37,17 +37,17 @@ func (p PodSecurity) validateNamespace(ctx context.Context, a *admission.Attribu
 		return nil
 	}
 	before, oldFaults := p.Config.Defaults.With(old.Labels)
-	if len(faults) > 0 && !slices.EqualFunc(faults, oldFaults, sameFault) {
+	if len(faults) > 0 && !slices.EqualFunc(faults, oldFaults, sameError) {
 		return apierrors.NewInvalid(a.Kind().GroupKind(), a.Name, faults)
 	}
 	if !isStricter(policy.Enforce, before.Enforce) {
 		return nil
 	}
 	if slices.Contains(p.Config.Exemptions.Namespaces, a.Namespace) {
-		note(ctx, a, exemptReason, "namespace")
+		annotate(ctx, a, exemptReason, "namespace")
 		return nil
 	}
-	for _, warning := range p.reviewPods(ctx, namespace.Name, policy.Enforce) {
+	for _, warning := range p.evaluatePods(ctx, namespace.Name, policy.Enforce) {
 		request.AddWarning(ctx, warning)
 	}
 	return nil
@@ -59,9 +59,9 @@ func isStricter(level, than podsecurity.LevelVersion) bool {
 	return level != than && level.Level != podsecurity.Privileged && (level.Version != than.Version || level.Level > than.Level)
 }
 
-// reviewPods returns warnings about the pods of a namespace. It uses at most half of the remaining
+// evaluatePods returns warnings about the pods of a namespace. It uses at most half of the remaining
 // time of the request.
-func (p PodSecurity) reviewPods(ctx context.Context, namespace string, level podsecurity.LevelVersion) []string {
+func (p PodSecurity) evaluatePods(ctx context.Context, namespace string, level podsecurity.LevelVersion) []string {
 	timeout := podCheckTimeout
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)/2)
@@ -75,7 +75,7 @@ func (p PodSecurity) reviewPods(ctx context.Context, namespace string, level pod
 	found := violatingPods{}
 	checked := 0
 	for _, pod := range sample.pods() {
-		found.add(pod.Name, p.Standards.Judge(level, podsecurity.Pod{Annotations: pod.Annotations, Spec: &pod.Spec}))
+		found.add(pod.Name, p.Standards.Evaluate(level, podsecurity.Pod{Annotations: pod.Annotations, Spec: &pod.Spec}))
 		checked++
 		if ctx.Err() != nil {
 			break
@@ -173,4 +173,4 @@ func (v violatingPods) warnings() []string {
 	return lines
 }
 
-func sameFault(a, b *field.Error) bool { return a.Error() == b.Error() }
+func sameError(a, b *field.Error) bool { return a.Error() == b.Error() }

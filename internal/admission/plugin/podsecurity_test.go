@@ -26,7 +26,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// secured is PodSecurity over a namespace with labels, and the pods in it.
+// secured returns PodSecurity with a namespace that has labels and contains pods.
 func secured(labels map[string]string, pods ...*corev1.Pod) plugin.PodSecurity {
 	return plugin.PodSecurity{
 		Standards:  podsecurity.New(),
@@ -43,14 +43,14 @@ func podSecurityLabels(labels map[string]string) map[string]string {
 	return prefixed
 }
 
-// asked is the result of a request: an error, warnings, and audit annotations.
-type asked struct {
+// outcome is the result of a request: an error, warnings, and audit annotations.
+type outcome struct {
 	err         error
 	warnings    []string
 	annotations map[string]string
 }
 
-func ask(t *testing.T, p admission.Validator, a *admission.Attributes) asked {
+func ask(t *testing.T, p admission.Validator, a *admission.Attributes) outcome {
 	t.Helper()
 	r := httptest.NewRequest("GET", "/", nil)
 	ctx := request.NewContext(r.Context(), &request.Info{}, time.Now())
@@ -60,7 +60,7 @@ func ask(t *testing.T, p admission.Validator, a *admission.Attributes) asked {
 	for key, value := range request.AnnotationsFrom(ctx) {
 		annotations[strings.TrimPrefix(key, podsecurity.LabelPrefix)] = value
 	}
-	return asked{err, request.WarningsFrom(ctx), annotations}
+	return outcome{err, request.WarningsFrom(ctx), annotations}
 }
 
 // onHostNetwork and the like change a pod.
@@ -126,8 +126,8 @@ func TestPodSecurityOfPods(t *testing.T) {
 	}
 }
 
-// TestPodSecurityOfUpdates: a pod is judged again when an image or a seccomp
-// annotation changes, and by the subresources that may change it.
+// TestPodSecurityOfUpdates checks that a pod is evaluated again if an image or a seccomp annotation
+// changes, also by a subresource.
 func TestPodSecurityOfUpdates(t *testing.T) {
 	t.Parallel()
 	p := secured(map[string]string{"enforce": "baseline"})
@@ -209,8 +209,8 @@ func TestPodSecurityWithoutNamespace(t *testing.T) {
 	}
 }
 
-// relabelled is a request to change the labels of the namespace a.
-func relabelled(old, labels map[string]string) *admission.Attributes {
+// relabeled returns a request that changes the labels of the namespace a.
+func relabeled(old, labels map[string]string) *admission.Attributes {
 	namespace := func(labels map[string]string) *corev1.Namespace {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: podSecurityLabels(labels)}}
 	}
@@ -253,7 +253,7 @@ func TestPodSecurityOfNamespaces(t *testing.T) {
 			t.Parallel()
 			p := secured(tt.old, tt.pods...)
 			p.Config.Exemptions.RuntimeClasses = []string{"r"}
-			got := ask(t, p, relabelled(tt.old, tt.new))
+			got := ask(t, p, relabeled(tt.old, tt.new))
 			if diff := cmp.Diff(tt.warnings, got.warnings); got.err != nil || diff != "" {
 				t.Errorf("%v, warnings (-want +got):\n%s", got.err, diff)
 			}
@@ -261,8 +261,8 @@ func TestPodSecurityOfNamespaces(t *testing.T) {
 	}
 }
 
-// TestPodSecurityOfManyPods: no more than 3,000 are judged, one of each controller
-// first.
+// TestPodSecurityOfManyPods checks that at most 3,000 pods are evaluated, starting with one pod of
+// each controller.
 func TestPodSecurityOfManyPods(t *testing.T) {
 	t.Parallel()
 	many := make([]*corev1.Pod, 0, 4001)
@@ -272,7 +272,7 @@ func TestPodSecurityOfManyPods(t *testing.T) {
 		many = append(many, pod)
 	}
 	many = append(many, podNamed("x", onHostNetwork))
-	got := ask(t, secured(nil, many...), relabelled(nil, map[string]string{"enforce": "baseline"}))
+	got := ask(t, secured(nil, many...), relabeled(nil, map[string]string{"enforce": "baseline"}))
 	want := []string{
 		"new PodSecurity enforce level only checked against the first 3000 of 4001 existing pods",
 		`existing pods in namespace "a" violate the new PodSecurity enforce level "baseline:latest"`,
@@ -287,7 +287,7 @@ func TestPodSecurityOfManyPods(t *testing.T) {
 func TestPodSecurityOfSlowPods(t *testing.T) {
 	t.Parallel()
 	p := secured(nil, podNamed("x", onHostNetwork))
-	a := relabelled(nil, map[string]string{"enforce": "baseline"})
+	a := relabeled(nil, map[string]string{"enforce": "baseline"})
 	r := httptest.NewRequest("GET", "/", nil)
 	late, cancel := context.WithDeadline(r.Context(), time.Now())
 	defer cancel()
@@ -311,14 +311,14 @@ func TestPodSecurityOfLabels(t *testing.T) {
 	p := secured(nil)
 	wrong := map[string]string{"enforce": "x"}
 	const text = `Namespace "a" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "x": must be one of privileged, baseline, restricted`
-	created := relabelled(nil, wrong)
+	created := relabeled(nil, wrong)
 	created.Operation, created.Old = admission.Create, nil
-	for name, a := range map[string]*admission.Attributes{"created": created, "changed": relabelled(nil, wrong), "changed otherwise": relabelled(map[string]string{"enforce": "y"}, wrong)} {
+	for name, a := range map[string]*admission.Attributes{"created": created, "changed": relabeled(nil, wrong), "changed otherwise": relabeled(map[string]string{"enforce": "y"}, wrong)} {
 		if err := ask(t, p, a).err; !apierrors.IsInvalid(err) || err.Error() != text {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := ask(t, p, relabelled(wrong, wrong)).err; err != nil {
+	if err := ask(t, p, relabeled(wrong, wrong)).err; err != nil {
 		t.Errorf("stored: %v", err)
 	}
 	created.Object.(*corev1.Namespace).Labels = nil

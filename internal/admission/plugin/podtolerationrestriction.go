@@ -66,8 +66,8 @@ func (p PodTolerationRestriction) Mutate(ctx context.Context, a *admission.Attri
 	return p.Validate(ctx, a)
 }
 
-// Validate implements admission.Validator. As in kube-apiserver a refusal is no API
-// error: the client gets 500.
+// Validate implements admission.Validator. As in kube-apiserver, the error of a rejection is not an
+// API error, so that the response has the status 500.
 func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Attributes) error {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	if pod == nil || len(pod.Spec.Tolerations) == 0 {
@@ -84,8 +84,9 @@ func (p PodTolerationRestriction) Validate(ctx context.Context, a *admission.Att
 	return nil
 }
 
-// tolerations returns the tolerations in an annotation of the request's namespace. Without the
-// annotation it returns the tolerations of the configuration. An empty annotation has none.
+// tolerations returns the tolerations of an annotation of the request's namespace. Without the
+// annotation, it returns the tolerations of the configuration. An annotation with an empty value is
+// equivalent to an empty list.
 func (p PodTolerationRestriction) tolerations(ctx context.Context, a *admission.Attributes, annotation string, ofCluster []corev1.Toleration) ([]corev1.Toleration, error) {
 	namespace, err := p.Namespaces.Get(ctx, types.NamespacedName{Name: a.Namespace})
 	if err != nil {

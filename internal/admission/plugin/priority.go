@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// PriorityClasses finds priority classes.
+// PriorityClasses reads priority classes. It is safe for concurrent use.
 type PriorityClasses interface {
 	Getter[*schedulingv1.PriorityClass]
 	Lister[*schedulingv1.PriorityClass]
@@ -74,7 +74,7 @@ func keepPriority(spec *corev1.PodSpec, old *corev1.Pod) {
 	}
 }
 
-// classOf returns the class of a pod, and sets its name in the pod.
+// classOf returns the priority class of a pod, and sets the class name in the pod if it is empty.
 func (p Priority) classOf(ctx context.Context, a *admission.Attributes, spec *corev1.PodSpec) (*schedulingv1.PriorityClass, error) {
 	if spec.PriorityClassName == "" {
 		class, err := p.defaultClass(ctx)
@@ -91,7 +91,7 @@ func (p Priority) classOf(ctx context.Context, a *admission.Attributes, spec *co
 	class, err := p.Classes.Get(ctx, types.NamespacedName{Name: spec.PriorityClassName})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, refuse(a, fmt.Errorf("no PriorityClass with name %s was found", spec.PriorityClassName))
+		return nil, reject(a, fmt.Errorf("no PriorityClass with name %s was found", spec.PriorityClassName))
 	case err != nil:
 		return nil, fmt.Errorf("failed to get PriorityClass with name %s: %w", spec.PriorityClassName, err)
 	}
@@ -118,7 +118,7 @@ func (p Priority) defaultClass(ctx context.Context) (*schedulingv1.PriorityClass
 func setPriority(a *admission.Attributes, spec *corev1.PodSpec, class *schedulingv1.PriorityClass) error {
 	priority := class.Value
 	if own := spec.Priority; own != nil && *own != priority {
-		return refuse(a, fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; "+
+		return reject(a, fmt.Errorf("the integer value of priority (%d) must not be provided in pod spec; "+
 			"priority admission controller computed %d from the given PriorityClass name", *own, priority))
 	}
 	spec.Priority = &priority
@@ -127,15 +127,14 @@ func setPriority(a *admission.Attributes, spec *corev1.PodSpec, class *schedulin
 	}
 	policy := *class.PreemptionPolicy
 	if own := spec.PreemptionPolicy; own != nil && *own != policy {
-		return refuse(a, fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; "+
+		return reject(a, fmt.Errorf("the string value of PreemptionPolicy (%s) must not be provided in pod spec; "+
 			"priority admission controller computed %s from the given PriorityClass name", *own, policy))
 	}
 	spec.PreemptionPolicy = &policy
 	return nil
 }
 
-// Validate implements admission.Validator: another class than the present one
-// cannot become the default.
+// Validate implements admission.Validator. It rejects a second default class.
 func (p Priority) Validate(ctx context.Context, a *admission.Attributes) error {
 	class := objectOf[schedulingv1.PriorityClass](a, schedulingv1.GroupName, "priorityclasses")
 	if class == nil || !class.GlobalDefault {
@@ -146,7 +145,7 @@ func (p Priority) Validate(ctx context.Context, a *admission.Attributes) error {
 		return err
 	}
 	if present != nil && (a.Operation == admission.Create || present.Name != class.Name) {
-		return refuse(a, fmt.Errorf("PriorityClass %s is already marked as default. Only one default can exist", present.Name))
+		return reject(a, fmt.Errorf("PriorityClass %s is already marked as default. Only one default can exist", present.Name))
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/registry/quota"
 )
 
-// ResourceQuota rejects requests above the quotas of the namespace. The storage charges accepted
-// requests when it writes them: see quota.Ledger.Account.
+// ResourceQuota rejects requests that exceed the quotas of the namespace. The storage charges
+// accepted requests when it writes them (see quota.Ledger.Account).
 type ResourceQuota struct {
 	onCreateOrUpdate
 	Ledger *quota.Ledger
@@ -39,7 +39,7 @@ func (p ResourceQuota) Validate(ctx context.Context, a *admission.Attributes) er
 		Resource: a.Resource.GroupResource(), Subresource: a.Resource.Subresource, Namespace: a.Namespace, Object: obj, Old: a.Old,
 	})
 	if errors.As(err, new(quota.DeniedError)) {
-		return refuse(a, err)
+		return reject(a, err)
 	}
 	return err
 }

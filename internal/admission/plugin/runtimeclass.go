@@ -52,7 +52,7 @@ func (p RuntimeClass) Mutate(ctx context.Context, a *admission.Attributes) error
 	}
 	if overhead := overheadOf(class); overhead != nil {
 		if pod.Spec.Overhead != nil && !equality.Semantic.DeepEqual(overhead, pod.Spec.Overhead) {
-			return refuse(a, errOverheadDiffers())
+			return reject(a, errOverheadDiffers())
 		}
 		pod.Spec.Overhead = overhead.DeepCopy()
 	}
@@ -67,7 +67,7 @@ func (p RuntimeClass) classOf(ctx context.Context, a *admission.Attributes, pod 
 	}
 	class, err := p.Classes.Get(ctx, types.NamespacedName{Name: *name})
 	if apierrors.IsNotFound(err) {
-		return nil, refuse(a, fmt.Errorf("pod rejected: RuntimeClass %q not found", *name))
+		return nil, reject(a, fmt.Errorf("pod rejected: RuntimeClass %q not found", *name))
 	}
 	return class, err
 }
@@ -95,7 +95,7 @@ func schedule(a *admission.Attributes, spec *corev1.PodSpec, scheduling *nodev1.
 	for _, key := range slices.Sorted(maps.Keys(scheduling.NodeSelector)) {
 		value := scheduling.NodeSelector[key]
 		if own, ok := spec.NodeSelector[key]; ok && own != value {
-			return refuse(a, fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", key, value, key, own))
+			return reject(a, fmt.Errorf("conflict: runtimeClass.scheduling.nodeSelector[%s] = %s; pod.spec.nodeSelector[%s] = %s", key, value, key, own))
 		}
 	}
 	if spec.NodeSelector == nil && scheduling.NodeSelector != nil {
@@ -106,7 +106,8 @@ func schedule(a *admission.Attributes, spec *corev1.PodSpec, scheduling *nodev1.
 	return nil
 }
 
-// Validate implements admission.Validator: webhooks may have changed the overhead.
+// Validate implements admission.Validator. It compares the overhead with the class, because
+// webhooks may have changed it.
 func (p RuntimeClass) Validate(ctx context.Context, a *admission.Attributes) error {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	if pod == nil {
@@ -119,9 +120,9 @@ func (p RuntimeClass) Validate(ctx context.Context, a *admission.Attributes) err
 	overhead := overheadOf(class)
 	switch {
 	case overhead == nil && pod.Spec.Overhead != nil:
-		return refuse(a, errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
+		return reject(a, errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"))
 	case overhead != nil && !equality.Semantic.DeepEqual(overhead, pod.Spec.Overhead):
-		return refuse(a, errOverheadDiffers())
+		return reject(a, errOverheadDiffers())
 	}
 	return nil
 }

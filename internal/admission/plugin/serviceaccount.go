@@ -102,12 +102,12 @@ func (p ServiceAccount) Validate(ctx context.Context, a *admission.Attributes) e
 func (p ServiceAccount) validateNew(ctx context.Context, a *admission.Attributes, pod *corev1.Pod) error {
 	if isMirror(pod) {
 		if err := validateMirror(pod); err != nil {
-			return refuse(a, err)
+			return reject(a, err)
 		}
 		return nil
 	}
 	if pod.Spec.ServiceAccountName == "" {
-		return refuse(a, fmt.Errorf("no service account specified for pod %s/%s", a.Namespace, pod.Name))
+		return reject(a, fmt.Errorf("no service account specified for pod %s/%s", a.Namespace, pod.Name))
 	}
 	account, err := p.account(ctx, a, pod.Spec.ServiceAccountName)
 	if err != nil {
@@ -129,7 +129,7 @@ func (p ServiceAccount) validateEphemeral(ctx context.Context, a *admission.Attr
 	for i := range pod.Spec.EphemeralContainers {
 		c := (*corev1.Container)(&pod.Spec.EphemeralContainers[i].EphemeralContainerCommon)
 		if err := mountable.allowContainer("ephemeral container", c); err != nil {
-			return refuse(a, err)
+			return reject(a, err)
 		}
 	}
 	return nil
@@ -175,7 +175,7 @@ func (p ServiceAccount) account(ctx context.Context, a *admission.Attributes, na
 		err = apierrors.NewNotFound(corev1.Resource("serviceaccount"), name) // kube-apiserver's singular
 	}
 	if err != nil {
-		return nil, refuse(a, fmt.Errorf("error looking up service account %s: %w", key, err))
+		return nil, reject(a, fmt.Errorf("error looking up service account %s: %w", key, err))
 	}
 	return account, nil
 }
@@ -256,7 +256,7 @@ func limitSecrets(a *admission.Attributes, pod *corev1.Pod, account *corev1.Serv
 		return nil
 	}
 	if err := mountableSecrets(account).allow(&pod.Spec); err != nil {
-		return refuse(a, err)
+		return reject(a, err)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func TestServiceAccount(t *testing.T) {
 
 const tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 
-// tokenMounts counts the containers that have the volume of the token.
+// tokenMounts returns the number of containers that mount the token volume.
 func tokenMounts(pod *corev1.Pod) int {
 	volumes, n := map[string]bool{}, 0
 	for _, v := range pod.Spec.Volumes {
@@ -109,7 +109,7 @@ func tokenMounts(pod *corev1.Pod) int {
 	return n
 }
 
-// TestServiceAccountOfMirrorPods: they are left as they are, and have no secrets.
+// TestServiceAccountOfMirrorPods checks that mirror pods are not modified and may not use secrets.
 func TestServiceAccountOfMirrorPods(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -153,7 +153,8 @@ func TestServiceAccountProvided(t *testing.T) {
 	}
 }
 
-// TestServiceAccountOfEphemeralContainers: an account limits their secrets too.
+// TestServiceAccountOfEphemeralContainers checks that the secrets of ephemeral containers are
+// restricted too.
 func TestServiceAccountOfEphemeralContainers(t *testing.T) {
 	t.Parallel()
 	pod := podNamed("x", func(s *corev1.PodSpec) {

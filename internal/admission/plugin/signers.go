@@ -10,9 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// mayUseSigner reports whether the user of a request has permission for a verb (approve, sign or
+// isSignerAllowed reports whether the user of a request has permission for a verb (approve, sign or
 // attest) on a signer, or on all signers of its domain ("example.com/*").
-func mayUseSigner(ctx context.Context, authz authorizer.Authorizer, a *admission.Attributes, verb, signer string) bool {
+func isSignerAllowed(ctx context.Context, authz authorizer.Authorizer, a *admission.Attributes, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range [...]string{signer, domain + "/*"} {
 		decision, _, _ := authz.Authorize(ctx, &authorizer.Attributes{

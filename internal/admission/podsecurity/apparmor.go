@@ -12,7 +12,7 @@ import (
 // older annotation.
 func appArmorProfile(pod Pod) Violation {
 	var by setters
-	var profiles values
+	var profiles valueSet
 	if profile := pod.podContext().AppArmorProfile; unconfined(profile) {
 		by.pod = true
 		profiles.add(string(profile.Type))
@@ -42,8 +42,8 @@ func unconfined(profile *corev1.AppArmorProfile) bool {
 	return profile != nil && profile.Type != corev1.AppArmorProfileTypeRuntimeDefault && profile.Type != corev1.AppArmorProfileTypeLocalhost
 }
 
-// forbiddenAppArmorAnnotations returns annotations of profiles that are not allowed,
-// as name="value", sorted.
+// forbiddenAppArmorAnnotations returns the annotations with forbidden profiles in the form
+// name="value", sorted.
 func forbiddenAppArmorAnnotations(annotations map[string]string) []string {
 	var forbidden []string
 	for key, profile := range annotations {

@@ -6,12 +6,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// capabilitiesBaseline restricts added capabilities to those of the runtime's default.
+// capabilitiesBaseline allows only added capabilities that container runtimes grant by default.
 func capabilitiesBaseline(pod Pod) Violation {
 	var by []string
-	var capabilities values
+	var capabilities valueSet
 	pod.eachSecurityContext(func(c *corev1.Container, context *corev1.SecurityContext) {
-		if addsOther(context.Capabilities, isDefaultCapability, &capabilities) {
+		if addsDisallowed(context.Capabilities, isDefaultCapability, &capabilities) {
 			by = append(by, c.Name)
 		}
 	})
@@ -21,8 +21,8 @@ func capabilitiesBaseline(pod Pod) Violation {
 	return Violation{"non-default capabilities", mustNotAdd(by, capabilities)}
 }
 
-// isDefaultCapability reports whether runtimes give containers a capability. They give
-// NET_RAW, too, but it is not allowed to ask for it.
+// isDefaultCapability reports whether pods may add a capability. Runtimes also grant NET_RAW by
+// default, but the standards do not allow pods to add it.
 func isDefaultCapability(c corev1.Capability) bool {
 	switch c {
 	case "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD",
@@ -32,9 +32,8 @@ func isDefaultCapability(c corev1.Capability) bool {
 	return false
 }
 
-// addsOther reports whether capabilities are added that are not allowed, and collects
-// them.
-func addsOther(of *corev1.Capabilities, allowed func(corev1.Capability) bool, found *values) bool {
+// addsDisallowed reports whether disallowed capabilities are added, and collects them in found.
+func addsDisallowed(of *corev1.Capabilities, allowed func(corev1.Capability) bool, found *valueSet) bool {
 	if of == nil {
 		return false
 	}
@@ -48,6 +47,6 @@ func addsOther(of *corev1.Capabilities, allowed func(corev1.Capability) bool, fo
 	return adds
 }
 
-func mustNotAdd(by []string, capabilities values) string {
-	return fmt.Sprintf("%s must not include %s in securityContext.capabilities.add", theContainers(by), quoted(capabilities))
+func mustNotAdd(by []string, capabilities valueSet) string {
+	return fmt.Sprintf("%s must not include %s in securityContext.capabilities.add", describeContainers(by), quoted(capabilities))
 }

@@ -7,11 +7,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// capabilitiesRestricted has containers drop all capabilities. They may keep the one
-// to bind ports below 1024.
+// capabilitiesRestricted requires that containers drop all capabilities. They may add
+// NET_BIND_SERVICE.
 func capabilitiesRestricted(pod Pod) Violation {
 	var keeping, adding []string
-	var capabilities values
+	var capabilities valueSet
 	pod.eachContainer(func(c *corev1.Container) {
 		if c.SecurityContext == nil || c.SecurityContext.Capabilities == nil {
 			keeping = append(keeping, c.Name)
@@ -21,13 +21,13 @@ func capabilitiesRestricted(pod Pod) Violation {
 		if !slices.Contains(own.Drop, "ALL") {
 			keeping = append(keeping, c.Name)
 		}
-		if addsOther(own, bindsPorts, &capabilities) {
+		if addsDisallowed(own, isNetBindService, &capabilities) {
 			adding = append(adding, c.Name)
 		}
 	})
 	var details []string
 	if len(keeping) > 0 {
-		details = append(details, theContainers(keeping)+` must set securityContext.capabilities.drop=["ALL"]`)
+		details = append(details, describeContainers(keeping)+` must set securityContext.capabilities.drop=["ALL"]`)
 	}
 	if len(adding) > 0 {
 		details = append(details, mustNotAdd(adding, capabilities))
@@ -38,4 +38,4 @@ func capabilitiesRestricted(pod Pod) Violation {
 	return Violation{"unrestricted capabilities", strings.Join(details, "; ")}
 }
 
-func bindsPorts(c corev1.Capability) bool { return c == "NET_BIND_SERVICE" }
+func isNetBindService(c corev1.Capability) bool { return c == "NET_BIND_SERVICE" }

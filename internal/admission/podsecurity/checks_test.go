@@ -11,25 +11,25 @@ import (
 // newestMinor is one more than any version that a check names.
 const newestMinor = 38
 
-// said is the violation of a level from a version on; "" if there is none.
-type said struct {
+// violationSince is the violation of a level from a version on; "" means no violation.
+type violationSince struct {
 	since int
 	text  string
 }
 
 // always returns a violation in all versions.
-func always(text string) []said { return []said{{0, text}} }
+func always(text string) []violationSince { return []violationSince{{0, text}} }
 
-// fixture is a pod that no version objects to, but for one change.
+// fixture is an allowed pod with one change.
 type fixture struct {
 	name   string
 	change func(*corev1.PodSpec)
 	// baseline and restricted are the violations, oldest version first; nil if there are none.
-	baseline, restricted []said
+	baseline, restricted []violationSince
 	annotations          map[string]string
 }
 
-// good is a pod that all levels of all versions allow.
+// good returns the spec of a pod that all levels of all versions allow.
 func good() *corev1.PodSpec {
 	container := func(name string) corev1.Container {
 		return corev1.Container{Name: name, SecurityContext: &corev1.SecurityContext{
@@ -46,7 +46,7 @@ func good() *corev1.PodSpec {
 	}
 }
 
-// first changes the security context of the first container, all the contexts of all containers.
+// first returns a change of the security context of the first container.
 func first(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
 	return func(s *corev1.PodSpec) { change(s.Containers[0].SecurityContext) }
 }
@@ -60,12 +60,12 @@ func all(change func(*corev1.SecurityContext)) func(*corev1.PodSpec) {
 	}
 }
 
-// ofPod changes the security context of the pod.
+// ofPod returns a change of the pod's security context.
 func ofPod(change func(*corev1.PodSecurityContext)) func(*corev1.PodSpec) {
 	return func(s *corev1.PodSpec) { change(s.SecurityContext) }
 }
 
-// both makes changes one after another.
+// both returns a change that applies several changes in order.
 func both(changes ...func(*corev1.PodSpec)) func(*corev1.PodSpec) {
 	return func(s *corev1.PodSpec) {
 		for _, change := range changes {
@@ -88,7 +88,7 @@ func volume(name string, source corev1.VolumeSource) func(*corev1.PodSpec) {
 
 func ptr[T any](v T) *T { return &v }
 
-// TestChecks judges each fixture by both levels in every version.
+// TestChecks evaluates each fixture with both levels in every version.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	standards := podsecurity.New()
@@ -105,19 +105,19 @@ func TestChecks(t *testing.T) {
 			}
 			pod := podsecurity.Pod{Annotations: f.annotations, Spec: spec}
 			for _, want := range []struct {
-				level podsecurity.Level
-				said  []said
+				level          podsecurity.Level
+				violationSince []violationSince
 			}{{podsecurity.Privileged, nil}, {podsecurity.Baseline, f.baseline}, {podsecurity.Restricted, f.restricted}} {
 				for minor := range newestMinor + 1 {
-					wantVerdict(t, standards, podsecurity.LevelVersion{Level: want.level, Version: podsecurity.Pinned(minor)}, pod, at(want.said, minor))
+					wantVerdict(t, standards, podsecurity.LevelVersion{Level: want.level, Version: podsecurity.Pinned(minor)}, pod, at(want.violationSince, minor))
 				}
-				wantVerdict(t, standards, podsecurity.LevelVersion{Level: want.level}, pod, at(want.said, newestMinor))
+				wantVerdict(t, standards, podsecurity.LevelVersion{Level: want.level}, pod, at(want.violationSince, newestMinor))
 			}
 		})
 	}
 }
 
-func at(all []said, minor int) string {
+func at(all []violationSince, minor int) string {
 	text := ""
 	for _, s := range all {
 		if s.since <= minor {
@@ -129,7 +129,7 @@ func at(all []said, minor int) string {
 
 func wantVerdict(t *testing.T, standards *podsecurity.Standards, level podsecurity.LevelVersion, pod podsecurity.Pod, want string) {
 	t.Helper()
-	found := standards.Judge(level, pod)
+	found := standards.Evaluate(level, pod)
 	if got := found.String(); got != want || (len(found) > 0) != (want != "") {
 		t.Errorf("%s says\n%q\nwant\n%q", level, got, want)
 	}
@@ -139,7 +139,7 @@ func wantVerdict(t *testing.T, standards *podsecurity.Standards, level podsecuri
 func TestJudgeAllocates(t *testing.T) {
 	standards, pod := podsecurity.New(), podsecurity.Pod{Spec: good(), Annotations: map[string]string{"a": "b"}}
 	for _, level := range []podsecurity.Level{podsecurity.Baseline, podsecurity.Restricted} {
-		if n := testing.AllocsPerRun(100, func() { standards.Judge(podsecurity.LevelVersion{Level: level}, pod) }); n > 0 {
+		if n := testing.AllocsPerRun(100, func() { standards.Evaluate(podsecurity.LevelVersion{Level: level}, pod) }); n > 0 {
 			t.Errorf("%s allocates %v times for a pod that is allowed", level, n)
 		}
 	}
@@ -149,6 +149,6 @@ func BenchmarkJudge(b *testing.B) {
 	standards, pod := podsecurity.New(), podsecurity.Pod{Spec: good()}
 	b.ReportAllocs()
 	for b.Loop() {
-		standards.Judge(podsecurity.LevelVersion{Level: podsecurity.Restricted}, pod)
+		standards.Evaluate(podsecurity.LevelVersion{Level: podsecurity.Restricted}, pod)
 	}
 }

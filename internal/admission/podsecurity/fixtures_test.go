@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Words that more than one fixture has.
+// Messages that several fixtures share.
 const (
 	appArmorAnnotation = "container.apparmor.security.beta.kubernetes.io/c"
 	seccompOfPod       = "seccomp.security.alpha.kubernetes.io/pod"
@@ -56,19 +56,19 @@ func capabilityFixtures() []fixture {
 	undropped := `unrestricted capabilities (containers "i", "c", "d", "e" must set securityContext.capabilities.drop=["ALL"]; containers "i", "c", "d", "e" must not include "KILL" in securityContext.capabilities.add)`
 	without := `unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"])`
 	return []fixture{
-		{name: "capabilities: not the runtime's", change: first(add("SYS_ADMIN", "NET_RAW", "SYS_ADMIN")), baseline: always(admin), restricted: []said{
+		{name: "capabilities: not the runtime's", change: first(add("SYS_ADMIN", "NET_RAW", "SYS_ADMIN")), baseline: always(admin), restricted: []violationSince{
 			{0, admin}, {22, `unrestricted capabilities (container "c" must not include "NET_RAW", "SYS_ADMIN" in securityContext.capabilities.add)`},
 		}},
-		{name: "capabilities: the runtime's", change: first(add("CHOWN")), restricted: []said{{22, unrestricted}}},
-		{name: "capabilities: all of the runtime's", change: all(add("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT")), restricted: []said{
+		{name: "capabilities: the runtime's", change: first(add("CHOWN")), restricted: []violationSince{{22, unrestricted}}},
+		{name: "capabilities: all of the runtime's", change: all(add("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT")), restricted: []violationSince{
 			{22, `unrestricted capabilities (containers "i", "c", "d", "e" must not include "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT" in securityContext.capabilities.add)`},
 		}},
 		{name: "capabilities: to bind ports", change: all(add("NET_BIND_SERVICE"))},
 		{name: "capabilities: none dropped", change: all(func(s *corev1.SecurityContext) {
 			s.Capabilities = &corev1.Capabilities{Add: []corev1.Capability{"KILL"}}
-		}), restricted: []said{{22, undropped}}},
-		{name: "capabilities: nothing said", change: first(func(s *corev1.SecurityContext) { s.Capabilities = nil }), restricted: []said{{22, without}}},
-		{name: "capabilities: others dropped", change: first(func(s *corev1.SecurityContext) { s.Capabilities.Drop = []corev1.Capability{"all", "CAP_ALL"} }), restricted: []said{{22, without}}},
+		}), restricted: []violationSince{{22, undropped}}},
+		{name: "capabilities: nothing violationSince", change: first(func(s *corev1.SecurityContext) { s.Capabilities = nil }), restricted: []violationSince{{22, without}}},
+		{name: "capabilities: others dropped", change: first(func(s *corev1.SecurityContext) { s.Capabilities.Drop = []corev1.Capability{"all", "CAP_ALL"} }), restricted: []violationSince{{22, without}}},
 	}
 }
 
@@ -106,7 +106,7 @@ func probeFixtures() []fixture {
 		return corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Host: host}}
 	}
 	refused := func(name, text string, change func(*corev1.PodSpec)) fixture {
-		return fixture{name: name, change: change, baseline: []said{{34, text}}, restricted: []said{{34, text}}}
+		return fixture{name: name, change: change, baseline: []violationSince{{34, text}}, restricted: []violationSince{{34, text}}}
 	}
 	one := `probe or lifecycle host (container "c" uses probe or lifecycle host "a")`
 	return []fixture{
@@ -134,7 +134,7 @@ func procMountFixtures() []fixture {
 	refusal := `procMount (container "c" must not set securityContext.procMount to "Unmasked")`
 	return []fixture{
 		{name: "procMount", change: unmasked, baseline: always(refusal), restricted: always(refusal)},
-		{name: "procMount: user namespace", change: both(unmasked, hostUsers(false)), baseline: []said{{0, refusal}, {35, ""}}, restricted: always(refusal)},
+		{name: "procMount: user namespace", change: both(unmasked, hostUsers(false)), baseline: []violationSince{{0, refusal}, {35, ""}}, restricted: always(refusal)},
 		{name: "procMount: users of the host", change: both(unmasked, hostUsers(true)), baseline: always(refusal), restricted: always(refusal)},
 		{name: "procMount: the default", change: all(func(s *corev1.SecurityContext) { s.ProcMount = ptr(corev1.DefaultProcMount) })},
 	}
@@ -147,16 +147,16 @@ func rootFixtures() []fixture {
 	saysNothing := ofPod(func(p *corev1.PodSecurityContext) { p.RunAsNonRoot = nil })
 	saysNo := both(ofPod(func(p *corev1.PodSecurityContext) { p.RunAsNonRoot = ptr(false) }), first(func(s *corev1.SecurityContext) { s.RunAsNonRoot = ptr(false) }))
 	return []fixture{
-		{name: "runAsUser: everywhere", change: asRoot, restricted: []said{{23, root}}},
-		{name: "runAsUser: user namespace", change: both(asRoot, hostUsers(false)), restricted: []said{{23, root}, {35, ""}}},
-		{name: "runAsUser: container", change: first(func(s *corev1.SecurityContext) { s.RunAsUser = ptr(int64(0)) }), restricted: []said{{23, `runAsUser=0 (container "c" must not set runAsUser=0)`}}},
+		{name: "runAsUser: everywhere", change: asRoot, restricted: []violationSince{{23, root}}},
+		{name: "runAsUser: user namespace", change: both(asRoot, hostUsers(false)), restricted: []violationSince{{23, root}, {35, ""}}},
+		{name: "runAsUser: container", change: first(func(s *corev1.SecurityContext) { s.RunAsUser = ptr(int64(0)) }), restricted: []violationSince{{23, `runAsUser=0 (container "c" must not set runAsUser=0)`}}},
 		{name: "runAsUser: another user", change: ofPod(func(p *corev1.PodSecurityContext) { p.RunAsUser = ptr(int64(1)) })},
-		{name: "runAsNonRoot: nothing said", change: saysNothing, restricted: always(silent)},
-		{name: "runAsNonRoot: user namespace", change: both(saysNothing, hostUsers(false)), restricted: []said{{0, silent}, {35, ""}}},
+		{name: "runAsNonRoot: nothing violationSince", change: saysNothing, restricted: always(silent)},
+		{name: "runAsNonRoot: user namespace", change: both(saysNothing, hostUsers(false)), restricted: []violationSince{{0, silent}, {35, ""}}},
 		{name: "runAsNonRoot: no security context", change: func(s *corev1.PodSpec) {
 			s.SecurityContext = nil
 			s.Containers[0].SecurityContext.SeccompProfile = nil
-		}, restricted: []said{
+		}, restricted: []violationSince{
 			{0, silent}, {19, silent + `, seccompProfile (pod or containers "i", "c", "d", "e" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`},
 		}},
 		{name: "runAsNonRoot: false", change: saysNo, restricted: always(`runAsNonRoot != true (pod and container "c" must not set securityContext.runAsNonRoot=false)`)},
@@ -165,11 +165,11 @@ func rootFixtures() []fixture {
 }
 
 func escalationFixtures() []fixture {
-	one := []said{{8, `allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false)`}}
+	one := []violationSince{{8, `allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false)`}}
 	return []fixture{
 		{name: "escalation: true", change: first(func(s *corev1.SecurityContext) { s.AllowPrivilegeEscalation = ptr(true) }), restricted: one},
-		{name: "escalation: nothing said", change: first(func(s *corev1.SecurityContext) { s.AllowPrivilegeEscalation = nil }), restricted: one},
-		{name: "escalation: ephemeral container", change: func(s *corev1.PodSpec) { s.EphemeralContainers[0].SecurityContext.AllowPrivilegeEscalation = ptr(true) }, restricted: []said{
+		{name: "escalation: nothing violationSince", change: first(func(s *corev1.SecurityContext) { s.AllowPrivilegeEscalation = nil }), restricted: one},
+		{name: "escalation: ephemeral container", change: func(s *corev1.PodSpec) { s.EphemeralContainers[0].SecurityContext.AllowPrivilegeEscalation = ptr(true) }, restricted: []violationSince{
 			{8, `allowPrivilegeEscalation != false (container "e" must set securityContext.allowPrivilegeEscalation=false)`},
 		}},
 	}
@@ -181,9 +181,9 @@ func seccompFixtures() []fixture {
 	container := `seccompProfile (container "c" must not set securityContext.seccompProfile.type to "Unconfined")`
 	annotations := `seccompProfile (forbidden annotations container.seccomp.security.alpha.kubernetes.io/c="unconfined", seccomp.security.alpha.kubernetes.io/pod="unconfined")`
 	return []fixture{
-		{name: "seccomp: pod", change: ofPod(func(p *corev1.PodSecurityContext) { p.SeccompProfile = unconfined }), baseline: []said{{19, pod}}, restricted: []said{{19, pod}}},
-		{name: "seccomp: container", change: first(func(s *corev1.SecurityContext) { s.SeccompProfile = unconfined }), baseline: []said{{19, container}}, restricted: []said{{19, container}}},
-		{name: "seccomp: nothing said", change: ofPod(func(p *corev1.PodSecurityContext) { p.SeccompProfile = nil }), restricted: []said{
+		{name: "seccomp: pod", change: ofPod(func(p *corev1.PodSecurityContext) { p.SeccompProfile = unconfined }), baseline: []violationSince{{19, pod}}, restricted: []violationSince{{19, pod}}},
+		{name: "seccomp: container", change: first(func(s *corev1.SecurityContext) { s.SeccompProfile = unconfined }), baseline: []violationSince{{19, container}}, restricted: []violationSince{{19, container}}},
+		{name: "seccomp: nothing violationSince", change: ofPod(func(p *corev1.PodSecurityContext) { p.SeccompProfile = nil }), restricted: []violationSince{
 			{19, `seccompProfile (pod or containers "i", "c", "d", "e" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`},
 		}},
 		{name: "seccomp: each container", change: both(ofPod(func(p *corev1.PodSecurityContext) { p.SeccompProfile = nil }),
@@ -191,10 +191,10 @@ func seccompFixtures() []fixture {
 				s.SeccompProfile = &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeLocalhost}
 			}))},
 		{name: "seccomp: annotations", annotations: map[string]string{seccompOfPod: "unconfined", seccompOfContainer + "c": "unconfined", seccompOfContainer + "other": "unconfined"},
-			baseline: []said{{0, annotations}, {19, ""}}, restricted: []said{{0, annotations}, {19, ""}}},
+			baseline: []violationSince{{0, annotations}, {19, ""}}, restricted: []violationSince{{0, annotations}, {19, ""}}},
 		{name: "seccomp: one annotation", annotations: map[string]string{seccompOfPod: ""},
-			baseline:   []said{{0, `seccompProfile (forbidden annotation seccomp.security.alpha.kubernetes.io/pod="")`}, {19, ""}},
-			restricted: []said{{0, `seccompProfile (forbidden annotation seccomp.security.alpha.kubernetes.io/pod="")`}, {19, ""}}},
+			baseline:   []violationSince{{0, `seccompProfile (forbidden annotation seccomp.security.alpha.kubernetes.io/pod="")`}, {19, ""}},
+			restricted: []violationSince{{0, `seccompProfile (forbidden annotation seccomp.security.alpha.kubernetes.io/pod="")`}, {19, ""}}},
 		{name: "seccomp: allowed annotations", annotations: map[string]string{seccompOfPod: "runtime/default", seccompOfContainer + "c": "docker/default", seccompOfContainer + "d": "localhost/x"}},
 	}
 }
@@ -212,7 +212,7 @@ func seLinuxFixtures() []fixture {
 		{name: "SELinux: everything", change: both(ofPod(func(p *corev1.PodSecurityContext) { p.SELinuxOptions = &corev1.SELinuxOptions{Type: "b", User: "u"} }),
 			first(func(s *corev1.SecurityContext) { s.SELinuxOptions = &corev1.SELinuxOptions{Type: "a", Role: "r"} })), baseline: always(many), restricted: always(many)},
 		{name: "SELinux: engine", change: first(func(s *corev1.SecurityContext) { s.SELinuxOptions = &corev1.SELinuxOptions{Type: "container_engine_t"} }),
-			baseline: []said{{0, engine}, {31, ""}}, restricted: []said{{0, engine}, {31, ""}}},
+			baseline: []violationSince{{0, engine}, {31, ""}}, restricted: []violationSince{{0, engine}, {31, ""}}},
 		{name: "SELinux: allowed types", change: both(ofPod(func(p *corev1.PodSecurityContext) {
 			p.SELinuxOptions = &corev1.SELinuxOptions{Type: "container_t", Level: "s0"}
 		}), func(s *corev1.PodSpec) {
@@ -239,8 +239,8 @@ func sysctlFixtures() []fixture {
 			}
 			text += n
 		}
-		said := []said{{0, text + ")"}, {until, ""}}
-		return fixture{name: name, change: set(names...), baseline: said, restricted: said}
+		violationSince := []violationSince{{0, text + ")"}, {until, ""}}
+		return fixture{name: name, change: set(names...), baseline: violationSince, restricted: violationSince}
 	}
 	return []fixture{
 		refused("sysctls: others", newestMinor+1, "kernel.msgmax", "a", "kernel.msgmax"),
@@ -253,7 +253,7 @@ func sysctlFixtures() []fixture {
 }
 
 func volumeFixtures() []fixture {
-	one := func(kind string) []said {
+	one := func(kind string) []violationSince {
 		return always(`restricted volume types (volume "v" uses restricted volume type "` + kind + `")`)
 	}
 	hostPath := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}
@@ -312,9 +312,9 @@ func windowsFixtures() []fixture {
 	escalation := `allowPrivilegeEscalation != false (containers "i", "c", "d", "e" must set securityContext.allowPrivilegeEscalation=false)`
 	capabilities := `unrestricted capabilities (containers "i", "c", "d", "e" must set securityContext.capabilities.drop=["ALL"])`
 	seccomp := `seccompProfile (pod or containers "i", "c", "d", "e" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`
-	before := []said{{8, escalation}, {19, escalation + ", " + seccomp}, {22, escalation + ", " + capabilities + ", " + seccomp}}
+	before := []violationSince{{8, escalation}, {19, escalation + ", " + seccomp}, {22, escalation + ", " + capabilities + ", " + seccomp}}
 	return []fixture{
-		{name: "Windows", change: both(bare, windows), restricted: append(before[:3:3], said{25, ""})},
+		{name: "Windows", change: both(bare, windows), restricted: append(before[:3:3], violationSince{25, ""})},
 		{name: "Linux", change: both(bare, func(s *corev1.PodSpec) { s.OS = &corev1.PodOS{Name: corev1.Linux} }), restricted: before},
 	}
 }

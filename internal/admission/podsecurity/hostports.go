@@ -11,7 +11,7 @@ import (
 // hostPorts forbids host ports.
 func hostPorts(pod Pod) Violation {
 	var by []string
-	var ports values
+	var ports valueSet
 	pod.eachContainer(func(c *corev1.Container) {
 		takes := false
 		for i := range c.Ports {
@@ -27,6 +27,6 @@ func hostPorts(pod Pod) Violation {
 	if len(by) == 0 {
 		return Violation{}
 	}
-	return Violation{"hostPort", fmt.Sprintf("%s %s %s %s", theContainers(by), plural("uses", "use", len(by)),
+	return Violation{"hostPort", fmt.Sprintf("%s %s %s %s", describeContainers(by), plural("uses", "use", len(by)),
 		plural("hostPort", "hostPorts", len(ports)), strings.Join(ports, ", "))}
 }

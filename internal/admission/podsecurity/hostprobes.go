@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// hostProbes forbids probes and lifecycle hooks of other hosts than the pod, because the kubelet
-// executes them.
+// hostProbes forbids probes and lifecycle hooks with a host, because the kubelet would connect to
+// hosts other than the pod.
 func hostProbes(pod Pod) Violation {
-	var by, hosts values
+	var by, hosts valueSet
 	pod.eachContainer(func(c *corev1.Container) {
 		for _, probe := range [...]*corev1.Probe{c.LivenessProbe, c.ReadinessProbe, c.StartupProbe} {
 			if probe != nil && addHosts(&hosts, probe.HTTPGet, probe.TCPSocket) {
@@ -28,12 +28,12 @@ func hostProbes(pod Pod) Violation {
 	if len(by) == 0 {
 		return Violation{}
 	}
-	return Violation{"probe or lifecycle host", fmt.Sprintf("%s %s %s %s", theContainers(by), plural("uses", "use", len(by)),
+	return Violation{"probe or lifecycle host", fmt.Sprintf("%s %s %s %s", describeContainers(by), plural("uses", "use", len(by)),
 		plural("probe or lifecycle host", "probe or lifecycle hosts", len(hosts)), quoted(hosts))}
 }
 
-// addHosts collects the hosts that actions name, and reports whether there are any.
-func addHosts(hosts *values, get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) bool {
+// addHosts adds the hosts of the actions to hosts, and reports whether there are any.
+func addHosts(hosts *valueSet, get *corev1.HTTPGetAction, socket *corev1.TCPSocketAction) bool {
 	names := false
 	if get != nil && get.Host != "" {
 		names = true

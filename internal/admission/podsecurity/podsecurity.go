@@ -20,8 +20,9 @@ type Pod struct {
 
 // Violation is the result of one check; the zero value means that the pod passes.
 type Violation struct {
-	Reason string // T a short description
-	Detail string // and where
+	// Reason is a short description, and Detail lists the affected parts of the pod.
+	Reason string
+	Detail string
 }
 
 // Violations are the results of all checks of a level, in the order of the checks; nil means that
@@ -46,26 +47,27 @@ func (v Violations) String() string {
 	return strings.Join(texts, ", ")
 }
 
-// judge returns the violation by a pod. It does not allocate if there is none.
-type judge func(Pod) Violation
+// checkFunc returns the pod's violation of a check, or the zero value. It must not allocate if
+// there is no violation.
+type checkFunc func(Pod) Violation
 
-// check is a rule of the standards.
+// check is a rule of the standards with its revisions.
 type check struct {
 	name      string
 	revisions []revision // oldest first
 }
 
-// revision is a check as it is from a version, v1.since, until its next revision.
+// revision is a check that applies from version v1.since until the next revision.
 type revision struct {
 	since int
-	judge judge
+	check checkFunc
 	// replaces is a check of the level baseline that this check includes, and that the level
 	// restricted omits.
 	replaces string
 }
 
-// at returns the revision of a version, nil where the check is newer.
-func (c *check) at(minor int) *revision {
+// revisionAt returns the revision for version v1.minor, or nil if the check was added later.
+func (c *check) revisionAt(minor int) *revision {
 	var found *revision
 	for i := range c.revisions {
 		if c.revisions[i].since <= minor {
@@ -75,42 +77,42 @@ func (c *check) at(minor int) *revision {
 	return found
 }
 
-// always is a check that is the same in all versions.
-func always(name string, judge judge) check {
-	return check{name, []revision{{judge: judge}}}
+// unversioned returns a check that is the same in all versions.
+func unversioned(name string, judge checkFunc) check {
+	return check{name, []revision{{check: judge}}}
 }
 
-// baselineChecks are the checks of the level baseline. Messages name violations in
-// the order of the checks' names.
+// baselineChecks returns the checks of the level baseline, sorted by name. Messages list violations
+// in this order.
 func baselineChecks() []check {
 	return []check{
-		always("appArmorProfile", appArmorProfile),
-		always("capabilities_baseline", capabilitiesBaseline),
-		always("hostNamespaces", hostNamespaces),
-		always("hostPathVolumes", hostPathVolumes),
-		always("hostPorts", hostPorts),
-		{"hostProbesAndHostLifecycle", []revision{{since: 34, judge: hostProbes}}},
-		always("privileged", privileged),
-		{"procMount", []revision{{judge: procMount}, {since: 35, judge: unlessUserNamespace(procMount)}}},
-		{"seLinuxOptions", []revision{{judge: seLinux10}, {since: 31, judge: seLinux131}}},
-		{"seccompProfile_baseline", []revision{{judge: seccompAnnotations}, {since: 19, judge: seccompBaseline}}},
-		{"sysctls", []revision{{judge: sysctls(0)}, {since: 27, judge: sysctls(27)}, {since: 29, judge: sysctls(29)}, {since: 32, judge: sysctls(32)}, {since: 37, judge: sysctls(37)}}},
-		always("windowsHostProcess", windowsHostProcess),
+		unversioned("appArmorProfile", appArmorProfile),
+		unversioned("capabilities_baseline", capabilitiesBaseline),
+		unversioned("hostNamespaces", hostNamespaces),
+		unversioned("hostPathVolumes", hostPathVolumes),
+		unversioned("hostPorts", hostPorts),
+		{"hostProbesAndHostLifecycle", []revision{{since: 34, check: hostProbes}}},
+		unversioned("privileged", privileged),
+		{"procMount", []revision{{check: procMount}, {since: 35, check: unlessUserNamespace(procMount)}}},
+		{"seLinuxOptions", []revision{{check: seLinux10}, {since: 31, check: seLinux131}}},
+		{"seccompProfile_baseline", []revision{{check: seccompAnnotations}, {since: 19, check: seccompBaseline}}},
+		{"sysctls", []revision{{check: sysctls(0)}, {since: 27, check: sysctls(27)}, {since: 29, check: sysctls(29)}, {since: 32, check: sysctls(32)}, {since: 37, check: sysctls(37)}}},
+		unversioned("windowsHostProcess", windowsHostProcess),
 	}
 }
 
-// restrictedChecks are the checks that the level restricted has besides.
+// restrictedChecks returns the additional checks of the level restricted.
 func restrictedChecks() []check {
 	return []check{
-		{"allowPrivilegeEscalation", []revision{{since: 8, judge: privilegeEscalation}, {since: 25, judge: unlessWindows(privilegeEscalation)}}},
+		{"allowPrivilegeEscalation", []revision{{since: 8, check: privilegeEscalation}, {since: 25, check: unlessWindows(privilegeEscalation)}}},
 		{"capabilities_restricted", []revision{
 			{22, capabilitiesRestricted, "capabilities_baseline"},
 			{25, unlessWindows(capabilitiesRestricted), "capabilities_baseline"},
 		}},
 		{"procMount_restricted", []revision{{35, procMount, "procMount"}}},
 		{"restrictedVolumes", []revision{{0, restrictedVolumes, "hostPathVolumes"}}},
-		{"runAsNonRoot", []revision{{judge: runAsNonRoot}, {since: 35, judge: unlessUserNamespace(runAsNonRoot)}}},
-		{"runAsUser", []revision{{since: 23, judge: runAsUser}, {since: 35, judge: unlessUserNamespace(runAsUser)}}},
+		{"runAsNonRoot", []revision{{check: runAsNonRoot}, {since: 35, check: unlessUserNamespace(runAsNonRoot)}}},
+		{"runAsUser", []revision{{since: 23, check: runAsUser}, {since: 35, check: unlessUserNamespace(runAsUser)}}},
 		{"seccompProfile_restricted", []revision{
 			{19, seccompRestricted, "seccompProfile_baseline"},
 			{25, unlessWindows(seccompRestricted), "seccompProfile_baseline"},
@@ -119,7 +121,7 @@ func restrictedChecks() []check {
 }
 
 // unlessWindows skips pods for Windows, on which the fields of a check have no effect.
-func unlessWindows(j judge) judge {
+func unlessWindows(j checkFunc) checkFunc {
 	return func(pod Pod) Violation {
 		if os := pod.Spec.OS; os != nil && os.Name == corev1.Windows {
 			return Violation{}
@@ -130,7 +132,7 @@ func unlessWindows(j judge) judge {
 
 // unlessUserNamespace skips pods with their own user namespace, because their root user is not the
 // host's.
-func unlessUserNamespace(j judge) judge {
+func unlessUserNamespace(j checkFunc) checkFunc {
 	return func(pod Pod) Violation {
 		if host := pod.Spec.HostUsers; host != nil && !*host {
 			return Violation{}
@@ -139,13 +141,15 @@ func unlessUserNamespace(j judge) judge {
 	}
 }
 
-// Standards are the checks of all levels and versions. They are immutable.
+// Standards contains the checks of all levels and versions. It is immutable and safe for concurrent
+// use.
 type Standards struct {
-	// The judges of v1.0, v1.1 and so on; later versions use the last ones.
-	baseline, restricted [][]judge
+	// baseline and restricted contain the checks of v1.0, v1.1 and so on. Later versions use the
+	// last element.
+	baseline, restricted [][]checkFunc
 }
 
-// New returns the standards.
+// New returns the standards of all supported versions.
 func New() *Standards {
 	baseline, restricted := baselineChecks(), restrictedChecks()
 	changes := map[int]bool{} // versions that differ from the one before
@@ -161,38 +165,39 @@ func New() *Standards {
 			s.restricted = append(s.restricted, s.restricted[minor-1])
 			continue
 		}
-		s.baseline = append(s.baseline, judges(baseline, minor, nil))
-		s.restricted = append(s.restricted, restrictedJudges(baseline, restricted, minor))
+		s.baseline = append(s.baseline, checksAt(baseline, minor, nil))
+		s.restricted = append(s.restricted, restrictedChecksAt(baseline, restricted, minor))
 	}
 	return s
 }
 
-// restrictedJudges returns the judges of the level restricted in a version: those of baseline that
-// are not replaced, and its own.
-func restrictedJudges(baseline, restricted []check, minor int) []judge {
+// restrictedChecksAt returns the checks of the level restricted in a version: the checks of
+// baseline that are not replaced, and its own.
+func restrictedChecksAt(baseline, restricted []check, minor int) []checkFunc {
 	replaced := map[string]bool{}
 	for i := range restricted {
-		if r := restricted[i].at(minor); r != nil {
+		if r := restricted[i].revisionAt(minor); r != nil {
 			replaced[r.replaces] = true
 		}
 	}
-	return append(judges(baseline, minor, replaced), judges(restricted, minor, nil)...)
+	return append(checksAt(baseline, minor, replaced), checksAt(restricted, minor, nil)...)
 }
 
-// judges returns the judges of checks in a version.
-func judges(checks []check, minor int, without map[string]bool) []judge {
-	var found []judge
+// checksAt returns the checks of a version, except those named in without.
+func checksAt(checks []check, minor int, without map[string]bool) []checkFunc {
+	var found []checkFunc
 	for i := range checks {
-		if r := checks[i].at(minor); r != nil && !without[checks[i].name] {
-			found = append(found, r.judge)
+		if r := checks[i].revisionAt(minor); r != nil && !without[checks[i].name] {
+			found = append(found, r.check)
 		}
 	}
 	return found
 }
 
-// Judge returns the violations of a level by the pod.
-func (s *Standards) Judge(level LevelVersion, pod Pod) Violations {
-	var of [][]judge
+// Evaluate returns the pod's violations of a level; nil if the pod is allowed. It does not modify
+// or retain the pod, and is safe for concurrent use.
+func (s *Standards) Evaluate(level LevelVersion, pod Pod) Violations {
+	var of [][]checkFunc
 	switch level.Level {
 	case Baseline:
 		of = s.baseline

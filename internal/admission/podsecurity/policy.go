@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// Level is how much pods may do; a greater one is stricter.
+// Level is a level of the Pod Security Standards. A greater value is more restrictive.
 type Level int
 
 // The levels.
@@ -29,7 +29,7 @@ func (l Level) String() string {
 	return "privileged"
 }
 
-// ParseLevel reads the name of a level. With an error it returns Restricted.
+// ParseLevel parses the name of a level. It returns Restricted with the error for an unknown name.
 func ParseLevel(name string) (Level, error) {
 	for _, level := range [...]Level{Privileged, Baseline, Restricted} {
 		if level.String() == name {
@@ -45,11 +45,11 @@ type Version struct {
 	minor  int
 }
 
-// Pinned returns version v1.minor.
+// Pinned returns the version v1.minor.
 func Pinned(minor int) Version { return Version{pinned: true, minor: minor} }
 
-// Newer reports whether a version is pinned to one after v1.minor.
-func (v Version) Newer(minor int) bool { return v.pinned && v.minor > minor }
+// NewerThan reports whether the version is pinned to a version after v1.minor.
+func (v Version) NewerThan(minor int) bool { return v.pinned && v.minor > minor }
 
 // String returns "latest" or "v1.x".
 func (v Version) String() string {
@@ -59,7 +59,8 @@ func (v Version) String() string {
 	return "v1." + strconv.Itoa(v.minor)
 }
 
-// ParseVersion reads "latest" or "v1.x". With an error it returns the latest version.
+// ParseVersion parses "latest" or "v1.x". It returns the latest version with the error for other
+// texts.
 func ParseVersion(text string) (Version, error) {
 	if text == "latest" {
 		return Version{}, nil
@@ -72,7 +73,7 @@ func ParseVersion(text string) (Version, error) {
 	return Pinned(minor), nil
 }
 
-// LevelVersion is a level in a version.
+// LevelVersion is a level of a version of the standards. The zero value allows all pods.
 type LevelVersion struct {
 	Level   Level
 	Version Version
@@ -87,7 +88,7 @@ type Policy struct {
 	Enforce, Audit, Warn LevelVersion
 }
 
-// LabelPrefix is that of the labels of a policy. Audit annotations have it, too.
+// LabelPrefix is the prefix of the namespace labels of a policy and of the audit annotations.
 const LabelPrefix = "pod-security.kubernetes.io/"
 
 // The labels of a policy.
@@ -135,7 +136,7 @@ type labelReader struct {
 	errs   field.ErrorList
 }
 
-// labelState is how a label was found.
+// labelState reports whether a label is set and valid.
 type labelState int
 
 const (
@@ -144,7 +145,7 @@ const (
 	invalid
 )
 
-// level sets a level where there is a label for it.
+// level sets *level if the label is present. An invalid value sets Restricted.
 func (l *labelReader) level(label string, level *Level) labelState {
 	text, ok := l.labels[label]
 	if !ok {
@@ -155,7 +156,7 @@ func (l *labelReader) level(label string, level *Level) labelState {
 	return l.state(label, text, err)
 }
 
-// version sets a version where there is a label for it.
+// version sets *version if the label is present. An invalid value sets the latest version.
 func (l *labelReader) version(label string, version *Version) labelState {
 	text, ok := l.labels[label]
 	if !ok {

@@ -13,7 +13,7 @@ func privileged(pod Pod) Violation {
 	if len(by) == 0 {
 		return Violation{}
 	}
-	return Violation{"privileged", theContainers(by) + " must not set securityContext.privileged=true"}
+	return Violation{"privileged", describeContainers(by) + " must not set securityContext.privileged=true"}
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }

@@ -13,5 +13,5 @@ func privilegeEscalation(pod Pod) Violation {
 	if len(by) == 0 {
 		return Violation{}
 	}
-	return Violation{"allowPrivilegeEscalation != false", theContainers(by) + " must set securityContext.allowPrivilegeEscalation=false"}
+	return Violation{"allowPrivilegeEscalation != false", describeContainers(by) + " must set securityContext.allowPrivilegeEscalation=false"}
 }

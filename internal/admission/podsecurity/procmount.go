@@ -9,7 +9,7 @@ import (
 // procMount requires the runtime's default masks of /proc.
 func procMount(pod Pod) Violation {
 	var by []string
-	var mounts values
+	var mounts valueSet
 	pod.eachSecurityContext(func(c *corev1.Container, context *corev1.SecurityContext) {
 		if mount := context.ProcMount; mount != nil && *mount != corev1.DefaultProcMount {
 			by = append(by, c.Name)
@@ -19,5 +19,5 @@ func procMount(pod Pod) Violation {
 	if len(by) == 0 {
 		return Violation{}
 	}
-	return Violation{"procMount", fmt.Sprintf("%s must not set securityContext.procMount to %s", theContainers(by), quoted(mounts))}
+	return Violation{"procMount", fmt.Sprintf("%s must not set securityContext.procMount to %s", describeContainers(by), quoted(mounts))}
 }

@@ -23,7 +23,7 @@ func runAsNonRoot(pod Pod) Violation {
 	case by.any():
 		return Violation{reason, by.String() + " must not set securityContext.runAsNonRoot=false"}
 	case len(silent) > 0:
-		return Violation{reason, "pod or " + theContainers(silent) + " must set securityContext.runAsNonRoot=true"}
+		return Violation{reason, "pod or " + describeContainers(silent) + " must set securityContext.runAsNonRoot=true"}
 	}
 	return Violation{}
 }

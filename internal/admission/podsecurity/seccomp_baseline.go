@@ -20,7 +20,7 @@ const seccompReason = "seccompProfile"
 
 // seccompProfiles returns the parts of the pod with forbidden profiles, these profiles, and the
 // containers without a profile of their own or of the pod.
-func seccompProfiles(pod Pod) (by setters, profiles values, without []string) {
+func seccompProfiles(pod Pod) (by setters, profiles valueSet, without []string) {
 	ofPod := pod.podContext().SeccompProfile
 	if ofPod != nil && !isSeccompAllowed(ofPod) {
 		by.pod = true
@@ -44,24 +44,24 @@ func isSeccompAllowed(profile *corev1.SeccompProfile) bool {
 	return profile.Type == corev1.SeccompProfileTypeRuntimeDefault || profile.Type == corev1.SeccompProfileTypeLocalhost
 }
 
-func mustNotSetSeccomp(by *setters, profiles values) string {
+func mustNotSetSeccomp(by *setters, profiles valueSet) string {
 	return by.String() + " must not set securityContext.seccompProfile.type to " + quoted(profiles)
 }
 
-// seccompAnnotations is seccompBaseline for versions before v1.19, where profiles were
-// annotations.
+// seccompAnnotations forbids profiles that are not allowed in annotations, which pods used before
+// v1.19 instead of fields.
 func seccompAnnotations(pod Pod) Violation {
 	if len(pod.Annotations) == 0 {
 		return Violation{}
 	}
-	var forbidden values
-	look := func(key string) {
+	var forbidden valueSet
+	check := func(key string) {
 		if profile, ok := pod.Annotations[key]; ok && profile != "runtime/default" && profile != "docker/default" && !strings.HasPrefix(profile, "localhost/") {
 			forbidden.add(fmt.Sprintf("%s=%q", key, profile))
 		}
 	}
-	look(corev1.SeccompPodAnnotationKey)
-	pod.eachContainer(func(c *corev1.Container) { look(corev1.SeccompContainerAnnotationKeyPrefix + c.Name) })
+	check(corev1.SeccompPodAnnotationKey)
+	pod.eachContainer(func(c *corev1.Container) { check(corev1.SeccompContainerAnnotationKeyPrefix + c.Name) })
 	if len(forbidden) == 0 {
 		return Violation{}
 	}

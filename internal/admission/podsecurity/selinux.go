@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// seLinux10 allows the SELinux types of containers only, and no other SELinux options.
+// seLinux10 allows only the SELinux types of containers and no other SELinux options.
 func seLinux10(pod Pod) Violation { return seLinux(pod, isContainerType) }
 
-// seLinux131 has one type more.
+// seLinux131 is seLinux10 with the additional type container_engine_t.
 func seLinux131(pod Pod) Violation {
 	return seLinux(pod, func(name string) bool { return isContainerType(name) || name == "container_engine_t" })
 }
@@ -24,7 +24,7 @@ func isContainerType(name string) bool {
 
 func seLinux(pod Pod, allowed func(string) bool) Violation {
 	var by setters
-	var types values
+	var types valueSet
 	user, role := false, false
 	isForbidden := func(options *corev1.SELinuxOptions) bool {
 		if options == nil {

@@ -4,7 +4,7 @@ import "strings"
 
 // sysctls returns a check that allows only namespaced kernel parameters which are safe in a
 // version.
-func sysctls(minor int) judge {
+func sysctls(minor int) checkFunc {
 	return func(pod Pod) Violation {
 		var forbidden []string
 		for _, s := range pod.podContext().Sysctls {

@@ -9,7 +9,7 @@ import (
 // restrictedVolumes allows only ephemeral volume types and persistent volume claims.
 func restrictedVolumes(pod Pod) Violation {
 	var by []string
-	var types values
+	var types valueSet
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if name := restrictedVolumeType(&v.VolumeSource); name != "" {

@@ -2,7 +2,7 @@ package podsecurity
 
 import corev1 "k8s.io/api/core/v1"
 
-// windowsHostProcess forbids host processes of Windows.
+// windowsHostProcess forbids Windows host processes.
 func windowsHostProcess(pod Pod) Violation {
 	by := setters{pod: isHostProcess(pod.podContext().WindowsOptions)}
 	pod.eachSecurityContext(func(c *corev1.Container, context *corev1.SecurityContext) {

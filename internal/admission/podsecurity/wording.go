@@ -20,8 +20,7 @@ func (p Pod) eachContainer(f func(*corev1.Container)) {
 	}
 }
 
-// eachSecurityContext calls f with each container of a pod that has a security
-// context.
+// eachSecurityContext calls f with each container that has a security context.
 func (p Pod) eachSecurityContext(f func(*corev1.Container, *corev1.SecurityContext)) {
 	p.eachContainer(func(c *corev1.Container) {
 		if c.SecurityContext != nil {
@@ -30,7 +29,7 @@ func (p Pod) eachSecurityContext(f func(*corev1.Container, *corev1.SecurityConte
 	})
 }
 
-// podContext returns the security context of a pod, or an empty one.
+// podContext returns the security context of the pod, or an empty one.
 func (p Pod) podContext() corev1.PodSecurityContext {
 	if p.Spec.SecurityContext == nil {
 		return corev1.PodSecurityContext{}
@@ -38,7 +37,7 @@ func (p Pod) podContext() corev1.PodSecurityContext {
 	return *p.Spec.SecurityContext
 }
 
-// setters are the parts of a pod with forbidden values.
+// setters are the parts of a pod that set forbidden values.
 type setters struct {
 	pod        bool
 	containers []string
@@ -46,14 +45,14 @@ type setters struct {
 
 func (s *setters) any() bool { return s.pod || len(s.containers) > 0 }
 
-// parts returns the setters as "pod" and "container "c"".
+// parts returns a description of the pod and a description of the containers.
 func (s *setters) parts() []string {
 	var parts []string
 	if s.pod {
 		parts = append(parts, "pod")
 	}
 	if len(s.containers) > 0 {
-		parts = append(parts, theContainers(s.containers))
+		parts = append(parts, describeContainers(s.containers))
 	}
 	return parts
 }
@@ -61,10 +60,10 @@ func (s *setters) parts() []string {
 // String formats the setters for messages.
 func (s *setters) String() string { return strings.Join(s.parts(), " and ") }
 
-// values are the different values that a check forbids, sorted.
-type values []string
+// valueSet is the sorted set of the values that a check forbids.
+type valueSet []string
 
-func (v *values) add(value string) {
+func (v *valueSet) add(value string) {
 	if i, there := slices.BinarySearch(*v, value); !there {
 		*v = slices.Insert(*v, i, value)
 	}
@@ -73,7 +72,7 @@ func (v *values) add(value string) {
 // quoted formats a list for messages.
 func quoted(list []string) string { return `"` + strings.Join(list, `", "`) + `"` }
 
-// plural returns the word for a number of things.
+// plural returns the singular form if number is 1, otherwise the plural form.
 func plural(one, many string, number int) string {
 	if number == 1 {
 		return one
@@ -81,7 +80,7 @@ func plural(one, many string, number int) string {
 	return many
 }
 
-// theContainers formats container names for messages.
-func theContainers(names []string) string {
+// describeContainers formats container names for messages.
+func describeContainers(names []string) string {
 	return plural("container", "containers", len(names)) + " " + quoted(names)
 }

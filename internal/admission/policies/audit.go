@@ -16,13 +16,14 @@ import (
 	"mainstay.dev/mainstay/internal/cel/policy"
 )
 
-// failureKey is the audit annotation that has the failures that bindings want audited.
+// failureKey is the audit annotation that lists the failed validations of bindings with the action
+// Audit.
 const failureKey = "validation.policy.admission.k8s.io/validation_failure"
 
 // maxAnnotation is the maximum size of an audit annotation of a policy, in bytes.
 const maxAnnotation = 10 << 10
 
-// auditFailure is a failed validation in that annotation.
+// auditFailure is one failed validation in the annotation failureKey.
 type auditFailure struct {
 	Message           string                                     `json:"message"`
 	Policy            string                                     `json:"policy"`
@@ -31,7 +32,7 @@ type auditFailure struct {
 	ValidationActions []admissionregistrationv1.ValidationAction `json:"validationActions"`
 }
 
-func (v *verdict) publishFailures() {
+func (v *validator) publishFailures() {
 	if len(v.failures) == 0 {
 		return
 	}
@@ -61,10 +62,10 @@ func (e evaluation) annotate() {
 	budget := policy.Budget(environment.RuntimeBudget)
 	for i, program := range e.programs.annotations {
 		began := time.Now()
-		value, err := program.Evaluate(e.verdict.ctx, e.in, &budget)
+		value, err := program.Evaluate(e.validator.ctx, e.in, &budget)
 		if err != nil {
-			e.annotationFailed(outcome{
-				message: err.Error(), err: err, at: place{"auditAnnotations", i, "valueExpression", program}, took: time.Since(began),
+			e.denyAnnotation(outcome{
+				message: err.Error(), err: err, location: location{"auditAnnotations", i, "valueExpression", program}, took: time.Since(began),
 			})
 			if errors.Is(err, policy.ErrBudget) {
 				return
@@ -75,17 +76,19 @@ func (e evaluation) annotate() {
 		if trimmed := strings.TrimSpace(string(text)); trimmed != "" {
 			key := e.validating.AuditAnnotations[i].Key
 			trimmed = trimmed[:min(len(trimmed), maxAnnotation)]
-			if !slices.Contains(e.said[key], trimmed) {
-				e.said[key] = append(e.said[key], trimmed)
+			if !slices.Contains(e.auditAnnotations[key], trimmed) {
+				e.auditAnnotations[key] = append(e.auditAnnotations[key], trimmed)
 			}
 		}
 	}
 }
 
-func (e evaluation) annotationFailed(o outcome) {
+// denyAnnotation rejects the request because of an invalid audit annotation, unless the failure
+// policy ignores it.
+func (e evaluation) denyAnnotation(o outcome) {
 	if e.ignore {
 		return
 	}
-	e.verdict.config.Metrics.validated(e.name, e.binding.name, "deny", o.err, o.took)
+	e.validator.config.Metrics.recordValidation(e.name, e.binding.name, "deny", o.err, o.took)
 	e.deny(o)
 }

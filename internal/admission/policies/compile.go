@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/policy"
 )
 
-// compiled has the programs of a policy.
+// compiled contains the compiled expressions of a policy.
 type compiled struct {
 	conditions  policy.Conditions
 	variables   []policy.Variable
@@ -21,8 +21,8 @@ type validation struct {
 	check, message *policy.Program
 }
 
-// programs returns the programs of a policy, compiled at first use. Compilation errors are reported
-// by the evaluation.
+// programs returns the compiled expressions of a policy. The first call compiles them. Evaluation
+// reports compilation errors.
 func (d *definition) programs(shared *policy.Programs) *compiled {
 	d.compile.Do(func() {
 		c := policy.Compiler{Variables: len(d.variables) > 0 || d.mutating != nil, Programs: shared}

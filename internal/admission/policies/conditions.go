@@ -11,16 +11,16 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Conditions are the match conditions of a webhook. They have the variables of a policy's
-// conditions, without parameters.
+// Conditions are the match conditions of a webhook. They have the variables of a policy's match
+// conditions, without parameters. They are safe for concurrent use.
 type Conditions struct {
 	config   *Config
 	ignore   bool
 	compiled func() policy.Conditions
 }
 
-// Conditions returns the match conditions of a webhook, which are compiled when they are
-// first needed. With ignore, one that cannot be evaluated is as if it were false.
+// Conditions returns the match conditions of a webhook. They are compiled at first use. If ignore
+// is set, Match returns false instead of an evaluation error. It retains the slice.
 func (c *Config) Conditions(listed []admissionregistrationv1.MatchCondition, ignore bool) *Conditions {
 	return &Conditions{config: c, ignore: ignore, compiled: sync.OnceValue(func() policy.Conditions {
 		compiler := policy.Compiler{Programs: c.Programs}
@@ -28,10 +28,10 @@ func (c *Config) Conditions(listed []admissionregistrationv1.MatchCondition, ign
 	})}
 }
 
-// Match reports whether the conditions select a request, converted to the resource shown. The error
-// is that of the evaluation.
-func (c *Conditions) Match(ctx context.Context, s *match.Subject, shown *rest.Resource) (bool, error) {
-	in, err := c.config.review(ctx, s).input(shown, nil, nil)
+// Match reports whether all conditions are true for a request, converted to the given resource. It
+// returns the error of the evaluation.
+func (c *Conditions) Match(ctx context.Context, s *match.Subject, matched *rest.Resource) (bool, error) {
+	in, err := c.config.review(ctx, s).input(matched, nil, nil)
 	if err != nil {
 		return false, err
 	}

@@ -17,8 +17,8 @@ type Metrics struct {
 	validationTimes, mutationTimes *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics of policies. It fails where they are registered
-// already.
+// NewMetrics creates and registers the metrics. It returns an error if a metric is already
+// registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	labels := []string{"policy", "policy_binding", "error_type"}
 	enforced := append(labels[:len(labels):len(labels)], "enforcement_action")
@@ -62,8 +62,8 @@ func errorType(err error) string {
 	return "invalid_error"
 }
 
-// validated counts a failed validation by its enforcement action.
-func (m *Metrics) validated(policyName, binding, action string, err error, took time.Duration) {
+// recordValidation counts a failed validation by its enforcement action.
+func (m *Metrics) recordValidation(policyName, binding, action string, err error, took time.Duration) {
 	if m == nil {
 		return
 	}
@@ -72,8 +72,8 @@ func (m *Metrics) validated(policyName, binding, action string, err error, took 
 	m.validationTimes.WithLabelValues(policyName, binding, kind, action).Observe(took.Seconds())
 }
 
-// mutated counts a mutation.
-func (m *Metrics) mutated(policyName, binding string, err error, took time.Duration) {
+// recordMutation counts a mutation.
+func (m *Metrics) recordMutation(policyName, binding string, err error, took time.Duration) {
 	if m == nil {
 		return
 	}

@@ -21,12 +21,12 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Mutating is the plugin of MutatingAdmissionPolicies.
-type Mutating struct{ *set }
+// Mutating is the admission plugin for MutatingAdmissionPolicies.
+type Mutating struct{ *policySet }
 
 var _ admission.Mutator = Mutating{}
 
-// NewMutating returns the plugin without policies.
+// NewMutating returns the plugin without policies. It retains config.
 func NewMutating(config *Config) Mutating {
 	return Mutating{newSet(config, mutatingPolicies, mutatingDefinition, mutatingBinding)}
 }
@@ -52,64 +52,65 @@ func (Mutating) Handles(admission.Operation) bool { return true }
 // Mutate implements admission.Mutator. It evaluates all policies, also after a rejection: the
 // response lists all rejections.
 func (p Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
-	hooks := p.candidates(&a.Request)
-	if len(hooks) == 0 {
+	policies := p.candidates(&a.Request)
+	if len(policies) == 0 {
 		return nil
 	}
-	m := mutation{review: p.config.review(ctx, p.config.subject(a)), config: p.config, runs: p.runsOf(a)}
-	if a.Reinvoked() && !apiequality.Semantic.DeepEqual(m.runs.left, a.Object) {
-		m.runs.again() // another plugin has changed the object
+	m := mutator{review: p.config.review(ctx, p.config.subject(a)), config: p.config, reinvocation: p.reinvocationStateOf(a)}
+	if a.Reinvoked() && !apiequality.Semantic.DeepEqual(m.reinvocation.output, a.Object) {
+		m.reinvocation.markDue() // another plugin has changed the object
 	}
-	for _, i := range m.invocations(hooks) {
+	for _, i := range m.invocations(policies) {
 		if err := m.invoke(i); err != nil {
 			return err
 		}
 	}
-	m.runs.leave(a.Object)
-	return m.close()
+	m.reinvocation.saveOutput(a.Object)
+	return m.result()
 }
 
-// runsOf returns the state of the first pass.
-func (p Mutating) runsOf(a *admission.Attributes) *runs {
-	if have, ok := a.State(p).(*runs); ok {
+// reinvocationStateOf returns the state of the first pass, or a new one.
+func (p Mutating) reinvocationStateOf(a *admission.Attributes) *reinvocationState {
+	if have, ok := a.State(p).(*reinvocationState); ok {
 		return have
 	}
-	made := &runs{done: map[invocationKey]bool{}, due: map[invocationKey]bool{}}
+	made := &reinvocationState{invoked: map[invocationKey]bool{}, due: map[invocationKey]bool{}}
 	a.SetState(p, made)
 	return made
 }
 
-// runs are the invocations that were made and may be made again.
-type runs struct {
-	// done may be invoked again, and due are to be, where there is a second time.
-	done, due map[invocationKey]bool
-	// left is the object as this plugin has left it.
-	left runtime.Object
+// reinvocationState records which invocations may be repeated in the second pass.
+type reinvocationState struct {
+	// invoked are the invocations since the last modification with a reinvocation policy, and due
+	// the invocations to repeat in the second pass.
+	invoked, due map[invocationKey]bool
+	// output is a copy of the object after the first pass.
+	output runtime.Object
 }
 
-// again has all be invoked again that were invoked until now.
-func (r *runs) again() {
-	for key := range r.done {
+// markDue schedules a repetition of all invocations until now.
+func (r *reinvocationState) markDue() {
+	for key := range r.invoked {
 		r.due[key] = true
 	}
-	clear(r.done)
+	clear(r.invoked)
 }
 
-// leave stores a copy of the object, if it may be compared to decide about reinvocation.
-func (r *runs) leave(obj runtime.Object) {
-	if r.left = nil; obj != nil && len(r.done) > 0 {
-		r.left = obj.DeepCopyObject()
+// saveOutput stores a copy of the object, if a second pass may need it for comparison.
+func (r *reinvocationState) saveOutput(obj runtime.Object) {
+	if r.output = nil; obj != nil && len(r.invoked) > 0 {
+		r.output = obj.DeepCopyObject()
 	}
 }
 
-// invocation is that of a policy for a binding and one of its parameters.
+// invocation is the application of a policy with one binding and one parameter.
 type invocation struct {
 	*definition
-	binding *binding
-	param   param
-	shown   *rest.Resource
+	binding  *binding
+	param    param
+	resource *rest.Resource
 	// deciding records the explanation; may be nil.
-	deciding *admission.DecisionRecorder
+	decision *admission.DecisionRecorder
 }
 
 type invocationKey struct {
@@ -119,34 +120,34 @@ type invocationKey struct {
 
 func (i *invocation) key() invocationKey { return invocationKey{i.name, i.binding.name, i.param.name} }
 
-// mutation is the evaluation of all policies for a request.
-type mutation struct {
+// mutator evaluates all policies for a request.
+type mutator struct {
 	*review
-	config *Config
-	runs   *runs
-	denied []refusal
+	config       *Config
+	reinvocation *reinvocationState
+	rejections   []rejection
 }
 
-// invocations returns the policies and bindings to evaluate, in the order of names.
-func (m *mutation) invocations(hooks []*hook) []invocation {
+// invocations returns the matching policies and bindings, in the order of their names.
+func (m *mutator) invocations(policies []*boundPolicy) []invocation {
 	var list []invocation
-	for _, h := range hooks {
-		shown, err := h.matcher.Match(m.ctx, m.Subject)
+	for _, h := range policies {
+		matched, err := h.matcher.Match(m.ctx, m.Subject)
 		if err != nil {
 			m.misconfigured(h.definition, "", fmt.Errorf("failed to configure policy: %w", err))
 			continue
 		}
-		if shown == nil {
+		if matched == nil {
 			continue
 		}
 		for _, b := range h.bindings {
-			list = append(list, m.ofBinding(h, b, shown)...)
+			list = append(list, m.bindingInvocations(h, b, matched)...)
 		}
 	}
 	return list
 }
 
-func (m *mutation) ofBinding(h *hook, b *binding, shown *rest.Resource) []invocation {
+func (m *mutator) bindingInvocations(h *boundPolicy, b *binding, matched *rest.Resource) []invocation {
 	bound, err := b.matcher.Match(m.ctx, m.Subject)
 	if err == nil && bound == nil {
 		return nil
@@ -161,52 +162,52 @@ func (m *mutation) ofBinding(h *hook, b *binding, shown *rest.Resource) []invoca
 	}
 	list := make([]invocation, len(params))
 	for i := range params {
-		list[i] = invocation{definition: h.definition, binding: b, param: params[i], shown: shown}
+		list[i] = invocation{definition: h.definition, binding: b, param: params[i], resource: matched}
 	}
 	return list
 }
 
-// invoke applies the mutations of a policy, in order. The error is an API error of which
-// the policy is not the reason.
-func (m *mutation) invoke(i invocation) error {
+// invoke applies the mutations of a policy in order. Errors of the policy are recorded; the
+// returned error is an API error with another cause.
+func (m *mutator) invoke(i invocation) error {
 	programs := i.programs(m.config.Programs)
-	in, err := m.input(i.shown, i.param.document, programs.variables)
+	in, err := m.input(i.resource, i.param.document, programs.variables)
 	if err != nil {
 		return err
 	}
-	i.deciding = m.decide(i.name, i.binding.name, i.param.name)
+	i.decision = m.startDecision(i.name, i.binding.name, i.param.name)
 	matches, failed, err := programs.conditions.Match(m.ctx, in)
 	switch {
 	case err != nil:
-		i.deciding.End(err)
-		m.refuse(i, place{list: "matchConditions"}, err)
+		i.decision.End(err)
+		m.reject(i, location{list: "matchConditions"}, err)
 		return nil
 	case !matches:
-		i.deciding.SetUnmet(failed)
-		i.deciding.End(nil)
+		i.decision.SetUnmet(failed)
+		i.decision.End(nil)
 		return nil
-	case m.Reinvoked() && !m.runs.due[i.key()]:
+	case m.Reinvoked() && !m.reinvocation.due[i.key()]:
 		return nil
 	}
 	changed, err := m.mutateAll(i, programs.mutations)
-	i.deciding.End(err)
+	i.decision.End(err)
 	if err != nil {
 		return err
 	}
 	if changed {
 		m.RecordMutator(fmt.Sprintf("MutatingAdmissionPolicy '%s' with binding '%s'", i.name, i.binding.name))
-		m.runs.again()
+		m.reinvocation.markDue()
 		m.Reinvoke()
 	}
 	if i.mutating.ReinvocationPolicy == admissionregistrationv1.IfNeededReinvocationPolicy {
-		m.runs.done[i.key()] = true
+		m.reinvocation.invoked[i.key()] = true
 	}
 	return nil
 }
 
-// mutateAll applies mutations in their order, and reports whether any changed the object.
-// An error is as invoke's.
-func (m *mutation) mutateAll(i invocation, programs []*policy.Program) (changed bool, err error) {
+// mutateAll applies the mutations in order, and reports whether one of them changed the object.
+// Errors are those of invoke.
+func (m *mutator) mutateAll(i invocation, programs []*policy.Program) (changed bool, err error) {
 	for n, program := range programs {
 		did, err := m.mutate(i, n, program)
 		if err != nil {
@@ -217,54 +218,54 @@ func (m *mutation) mutateAll(i invocation, programs []*policy.Program) (changed 
 	return changed, nil
 }
 
-// mutate applies the n-th mutation, and reports whether that changed the object. An error
-// is as invoke's.
-func (m *mutation) mutate(i invocation, n int, program *policy.Program) (bool, error) {
+// mutate applies the n-th mutation, and reports whether it changed the object. Errors are those of
+// invoke.
+func (m *mutator) mutate(i invocation, n int, program *policy.Program) (bool, error) {
 	before, ok := m.Object.(codec.Object)
 	if !ok { // a deletion, or the options of a connection
 		return false, nil
 	}
-	written := &i.mutating.Mutations[n]
+	spec := &i.mutating.Mutations[n]
 	began := time.Now()
-	err := m.apply(i, written, program)
+	err := m.apply(i, spec, program)
 	took := time.Since(began)
-	m.config.Metrics.mutated(i.name, i.binding.name, err, took)
-	at := place{"mutations", n, memberOf(written), program}
+	m.config.Metrics.recordMutation(i.name, i.binding.name, err, took)
+	at := location{"mutations", n, expressionField(spec), program}
 	i.explain(at, err, took)
 	var status *apierrors.StatusError
 	switch {
 	case errors.As(err, &status):
 		return false, status
 	case err != nil:
-		m.refuse(i, at, err)
+		m.reject(i, at, err)
 		return false, nil
 	}
 	return !apiequality.Semantic.DeepEqual(before, m.Object), nil
 }
 
-// memberOf returns where a mutation has its expression.
-func memberOf(written *admissionregistrationv1.Mutation) string {
-	if written.JSONPatch != nil {
+// expressionField returns the path of the expression in a mutation.
+func expressionField(spec *admissionregistrationv1.Mutation) string {
+	if spec.JSONPatch != nil {
 		return "jsonPatch.expression"
 	}
 	return "applyConfiguration.expression"
 }
 
 // explain records a mutation for the explanation.
-func (i *invocation) explain(at place, err error, took time.Duration) {
-	if i.deciding == nil {
+func (i *invocation) explain(at location, err error, took time.Duration) {
+	if i.decision == nil {
 		return
 	}
-	said := admission.Evaluation{Field: at.String(), Expression: at.program.Text(), Took: took}
+	evaluation := admission.Evaluation{Field: at.String(), Expression: at.program.Text(), Took: took}
 	if err != nil {
-		said.Message = err.Error()
+		evaluation.Message = err.Error()
 	}
-	i.deciding.AddEvaluation(said)
+	i.decision.AddEvaluation(evaluation)
 }
 
 // apply evaluates an expression and replaces the object with its result.
-func (m *mutation) apply(i invocation, written *admissionregistrationv1.Mutation, program *policy.Program) error {
-	in, err := m.input(i.shown, i.param.document, i.programs(m.config.Programs).variables)
+func (m *mutator) apply(i invocation, spec *admissionregistrationv1.Mutation, program *policy.Program) error {
+	in, err := m.input(i.resource, i.param.document, i.programs(m.config.Programs).variables)
 	if err != nil {
 		return err
 	}
@@ -273,20 +274,20 @@ func (m *mutation) apply(i invocation, written *admissionregistrationv1.Mutation
 	if err != nil {
 		return err
 	}
-	version := i.shown.Version
+	version := i.resource.Version
 	obj, err := m.ObjectIn(m.ctx, version.GVK)
 	if err != nil {
 		return err
 	}
 	current, ok := obj.(codec.Object)
 	if !ok {
-		return fmt.Errorf("a %T cannot be changed", obj)
+		return fmt.Errorf("cannot modify a %T", obj)
 	}
 	var made codec.Object
-	if written.PatchType == admissionregistrationv1.PatchTypeJSONPatch {
-		made, err = patched(version, current, value)
+	if spec.PatchType == admissionregistrationv1.PatchTypeJSONPatch {
+		made, err = applyPatch(version, current, value)
 	} else {
-		made, err = applied(version, m.config.converter(i.shown), current, value)
+		made, err = applyConfiguration(version, m.config.converter(i.resource), current, value)
 	}
 	if err != nil || made == nil {
 		return err
@@ -294,36 +295,37 @@ func (m *mutation) apply(i invocation, written *admissionregistrationv1.Mutation
 	if err := m.SetObjectIn(m.ctx, version.GVK, made); err != nil {
 		return err
 	}
-	m.changed()
+	m.invalidate()
 	return nil
 }
 
 // misconfigured records an invalid policy or binding.
-func (m *mutation) misconfigured(d *definition, binding string, err error) {
-	m.decide(d.name, binding, types.NamespacedName{}).End(err)
+func (m *mutator) misconfigured(d *definition, binding string, err error) {
+	m.startDecision(d.name, binding, types.NamespacedName{}).End(err)
 	if !d.ignore {
-		m.denied = append(m.denied, refusal{policy: d.name, binding: binding, message: err.Error()})
+		m.rejections = append(m.rejections, rejection{policy: d.name, binding: binding, message: err.Error()})
 	}
 }
 
-// refuse records a rejection by a policy, unless its failures are ignored.
-func (m *mutation) refuse(i invocation, at place, err error) {
+// reject records a rejection by a policy, unless the failure policy ignores it.
+func (m *mutator) reject(i invocation, at location, err error) {
 	if i.ignore {
 		return
 	}
-	m.denied = append(m.denied, refusal{
-		policy: i.name, binding: i.binding.name, param: i.param.name, message: err.Error(), reason: metav1.StatusReasonInvalid, at: at, err: err,
+	m.rejections = append(m.rejections, rejection{
+		policy: i.name, binding: i.binding.name, param: i.param.name, message: err.Error(), reason: metav1.StatusReasonInvalid, location: at, err: err,
 	})
 }
 
-// close returns the response to a rejected request. As in kube-apiserver, its status is always 403,
-// its message is that of the first policy, and its causes are the messages of all policies.
-func (m *mutation) close() error {
-	if len(m.denied) == 0 {
+// result returns the error of a rejected request, or nil. As in kube-apiserver, its status is
+// always 403, its message is that of the first policy, and its causes are the messages of all
+// policies.
+func (m *mutator) result() error {
+	if len(m.rejections) == 0 {
 		return nil
 	}
 	err := m.Forbidden(errors.New("admission request denied by policy"))
-	for i, r := range m.denied {
+	for i, r := range m.rejections {
 		message := fmt.Sprintf("policy '%s' denied request: %s", r.policy, r.message)
 		if r.binding != "" {
 			message = fmt.Sprintf("policy '%s' with binding '%s' denied request: %s", r.policy, r.binding, r.message)

@@ -17,14 +17,14 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// param is a parameter of a policy; the zero value means no parameter.
+// param is a parameter of a policy. The zero value means that the binding has no parameter.
 type param struct {
 	name     types.NamespacedName
 	document *policy.Lazy
 }
 
-// params returns the newest parameters of a binding: a nil one if the binding has none. An empty
-// result disables the binding. The error is a configuration error.
+// params returns the newest parameters of a binding. A binding without a parameter reference has
+// one zero param. An empty result disables the binding. The error is a configuration error.
 func (c *Config) params(ctx context.Context, r *admission.Request, kind *admissionregistrationv1.ParamKind, ref *admissionregistrationv1.ParamRef) ([]param, error) {
 	if kind == nil || ref == nil {
 		return []param{{}}, nil
@@ -34,11 +34,11 @@ func (c *Config) params(ctx context.Context, r *admission.Request, kind *admissi
 	if resource == nil {
 		return nil, fmt.Errorf("failed to find resource referenced by paramKind: '%v'", gvk)
 	}
-	namespace, err := namespaceOf(r, resource, ref)
+	namespace, err := paramNamespace(r, resource, ref)
 	if err != nil {
 		return nil, err
 	}
-	found, err := find(ctx, resource, namespace, ref)
+	found, err := findParams(ctx, resource, namespace, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -47,13 +47,14 @@ func (c *Config) params(ctx context.Context, r *admission.Request, kind *admissi
 	}
 	params := make([]param, len(found))
 	for i, record := range found {
-		params[i] = param{record.Name(), policy.NewLazy(func() (map[string]any, error) { return recordIn(ctx, resource, record) })}
+		params[i] = param{record.Name(), policy.NewLazy(func() (map[string]any, error) { return paramDocument(ctx, resource, record) })}
 	}
 	return params, nil
 }
 
-// namespaceOf returns the namespace of parameters: that of the binding, or of the request.
-func namespaceOf(r *admission.Request, resource *rest.Resource, ref *admissionregistrationv1.ParamRef) (string, error) {
+// paramNamespace returns the namespace of the parameters: the namespace of the reference, or of the
+// request.
+func paramNamespace(r *admission.Request, resource *rest.Resource, ref *admissionregistrationv1.ParamRef) (string, error) {
 	switch {
 	case !resource.Namespaced && ref.Namespace != "":
 		return "", errors.New("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
@@ -67,8 +68,8 @@ func namespaceOf(r *admission.Request, resource *rest.Resource, ref *admissionre
 	return r.Namespace, nil
 }
 
-// find reads the parameters of a binding, by name or by selector.
-func find(ctx context.Context, resource *rest.Resource, namespace string, ref *admissionregistrationv1.ParamRef) ([]*codec.Record, error) {
+// findParams reads the parameters of a binding, by name or by selector.
+func findParams(ctx context.Context, resource *rest.Resource, namespace string, ref *admissionregistrationv1.ParamRef) ([]*codec.Record, error) {
 	if ref.Name != "" {
 		getter, ok := resource.Storage.(rest.Getter)
 		if !ok {
@@ -105,8 +106,8 @@ func find(ctx context.Context, resource *rest.Resource, namespace string, ref *a
 	return found, nil
 }
 
-// recordIn returns a stored object in the version of a resource.
-func recordIn(ctx context.Context, resource *rest.Resource, record *codec.Record) (map[string]any, error) {
+// paramDocument returns a stored object as a document, in the version of the resource.
+func paramDocument(ctx context.Context, resource *rest.Resource, record *codec.Record) (map[string]any, error) {
 	obj, err := record.Shared()
 	if err != nil {
 		return nil, err

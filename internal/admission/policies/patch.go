@@ -21,9 +21,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// patched applies the JSON patch of an expression to an object; nil if a test operation fails,
-// which leaves the object unchanged.
-func patched(version *codec.Version, obj codec.Object, made ref.Val) (codec.Object, error) {
+// applyPatch applies the JSON patch that an expression returned to an object. It returns nil if a
+// test operation fails, which means that the object is unchanged.
+func applyPatch(version *codec.Version, obj codec.Object, made ref.Val) (codec.Object, error) {
 	operations, err := policy.PatchOf(made)
 	if err != nil {
 		return nil, err
@@ -62,9 +62,9 @@ func (c *Config) converter(r *rest.Resource) managedfields.TypeConverter {
 	return c.TypeConverter
 }
 
-// applied returns an object merged with the configuration that an expression gave. Fields
-// that it sets are nobody's: a later write without the policy may drop them.
-func applied(version *codec.Version, converter managedfields.TypeConverter, obj codec.Object, made ref.Val) (codec.Object, error) {
+// applyConfiguration merges an object with the apply configuration that an expression returned. The
+// fields have no owner in managedFields, so that a later write without the policy may remove them.
+func applyConfiguration(version *codec.Version, converter managedfields.TypeConverter, obj codec.Object, made ref.Val) (codec.Object, error) {
 	configuration, err := policy.AppliedBy(made)
 	if err != nil {
 		return nil, err
@@ -75,16 +75,16 @@ func applied(version *codec.Version, converter managedfields.TypeConverter, obj 
 	if err != nil {
 		return nil, fmt.Errorf("error applying patch: %w", err)
 	}
-	return take(version, merged)
+	return toVersion(version, merged)
 }
 
-// take returns a merged object as one of its version.
-func take(version *codec.Version, merged runtime.Object) (codec.Object, error) {
+// toVersion converts a merged object to the Go type of its version.
+func toVersion(version *codec.Version, merged runtime.Object) (codec.Object, error) {
 	u, ok := merged.(*unstructured.Unstructured)
 	if !ok {
 		obj, ok := merged.(codec.Object)
 		if !ok {
-			return nil, fmt.Errorf("merging has made a %T", merged)
+			return nil, fmt.Errorf("merge returned a %T", merged)
 		}
 		return obj, nil
 	}
@@ -104,7 +104,7 @@ func merge(converter managedfields.TypeConverter, obj codec.Object, patch *unstr
 	if err != nil {
 		return nil, fmt.Errorf("failed to convert patch object to typed object: %w", err)
 	}
-	if atomic := atomics(nil, change.Schema(), change.TypeRef(), change.AsValue()); len(atomic) > 0 {
+	if atomic := atomicPaths(nil, change.Schema(), change.TypeRef(), change.AsValue()); len(atomic) > 0 {
 		return nil, fmt.Errorf("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: %v", strings.Join(atomic, ", "))
 	}
 	live, err := converter.ObjectToTyped(obj)
@@ -118,9 +118,9 @@ func merge(converter managedfields.TypeConverter, obj codec.Object, patch *unstr
 	return converter.TypedToObject(merged)
 }
 
-// atomics returns the paths that an apply configuration would replace atomically. They are
-// rejected, because the author intends to set the listed fields only.
-func atomics(path []fieldpath.PathElement, s *schema.Schema, of schema.TypeRef, v value.Value) (found []string) {
+// atomicPaths returns the paths that an apply configuration would replace atomically. They are
+// rejected, because the author intends to set only the listed fields.
+func atomicPaths(path []fieldpath.PathElement, s *schema.Schema, of schema.TypeRef, v value.Value) (found []string) {
 	atom, ok := s.Resolve(of)
 	switch {
 	case !ok:
@@ -130,7 +130,7 @@ func atomics(path []fieldpath.PathElement, s *schema.Schema, of schema.TypeRef, 
 		}
 		v.AsMap().Iterate(func(key string, member value.Value) bool {
 			if field, ok := atom.Map.FindField(key); ok {
-				found = append(found, atomics(append(path, fieldpath.PathElement{FieldName: &key}), s, field.Type, member)...)
+				found = append(found, atomicPaths(append(path, fieldpath.PathElement{FieldName: &key}), s, field.Type, member)...)
 			}
 			return true
 		})
@@ -140,7 +140,7 @@ func atomics(path []fieldpath.PathElement, s *schema.Schema, of schema.TypeRef, 
 		}
 		list := v.AsList()
 		for i := range list.Length() {
-			found = append(found, atomics(append(path, fieldpath.PathElement{Index: &i}), s, atom.List.ElementType, list.At(i))...)
+			found = append(found, atomicPaths(append(path, fieldpath.PathElement{Index: &i}), s, atom.List.ElementType, list.At(i))...)
 		}
 	}
 	return found

@@ -1,8 +1,8 @@
 // Package policies contains the plugins ValidatingAdmissionPolicy and MutatingAdmissionPolicy. It
 // keeps policies and bindings in memory, compiles the expressions of a policy at first use, and
-// finds the matching policies of a request with one lookup. Writes are in effect when they return;
-// parameters are read during the evaluation. Messages, order, limits and metric names are those of
-// kube-apiserver.
+// finds the matching policies of a request with one lookup. A policy is in effect when its write
+// returns; parameters are read during the evaluation. Messages, order, limits and metric names are
+// the same as in kube-apiserver.
 package policies
 
 import (
@@ -28,16 +28,17 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Config contains the dependencies of the policies on their control plane.
+// Config contains the dependencies of the policies on their control plane. All fields except
+// Metrics are required. It must not be modified after use.
 type Config struct {
 	Namespaces match.Namespaces
 	// Authorizer evaluates authorization expressions.
 	Authorizer authorizer.Authorizer
 	// ResourceOf returns the resource of a parameter kind, or nil.
 	ResourceOf func(schema.GroupVersionKind) *rest.Resource
-	// TypeConverter has the merge schemas of built-in kinds.
+	// TypeConverter contains the merge schemas of built-in kinds.
 	TypeConverter managedfields.TypeConverter
-	// Programs shares compiled expressions with others.
+	// Programs caches compiled expressions. It may be shared with other users.
 	Programs *policy.Programs
 	Metrics  *Metrics // nil disables metrics
 	Logger   *slog.Logger
@@ -49,25 +50,25 @@ const (
 	mutatingPolicies   = "mutatingadmissionpolicies"
 )
 
-// set are the policies of one sort with their bindings.
-type set struct {
+// policySet contains the policies of one kind and their bindings.
+type policySet struct {
 	config             *Config
-	resource           string // of the policies
+	resource           string // name of the policy resource
 	policies, bindings follower
 
 	// index is nil after a change. It is written under mu, which also guards the following fields.
-	index atomic.Pointer[match.Index[*hook]]
+	index atomic.Pointer[match.Index[*boundPolicy]]
 	// staticIndex contains the policies of files, the only ones that apply to admission
 	// configuration.
-	staticIndex atomic.Pointer[match.Index[*hook]]
+	staticIndex atomic.Pointer[match.Index[*boundPolicy]]
 	mu          sync.Mutex
-	// known are the stored objects, static those of files.
-	known, static objects
-	// read converts objects of the API.
-	read func([]codec.Object) objects
+	// stored contains the objects of the API, and static the objects of files.
+	stored, static objects
+	// parse converts objects of files.
+	parse func([]codec.Object) objects
 }
 
-// objects are policies and bindings, by their names.
+// objects are policies and bindings by name.
 type objects struct {
 	policies map[string]*definition
 	bindings map[string]*binding
@@ -80,12 +81,12 @@ type follower interface {
 	Deleted(types.NamespacedName, int64)
 }
 
-// definition is a policy.
+// definition is a policy with its lazily compiled expressions.
 type definition struct {
 	name       string
 	matcher    *match.Matcher
 	paramKind  *admissionregistrationv1.ParamKind
-	ignore     bool // its errors
+	ignore     bool // failure policy Ignore
 	conditions []admissionregistrationv1.MatchCondition
 	variables  []admissionregistrationv1.Variable
 	// One of the following is set.
@@ -96,7 +97,7 @@ type definition struct {
 	compiled compiled
 }
 
-// binding puts a policy into effect.
+// binding is a binding of a policy.
 type binding struct {
 	name, policy string
 	matcher      *match.Matcher
@@ -104,22 +105,22 @@ type binding struct {
 	actions      []admissionregistrationv1.ValidationAction
 }
 
-// hook is a policy with its bindings, in the order of their names.
-type hook struct {
+// boundPolicy is a policy with its bindings, sorted by name.
+type boundPolicy struct {
 	*definition
 	bindings []*binding
 }
 
 // Matcher implements match.Matching.
-func (h *hook) Matcher() *match.Matcher { return h.matcher }
+func (h *boundPolicy) Matcher() *match.Matcher { return h.matcher }
 
 func ignores(failure *admissionregistrationv1.FailurePolicyType) bool {
 	return failure != nil && *failure == admissionregistrationv1.Ignore
 }
 
-func newSet[P, B codec.Object](config *Config, resource string, newPolicy func(P) *definition, newBinding func(B) *binding) *set {
-	s := &set{config: config, resource: resource, known: newObjects()}
-	s.read = func(all []codec.Object) objects {
+func newSet[P, B codec.Object](config *Config, resource string, newPolicy func(P) *definition, newBinding func(B) *binding) *policySet {
+	s := &policySet{config: config, resource: resource, stored: newObjects()}
+	s.parse = func(all []codec.Object) objects {
 		made := newObjects()
 		for _, obj := range all {
 			switch obj := obj.(type) {
@@ -131,8 +132,8 @@ func newSet[P, B codec.Object](config *Config, resource string, newPolicy func(P
 		}
 		return made
 	}
-	s.policies = follow(s, resource, s.known.policies, newPolicy)
-	s.bindings = follow(s, bindingsOf(resource), s.known.bindings, newBinding)
+	s.policies = follow(s, resource, s.stored.policies, newPolicy)
+	s.bindings = follow(s, bindingsOf(resource), s.stored.bindings, newBinding)
 	return s
 }
 
@@ -140,28 +141,29 @@ func newObjects() objects {
 	return objects{policies: map[string]*definition{}, bindings: map[string]*binding{}}
 }
 
-// follow updates known, which s guards, with the changes of a collection.
-func follow[T codec.Object, K any](s *set, name string, known map[string]K, make func(T) K) follower {
+// follow returns a reflector consumer that updates known. s.mu guards known.
+func follow[T codec.Object, K any](s *policySet, name string, known map[string]K, make func(T) K) follower {
 	return reflector.NewObjects(reflector.ObjectsConfig[T]{
 		Name: name, Logger: s.config.Logger,
 		Set: func(obj T) {
 			made := make(obj)
-			s.change(func() { known[obj.GetName()] = made })
+			s.update(func() { known[obj.GetName()] = made })
 		},
-		Remove: func(name types.NamespacedName) { s.change(func() { delete(known, name.Name) }) },
+		Remove: func(name types.NamespacedName) { s.update(func() { delete(known, name.Name) }) },
 		Done:   func() {},
 	})
 }
 
-func (s *set) change(make func()) {
+func (s *policySet) update(make func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	make()
 	s.index.Store(nil)
 }
 
-// Resources are the resources that the plugin follows: policies, and their bindings.
-func (s *set) Resources() [2]schema.GroupResource {
+// Resources returns the resources for which the plugin requires a reflector: policies and their
+// bindings.
+func (s *policySet) Resources() [2]schema.GroupResource {
 	return [2]schema.GroupResource{
 		{Group: admissionregistrationv1.GroupName, Resource: s.resource}, {Group: admissionregistrationv1.GroupName, Resource: bindingsOf(s.resource)},
 	}
@@ -172,42 +174,43 @@ func bindingsOf(policies string) string {
 	return strings.TrimSuffix(policies, "policies") + "policybindings"
 }
 
-// of returns the follower of one of Resources.
-func (s *set) of(resource schema.GroupResource) follower {
+// followerOf returns the consumer of one of Resources.
+func (s *policySet) followerOf(resource schema.GroupResource) follower {
 	if resource.Resource == s.resource {
 		return s.policies
 	}
 	return s.bindings
 }
 
-// Reflector returns the reflector of one of Resources.
-func (s *set) Reflector(resource schema.GroupResource, collection reflector.Collection, metrics *reflector.Metrics) (*reflector.Reflector, error) {
-	return s.of(resource).Reflector(collection, metrics)
+// Reflector returns a reflector that updates the plugin with one of Resources. The caller runs it.
+func (s *policySet) Reflector(resource schema.GroupResource, collection reflector.Collection, metrics *reflector.Metrics) (*reflector.Reflector, error) {
+	return s.followerOf(resource).Reflector(collection, metrics)
 }
 
-// Observer returns the observer of writes of one of Resources, which makes them effective before
-// they return.
-func (s *set) Observer(resource schema.GroupResource) *storage.Observer {
-	return &storage.Observer{Written: s.of(resource).Written, Deleted: s.of(resource).Deleted}
+// Observer returns the observer of writes of one of Resources. With it, a policy is in effect when
+// its write returns.
+func (s *policySet) Observer(resource schema.GroupResource) *storage.Observer {
+	return &storage.Observer{Written: s.followerOf(resource).Written, Deleted: s.followerOf(resource).Deleted}
 }
 
-// SetStatic replaces the policies and bindings of files.
-func (s *set) SetStatic(all []codec.Object) {
-	static := s.read(all)
-	s.change(func() {
+// SetStatic replaces the policies and bindings that were read from files. It retains the objects.
+// It is safe to call while requests are admitted.
+func (s *policySet) SetStatic(all []codec.Object) {
+	static := s.parse(all)
+	s.update(func() {
 		s.static = static
-		s.staticIndex.Store(match.NewIndex(static.hooks()))
+		s.staticIndex.Store(match.NewIndex(static.boundPolicies()))
 	})
 }
 
 // candidates returns the policies with bindings that may match a request. Only policies of files
 // apply to admission configuration.
-func (s *set) candidates(r *admission.Request) []*hook {
+func (s *policySet) candidates(r *admission.Request) []*boundPolicy {
 	if match.IsReview(r) {
 		return nil
 	}
 	if !match.IsConfiguration(r) {
-		return s.current().Candidates(r)
+		return s.currentIndex().Candidates(r)
 	}
 	if static := s.staticIndex.Load(); static != nil {
 		return static.Candidates(r)
@@ -215,8 +218,8 @@ func (s *set) candidates(r *admission.Request) []*hook {
 	return nil
 }
 
-// current returns the index, which it rebuilds after a change.
-func (s *set) current() *match.Index[*hook] {
+// currentIndex returns the index, and rebuilds it after a change.
+func (s *policySet) currentIndex() *match.Index[*boundPolicy] {
 	if made := s.index.Load(); made != nil {
 		return made
 	}
@@ -224,25 +227,25 @@ func (s *set) current() *match.Index[*hook] {
 	defer s.mu.Unlock()
 	made := s.index.Load()
 	if made == nil {
-		made = match.NewIndex(append(s.static.hooks(), s.known.hooks()...))
+		made = match.NewIndex(append(s.static.boundPolicies(), s.stored.boundPolicies()...))
 		s.index.Store(made)
 	}
 	return made
 }
 
-// hooks returns policies with their bindings, in the order of names. A policy without any
-// has no effect.
-func (o *objects) hooks() []*hook {
+// boundPolicies returns the policies with their bindings, sorted by name. It omits policies without
+// bindings, which have no effect.
+func (o *objects) boundPolicies() []*boundPolicy {
 	of := make(map[string][]*binding, len(o.policies))
 	for _, name := range slices.Sorted(maps.Keys(o.bindings)) {
 		b := o.bindings[name]
 		of[b.policy] = append(of[b.policy], b)
 	}
-	var hooks []*hook
+	var policies []*boundPolicy
 	for _, name := range slices.Sorted(maps.Keys(o.policies)) {
 		if bound := of[name]; len(bound) > 0 {
-			hooks = append(hooks, &hook{o.policies[name], bound})
+			policies = append(policies, &boundPolicy{o.policies[name], bound})
 		}
 	}
-	return hooks
+	return policies
 }

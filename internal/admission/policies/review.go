@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// review is a request with the lazily created inputs of expressions. It is not safe for concurrent
-// use.
+// review is a request with the lazily created variables of expressions. It is not safe for
+// concurrent use.
 type review struct {
 	*match.Subject
 	ctx         context.Context
@@ -26,10 +26,10 @@ type review struct {
 	views       []view
 }
 
-// view is a request as it is shown in one version.
+// view contains the variables of a request in one version.
 type view struct {
-	of                       *rest.Resource
-	object, oldObject, about *policy.Lazy
+	resource                   *rest.Resource
+	object, oldObject, request *policy.Lazy
 }
 
 func (c *Config) review(ctx context.Context, s *match.Subject) *review {
@@ -40,23 +40,23 @@ func (c *Config) subject(a *admission.Attributes) *match.Subject {
 	return &match.Subject{Attributes: a, Namespaces: c.Namespaces}
 }
 
-// input returns the variables of a policy's expressions, for the request converted to the resource
-// shown.
-func (r *review) input(shown *rest.Resource, params *policy.Lazy, variables []policy.Variable) (*policy.Input, error) {
+// input returns the variables of a policy's expressions, for the request converted to the given
+// resource.
+func (r *review) input(matched *rest.Resource, params *policy.Lazy, variables []policy.Variable) (*policy.Input, error) {
 	if err := r.readNamespace(); err != nil {
 		return nil, err
 	}
-	v := r.view(shown)
+	v := r.viewOf(matched)
 	at := r.Resource
 	return &policy.Input{
-		Object: v.object, OldObject: v.oldObject, Request: v.about, Params: params, Namespace: r.namespace,
+		Object: v.object, OldObject: v.oldObject, Request: v.request, Params: params, Namespace: r.namespace,
 		Permissions: r.permissions,
 		Resource:    r.permissions.Resource(at.GroupVersion.Group, at.Name, at.Subresource, r.Request.Namespace, r.Name),
 		Variables:   variables,
 	}, nil
 }
 
-// readNamespace reads the namespace of the request. That of a namespace is not itself.
+// readNamespace reads the namespace of the request. Requests for a Namespace have none.
 func (r *review) readNamespace() error {
 	if r.namespace != nil || r.Request.Namespace == "" || r.Kind() == corev1.SchemeGroupVersion.WithKind("Namespace") {
 		return nil
@@ -69,15 +69,15 @@ func (r *review) readNamespace() error {
 	return nil
 }
 
-func (r *review) view(shown *rest.Resource) *view {
+func (r *review) viewOf(matched *rest.Resource) *view {
 	for i := range r.views {
-		if r.views[i].of == shown {
+		if r.views[i].resource == matched {
 			return &r.views[i]
 		}
 	}
-	gvk := shown.Version.GVK
+	gvk := matched.Version.GVK
 	r.views = append(r.views, view{
-		of: shown,
+		resource: matched,
 		object: policy.NewLazy(func() (map[string]any, error) {
 			obj, err := r.ObjectIn(r.ctx, gvk)
 			if err != nil {
@@ -92,13 +92,13 @@ func (r *review) view(shown *rest.Resource) *view {
 			}
 			return documentOf(obj)
 		}),
-		about: policy.NewLazy(func() (map[string]any, error) { return requestDocument(&r.Request, shown) }),
+		request: policy.NewLazy(func() (map[string]any, error) { return requestDocument(&r.Request, matched) }),
 	})
 	return &r.views[len(r.views)-1]
 }
 
-// changed makes expressions read the modified object.
-func (r *review) changed() {
+// invalidate discards the variables after a modification of the object.
+func (r *review) invalidate() {
 	r.InvalidateConversions()
 	r.views = nil
 }
@@ -114,7 +114,7 @@ func documentOf(obj runtime.Object) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 }
 
-// namespaceDocument returns the variable for a namespace, with typed times.
+// namespaceDocument returns the value of the variable namespaceObject. Times have Go types.
 func namespaceDocument(namespace *corev1.Namespace) (map[string]any, error) {
 	seen := &corev1.Namespace{ObjectMeta: namespace.ObjectMeta, Spec: namespace.Spec, Status: namespace.Status}
 	seen.ManagedFields, seen.OwnerReferences, seen.SelfLink = nil, nil, ""
@@ -123,7 +123,7 @@ func namespaceDocument(namespace *corev1.Namespace) (map[string]any, error) {
 		return nil, err
 	}
 	metadata := document["metadata"].(map[string]any)
-	metadata["UID"] = string(seen.UID) // as the type of the variable calls it
+	metadata["UID"] = string(seen.UID) // the field name in the type of the variable
 	metadata["creationTimestamp"] = seen.CreationTimestamp.Time
 	if seen.DeletionTimestamp != nil {
 		metadata["deletionTimestamp"] = seen.DeletionTimestamp.Time
@@ -137,16 +137,16 @@ func namespaceDocument(namespace *corev1.Namespace) (map[string]any, error) {
 	return document, nil
 }
 
-// requestDocument returns the variable "request". Empty members are omitted, as in an
+// requestDocument returns the value of the variable request. Empty members are omitted, as in an
 // AdmissionReview.
-func requestDocument(r *admission.Request, shown *rest.Resource) (map[string]any, error) {
+func requestDocument(r *admission.Request, matched *rest.Resource) (map[string]any, error) {
 	options, err := optionsOf(r.Options)
 	if err != nil {
 		return nil, err
 	}
 	document := map[string]any{
-		"kind": kindDocument(shown.Version.GVK), "requestKind": kindDocument(r.Kind()),
-		"resource": resourceDocument(shown.GVR()), "requestResource": resourceDocument(r.Resource.GVR()),
+		"kind": kindDocument(matched.Version.GVK), "requestKind": kindDocument(r.Kind()),
+		"resource": resourceDocument(matched.GVR()), "requestResource": resourceDocument(r.Resource.GVR()),
 		"operation": string(r.Operation), "userInfo": userDocument(r.User), "dryRun": r.DryRun, "options": options,
 	}
 	for name, text := range map[string]string{

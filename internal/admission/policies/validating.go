@@ -21,12 +21,12 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Validating is the plugin of ValidatingAdmissionPolicies.
-type Validating struct{ *set }
+// Validating is the admission plugin for ValidatingAdmissionPolicies.
+type Validating struct{ *policySet }
 
 var _ admission.Validator = Validating{}
 
-// NewValidating returns the plugin without policies.
+// NewValidating returns the plugin without policies. It retains config.
 func NewValidating(config *Config) Validating {
 	return Validating{newSet(config, validatingPolicies, validatingDefinition, validatingBinding)}
 }
@@ -53,48 +53,48 @@ func (Validating) Handles(admission.Operation) bool { return true }
 // Validate implements admission.Validator. The response contains the first rejection, but all
 // policies are evaluated for their warnings and audit annotations.
 func (p Validating) Validate(ctx context.Context, a *admission.Attributes) error {
-	hooks := p.candidates(&a.Request)
-	if len(hooks) == 0 {
+	policies := p.candidates(&a.Request)
+	if len(policies) == 0 {
 		return nil
 	}
-	v := verdict{review: p.config.review(ctx, p.config.subject(a)), config: p.config}
-	for _, h := range hooks {
-		if err := v.policy(h); err != nil {
+	v := validator{review: p.config.review(ctx, p.config.subject(a)), config: p.config}
+	for _, h := range policies {
+		if err := v.evaluatePolicy(h); err != nil {
 			return err
 		}
 	}
-	return v.close()
+	return v.result()
 }
 
-// verdict is the result of all policies for a request.
-type verdict struct {
+// validator evaluates all policies for a request.
+type validator struct {
 	*review
-	config   *Config
-	denied   *refusal // the first
-	failures []auditFailure
+	config    *Config
+	rejection *rejection // the first
+	failures  []auditFailure
 }
 
-// policy evaluates a policy with its bindings. The error is an API error.
-func (v *verdict) policy(h *hook) error {
-	shown, err := h.matcher.Match(v.ctx, v.Subject)
+// evaluatePolicy evaluates a policy with its bindings. The error is an API error.
+func (v *validator) evaluatePolicy(h *boundPolicy) error {
+	matched, err := h.matcher.Match(v.ctx, v.Subject)
 	if err != nil {
 		v.misconfigured(h, nil, err)
 		return nil
 	}
-	if shown == nil {
+	if matched == nil {
 		return nil
 	}
-	said := annotations{}
+	auditAnnotations := annotations{}
 	for _, b := range h.bindings {
-		if err := v.binding(h, b, shown, said); err != nil {
+		if err := v.evaluateBinding(h, b, matched, auditAnnotations); err != nil {
 			return err
 		}
 	}
-	said.publish(v.ctx, v.Attributes, h.name)
+	auditAnnotations.publish(v.ctx, v.Attributes, h.name)
 	return nil
 }
 
-func (v *verdict) binding(h *hook, b *binding, shown *rest.Resource, said annotations) error {
+func (v *validator) evaluateBinding(h *boundPolicy, b *binding, matched *rest.Resource, auditAnnotations annotations) error {
 	switch bound, err := b.matcher.Match(v.ctx, v.Subject); {
 	case err != nil:
 		v.misconfigured(h, b, err)
@@ -109,46 +109,46 @@ func (v *verdict) binding(h *hook, b *binding, shown *rest.Resource, said annota
 	}
 	programs := h.programs(v.config.Programs)
 	for _, param := range params {
-		in, err := v.input(shown, param.document, programs.variables)
+		in, err := v.input(matched, param.document, programs.variables)
 		if err != nil {
 			return err
 		}
-		e := evaluation{definition: h.definition, programs: programs, in: in, verdict: v, binding: b, param: param.name, said: said}
-		e.deciding = v.decide(h.name, b.name, param.name)
-		e.deciding.End(e.run())
+		e := evaluation{definition: h.definition, programs: programs, in: in, validator: v, binding: b, param: param.name, auditAnnotations: auditAnnotations}
+		e.decision = v.startDecision(h.name, b.name, param.name)
+		e.decision.End(e.run())
 	}
 	return nil
 }
 
 // misconfigured records an invalid policy or binding.
-func (v *verdict) misconfigured(h *hook, b *binding, err error) {
+func (v *validator) misconfigured(h *boundPolicy, b *binding, err error) {
 	what, name := "policy", ""
 	if b != nil {
 		what, name = "binding", b.name
 	}
 	err = fmt.Errorf("failed to configure %s: %w", what, err)
-	v.decide(h.name, name, types.NamespacedName{}).End(err)
+	v.startDecision(h.name, name, types.NamespacedName{}).End(err)
 	if !h.ignore {
-		v.deny(refusal{policy: h.name, binding: name, message: err.Error()})
+		v.deny(rejection{policy: h.name, binding: name, message: err.Error()})
 	}
 }
 
-func (v *verdict) deny(r refusal) {
-	if v.denied == nil {
-		v.denied = &r
+func (v *validator) deny(r rejection) {
+	if v.rejection == nil {
+		v.rejection = &r
 	}
 }
 
-// close publishes the audit annotations and returns the rejection, if any.
-func (v *verdict) close() error {
+// result publishes the audit annotations and returns the rejection, or nil.
+func (v *validator) result() error {
 	v.publishFailures()
-	if v.denied == nil {
+	if v.rejection == nil {
 		return nil
 	}
-	return v.denied.status(v.Attributes)
+	return v.rejection.status(v.Attributes)
 }
 
-func (r *refusal) status(a *admission.Attributes) error {
+func (r *rejection) status(a *admission.Attributes) error {
 	message := fmt.Sprintf("ValidatingAdmissionPolicy '%s' denied request: %s", r.policy, r.message)
 	if r.binding != "" {
 		message = fmt.Sprintf("ValidatingAdmissionPolicy '%s' with binding '%s' denied request: %s", r.policy, r.binding, r.message)
@@ -175,30 +175,31 @@ func codeOf(reason metav1.StatusReason) int32 {
 	return http.StatusUnprocessableEntity
 }
 
-// evaluation is that of a policy, with a binding and a parameter of it.
+// evaluation is the evaluation of a policy with one binding and one parameter.
 type evaluation struct {
 	*definition
-	programs *compiled
-	in       *policy.Input
-	verdict  *verdict
-	binding  *binding
-	param    types.NamespacedName
-	said     annotations
-	deciding *admission.DecisionRecorder // nil without an explanation
+	programs         *compiled
+	in               *policy.Input
+	validator        *validator
+	binding          *binding
+	param            types.NamespacedName
+	auditAnnotations annotations
+	decision         *admission.DecisionRecorder // nil without an explanation
 }
 
-// run evaluates the policy. The error is why it cannot be; it is concluded already.
+// run evaluates the policy and applies the results. It returns the error of a failed evaluation for
+// the explanation.
 func (e evaluation) run() error {
-	ctx := e.verdict.ctx
+	ctx := e.validator.ctx
 	matches, failed, err := e.programs.conditions.Match(ctx, e.in)
 	switch {
 	case err != nil && e.ignore:
 		return err
 	case err != nil:
-		e.conclude(0, outcome{message: err.Error(), err: err, at: place{list: "matchConditions"}})
+		e.enforce(0, outcome{message: err.Error(), err: err, location: location{list: "matchConditions"}})
 		return err
 	case !matches:
-		e.deciding.SetUnmet(failed)
+		e.decision.SetUnmet(failed)
 		return nil
 	}
 	budget := policy.Budget(environment.RuntimeBudget)
@@ -209,68 +210,68 @@ func (e evaluation) run() error {
 		outcomes[i].took = time.Since(began)
 		e.explain(i, &outcomes[i])
 		if errors.Is(outcomes[i].err, policy.ErrBudget) { // the evaluation ends, and other results are ignored
-			e.conclude(0, outcomes[i])
+			e.enforce(0, outcomes[i])
 			return outcomes[i].err
 		}
 	}
 	for i, o := range outcomes {
-		e.conclude(i, o)
+		e.enforce(i, o)
 	}
 	e.annotate()
 	return nil
 }
 
 // outcome is the result of a validation: valid, or the message of the rejection. err is set if the
-// evaluation failed. at is the location of the expression.
+// evaluation failed. location is the location of the expression.
 type outcome struct {
-	valid   bool
-	message string
-	reason  metav1.StatusReason
-	err     error
-	at      place
-	took    time.Duration
+	valid    bool
+	message  string
+	reason   metav1.StatusReason
+	err      error
+	location location
+	took     time.Duration
 }
 
 // explain records the outcome of a validation for the explanation.
 func (e evaluation) explain(i int, o *outcome) {
-	if e.deciding == nil {
+	if e.decision == nil {
 		return
 	}
-	at := place{list: "validations", index: i, member: "expression"}
-	said := admission.Evaluation{Field: at.String(), Expression: e.validating.Validations[i].Expression, Message: o.message, Took: o.took}
+	at := location{list: "validations", index: i, member: "expression"}
+	auditAnnotations := admission.Evaluation{Field: at.String(), Expression: e.validating.Validations[i].Expression, Message: o.message, Took: o.took}
 	if o.err == nil {
-		said.Valid = &o.valid
+		auditAnnotations.Valid = &o.valid
 	}
-	e.deciding.AddEvaluation(said)
+	e.decision.AddEvaluation(auditAnnotations)
 }
 
 func (e evaluation) validate(i int, budget *policy.Budget) outcome {
 	programs := &e.programs.validations[i]
-	at := place{"validations", i, "expression", programs.check}
-	value, err := programs.check.Evaluate(e.verdict.ctx, e.in, budget)
+	at := location{"validations", i, "expression", programs.check}
+	value, err := programs.check.Evaluate(e.validator.ctx, e.in, budget)
 	switch {
 	case err != nil:
-		return outcome{message: err.Error(), err: err, at: at}
+		return outcome{message: err.Error(), err: err, location: at}
 	case value == celtypes.True:
 		return outcome{valid: true}
 	}
 	message, err := e.message(i, budget)
 	if err != nil {
-		at = place{"validations", i, "messageExpression", programs.message}
-		return outcome{message: fmt.Sprintf("failed messageExpression: %s", err), err: fmt.Errorf("evaluate the message: %w", errors.Unwrap(err)), at: at}
+		at = location{"validations", i, "messageExpression", programs.message}
+		return outcome{message: fmt.Sprintf("failed messageExpression: %s", err), err: fmt.Errorf("evaluate the message: %w", errors.Unwrap(err)), location: at}
 	}
-	written := &e.validating.Validations[i]
+	spec := &e.validating.Validations[i]
 	if message == "" {
-		message = strings.TrimSpace(written.Message)
+		message = strings.TrimSpace(spec.Message)
 	}
 	if message == "" {
-		message = "failed expression: " + strings.TrimSpace(written.Expression)
+		message = "failed expression: " + strings.TrimSpace(spec.Expression)
 	}
 	reason := metav1.StatusReasonInvalid
-	if written.Reason != nil {
-		reason = *written.Reason
+	if spec.Reason != nil {
+		reason = *spec.Reason
 	}
-	return outcome{message: message, reason: reason, at: at}
+	return outcome{message: message, reason: reason, location: at}
 }
 
 // message returns the result of a message expression; "" if there is none or the result is invalid.
@@ -280,7 +281,7 @@ func (e evaluation) message(i int, budget *policy.Budget) (string, error) {
 	if program == nil {
 		return "", nil
 	}
-	value, err := program.Evaluate(e.verdict.ctx, e.in, budget)
+	value, err := program.Evaluate(e.validator.ctx, e.in, budget)
 	if errors.Is(err, policy.ErrBudget) {
 		return "", err
 	}
@@ -295,33 +296,33 @@ func (e evaluation) message(i int, budget *policy.Budget) (string, error) {
 	return message, nil
 }
 
-// conclude applies the binding's actions to the outcome of a validation.
-func (e evaluation) conclude(index int, o outcome) {
-	metrics := e.verdict.config.Metrics
+// enforce applies the binding's actions to the outcome of a validation.
+func (e evaluation) enforce(index int, o outcome) {
+	metrics := e.validator.config.Metrics
 	switch {
 	case o.valid:
 		return
 	case o.err != nil && e.ignore:
-		metrics.validated(e.name, e.binding.name, "allow", o.err, o.took)
+		metrics.recordValidation(e.name, e.binding.name, "allow", o.err, o.took)
 		return
 	}
 	for _, action := range e.binding.actions {
-		metrics.validated(e.name, e.binding.name, strings.ToLower(string(action)), o.err, o.took)
+		metrics.recordValidation(e.name, e.binding.name, strings.ToLower(string(action)), o.err, o.took)
 		switch action {
 		case admissionregistrationv1.Deny:
 			e.deny(o)
 		case admissionregistrationv1.Audit:
-			e.verdict.failures = append(e.verdict.failures, auditFailure{
+			e.validator.failures = append(e.validator.failures, auditFailure{
 				Message: o.message, Policy: e.name, Binding: e.binding.name, ExpressionIndex: index, ValidationActions: e.binding.actions,
 			})
 		case admissionregistrationv1.Warn:
-			request.AddWarning(e.verdict.ctx, fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", e.name, e.binding.name, o.message))
+			request.AddWarning(e.validator.ctx, fmt.Sprintf("Validation failed for ValidatingAdmissionPolicy '%s' with binding '%s': %s", e.name, e.binding.name, o.message))
 		}
 	}
 }
 
 func (e evaluation) deny(o outcome) {
-	e.verdict.deny(refusal{
-		policy: e.name, binding: e.binding.name, param: e.param, message: o.message, reason: o.reason, at: o.at, err: o.err,
+	e.validator.deny(rejection{
+		policy: e.name, binding: e.binding.name, param: e.param, message: o.message, reason: o.reason, location: o.location, err: o.err,
 	})
 }

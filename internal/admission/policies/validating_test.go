@@ -37,8 +37,8 @@ func TestAudit(t *testing.T) {
 		}
 		binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "b." + name}}
 		binding.Spec.PolicyName, binding.Spec.ValidationActions = name, []admissionregistrationv1.ValidationAction{admissionregistrationv1.Audit, admissionregistrationv1.Warn}
-		p.change(func() {
-			p.known.policies[name], p.known.bindings[name] = validatingDefinition(spec), validatingBinding(binding)
+		p.update(func() {
+			p.stored.policies[name], p.stored.bindings[name] = validatingDefinition(spec), validatingBinding(binding)
 		})
 	}
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
@@ -70,7 +70,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// counted returns the labels' values of a counter, each with its value, in order.
+// counted returns the label values of a counter with the value of each series, sorted.
 func counted(t *testing.T, registry *prometheus.Registry, name string) []string {
 	t.Helper()
 	families, err := registry.Gather()

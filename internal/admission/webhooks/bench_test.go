@@ -20,8 +20,8 @@ func BenchmarkNoMatch(b *testing.B) {
 				p.source.set(fmt.Sprint(i), []admissionregistrationv1.MutatingWebhook{spec})
 				v.source.set(fmt.Sprint(i), []admissionregistrationv1.MutatingWebhook{spec})
 			}
-			p.source.arrange()
-			v.source.arrange()
+			p.source.rebuildIndexes()
+			v.source.rebuildIndexes()
 			ctx, a := b.Context(), creation(configMaps())
 			b.ReportAllocs()
 			for b.Loop() {
@@ -33,10 +33,9 @@ func BenchmarkNoMatch(b *testing.B) {
 	}
 }
 
-// BenchmarkAsk: one validating webhook that allows, with the connection, the review
-// and the answer.
-func BenchmarkAsk(b *testing.B) {
-	s := serve(b, map[string]answerer{"/hook": allow()})
+// BenchmarkCall measures the call of one validating webhook that allows the request.
+func BenchmarkCall(b *testing.B) {
+	s := serve(b, map[string]responder{"/hook": allow()})
 	v := validating(s.spec("/hook"))
 	ctx, a := b.Context(), creation(configMaps())
 	b.ReportAllocs()
@@ -58,6 +57,6 @@ func BenchmarkSet(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		p.source.set("0", specs)
-		p.source.arrange()
+		p.source.rebuildIndexes()
 	}
 }

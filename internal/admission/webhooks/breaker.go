@@ -6,102 +6,105 @@ import (
 	"time"
 )
 
-// A breaker protects requests from a failing webhook: after a number of consecutive failures, one
-// request at a time calls it, with pauses that grow with the duration of the calls. A webhook that
-// refuses connections is called almost as often as before; one that never responds is paused for
-// some seconds. The first response ends it.
+// breaker is a circuit breaker for one webhook. After failureThreshold consecutive failures, it
+// permits one call at a time, with a pause after each failure that is proportional to the duration
+// of the failed call. A webhook that refuses connections is called almost as often as before; a
+// webhook that never responds is called every few seconds. A successful call closes the circuit.
 type breaker struct {
 	mu       sync.Mutex
 	failures int
-	last     error
-	until    time.Time // of the pause
-	asked    bool      // by one request that is in progress
-	// reported is the time of the last report that the webhook is spared; told means that its
-	// recovery was not reported.
-	reported time.Time
-	told     bool
+	lastErr  error
+	pauseEnd time.Time // of the pause
+	probing  bool      // by one request that is in progress
+	// lastReport is the time of the last report that the circuit opened. failureReported reports
+	// whether the recovery must be reported.
+	lastReport      time.Time
+	failureReported bool
 }
 
 const (
-	breakerFailures = 5
-	breakerFactor   = 2 // a pause is so many times as long as the call that failed
-	breakerPause    = 10 * time.Second
-	// reportPause is the minimum time between reports for an unstable webhook.
-	reportPause = time.Minute
+	failureThreshold = 5
+	// pauseFactor is the length of a pause relative to the duration of the failed call.
+	pauseFactor = 2
+	maxPause    = 10 * time.Second
+	// minReportInterval is the minimum time between reports of failures of an unstable webhook.
+	minReportInterval = time.Minute
 )
 
-// openError is why a webhook is not called while its circuit breaker is open.
+// openError is the error of a call that was skipped because the circuit is open.
 type openError struct {
 	failures int
 	wait     time.Duration
-	last     error
+	lastErr  error
 }
 
 func (e *openError) Error() string {
-	when := "while another request asks it"
+	when := "while another request calls it"
 	if e.wait > 0 {
 		when = "for " + max(e.wait.Round(time.Millisecond), time.Millisecond).String()
 	}
-	return fmt.Sprintf("it failed %d times in a row and is not called again %s; the last error: %v", e.failures, when, e.last)
+	return fmt.Sprintf("it failed %d times in a row and is not called again %s; the last error: %v", e.failures, when, e.lastErr)
 }
-func (e *openError) Unwrap() error { return e.last }
+func (e *openError) Unwrap() error { return e.lastErr }
 
-// begin returns nil if the webhook must be called; end must follow.
-func (b *breaker) begin(now time.Time) error {
+// beginCall returns nil if the webhook may be called; endCall or abandonCall must follow. Otherwise
+// it returns an *openError.
+func (b *breaker) beginCall(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.failures < breakerFailures {
+	if b.failures < failureThreshold {
 		return nil
 	}
-	if wait := b.until.Sub(now); wait > 0 || b.asked {
-		return &openError{b.failures, wait, b.last}
+	if wait := b.pauseEnd.Sub(now); wait > 0 || b.probing {
+		return &openError{b.failures, wait, b.lastErr}
 	}
-	b.asked = true
+	b.probing = true
 	return nil
 }
 
-// end records the result of a call. It reports whether the breaker opened or closed.
-func (b *breaker) end(err error, began, now time.Time) (open, closed bool) {
+// endCall records the result of a call. It reports whether the circuit opened or closed.
+func (b *breaker) endCall(err error, began, now time.Time) (open, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.asked = false
+	b.probing = false
 	if err == nil {
-		closed = b.failures >= breakerFailures
-		b.failures, b.last = 0, nil
+		closed = b.failures >= failureThreshold
+		b.failures, b.lastErr = 0, nil
 		return false, closed
 	}
 	b.failures++
-	b.last = err
-	b.until = now.Add(min(breakerFactor*now.Sub(began), breakerPause))
-	return b.failures == breakerFailures, false
+	b.lastErr = err
+	b.pauseEnd = now.Add(min(pauseFactor*now.Sub(began), maxPause))
+	return b.failures == failureThreshold, false
 }
 
-// abandon records that a call ended for reasons that are not the webhook's.
-func (b *breaker) abandon() {
+// abandonCall records a call that was canceled by the request and does not count.
+func (b *breaker) abandonCall() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.asked = false
+	b.probing = false
 }
 
-// state returns how many calls failed in a row, and why the last one did.
+// state returns the number of consecutive failures and the last error.
 func (b *breaker) state() (failures int, last error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.failures, b.last
+	return b.failures, b.lastErr
 }
 
-// reports reports whether the change must be logged. A recovery is logged if the failure was.
-func (b *breaker) reports(spared bool, now time.Time) bool {
+// shouldReport reports whether a change of the circuit must be reported. A recovery is reported if
+// the failure was.
+func (b *breaker) shouldReport(spared bool, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case !spared:
-		told := b.told
-		b.told = false
+		told := b.failureReported
+		b.failureReported = false
 		return told
-	case now.Sub(b.reported) < reportPause:
+	case now.Sub(b.lastReport) < minReportInterval:
 		return false
 	}
-	b.reported, b.told = now, true
+	b.lastReport, b.failureReported = now, true
 	return true
 }

@@ -20,60 +20,60 @@ func TestBreaker(t *testing.T) {
 	refused := errors.New("refused")
 	fail := func(took time.Duration) (open bool) {
 		t.Helper()
-		if err := b.begin(now); err != nil {
+		if err := b.beginCall(now); err != nil {
 			t.Fatal(err)
 		}
 		began := now
 		now = now.Add(took)
-		open, _ = b.end(refused, began, now)
+		open, _ = b.endCall(refused, began, now)
 		return open
 	}
-	for i := range breakerFailures {
-		if open := fail(10 * time.Second); open != (i == breakerFailures-1) {
+	for i := range failureThreshold {
+		if open := fail(10 * time.Second); open != (i == failureThreshold-1) {
 			t.Errorf("open after %d failures: %t", i+1, open)
 		}
 	}
-	err := b.begin(now)
+	err := b.beginCall(now)
 	if want := "it failed 5 times in a row and is not called again for 10s; the last error: refused"; err == nil || err.Error() != want || !errors.Is(err, refused) {
 		t.Errorf("%v, want %q", err, want)
 	}
 	now = now.Add(10 * time.Second)
-	if err := b.begin(now); err != nil {
+	if err := b.beginCall(now); err != nil {
 		t.Fatalf("after the pause: %v", err)
 	}
-	if err := b.begin(now); err == nil || !strings.Contains(err.Error(), "while another request asks it") {
+	if err := b.beginCall(now); err == nil || !strings.Contains(err.Error(), "while another request calls it") {
 		t.Errorf("a second one: %v", err)
 	}
-	b.abandon()
+	b.abandonCall()
 	fail(time.Millisecond)
-	if err := b.begin(now); err == nil || !strings.Contains(err.Error(), "not called again for 2ms") {
+	if err := b.beginCall(now); err == nil || !strings.Contains(err.Error(), "not called again for 2ms") {
 		t.Errorf("after a quick failure: %v", err)
 	}
 	now = now.Add(2 * time.Millisecond)
-	if err := b.begin(now); err != nil {
+	if err := b.beginCall(now); err != nil {
 		t.Fatal(err)
 	}
-	if _, closed := b.end(nil, now, now); !closed {
+	if _, closed := b.endCall(nil, now, now); !closed {
 		t.Error("an answer does not end it")
 	}
-	if err := b.begin(now); err != nil {
+	if err := b.beginCall(now); err != nil {
 		t.Errorf("after an answer: %v", err)
 	}
 }
 
-// TestSparing checks that the failure policy is applied immediately, and that the message contains
-// the reason.
-func TestSparing(t *testing.T) {
+// TestOpenCircuit checks that the failure policy is applied immediately, and that the message
+// contains the reason.
+func TestOpenCircuit(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
-	s := serve(t, map[string]answerer{"/hook": func(_ http.ResponseWriter, r *http.Request, _ *admissionv1.AdmissionReview) {
+	s := serve(t, map[string]responder{"/hook": func(_ http.ResponseWriter, r *http.Request, _ *admissionv1.AdmissionReview) {
 		calls.Add(1)
 		<-r.Context().Done()
 	}})
 	p := validating(s.spec("/hook", second))
 	h := p.source.stored["c"][0]
-	for range breakerFailures - 1 {
-		h.breaker.end(errors.New("no"), time.Now().Add(-time.Second), time.Now())
+	for range failureThreshold - 1 {
+		h.breaker.endCall(errors.New("no"), time.Now().Add(-time.Second), time.Now())
 	}
 	if err := p.Validate(t.Context(), creation(configMaps())); err == nil || !strings.HasSuffix(err.Error(), "context deadline exceeded") {
 		t.Fatal(err)
@@ -97,8 +97,8 @@ func TestReports(t *testing.T) {
 		spared bool
 		after  time.Duration
 		want   bool
-	}{{true, 0, true}, {false, 1, true}, {true, 2, false}, {false, 3, false}, {true, reportPause, true}, {true, reportPause + 1, false}, {false, reportPause + 1, true}} {
-		if got := b.reports(step.spared, start.Add(step.after)); got != step.want {
+	}{{true, 0, true}, {false, 1, true}, {true, 2, false}, {false, 3, false}, {true, minReportInterval, true}, {true, minReportInterval + 1, false}, {false, minReportInterval + 1, true}} {
+		if got := b.shouldReport(step.spared, start.Add(step.after)); got != step.want {
 			t.Errorf("step %d: %t", i, got)
 		}
 	}

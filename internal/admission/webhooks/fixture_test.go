@@ -29,19 +29,19 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// hookServer is a webhook that records the paths and UIDs of requests.
-type hookServer struct {
+// webwebhookServer is a webhook that records the paths and UIDs of requests.
+type webhookServer struct {
 	*httptest.Server
 	mu    sync.Mutex
 	asked []string
 }
 
-// answerer responds to one review.
-type answerer func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview)
+// responder writes the response to one review.
+type responder func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview)
 
-func serve(t testing.TB, answers map[string]answerer) *hookServer {
+func serve(t testing.TB, answers map[string]responder) *webhookServer {
 	t.Helper()
-	s := &hookServer{}
+	s := &webhookServer{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review admissionv1.AdmissionReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -59,7 +59,7 @@ func serve(t testing.TB, answers map[string]answerer) *hookServer {
 }
 
 // paths returns the paths of requests since the last call.
-func (s *hookServer) paths() []string {
+func (s *webhookServer) paths() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	asked := s.asked
@@ -67,8 +67,8 @@ func (s *hookServer) paths() []string {
 	return asked
 }
 
-// respond returns an answerer that sends a response with the correct UID and type.
-func respond(response admissionv1.AdmissionResponse) answerer {
+// respond returns a responder that sends a response with the correct UID and type.
+func respond(response admissionv1.AdmissionResponse) responder {
 	return func(w http.ResponseWriter, _ *http.Request, review *admissionv1.AdmissionReview) {
 		response := response
 		response.UID = review.Request.UID
@@ -76,26 +76,26 @@ func respond(response admissionv1.AdmissionResponse) answerer {
 	}
 }
 
-func allow() answerer { return respond(admissionv1.AdmissionResponse{Allowed: true}) }
+func allow() responder { return respond(admissionv1.AdmissionResponse{Allowed: true}) }
 
-func deny(message string) answerer {
+func deny(message string) responder {
 	return respond(admissionv1.AdmissionResponse{Result: &metav1.Status{Message: message}})
 }
 
-func patch(operations string) answerer {
+func patch(operations string) responder {
 	patchType := admissionv1.PatchTypeJSONPatch
 	return respond(admissionv1.AdmissionResponse{Allowed: true, Patch: []byte(operations), PatchType: &patchType})
 }
 
-// raw returns an answerer that sends a text.
-func raw(text string) answerer {
+// raw returns a responder that sends a text.
+func raw(text string) responder {
 	return func(w http.ResponseWriter, _ *http.Request, _ *admissionv1.AdmissionReview) {
 		_, _ = io.WriteString(w, text)
 	}
 }
 
-// spec is a webhook of the server that is about all requests for configmaps.
-func (s *hookServer) spec(path string, changes ...func(*admissionregistrationv1.MutatingWebhook)) admissionregistrationv1.MutatingWebhook {
+// spec returns the spec of a webhook of the server that matches all requests for config maps.
+func (s *webhookServer) spec(path string, changes ...func(*admissionregistrationv1.MutatingWebhook)) admissionregistrationv1.MutatingWebhook {
 	url := s.URL + path
 	fail, none, timeout := admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone, int32(10)
 	spec := admissionregistrationv1.MutatingWebhook{
@@ -131,7 +131,7 @@ func second(spec *admissionregistrationv1.MutatingWebhook) {
 }
 
 func betaOnly(spec *admissionregistrationv1.MutatingWebhook) {
-	spec.AdmissionReviewVersions = []string{"v2", beta, "v1"}
+	spec.AdmissionReviewVersions = []string{"v2", v1beta1, "v1"}
 }
 
 type noNamespaces struct{}
@@ -147,14 +147,14 @@ func config() Config {
 func mutating(specs ...admissionregistrationv1.MutatingWebhook) *Mutating {
 	p := NewMutating(config())
 	p.source.set("c", specs)
-	p.source.arrange()
+	p.source.rebuildIndexes()
 	return p
 }
 
 func validating(specs ...admissionregistrationv1.MutatingWebhook) *Validating {
 	p := NewValidating(config())
 	p.source.set("c", specs)
-	p.source.arrange()
+	p.source.rebuildIndexes()
 	return p
 }
 
@@ -177,7 +177,7 @@ func creation(r *rest.Resource) *admission.Attributes {
 	}
 }
 
-// context returns that of a request.
+// requestContext returns the context of a request.
 func requestContext(t testing.TB) context.Context {
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Now())
 	request.SetAudit(ctx, &request.Audit{RequestBody: true})

@@ -23,9 +23,9 @@ func FuzzResponse(f *testing.F) {
 	object := configMap("v")
 	object.GetObjectKind().SetGroupVersionKind(configMaps().Version.GVK)
 	f.Fuzz(func(t *testing.T, body []byte, mutating, v1 bool) {
-		q := &reviewCall{placed: placed{hook: &hook{}}, uid: "u", shown: configMaps(), object: object}
+		q := &reviewCall{indexedWebhook: indexedWebhook{configuredWebhook: &configuredWebhook{}}, uid: "u", resource: configMaps(), object: object}
 		q.spec.Name = "hook"
-		q.gvk = schema.GroupVersionKind{Group: admissionv1.GroupName, Version: beta, Kind: "AdmissionReview"}
+		q.gvk = schema.GroupVersionKind{Group: admissionv1.GroupName, Version: v1beta1, Kind: "AdmissionReview"}
 		if v1 {
 			q.gvk.Version = "v1"
 		}
@@ -39,11 +39,11 @@ func FuzzResponse(f *testing.F) {
 		if v1 && response.UID != "u" || !mutating && (len(response.Patch) > 0 || response.PatchType != nil) || len(response.Patch) > 0 && response.PatchType == nil {
 			t.Fatalf("accepted %+v", response)
 		}
-		if code := denied(&hook{}, false, response.Result).ErrStatus.Code; code < 400 {
+		if code := newDenial(&configuredWebhook{}, false, response.Result).ErrStatus.Code; code < 400 {
 			t.Fatalf("a refusal of %d", code)
 		}
 		if patch, err := jsonpatch.Parse(response.Patch); err == nil {
-			if patched, err := q.patched(patch); err == nil && patched == nil {
+			if patched, err := q.applyPatch(patch); err == nil && patched == nil {
 				t.Fatal("nothing is left, and no error")
 			}
 		}

@@ -11,18 +11,20 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// Metrics are the metrics of webhook calls, with the names of kube-apiserver, and the number of
-// spared webhooks. A nil *Metrics records nothing.
+// Metrics contains the metrics of webhook calls, with the names of kube-apiserver, and a gauge of
+// open circuit breakers. It is safe for concurrent use. The methods of a nil *Metrics have no
+// effect.
 type Metrics struct {
 	latency                       *prometheus.HistogramVec
 	requests, rejections, ignored *prometheus.CounterVec
 	open                          *prometheus.GaugeVec
-	// Of match conditions.
+	// Metrics of match conditions.
 	evaluations      *prometheus.HistogramVec
 	errors, excluded *prometheus.CounterVec
 }
 
-// NewMetrics returns registered metrics.
+// NewMetrics creates and registers the metrics. It returns an error if a metric is already
+// registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	conditions := []string{"name", "kind", "type", "operation"}
 	m := &Metrics{
@@ -70,10 +72,10 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-// codeLabel bounds how many codes there are: a webhook may answer any number.
+// codeLabel limits the number of label values, because a webhook may respond with any code.
 func codeLabel(code int) string { return strconv.Itoa(min(max(code, 0), 600)) }
 
-func (m *Metrics) asked(h *hook, step string, op admission.Operation, took time.Duration, code int, rejected bool) {
+func (m *Metrics) recordCall(h *configuredWebhook, step string, op admission.Operation, took time.Duration, code int, rejected bool) {
 	if m == nil {
 		return
 	}
@@ -81,24 +83,24 @@ func (m *Metrics) asked(h *hook, step string, op admission.Operation, took time.
 	m.latency.WithLabelValues(h.spec.Name, step, string(op), strconv.FormatBool(rejected)).Observe(took.Seconds())
 }
 
-func (m *Metrics) rejected(h *hook, step string, op admission.Operation, why string, code int) {
+func (m *Metrics) recordRejection(h *configuredWebhook, step string, op admission.Operation, why string, code int) {
 	if m != nil {
 		m.rejections.WithLabelValues(h.spec.Name, step, string(op), why, codeLabel(code)).Inc()
 	}
 }
 
-func (m *Metrics) failedOpen(h *hook, step string) {
+func (m *Metrics) recordFailOpen(h *configuredWebhook, step string) {
 	if m != nil {
 		m.ignored.WithLabelValues(h.spec.Name, step).Inc()
 	}
 }
 
-// matched records the evaluation of a webhook's match conditions.
-func (m *Metrics) matched(h *hook, mutates bool, op admission.Operation, took time.Duration, matches bool, err error) {
+// recordMatch records the evaluation of a webhook's match conditions.
+func (m *Metrics) recordMatch(h *configuredWebhook, mutates bool, op admission.Operation, took time.Duration, matches bool, err error) {
 	if m == nil {
 		return
 	}
-	step := "validate" // not the label of calls, as in kube-apiserver
+	step := "validate" // as in kube-apiserver, not the label of calls
 	if mutates {
 		step = "admit"
 	}
@@ -111,8 +113,8 @@ func (m *Metrics) matched(h *hook, mutates bool, op admission.Operation, took ti
 	}
 }
 
-// spared records a change of the breaker.
-func (m *Metrics) spared(h *hook, step string, open bool) {
+// setCircuitOpen records that the circuit of a webhook opened or closed.
+func (m *Metrics) setCircuitOpen(h *configuredWebhook, step string, open bool) {
 	switch {
 	case m == nil:
 	case open:
@@ -122,8 +124,8 @@ func (m *Metrics) spared(h *hook, step string, open bool) {
 	}
 }
 
-// gone removes the series of a webhook.
-func (m *Metrics) gone(h *hook) {
+// deleteSeries deletes the gauge of a removed webhook.
+func (m *Metrics) deleteSeries(h *configuredWebhook) {
 	if m != nil {
 		m.open.DeletePartialMatch(prometheus.Labels{"configuration": h.configuration, "name": h.spec.Name})
 	}

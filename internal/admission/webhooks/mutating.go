@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Beginnings of audit annotations; the place of the webhook follows.
+// Prefixes of audit annotation keys. The round and the index of the webhook follow.
 const (
 	mutationAnnotation = "mutation.webhook.admission.k8s.io/"
 	patchAnnotation    = "patch.webhook.admission.k8s.io/"
@@ -31,21 +31,22 @@ var _ admission.Mutator = (*Mutating)(nil)
 // NewMutating returns the plugin without configurations.
 func NewMutating(config Config) *Mutating {
 	return &Mutating{plugin{
-		config: &config, source: newSource(&config), step: "admit", failedOpen: "failed-open." + mutationAnnotation, mutates: true,
+		config: &config, source: newSource(&config), step: "admit", failOpenAnnotation: "failed-open." + mutationAnnotation, mutates: true,
 	}}
 }
 
 // Name implements admission.Plugin.
 func (*Mutating) Name() string { return "MutatingAdmissionWebhook" }
 
-// Objects keep the plugin up to date with the configurations.
+// Objects returns the consumer of a reflector, which updates the plugin when configurations change.
 func (p *Mutating) Objects() *reflector.Objects[*admissionregistrationv1.MutatingWebhookConfiguration] {
-	return objects(p.source, "mutating webhook configurations", func(c *admissionregistrationv1.MutatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
+	return configurationObjects(p.source, "mutating webhook configurations", func(c *admissionregistrationv1.MutatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
 		return c.Webhooks
 	})
 }
 
-// SetStatic replaces the configurations of files.
+// SetStatic replaces the configurations that were read from files. All objects must be
+// *MutatingWebhookConfiguration. It retains them. It is safe to call while requests are admitted.
 func (p *Mutating) SetStatic(configurations []codec.Object) {
 	webhooks := map[string][]admissionregistrationv1.MutatingWebhook{}
 	for _, c := range configurations {
@@ -54,90 +55,91 @@ func (p *Mutating) SetStatic(configurations []codec.Object) {
 	p.source.setStatic(webhooks)
 }
 
-// rounds is the state of the first pass for the second pass, in which webhooks with a reinvocation
-// policy are called again if the object changed after their call.
-type rounds struct {
-	// output is the object as the webhooks left it.
+// reinvocationState is the state of the first pass for the second pass, in which webhooks with a
+// reinvocation policy are called again if the object changed after their call.
+type reinvocationState struct {
+	// output is a copy of the object after the calls of the first pass.
 	output runtime.Object
-	// asked are the webhooks called since the last modification; again those to call again.
-	asked, again map[string]bool
+	// called contains the webhooks called since the last modification, and due the webhooks to call
+	// again.
+	called, due map[string]bool
 }
 
-// changed marks the called webhooks for another call.
-func (r *rounds) changed() {
-	for id := range r.asked {
-		r.again[id] = true
+// markDue schedules another call of the called webhooks.
+func (r *reinvocationState) markDue() {
+	for id := range r.called {
+		r.due[id] = true
 	}
-	clear(r.asked)
+	clear(r.called)
 }
 
 // Mutate implements admission.Mutator.
 func (p *Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 	if c, ok := a.Object.(*admissionregistrationv1.MutatingWebhookConfiguration); ok {
-		p.warnOfItself(ctx, c.Webhooks)
+		p.warnSelfDependency(ctx, c.Webhooks)
 	}
 	candidates := p.candidates(&a.Request)
 	if len(candidates) == 0 {
 		return nil
 	}
-	r, round := &rounds{asked: map[string]bool{}, again: map[string]bool{}}, 0
-	if before, ok := a.State(p).(*rounds); ok && a.Reinvoked() {
+	r, round := &reinvocationState{called: map[string]bool{}, due: map[string]bool{}}, 0
+	if before, ok := a.State(p).(*reinvocationState); ok && a.Reinvoked() {
 		r, round = before, 1
-		if len(r.asked) > 0 && !equality.Semantic.DeepEqual(r.output, a.Object) { // by other plugins
-			r.changed()
+		if len(r.called) > 0 && !equality.Semantic.DeepEqual(r.output, a.Object) { // another plugin modified the object
+			r.markDue()
 		}
 	}
 	subject := &match.Subject{Attributes: a, Namespaces: p.config.Namespaces}
 	q := &reviewBuilder{a: a}
 	for _, h := range candidates {
-		if err := p.askOne(ctx, subject, q, h, r, round); err != nil {
+		if err := p.mutateWith(ctx, subject, q, h, r, round); err != nil {
 			return err
 		}
 	}
-	if len(r.asked) > 0 && a.Object != nil && !a.Reinvoked() {
-		r.output = a.Object.DeepCopyObject() // plugins after this one may write to it
+	if len(r.called) > 0 && a.Object != nil && !a.Reinvoked() {
+		r.output = a.Object.DeepCopyObject() // later plugins may modify the object
 	}
 	a.SetState(p, r)
 	return nil
 }
 
-// askOne calls a webhook if the request matches, and applies the response.
-func (p *Mutating) askOne(ctx context.Context, s *match.Subject, q *reviewBuilder, h placed, r *rounds, round int) error {
-	shown, err := p.match(ctx, s, h)
-	if shown == nil || err != nil {
+// mutateWith calls a webhook if the request matches, and applies the response.
+func (p *Mutating) mutateWith(ctx context.Context, s *match.Subject, q *reviewBuilder, h indexedWebhook, r *reinvocationState, round int) error {
+	matched, err := p.match(ctx, s, h)
+	if matched == nil || err != nil {
 		return err
 	}
-	if round > 0 && !r.again[h.id] {
+	if round > 0 && !r.due[h.id] {
 		return nil // no first call in the second pass, even if the request only matches now
 	}
-	asked, err := q.call(ctx, h, shown)
+	call, err := q.newCall(ctx, h, matched)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	place := fmt.Sprintf("round_%d_index_%d", round, h.index)
-	deciding := h.decide(s.Attributes)
+	suffix := fmt.Sprintf("round_%d_index_%d", round, h.index)
+	decision := h.startDecision(s.Attributes)
 	began := time.Now()
-	changed, err := p.change(ctx, s.Attributes, asked, place)
-	deciding.End(err)
-	p.annotateJSON(ctx, s.Attributes, mutationAnnotation+place, mutation{h.configuration, h.spec.Name, &changed, nil, ""})
-	refused := p.settle(ctx, s.Attributes, h.hook, place, time.Since(began), err)
+	changed, err := p.callAndPatch(ctx, s.Attributes, call, suffix)
+	decision.End(err)
+	p.annotateJSON(ctx, s.Attributes, mutationAnnotation+suffix, mutationRecord{h.configuration, h.spec.Name, &changed, nil, ""})
+	refused := p.handleResult(ctx, s.Attributes, h.configuredWebhook, suffix, time.Since(began), err)
 	if changed {
-		s.RecordMutator(asked.whose(true))
+		s.RecordMutator(call.description(true))
 		s.Reinvoke()
-		r.changed()
+		r.markDue()
 	}
 	if h.reinvocable() {
-		r.asked[h.id] = true
+		r.called[h.id] = true
 	}
 	if refused == nil && err != nil && ctx.Err() != nil {
-		return outOfTime()
+		return timeoutError()
 	}
 	return refused
 }
 
-// mutation is the value of an audit annotation: whether a webhook has changed the
-// object, or how.
-type mutation struct {
+// mutationRecord is the JSON value of an audit annotation. It reports whether a webhook changed the
+// object, or contains the patch.
+type mutationRecord struct {
 	Configuration string          `json:"configuration"`
 	Webhook       string          `json:"webhook"`
 	Mutated       *bool           `json:"mutated,omitempty"`
@@ -145,10 +147,10 @@ type mutation struct {
 	PatchType     string          `json:"patchType,omitempty"`
 }
 
-func (p *Mutating) annotateJSON(ctx context.Context, a *admission.Attributes, key string, value mutation) {
+func (p *Mutating) annotateJSON(ctx context.Context, a *admission.Attributes, key string, value mutationRecord) {
 	text, err := json.Marshal(value)
 	if err != nil {
-		p.config.Logger.Warn("an audit annotation of a webhook is lost", "key", key, "err", err)
+		p.config.Logger.Warn("encode the audit annotation of a webhook", "key", key, "err", err)
 		return
 	}
 	p.annotate(ctx, a, key, string(text))

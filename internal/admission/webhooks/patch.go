@@ -20,9 +20,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// change calls a webhook and applies its patch. It reports whether the object changed.
-func (p *Mutating) change(ctx context.Context, a *admission.Attributes, q *reviewCall, place string) (bool, error) {
-	response, err := p.ask(ctx, a, q)
+// callAndPatch calls a webhook and applies its patch. It reports whether the object changed.
+func (p *Mutating) callAndPatch(ctx context.Context, a *admission.Attributes, q *reviewCall, suffix string) (bool, error) {
+	response, err := p.callWebhook(ctx, a, q)
 	if err != nil || len(response.Patch) == 0 {
 		return false, err
 	}
@@ -35,22 +35,22 @@ func (p *Mutating) change(ctx context.Context, a *admission.Attributes, q *revie
 	case q.object == nil:
 		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", q.spec.Name))
 	case *response.PatchType != admissionv1.PatchTypeJSONPatch:
-		return false, &callError{q.spec.Name, fmt.Errorf("unsupported patch type %q", shortened(string(*response.PatchType), 100)), http.StatusBadRequest}
+		return false, &callError{q.spec.Name, fmt.Errorf("unsupported patch type %q", truncate(string(*response.PatchType), 100)), http.StatusBadRequest}
 	}
-	patched, err := q.patched(patch)
+	patched, err := q.applyPatch(patch)
 	if err != nil {
-		return false, named(q, err)
+		return false, patchError(q, err)
 	}
 	changed := !equality.Semantic.DeepEqual(q.object, patched)
 	if request.AuditFrom(ctx).RecordsRequestBody() { // the audit annotation contains the patch
-		p.annotateJSON(ctx, a, patchAnnotation+place, mutation{q.configuration, q.spec.Name, nil, response.Patch, string(admissionv1.PatchTypeJSONPatch)})
+		p.annotateJSON(ctx, a, patchAnnotation+suffix, mutationRecord{q.configuration, q.spec.Name, nil, response.Patch, string(admissionv1.PatchTypeJSONPatch)})
 	}
 	if !changed {
 		return false, nil
 	}
 	if object, ok := patched.(codec.Object); ok {
-		if err := a.SetObjectIn(ctx, q.shown.Version.GVK, object); err != nil {
-			return false, named(q, err)
+		if err := a.SetObjectIn(ctx, q.resource.Version.GVK, object); err != nil {
+			return false, patchError(q, err)
 		}
 	} else {
 		a.Object = patched // the options of a connection
@@ -58,8 +58,8 @@ func (p *Mutating) change(ctx context.Context, a *admission.Attributes, q *revie
 	return true, nil
 }
 
-// patched returns the object that was shown, with a patch applied.
-func (q *reviewCall) patched(patch *jsonpatch.Patch) (runtime.Object, error) {
+// applyPatch returns the reviewed object with a patch applied. It does not modify the object.
+func (q *reviewCall) applyPatch(patch *jsonpatch.Patch) (runtime.Object, error) {
 	document, err := codec.AppendObject(nil, q.object, codec.JSON)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func (q *reviewCall) patched(patch *jsonpatch.Patch) (runtime.Object, error) {
 		options := reflect.New(reflect.TypeOf(q.object).Elem()).Interface().(runtime.Object)
 		return options, kjson.UnmarshalCaseSensitivePreserveInts(document, options)
 	}
-	patched, err := q.shown.Version.Decode(document, codec.JSON, false)
+	patched, err := q.resource.Version.Decode(document, codec.JSON, false)
 	if err != nil {
 		var undecodable *codec.UndecodableError
 		if errors.As(err, &undecodable) {
@@ -80,20 +80,20 @@ func (q *reviewCall) patched(patch *jsonpatch.Patch) (runtime.Object, error) {
 		}
 		return nil, err
 	}
-	patched.GetObjectKind().SetGroupVersionKind(q.shown.Version.GVK)
+	patched.GetObjectKind().SetGroupVersionKind(q.resource.Version.GVK)
 	return patched, nil
 }
 
-// named returns the error for a patch after which the object cannot be decoded. The
-// message is kube-apiserver's; a cause names the webhook.
-func named(q *reviewCall, err error) error {
+// patchError returns the error for a patch that cannot be applied or whose result cannot be
+// decoded. The message is kube-apiserver's; a cause contains the webhook.
+func patchError(q *reviewCall, err error) error {
 	failed := apierrors.NewInternalError(err)
-	failed.ErrStatus.Details.Causes = append(failed.ErrStatus.Details.Causes, metav1.StatusCause{Field: "admission", Message: "patched by " + q.whose(true)})
+	failed.ErrStatus.Details.Causes = append(failed.ErrStatus.Details.Causes, metav1.StatusCause{Field: "admission", Message: "patched by " + q.description(true)})
 	return failed
 }
 
-// whose describes the webhook for audit and field ownership.
-func (h *hook) whose(mutates bool) string {
+// description describes the webhook in causes and warnings.
+func (h *configuredWebhook) description(mutates bool) string {
 	kind := "ValidatingWebhookConfiguration"
 	if mutates {
 		kind = "MutatingWebhookConfiguration"

@@ -19,25 +19,25 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// plugin is the common part of both plugins.
+// plugin is the common part of Mutating and Validating.
 type plugin struct {
 	config *Config
 	source *source
-	// step is the plugin's pass in metrics, failedOpen the beginning of the audit
-	// annotation of a failure that did not matter.
-	step, failedOpen string
-	mutates          bool
+	// step is the value of the label type in metrics. failOpenAnnotation is the prefix of the audit
+	// annotation for an ignored failure.
+	step, failOpenAnnotation string
+	mutates                  bool
 }
 
 // Handles implements admission.Plugin.
 func (*plugin) Handles(admission.Operation) bool { return true }
 
 // candidates returns the webhooks that may match a request. Only webhooks of files apply to
-// admission configuration, so a broken stored webhook can be removed.
-func (p *plugin) candidates(r *admission.Request) []placed {
+// admission configuration, so that a broken stored webhook can be removed.
+func (p *plugin) candidates(r *admission.Request) []indexedWebhook {
 	index := p.source.index.Load()
 	switch {
-	case len(index.All()) == 0, !p.config.Reviews && match.IsReview(r):
+	case len(index.All()) == 0, !p.config.InterceptReviews && match.IsReview(r):
 		return nil
 	case match.IsConfiguration(r):
 		index = p.source.staticIndex.Load()
@@ -47,32 +47,32 @@ func (p *plugin) candidates(r *admission.Request) []placed {
 
 // match returns the resource for which a webhook receives the request; nil if it does not match.
 // The error is an API error.
-func (p *plugin) match(ctx context.Context, s *match.Subject, h placed) (*rest.Resource, error) {
-	shown, err := h.matcher.Match(ctx, s)
-	if shown == nil || err != nil || h.conditions == nil {
-		return shown, err
+func (p *plugin) match(ctx context.Context, s *match.Subject, h indexedWebhook) (*rest.Resource, error) {
+	matched, err := h.matcher.Match(ctx, s)
+	if matched == nil || err != nil || h.conditions == nil {
+		return matched, err
 	}
 	began := time.Now()
-	matches, err := h.conditions.Match(ctx, s, shown)
-	p.config.Metrics.matched(h.hook, p.mutates, s.Operation, time.Since(began), matches, err)
+	matches, err := h.conditions.Match(ctx, s, matched)
+	p.config.Metrics.recordMatch(h.configuredWebhook, p.mutates, s.Operation, time.Since(began), matches, err)
 	if err != nil {
 		return nil, apierrors.NewForbidden(s.Resource.GroupResource(), s.Name, err)
 	}
 	if !matches {
 		return nil, nil
 	}
-	return shown, nil
+	return matched, nil
 }
 
-// ask calls a webhook. The error is a *callError, a denial, or an API error.
-func (p *plugin) ask(ctx context.Context, a *admission.Attributes, q *reviewCall) (*admissionv1.AdmissionResponse, error) {
-	if err := checkDryRun(a, q.hook); err != nil {
+// callWebhook calls a webhook. The error is a *callError, a denial, or an API error.
+func (p *plugin) callWebhook(ctx context.Context, a *admission.Attributes, q *reviewCall) (*admissionv1.AdmissionResponse, error) {
+	if err := checkDryRun(a, q.configuredWebhook); err != nil {
 		return nil, err
 	}
-	if q.broken != nil {
-		return nil, q.broken
+	if q.buildErr != nil {
+		return nil, q.buildErr
 	}
-	body, err := p.call(ctx, q)
+	body, err := p.sendReview(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -87,13 +87,13 @@ func (p *plugin) ask(ctx context.Context, a *admission.Attributes, q *reviewCall
 		request.AddWarning(ctx, text)
 	}
 	if !response.Allowed {
-		return nil, denied(q.hook, p.mutates, response.Result)
+		return nil, newDenial(q.configuredWebhook, p.mutates, response.Result)
 	}
 	return response, nil
 }
 
 // checkDryRun rejects a dry run that matches a webhook with side effects.
-func checkDryRun(a *admission.Attributes, h *hook) error {
+func checkDryRun(a *admission.Attributes, h *configuredWebhook) error {
 	if !a.DryRun {
 		return nil
 	}
@@ -106,24 +106,25 @@ func checkDryRun(a *admission.Attributes, h *hook) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.spec.Name))
 }
 
-// maxResponse bounds a response, in bytes. The largest patch that makes sense adds
-// as much as the largest object has, in base64.
+// maxResponse is the maximum size of a response, in bytes. It is sufficient for a base64-encoded
+// patch that adds an object of the maximum size.
 const maxResponse = 6 << 20
 
-// call sends a review and returns the answer, unless the webhook is spared.
-func (p *plugin) call(ctx context.Context, q *reviewCall) ([]byte, error) {
-	if q.hook.broken != nil {
-		return nil, &callError{q.spec.Name, fmt.Errorf("could not get REST client: %w", q.hook.broken), http.StatusInternalServerError}
+// sendReview sends a review and returns the body of the response. It does not call a webhook while
+// its circuit is open.
+func (p *plugin) sendReview(ctx context.Context, q *reviewCall) ([]byte, error) {
+	if q.configuredWebhook.clientErr != nil {
+		return nil, &callError{q.spec.Name, fmt.Errorf("could not get REST client: %w", q.configuredWebhook.clientErr), http.StatusInternalServerError}
 	}
 	began := time.Now()
-	if err := q.breaker.begin(began); err != nil {
+	if err := q.breaker.beginCall(began); err != nil {
 		return nil, &callError{q.spec.Name, fmt.Errorf("failed to call webhook: %w", err), http.StatusServiceUnavailable}
 	}
-	body, err := q.client.Call(ctx, q.review, webhook.Limits{Timeout: timeLeft(ctx, q.timeout()), Response: maxResponse})
+	body, err := q.client.Call(ctx, q.review, webhook.Limits{Timeout: remainingTimeout(ctx, q.timeout()), MaxResponse: maxResponse})
 	if err != nil && ctx.Err() != nil {
-		q.breaker.abandon()
+		q.breaker.abandonCall()
 	} else {
-		p.spare(q.hook, err, began)
+		p.updateBreaker(q.configuredWebhook, err, began)
 	}
 	if err == nil {
 		return body, nil
@@ -136,24 +137,24 @@ func (p *plugin) call(ctx context.Context, q *reviewCall) ([]byte, error) {
 	return nil, &callError{q.spec.Name, fmt.Errorf("failed to call webhook: %w", err), code}
 }
 
-// spare updates the breaker after a call, and reports changes.
-func (p *plugin) spare(h *hook, err error, began time.Time) {
-	open, closed := h.breaker.end(err, began, time.Now())
+// updateBreaker updates the circuit breaker after a call, and reports changes.
+func (p *plugin) updateBreaker(h *configuredWebhook, err error, began time.Time) {
+	open, closed := h.breaker.endCall(err, began, time.Now())
 	switch {
 	case open:
-		p.config.Logger.Warn("a webhook keeps failing and is called less often", "webhook", h.spec.Name, "configuration", h.configuration, "err", err)
+		p.config.Logger.Warn("webhook failed repeatedly, calling it less often", "webhook", h.spec.Name, "configuration", h.configuration, "err", err)
 	case closed:
-		p.config.Logger.Info("a webhook answers again", "webhook", h.spec.Name, "configuration", h.configuration)
+		p.config.Logger.Info("webhook recovered", "webhook", h.spec.Name, "configuration", h.configuration)
 	}
 	if open || closed {
-		p.config.Metrics.spared(h, p.step, open)
+		p.config.Metrics.setCircuitOpen(h, p.step, open)
 		p.report(h, open)
 	}
 }
 
-// timeLeft returns the timeout of a webhook or, if it is shorter, the remaining time of the
-// request, in whole seconds, because it is sent to the webhook.
-func timeLeft(ctx context.Context, timeout time.Duration) time.Duration {
+// remainingTimeout returns the timeout of a webhook, limited by the remaining time of the request.
+// The result is rounded up to whole seconds, because it is sent to the webhook.
+func remainingTimeout(ctx context.Context, timeout time.Duration) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return timeout
@@ -162,51 +163,51 @@ func timeLeft(ctx context.Context, timeout time.Duration) time.Duration {
 	return min(timeout, max(left, time.Second))
 }
 
-// settle returns the rejection after a call of a webhook, or nil. An ignored failure is recorded as
-// an audit annotation.
-func (p *plugin) settle(ctx context.Context, a *admission.Attributes, h *hook, place string, took time.Duration, err error) error {
+// handleResult records the result of a call and returns the rejection, or nil. It records an
+// ignored failure as an audit annotation.
+func (p *plugin) handleResult(ctx context.Context, a *admission.Attributes, h *configuredWebhook, suffix string, took time.Duration, err error) error {
 	m := p.config.Metrics
 	var failed *callError
 	var refused denial
 	switch {
 	case err == nil:
-		m.asked(h, p.step, a.Operation, took, http.StatusOK, false)
+		m.recordCall(h, p.step, a.Operation, took, http.StatusOK, false)
 		return nil
 	case errors.As(err, &failed):
 		ignored, canceled := h.ignoresFailures(), errors.Is(err, context.Canceled)
-		m.asked(h, p.step, a.Operation, took, failed.code, !ignored)
+		m.recordCall(h, p.step, a.Operation, took, failed.code, !ignored)
 		if ignored && !canceled {
-			m.failedOpen(h, p.step)
-			p.annotate(ctx, a, p.failedOpen+place, h.spec.Name)
+			m.recordFailOpen(h, p.step)
+			p.annotate(ctx, a, p.failOpenAnnotation+suffix, h.spec.Name)
 		}
 		if ignored {
-			p.config.Logger.Debug("webhook failed, and is ignored", "webhook", h.spec.Name, "configuration", h.configuration, "err", err)
+			p.config.Logger.Debug("ignored webhook failure", "webhook", h.spec.Name, "configuration", h.configuration, "err", err)
 			return nil
 		}
 		if !canceled {
-			m.rejected(h, p.step, a.Operation, "calling_webhook_error", failed.code)
+			m.recordRejection(h, p.step, a.Operation, "calling_webhook_error", failed.code)
 		}
 		return apierrors.NewInternalError(err)
 	case errors.As(err, &refused):
 		code := int(refused.ErrStatus.Code)
-		m.asked(h, p.step, a.Operation, took, code, true)
-		m.rejected(h, p.step, a.Operation, "no_error", code)
+		m.recordCall(h, p.step, a.Operation, took, code, true)
+		m.recordRejection(h, p.step, a.Operation, "no_error", code)
 		return refused.StatusError
 	}
-	m.asked(h, p.step, a.Operation, took, 0, true)
-	m.rejected(h, p.step, a.Operation, "apiserver_internal_error", 0)
+	m.recordCall(h, p.step, a.Operation, took, 0, true)
+	m.recordRejection(h, p.step, a.Operation, "apiserver_internal_error", 0)
 	return err
 }
 
-// annotate adds an annotation to the request's audit event. That one cannot be
-// added is the webhook's fault, and not the client's.
+// annotate adds an annotation to the request's audit event. It only logs errors, because an invalid
+// annotation of a webhook must not reject the client's request.
 func (p *plugin) annotate(ctx context.Context, a *admission.Attributes, key, value string) {
 	if err := a.Annotate(ctx, key, value); err != nil {
-		p.config.Logger.Warn("an audit annotation of a webhook is lost", "key", shortened(key, 300), "err", shortened(err.Error(), 300))
+		p.config.Logger.Warn("add the audit annotation of a webhook", "key", truncate(key, 300), "err", truncate(err.Error(), 300))
 	}
 }
 
-// outOfTime returns the response after the request's deadline.
-func outOfTime() error {
+// timeoutError returns the error of a request whose deadline is exceeded.
+func timeoutError() error {
 	return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
 }

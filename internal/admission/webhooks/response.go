@@ -19,7 +19,7 @@ import (
 type callError struct {
 	webhook string
 	reason  error
-	code    int // in metrics
+	code    int // label of metrics
 }
 
 func (e *callError) Error() string {
@@ -27,14 +27,14 @@ func (e *callError) Error() string {
 }
 func (e *callError) Unwrap() error { return e.reason }
 
-// denial is the refusal of a webhook.
+// denial is the rejection of a request by a webhook.
 type denial struct{ *apierrors.StatusError }
 
-// readResponse reads the answer to a review, which must be one to a webhook that
-// mutates, or to one that does not. Errors are worded as kube-apiserver's.
+// readResponse decodes and validates the response to a review. mutating reports whether the
+// response may contain a patch. Errors have kube-apiserver's messages.
 func (q *reviewCall) readResponse(body []byte, mutating bool) (*admissionv1.AdmissionResponse, *callError) {
 	document, gvk, err := webhook.Review(body, q.gvk.GroupKind())
-	var review admissionv1.AdmissionReview // that of v1beta1 has the same fields
+	var review admissionv1.AdmissionReview // v1beta1 has the same fields
 	if err == nil {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(document, &review)
 	}
@@ -45,10 +45,10 @@ func (q *reviewCall) readResponse(body []byte, mutating bool) (*admissionv1.Admi
 	switch {
 	case response == nil:
 		err = errors.New("webhook response was absent")
-	case q.gvk.Version == beta: // its responses were never looked at closely
-		acceptBeta(response, mutating)
+	case q.gvk.Version == v1beta1: // kube-apiserver does not validate v1beta1 responses
+		convertV1beta1(response, mutating)
 	case response.UID != q.uid:
-		err = fmt.Errorf("expected response.uid=%q, got %q", q.uid, shortened(string(response.UID), 100))
+		err = fmt.Errorf("expected response.uid=%q, got %q", q.uid, truncate(string(response.UID), 100))
 	case gvk != q.gvk:
 		err = fmt.Errorf("expected webhook response of %v, got %v", q.gvk, gvk)
 	case mutating:
@@ -64,8 +64,8 @@ func (q *reviewCall) readResponse(body []byte, mutating bool) (*admissionv1.Admi
 	return response, nil
 }
 
-// acceptBeta makes of a response of v1beta1 one of v1.
-func acceptBeta(response *admissionv1.AdmissionResponse, mutating bool) {
+// convertV1beta1 converts a response of v1beta1, which is not validated, to v1.
+func convertV1beta1(response *admissionv1.AdmissionResponse, mutating bool) {
 	response.PatchType = nil
 	if !mutating {
 		response.Patch = nil
@@ -94,10 +94,10 @@ const (
 	maxCauses  = 1000
 )
 
-// denied returns the rejection for the client: the Status of the response with the name of the
+// newDenial returns the rejection for the client: the Status of the response with the name of the
 // webhook. It adds a cause with the webhook, except to errors of invalid fields, whose causes
 // clients print as fields.
-func denied(h *hook, mutates bool, result *metav1.Status) denial {
+func newDenial(h *configuredWebhook, mutates bool, result *metav1.Status) denial {
 	var status metav1.Status
 	if result != nil {
 		status = *result
@@ -109,9 +109,9 @@ func denied(h *hook, mutates bool, result *metav1.Status) denial {
 	by := fmt.Sprintf("admission webhook %q denied the request", h.spec.Name)
 	switch {
 	case status.Message != "":
-		status.Message = by + ": " + shortened(status.Message, maxMessage)
+		status.Message = by + ": " + truncate(status.Message, maxMessage)
 	case status.Reason != "":
-		status.Message = by + ": " + shortened(string(status.Reason), maxMessage)
+		status.Message = by + ": " + truncate(string(status.Reason), maxMessage)
 	default:
 		status.Message = by + " without explanation"
 	}
@@ -121,14 +121,14 @@ func denied(h *hook, mutates bool, result *metav1.Status) denial {
 		details.Causes = details.Causes[:min(len(details.Causes), maxCauses)]
 	}
 	if status.Reason != metav1.StatusReasonInvalid {
-		details.Causes = append(details.Causes, metav1.StatusCause{Type: admission.CauseWebhook, Message: h.whose(mutates)})
+		details.Causes = append(details.Causes, metav1.StatusCause{Type: admission.CauseWebhook, Message: h.description(mutates)})
 	}
 	status.Details = details
 	return denial{&apierrors.StatusError{ErrStatus: status}}
 }
 
-// shortened cuts a text that a webhook may make as long as it likes.
-func shortened(text string, limit int) string {
+// truncate returns the text of a webhook, truncated to limit bytes at a rune boundary.
+func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

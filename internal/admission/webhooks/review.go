@@ -21,23 +21,23 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// reviewCall is an AdmissionReview about a request for one webhook.
+// reviewCall is an AdmissionReview of a request for one webhook.
 type reviewCall struct {
-	placed
-	// shown is the resource of the review, object its object in this version; nil without one. It
-	// is shared.
-	shown  *rest.Resource
-	object runtime.Object
+	indexedWebhook
+	// resource is the resource of the review. object is the object in the version of resource; nil
+	// without an object. It is shared and must not be modified.
+	resource *rest.Resource
+	object   runtime.Object
 	// review is the request body, gvk its type, and uid the expected UID of the response.
 	review []byte
 	gvk    schema.GroupVersionKind
 	uid    types.UID
-	// broken is the reason why the webhook cannot be called.
-	broken *callError
+	// buildErr is the reason why the webhook cannot be called.
+	buildErr *callError
 }
 
-// reviewBuilder makes the reviews of one request for several webhooks. It encodes an object once per
-// version.
+// reviewBuilder creates the reviews of one request for several webhooks. It encodes an object once
+// per version.
 type reviewBuilder struct {
 	a       *admission.Attributes
 	encoded []encoded
@@ -49,43 +49,44 @@ type encoded struct {
 	json   []byte
 }
 
-// call returns the review for a webhook, with the object as it is now.
-func (q *reviewBuilder) call(ctx context.Context, h placed, shown *rest.Resource) (*reviewCall, error) {
-	out := &reviewCall{placed: h, shown: shown}
+// newCall returns the review for a webhook, with the current object.
+func (q *reviewBuilder) newCall(ctx context.Context, h indexedWebhook, matched *rest.Resource) (*reviewCall, error) {
+	out := &reviewCall{indexedWebhook: h, resource: matched}
 	var known bool
 	if out.gvk, known = reviewKind(h.spec.AdmissionReviewVersions); !known {
-		out.broken = &callError{h.spec.Name, errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"), 400}
+		out.buildErr = &callError{h.spec.Name, errors.New("could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"), 400}
 		return out, nil
 	}
-	object, err := q.a.ObjectIn(ctx, shown.Version.GVK)
+	object, err := q.a.ObjectIn(ctx, matched.Version.GVK)
 	if err != nil {
 		return nil, err
 	}
-	old, err := q.a.OldIn(ctx, shown.Version.GVK)
+	old, err := q.a.OldIn(ctx, matched.Version.GVK)
 	if err != nil {
 		return nil, err
 	}
 	out.object, out.uid = object, types.UID(uuid.NewString())
-	out.review, err = q.review(out, object, old)
+	out.review, err = q.encodeReview(out, object, old)
 	return out, err
 }
 
-// beta is the older version of reviews, which has the same fields.
-const beta = "v1beta1"
+// v1beta1 is the older version of AdmissionReview, which has the same fields as v1.
+const v1beta1 = "v1beta1"
 
-// reviewKind is the type of the reviews that a webhook is sent: the first of its
-// versions that there is.
+// reviewKind returns the AdmissionReview kind for a webhook: its first supported version. ok is
+// false if none is supported.
 func reviewKind(versions []string) (schema.GroupVersionKind, bool) {
 	for _, v := range versions {
-		if v == "v1" || v == beta {
+		if v == "v1" || v == v1beta1 {
 			return schema.GroupVersionKind{Group: admissionv1.GroupName, Version: v, Kind: "AdmissionReview"}, true
 		}
 	}
 	return schema.GroupVersionKind{}, false
 }
 
-// head are the fields of an AdmissionRequest, in both versions, before its objects.
-type head struct {
+// requestFields are the fields of an AdmissionRequest that precede the objects. v1 and v1beta1 have
+// the same fields.
+type requestFields struct {
 	UID                types.UID                   `json:"uid"`
 	Kind               metav1.GroupVersionKind     `json:"kind"`
 	Resource           metav1.GroupVersionResource `json:"resource"`
@@ -99,11 +100,11 @@ type head struct {
 	UserInfo           authenticationv1.UserInfo   `json:"userInfo"`
 }
 
-func (q *reviewBuilder) head(out *reviewCall) head {
-	a, shown := q.a, out.shown
-	return head{
+func (q *reviewBuilder) requestFields(out *reviewCall) requestFields {
+	a, matched := q.a, out.resource
+	return requestFields{
 		UID: out.uid, Name: a.Name, Namespace: a.Namespace, Operation: a.Operation, UserInfo: userInfo(a.User),
-		Kind: metav1.GroupVersionKind(shown.Version.GVK), Resource: metav1.GroupVersionResource(shown.GVR()), SubResource: shown.Subresource,
+		Kind: metav1.GroupVersionKind(matched.Version.GVK), Resource: metav1.GroupVersionResource(matched.GVR()), SubResource: matched.Subresource,
 		RequestKind: metav1.GroupVersionKind(a.Kind()), RequestResource: metav1.GroupVersionResource(a.Resource.GVR()), RequestSubResource: a.Resource.Subresource,
 	}
 }
@@ -122,17 +123,17 @@ func userInfo(user *request.User) authenticationv1.UserInfo {
 	return info
 }
 
-// review encodes an AdmissionReview. The objects are copied into it once.
-func (q *reviewBuilder) review(out *reviewCall, object, old runtime.Object) ([]byte, error) {
-	begin, err := json.Marshal(q.head(out))
+// encodeReview encodes an AdmissionReview. It copies the encoded objects once.
+func (q *reviewBuilder) encodeReview(out *reviewCall, object, old runtime.Object) ([]byte, error) {
+	begin, err := json.Marshal(q.requestFields(out))
 	if err != nil {
 		return nil, err
 	}
-	objectJSON, err := q.encode(object)
+	objectJSON, err := q.encodeObject(object)
 	if err != nil {
 		return nil, err
 	}
-	oldJSON, err := q.encode(old)
+	oldJSON, err := q.encodeObject(old)
 	if err != nil {
 		return nil, err
 	}
@@ -150,9 +151,9 @@ func (q *reviewBuilder) review(out *reviewCall, object, old runtime.Object) ([]b
 	return append(append(body, q.options...), `}}`...), nil
 }
 
-// encode returns an object as JSON. Versions of an object that has changed are
-// other objects.
-func (q *reviewBuilder) encode(object runtime.Object) ([]byte, error) {
+// encodeObject returns an object as JSON. The cache key is the pointer, because a modified object
+// is always a new one.
+func (q *reviewBuilder) encodeObject(object runtime.Object) ([]byte, error) {
 	if object == nil {
 		return []byte("null"), nil
 	}
@@ -169,8 +170,7 @@ func (q *reviewBuilder) encode(object runtime.Object) ([]byte, error) {
 	return document, nil
 }
 
-// encodeOptions encodes the options of an operation, which are of the group
-// meta.k8s.io.
+// encodeOptions encodes the options of an operation as a kind of the group meta.k8s.io.
 func encodeOptions(options runtime.Object) ([]byte, error) {
 	if options == nil {
 		return []byte("null"), nil

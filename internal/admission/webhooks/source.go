@@ -18,65 +18,67 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Conditions are the match conditions of a webhook.
+// Conditions are the match conditions of a webhook. They are safe for concurrent use.
 type Conditions interface {
-	// Match reports whether the conditions select a request in the form of a resource. The error is
-	// that of the evaluation.
-	Match(ctx context.Context, s *match.Subject, shown *rest.Resource) (bool, error)
+	// Match reports whether all conditions are true for a request, converted to the given resource.
+	// It returns the error of the evaluation.
+	Match(ctx context.Context, s *match.Subject, matched *rest.Resource) (bool, error)
 }
 
 // Config configures the plugins. All fields except Metrics and Report are required.
 type Config struct {
 	Clients    *webhook.Clients
 	Namespaces match.Namespaces
-	// Compile makes the conditions of a webhook; with ignore, one that cannot be
-	// evaluated is as if it were false.
+	// Compile returns the match conditions of a webhook. If ignore is set, an evaluation error
+	// counts as false instead of failing the request.
 	Compile func(conditions []admissionregistrationv1.MatchCondition, ignore bool) Conditions
-	// Reviews: reviews of authentication and authorization are shown to webhooks.
-	Reviews bool
-	Metrics *Metrics // nil disables metrics
-	// Report is called when a webhook is spared or recovers; it must not block.
+	// InterceptReviews enables webhooks for reviews of authentication and authorization.
+	InterceptReviews bool
+	Metrics          *Metrics // nil disables metrics
+	// Report is called when the circuit of a webhook opens or closes; nil is ignored. It must not
+	// block.
 	Report func(State)
 	Logger *slog.Logger
 }
 
-// placed is a webhook at its place among all that are stored.
-type placed struct {
-	*hook
+// indexedWebhook is a webhook with its index in the calling order.
+type indexedWebhook struct {
+	*configuredWebhook
 	index int
 }
 
-// source contains the webhooks of all configurations of a kind, in order: those of files first,
-// sorted by the name of the configuration, then in the order of the configuration.
+// source contains the webhooks of all configurations of a kind in calling order: first the
+// configurations of files, then those of the API, each sorted by name.
 type source struct {
 	config *Config
 
 	mu sync.Mutex
-	// stored are the webhooks of objects, static those of files, by configuration.
-	stored, static map[string][]*hook
-	// index contains all webhooks, staticIndex those of files, which alone apply to admission
-	// configuration.
-	index, staticIndex atomic.Pointer[match.Index[placed]]
+	// stored contains the webhooks of API objects, and static those of files, by configuration.
+	stored, static map[string][]*configuredWebhook
+	// index contains all webhooks. staticIndex contains the webhooks of files, the only ones that
+	// apply to admission configuration.
+	index, staticIndex atomic.Pointer[match.Index[indexedWebhook]]
 }
 
 func newSource(config *Config) *source {
-	s := &source{config: config, stored: map[string][]*hook{}, static: map[string][]*hook{}}
-	s.arrange()
+	s := &source{config: config, stored: map[string][]*configuredWebhook{}, static: map[string][]*configuredWebhook{}}
+	s.rebuildIndexes()
 	return s
 }
 
+// set replaces the webhooks of a stored configuration. rebuildIndexes must follow.
 func (s *source) set(configuration string, specs []admissionregistrationv1.MutatingWebhook) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stored[configuration] = s.config.newHooks(configuration, specs, s.stored[configuration])
+	s.stored[configuration] = s.config.updateWebhooks(configuration, specs, s.stored[configuration])
 }
 
-// setStatic replaces the configurations of files.
+// setStatic replaces the configurations of files and rebuilds the indexes.
 func (s *source) setStatic(configurations map[string][]admissionregistrationv1.MutatingWebhook) {
 	s.mu.Lock()
-	static := make(map[string][]*hook, len(configurations))
+	static := make(map[string][]*configuredWebhook, len(configurations))
 	for name, specs := range configurations {
-		static[name] = s.config.newHooks(name, specs, s.static[name])
+		static[name] = s.config.updateWebhooks(name, specs, s.static[name])
 	}
 	for name, hooks := range s.static {
 		if _, kept := configurations[name]; !kept {
@@ -85,16 +87,17 @@ func (s *source) setStatic(configurations map[string][]admissionregistrationv1.M
 	}
 	s.static = static
 	s.mu.Unlock()
-	s.arrange()
+	s.rebuildIndexes()
 }
 
-func (s *source) closeAll(hooks []*hook) {
+func (s *source) closeAll(hooks []*configuredWebhook) {
 	for _, h := range hooks {
 		h.close()
-		s.config.Metrics.gone(h)
+		s.config.Metrics.deleteSeries(h)
 	}
 }
 
+// remove deletes a stored configuration. rebuildIndexes must follow.
 func (s *source) remove(configuration string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,43 +105,44 @@ func (s *source) remove(configuration string) {
 	delete(s.stored, configuration)
 }
 
-// arrange rebuilds the indexes.
-func (s *source) arrange() {
+func (s *source) rebuildIndexes() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	static := placedFrom(0, s.static)
-	all := placedFrom(len(static), s.stored)
-	s.staticIndex.Store(match.NewIndex(asking(static)))
-	s.index.Store(match.NewIndex(asking(append(static[:len(static):len(static)], all...))))
+	static := indexWebhooks(0, s.static)
+	all := indexWebhooks(len(static), s.stored)
+	s.staticIndex.Store(match.NewIndex(withRules(static)))
+	s.index.Store(match.NewIndex(withRules(append(static[:len(static):len(static)], all...))))
 }
 
-// placedFrom are the webhooks of configurations in order, from a place on.
-func placedFrom(i int, configurations map[string][]*hook) []placed {
-	var all []placed
+// indexWebhooks returns the webhooks of all configurations in calling order, with indexes that
+// start at i.
+func indexWebhooks(i int, configurations map[string][]*configuredWebhook) []indexedWebhook {
+	var all []indexedWebhook
 	for _, name := range slices.Sorted(maps.Keys(configurations)) {
 		for _, h := range configurations[name] {
-			all = append(all, placed{h, i})
+			all = append(all, indexedWebhook{h, i})
 			i++
 		}
 	}
 	return all
 }
 
-// asking returns the webhooks with rules: for a matcher, no rules match all requests.
-func asking(all []placed) []placed {
-	return slices.DeleteFunc(slices.Clone(all), func(h placed) bool { return len(h.spec.Rules) == 0 })
+// withRules returns the webhooks that have rules. A match.Matcher without rules would match all
+// requests.
+func withRules(all []indexedWebhook) []indexedWebhook {
+	return slices.DeleteFunc(slices.Clone(all), func(h indexedWebhook) bool { return len(h.spec.Rules) == 0 })
 }
 
-// objects keep the source up to date with the configurations of its kind.
-func objects[T codec.Object](s *source, name string, webhooks func(T) []admissionregistrationv1.MutatingWebhook) *reflector.Objects[T] {
+// configurationObjects returns a reflector consumer that updates the source.
+func configurationObjects[T codec.Object](s *source, name string, webhooks func(T) []admissionregistrationv1.MutatingWebhook) *reflector.Objects[T] {
 	return reflector.NewObjects(reflector.ObjectsConfig[T]{
-		Name: name, Logger: s.config.Logger, Done: s.arrange,
+		Name: name, Logger: s.config.Logger, Done: s.rebuildIndexes,
 		Set:    func(c T) { s.set(c.GetName(), webhooks(c)) },
 		Remove: func(name types.NamespacedName) { s.remove(name.Name) },
 	})
 }
 
-// asMutating are validating webhooks in the shape of mutating ones.
+// asMutating converts validating webhooks to mutating ones.
 func asMutating(webhooks []admissionregistrationv1.ValidatingWebhook) []admissionregistrationv1.MutatingWebhook {
 	out := make([]admissionregistrationv1.MutatingWebhook, len(webhooks))
 	for i, w := range webhooks {

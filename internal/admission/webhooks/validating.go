@@ -24,21 +24,22 @@ var _ admission.Validator = (*Validating)(nil)
 // NewValidating returns the plugin without configurations.
 func NewValidating(config Config) *Validating {
 	return &Validating{plugin{
-		config: &config, source: newSource(&config), step: "validating", failedOpen: "failed-open.validating.webhook.admission.k8s.io/",
+		config: &config, source: newSource(&config), step: "validating", failOpenAnnotation: "failed-open.validating.webhook.admission.k8s.io/",
 	}}
 }
 
 // Name implements admission.Plugin.
 func (*Validating) Name() string { return "ValidatingAdmissionWebhook" }
 
-// Objects keep the plugin up to date with the configurations.
+// Objects returns the consumer of a reflector, which updates the plugin when configurations change.
 func (p *Validating) Objects() *reflector.Objects[*admissionregistrationv1.ValidatingWebhookConfiguration] {
-	return objects(p.source, "validating webhook configurations", func(c *admissionregistrationv1.ValidatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
+	return configurationObjects(p.source, "validating webhook configurations", func(c *admissionregistrationv1.ValidatingWebhookConfiguration) []admissionregistrationv1.MutatingWebhook {
 		return asMutating(c.Webhooks)
 	})
 }
 
-// SetStatic replaces the configurations of files.
+// SetStatic replaces the configurations that were read from files. All objects must be
+// *ValidatingWebhookConfiguration. It retains them. It is safe to call while requests are admitted.
 func (p *Validating) SetStatic(configurations []codec.Object) {
 	webhooks := map[string][]admissionregistrationv1.MutatingWebhook{}
 	for _, c := range configurations {
@@ -50,31 +51,32 @@ func (p *Validating) SetStatic(configurations []codec.Object) {
 // Validate implements admission.Validator.
 func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) error {
 	if c, ok := a.Object.(*admissionregistrationv1.ValidatingWebhookConfiguration); ok {
-		p.warnOfItself(ctx, asMutating(c.Webhooks))
+		p.warnSelfDependency(ctx, asMutating(c.Webhooks))
 	}
-	calls, err := p.calls(ctx, a)
+	calls, err := p.newCalls(ctx, a)
 	switch {
 	case err != nil || len(calls) == 0:
 		return err
 	case ctx.Err() != nil:
-		return outOfTime()
+		return timeoutError()
 	case len(calls) == 1:
-		return p.judge(ctx, a, calls[0], 0)
+		return p.validateWith(ctx, a, calls[0], 0)
 	}
-	return p.judgeAll(ctx, a, calls)
+	return p.validateWithAll(ctx, a, calls)
 }
 
-// judgeAll calls all webhooks concurrently.
-func (p *Validating) judgeAll(ctx context.Context, a *admission.Attributes, calls []*reviewCall) error {
+// validateWith calls the i-th webhook of a request and returns its rejection. It recovers panics,
+// because it may run in its own goroutine.
+func (p *Validating) validateWithAll(ctx context.Context, a *admission.Attributes, calls []*reviewCall) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, q := range calls {
-		group.Go(func() error { return p.judge(ctx, a, q, i) })
+		group.Go(func() error { return p.validateWith(ctx, a, q, i) })
 	}
 	return group.Wait()
 }
 
-// calls returns the reviews for the webhooks that a request concerns.
-func (p *Validating) calls(ctx context.Context, a *admission.Attributes) ([]*reviewCall, error) {
+// newCalls returns the reviews for the webhooks that match a request.
+func (p *Validating) newCalls(ctx context.Context, a *admission.Attributes) ([]*reviewCall, error) {
 	candidates := p.candidates(&a.Request)
 	if len(candidates) == 0 {
 		return nil, nil
@@ -83,14 +85,14 @@ func (p *Validating) calls(ctx context.Context, a *admission.Attributes) ([]*rev
 	subject := &match.Subject{Attributes: a, Namespaces: p.config.Namespaces}
 	q := &reviewBuilder{a: a}
 	for _, h := range candidates {
-		shown, err := p.match(ctx, subject, h)
+		matched, err := p.match(ctx, subject, h)
 		if err != nil {
 			return nil, err
 		}
-		if shown == nil {
+		if matched == nil {
 			continue
 		}
-		one, err := q.call(ctx, h, shown)
+		one, err := q.newCall(ctx, h, matched)
 		if err != nil {
 			return nil, apierrors.NewInternalError(err)
 		}
@@ -99,17 +101,17 @@ func (p *Validating) calls(ctx context.Context, a *admission.Attributes) ([]*rev
 	return all, nil
 }
 
-// judge calls the i-th webhook of a request and returns its rejection. It recovers panics, because
+// validateWith calls the i-th webhook of a request and returns its rejection. It recovers panics, because
 // it may run in its own goroutine.
-func (p *Validating) judge(ctx context.Context, a *admission.Attributes, q *reviewCall, i int) (err error) {
+func (p *Validating) validateWith(ctx context.Context, a *admission.Attributes, q *reviewCall, i int) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			err = apierrors.NewInternalError(fmt.Errorf("ValidatingAdmissionWebhook/%v has panicked: %v", q.spec.Name, reason))
+			err = apierrors.NewInternalError(fmt.Errorf("ValidatingAdmissionWebhook/%v panicked: %v", q.spec.Name, reason))
 		}
 	}()
-	deciding := q.decide(a)
+	decision := q.startDecision(a)
 	began := time.Now()
-	_, err = p.ask(ctx, a, q)
-	deciding.End(err)
-	return p.settle(ctx, a, q.hook, fmt.Sprintf("round_0_index_%d", i), time.Since(began), err)
+	_, err = p.callWebhook(ctx, a, q)
+	decision.End(err)
+	return p.handleResult(ctx, a, q.configuredWebhook, fmt.Sprintf("round_0_index_%d", i), time.Since(began), err)
 }

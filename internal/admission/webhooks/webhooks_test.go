@@ -25,15 +25,15 @@ import (
 
 const failed = `Internal error occurred: failed calling webhook "hook.example.com": `
 
-// TestLyingWebhooks checks that invalid responses are rejected, with kube-apiserver's messages and
-// limits, and that a webhook with the failure policy Ignore changes nothing.
-func TestLyingWebhooks(t *testing.T) {
+// TestInvalidResponses checks that invalid responses are rejected, with kube-apiserver's messages
+// and limits, and that a webhook with the failure policy Ignore changes nothing.
+func TestInvalidResponses(t *testing.T) {
 	t.Parallel()
 	patchType := admissionv1.PatchTypeJSONPatch
 	for name, test := range map[string]struct {
-		answer     answerer
+		answer     responder
 		validating bool
-		want       string // a beginning
+		want       string // prefix of the message
 	}{
 		"another uid": {answer: raw(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":"x","allowed":true}}`),
 			want: failed + `received invalid webhook response: expected response.uid="`},
@@ -45,7 +45,7 @@ func TestLyingWebhooks(t *testing.T) {
 		"another kind": {answer: raw(`{"apiVersion":"v1","kind":"Pod"}`), want: failed + `failed to call webhook: no kind "Pod" is registered for version "v1"`},
 		"a Status":     {answer: raw(`{"apiVersion":"v1","kind":"Status","status":"Failure","message":"no"}`), want: failed + "failed to call webhook: no"},
 		"an ill type":  {answer: raw(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"allowed":"yes"}}`), want: failed + "failed to call webhook: json: cannot unmarshal string"},
-		"10 MiB":       {answer: raw(strings.Repeat(" ", 10<<20)), want: failed + "failed to call webhook: the response is larger than 6291456 bytes"},
+		"10 MiB":       {answer: raw(strings.Repeat(" ", 10<<20)), want: failed + "failed to call webhook: the response exceeds the limit of 6291456 bytes"},
 		"a redirect": {answer: func(w http.ResponseWriter, r *http.Request, _ *admissionv1.AdmissionReview) {
 			http.Redirect(w, r, "/hook", http.StatusTemporaryRedirect)
 		}, want: failed + "failed to call webhook: the server responded with the status code 307"},
@@ -62,7 +62,7 @@ func TestLyingWebhooks(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, map[string]answerer{"/hook": test.answer})
+			s := serve(t, map[string]responder{"/hook": test.answer})
 			a := creation(configMaps())
 			var err error
 			if test.validating {
@@ -114,7 +114,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := serve(t, map[string]answerer{"/hook": respond(admissionv1.AdmissionResponse{Result: test.result})})
+			s := serve(t, map[string]responder{"/hook": respond(admissionv1.AdmissionResponse{Result: test.result})})
 			err := validating(s.spec("/hook", ignore)).Validate(t.Context(), creation(configMaps()))
 			var status apierrors.APIStatus
 			if !errors.As(err, &status) || !strings.HasPrefix(err.Error(), test.want) || len(err.Error()) > maxMessage+200 {
@@ -136,7 +136,7 @@ func TestRefusals(t *testing.T) {
 func TestMutation(t *testing.T) {
 	t.Parallel()
 	seen := make(chan string, 10)
-	s := serve(t, map[string]answerer{
+	s := serve(t, map[string]responder{
 		"/one": patch(`[{"op":"add","path":"/data/one","value":"1"}]`),
 		"/two": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
 			seen <- string(review.Request.Object.Raw)
@@ -179,19 +179,19 @@ func TestMutation(t *testing.T) {
 // TestReview checks the contents of reviews in v1 and v1beta1.
 func TestReview(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"v1", beta} {
+	for _, version := range []string{"v1", v1beta1} {
 		var got admissionv1.AdmissionReview
-		s := serve(t, map[string]answerer{"/hook": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
+		s := serve(t, map[string]responder{"/hook": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
 			got = *review
-			// Of an answer in v1beta1 neither uid nor patchType is looked at.
-			if version == beta {
+			// uid and patchType are ignored in v1beta1.
+			if version == v1beta1 {
 				raw(`{"response":{"allowed":true,"patch":"W3sib3AiOiJhZGQiLCJwYXRoIjoiL2RhdGEvayIsInZhbHVlIjoiMiJ9XQ=="}}`)(w, r, review)
 				return
 			}
 			patch(`[{"op":"add","path":"/data/k","value":"2"}]`)(w, r, review)
 		}})
 		spec := s.spec("/hook")
-		if version == beta {
+		if version == v1beta1 {
 			betaOnly(&spec)
 		}
 		a := creation(configMaps())
@@ -222,7 +222,7 @@ func TestReview(t *testing.T) {
 
 func TestDryRun(t *testing.T) {
 	t.Parallel()
-	s := serve(t, map[string]answerer{"/hook": allow()})
+	s := serve(t, map[string]responder{"/hook": allow()})
 	some := func(spec *admissionregistrationv1.MutatingWebhook) {
 		effects := admissionregistrationv1.SideEffectClassSome
 		spec.SideEffects = &effects
@@ -238,18 +238,18 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestSideBySide checks that validating webhooks are called concurrently, and that the first
+// TestConcurrentCalls checks that validating webhooks are called concurrently, and that the first
 // rejection is returned without waiting for the others.
-func TestSideBySide(t *testing.T) {
+func TestConcurrentCalls(t *testing.T) {
 	t.Parallel()
 	here := make(chan struct{})
-	s := serve(t, map[string]answerer{
+	s := serve(t, map[string]responder{
 		"/slow": func(_ http.ResponseWriter, r *http.Request, _ *admissionv1.AdmissionReview) {
 			close(here)
-			<-r.Context().Done() // it would never answer
+			<-r.Context().Done() // never responds
 		},
 		"/no": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
-			<-here // T until the slow one is called
+			<-here // wait until the slow webhook is called
 			deny("no")(w, r, review)
 		},
 		"/yes": allow(),
@@ -264,10 +264,11 @@ func TestSideBySide(t *testing.T) {
 	}
 }
 
-// TestWarningsAndAnnotations of webhooks reach the client and the audit event.
+// TestWarningsAndAnnotations checks that the client receives the warnings of webhooks and that the
+// audit event contains their annotations.
 func TestWarningsAndAnnotations(t *testing.T) {
 	t.Parallel()
-	s := serve(t, map[string]answerer{"/hook": respond(admissionv1.AdmissionResponse{
+	s := serve(t, map[string]responder{"/hook": respond(admissionv1.AdmissionResponse{
 		Allowed: true, Warnings: []string{"careful"}, AuditAnnotations: map[string]string{"k": "v", "not/good": "x"},
 	})})
 	ctx := requestContext(t)
@@ -287,7 +288,7 @@ func TestWarningsAndAnnotations(t *testing.T) {
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	timeout := make(chan string, 1)
-	s := serve(t, map[string]answerer{"/hook": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
+	s := serve(t, map[string]responder{"/hook": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
 		timeout <- r.URL.Query().Get("timeout")
 		allow()(w, r, review)
 	}})
@@ -304,7 +305,7 @@ func TestDeadline(t *testing.T) {
 	if err := p.Validate(ctx, creation(configMaps())); !apierrors.IsTimeout(err) {
 		t.Errorf("without any time: %v", err)
 	}
-	slow := serve(t, map[string]answerer{"/hook": func(_ http.ResponseWriter, r *http.Request, _ *admissionv1.AdmissionReview) { <-r.Context().Done() }})
+	slow := serve(t, map[string]responder{"/hook": func(_ http.ResponseWriter, r *http.Request, _ *admissionv1.AdmissionReview) { <-r.Context().Done() }})
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := mutating(slow.spec("/hook", ignore)).Mutate(ctx, creation(configMaps())); !apierrors.IsTimeout(err) {
@@ -319,10 +320,10 @@ func TestDeadline(t *testing.T) {
 // write is effective, preserves unchanged webhooks, and removes deleted ones.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
-	s := serve(t, map[string]answerer{"/a": allow(), "/b": allow(), "/c": allow()})
+	s := serve(t, map[string]responder{"/a": allow(), "/b": allow(), "/c": allow()})
 	p := NewMutating(config())
 	names := func() (all []string) {
-		p.source.arrange()
+		p.source.rebuildIndexes()
 		for _, h := range p.source.index.Load().All() {
 			all = append(all, h.id)
 		}
@@ -344,15 +345,15 @@ func TestConfigurations(t *testing.T) {
 	}
 }
 
-// copyOf returns a resource of which tests change a part.
+// copyOf returns a shallow copy of a resource.
 func copyOf(r *rest.Resource) *rest.Resource {
 	return &rest.Resource{GroupVersion: r.GroupVersion, Name: r.Name, Namespaced: r.Namespaced, Kind: r.Kind, Version: r.Version, Storage: r.Storage}
 }
 
-// TestExempt: configurations and reviews are nobody's business.
+// TestExempt checks that admission configuration and reviews are not sent to webhooks.
 func TestExempt(t *testing.T) {
 	t.Parallel()
-	s := serve(t, map[string]answerer{"/hook": deny("no")})
+	s := serve(t, map[string]responder{"/hook": deny("no")})
 	all := func(spec *admissionregistrationv1.MutatingWebhook) {
 		spec.Rules[0].Rule = admissionregistrationv1.Rule{APIGroups: []string{"*"}, APIVersions: []string{"*"}, Resources: []string{"*/*"}}
 	}
@@ -367,7 +368,7 @@ func TestExempt(t *testing.T) {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}
-	// Webhooks in files apply to them, and come first.
+	// Webhooks of files apply to admission configuration and are called first.
 	p.SetStatic([]codec.Object{&admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "z.static.k8s.io"}, Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 		Name: "static", Rules: s.spec("/hook", all).Rules, ClientConfig: s.spec("/hook").ClientConfig, AdmissionReviewVersions: []string{"v1"},
 	}}}})
@@ -389,16 +390,16 @@ func TestExempt(t *testing.T) {
 	if err := p.Validate(t.Context(), creation(review)); err != nil {
 		t.Error(err)
 	}
-	p.config.Reviews = true
+	p.config.InterceptReviews = true
 	if err := p.Validate(t.Context(), creation(review)); err == nil {
-		t.Error("the review was not shown")
+		t.Error("the webhook was not called for the review")
 	}
 }
 
-// TestConnection: the options of a connection are shown, and may be changed.
+// TestConnection checks that webhooks receive the options of a connection and may change them.
 func TestConnection(t *testing.T) {
 	t.Parallel()
-	s := serve(t, map[string]answerer{"/hook": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
+	s := serve(t, map[string]responder{"/hook": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
 		if got := review.Request; string(got.Object.Raw) != `{"kind":"PodExecOptions","apiVersion":"v1","container":"c","command":null}` || string(got.Options.Raw) != "null" && got.Options.Raw != nil || got.SubResource != "exec" {
 			t.Errorf("shown %s with %s as %s", got.Object.Raw, got.Options.Raw, got.SubResource)
 		}

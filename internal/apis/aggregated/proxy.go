@@ -51,10 +51,10 @@ func (s *server) forward(w http.ResponseWriter, in *http.Request, user *request.
 		in = in.WithContext(ctx)
 	}
 	s.source.proxy.Serve(w, in, &proxy.Backend{
-		Transport: transport,
-		Rewrite:   func(r *httputil.ProxyRequest) { s.rewrite(r, user) },
-		Check:     func(response *http.Response) error { s.checkResponse(w, response); return nil },
-		Fail:      func(err error) { s.fail(w, parent, err) },
+		Transport:      transport,
+		Rewrite:        func(r *httputil.ProxyRequest) { s.rewrite(r, user) },
+		ModifyResponse: func(response *http.Response) error { s.checkResponse(w, response); return nil },
+		OnError:        func(err error) { s.fail(w, parent, err) },
 	})
 }
 

@@ -62,7 +62,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 			r.Out.Header.Set(proxiedHeader, "true")
 			proxy.SetUser(r.Out.Header, user)
 		},
-		Check: func(response *http.Response) error {
+		ModifyResponse: func(response *http.Response) error {
 			response.Header.Del("Audit-Id") // this server's own is set already
 			for name := range response.Header {
 				w.Header().Del(name) // the server's headers replace those of the filters
@@ -70,7 +70,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 			h.source.config.Metrics.rerouted(response.StatusCode, h.resource)
 			return nil
 		},
-		Fail: func(err error) { h.fail(in.Context(), w, err) },
+		OnError: func(err error) { h.fail(in.Context(), w, err) },
 	})
 }
 

@@ -18,27 +18,27 @@ import (
 	"mainstay.dev/mainstay/internal/egress"
 )
 
-// kubeconfig is a file, as far as it is read.
+// kubeconfig contains the supported fields of a kubeconfig file.
 type kubeconfig struct {
-	CurrentContext string  `json:"current-context"`
-	Clusters       []named `json:"clusters"`
-	Users          []named `json:"users"`
-	Contexts       []named `json:"contexts"`
+	CurrentContext string       `json:"current-context"`
+	Clusters       []namedEntry `json:"clusters"`
+	Users          []namedEntry `json:"users"`
+	Contexts       []namedEntry `json:"contexts"`
 }
 
-// named is an entry of one of a kubeconfig's lists; one of its
-// parts is set.
-type named struct {
-	Name    string      `json:"name"`
-	Cluster clusterPart `json:"cluster"`
-	User    userPart    `json:"user"`
+// namedEntry is an entry of one of the lists of a kubeconfig. Only one of Cluster, User and Context
+// is set.
+type namedEntry struct {
+	Name    string            `json:"name"`
+	Cluster kubeconfigCluster `json:"cluster"`
+	User    kubeconfigUser    `json:"user"`
 	Context struct {
 		Cluster string `json:"cluster"`
 		User    string `json:"user"`
 	} `json:"context"`
 }
 
-type clusterPart struct {
+type kubeconfigCluster struct {
 	Server     string `json:"server"`
 	CA         string `json:"certificate-authority"`
 	CAData     []byte `json:"certificate-authority-data"`
@@ -47,25 +47,26 @@ type clusterPart struct {
 	ProxyURL   string `json:"proxy-url"`
 }
 
-type userPart struct {
+type kubeconfigUser struct {
 	Certificate     string `json:"client-certificate"`
 	CertificateData []byte `json:"client-certificate-data"`
 	Key             string `json:"client-key"`
 	KeyData         []byte `json:"client-key-data"`
 	Token           string `json:"token"`
 	TokenFile       string `json:"tokenFile"`
-	// User name and password are for webhooks only.
+	// Username and Password are supported for webhooks only.
 	Username string `json:"username"`
 	Password string `json:"password"`
 
-	// Unsupported fields, which are rejected instead of ignored.
+	// The following fields are not supported. They are rejected instead of ignored.
 	Exec         any    `json:"exec"`
 	AuthProvider any    `json:"auth-provider"`
 	Impersonate  string `json:"as"`
 }
 
-// Client returns an HTTP client of the server that the current context of a file names,
-// as its user, and the server's URL. A nil dial connects directly.
+// Client returns an HTTP client for the server and user of the current context, and the base URL of
+// the server without a trailing slash. A nil dial connects directly. It reads all referenced files
+// immediately, and returns an error if the kubeconfig is invalid or uses unsupported credentials.
 func Client(path string, dial egress.Dial) (*http.Client, string, error) {
 	cluster, user, err := read(path)
 	if err != nil {
@@ -78,8 +79,8 @@ func Client(path string, dial egress.Dial) (*http.Client, string, error) {
 	return &http.Client{Transport: transport}, strings.TrimSuffix(cluster.Server, "/"), nil
 }
 
-// Cluster returns the URL of the server that the current context of a file names, and the
-// authorities that sign its certificate, if the file has some.
+// Cluster returns the server URL of the current context and its CA certificates in PEM; ca is nil
+// if the file contains none.
 func Cluster(path string) (server string, ca []byte, err error) {
 	cluster, _, err := read(path)
 	if err != nil {
@@ -91,54 +92,54 @@ func Cluster(path string) (server string, ca []byte, err error) {
 	return cluster.Server, ca, nil
 }
 
-// read returns the parts of a file that its current context names.
-func read(path string) (clusterPart, userPart, error) {
+// read returns the cluster and user of the current context.
+func read(path string) (kubeconfigCluster, kubeconfigUser, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
-		return clusterPart{}, userPart{}, fmt.Errorf("read the kubeconfig: %w", err)
+		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	var config kubeconfig
 	if err := yaml.Unmarshal(raw, &config); err != nil {
-		return clusterPart{}, userPart{}, fmt.Errorf("read the kubeconfig %s: %w", path, err)
+		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("read the kubeconfig %s: %w", path, err)
 	}
 	cluster, user, err := config.current()
 	if err != nil {
-		return clusterPart{}, userPart{}, fmt.Errorf("use the kubeconfig %s: %w", path, err)
+		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("use the kubeconfig %s: %w", path, err)
 	}
 	return cluster, user, nil
 }
 
-// current returns the parts that the current context names.
-func (c *kubeconfig) current() (clusterPart, userPart, error) {
-	context, ok := part(c.Contexts, c.CurrentContext)
+// current returns the cluster and user of the current context.
+func (c *kubeconfig) current() (kubeconfigCluster, kubeconfigUser, error) {
+	context, ok := findEntry(c.Contexts, c.CurrentContext)
 	if !ok {
-		return clusterPart{}, userPart{}, fmt.Errorf("there is no context %q, which is its current-context", c.CurrentContext)
+		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("current-context %q does not exist", c.CurrentContext)
 	}
-	cluster, ok := part(c.Clusters, context.Context.Cluster)
+	cluster, ok := findEntry(c.Clusters, context.Context.Cluster)
 	if !ok {
-		return clusterPart{}, userPart{}, fmt.Errorf("there is no cluster %q, which context %q names", context.Context.Cluster, context.Name)
+		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("cluster %q of context %q does not exist", context.Context.Cluster, context.Name)
 	}
-	user, ok := part(c.Users, context.Context.User)
+	user, ok := findEntry(c.Users, context.Context.User)
 	if !ok {
-		return clusterPart{}, userPart{}, fmt.Errorf("there is no user %q, which context %q names", context.Context.User, context.Name)
+		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("user %q of context %q does not exist", context.Context.User, context.Name)
 	}
 	if err := user.User.check(); err != nil {
-		return clusterPart{}, userPart{}, fmt.Errorf("user %q: %w", user.Name, err)
+		return kubeconfigCluster{}, kubeconfigUser{}, fmt.Errorf("user %q: %w", user.Name, err)
 	}
 	return cluster.Cluster, user.User, nil
 }
 
-func part(parts []named, name string) (named, bool) {
+func findEntry(parts []namedEntry, name string) (namedEntry, bool) {
 	for _, p := range parts {
 		if p.Name == name {
 			return p, true
 		}
 	}
-	return named{}, false
+	return namedEntry{}, false
 }
 
-// check rejects unsupported credentials.
-func (u *userPart) check() error {
+// check returns an error if the user has unsupported credentials.
+func (u *kubeconfigUser) check() error {
 	for what, there := range map[string]bool{
 		"exec": u.Exec != nil, "auth-provider": u.AuthProvider != nil, "username": u.Username != "", "as": u.Impersonate != "",
 	} {
@@ -149,9 +150,9 @@ func (u *userPart) check() error {
 	return nil
 }
 
-// newTransport speaks to the cluster as the user. Files are relative to
-// dir.
-func newTransport(cluster clusterPart, user userPart, dir string, dial egress.Dial) (http.RoundTripper, error) {
+// newTransport returns a transport that authenticates to the cluster as the user. Relative file
+// names are resolved against dir.
+func newTransport(cluster kubeconfigCluster, user kubeconfigUser, dir string, dial egress.Dial) (http.RoundTripper, error) {
 	if at, err := url.Parse(cluster.Server); err != nil || at.Host == "" {
 		return nil, fmt.Errorf("the server %q is not a URL such as https://127.0.0.1:6443", cluster.Server)
 	}
@@ -177,7 +178,7 @@ func newTransport(cluster clusterPart, user userPart, dir string, dial egress.Di
 	if len(certificate) > 0 || len(key) > 0 {
 		pair, err := tls.X509KeyPair(certificate, key)
 		if err != nil {
-			return nil, fmt.Errorf("the client certificate: %w", err)
+			return nil, fmt.Errorf("load the client certificate: %w", err)
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
@@ -185,7 +186,7 @@ func newTransport(cluster clusterPart, user userPart, dir string, dial egress.Di
 	if cluster.ProxyURL != "" {
 		proxy, err := url.Parse(cluster.ProxyURL)
 		if err != nil {
-			return nil, fmt.Errorf("the proxy: %w", err)
+			return nil, fmt.Errorf("parse the proxy URL: %w", err)
 		}
 		transport.Proxy = http.ProxyURL(proxy)
 	}
@@ -193,7 +194,7 @@ func newTransport(cluster clusterPart, user userPart, dir string, dial egress.Di
 	if err != nil {
 		return nil, err
 	}
-	return &bearer{token: strings.TrimSpace(string(token)), next: transport}, nil
+	return &bearerTransport{token: strings.TrimSpace(string(token)), next: transport}, nil
 }
 
 // dataOrFile returns the embedded data, or the content of the file.
@@ -207,13 +208,13 @@ func dataOrFile(data []byte, file, dir string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// bearer adds a token, where there is one, to each request.
-type bearer struct {
+// bearerTransport adds the token, unless it is empty, to each request.
+type bearerTransport struct {
 	token string
 	next  http.RoundTripper
 }
 
-func (b *bearer) RoundTrip(req *http.Request) (*http.Response, error) {
+func (b *bearerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if b.token != "" {
 		req = req.Clone(req.Context())
 		req.Header.Set("Authorization", "Bearer "+b.token)

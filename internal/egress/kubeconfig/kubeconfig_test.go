@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// writeTestKubeconfig writes a kubeconfig with the given lines of its cluster and
-// its user.
+// writeTestKubeconfig writes a kubeconfig with additional lines for its cluster and user.
 func writeTestKubeconfig(t *testing.T, dir, cluster, user string) string {
 	t.Helper()
 	path := filepath.Join(dir, "kubeconfig")
@@ -78,7 +77,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// getWith gets /path with a kubeconfig.
+// getWith requests /path with the client of a kubeconfig.
 func getWith(kubeconfig string) (string, error) {
 	client, at, err := Client(kubeconfig, nil)
 	if err != nil {

@@ -13,15 +13,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Users are the users of a kubeconfig, by the servers for which this server uses them: "host:port",
-// "*.domain:port", the same without the port for 443, and "*" for all others.
+// Users contains the users of a kubeconfig by the servers for which this server uses them:
+// "host:port", "*.domain:port", the same without the port for 443, and "*" for all others. It is
+// immutable and safe for concurrent use. A nil *Users contains no users.
 type Users struct {
-	byName  map[string]*userPart
+	byName  map[string]*kubeconfigUser
 	current string // the user of the current context
 	dir     string
 }
 
-// ReadUsers reads the users of a kubeconfig. Its clusters may be missing.
+// ReadUsers reads the users of a kubeconfig. The file may have no clusters. It returns an error if
+// a user has unsupported credentials.
 func ReadUsers(path string) (*Users, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -31,7 +33,7 @@ func ReadUsers(path string) (*Users, error) {
 	if err := yaml.Unmarshal(raw, &config); err != nil {
 		return nil, fmt.Errorf("read the kubeconfig %s: %w", path, err)
 	}
-	users := &Users{byName: make(map[string]*userPart, len(config.Users)), dir: filepath.Dir(path)}
+	users := &Users{byName: make(map[string]*kubeconfigUser, len(config.Users)), dir: filepath.Dir(path)}
 	for i := range config.Users {
 		user := &config.Users[i].User
 		basic := *user
@@ -41,15 +43,16 @@ func ReadUsers(path string) (*Users, error) {
 		}
 		users.byName[config.Users[i].Name] = user
 	}
-	if context, ok := part(config.Contexts, config.CurrentContext); ok {
+	if context, ok := findEntry(config.Contexts, config.CurrentContext); ok {
 		users.current = context.Context.User
 	}
 	return users, nil
 }
 
-// For returns the credentials for a server, or nil. It reads client certificates immediately;
-// tokens in files are read when they are used.
-func (u *Users) For(host, port string) (*Credentials, error) {
+// CredentialsFor returns the credentials for a server, or nil if there are none. It reads client
+// certificates immediately and returns an error if they are invalid. Token files are read by
+// Authorize.
+func (u *Users) CredentialsFor(host, port string) (*Credentials, error) {
 	if u == nil {
 		return nil, nil
 	}
@@ -69,18 +72,18 @@ func (u *Users) For(host, port string) (*Credentials, error) {
 	if len(certificate) > 0 || len(key) > 0 {
 		pair, err := tls.X509KeyPair(certificate, key)
 		if err != nil {
-			return nil, fmt.Errorf("the client certificate for %s: %w", net.JoinHostPort(host, port), err)
+			return nil, fmt.Errorf("load the client certificate for %s: %w", net.JoinHostPort(host, port), err)
 		}
 		c.Certificate = &pair
 	}
 	return c, nil
 }
 
-// find returns the user with the most particular name.
-func (u *Users) find(host, port string) *userPart {
-	names := namesOf(net.JoinHostPort(host, port))
+// find returns the user with the most specific name that matches the server, or nil.
+func (u *Users) find(host, port string) *kubeconfigUser {
+	names := wildcardNames(net.JoinHostPort(host, port))
 	if port == "443" {
-		names = append(names, namesOf(host)...)
+		names = append(names, wildcardNames(host)...)
 	}
 	for _, name := range append(names, "*", u.current) {
 		if user := u.byName[name]; user != nil {
@@ -90,8 +93,8 @@ func (u *Users) find(host, port string) *userPart {
 	return nil
 }
 
-// namesOf are a name and the wildcards that it matches.
-func namesOf(name string) []string {
+// wildcardNames returns the name and the wildcard names that match it, most specific first.
+func wildcardNames(name string) []string {
 	names := []string{name}
 	for _, rest, more := strings.Cut(name, "."); more; _, rest, more = strings.Cut(rest, ".") {
 		names = append(names, "*."+rest)
@@ -99,15 +102,17 @@ func namesOf(name string) []string {
 	return names
 }
 
-// Credentials authenticate this server to another one. It is safe for concurrent use.
+// Credentials authenticates this server to another one. It is immutable and safe for concurrent
+// use.
 type Credentials struct {
 	Certificate *tls.Certificate // nil without one
-	user        userPart
+	user        kubeconfigUser
 	dir         string
 }
 
-// Authorize adds the token or password to the header of a request. A file is read
-// each time: tokens do not last.
+// Authorize sets the Authorization header to the token or password. It reads a token file for each
+// call, because tokens are rotated, and returns an error if the file cannot be read. It has no
+// effect on a nil receiver.
 func (c *Credentials) Authorize(header http.Header) error {
 	if c == nil {
 		return nil

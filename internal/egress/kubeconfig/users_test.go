@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/kubeconfig"
 )
 
-// TestUsers: a server is shown the user with the most particular name.
+// TestUsers checks that the user with the most specific name is selected.
 func TestUsers(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -41,7 +41,7 @@ current-context: c
 		{"b.own.svc", "8443"}: "Bearer all services", {"c.example.com", "443"}: "Bearer current", {"b.own.svc", "80"}: "Bearer current",
 	} {
 		header := http.Header{}
-		credentials, err := users.For(where[0], where[1])
+		credentials, err := users.CredentialsFor(where[0], where[1])
 		if err == nil {
 			err = credentials.Authorize(header)
 		}
@@ -50,7 +50,7 @@ current-context: c
 		}
 	}
 	var none *kubeconfig.Users
-	if credentials, err := none.For("a", "443"); credentials != nil || err != nil || credentials.Authorize(nil) != nil {
+	if credentials, err := none.CredentialsFor("a", "443"); credentials != nil || err != nil || credentials.Authorize(nil) != nil {
 		t.Errorf("%v, %v", credentials, err)
 	}
 	for content, want := range map[string]string{
@@ -65,7 +65,7 @@ current-context: c
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := users.For("a", "443"); err == nil || !strings.Contains(err.Error(), "the client certificate for a:443") {
+	if _, err := users.CredentialsFor("a", "443"); err == nil || !strings.Contains(err.Error(), "the client certificate for a:443") {
 		t.Errorf("half a certificate: %v", err)
 	}
 }

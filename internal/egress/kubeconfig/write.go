@@ -11,17 +11,17 @@ import (
 // with its key, or a token.
 type Entry struct {
 	Server string // URL
-	CA     []byte // PEM; nil: the operating system's authorities
+	CA     []byte // PEM; nil selects the CA certificates of the operating system
 	User   string
 	// Certificate and Key are PEM.
 	Certificate, Key []byte
 	Token            string
-	Namespace        string // for requests without one; "": default
+	Namespace        string // default namespace of the context; "" selects "default"
 	// Others are additional users of the cluster. Each has a context with the same name.
 	Others []Entry
 }
 
-// Text returns the kubeconfig.
+// Text returns the content of the kubeconfig as YAML. The current context is that of e.
 func (e *Entry) Text() []byte {
 	const name = "mainstay"
 	encode := base64.StdEncoding.EncodeToString

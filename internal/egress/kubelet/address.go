@@ -9,31 +9,32 @@ import (
 	"syscall"
 )
 
-// ErrAddressNotAllowed is the error of a request to an address that is not one of the
-// cluster: of this machine, of its link, where clouds keep the credentials of machines,
-// or of no machine at all.
+// ErrAddressNotAllowed is the error of a request to a loopback, link-local, multicast or
+// unspecified address, or to a cloud metadata address. Clouds serve machine credentials at
+// link-local addresses.
 var ErrAddressNotAllowed = errors.New("address not allowed")
 
-// metadataV6 is a cloud metadata address outside of the link-local range.
+// metadataV6 returns a cloud metadata address outside of the link-local range.
 func metadataV6() netip.Addr { return netip.MustParseAddr("fd00:ec2::254") }
 
-// AllowedAddress reports whether an address may be that of a pod or node.
+// AllowedAddress reports whether address, an IP address, may be the address of a pod or node. It is
+// always true with Config.AnyAddress.
 func (c *Client) AllowedAddress(address string) bool {
 	if c.config.AnyAddress {
 		return true
 	}
 	ip, err := netip.ParseAddr(address)
-	return err == nil && allowed(ip)
+	return err == nil && isAllowed(ip)
 }
 
-func allowed(ip netip.Addr) bool {
+func isAllowed(ip netip.Addr) bool {
 	ip = ip.Unmap()
 	return ip.IsGlobalUnicast() && ip.WithZone("") != metadataV6()
 }
 
-// CheckHost returns an error if host, or an address that it resolves to, may not be that of a
-// node. A name may have other addresses later: Transport and Direct check the
-// address again when they connect.
+// CheckHost returns an error if host, an IP address or DNS name, or an address that it resolves to,
+// may not be the address of a node. It may block for DNS until ctx ends. A name can resolve to
+// other addresses later; Transport and Direct therefore check the address again when they connect.
 func (c *Client) CheckHost(ctx context.Context, host string) error {
 	if c.config.AnyAddress {
 		return nil
@@ -42,15 +43,15 @@ func (c *Client) CheckHost(ctx context.Context, host string) error {
 	return err
 }
 
-// resolveAllowed returns the addresses of a host, which is a DNS name or an IP address. It
-// returns an error unless there is one and all are allowed.
+// resolveAllowed returns the addresses of a DNS name or IP address. It returns an error if there
+// are none, or if one of them is not allowed.
 func resolveAllowed(ctx context.Context, host string) ([]netip.Addr, error) {
 	found, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
 	if err != nil {
 		return nil, err
 	}
 	for i, ip := range found {
-		if !allowed(ip) {
+		if !isAllowed(ip) {
 			return nil, ErrAddressNotAllowed
 		}
 		found[i] = ip.Unmap()
@@ -61,7 +62,7 @@ func resolveAllowed(ctx context.Context, host string) ([]netip.Addr, error) {
 	return found, nil
 }
 
-// dialFunc is net.Dialer.DialContext.
+// dialFunc is the type of net.Dialer.DialContext.
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
 // dial returns a function that connects to any address.
@@ -77,11 +78,11 @@ func (c *Client) dial() dialFunc {
 }
 
 // dialAllowed returns a function that dials only allowed addresses. It dials the checked IP
-// address, so a later change of the DNS record (DNS rebinding) has no effect. Config.Dial, which
-// may use a different resolver, therefore receives an IP address.
+// address, so that a later change of the DNS record (DNS rebinding) has no effect. Config.Dial,
+// which may use a different resolver, therefore receives an IP address.
 func (c *Client) dialAllowed() dialFunc {
 	if c.config.Dial == nil {
-		return (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: keepAlive, Control: allowedAddress}).DialContext
+		return (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: keepAlive, Control: checkDialAddress}).DialContext
 	}
 	dial := c.dial()
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -105,14 +106,14 @@ func (c *Client) dialAllowed() dialFunc {
 	}
 }
 
-// allowedAddress is the Control function of a net.Dialer, which calls it with the resolved
+// checkDialAddress is the Control function of a net.Dialer, which calls it with the resolved
 // address.
-func allowedAddress(_, address string, _ syscall.RawConn) error {
+func checkDialAddress(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return fmt.Errorf("parse the address %q: %w", address, err)
 	}
-	if !allowed(to.Addr()) {
+	if !isAllowed(to.Addr()) {
 		return &net.AddrError{Err: ErrAddressNotAllowed.Error(), Addr: address}
 	}
 	return nil

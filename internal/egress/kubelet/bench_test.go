@@ -22,7 +22,7 @@ func BenchmarkFollow(b *testing.B) {
 	k.Log = func(*http.Request) io.Reader { return io.LimitReader(zeros{}, size) }
 	client := kubelet.New(kubelet.Config{Proxy: &proxy.Proxy{}})
 	front := httptest.NewTLSServer(client.Logs(&kubelet.Log{
-		At: &kubelet.Location{Host: "127.0.0.1", Port: strconv.Itoa(k.Port())}, Namespace: "a", Pod: "p", Container: "c", Follow: true,
+		Kubelet: &kubelet.ConnectionInfo{Host: "127.0.0.1", Port: strconv.Itoa(k.Port())}, Namespace: "a", Pod: "p", Container: "c", Follow: true,
 		Query: map[string][]string{"follow": {"true"}},
 	}, writeError))
 	defer front.Close()

@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Forward returns the handler of a request that is forwarded unchanged to a pod, service or node,
-// at the path of a URL. It rewrites links and redirects of the response, so that they lead through
-// this server; the query is that of the request.
+// Forward returns the handler of a request that is forwarded to the URL of a pod, service or node,
+// with the query of the request. It rewrites links and redirects in the response so that they lead
+// through this server. onError writes the response if the backend sent none.
 func (c *Client) Forward(to *url.URL, transport http.RoundTripper, onError rest.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		upgrade := proxy.IsUpgrade(r)
@@ -39,8 +39,8 @@ func (c *Client) Forward(to *url.URL, transport http.RoundTripper, onError rest.
 				target.RawQuery = r.URL.RawQuery
 				p.Out.URL = &target
 			},
-			Check: func(response *http.Response) error { return checkForwarded(w, response, upgrade) },
-			Fail: func(err error) {
+			ModifyResponse: func(response *http.Response) error { return checkForwarded(w, response, upgrade) },
+			OnError: func(err error) {
 				if r.Context().Err() == nil {
 					onError(w, r, forwardError(err))
 				}
@@ -49,8 +49,8 @@ func (c *Client) Forward(to *url.URL, transport http.RoundTripper, onError rest.
 	})
 }
 
-// redirectToRoot sends a client to the path with a slash at its end, so that relative
-// links in the answer lead where they should.
+// redirectToRoot redirects a client to the path with a trailing slash, so that relative links in
+// the response resolve correctly.
 func redirectToRoot(w http.ResponseWriter, r *http.Request) {
 	to := r.URL.Path + "/"
 	if r.URL.RawQuery != "" {
@@ -60,7 +60,7 @@ func redirectToRoot(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusMovedPermanently)
 }
 
-// checkForwarded removes the headers of a response that this server sets itself.
+// checkForwarded removes response headers that this server sets itself.
 func checkForwarded(w http.ResponseWriter, response *http.Response, upgrade bool) error {
 	if upgrade {
 		return checkUpgrade(response)
@@ -75,7 +75,7 @@ func checkForwarded(w http.ResponseWriter, response *http.Response, upgrade bool
 	return nil
 }
 
-// forwardError returns the answer to a request that got no response.
+// forwardError returns the API error for a request that received no response.
 func forwardError(err error) error {
 	var known apierrors.APIStatus
 	if errors.As(err, &known) {

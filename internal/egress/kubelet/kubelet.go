@@ -23,15 +23,14 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// DefaultPort is the port of kubelets that do not report theirs.
+// DefaultPort is the port of kubelets whose node does not report a port.
 const DefaultPort = 10250
 
-// DefaultTimeout bounds how long a connection to a kubelet may take to be
-// established.
+// DefaultTimeout is the default timeout for connecting to a kubelet.
 const DefaultTimeout = 5 * time.Second
 
-// DefaultAddressTypes are the types of a node's address, in the order in which they
-// are looked for.
+// DefaultAddressTypes returns the types of node addresses in the default order of preference. The
+// caller owns the slice.
 func DefaultAddressTypes() []string {
 	return []string{
 		string(corev1.NodeHostName), string(corev1.NodeInternalDNS), string(corev1.NodeInternalIP),
@@ -39,31 +38,32 @@ func DefaultAddressTypes() []string {
 	}
 }
 
-// Config configures the connections to kubelets. The zero value is valid and accepts any
-// certificate.
+// Config configures the connections to kubelets. Only Proxy is required. Without Authorities,
+// certificates are not verified.
 type Config struct {
-	// AddressTypes is an order of DefaultAddressTypes; empty selects the default.
+	// AddressTypes are types of node addresses in the order of preference; empty selects
+	// DefaultAddressTypes.
 	AddressTypes []string
-	// Port is that of kubelets that do not report theirs; 0: DefaultPort.
+	// Port is the port of kubelets whose node does not report a port; 0 selects DefaultPort.
 	Port int
-	// Timeout bounds the establishing of a connection; 0: DefaultTimeout.
+	// Timeout is the timeout for connecting; 0 selects DefaultTimeout.
 	Timeout time.Duration
-	// Certificate returns the client certificate; nil without one.
+	// Certificate returns the client certificate for a connection; nil means no client certificate.
 	Certificate func() (*tls.Certificate, error)
-	// Authorities returns the authorities that sign the certificates of kubelets. As
-	// in kube-apiserver, nil means that these are not verified.
+	// Authorities returns the CA certificates that kubelet certificates are verified with. As in
+	// kube-apiserver, nil disables the verification.
 	Authorities func() *x509.CertPool
-	// Dial connects to kubelets, pods and services; nil does directly.
+	// Dial connects to kubelets, pods and services; nil connects directly.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// AnyAddress permits requests to pods, services and nodes with loopback and link-local
 	// addresses.
 	AnyAddress bool
 	Gates      feature.Gates
-	// Proxy passes requests on. Required.
+	// Proxy forwards requests and upgraded connections.
 	Proxy *proxy.Proxy
 }
 
-// Client reaches the kubelets of a cluster. It is safe for concurrent use.
+// Client connects to the kubelets, pods and services of a cluster. It is safe for concurrent use.
 type Client struct {
 	config Config
 	// kubelets sends requests of the server to kubelets. proxied sends user requests to the proxy
@@ -74,7 +74,7 @@ type Client struct {
 	unverified, direct *http.Transport
 }
 
-// New returns a client without connecting.
+// New returns a client. It does not connect.
 func New(config Config) *Client {
 	if len(config.AddressTypes) == 0 {
 		config.AddressTypes = DefaultAddressTypes()
@@ -99,7 +99,7 @@ func New(config Config) *Client {
 
 const keepAlive = 30 * time.Second
 
-// transport returns a transport of HTTP/1.1, the protocol that can be upgraded.
+// transport returns an HTTP/1.1 transport, whose connections can be upgraded.
 func (c *Client) transport(dial dialFunc, config *tls.Config) *http.Transport {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -119,29 +119,29 @@ const (
 	// followWindow is the maximum buffered amount of a log for a slow client, in bytes. With a
 	// latency of a millisecond, a log may have 128 MB/s.
 	followWindow = 128 << 10
-	// A connection that is silent for pingIdle is pinged, and closed without an answer
-	// within pingTimeout, as kube-apiserver's.
+	// Connections without data for pingIdle are pinged, and closed if there is no response within
+	// pingTimeout, as in kube-apiserver.
 	pingIdle    = 30 * time.Second
 	pingTimeout = 15 * time.Second
 )
 
-// withHTTP2 has a transport speak HTTP/2 to kubelets that do, as all do by default: the logs
-// that are followed on a node share a connection.
+// withHTTP2 enables HTTP/2, so that requests for the logs of a node share a connection.
 func withHTTP2(t *http.Transport) *http.Transport {
 	t.Protocols.SetHTTP2(true)
 	t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: followWindow, SendPingTimeout: pingIdle, PingTimeout: pingTimeout}
 	return t
 }
 
-// Transport returns the transport for requests that users send to kubelets, Direct the one
-// for pods, services and other ports of nodes. Both also upgrade connections, and unless
-// Config.AnyAddress is set, both connect to addresses of the cluster only.
+// Transport returns the shared transport for user requests to kubelets. It supports upgrades.
+// Unless Config.AnyAddress is set, it connects only to addresses that AllowedAddress permits.
 func (c *Client) Transport() http.RoundTripper { return &c.proxied }
 
-// Direct: see Transport.
+// Direct returns the shared transport for user requests to pods, services and other ports of nodes.
+// It does not verify certificates. It supports upgrades. Unless Config.AnyAddress is set, it
+// connects only to addresses that AllowedAddress permits.
 func (c *Client) Direct() http.RoundTripper { return c.direct }
 
-// Close closes idle connections; others end with their requests.
+// Close closes idle connections. It does not interrupt requests in progress.
 func (c *Client) Close() {
 	c.kubelets.close()
 	c.proxied.close()
@@ -149,16 +149,17 @@ func (c *Client) Close() {
 	c.direct.CloseIdleConnections()
 }
 
-// Location is where a kubelet is.
-type Location struct {
+// ConnectionInfo is the address of a kubelet and its supported protocols.
+type ConnectionInfo struct {
 	Host string // an address or name
 	Port string
-	// WebSockets: the kubelet speaks all protocols over WebSockets that clients do.
+	// WebSockets reports whether the kubelet supports all WebSocket protocols of clients.
 	WebSockets bool
 }
 
-// Of returns the location of the kubelet of a node.
-func (c *Client) Of(node *corev1.Node) (*Location, error) {
+// ConnectionInfo returns the connection information of the kubelet of a node. It returns an error
+// if the node has no address of the configured types.
+func (c *Client) ConnectionInfo(node *corev1.Node) (*ConnectionInfo, error) {
 	host, err := c.address(node)
 	if err != nil {
 		return nil, err
@@ -167,7 +168,7 @@ func (c *Client) Of(node *corev1.Node) (*Location, error) {
 	if port <= 0 {
 		port = c.config.Port
 	}
-	return &Location{
+	return &ConnectionInfo{
 		Host: host, Port: strconv.Itoa(port),
 		WebSockets: c.config.Gates.Enabled(feature.ExtendWebSocketsToKubelet) &&
 			slices.Contains(node.Status.DeclaredFeatures, string(feature.ExtendWebSocketsToKubelet)),
@@ -188,14 +189,13 @@ func (c *Client) address(node *corev1.Node) (string, error) {
 	return "", fmt.Errorf("no preferred addresses found; known addresses: %v", node.Status.Addresses)
 }
 
-// URL returns the URL of the kubelet's root.
-func (l *Location) URL() *url.URL { return l.url("", nil) }
+// URL returns a new https URL of the kubelet without a path.
+func (l *ConnectionInfo) URL() *url.URL { return l.url("", nil) }
 
-// url returns a URL of the kubelet.
-func (l *Location) url(path string, query url.Values) *url.URL {
+func (l *ConnectionInfo) url(path string, query url.Values) *url.URL {
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(l.Host, l.Port), Path: path, RawQuery: query.Encode()}
 }
 
-// errRedirect is the error of an answer that sends the server elsewhere, with its
-// credentials.
+// errRedirect is the error of a redirect by a backend. Following it would send the server's
+// credentials to another server.
 var errRedirect = errors.New("the backend attempted to redirect this request, which is not permitted")

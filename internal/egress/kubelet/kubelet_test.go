@@ -35,7 +35,7 @@ func writeError(w http.ResponseWriter, _ *http.Request, err error) {
 type fixture struct {
 	*kubelettest.Kubelet
 	client *kubelet.Client
-	at     *kubelet.Location
+	at     *kubelet.ConnectionInfo
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -49,9 +49,9 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-func (f *fixture) locate(t *testing.T, host string) *kubelet.Location {
+func (f *fixture) locate(t *testing.T, host string) *kubelet.ConnectionInfo {
 	t.Helper()
-	at, err := f.client.Of(&corev1.Node{Status: corev1.NodeStatus{
+	at, err := f.client.ConnectionInfo(&corev1.Node{Status: corev1.NodeStatus{
 		Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: host}},
 		DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: int32(f.Port())}},
 	}})
@@ -61,7 +61,7 @@ func (f *fixture) locate(t *testing.T, host string) *kubelet.Location {
 	return at
 }
 
-// TestLogs: a log, its options, and errors of the kubelet.
+// TestLogs checks a log, its options, and errors of the kubelet.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -74,7 +74,7 @@ func TestLogs(t *testing.T) {
 		{url.Values{"previous": {"true"}}, 400, "previous terminated container not found\n\n"},
 	} {
 		w := httptest.NewRecorder()
-		f.client.Logs(&kubelet.Log{At: f.at, Namespace: "a", Pod: "p", Container: "c", Query: tt.query}, writeError).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		f.client.Logs(&kubelet.Log{Kubelet: f.at, Namespace: "a", Pod: "p", Container: "c", Query: tt.query}, writeError).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if w.Code != tt.code || w.Body.String() != tt.body {
 			t.Errorf("%v: %d %q", tt.query, w.Code, w.Body)
 		}
@@ -89,15 +89,15 @@ func TestVerified(t *testing.T) {
 	elsewhere := f.locate(t, "localhost") // which the certificate does not name
 	for unverified, want := range map[bool]int{false: 500, true: 200} {
 		w := httptest.NewRecorder()
-		f.client.Logs(&kubelet.Log{At: elsewhere, Namespace: "a", Pod: "p", Container: "c", Unverified: unverified}, writeError).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+		f.client.Logs(&kubelet.Log{Kubelet: elsewhere, Namespace: "a", Pod: "p", Container: "c", InsecureSkipTLSVerify: unverified}, writeError).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if w.Code != want {
 			t.Errorf("unverified %t: %d %s", unverified, w.Code, w.Body)
 		}
 	}
 }
 
-// TestVerifiedHost: the certificate of a kubelet must name the host that is connected to, also
-// if that is an IP address, and also if Config.Dial connects to it.
+// TestVerifiedHost checks that the certificate of a kubelet must be valid for the dialed host, also
+// for an IP address and with Config.Dial.
 func TestVerifiedHost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -119,7 +119,7 @@ func TestVerifiedHost(t *testing.T) {
 		echo := at.URL()
 		echo.Path = "/echo/"
 		requests := map[string]http.Handler{
-			"log":   client.Logs(&kubelet.Log{At: &at, Namespace: "a", Pod: "p", Container: "c"}, writeError),
+			"log":   client.Logs(&kubelet.Log{Kubelet: &at, Namespace: "a", Pod: "p", Container: "c"}, writeError),
 			"proxy": client.Forward(echo, client.Transport(), writeError),
 		}
 		for name, handler := range requests {
@@ -145,8 +145,8 @@ func TestVerifiedHost(t *testing.T) {
 	}
 }
 
-// TestResolvedAddress: Config.Dial is given the address that was checked, not the name, which
-// may have another address by then.
+// TestResolvedAddress checks that Config.Dial receives the checked address instead of the name,
+// which may resolve differently later.
 func TestResolvedAddress(t *testing.T) {
 	t.Parallel()
 	dialed := make(chan string, 1)
@@ -155,7 +155,7 @@ func TestResolvedAddress(t *testing.T) {
 		return nil, errors.New("not connected")
 	}})
 	for host, want := range map[string]string{"192.0.2.1": "192.0.2.1:10250", "2001:db8::1": "[2001:db8::1]:10250", "127.0.0.1": "", "localhost": ""} {
-		at := kubelet.Location{Host: host, Port: "10250"}
+		at := kubelet.ConnectionInfo{Host: host, Port: "10250"}
 		for name, transport := range map[string]http.RoundTripper{"kubelet": client.Transport(), "direct": client.Direct()} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, at.URL().String(), nil)
 			if err != nil {
@@ -199,7 +199,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestNodeAddresses: the first type that a node has an address of counts.
+// TestNodeAddresses checks that the first type for which the node has an address is used.
 func TestNodeAddresses(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{
@@ -213,7 +213,7 @@ func TestNodeAddresses(t *testing.T) {
 		if tt.types != "" {
 			types = strings.Split(tt.types, ",")
 		}
-		at, err := kubelet.New(kubelet.Config{AddressTypes: types, Proxy: &proxy.Proxy{}}).Of(node)
+		at, err := kubelet.New(kubelet.Config{AddressTypes: types, Proxy: &proxy.Proxy{}}).ConnectionInfo(node)
 		switch {
 		case tt.want == "" && (err == nil || err.Error() != "no preferred addresses found; known addresses: [{InternalIP 10.0.0.1}]"):
 			t.Errorf("%s: %v", tt.types, err)

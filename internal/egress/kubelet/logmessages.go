@@ -9,16 +9,15 @@ import (
 	"sync"
 )
 
-// Protocols of WebSocket connections that carry one stream, to the client. Without a
-// protocol, messages are binary too.
+// Protocols of WebSocket connections for logs. Without a protocol, messages are binary.
 const (
 	binaryLogProtocol = "binary.k8s.io"
 	base64LogProtocol = "base64.binary.k8s.io" // text messages
 )
 
-// sendLogMessages sends a log in messages of a WebSocket connection, after an empty one. It
-// closes text. Messages of the client are ignored. If the log ends early, the connection
-// ends without a close frame.
+// sendLogMessages sends a log as WebSocket messages, after an empty message. It closes text. It
+// ignores messages of the client. If the log is incomplete, the connection is closed without a
+// close frame.
 func (c *Client) sendLogMessages(w http.ResponseWriter, r *http.Request, text io.ReadCloser) {
 	defer func() { _ = text.Close() }()
 	protocol, ok := logProtocol(r)
@@ -26,7 +25,7 @@ func (c *Client) sendLogMessages(w http.ResponseWriter, r *http.Request, text io
 		http.Error(w, "the WebSocket protocols of the request are not supported for logs", http.StatusForbidden)
 		return
 	}
-	client := acceptSocket(w, r, c.config.Proxy, protocol)
+	client := acceptWebSocket(w, r, c.config.Proxy, protocol)
 	if client == nil {
 		return
 	}
@@ -36,7 +35,7 @@ func (c *Client) sendLogMessages(w http.ResponseWriter, r *http.Request, text io
 	defer forget()
 	go func() {
 		_, _ = io.Copy(io.Discard, client)
-		stop() // the client has left
+		stop() // the client has disconnected
 	}()
 	if err := copyMessages(client, text, protocol == base64LogProtocol); err == nil {
 		_ = client.Close()
@@ -57,14 +56,14 @@ func logProtocol(r *http.Request) (protocol string, ok bool) {
 	return "", len(offered) == 0
 }
 
-// logMessage is the most of a log, in bytes, that one message carries.
-const logMessage = 6 << 10
+// logMessageSize is the maximum amount of log data in a message, in bytes.
+const logMessageSize = 6 << 10
 
-// copyMessages sends an empty message and then text, in binary messages or encoded in text
-// messages.
-func copyMessages(to *socket, text io.Reader, encoded bool) error {
-	raw := make([]byte, logMessage)
-	message := make([]byte, socketHead, socketHead+base64.StdEncoding.EncodedLen(logMessage))
+// copyMessages sends an empty message and then text, in binary messages or, if encoded is set, in
+// base64 text messages.
+func copyMessages(to *webSocket, text io.Reader, encoded bool) error {
+	raw := make([]byte, logMessageSize)
+	message := make([]byte, socketHeaderSize, socketHeaderSize+base64.StdEncoding.EncodedLen(logMessageSize))
 	kind := binaryFrame
 	if encoded {
 		kind = textFrame
@@ -76,9 +75,9 @@ func copyMessages(to *socket, text io.Reader, encoded bool) error {
 		n, err := text.Read(raw)
 		if n > 0 {
 			if encoded {
-				message = base64.StdEncoding.AppendEncode(message[:socketHead], raw[:n])
+				message = base64.StdEncoding.AppendEncode(message[:socketHeaderSize], raw[:n])
 			} else {
-				message = append(message[:socketHead], raw[:n]...)
+				message = append(message[:socketHeaderSize], raw[:n]...)
 			}
 			if err := to.send(kind, message); err != nil {
 				return err

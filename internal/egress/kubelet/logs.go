@@ -16,21 +16,23 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Log is a request for a container's log.
+// Log is a request for the log of a container.
 type Log struct {
-	At                        *Location
+	Kubelet                   *ConnectionInfo
 	Namespace, Pod, Container string
 	Query                     url.Values
-	// Follow: lines are sent as they arrive.
+	// Follow sends lines as soon as they arrive.
 	Follow bool
-	// Unverified: the user does not want the kubelet's certificate verified.
-	Unverified bool
+	// InsecureSkipTLSVerify disables the verification of the kubelet's certificate, at the request
+	// of the user.
+	InsecureSkipTLSVerify bool
 }
 
 // maxErrorText is the maximum size of a kubelet's error text, in bytes.
 const maxErrorText = 50_000
 
-// Logs returns the handler of a request for a log.
+// Logs returns the handler of a request for a log. onError writes the response if the kubelet sent
+// none.
 func (c *Client) Logs(l *Log, onError rest.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := c.openLog(r.Context(), l)
@@ -45,18 +47,18 @@ func (c *Client) Logs(l *Log, onError rest.ErrorWriter) http.Handler {
 	})
 }
 
-// openLog requests a log from a kubelet.
+// openLog requests a log from a kubelet. The caller must close the result.
 func (c *Client) openLog(ctx context.Context, l *Log) (io.ReadCloser, error) {
-	at := l.At.url(fmt.Sprintf("/containerLogs/%s/%s/%s", l.Namespace, l.Pod, l.Container), l.Query)
-	asked, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	at := l.Kubelet.url(fmt.Sprintf("/containerLogs/%s/%s/%s", l.Namespace, l.Pod, l.Container), l.Query)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
 		return nil, fmt.Errorf("make the request for a log: %w", err)
 	}
 	transport := c.kubelets.plain
-	if l.Unverified {
+	if l.InsecureSkipTLSVerify {
 		transport = c.unverified
 	}
-	response, err := transport.RoundTrip(asked) // which follows no redirect
+	response, err := transport.RoundTrip(request) // does not follow redirects
 	if err != nil {
 		return nil, &url.Error{Op: "Get", URL: at.String(), Err: err}
 	}
@@ -72,8 +74,8 @@ func (c *Client) openLog(ctx context.Context, l *Log) (io.ReadCloser, error) {
 	return nil, err
 }
 
-// sendLog sends a log. While it waits for lines of one that is followed, the requests, the
-// client's and its own, are garbage.
+// sendLog sends a log. It releases the client's request first, so that a followed log uses little
+// memory.
 func (c *Client) sendLog(w http.ResponseWriter, r *http.Request, text io.ReadCloser, follow bool) {
 	defer func() { _ = text.Close() }()
 	w.Header().Set("Content-Type", "text/plain")
@@ -85,11 +87,11 @@ func (c *Client) sendLog(w http.ResponseWriter, r *http.Request, text io.ReadClo
 		_ = flush() // so that the client receives the header before the first line
 	}
 	if _, err := c.config.Proxy.Copy(w, text, flush); err != nil && r.Context().Err() == nil {
-		panic(http.ErrAbortHandler) // the log is not whole
+		panic(http.ErrAbortHandler) // the log is incomplete
 	}
 }
 
-// logError makes an API error of a kubelet's.
+// logError converts an error response of a kubelet to an API error.
 func logError(response *http.Response, pod string) error {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxErrorText))
 	switch {

@@ -22,7 +22,7 @@ const (
 // other than 101, it returns the response without a connection and without an error; the caller
 // closes its body.
 func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (*http.Response, io.ReadWriteCloser, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.At.url(s.Path, s.Query).String(), nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Kubelet.url(s.Path, s.Query).String(), nil)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make the request to a kubelet: %w", err)
 	}
@@ -42,8 +42,8 @@ func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (
 	return response, upgraded, nil
 }
 
-// upgradeError returns why a kubelet did not upgrade a connection, in client-go's
-// words.
+// upgradeError returns the error for a kubelet that did not upgrade the connection, with
+// client-go's message.
 func upgradeError(response *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxErrorText))
 	if err != nil {

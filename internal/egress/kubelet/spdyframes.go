@@ -10,7 +10,9 @@ import (
 // Frames of SPDY/3.1. A control frame begins with its version and type, a data frame with
 // the number of its stream.
 const (
-	frameHead = 8
+	// frameHeaderSize is the size of a frame header, in bytes. The header of a control frame starts
+	// with version and type, that of a data frame with the stream ID.
+	frameHeaderSize = 8
 	// controlBit is set in the first 4 bytes of control frames, along with the version.
 	controlBit  = 1 << 31
 	spdyVersion = 3 << 16
@@ -27,45 +29,45 @@ const (
 	goAwayFrame    = 7
 )
 
-// dictionarySum is the Adler-32 of the dictionary that headers of SPDY/3 are compressed with.
+// dictionarySum is the Adler-32 checksum of the compression dictionary for SPDY/3 headers.
 const dictionarySum = 0xe3c6a7c2
 
-// spdyFrame is the head of a frame; its payload follows on the connection.
+// spdyFrame is a frame header. The payload follows on the connection.
 type spdyFrame struct {
-	kind   uint16 // of a control frame; 0: data
-	stream uint32 // of data
+	kind   uint16 // type of a control frame; 0 for a data frame
+	stream uint32 // stream ID of a data frame
 	flags  byte
 	size   int
 }
 
 // spdyConn is the client's end of a SPDY/3.1 connection. It does not compress and ignores headers,
-// so a waiting session needs neither compressors, which use almost a megabyte each, nor queues. One
-// goroutine reads frames, several write.
+// so that a session requires neither compressors, which use almost a megabyte each, nor queues. One
+// goroutine may read frames; several may write.
 type spdyConn struct {
 	io.ReadWriteCloser
 
-	writing sync.Mutex
-	opened  uint32 // how many streams were
-	pinged  uint32
-	head    [frameHead]byte // of the frame that is read
+	writing     sync.Mutex
+	streamCount uint32 // how many streams were
+	pingCount   uint32
+	header      [frameHeaderSize]byte // of the frame that is read
 }
 
-// openStream opens the next stream, with one header, and returns its number.
+// openStream opens the next stream with one header and returns its ID.
 func (c *spdyConn) openStream(name, value string) (uint32, error) {
 	c.writing.Lock()
 	defer c.writing.Unlock()
-	id := 2*c.opened + 1
-	frame := make([]byte, frameHead, 128)
+	id := 2*c.streamCount + 1
+	frame := make([]byte, frameHeaderSize, 128)
 	frame = binary.BigEndian.AppendUint32(frame, id)
-	frame = append(frame, 0, 0, 0, 0, 0, 0) // belongs to no other stream, has no priority
-	if c.opened == 0 {
+	frame = append(frame, 0, 0, 0, 0, 0, 0) // no associated stream, priority 0
+	if c.streamCount == 0 {
 		frame = append(frame, 0x78, 0x20) // zlib, with a dictionary
 		frame = binary.BigEndian.AppendUint32(frame, dictionarySum)
 	}
 	frame = appendStored(frame, appendHeader(nil, name, value))
 	frame = appendStored(frame, nil) // flush the decoder of the peer
-	putControl(frame, synStreamFrame, len(frame)-frameHead)
-	c.opened++
+	putControl(frame, synStreamFrame, len(frame)-frameHeaderSize)
+	c.streamCount++
 	_, err := c.Write(frame)
 	return id, err
 }
@@ -94,16 +96,17 @@ func putControl(frame []byte, kind uint32, size int) {
 	binary.BigEndian.PutUint32(frame[4:], uint32(size))
 }
 
-// send sends data on a stream: the content of the buffer after the space for the frame header.
+// send sends buffer as a data frame. The first frameHeaderSize bytes are reserved for the frame
+// header.
 func (c *spdyConn) send(stream uint32, buffer []byte) error {
 	binary.BigEndian.PutUint32(buffer, stream)
-	binary.BigEndian.PutUint32(buffer[4:], uint32(len(buffer)-frameHead))
+	binary.BigEndian.PutUint32(buffer[4:], uint32(len(buffer)-frameHeaderSize))
 	return c.write(buffer)
 }
 
-// end ends a stream in this direction.
-func (c *spdyConn) end(stream uint32) error {
-	var frame [frameHead]byte
+// closeStream closes the client's direction of a stream.
+func (c *spdyConn) closeStream(stream uint32) error {
+	var frame [frameHeaderSize]byte
 	binary.BigEndian.PutUint32(frame[:], stream)
 	frame[4] = finFlag
 	return c.write(frame[:])
@@ -112,16 +115,16 @@ func (c *spdyConn) end(stream uint32) error {
 // ping sends a ping without waiting for the response.
 func (c *spdyConn) ping() error {
 	c.writing.Lock()
-	id := 2*c.pinged + 1
-	c.pinged++
+	id := 2*c.pingCount + 1
+	c.pingCount++
 	c.writing.Unlock()
 	return c.sendPing(id)
 }
 
 func (c *spdyConn) sendPing(id uint32) error {
-	var frame [frameHead + 4]byte
+	var frame [frameHeaderSize + 4]byte
 	putControl(frame[:], pingFrame, 4)
-	binary.BigEndian.PutUint32(frame[frameHead:], id)
+	binary.BigEndian.PutUint32(frame[frameHeaderSize:], id)
 	return c.write(frame[:])
 }
 
@@ -132,27 +135,27 @@ func (c *spdyConn) write(frame []byte) error {
 	return err
 }
 
-// next reads the head of the next frame. The payload of the one before has been read.
-func (c *spdyConn) next() (spdyFrame, error) {
-	if _, err := io.ReadFull(c, c.head[:]); err != nil {
+// nextFrame reads the next frame header. The payload of the previous frame must be read completely.
+func (c *spdyConn) nextFrame() (spdyFrame, error) {
+	if _, err := io.ReadFull(c, c.header[:]); err != nil {
 		return spdyFrame{}, err
 	}
-	first, second := binary.BigEndian.Uint32(c.head[:]), binary.BigEndian.Uint32(c.head[4:])
+	first, second := binary.BigEndian.Uint32(c.header[:]), binary.BigEndian.Uint32(c.header[4:])
 	frame := spdyFrame{flags: byte(second >> 24), size: int(second & (1<<24 - 1))}
 	if first&controlBit == 0 {
 		frame.stream = first
 		return frame, nil
 	}
 	if first&^0xffff != controlBit|spdyVersion {
-		return spdyFrame{}, fmt.Errorf("the kubelet sent an invalid SPDY/3 frame: %x", c.head)
+		return spdyFrame{}, fmt.Errorf("the kubelet sent an invalid SPDY/3 frame: %x", c.header)
 	}
 	frame.kind = uint16(first)
 	return frame, nil
 }
 
-// number reads the number that the payload of most control frames begins with, a stream's
-// or a ping's, and passes over the rest.
-func (c *spdyConn) number(frame spdyFrame) (uint32, error) {
+// readID reads the stream or ping ID at the start of a control frame's payload, and discards the
+// rest. It returns 0 for a shorter payload.
+func (c *spdyConn) readID(frame spdyFrame) (uint32, error) {
 	if frame.size < 4 {
 		return 0, c.discard(frame.size)
 	}

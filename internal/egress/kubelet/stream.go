@@ -14,47 +14,49 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Streams are which streams a command has.
+// Stream is a request with an upgraded connection: exec, attach or port-forward.
 type Streams struct {
 	Stdin, Stdout, Stderr, TTY bool
 }
 
 // Stream is a request with an upgraded connection: exec, attach or port-forward.
 type Stream struct {
-	At    *Location
-	Path  string
-	Query url.Values
+	// Kubelet is the kubelet of the pod. Path and Query are those of the request to it.
+	Kubelet *ConnectionInfo
+	Path    string
+	Query   url.Values
 	// Streams are the streams of a command; nil for port-forward.
 	Streams *Streams
 }
 
 // Stream returns the handler of a request with an upgraded connection. If the kubelet supports the
-// client's protocol, data is forwarded unchanged; otherwise it is translated to SPDY.
+// client's protocol, data is forwarded unchanged; otherwise it is translated to SPDY. onError
+// writes the response if the connection was not upgraded.
 func (c *Client) Stream(s *Stream, onError rest.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case !proxy.IsUpgrade(r):
 			onError(w, r, apierrors.NewBadRequest("Upgrade request required"))
-		case s.At.WebSockets:
-			c.pass(w, r, s, onError)
+		case s.Kubelet.WebSockets:
+			c.proxyStream(w, r, s, onError)
 		case s.Streams != nil && c.config.Gates.Enabled(feature.TranslateStreamCloseWebsocketRequests) && wsstream.IsWebSocketRequestWithStreamCloseProtocol(r):
 			c.translate(w, r, s)
 		case s.Streams == nil && c.config.Gates.Enabled(feature.PortForwardWebsockets) && wsstream.IsWebSocketRequestWithTunnelingProtocol(r):
 			c.tunnel(w, r, s, onError)
 		default:
-			c.pass(w, r, s, onError)
+			c.proxyStream(w, r, s, onError)
 		}
 	})
 }
 
-// pass sends the request on as it is.
-func (c *Client) pass(w http.ResponseWriter, r *http.Request, s *Stream, onError rest.ErrorWriter) {
-	at := s.At.url(s.Path, s.Query)
+// proxyStream forwards the request and the data of the connection unchanged.
+func (c *Client) proxyStream(w http.ResponseWriter, r *http.Request, s *Stream, onError rest.ErrorWriter) {
+	at := s.Kubelet.url(s.Path, s.Query)
 	c.config.Proxy.Serve(w, r, &proxy.Backend{
-		Transport: c.kubelets.upgrading,
-		Rewrite:   func(p *httputil.ProxyRequest) { p.Out.URL = at },
-		Check:     checkUpgrade,
-		Fail: func(err error) {
+		Transport:      c.kubelets.upgrading,
+		Rewrite:        func(p *httputil.ProxyRequest) { p.Out.URL = at },
+		ModifyResponse: checkUpgrade,
+		OnError: func(err error) {
 			if r.Context().Err() == nil {
 				onError(w, r, fmt.Errorf("error dialing backend: %w", err))
 			}
@@ -64,7 +66,7 @@ func (c *Client) pass(w http.ResponseWriter, r *http.Request, s *Stream, onError
 
 // checkUpgrade rejects responses that neither upgrade the connection nor report an error.
 func checkUpgrade(response *http.Response) error {
-	response.Header.Del("Audit-Id") // this server's own is set already
+	response.Header.Del("Audit-Id") // this server has set its own
 	switch code := response.StatusCode; {
 	case proxy.IsRedirect(response):
 		return errRedirect

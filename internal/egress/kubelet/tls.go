@@ -10,9 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/egress/proxy"
 )
 
-// nodeTransport sends requests to kubelets and verifies their certificates, if the
-// client has authorities. Connections are upgraded over HTTP/1.1; other requests
-// use HTTP/2 if the kubelet speaks it.
+// nodeTransport sends requests to kubelets and verifies their certificates if Config.Authorities is
+// set. Upgrades use HTTP/1.1; other requests use HTTP/2 if the kubelet supports it.
 type nodeTransport struct {
 	plain, upgrading *http.Transport
 }
@@ -39,8 +38,8 @@ func (t *nodeTransport) close() {
 	t.upgrading.CloseIdleConnections()
 }
 
-// tlsConfig returns a TLS configuration that presents the server's certificate and does
-// not verify the kubelet's.
+// tlsConfig returns a TLS configuration with the client certificate that does not verify the
+// kubelet's certificate.
 func (c *Client) tlsConfig() *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}
 	if certificate := c.config.Certificate; certificate != nil {
@@ -49,10 +48,9 @@ func (c *Client) tlsConfig() *tls.Config {
 	return config
 }
 
-// dialVerified returns a function that connects to a kubelet and verifies that its
-// certificate is signed by one of the authorities, and is valid for the dialed
-// host, which is a DNS name or an IP address. Authorities are read for each
-// connection, because their file may change.
+// dialVerified returns a function that connects to a kubelet and verifies its certificate for the
+// dialed host, a DNS name or an IP address. It calls Config.Authorities for each connection,
+// because the CA file may change.
 func (c *Client) dialVerified(dial dialFunc, protocols ...string) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, _, err := net.SplitHostPort(address)

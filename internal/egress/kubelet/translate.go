@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Channels of the WebSocket protocol: the first byte of a message. Over SPDY each is
-// a stream.
+// Channels of the WebSocket protocol. The first byte of a message is the channel. Over SPDY, each
+// channel is a stream.
 const (
 	stdinChannel byte = iota
 	stdoutChannel
@@ -21,82 +21,81 @@ const (
 	errorChannel
 	resizeChannel
 	channels
-	// closeChannel ends the channel that the next byte names.
+	// closeChannel closes the channel in the next byte.
 	closeChannel byte = 255
 )
 
 const (
 	v5Protocol = "v5.channel.k8s.io"
-	// idleTimeout ends an idle session, as kubelets do.
+	// idleTimeout is the maximum time without data, as in kubelets.
 	idleTimeout = 4 * time.Hour
 	// pingPeriod is the interval of SPDY pings, which prevent idle timeouts of connections to
 	// kubelets.
 	pingPeriod = 30 * time.Second
-	// replyTimeout bounds how long a kubelet may take to accept streams.
+	// replyTimeout is the timeout for the kubelet to accept the streams.
 	replyTimeout = 30 * time.Second
-	// maxStatus bounds how a command has ended, in bytes.
+	// maxStatus is the maximum size of a command's status, in bytes.
 	maxStatus = 64 << 10
 )
 
-// A session translates between a client that uses channels over a WebSocket and a kubelet that uses
+// session translates between a client that uses channels over a WebSocket and a kubelet that uses
 // streams over SPDY. Frames are forwarded without an intermediate buffer. One goroutine reads from
 // the kubelet, and one reads from the client.
 type session struct {
 	client  *Client
-	request *Stream
-	socket  *socket
+	stream  *Stream
+	socket  *webSocket
 	kubelet *spdyConn
-	// streams are the SPDY stream numbers by channel; 0 if the channel has no stream.
+	// streams contains the SPDY stream IDs by channel; 0 if the channel has no stream.
 	streams [channels]uint32
-	// accepted and ended tell of the kubelet's side of the streams.
+	// accepted and ended report the state of the kubelet's side of the streams.
 	accepted, ended [channels]bool
-	// begun reports whether the command has sent data.
-	begun bool
-	// status is the kubelet's status of the ended command.
+	// dataReceived reports whether the kubelet has sent data.
+	dataReceived bool
+	// status is the JSON-encoded Status of the command, sent by the kubelet or set from an error.
 	status []byte
 }
 
-// translate serves a client of v5.channel.k8s.io. As in kube-apiserver, its connection is upgraded
-// first, and errors are sent on it.
+// translate serves a client of v5.channel.k8s.io. As in kube-apiserver, the connection is upgraded
+// first, and errors are sent as messages.
 func (c *Client) translate(w http.ResponseWriter, r *http.Request, s *Stream) {
-	socket := acceptSocket(w, r, c.config.Proxy, v5Protocol)
+	socket := acceptWebSocket(w, r, c.config.Proxy, v5Protocol)
 	if socket == nil {
 		return
 	}
 	socket.idle = idleTimeout
-	session := &session{client: c, request: s, socket: socket}
+	session := &session{client: c, stream: s, socket: socket}
 	session.announce()
 	if err := session.connect(r); err != nil {
 		session.status = statusOf(err)
 	} else if err := session.serve(); err != nil {
 		session.status = statusOf(err)
 	}
-	session.say(errorChannel, session.status)
+	session.sendMessage(errorChannel, session.status)
 	_ = socket.Close()
 }
 
-// announce sends an empty message, with which clients detect the start of the session.
+// announce sends an empty message, by which clients detect the start of the session.
 func (s *session) announce() {
 	first := errorChannel
 	switch {
-	case s.request.Streams.Stdout:
+	case s.stream.Streams.Stdout:
 		first = stdoutChannel
-	case s.request.Streams.Stderr:
+	case s.stream.Streams.Stderr:
 		first = stderrChannel
 	}
-	s.say(first, nil)
+	s.sendMessage(first, nil)
 }
 
-// say sends a message of at most 64 KiB to the client. Errors are ignored, because the reader
-// detects a disconnected client.
-func (s *session) say(channel byte, text []byte) {
-	message := append(make([]byte, socketHead, socketHead+1+len(text)), channel)
+// sendMessage sends a message of at most 64 KiB to the client. It ignores errors, because the
+// reader detects a disconnected client.
+func (s *session) sendMessage(channel byte, text []byte) {
+	message := append(make([]byte, socketHeaderSize, socketHeaderSize+1+len(text)), channel)
 	_ = s.socket.send(binaryFrame, append(message, text...))
 }
 
-// connect connects to the kubelet.
 func (s *session) connect(r *http.Request) error {
-	response, conn, err := s.client.dialSPDY(r.Context(), s.request, commandStreamProtocol)
+	response, conn, err := s.client.dialSPDY(r.Context(), s.stream, commandStreamProtocol)
 	if err != nil {
 		return err
 	}
@@ -108,23 +107,23 @@ func (s *session) connect(r *http.Request) error {
 	return nil
 }
 
-// serve runs the session. It returns when the command has ended, with the kubelet's status in
-// status, or when the connection to the kubelet has ended.
+// serve runs the session until the command or the connection to the kubelet has ended. It sets
+// s.status.
 func (s *session) serve() error {
 	end := func() { _ = s.kubelet.Close() }
 	defer end()
 	forget := s.client.config.Proxy.OnStop(end)
 	defer forget()
-	if err := s.open(); err != nil {
+	if err := s.openStreams(); err != nil {
 		return err
 	}
 	if err := s.awaitAccepted(end); err != nil {
 		return err
 	}
-	_ = s.kubelet.end(s.streams[errorChannel]) // it is only read
+	_ = s.kubelet.closeStream(s.streams[errorChannel]) // no data is sent on the error stream
 	go func() {
 		s.receive()
-		end() // the client has left
+		end() // the client has disconnected
 	}()
 	stop := s.keepAlive()
 	err := s.deliver()
@@ -133,9 +132,9 @@ func (s *session) serve() error {
 	return err
 }
 
-// open opens the streams of the command.
-func (s *session) open() error {
-	wanted := s.request.Streams
+// openStreams opens the streams of the command.
+func (s *session) openStreams() error {
+	wanted := s.stream.Streams
 	for _, one := range []struct {
 		channel byte
 		name    string
@@ -159,13 +158,14 @@ func (s *session) open() error {
 	return nil
 }
 
-// awaitAccepted waits until the kubelet has accepted all streams: data that is sent before is lost.
+// awaitAccepted waits until the kubelet has accepted all streams, because data that is sent earlier
+// is lost.
 func (s *session) awaitAccepted(end func()) error {
 	timer := time.AfterFunc(replyTimeout, end)
 	defer timer.Stop()
 	for s.accepted != allChannels() {
-		switch err := s.step(); {
-		case err != nil && s.begun: // a kubelet may start the command before it accepts the last stream
+		switch err := s.handleFrame(); {
+		case err != nil && s.dataReceived: // a kubelet may start the command before it accepts the last stream
 			return connectionEnded(err)
 		case err != nil:
 			return fmt.Errorf("the kubelet accepted no streams: %w", err)
@@ -174,8 +174,8 @@ func (s *session) awaitAccepted(end func()) error {
 	return nil
 }
 
-// connectionEnded returns the error of a session that ends before its command is known to
-// have ended.
+// connectionEnded returns the error of a session whose connection ended before the kubelet reported
+// the end of the command.
 func connectionEnded(err error) error {
 	return fmt.Errorf("the connection to the kubelet has ended: %w", err)
 }
@@ -185,52 +185,52 @@ func allChannels() [channels]bool { return [channels]bool{true, true, true, true
 // deliver sends the kubelet's data to the client until the command has ended.
 func (s *session) deliver() error {
 	for !s.ended[errorChannel] || !s.ended[stdoutChannel] || !s.ended[stderrChannel] {
-		err := s.step()
+		err := s.handleFrame()
 		switch {
-		case err != nil && len(s.status) > 0, errors.Is(err, errGoneAway):
-			return s.complete() // which is how some kubelets end
+		case err != nil && len(s.status) > 0, errors.Is(err, errGoAway):
+			return s.setSuccess() // some kubelets close the connection after success
 		case err != nil:
 			return connectionEnded(err)
 		}
 	}
-	return s.complete()
+	return s.setSuccess()
 }
 
-// complete reports success, unless the kubelet has sent another status.
-func (s *session) complete() (err error) {
+// setSuccess sets the status to success, unless the kubelet has sent a status.
+func (s *session) setSuccess() (err error) {
 	if len(s.status) == 0 {
 		s.status, err = json.Marshal(metav1.Status{Status: metav1.StatusSuccess})
 	}
 	return err
 }
 
-// errGoneAway is the error of a kubelet that ends the connection.
-var errGoneAway = errors.New("the kubelet has said that it ends")
+// errGoAway is the error of a session after a GOAWAY frame of the kubelet.
+var errGoAway = errors.New("the kubelet sent GOAWAY")
 
-// step acts on one frame of the kubelet.
-func (s *session) step() error {
-	frame, err := s.kubelet.next()
+// handleFrame reads and handles one frame of the kubelet.
+func (s *session) handleFrame() error {
+	frame, err := s.kubelet.nextFrame()
 	if err != nil {
 		return err
 	}
 	switch frame.kind {
 	case 0:
-		return s.data(frame)
+		return s.handleData(frame)
 	case synReplyFrame, rstStreamFrame:
-		stream, err := s.kubelet.number(frame)
+		stream, err := s.kubelet.readID(frame)
 		if channel, ok := s.channelOf(stream); ok {
 			s.accepted[channel] = true
 			s.ended[channel] = s.ended[channel] || frame.kind == rstStreamFrame || frame.flags&finFlag != 0
 		}
 		return err
 	case pingFrame:
-		id, err := s.kubelet.number(frame)
-		if err == nil && id%2 == 0 { // replies have our odd numbers
+		id, err := s.kubelet.readID(frame)
+		if err == nil && id%2 == 0 { // replies to pings of this side have odd IDs
 			err = s.kubelet.sendPing(id)
 		}
 		return err
 	case goAwayFrame:
-		return errGoneAway
+		return errGoAway
 	}
 	return s.kubelet.discard(frame.size)
 }
@@ -244,10 +244,10 @@ func (s *session) channelOf(stream uint32) (byte, bool) {
 	return 0, false
 }
 
-// data forwards the data of a stream.
-func (s *session) data(frame spdyFrame) error {
+// handleData forwards the data of a stream.
+func (s *session) handleData(frame spdyFrame) error {
 	channel, ok := s.channelOf(frame.stream)
-	s.begun = s.begun || ok
+	s.dataReceived = s.dataReceived || ok
 	var err error
 	switch {
 	case ok && channel == errorChannel:
@@ -266,8 +266,8 @@ func (s *session) data(frame spdyFrame) error {
 // output sends output of the command to the client.
 func (s *session) output(channel byte, size int) error {
 	return s.client.config.Proxy.WithBuffer(func(buffer []byte) error {
-		const head = socketHead + 1
-		buffer[socketHead] = channel
+		const head = socketHeaderSize + 1
+		buffer[socketHeaderSize] = channel
 		for size > 0 {
 			n, err := s.kubelet.Read(buffer[head:min(len(buffer), head+size)])
 			size -= n
@@ -284,8 +284,7 @@ func (s *session) output(channel byte, size int) error {
 	})
 }
 
-// readStatus reads the status of the ended command, which kubelets send as a Status, or omit after
-// success.
+// readStatus reads data of the error stream. Kubelets send a Status, or nothing after success.
 func (s *session) readStatus(size int) error {
 	text := make([]byte, min(size, maxStatus-len(s.status)))
 	if _, err := io.ReadFull(s.kubelet, text); err != nil {
@@ -295,10 +294,10 @@ func (s *session) readStatus(size int) error {
 	return s.kubelet.discard(size - len(text))
 }
 
-// keepAlive pings the kubelet from time to time, until stop is called.
+// keepAlive pings the kubelet periodically until stop is called.
 func (s *session) keepAlive() (stop func() bool) {
 	var timer *time.Timer
-	s.kubelet.writing.Lock() // has the first ping wait until there is a timer
+	s.kubelet.writing.Lock() // delay the first ping until timer is set
 	defer s.kubelet.writing.Unlock()
 	timer = time.AfterFunc(pingPeriod, func() {
 		if s.kubelet.ping() == nil {
@@ -313,15 +312,15 @@ func (s *session) receive() {
 	var stream uint32 // of the message; 0 to drop it
 	named := false
 	for {
-		err := s.socket.next()
-		if s.socket.started {
+		err := s.socket.nextFrame()
+		if s.socket.startsMessage {
 			named = false
 		}
-		if err == nil && !named && s.socket.left > 0 {
+		if err == nil && !named && s.socket.remaining > 0 {
 			stream, err = s.destination()
 			named = true
 		}
-		for err == nil && s.socket.left > 0 {
+		for err == nil && s.socket.remaining > 0 {
 			err = s.input(stream)
 		}
 		if err != nil {
@@ -337,14 +336,14 @@ func (s *session) destination() (uint32, error) {
 	if channel != closeChannel || err != nil {
 		return s.inputOf(channel), err
 	}
-	if s.socket.left == 0 {
+	if s.socket.remaining == 0 {
 		return 0, nil
 	}
 	if channel, err = s.readChannel(); err != nil {
 		return 0, err
 	}
 	if stream := s.inputOf(channel); stream != 0 {
-		return 0, s.kubelet.end(stream)
+		return 0, s.kubelet.closeStream(stream)
 	}
 	return 0, nil
 }
@@ -369,9 +368,9 @@ func (s *session) inputOf(channel byte) uint32 {
 // input forwards the available data of the client.
 func (s *session) input(stream uint32) error {
 	return s.client.config.Proxy.WithBuffer(func(buffer []byte) error {
-		n, err := s.socket.readData(buffer[frameHead:])
+		n, err := s.socket.readData(buffer[frameHeaderSize:])
 		if n > 0 && stream != 0 {
-			if err := s.kubelet.send(stream, buffer[:frameHead+n]); err != nil {
+			if err := s.kubelet.send(stream, buffer[:frameHeaderSize+n]); err != nil {
 				return err
 			}
 		}

@@ -18,13 +18,13 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// beginCommand begins `cat` over WebSockets, and returns the client's connection, on which
-// the session has been announced.
+// beginCommand starts cat over WebSockets and returns the client's connection after the
+// announcement of the session.
 func beginCommand(t *testing.T, f *fixture) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	query := url.Values{"command": {"cat"}, "input": {"1"}, "output": {"1"}}
 	front := httptest.NewServer(f.client.Stream(&kubelet.Stream{
-		At: f.at, Path: "/exec/a/p/c", Query: query, Streams: &kubelet.Streams{Stdin: true, Stdout: true},
+		Kubelet: f.at, Path: "/exec/a/p/c", Query: query, Streams: &kubelet.Streams{Stdin: true, Stdout: true},
 	}, writeError))
 	t.Cleanup(front.Close)
 	conn, answers, answer := openSocket(t, front, "v5.channel.k8s.io")
@@ -66,13 +66,13 @@ func expect(t *testing.T, from io.Reader, want string) {
 	}
 }
 
-// frame is a client's frame, with a mask of zeros.
+// frame returns a client frame with a zero mask.
 func frame(head byte, text string) string {
 	return string([]byte{head, 0x80 | byte(len(text)), 0, 0, 0, 0}) + text
 }
 
-// TestFragments: a message in pieces, with a ping among them, reaches its channel, and so
-// does the end of it.
+// TestFragments checks that a fragmented message with an interleaved ping reaches its channel, and
+// that the channel can be closed.
 func TestFragments(t *testing.T) {
 	t.Parallel()
 	conn, answers := beginCommand(t, newFixture(t))
@@ -92,7 +92,7 @@ func TestFragments(t *testing.T) {
 	}
 }
 
-// TestBadFrames: a client that does not keep to the protocol ends its session.
+// TestBadFrames checks that protocol violations of the client end the session.
 func TestBadFrames(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -161,12 +161,12 @@ func TestKubeletGoneEarly(t *testing.T) {
 	}
 }
 
-// TestLogMessages: a log over a WebSocket connection, in each of the protocols.
+// TestLogMessages checks logs over WebSocket connections with each protocol.
 func TestLogMessages(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Log = func(*http.Request) io.Reader { return strings.NewReader("a log\n") }
-	front := httptest.NewServer(f.client.Logs(&kubelet.Log{At: f.at, Namespace: "a", Pod: "p", Container: "c"}, writeError))
+	front := httptest.NewServer(f.client.Logs(&kubelet.Log{Kubelet: f.at, Namespace: "a", Pod: "p", Container: "c"}, writeError))
 	t.Cleanup(front.Close)
 	for protocol, want := range map[string]struct {
 		code     int
@@ -206,7 +206,7 @@ func TestLogClientLeaves(t *testing.T) {
 		}()
 		return lines
 	}
-	front := httptest.NewServer(f.client.Logs(&kubelet.Log{At: f.at, Namespace: "a", Pod: "p", Container: "c", Follow: true, Query: url.Values{"follow": {"true"}}}, writeError))
+	front := httptest.NewServer(f.client.Logs(&kubelet.Log{Kubelet: f.at, Namespace: "a", Pod: "p", Container: "c", Follow: true, Query: url.Values{"follow": {"true"}}}, writeError))
 	t.Cleanup(front.Close)
 	conn, answers, _ := openSocket(t, front, "binary.k8s.io")
 	expect(t, answers, "\x82\x00\x82\x06first\n")

@@ -12,13 +12,13 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// tunnelPrefix precedes the name of a protocol over SPDY in that of its tunnel.
+// tunnelPrefix is the prefix of WebSocket protocols that tunnel a SPDY protocol.
 const tunnelPrefix = spdyProtocol + "+"
 
-// tunnel carries the SPDY connection that client and kubelet have in the messages of a
-// WebSocket connection of the client.
+// tunnel forwards a SPDY connection between client and kubelet. The client sends it as messages of
+// a WebSocket connection.
 func (c *Client) tunnel(w http.ResponseWriter, r *http.Request, s *Stream, onError rest.ErrorWriter) {
-	response, kubelet, err := c.dialSPDY(r.Context(), s, tunnelled(r)...)
+	response, kubelet, err := c.dialSPDY(r.Context(), s, tunneledProtocols(r)...)
 	if err != nil {
 		onError(w, r, err)
 		return
@@ -36,17 +36,17 @@ func (c *Client) tunnel(w http.ResponseWriter, r *http.Request, s *Stream, onErr
 	}
 	defer func() { _ = kubelet.Close() }()
 	protocol := tunnelPrefix + response.Header.Get(streamProtocolHeader)
-	if !slices.Contains(tunnelled(r), response.Header.Get(streamProtocolHeader)) {
+	if !slices.Contains(tunneledProtocols(r), response.Header.Get(streamProtocolHeader)) {
 		http.Error(w, "the kubelet does not support any of the protocols", http.StatusForbidden)
 		return
 	}
-	if client := acceptSocket(w, r, c.config.Proxy, protocol); client != nil {
+	if client := acceptWebSocket(w, r, c.config.Proxy, protocol); client != nil {
 		c.config.Proxy.Join(client, kubelet)
 	}
 }
 
-// tunnelled returns the protocols over SPDY that the client would tunnel.
-func tunnelled(r *http.Request) []string {
+// tunneledProtocols returns the SPDY protocols that the client offers to tunnel.
+func tunneledProtocols(r *http.Request) []string {
 	var protocols []string
 	for _, value := range r.Header.Values("Sec-Websocket-Protocol") {
 		for name := range strings.SplitSeq(value, ",") {

@@ -5,8 +5,9 @@ import "io"
 // idleSize is the buffer size of an idle stream, in bytes.
 const idleSize = 512
 
-// Copy copies src to dst until io.EOF, for which it returns nil. It calls flush, if not nil, after
-// each write. It waits with a small buffer and uses a large one only while reads fill it.
+// Copy copies src to dst until io.EOF, for which it returns a nil error. It calls flush, if not
+// nil, after each write. It waits for data with a small buffer and uses a large one only while
+// reads fill it.
 func (p *Proxy) Copy(dst io.Writer, src io.Reader, flush func() error) (written int64, err error) {
 	small := make([]byte, idleSize)
 	buffer := small
@@ -41,7 +42,8 @@ func (p *Proxy) Copy(dst io.Writer, src io.Reader, flush func() error) (written 
 	}
 }
 
-// WithBuffer calls f with a large buffer, which is its own until it returns.
+// WithBuffer calls f with a buffer of 32 KiB from a pool and returns its error. f must not retain
+// the buffer.
 func (p *Proxy) WithBuffer(f func(buffer []byte) error) error {
 	buffer := p.buffers.Get()
 	defer p.buffers.Put(buffer)

@@ -17,64 +17,65 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Proxy passes requests on. It is safe for concurrent use; all requests of a control
-// plane share one, and its buffers.
+// Proxy forwards requests. The zero value is ready for use; the fields must not be modified after
+// the first request. It is safe for concurrent use. One Proxy per control plane lets all requests
+// share its buffers.
 type Proxy struct {
-	// Stopping ends upgraded connections when it is done; nil never does.
+	// Stopping closes upgraded connections when it is canceled; nil means never.
 	Stopping context.Context
 	Logger   *slog.Logger // nil discards
 
 	buffers buffers
 }
 
-// Backend is the target of a request.
+// Backend is the target of one request.
 type Backend struct {
-	// Transport sends the request. It must speak HTTP/1.1 where the request upgrades
-	// the connection.
+	// Transport sends the request. It must use HTTP/1.1 for requests that upgrade the connection.
 	Transport http.RoundTripper
-	// Rewrite sets the URL of the outgoing request, and may change its header. The
-	// X-Forwarded headers are set already.
+	// Rewrite sets the URL of the outgoing request, and may change its header. The X-Forwarded
+	// headers are already set.
 	Rewrite func(*httputil.ProxyRequest)
-	// Check looks over the response, and may change it; its error is passed to Fail.
-	// nil passes on all responses as they are.
-	Check func(*http.Response) error
-	// Fail responds to a request if the backend sent no response. The filters respond to requests
-	// with a context that they have canceled.
-	Fail func(err error)
+	// ModifyResponse checks and may modify the response. Its error is passed to OnError instead of
+	// sending the response. nil forwards all responses unchanged.
+	ModifyResponse func(*http.Response) error
+	// OnError writes the response if the backend sent none. If the context of the request was
+	// canceled by a filter, the filter writes the response, and OnError must not.
+	OnError func(err error)
 }
 
-// Serve forwards a request and copies the response, or the data of an upgraded connection. The
-// context may end before that of the client's request.
+// Serve forwards a request and copies the response or, after an upgrade, the data of the
+// connection. It blocks until both are complete. The context of the request may end before the
+// context of the client's request.
 func (p *Proxy) Serve(w http.ResponseWriter, in *http.Request, backend *Backend) {
 	if !IsUpgrade(in) {
-		p.pass(w, in, backend, backend.Check)
+		p.forward(w, in, backend, backend.ModifyResponse)
 		return
 	}
-	to := p.askToSwitch(w, in, backend)
+	to := p.upgradeBackend(w, in, backend)
 	if to == nil {
 		return
 	}
-	if client := switchClient(w, in, backend, to); client != nil {
+	if client := upgradeClient(w, in, backend, to); client != nil {
 		p.Join(client, to.ReadWriteCloser)
 	}
 }
 
-// pass forwards a request. If the error of check is errSwitched, it is not reported.
-func (p *Proxy) pass(w http.ResponseWriter, in *http.Request, backend *Backend, check func(*http.Response) error) {
+// forward forwards a request. It does not report the error errUpgraded of modify.
+func (p *Proxy) forward(w http.ResponseWriter, in *http.Request, backend *Backend, modify func(*http.Response) error) {
 	ctx := in.Context()
 	reverse := httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { forwarded(r); backend.Rewrite(r) },
+		Rewrite:       func(r *httputil.ProxyRequest) { setForwardedHeaders(r); backend.Rewrite(r) },
 		Transport:     backend.Transport,
 		FlushInterval: -1, // for watches
 		ModifyResponse: func(response *http.Response) error {
-			if err := checkStatus(response); err != nil || check == nil {
+			if err := checkStatus(response); err != nil || modify == nil {
 				return err
 			}
-			return check(response)
+			return modify(response)
 		},
 		ErrorHandler: func(_ http.ResponseWriter, _ *http.Request, err error) {
-			if err != errSwitched {
-				backend.Fail(err)
+			if err != errUpgraded {
+				backend.OnError(err)
 			}
 		},
 		BufferPool: &p.buffers,
@@ -99,8 +100,8 @@ func (p *Proxy) logger() *slog.Logger {
 	return p.Logger
 }
 
-// forwarded sets the audit ID and appends to the X-Forwarded headers of earlier proxies.
-func forwarded(r *httputil.ProxyRequest) {
+// setForwardedHeaders sets the audit ID and appends to the X-Forwarded headers of earlier proxies.
+func setForwardedHeaders(r *httputil.ProxyRequest) {
 	if before := r.In.Header["X-Forwarded-For"]; len(before) > 0 {
 		r.Out.Header["X-Forwarded-For"] = before
 	}
@@ -110,8 +111,8 @@ func forwarded(r *httputil.ProxyRequest) {
 	}
 }
 
-// OnStop has f called, on a goroutine of its own, when upgraded connections are to
-// end. forget has it not be called any more.
+// OnStop calls f in its own goroutine when upgraded connections must be closed. unregister cancels
+// the registration; it returns false if f was already started.
 func (p *Proxy) OnStop(f func()) (forget func() bool) {
 	if p.Stopping == nil {
 		return func() bool { return true }
@@ -119,9 +120,9 @@ func (p *Proxy) OnStop(f func()) (forget func() bool) {
 	return context.AfterFunc(p.Stopping, f)
 }
 
-// recoverServerAbort recovers from http.ErrAbortHandler if this server has ended
-// the request, as it does with watches when it stops, so that the response ends
-// properly. Other responses that break off stay aborted.
+// recoverServerAbort recovers from http.ErrAbortHandler if this server has canceled the request,
+// for example a watch during shutdown, so that the response ends regularly. Other incomplete
+// responses stay aborted.
 func recoverServerAbort(ctx context.Context) {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {
@@ -132,7 +133,7 @@ func recoverServerAbort(ctx context.Context) {
 	}
 }
 
-// IsUpgrade reports whether a request requests a connection upgrade.
+// IsUpgrade reports whether the request has the Connection header option "upgrade".
 func IsUpgrade(r *http.Request) bool {
 	for _, value := range r.Header.Values("Connection") {
 		for token := range strings.SplitSeq(value, ",") {
@@ -144,8 +145,8 @@ func IsUpgrade(r *http.Request) bool {
 	return false
 }
 
-// IsRedirect reports whether a response sends its client elsewhere, and its
-// credentials with it.
+// IsRedirect reports whether the response is a redirect with a Location header. Callers reject it,
+// because following it would send credentials to another server.
 func IsRedirect(response *http.Response) bool {
 	return response.StatusCode >= 300 && response.StatusCode <= 399 && response.Header.Get("Location") != ""
 }
@@ -153,7 +154,7 @@ func IsRedirect(response *http.Response) bool {
 // buffers is the httputil.BufferPool of the proxies.
 type buffers struct{ pool sync.Pool }
 
-// bufferSize is in bytes.
+// bufferSize is the size of pooled buffers, in bytes.
 const bufferSize = 32 << 10
 
 // Get implements httputil.BufferPool.

@@ -35,8 +35,8 @@ func rawBackend(t *testing.T, response string) *url.URL {
 	return &url.URL{Scheme: "http", Host: listener.Addr().String()}
 }
 
-// TestInvalidStatus: a status code that cannot be forwarded is an error of the backend, for
-// plain requests and for upgrades.
+// TestInvalidStatus checks that an invalid status code is an error of the backend, for requests
+// with and without an upgrade.
 func TestInvalidStatus(t *testing.T) {
 	t.Parallel()
 	for status, valid := range map[string]bool{"000": false, "007": false, "099": false, "200": true, "999": true} {
@@ -52,7 +52,7 @@ func TestInvalidStatus(t *testing.T) {
 			(&Proxy{}).Serve(w, r, &Backend{
 				Transport: http.DefaultTransport,
 				Rewrite:   func(p *httputil.ProxyRequest) { p.SetURL(backend) },
-				Fail:      func(err error) { failed = err },
+				OnError:   func(err error) { failed = err },
 			})
 			if (failed == nil) != valid {
 				t.Errorf("status %s, upgrade %q: error %v, response %d", status, upgrade, failed, w.Code)

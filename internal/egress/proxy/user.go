@@ -7,8 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Request headers that carry the user to other servers, which accept them from
-// clients with the front proxy's certificate.
+// Request headers that contain the user. Other servers accept them from clients with the front
+// proxy's certificate.
 const (
 	userHeader        = "X-Remote-User"
 	uidHeader         = "X-Remote-Uid"
@@ -16,9 +16,9 @@ const (
 	extraHeaderPrefix = "X-Remote-Extra-"
 )
 
-// SetUser sets the headers that identify the user of a request. It removes credentials,
-// impersonation and X-Remote- headers that the client sent, in every spelling that a
-// backend may take for one of them (request.NormalizeHeader).
+// SetUser sets the request headers that identify the user. It removes the client's credentials,
+// impersonation and X-Remote- headers, in every spelling that a backend may accept (see
+// request.NormalizeHeader).
 func SetUser(h http.Header, user *request.User) {
 	for name := range h {
 		normalized := request.NormalizeHeader(name)
@@ -40,8 +40,8 @@ func SetUser(h http.Header, user *request.User) {
 	}
 }
 
-// escapeHeaderKey percent-encodes a key of extra for a header name: the percent sign, and
-// characters that RFC 7230 does not permit in a token.
+// escapeHeaderKey percent-encodes a key of extra for use in a header name: the percent sign, and
+// characters that are not allowed in an RFC 7230 token.
 func escapeHeaderKey(key string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

@@ -25,8 +25,7 @@ const (
 	protocolGRPC        = "GRPC"
 )
 
-// configuration is an EgressSelectorConfiguration, v1beta1 or v1alpha1, which have the
-// same fields.
+// configuration is an EgressSelectorConfiguration. v1beta1 and v1alpha1 have the same fields.
 type configuration struct {
 	metav1.TypeMeta  `json:",inline"`
 	EgressSelections []selection `json:"egressSelections"`
@@ -56,7 +55,7 @@ type udsTransport struct {
 	UDSName string `json:"udsName,omitempty"`
 }
 
-// tlsConfig names files, TLSServerName aside.
+// tlsConfig contains file names and the server name.
 type tlsConfig struct {
 	CABundle      string `json:"caBundle,omitempty"`
 	ClientKey     string `json:"clientKey,omitempty"`
@@ -64,7 +63,7 @@ type tlsConfig struct {
 	TLSServerName string `json:"tlsServerName,omitempty"`
 }
 
-// parse reads a configuration strictly.
+// parse decodes a configuration strictly.
 func parse(data []byte) (*configuration, error) {
 	c := &configuration{}
 	if err := yaml.UnmarshalStrict(data, c); err != nil {
@@ -77,7 +76,7 @@ func parse(data []byte) (*configuration, error) {
 	case "apiserver.k8s.io/v1beta1":
 	case "apiserver.k8s.io/v1alpha1":
 		for i := range c.EgressSelections {
-			if s := &c.EgressSelections[i]; s.Name == "master" { // as it was called then
+			if s := &c.EgressSelections[i]; s.Name == "master" { // the name in v1alpha1
 				s.Name = controlPlane
 			}
 		}
@@ -170,25 +169,25 @@ func (t *tcpTransport) validate(at *field.Path) field.ErrorList {
 
 func (c *tlsConfig) validate(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if c.CABundle != "" && !exists(c.CABundle) {
+	if c.CABundle != "" && !fileExists(c.CABundle) {
 		errs = append(errs, field.Invalid(at.Child("caBundle"), c.CABundle, "TLS config ca bundle does not exist"))
 	}
 	switch {
 	case c.ClientCert == "":
 		errs = append(errs, field.Invalid(at.Child("clientCert"), "nil", "Using TLS requires clientCert"))
-	case !exists(c.ClientCert):
+	case !fileExists(c.ClientCert):
 		errs = append(errs, field.Invalid(at.Child("clientCert"), c.ClientCert, "TLS client cert does not exist"))
 	}
 	switch {
 	case c.ClientKey == "":
 		errs = append(errs, field.Invalid(at.Child("clientKey"), "nil", "Using TLS requires requires clientKey"))
-	case !exists(c.ClientKey):
+	case !fileExists(c.ClientKey):
 		errs = append(errs, field.Invalid(at.Child("clientKey"), c.ClientKey, "TLS client key does not exist"))
 	}
 	return errs
 }
 
-func exists(file string) bool {
+func fileExists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
 }

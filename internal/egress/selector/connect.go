@@ -15,13 +15,14 @@ import (
 	"time"
 )
 
-// maxConnectResponse bounds the header of a proxy's answer, in bytes.
+// maxConnectResponse is the maximum size of a proxy's response header, in bytes.
 const maxConnectResponse = 1 << 20
 
-// connectProxy connects through a proxy that speaks HTTP CONNECT.
+// connectProxy connects through an HTTP CONNECT proxy. A nil tls selects a connection in plain
+// text.
 type connectProxy struct {
 	network, address string
-	tls              *tls.Config // nil: the proxy is spoken to in plain text
+	tls              *tls.Config
 }
 
 // newTCPProxy returns the proxy at a URL.
@@ -68,7 +69,7 @@ func (c *tlsConfig) load(host string) (*tls.Config, error) {
 	return config, nil
 }
 
-// dial is an egress.Dial.
+// dial implements egress.Dial.
 func (p *connectProxy) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{KeepAlive: 30 * time.Second}).DialContext(ctx, p.network, p.address)
 	if err != nil {
@@ -89,32 +90,32 @@ func (p *connectProxy) dial(ctx context.Context, _, address string) (net.Conn, e
 	return conn, nil
 }
 
-// connect has the proxy connect to an address. When ctx ends, the connection is closed.
+// connect requests a connection to an address from the proxy. It closes conn when ctx ends.
 func (p *connectProxy) connect(ctx context.Context, conn net.Conn, address string) error {
 	done := context.AfterFunc(ctx, func() { _ = conn.Close() })
-	err := p.request(conn, address)
+	err := p.sendConnect(conn, address)
 	if !done() {
 		return fmt.Errorf("CONNECT to %s via proxy %s: %w", address, p.address, context.Cause(ctx))
 	}
 	return err
 }
 
-func (p *connectProxy) request(conn net.Conn, address string) error {
+func (p *connectProxy) sendConnect(conn net.Conn, address string) error {
 	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", address); err != nil {
 		return fmt.Errorf("sending CONNECT to %s via proxy %s failed: %w", address, p.address, err)
 	}
 	// The server waits for this side to send first, as in TLS and HTTP, so the reader has buffered
 	// no further data.
-	answer := bufio.NewReader(io.LimitReader(conn, maxConnectResponse))
-	response, err := http.ReadResponse(answer, &http.Request{Method: http.MethodConnect})
+	reader := bufio.NewReader(io.LimitReader(conn, maxConnectResponse))
+	response, err := http.ReadResponse(reader, &http.Request{Method: http.MethodConnect})
 	if err != nil {
 		return fmt.Errorf("reading HTTP response from CONNECT to %s via proxy %s failed: %w", address, p.address, err)
 	}
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("proxy error from %s while dialing %s, code %d: %s", p.address, address, response.StatusCode, response.Status)
 	}
-	if answer.Buffered() > 0 {
-		return errors.New("unexpected bytes after the answer of CONNECT proxy " + p.address)
+	if reader.Buffered() > 0 {
+		return errors.New("unexpected data after the response of CONNECT proxy " + p.address)
 	}
 	return nil
 }

@@ -14,7 +14,8 @@ type Metrics struct {
 	duration         *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics.
+// NewMetrics creates and registers the metrics. It returns an error if a metric is already
+// registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		starts: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -32,7 +33,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, errors.Join(registerer.Register(m.starts), registerer.Register(m.failures), registerer.Register(m.duration))
 }
 
-// dialing is one dial.
+// dialing is the measurement of one dial.
 type dialing struct {
 	metrics             *Metrics
 	protocol, transport string

@@ -1,6 +1,5 @@
-// Package selector implements EgressSelectorConfiguration: connections to each network are direct,
-// through an HTTP CONNECT proxy, or through tunnels of konnectivity. Its callers select the
-// network.
+// Package selector implements EgressSelectorConfiguration. Connections to each network are direct,
+// through an HTTP CONNECT proxy, or through konnectivity tunnels. Callers select the network.
 package selector
 
 import (
@@ -16,15 +15,16 @@ import (
 	"mainstay.dev/mainstay/internal/egress"
 )
 
-// Selector is how this server connects to its networks. Its zero value connects
-// directly to all.
+// Selector contains the dial functions of an EgressSelectorConfiguration. The zero value connects
+// directly to all networks. Its dial functions are safe for concurrent use.
 type Selector struct {
 	egress.Networks
 	closers []io.Closer
 }
 
-// Open returns the Selector of a file, or all errors of the file. It does not connect. As in
-// kube-apiserver, the files are read once.
+// Open reads a configuration and returns its Selector, or all errors of the file. It does not
+// connect. As in kube-apiserver, the files are read once. The caller must close the Selector. A nil
+// metrics disables the metrics.
 func Open(file string, metrics *Metrics) (*Selector, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -48,7 +48,7 @@ func Open(file string, metrics *Metrics) (*Selector, error) {
 	return s, nil
 }
 
-// network returns the Dial of a valid name.
+// network returns the Dial field for a valid network name.
 func (s *Selector) network(name string) *egress.Dial {
 	switch strings.ToLower(name) {
 	case controlPlane:
@@ -60,7 +60,7 @@ func (s *Selector) network(name string) *egress.Dial {
 	}
 }
 
-// Close ends the connections to proxies that are shared, and all that go through them.
+// Close closes the shared connections to konnectivity servers, and thereby all tunnels.
 func (s *Selector) Close() error {
 	var errs []error
 	for _, closer := range s.closers {
@@ -69,7 +69,7 @@ func (s *Selector) Close() error {
 	return errors.Join(errs...)
 }
 
-// dial returns the Dial of a valid connection.
+// dial returns the Dial for a valid connection; nil for a direct one.
 func (s *Selector) dial(c *connection, metrics *Metrics) (egress.Dial, error) {
 	switch {
 	case c.ProxyProtocol == protocolDirect:
@@ -92,11 +92,10 @@ func (s *Selector) dial(c *connection, metrics *Metrics) (egress.Dial, error) {
 	return metrics.observe(proxy.dial, "http_connect", "tcp"), nil
 }
 
-// dialTimeout bounds connecting to a proxy, and its connecting to the address, where
-// the context does not bound it earlier.
+// dialTimeout is the maximum time for connecting through a proxy.
 const dialTimeout = 30 * time.Second
 
-// proxyError is the error of a proxy that was reached and does not connect.
+// proxyError is the error of a reachable proxy that could not connect to the address.
 type proxyError struct{ error }
 
 func (e proxyError) Unwrap() error { return e.error }
@@ -105,16 +104,16 @@ func (e proxyError) Unwrap() error { return e.error }
 // address becomes part of a request to the proxy.
 func checkAddress(network, address string) error {
 	if !strings.HasPrefix(network, "tcp") {
-		return fmt.Errorf("connect by a proxy: the network is %q, not tcp", network)
+		return fmt.Errorf("dial through a proxy: unsupported network %q, must be tcp", network)
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || host == "" || port == "" || strings.ContainsFunc(address, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		return fmt.Errorf("connect by a proxy: %q is no address", address)
+		return fmt.Errorf("dial through a proxy: invalid address %q", address)
 	}
 	return nil
 }
 
-// observe counts dials, and how long they take.
+// observe returns a Dial that validates addresses, applies dialTimeout and records metrics.
 func (m *Metrics) observe(dial egress.Dial, protocol, transport string) egress.Dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if err := checkAddress(network, address); err != nil {

@@ -37,7 +37,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// clusterBy is a configuration with one selection, of the cluster.
+// clusterBy returns a configuration with one selection, for the network cluster.
 func clusterBy(connection string) string {
 	return "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections: [{name: cluster, connection: " + connection + "}]\n"
 }
@@ -197,7 +197,7 @@ func tcpListener(t *testing.T) net.Listener {
 	return listener
 }
 
-// TestTLSThrough: a server is reached through the proxy, by many connections at a time.
+// TestTLSThrough checks concurrent TLS connections to a server through the proxy.
 func TestTLSThrough(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, proxy *selectortest.Proxy, dial egress.Dial) {
@@ -254,7 +254,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestMetrics: dials are counted by protocol and, if they fail, by stage.
+// TestMetrics checks that dials are counted by protocol and, if they fail, by stage.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -284,7 +284,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// counters returns the counters of a registry by their names and values of labels.
+// counters returns the counters of a registry by name and label values.
 func counters(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()
@@ -318,7 +318,7 @@ func silent(t *testing.T, listener net.Listener) {
 	}()
 }
 
-// TestSilentProxy: a proxy that does not answer is given up with the context.
+// TestSilentProxy checks that a dial through an unresponsive proxy ends with the context.
 func TestSilentProxy(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"GRPC", "HTTPConnect"} {

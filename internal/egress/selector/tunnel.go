@@ -16,19 +16,19 @@ import (
 const (
 	// closeTimeout bounds the delivery of written data after Close.
 	closeTimeout = 10 * time.Second
-	// maxData is how much is sent in one packet, in bytes.
+	// maxData is the maximum size of the data in a packet, in bytes.
 	maxData = 64 << 10
 )
 
-// tunnel is a connection through a konnectivity server: a dedicated stream of packets, so gRPC's
-// flow control applies to the connection, without queues or copies. The protocol does not support
-// half-closed connections. An exceeded read deadline ends the tunnel. After a write deadline,
-// writes fail; a deadline during a Write ends the tunnel.
+// tunnel is a connection through a konnectivity server. Each tunnel has its own stream of packets,
+// so that gRPC's flow control applies to the connection, without queues or copies. The protocol
+// does not support half-closed connections. An exceeded read deadline closes the tunnel. After a
+// write deadline, writes fail; a deadline during a Write closes the tunnel.
 type tunnel struct {
 	stream  konnectivity.ProxyService_ProxyClient
 	id      int64
-	address string // that was dialled
-	// cancel ends the stream. Reads and writes that wait return.
+	address string // dialed address
+	// cancel ends the stream. Blocked reads and writes return.
 	cancel context.CancelFunc
 
 	closed, expired atomic.Bool
@@ -36,7 +36,7 @@ type tunnel struct {
 	reading struct {
 		sync.Mutex
 		rest []byte // data that exceeded the buffer of Read
-		err  error  // of all further reads
+		err  error  // error of all further reads
 	}
 	writing struct {
 		sync.Mutex
@@ -62,7 +62,7 @@ func (t *tunnel) Read(p []byte) (int, error) {
 			t.reading.rest, t.reading.err = t.receive()
 		}
 		if t.reading.err != nil {
-			return 0, t.reason(t.reading.err)
+			return 0, t.streamError(t.reading.err)
 		}
 	}
 	n := copy(p, t.reading.rest)
@@ -70,8 +70,8 @@ func (t *tunnel) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// receive returns the data of the next packet, which may be empty; io.EOF when the
-// other end has closed the connection.
+// receive returns the data of the next packet, which may be empty. It returns io.EOF after the peer
+// has closed the connection.
 func (t *tunnel) receive() ([]byte, error) {
 	packet, err := t.stream.Recv()
 	switch {
@@ -85,14 +85,14 @@ func (t *tunnel) receive() ([]byte, error) {
 	if data := packet.GetData(); data.GetConnectID() == t.id {
 		return data.GetData(), nil
 	}
-	return nil, nil // for another connection, which cannot be on this stream
+	return nil, nil // ignore other connections, which a stream cannot contain
 }
 
 // Write implements net.Conn.
 func (t *tunnel) Write(p []byte) (written int, err error) {
 	t.writing.Lock()
 	defer t.writing.Unlock()
-	stop, err := t.limitWrite()
+	stop, err := t.startWriteTimer()
 	if err != nil {
 		return 0, err
 	}
@@ -104,15 +104,15 @@ func (t *tunnel) Write(p []byte) (written int, err error) {
 			Payload: &konnectivity.Packet_Data{Data: &konnectivity.Data{ConnectID: t.id, Data: p[written : written+n]}},
 		})
 		if err != nil {
-			return written, t.reason(err)
+			return written, t.streamError(err)
 		}
 		written += n
 	}
 	return written, nil
 }
 
-// limitWrite has the write deadline end the tunnel until stop is called.
-func (t *tunnel) limitWrite() (stop func() bool, err error) {
+// startWriteTimer closes the tunnel at the write deadline unless stop is called before.
+func (t *tunnel) startWriteTimer() (stop func() bool, err error) {
 	if t.closed.Load() {
 		return nil, net.ErrClosed
 	}
@@ -134,8 +134,8 @@ func (t *tunnel) expire() {
 	t.cancel()
 }
 
-// reason returns the error of a Read or Write after a stream error.
-func (t *tunnel) reason(err error) error {
+// streamError returns the error of a Read or Write for an error of the stream.
+func (t *tunnel) streamError(err error) error {
 	switch {
 	case t.expired.Load():
 		return os.ErrDeadlineExceeded
@@ -145,7 +145,7 @@ func (t *tunnel) reason(err error) error {
 	return err
 }
 
-// Close implements net.Conn. Written data is still delivered within closeTimeout.
+// Close implements net.Conn. Written data is delivered in the background within closeTimeout.
 func (t *tunnel) Close() error {
 	if t.closed.Swap(true) {
 		return net.ErrClosed

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/selector/selectortest"
 )
 
-// tunnelTest is a konnectivity server, and a listener that is reached through it.
+// tunnelTest is a konnectivity server with a listener that is reachable through it.
 type tunnelTest struct {
 	proxy    *selectortest.Proxy
 	dial     egress.Dial
@@ -128,7 +128,7 @@ func TestDeadlines(t *testing.T) {
 	p.ended(t)
 }
 
-// TestClosedWhileReading: Close ends a read that waits.
+// TestClosedWhileReading checks that Close unblocks a Read.
 func TestClosedWhileReading(t *testing.T) {
 	t.Parallel()
 	p := newTunnelTest(t)
@@ -145,7 +145,8 @@ func TestClosedWhileReading(t *testing.T) {
 	p.ended(t)
 }
 
-// TestServerGone: tunnels end with their server, and one that is back is used again.
+// TestServerGone checks that tunnels end with their server and that a restarted server is used
+// again.
 func TestServerGone(t *testing.T) {
 	t.Parallel()
 	socket := unixListener(t)

@@ -14,14 +14,14 @@ import (
 	konnectivity "sigs.k8s.io/apiserver-network-proxy/konnectivity-client/proto/client"
 )
 
-// tunnels connects through a konnectivity server, at a Unix socket. All tunnels share
-// one connection, each being a stream of it.
+// tunnels connects through a konnectivity server at a Unix socket. All tunnels are streams of one
+// gRPC connection.
 type tunnels struct {
 	socket string
 	conn   *grpc.ClientConn
 }
 
-// newTunnels connects at the first tunnel.
+// newTunnels returns tunnels without connecting to the server.
 func newTunnels(socket string) (*tunnels, error) {
 	// Use a recovered server immediately; requests fail until then.
 	connect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}
@@ -39,10 +39,10 @@ func newTunnels(socket string) (*tunnels, error) {
 	return &tunnels{socket: socket, conn: conn}, nil
 }
 
-// Close ends all tunnels.
+// Close closes all tunnels.
 func (t *tunnels) Close() error { return t.conn.Close() }
 
-// dial is an egress.Dial.
+// dial implements egress.Dial.
 func (t *tunnels) dial(ctx context.Context, _, address string) (net.Conn, error) {
 	// The tunnel outlives the request that opened it.
 	lifetime, cancel := context.WithCancel(context.Background())
@@ -61,7 +61,7 @@ func (t *tunnels) dial(ctx context.Context, _, address string) (net.Conn, error)
 	return tunnel, nil
 }
 
-// open opens a stream and has the server connect to an address.
+// open opens a stream and requests a connection to an address.
 func (t *tunnels) open(ctx context.Context, cancel func(), address string) (*tunnel, error) {
 	stream, err := konnectivity.NewProxyServiceClient(t.conn).Proxy(ctx)
 	if err != nil {
@@ -75,15 +75,16 @@ func (t *tunnels) open(ctx context.Context, cancel func(), address string) (*tun
 	if err != nil {
 		return nil, fmt.Errorf("open a tunnel by %s: %w", t.socket, err)
 	}
-	id, err := dialled(stream, random)
+	id, err := awaitDialResponse(stream, random)
 	if err != nil {
 		return nil, proxyError{fmt.Errorf("dial %s by %s: %w", address, t.socket, err)}
 	}
 	return &tunnel{stream: stream, id: id, cancel: cancel, address: address}, nil
 }
 
-// dialled returns the ID of the connection that was dialled as random.
-func dialled(stream konnectivity.ProxyService_ProxyClient, random int64) (id int64, err error) {
+// awaitDialResponse waits for the response to the dial request with the given random number, and
+// returns the ID of the connection.
+func awaitDialResponse(stream konnectivity.ProxyService_ProxyClient, random int64) (id int64, err error) {
 	for {
 		packet, err := stream.Recv()
 		if err != nil {

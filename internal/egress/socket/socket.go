@@ -15,15 +15,16 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxReconnect is the maximum delay until a restarted plugin is detected.
-const maxReconnect = 5 * time.Second
+// maxReconnectDelay is the maximum delay until a restarted plugin is detected.
+const maxReconnectDelay = 5 * time.Second
 
-// Dial returns a connection to the socket at a path, or to an abstract Linux socket with the prefix
-// @. The first call connects; calls wait for a missing plugin. measured is called after each call.
-// The caller closes the connection.
-func Dial(path string, measured func(method string, took time.Duration, err error)) (*grpc.ClientConn, error) {
-	reconnect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: maxReconnect}
-	reconnect.Backoff.MaxDelay = maxReconnect
+// Dial returns a gRPC connection to the Unix socket at path, or to an abstract Linux socket with
+// the prefix @. It does not connect itself. Calls block until the plugin is reachable or their
+// context ends. onCall is called after each unary call; it must be safe for concurrent use. The
+// caller must close the connection.
+func Dial(path string, onCall func(method string, took time.Duration, err error)) (*grpc.ClientConn, error) {
+	reconnect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: maxReconnectDelay}
+	reconnect.Backoff.MaxDelay = maxReconnectDelay
 	conn, err := grpc.NewClient("passthrough:///"+path,
 		grpc.WithAuthority("localhost"),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -35,7 +36,7 @@ func Dial(path string, measured func(method string, took time.Duration, err erro
 		grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 			start := time.Now()
 			err := invoke(ctx, method, req, reply, conn, options...)
-			measured(method, time.Since(start), err)
+			onCall(method, time.Since(start), err)
 			return err
 		}),
 	)
@@ -45,7 +46,8 @@ func Dial(path string, measured func(method string, took time.Duration, err erro
 	return conn, nil
 }
 
-// StatusCode is the code of gRPC of an error, for metrics.
+// StatusCode returns the name of the gRPC status code of an error for use as a metric label: "OK"
+// for nil, and "unknown-non-grpc" for errors without a gRPC status.
 func StatusCode(err error) string {
 	if err == nil {
 		return codes.OK.String()

@@ -22,20 +22,21 @@ import (
 	"mainstay.dev/mainstay/internal/egress"
 )
 
-// Limits are the limits of a call.
+// Limits are the limits of one call. Both fields must be positive.
 type Limits struct {
-	// Timeout bounds the whole call; it is sent to the webhook.
+	// Timeout is the timeout of the whole call. The webhook receives it as a query parameter.
 	Timeout time.Duration
-	// Response bounds the body of the response, in bytes.
-	Response int64
+	// MaxResponse is the maximum size of the response body, in bytes.
+	MaxResponse int64
 }
 
 // userAgent is kube-apiserver's User-Agent in calls to webhooks.
 const userAgent = "kube-apiserver-admission"
 
-// Call posts a review and returns the response body. It does not retry, except after a reused
-// connection was closed. Redirects and statuses other than success are errors. Errors are visible
-// to users, and errors about the webhook have the same messages as in kube-apiserver.
+// Call posts a review and returns the response body, which the caller owns. It blocks until the
+// timeout of limits or the end of ctx. It retries only if a reused connection was closed by the
+// webhook. A redirect and any status other than 200 to 206 result in a *StatusError. Users see the
+// errors; they have the same messages as in kube-apiserver.
 func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limits.Timeout)
 	defer cancel()
@@ -57,10 +58,10 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	client := &http.Client{Transport: c.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)
 	if err != nil {
-		return nil, unresolved(err)
+		return nil, shortenResolveError(err)
 	}
 	defer func() { _ = response.Body.Close() }()
-	body, err := readResponse(response, limits.Response)
+	body, err := readResponse(response, limits.MaxResponse)
 	if err != nil {
 		return nil, err
 	}
@@ -73,9 +74,9 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	return body, nil
 }
 
-// unresolved shortens the message of a failed call to kube-apiserver's message if the service was
-// not found.
-func unresolved(err error) error {
+// shortenResolveError replaces the error of an unresolved service by one with kube-apiserver's
+// shorter message.
+func shortenResolveError(err error) error {
 	var call *url.Error
 	var resolve *egress.ResolveError
 	if errors.As(err, &call) && errors.As(err, &resolve) {
@@ -93,7 +94,7 @@ func (e shortResolveError) Error() string { return e.Err.Error() }
 func (e shortResolveError) Unwrap() error { return e.ResolveError }
 
 // IsUnreachable reports whether an error of Call means that no connection was established: the host
-// name or the service was not found, or the connection was rejected.
+// name or service could not be resolved, or the connection was refused.
 func IsUnreachable(err error) bool {
 	var dial *net.OpError
 	var name *net.DNSError
@@ -108,7 +109,7 @@ func readResponse(response *http.Response, limit int64) ([]byte, error) {
 	}
 	var body bytes.Buffer
 	if response.ContentLength > 0 {
-		// The Content-Length is trusted only so far.
+		// The Content-Length may be wrong, so limit the initial allocation.
 		body.Grow(int(min(response.ContentLength, 1<<20)) + bytes.MinRead)
 	}
 	if _, err := body.ReadFrom(io.LimitReader(response.Body, limit+1)); err != nil {
@@ -121,13 +122,13 @@ func readResponse(response *http.Response, limit int64) ([]byte, error) {
 }
 
 func tooLarge(limit int64) error {
-	return fmt.Errorf("the response is larger than %d bytes, which is the limit", limit)
+	return fmt.Errorf("the response exceeds the limit of %d bytes", limit)
 }
 
-// maxMessage bounds the text of a webhook in error messages, in bytes.
+// maxMessage is the maximum size of a webhook's text in error messages, in bytes.
 const maxMessage = 4 << 10
 
-// Truncate truncates text of a webhook for use in an error message.
+// Truncate truncates a webhook's text to 4 KiB for use in an error message.
 func Truncate(text string) string {
 	if len(text) <= maxMessage {
 		return text
@@ -135,7 +136,7 @@ func Truncate(text string) string {
 	return strings.ToValidUTF8(text[:maxMessage], "") + " ..."
 }
 
-// StatusError is that a response is no success.
+// StatusError reports a response with an unexpected status code. Code is the HTTP status code.
 type StatusError struct {
 	Code    int
 	Message string
@@ -143,8 +144,8 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return e.Message }
 
-// statusError returns the error of a response that is no success: the message of the
-// Status in it, if there is one, or else one for its code.
+// statusError returns the error for an unexpected status code. The message is that of the Status in
+// the body, if present, or a generic one for the code.
 func statusError(response *http.Response, body []byte) error {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Status == metav1.StatusFailure && (status.Kind == "" || status.Kind == "Status") {

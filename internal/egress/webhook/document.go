@@ -16,26 +16,27 @@ import (
 // size in memory.
 const maxYAML = 256 << 10
 
-// Document returns a response as JSON, and its apiVersion and kind, empty if absent. Like
-// kube-apiserver, it accepts YAML.
-func Document(answer []byte) ([]byte, schema.GroupVersionKind, error) {
-	if !bytes.HasPrefix(bytes.TrimLeft(answer, " \t\r\n"), []byte("{")) && len(answer) <= maxYAML {
-		if converted, err := yaml.YAMLToJSON(answer); err == nil {
-			answer = converted
+// Document converts a response to JSON and returns its apiVersion and kind, which are empty if
+// absent. Like kube-apiserver, it accepts YAML. The result may share memory with the argument.
+func Document(response []byte) ([]byte, schema.GroupVersionKind, error) {
+	if !bytes.HasPrefix(bytes.TrimLeft(response, " \t\r\n"), []byte("{")) && len(response) <= maxYAML {
+		if converted, err := yaml.YAMLToJSON(response); err == nil {
+			response = converted
 		}
 	}
-	gvk, err := jsonserializer.DefaultMetaFactory.Interpret(answer)
+	gvk, err := jsonserializer.DefaultMetaFactory.Interpret(response)
 	if err != nil {
 		return nil, schema.GroupVersionKind{}, err
 	}
-	return answer, *gvk, nil
+	return response, *gvk, nil
 }
 
-// Review returns a response that must be a review of a kind, in any version of its group: as JSON,
-// with its type, empty if absent. A Status other than success is returned as an error. Errors are
-// visible to users and have kube-apiserver's messages.
-func Review(answer []byte, kind schema.GroupKind) ([]byte, schema.GroupVersionKind, error) {
-	document, gvk, err := Document(answer)
+// Review converts a response to JSON and returns its type, which is empty if absent. It returns an
+// error for a kind other than the expected one; every version is accepted. It also returns the
+// message of a Status other than Success as an error. Users see the errors, which have
+// kube-apiserver's messages. The result may share memory with the argument.
+func Review(response []byte, kind schema.GroupKind) ([]byte, schema.GroupVersionKind, error) {
+	document, gvk, err := Document(response)
 	if err != nil {
 		return nil, gvk, err
 	}

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateURL validates the URL of a webhook.
+// ValidateURL validates the URL of a webhook: https, with a host, and without user information,
+// query and fragment. Messages are kube-apiserver's.
 func ValidateURL(text string, at *field.Path) field.ErrorList {
 	const form = "; desired format: https://host[/path]"
 	u, err := url.Parse(text)
@@ -35,7 +36,7 @@ func ValidateURL(text string, at *field.Path) field.ErrorList {
 	return errs
 }
 
-// ValidateService validates the service of a webhook. A nil path is absent. As in kube-apiserver,
+// ValidateService validates the service of a webhook. A nil path is valid. As in kube-apiserver,
 // which confuses them, a missing name is reported as a missing namespace and vice versa.
 func ValidateService(name, namespace string, path *string, port int32, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
@@ -66,7 +67,7 @@ func validatePath(path string, at *field.Path) field.ErrorList {
 	if !strings.HasPrefix(path, "/") {
 		errs = append(errs, field.Invalid(at, path, "must start with a '/'"))
 	}
-	// As kube-apiserver: the first byte is not looked at, slash or not.
+	// As in kube-apiserver, the first byte is not checked.
 	i := 0
 	for segment := range strings.SplitSeq(strings.TrimSuffix(path[1:], "/"), "/") {
 		if segment == "" {

@@ -14,7 +14,7 @@ func TestValidate(t *testing.T) {
 	path := func(path string) *string { return &path }
 	for name, test := range map[string]struct {
 		errs field.ErrorList
-		want string // the first fault
+		want string // the first error
 	}{
 		"URL":         {webhook.ValidateURL("https://a:8443/b", at), ""},
 		"plain":       {webhook.ValidateURL("http://a", at), `service: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]`},

@@ -1,5 +1,6 @@
-// Package webhook calls webhooks: it posts a review and returns the response, with limits on time
-// and size. Its callers define the content of reviews: conversion of custom resources, admission.
+// Package webhook calls webhooks. It posts a review and returns the response, with limits on time
+// and size. Callers define the content of the reviews: conversion of custom resources, or
+// admission.
 package webhook
 
 import (
@@ -21,16 +22,16 @@ import (
 // Target is the address of a webhook. Either URL or Service is set.
 type Target struct {
 	URL string
-	// Service, and the path there, which may be empty.
+	// Service is the service of the webhook, and Path the URL path, which may be empty.
 	Service *egress.Service
 	Path    string
-	// CABundle are the CA certificates to trust, in PEM; empty: the operating
-	// system's.
+	// CABundle contains the trusted CA certificates in PEM. If it is empty, the CA certificates of
+	// the operating system are used.
 	CABundle []byte
 }
 
-// ServiceReference is how client configurations of the API name a service. Each group
-// has a type of its own for it, which converts to this one.
+// ServiceReference is the reference to a service in a client configuration of the API. The types of
+// all API groups convert to it.
 type ServiceReference struct {
 	Namespace, Name string
 	Path            *string
@@ -38,7 +39,7 @@ type ServiceReference struct {
 }
 
 // TargetOf returns the target of a client configuration: its URL or its service, with the default
-// port 443.
+// port 443. It retains caBundle.
 func TargetOf(url *string, service *ServiceReference, caBundle []byte) Target {
 	target := Target{CABundle: caBundle}
 	if url != nil {
@@ -57,25 +58,26 @@ func TargetOf(url *string, service *ServiceReference, caBundle []byte) Target {
 	return target
 }
 
-// Clients are the connections of a server to webhooks. The Clients of one target share connections,
-// which the last one closes. The zero value with Resolver is ready for use; it must not be copied.
+// Clients creates webhook clients. Clients for the same target share a transport, which is closed
+// with the last of them. The zero value can call webhooks by URL. The fields must not be modified
+// after the first call, and a Clients must not be copied. Its methods are safe for concurrent use.
 type Clients struct {
-	// Resolver finds services. Without one, webhooks behind services cannot be
-	// called.
+	// Resolver resolves services. If it is nil, Client returns an error for webhooks behind
+	// services.
 	Resolver egress.Resolver
-	// Networks are the networks of webhooks: Cluster for services, ControlPlane for URLs.
+	// Networks contains the dial functions: Cluster for services, ControlPlane for URLs.
 	Networks egress.Networks
-	// Users are the credentials for webhooks by their hosts; may be nil.
+	// Users contains the credentials for webhooks by host; nil means no credentials.
 	Users *kubeconfig.Users
 
 	mu struct {
 		sync.Mutex
-		shared map[string]*connections
+		shared map[string]*sharedTransport
 	}
 }
 
-// connections are the connections to one target.
-type connections struct {
+// sharedTransport is the transport of all clients for one target.
+type sharedTransport struct {
 	transport   *http.Transport
 	url         *url.URL
 	credentials *kubeconfig.Credentials
@@ -86,11 +88,12 @@ type connections struct {
 type Client struct {
 	clients *Clients
 	key     string
-	*connections
+	*sharedTransport
 	closed sync.Once
 }
 
-// Client returns a client of a webhook. The caller must close it.
+// Client returns a client for a webhook without connecting. It returns an error if the target or
+// its credentials are invalid. The caller must close the client.
 func (c *Clients) Client(target Target) (*Client, error) {
 	key := target.key()
 	c.mu.Lock()
@@ -102,12 +105,12 @@ func (c *Clients) Client(target Target) (*Client, error) {
 			return nil, err
 		}
 		if c.mu.shared == nil {
-			c.mu.shared = map[string]*connections{}
+			c.mu.shared = map[string]*sharedTransport{}
 		}
 		c.mu.shared[key] = shared
 	}
 	shared.users++
-	return &Client{clients: c, key: key, connections: shared}, nil
+	return &Client{clients: c, key: key, sharedTransport: shared}, nil
 }
 
 // key returns a string that is equal for equal targets.
@@ -119,17 +122,17 @@ func (t *Target) key() string {
 	return where + "\n" + string(t.CABundle)
 }
 
-// maxHeaderBytes bounds the headers of a response.
+// maxHeaderBytes is the maximum size of response headers, in bytes.
 const maxHeaderBytes = 64 << 10
 
-func (c *Clients) connect(target *Target) (*connections, error) {
+func (c *Clients) connect(target *Target) (*sharedTransport, error) {
 	// HTTP/1.1 connections spread over the endpoints of a service; a single HTTP/2
 	// connection would send all calls to one of them.
 	to := &egress.Target{Service: target.Service, Resolver: c.Resolver, CABundle: target.CABundle, HTTP1: true, Dial: c.Networks.ControlPlane}
 	var at url.URL
 	switch {
 	case target.Service != nil && c.Resolver == nil:
-		return nil, fmt.Errorf("webhook behind service %s: services cannot be found", target.Service)
+		return nil, fmt.Errorf("webhook behind service %s: no resolver for services", target.Service)
 	case target.Service != nil:
 		to.Dial = c.Networks.Cluster
 		at = *to.Base()
@@ -144,7 +147,7 @@ func (c *Clients) connect(target *Target) (*connections, error) {
 		to.URL = parsed
 		at = url.URL{Scheme: parsed.Scheme, Host: parsed.Host, Path: path.Join("/", parsed.Path)}
 	}
-	credentials, err := c.Users.For(at.Hostname(), cmp.Or(at.Port(), "443"))
+	credentials, err := c.Users.CredentialsFor(at.Hostname(), cmp.Or(at.Port(), "443"))
 	if err != nil {
 		return nil, err
 	}
@@ -156,11 +159,11 @@ func (c *Clients) connect(target *Target) (*connections, error) {
 		return nil, err
 	}
 	transport.MaxResponseHeaderBytes = maxHeaderBytes
-	return &connections{transport: transport, url: &at, credentials: credentials}, nil
+	return &sharedTransport{transport: transport, url: &at, credentials: credentials}, nil
 }
 
-// Close closes the client's connections if no other client uses them. Calls in
-// progress are not interrupted. It may be called more than once.
+// Close closes the idle connections if no other client uses them. It does not interrupt calls in
+// progress. It may be called more than once.
 func (c *Client) Close() {
 	c.closed.Do(func() {
 		c.clients.mu.Lock()
@@ -176,7 +179,8 @@ func (c *Client) Close() {
 	})
 }
 
-// CloseIdleConnections closes the connections without a call in progress.
+// CloseIdleConnections closes the idle connections of all clients. It does not interrupt calls in
+// progress.
 func (c *Clients) CloseIdleConnections() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/webhook"
 )
 
-var limits = webhook.Limits{Timeout: 10 * time.Second, Response: 1 << 10}
+var limits = webhook.Limits{Timeout: 10 * time.Second, MaxResponse: 1 << 10}
 
 func serve(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	server := httptest.NewUnstartedServer(handler)
@@ -81,7 +81,7 @@ func TestHostileWebhooks(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		handler http.HandlerFunc
-		want    string // in the error
+		want    string // substring of the error
 	}{
 		{"500 in JSON", respond(500, "application/json", `{"error":"boom"}`), `an error on the server ("unknown") has prevented the request from succeeding`},
 		{"500 in words", respond(500, "text/plain", "boom\n"), `an error on the server ("boom") has prevented the request from succeeding`},
@@ -89,7 +89,7 @@ func TestHostileWebhooks(t *testing.T) {
 		{"404", respond(404, "application/json", ""), "the server could not find the requested resource"},
 		{"nothing", respond(200, "text/html", ""), "0-length response with status code: 200 and content type: text/html"},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, "the server responded with the status code 302"},
-		{"a long answer", respond(200, "application/json", strings.Repeat("x", 2<<10)), "the response is larger than 1024 bytes"},
+		{"a long answer", respond(200, "application/json", strings.Repeat("x", 2<<10)), "the response exceeds the limit of 1024 bytes"},
 		{"a long answer in pieces", func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := w.Write(make([]byte, 1<<10)); err != nil {
@@ -97,13 +97,13 @@ func TestHostileWebhooks(t *testing.T) {
 				}
 				w.(http.Flusher).Flush()
 			}
-		}, "the response is larger than 1024 bytes"},
+		}, "the response exceeds the limit of 1024 bytes"},
 		{"a bomb", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
 			_, _ = z.Write(make([]byte, 1<<20))
 			_ = z.Close()
-		}, "the response is larger than 1024 bytes"},
+		}, "the response exceeds the limit of 1024 bytes"},
 		{"long headers", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 128<<10))
 		}, "server response headers exceeded"},
@@ -126,8 +126,8 @@ func TestHostileWebhooks(t *testing.T) {
 	}
 }
 
-// TestSlowWebhooks: neither headers nor bodies are waited for longer than the
-// limit, or the caller.
+// TestSlowWebhooks checks that calls with slow headers or bodies end with the timeout or the
+// context.
 func TestSlowWebhooks(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -141,7 +141,7 @@ func TestSlowWebhooks(t *testing.T) {
 	t.Cleanup(func() { close(release) }) // before the server is closed
 	for _, path := range []string{"/headers", "/body"} {
 		c := client(t, &webhook.Clients{}, webhook.Target{URL: server.URL + path, CABundle: bundle(server)})
-		if _, err := c.Call(t.Context(), nil, webhook.Limits{Timeout: 50 * time.Millisecond, Response: 10}); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := c.Call(t.Context(), nil, webhook.Limits{Timeout: 50 * time.Millisecond, MaxResponse: 10}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: %v", path, err)
 		}
 		gone, cancel := context.WithCancel(t.Context())
@@ -245,7 +245,7 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// TestCredentials: a webhook is shown the user that the kubeconfig has for it.
+// TestCredentials checks that a webhook receives the credentials of the matching kubeconfig user.
 func TestCredentials(t *testing.T) {
 	t.Parallel()
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {

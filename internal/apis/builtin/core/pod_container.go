@@ -21,16 +21,16 @@ type podConnection struct {
 }
 
 // kubelet returns the location of the kubelet of a node.
-func (c podConnection) kubelet(ctx context.Context, node string) (*kubelet.Location, error) {
+func (c podConnection) kubelet(ctx context.Context, node string) (*kubelet.ConnectionInfo, error) {
 	found, err := readStored[*corev1.Node](ctx, c.env.Store(corev1.Resource("nodes")), types.NamespacedName{Name: node})
 	if err != nil {
 		return nil, err
 	}
-	return c.env.Connections.Kubelets.Of(found)
+	return c.env.Connections.Kubelets.ConnectionInfo(found)
 }
 
 // assigned returns the kubelet of a pod, or an error if the pod has no node.
-func (c podConnection) assigned(ctx context.Context, pod *corev1.Pod) (*kubelet.Location, error) {
+func (c podConnection) assigned(ctx context.Context, pod *corev1.Pod) (*kubelet.ConnectionInfo, error) {
 	if pod.Spec.NodeName == "" {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
 	}

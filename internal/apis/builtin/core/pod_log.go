@@ -77,8 +77,8 @@ func (l *logReader) Connect(ctx context.Context, name types.NamespacedName, obj 
 		return nil, err
 	}
 	return l.env.Connections.Kubelets.Logs(&kubelet.Log{
-		At: at, Namespace: pod.Namespace, Pod: pod.Name, Container: container, Query: logQuery(options, splits),
-		Follow: options.Follow, Unverified: options.InsecureSkipTLSVerifyBackend,
+		Kubelet: at, Namespace: pod.Namespace, Pod: pod.Name, Container: container, Query: logQuery(options, splits),
+		Follow: options.Follow, InsecureSkipTLSVerify: options.InsecureSkipTLSVerifyBackend,
 	}, onError), nil
 }
 

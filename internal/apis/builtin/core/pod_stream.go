@@ -86,7 +86,7 @@ func (s *podStreamer) Connect(ctx context.Context, name types.NamespacedName, op
 	if err != nil {
 		return nil, err
 	}
-	if stream.At, err = s.assigned(ctx, pod); err != nil {
+	if stream.Kubelet, err = s.assigned(ctx, pod); err != nil {
 		return nil, err
 	}
 	return s.env.Connections.Kubelets.Stream(stream, onError), nil

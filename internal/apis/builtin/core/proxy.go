@@ -152,7 +152,7 @@ func locateNode(ctx context.Context, env *builtin.Env, nodes *registry.Store, na
 	if err != nil {
 		return nil, nil, err
 	}
-	at, err := env.Connections.Kubelets.Of(node)
+	at, err := env.Connections.Kubelets.ConnectionInfo(node)
 	if err != nil {
 		return nil, nil, err
 	}

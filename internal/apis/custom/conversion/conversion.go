@@ -171,7 +171,7 @@ func (c *Converter) callWebhook(ctx context.Context, objects []*unstructured.Uns
 	if err != nil {
 		return nil, faultf(callFailure, "failed: %v", err)
 	}
-	body, err := c.client.Call(ctx, review, webhook.Limits{Timeout: timeout, Response: maxResponseBytes + maxResponseFactor*int64(len(review))})
+	body, err := c.client.Call(ctx, review, webhook.Limits{Timeout: timeout, MaxResponse: maxResponseBytes + maxResponseFactor*int64(len(review))})
 	if err != nil {
 		f := faultf(callFailure, "failed: %v", err)
 		f.unreachable = webhook.IsUnreachable(err)

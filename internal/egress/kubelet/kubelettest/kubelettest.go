@@ -1,5 +1,5 @@
-// Package kubelettest is a kubelet for tests. It speaks the protocols of kubelets, and
-// has a few commands and logs of its own instead of containers.
+// Package kubelettest implements a kubelet for tests. It serves the protocols of kubelets with a
+// few built-in commands and logs instead of containers.
 package kubelettest
 
 import (
@@ -20,20 +20,19 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// Kubelet is a kubelet that listens at a port of 127.0.0.1.
+// Kubelet is a kubelet that listens on a port of 127.0.0.1.
 type Kubelet struct {
 	*httptest.Server
-	// Log returns a new reader of a log for each request.
+	// Log returns the log for a request.
 	Log func(r *http.Request) io.Reader
-	// Run runs a command, or attaches to one without arguments, and returns its exit
-	// code.
+	// Run runs a command, or attaches if it has no arguments, and returns the exit code.
 	Run func(command *Command) int
 
 	mu       sync.Mutex
 	requests []string
 }
 
-// New starts a kubelet, which ends with the test.
+// New starts a kubelet and closes it at the end of the test.
 func New(t testing.TB) *Kubelet {
 	k := &Kubelet{Run: run, Log: func(r *http.Request) io.Reader {
 		return strings.NewReader("log of " + r.URL.Path + "?" + r.URL.RawQuery + "\n")
@@ -61,14 +60,14 @@ func New(t testing.TB) *Kubelet {
 	return k
 }
 
-// Port returns the port that the kubelet listens at.
+// Port returns the TCP port of the kubelet.
 func (k *Kubelet) Port() int {
 	_, port, _ := net.SplitHostPort(k.Listener.Addr().String())
 	number, _ := strconv.Atoi(port)
 	return number
 }
 
-// Requests returns the received request lines.
+// Requests returns the received requests in the form "METHOD URI". The caller owns the slice.
 func (k *Kubelet) Requests() []string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -116,7 +115,7 @@ type Command struct {
 
 func newCommand(args []string, streams map[string]httpstream.Stream) *Command {
 	c := &Command{Args: args}
-	// Not a nil stream in an interface.
+	// Assign only existing streams: a nil stream in an interface is not nil.
 	for name, stream := range streams {
 		switch name {
 		case "stdin":
@@ -167,7 +166,7 @@ func (k *Kubelet) command(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = json.NewEncoder(streams["error"]).Encode(exit(code))
 	_ = streams["error"].Close()
-	<-connection.CloseChan() // the client has it all
+	<-connection.CloseChan() // the client has received everything
 }
 
 // run implements some commands: cat, which attached clients also use, exit CODE, size, which prints
@@ -188,7 +187,7 @@ func run(c *Command) (code int) {
 	return code
 }
 
-// exit is the Status of a command that has ended.
+// exit returns the Status for an exit code.
 func exit(code int) *metav1.Status {
 	if code == 0 {
 		return &metav1.Status{Status: metav1.StatusSuccess}

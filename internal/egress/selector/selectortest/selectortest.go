@@ -1,5 +1,5 @@
-// Package selectortest has proxies for tests: one that speaks HTTP CONNECT, and a
-// konnectivity server that connects itself instead of asking agents to.
+// Package selectortest contains proxies for tests: an HTTP CONNECT proxy, and a konnectivity server
+// that connects to addresses without agents.
 package selectortest
 
 import (
@@ -22,17 +22,17 @@ type Proxy struct {
 
 	mu        sync.Mutex
 	addresses []string
-	streams   int // of konnectivity, that are open
+	streams   int // number of open konnectivity streams
 }
 
-// Addresses returns the requested addresses.
+// Addresses returns the requested addresses in order. The caller owns the slice.
 func (p *Proxy) Addresses() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.addresses)
 }
 
-// Streams returns how many streams of a konnectivity server are open.
+// Streams returns the number of open konnectivity streams.
 func (p *Proxy) Streams() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,8 +78,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(from, to)
 }
 
-// Konnectivity serves the protocol of konnectivity servers on a listener, until the
-// test ends.
+// Konnectivity serves the konnectivity protocol on a listener until the test ends.
 func (p *Proxy) Konnectivity(t testing.TB, listener net.Listener) *grpc.Server {
 	server := grpc.NewServer()
 	konnectivity.RegisterProxyServiceServer(server, &service{proxy: p})
@@ -93,7 +92,7 @@ type service struct {
 	proxy *Proxy
 }
 
-// connectID is that of the one connection of a stream.
+// connectID is the ID of the only connection of a stream.
 const connectID = 7
 
 // Proxy implements konnectivity.ProxyServiceServer.

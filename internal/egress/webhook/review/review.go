@@ -16,15 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Limits of calls, as in kube-apiserver; it does not limit responses.
+// Limits of calls, as in kube-apiserver, which has no limit for the size of responses.
 const (
-	maxResponse  = 1 << 20
-	attempts     = 5
-	defaultPause = 500 * time.Millisecond
+	maxResponse    = 1 << 20
+	attempts       = 5
+	defaultBackoff = 500 * time.Millisecond
 )
 
-// Webhook calls one webhook for reviews. It must not be modified after the first call, and is then safe
-// for concurrent use.
+// Webhook calls one webhook for reviews. It must not be modified after the first call, and is then
+// safe for concurrent use. Client, URL and Purpose are required.
 type Webhook struct {
 	Client *http.Client
 	URL    string
@@ -40,12 +40,13 @@ type Webhook struct {
 	OnAttempt func(err error, took time.Duration)
 }
 
-// errTemporary is wrapped by errors that are retried.
+// errTemporary is wrapped by errors that cause a retry.
 var errTemporary = errors.New("temporary")
 
-// Post sends a review as JSON and decodes the body of the response into response. It retries with increasing delays
-// while the webhook is unreachable or reports a server error, and returns the last error, a *StatusError
-// if the webhook responded with another status than 2xx.
+// Post sends a review as JSON and decodes the response body into response. While the webhook is
+// unreachable or responds with a 429 or 5xx status, it retries with increasing delays until the
+// attempts are exhausted or ctx ends. It returns the last error, which wraps a *StatusError if the
+// status is not 200 or 201.
 func (w *Webhook) Post(ctx context.Context, review, response any) error {
 	body, err := json.Marshal(review)
 	if err != nil {
@@ -72,7 +73,7 @@ func (w *Webhook) Post(ctx context.Context, review, response any) error {
 func (w *Webhook) backoff() wait.Backoff {
 	b := wait.Backoff{Duration: w.Backoff, Factor: 1.5, Jitter: 0.2, Steps: attempts}
 	if b.Duration == 0 {
-		b.Duration = defaultPause
+		b.Duration = defaultBackoff
 	}
 	if w.NoRetry {
 		b.Steps = 1
@@ -122,7 +123,7 @@ func (w *Webhook) post(ctx context.Context, review []byte) ([]byte, error) {
 	return body, nil
 }
 
-// StatusError is wrapped by the error for a response code other than 200 or 201.
+// StatusError reports a response with a status code other than 200 or 201.
 type StatusError struct {
 	Purpose string // Webhook.Purpose
 	Code    int    // HTTP status code

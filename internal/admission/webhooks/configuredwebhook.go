@@ -16,93 +16,96 @@ import (
 	"mainstay.dev/mainstay/internal/egress/webhook"
 )
 
-// hook is a webhook of a configuration. Its spec does not change: a write that
-// changes it makes another hook.
-type hook struct {
+// configuredWebhook is a webhook of a configuration. Its spec is immutable: a changed spec results
+// in a new configuredWebhook.
+type configuredWebhook struct {
 	configuration string
 	// id identifies the webhook among all configurations of a kind.
 	id string
-	// spec is that of a validating webhook as well, which has the same fields but
-	// for reinvocation.
+	// spec is also used for validating webhooks, which have the same fields except
+	// reinvocationPolicy.
 	spec       admissionregistrationv1.MutatingWebhook
 	matcher    *match.Matcher
 	conditions Conditions // nil without conditions
 	client     *webhook.Client
-	broken     error // why there is no client
-	breaker    breaker
+	// clientErr is the reason why client is nil.
+	clientErr error // why there is no client
+	breaker   breaker
 }
 
 // Matcher implements match.Matching.
-func (h *hook) Matcher() *match.Matcher { return h.matcher }
+func (h *configuredWebhook) Matcher() *match.Matcher { return h.matcher }
 
-// close releases the connections. Calls in progress are not interrupted.
-func (h *hook) close() {
+// close releases the connections. It does not interrupt calls in progress.
+func (h *configuredWebhook) close() {
 	if h.client != nil {
 		h.client.Close()
 	}
 }
 
-// decide starts the explanation of the webhook.
-func (h *hook) decide(a *admission.Attributes) *admission.DecisionRecorder {
+// startDecision starts recording the decision of the webhook. It returns nil if the request has no
+// explanation.
+func (h *configuredWebhook) startDecision(a *admission.Attributes) *admission.DecisionRecorder {
 	return a.StartDecision(admission.Decision{Configuration: h.configuration, Webhook: h.spec.Name})
 }
 
 // ignoresFailures reports whether a request is admitted if the call fails.
-func (h *hook) ignoresFailures() bool {
+func (h *configuredWebhook) ignoresFailures() bool {
 	return h.spec.FailurePolicy != nil && *h.spec.FailurePolicy == admissionregistrationv1.Ignore
 }
 
 // reinvocable reports whether the webhook is called again after later modifications.
-func (h *hook) reinvocable() bool {
+func (h *configuredWebhook) reinvocable() bool {
 	return h.spec.ReinvocationPolicy != nil && *h.spec.ReinvocationPolicy == admissionregistrationv1.IfNeededReinvocationPolicy
 }
 
-// defaultTimeout is that of a webhook which was stored without.
+// defaultTimeout is the timeout of webhooks that were stored without a timeout.
 const defaultTimeout = 30 * time.Second
 
-func (h *hook) timeout() time.Duration {
+func (h *configuredWebhook) timeout() time.Duration {
 	if h.spec.TimeoutSeconds == nil {
 		return defaultTimeout
 	}
 	return time.Duration(*h.spec.TimeoutSeconds) * time.Second
 }
 
-// newHooks creates the webhooks of a configuration. It reuses unchanged ones with their state.
-func (c *Config) newHooks(configuration string, specs []admissionregistrationv1.MutatingWebhook, before []*hook) []*hook {
-	had := make(map[string]*hook, len(before))
+// updateWebhooks returns the webhooks of a configuration. It reuses unchanged webhooks with their
+// state and closes the others.
+func (c *Config) updateWebhooks(configuration string, specs []admissionregistrationv1.MutatingWebhook, before []*configuredWebhook) []*configuredWebhook {
+	had := make(map[string]*configuredWebhook, len(before))
 	for _, h := range before {
 		had[h.id] = h
 	}
-	hooks := make([]*hook, 0, len(specs))
-	same := map[string]int{} // names may be there twice
+	hooks := make([]*configuredWebhook, 0, len(specs))
+	same := map[string]int{} // the number of webhooks by name; names may repeat
 	for i := range specs {
 		id := fmt.Sprintf("%s/%s/%d", configuration, specs[i].Name, same[specs[i].Name])
 		same[specs[i].Name]++
 		h := had[id]
 		if h == nil || !equality.Semantic.DeepEqual(&h.spec, &specs[i]) {
-			h = c.newHook(configuration, id, &specs[i])
+			h = c.newWebhook(configuration, id, &specs[i])
 		}
 		hooks = append(hooks, h)
 	}
 	for _, h := range before {
 		if !slices.Contains(hooks, h) {
 			h.close()
-			c.Metrics.gone(h)
+			c.Metrics.deleteSeries(h)
 		}
 	}
 	return hooks
 }
 
-func (c *Config) newHook(configuration, id string, spec *admissionregistrationv1.MutatingWebhook) *hook {
-	h := &hook{configuration: configuration, id: id, spec: *spec, matcher: match.New(resourcesOf(spec))}
+func (c *Config) newWebhook(configuration, id string, spec *admissionregistrationv1.MutatingWebhook) *configuredWebhook {
+	h := &configuredWebhook{configuration: configuration, id: id, spec: *spec, matcher: match.New(resourcesOf(spec))}
 	if len(spec.MatchConditions) > 0 {
 		h.conditions = c.Compile(spec.MatchConditions, h.ignoresFailures())
 	}
-	h.client, h.broken = c.Clients.Client(targetOf(&spec.ClientConfig))
+	h.client, h.clientErr = c.Clients.Client(targetOf(&spec.ClientConfig))
 	return h
 }
 
-// resourcesOf returns the rules of a webhook in the form of a policy.
+// resourcesOf converts the rules of a webhook to the MatchResources of a policy.
 func resourcesOf(spec *admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.MatchResources {
 	rules := make([]admissionregistrationv1.NamedRuleWithOperations, len(spec.Rules))
 	for i, rule := range spec.Rules {

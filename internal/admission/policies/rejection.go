@@ -10,26 +10,26 @@ import (
 	"mainstay.dev/mainstay/internal/cel/policy"
 )
 
-// refusal is a rejection of a request.
-type refusal struct {
-	policy, binding string // binding is "" for a fault of the policy itself
+// rejection is the rejection of a request by a policy.
+type rejection struct {
+	policy, binding string // binding is "" for an error in the policy itself
 	param           types.NamespacedName
 	message         string
 	reason          metav1.StatusReason
-	at              place
-	err             error // of the expression, where its value is not known
+	location        location
+	err             error // evaluation error
 }
 
-// place is the location of an expression in a policy: a member of a list element of its spec, or
+// location is the location of an expression in a policy: a member of a list element of its spec, or
 // the list without a member. The zero value is unknown.
-type place struct {
+type location struct {
 	list    string
 	index   int
 	member  string
 	program *policy.Program
 }
 
-func (p place) String() string {
+func (p location) String() string {
 	if p.member == "" {
 		return "spec." + p.list
 	}
@@ -37,22 +37,22 @@ func (p place) String() string {
 }
 
 // causes returns the causes of a rejection: the message, as in kube-apiserver, and the expression.
-func (r *refusal) causes(kind, message string) []metav1.StatusCause {
+func (r *rejection) causes(kind, message string) []metav1.StatusCause {
 	causes := []metav1.StatusCause{{Message: message}}
-	if r.at.list == "" {
+	if r.location.list == "" {
 		return causes
 	}
 	text := fmt.Sprintf("%s '%s' with binding '%s'", kind, r.policy, r.binding)
 	if r.param.Name != "" {
 		text += fmt.Sprintf(" and parameter '%s'", nameOf(r.param))
 	}
-	if r.at.program != nil {
-		if line := r.at.program.LineOf(r.err); line > 0 {
+	if r.location.program != nil {
+		if line := r.location.program.LineOf(r.err); line > 0 {
 			text += fmt.Sprintf(" at line %d", line)
 		}
-		text += ": " + admission.TruncateExpression(r.at.program.Text())
+		text += ": " + admission.TruncateExpression(r.location.program.Text())
 	}
-	return append(causes, metav1.StatusCause{Type: admission.CausePolicy, Field: r.at.String(), Message: text})
+	return append(causes, metav1.StatusCause{Type: admission.CausePolicy, Field: r.location.String(), Message: text})
 }
 
 // nameOf returns the name of an object, with its namespace if it has one.
@@ -63,8 +63,8 @@ func nameOf(name types.NamespacedName) string {
 	return name.String()
 }
 
-// decide starts the explanation of a policy; nil without an explanation.
-func (r *review) decide(policyName, binding string, param types.NamespacedName) *admission.DecisionRecorder {
+// startDecision starts recording the decision of a policy. It returns nil without an explanation.
+func (r *review) startDecision(policyName, binding string, param types.NamespacedName) *admission.DecisionRecorder {
 	if r.Explanation == nil {
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// TestWarnsOfItself checks the warning about a webhook that can prevent its own restart.
-func TestWarnsOfItself(t *testing.T) {
+// TestSelfDependencyWarning checks the warning about a webhook that can prevent its own restart.
+func TestSelfDependencyWarning(t *testing.T) {
 	t.Parallel()
 	type spec = admissionregistrationv1.MutatingWebhook
 	none := func(*spec) {}
@@ -25,7 +25,7 @@ func TestWarnsOfItself(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		change func(*spec)
-		want   string // T a part of the warning; empty if there is none
+		want   string // substring of the warning; empty if there is none
 	}{
 		"everything": {none, `webhook "hook.example.com" receives requests about pods, services, endpoints, endpointslices in namespace "own", which contains its own service "svc"`},
 		"pods alone": {func(s *spec) {

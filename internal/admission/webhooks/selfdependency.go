@@ -20,26 +20,28 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// needed are the resources that a service's pods require.
-func needed() []schema.GroupVersionResource {
+// serviceDependencies returns the resources that must be writable to start a webhook behind a
+// service.
+func serviceDependencies() []schema.GroupVersionResource {
 	return []schema.GroupVersionResource{
 		corev1.SchemeGroupVersion.WithResource("pods"), corev1.SchemeGroupVersion.WithResource("services"),
 		corev1.SchemeGroupVersion.WithResource("endpoints"), discoveryv1.SchemeGroupVersion.WithResource("endpointslices"),
 	}
 }
 
-// warnOfItself adds warnings for webhooks that prevent their own recovery: they intercept the
-// creation of the resources that they need, and their failure rejects it.
-func (p *plugin) warnOfItself(ctx context.Context, specs []admissionregistrationv1.MutatingWebhook) {
+// warnSelfDependency adds warnings for webhooks that can prevent their own recovery: they intercept
+// writes of the resources in serviceDependencies in their own namespace, and their failure rejects
+// the request.
+func (p *plugin) warnSelfDependency(ctx context.Context, specs []admissionregistrationv1.MutatingWebhook) {
 	for i := range specs {
 		spec := &specs[i]
 		service := spec.ClientConfig.Service
-		if service == nil || !fails(spec) || mayExcludeItself(spec) {
+		if service == nil || !failsClosed(spec) || mayExcludeOwnPods(spec) {
 			continue
 		}
 		var names []string
-		for _, gvr := range needed() {
-			if p.asks(ctx, spec, gvr, service.Namespace) {
+		for _, gvr := range serviceDependencies() {
+			if p.intercepts(ctx, spec, gvr, service.Namespace) {
 				names = append(names, gvr.Resource)
 			}
 		}
@@ -51,19 +53,20 @@ func (p *plugin) warnOfItself(ctx context.Context, specs []admissionregistration
 	}
 }
 
-func fails(spec *admissionregistrationv1.MutatingWebhook) bool {
+// failsClosed reports whether a failure of the webhook rejects the request.
+func failsClosed(spec *admissionregistrationv1.MutatingWebhook) bool {
 	return spec.FailurePolicy == nil || *spec.FailurePolicy != admissionregistrationv1.Ignore
 }
 
-// mayExcludeItself reports whether match conditions or object selectors may exclude the webhook's
-// own pods.
-func mayExcludeItself(spec *admissionregistrationv1.MutatingWebhook) bool {
+// mayExcludeOwnPods reports whether match conditions or an object selector may exclude the
+// webhook's own pods.
+func mayExcludeOwnPods(spec *admissionregistrationv1.MutatingWebhook) bool {
 	labels := spec.ObjectSelector
 	return len(spec.MatchConditions) > 0 || labels != nil && len(labels.MatchLabels)+len(labels.MatchExpressions) > 0
 }
 
-// asks reports whether a webhook receives requests about objects of a resource in a namespace.
-func (p *plugin) asks(ctx context.Context, spec *admissionregistrationv1.MutatingWebhook, gvr schema.GroupVersionResource, namespace string) bool {
+// intercepts reports whether a webhook receives requests for objects of a resource in a namespace.
+func (p *plugin) intercepts(ctx context.Context, spec *admissionregistrationv1.MutatingWebhook, gvr schema.GroupVersionResource, namespace string) bool {
 	if len(spec.Rules) == 0 {
 		return false
 	}
@@ -74,14 +77,15 @@ func (p *plugin) asks(ctx context.Context, spec *admissionregistrationv1.Mutatin
 			Attributes: &admission.Attributes{Request: admission.Request{Operation: op, Resource: resource, Namespace: namespace}},
 			Namespaces: expectedNamespaces{p.config.Namespaces},
 		}
-		if shown, err := m.Match(ctx, subject); err == nil && shown != nil {
+		if matched, err := m.Match(ctx, subject); err == nil && matched != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// expectedNamespaces also finds namespaces that are yet to be created: with the label that all have.
+// expectedNamespaces returns missing namespaces as if they existed, with the label that all
+// namespaces have.
 type expectedNamespaces struct{ match.Namespaces }
 
 func (p expectedNamespaces) Get(ctx context.Context, name types.NamespacedName) (*corev1.Namespace, error) {
