@@ -72,7 +72,7 @@ type Server struct {
 	dial   func(ctx context.Context, network, address string) (net.Conn, error) // nil: by the network
 	server *throwaway.Server
 	faults faults.Set
-	world  *simulation.World
+	world  *simulation.Simulation
 }
 
 // Start starts a server that ends with the test and its subtests. It ends the test

@@ -69,7 +69,7 @@ type Config struct {
 	// (AllowUnsafeMalformedObjectDeletion).
 	UnsafeDeletion bool
 	// World is the clock for the times of managed fields; nil means the real clock.
-	World *simulation.World
+	World *simulation.Simulation
 	// Logger may be nil.
 	Logger *slog.Logger
 }
@@ -102,7 +102,7 @@ type call struct {
 	w http.ResponseWriter
 	r *http.Request
 	// held is the memory charged for the request's body.
-	held memory.Hold
+	held memory.Reservation
 }
 
 // Serve serves a request for a resource, and writes errors as a Status. The context of the request must
@@ -118,7 +118,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resou
 func (a *API) newCall(w http.ResponseWriter, r *http.Request, resource *rest.Resource) *call {
 	return &call{
 		operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer},
-		w:         w, r: r, held: a.config.Memory.Hold(),
+		w:         w, r: r, held: a.config.Memory.NewReservation(),
 	}
 }
 

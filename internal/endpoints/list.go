@@ -149,7 +149,7 @@ func (c *call) gather(list *rest.List, converted bool) ([]*codec.Record, error) 
 
 // holdList charges the request for a list, of which so many bytes are held by now.
 func (c *call) holdList(bytes int) error {
-	err := c.held.Body(c.r.Context(), bytes)
+	err := c.held.ReserveBody(c.r.Context(), bytes)
 	if errors.Is(err, memory.ErrExhausted) {
 		return apierrors.NewTooManyRequests("the server has no memory for a list of this size at present, please try again later, or list in pages", exhaustedRetryAfter)
 	}

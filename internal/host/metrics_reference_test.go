@@ -62,7 +62,11 @@ func TestMetricsReferenceIsComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	descriptions := make(chan *prometheus.Desc)
-	go func() { defer close(descriptions); h.metrics.registry.Describe(descriptions); h.metrics.slis.Describe(descriptions) }()
+	go func() {
+		defer close(descriptions)
+		h.metrics.registry.Describe(descriptions)
+		h.metrics.slis.Describe(descriptions)
+	}()
 	for d := range descriptions {
 		name := metricOf(d).name
 		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
@@ -111,9 +115,9 @@ Reading ` + "`/metrics`" + ` needs the verb ` + "`get`" + ` on this non-resource
 func registeredMetrics(t *testing.T) []metric {
 	var r recorder
 	const hostname = "host"
-	identified := telemetry.Identified(&r, hostname)
+	identified := telemetry.WithServerID(&r, hostname)
 	registrations := map[string]func() error{
-		"encodings":       func() error { _, err := codec.NewMemory(codec.MemoryConfig{Registerer: &r}); return err },
+		"encodings":       func() error { _, err := codec.NewEncodingCache(codec.EncodingCacheConfig{Registerer: &r}); return err },
 		"memory":          func() error { _, err := memory.NewBudget(1<<30, &r); return err },
 		"features":        func() error { return r.Register(newFeatures(feature.Defaults())) },
 		"control planes":  func() error { _, err := controlplane.NewMetrics(&r, hostname); return err },

@@ -65,7 +65,7 @@ func (c *Config) converter(r *rest.Resource) managedfields.TypeConverter {
 // applied returns an object merged with the configuration that an expression gave. Fields
 // that it sets are nobody's: a later write without the policy may drop them.
 func applied(version *codec.Version, converter managedfields.TypeConverter, obj codec.Object, made ref.Val) (codec.Object, error) {
-	configuration, err := policy.AppliedBy(made)
+	configuration, err := policy.ApplyConfigurationOf(made)
 	if err != nil {
 		return nil, err
 	}

@@ -22,14 +22,14 @@ type review struct {
 	*match.Subject
 	ctx         context.Context
 	permissions *library.Permissions
-	namespace   *policy.Lazy
+	namespace   *policy.LazyDocument
 	views       []view
 }
 
 // view is a request as it is shown in one version.
 type view struct {
 	of                       *rest.Resource
-	object, oldObject, about *policy.Lazy
+	object, oldObject, about *policy.LazyDocument
 }
 
 func (c *Config) review(ctx context.Context, s *match.Subject) *review {
@@ -42,7 +42,7 @@ func (c *Config) subject(a *admission.Attributes) *match.Subject {
 
 // input returns the variables of a policy's expressions, for the request converted to the resource
 // shown.
-func (r *review) input(shown *rest.Resource, params *policy.Lazy, variables []policy.Variable) (*policy.Input, error) {
+func (r *review) input(shown *rest.Resource, params *policy.LazyDocument, variables []policy.Variable) (*policy.Input, error) {
 	if err := r.readNamespace(); err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (r *review) readNamespace() error {
 	if err != nil {
 		return err
 	}
-	r.namespace = policy.NewLazy(func() (map[string]any, error) { return namespaceDocument(namespace) })
+	r.namespace = policy.NewLazyDocument(func() (map[string]any, error) { return namespaceDocument(namespace) })
 	return nil
 }
 
@@ -78,21 +78,21 @@ func (r *review) view(shown *rest.Resource) *view {
 	gvk := shown.Version.GVK
 	r.views = append(r.views, view{
 		of: shown,
-		object: policy.NewLazy(func() (map[string]any, error) {
+		object: policy.NewLazyDocument(func() (map[string]any, error) {
 			obj, err := r.ObjectIn(r.ctx, gvk)
 			if err != nil {
 				return nil, err
 			}
 			return documentOf(obj)
 		}),
-		oldObject: policy.NewLazy(func() (map[string]any, error) {
+		oldObject: policy.NewLazyDocument(func() (map[string]any, error) {
 			obj, err := r.OldIn(r.ctx, gvk)
 			if err != nil {
 				return nil, err
 			}
 			return documentOf(obj)
 		}),
-		about: policy.NewLazy(func() (map[string]any, error) { return requestDocument(&r.Request, shown) }),
+		about: policy.NewLazyDocument(func() (map[string]any, error) { return requestDocument(&r.Request, shown) }),
 	})
 	return &r.views[len(r.views)-1]
 }

@@ -54,7 +54,7 @@ func membersOf(object map[string]any) []byte {
 func (p *schemaWriter) root(in *jsonplan.Cursor, at int, keepsUnknown bool, more []byte) ([]byte, error) {
 	p.in, p.out = in, p.out[:0]
 	s := openSchema{members: p.rootMembers}
-	if p.open(&s, at) == jsonplan.Bad {
+	if p.open(&s, at) == jsonplan.Invalid {
 		return nil, errors.New("the schema is no JSON that can be read")
 	}
 	switch {
@@ -135,7 +135,7 @@ func (p *schemaWriter) schema(i int) (end int, nullable bool) {
 
 func (p *schemaWriter) copy(i int) int {
 	end := p.in.Skip(i)
-	if end != jsonplan.Bad {
+	if end != jsonplan.Invalid {
 		p.out = append(p.out, p.in.Raw(i, end)...)
 	}
 	return end
@@ -147,7 +147,7 @@ func (p *schemaWriter) open(s *openSchema, i int) (end int) {
 	i, more := p.in.Enter(i)
 	for more {
 		name, at := p.in.Name(i)
-		if at == jsonplan.Bad {
+		if at == jsonplan.Invalid {
 			return at
 		}
 		from := len(p.out)
@@ -157,7 +157,7 @@ func (p *schemaWriter) open(s *openSchema, i int) (end int) {
 		}
 		i, more = p.in.Next(i, '}')
 	}
-	if i != jsonplan.Bad {
+	if i != jsonplan.Invalid {
 		p.adapt(s)
 	}
 	return i
@@ -217,7 +217,7 @@ func (p *schemaWriter) properties(s *openSchema, i int) int {
 	for more {
 		name, at := p.in.Name(i)
 		switch {
-		case at == jsonplan.Bad:
+		case at == jsonplan.Invalid:
 			return at
 		case len(members) > 0 && isOfEach(name):
 			at = p.in.Skip(at)

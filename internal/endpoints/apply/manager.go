@@ -27,7 +27,7 @@ type Managers struct {
 	// for; nil discards that. It is not to be changed after the first use.
 	Logger *slog.Logger
 	// World has the time of writes; nil is the real one. It is as Logger.
-	World *simulation.World
+	World *simulation.Simulation
 
 	converter managedfields.TypeConverter
 	cache     *ownership.Cache
@@ -234,7 +234,7 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 			return nil, err
 		}
 	}
-	out, err := to.FromHubTo(obj)
+	out, err := to.ConvertFromHub(obj)
 	if err != nil {
 		return nil, err
 	}

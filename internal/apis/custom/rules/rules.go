@@ -56,7 +56,7 @@ func (r *Rules) Measured(metrics *Metrics) *Rules {
 // such as the parts of one. The zero value is ready for use. It is not safe for concurrent
 // use; its Rules are.
 type Compiler struct {
-	types    typed.Maker
+	types    typed.Builder
 	compiled *expressions
 }
 
@@ -65,7 +65,7 @@ func (c *Compiler) Rules(props *apiextensions.JSONSchemaProps, resource bool) *R
 	if !hasRules(props) {
 		return nil
 	}
-	root := c.node(props, c.types.Make(props, resource))
+	root := c.node(props, c.types.Build(props, resource))
 	if root == nil {
 		return nil
 	}
@@ -149,5 +149,5 @@ func (c *Compiler) memberType(t *typed.Type, name string, member *apiextensions.
 	if !hasRules(member) {
 		return nil
 	}
-	return c.types.Make(member, member.XEmbeddedResource)
+	return c.types.Build(member, member.XEmbeddedResource)
 }

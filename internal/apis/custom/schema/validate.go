@@ -46,7 +46,7 @@ type checker struct {
 	base *field.Path
 	// watch bounds the time of all patterns together: a document can have many
 	// texts.
-	watch pattern.Watch
+	watch pattern.Matcher
 }
 
 // check validates a value. old is the value that it replaces, nil if unknown.
