@@ -73,7 +73,7 @@ type Server struct {
 	dial       func(ctx context.Context, network, address string) (net.Conn, error) // nil for a server with a port
 	server     *throwaway.Server
 	faults     faults.Set
-	simulation *simulation.World
+	simulation *simulation.Simulation
 }
 
 // Start starts a server with default options, which stops at the end of the test and its subtests.

@@ -37,7 +37,7 @@ func writeFeatures(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(table, "NAME\tSTAGE\tDEFAULT\tCHANGES")
 	for spec := range feature.Known() {
-		preset, changes := fmt.Sprint(spec.Default), spec.Changes
+		preset, changes := fmt.Sprint(spec.Default), spec.Effect
 		if spec.Locked {
 			preset += " (locked)"
 		}
@@ -61,7 +61,7 @@ func writeFeaturesJSON(out io.Writer) error {
 	}
 	var gates []gate
 	for spec := range feature.Known() {
-		gates = append(gates, gate{spec.Gate, spec.Stage, spec.Default, spec.Locked, spec.Needs, spec.Changes})
+		gates = append(gates, gate{spec.Gate, spec.Stage, spec.Default, spec.Locked, spec.DependsOn, spec.Effect})
 	}
 	return writeJSON(out, gates)
 }

@@ -30,7 +30,7 @@ func limitMemory(config *host.Config, untouched int64) {
 	if config.Limits.Memory == 0 {
 		return
 	}
-	config.Limits.MemoryPressed = memory.Pressed(config.Limits.Memory, untouched)
+	config.Limits.MemoryPressed = memory.PressureFunc(config.Limits.Memory, untouched)
 	debug.SetMemoryLimit(config.Limits.Memory/100*collectorPercent + untouched)
 }
 
@@ -43,7 +43,7 @@ func defaultMemoryLimit(logger *slog.Logger) int64 {
 		}
 		return 0
 	}
-	limit, err := memory.OfMachine(os.DirFS("/"))
+	limit, err := memory.Available(os.DirFS("/"))
 	if err != nil {
 		logger.Warn("the memory of the server is not limited", "err", fmt.Errorf("--memory-limit: %w", err))
 		return 0

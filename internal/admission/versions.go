@@ -88,7 +88,7 @@ func Convert(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk sche
 	if v == nil || !ok {
 		return nil, errNoVersion
 	}
-	out, err := convertTo(ctx, r.Kind, object.DeepCopyObject().(codec.Object), v, v.FromHubTo)
+	out, err := convertTo(ctx, r.Kind, object.DeepCopyObject().(codec.Object), v, v.ConvertFromHub)
 	if err != nil {
 		return nil, err
 	}
@@ -107,9 +107,9 @@ func toHub(ctx context.Context, r *rest.Resource, obj codec.Object, gvk schema.G
 	}
 	out, err := obj, error(nil)
 	if v == hub {
-		out, err = v.ToHubFrom(obj)
+		out, err = v.ConvertToHub(obj)
 	} else {
-		out, err = convertTo(ctx, r.Kind, obj, hub, v.ToHubFrom)
+		out, err = convertTo(ctx, r.Kind, obj, hub, v.ConvertToHub)
 	}
 	if err != nil {
 		return nil, err

@@ -1,7 +1,7 @@
-// Package authorizer defines the contract of authorization: Attributes, Decision and Authorizer.
-// The names are those of kube-apiserver's package. The implementations are in filters/authz.
-// Callers are the authorization filter, access reviews, and handlers that require a further
-// permission.
+// Package authorizer defines the interface of authorization: Attributes, Decision and Authorizer,
+// with the names of kube-apiserver's package of the same name. Package filters/authz contains the
+// implementations. The authorization filter, access reviews, and handlers that require an
+// additional permission call them.
 package authorizer
 
 import (
@@ -19,7 +19,7 @@ type Decision int
 
 const (
 	// DecisionDeny rejects the request without consulting further authorizers. It is the zero
-	// value, so that a missing decision allows no request.
+	// value, so that a missing decision rejects the request.
 	DecisionDeny Decision = iota
 	// DecisionAllow allows the request without consulting further authorizers.
 	DecisionAllow
@@ -38,52 +38,54 @@ func (d Decision) String() string {
 	return "no-opinion"
 }
 
-// Attributes are the input of a decision, from a request or from an access review.
+// Attributes are the input of an authorization decision, from a request or an access review.
 type Attributes struct {
 	User *request.User
-	// Verb is a Kubernetes verb or, for other than resources, the HTTP method
-	// in lower case.
+	// Verb is a Kubernetes verb; for non-resource requests, it is the HTTP method in lower case.
 	Verb string
-	// ResourceRequest separates resources, which the next fields describe, from
-	// paths.
+	// ResourceRequest reports whether the request is for a resource. The fields APIGroup to Name
+	// are empty otherwise.
 	ResourceRequest bool
 	// APIVersion is "*" if an access review does not specify it.
 	APIGroup, APIVersion, Namespace string
 	Resource, Subresource, Name     string
-	// Path is the path of the request. For non-resource requests, it is the subject of the
-	// decision.
+	// Path is the path of the request. For non-resource requests, it is authorized instead of a
+	// resource.
 	Path string
 
-	// The selector requirements of a list, watch or collection deletion; nil without selectors.
-	// Requirements that cannot be parsed are omitted, which widens the request, and the error is
-	// set. They are shared and must not be modified.
+	// The requirements of the selectors of a list, watch or collection deletion; nil without
+	// selectors. If a selector cannot be parsed, its requirements are nil, which authorizes the
+	// request as if it had no selector, and the error is set. They are shared and must not be
+	// modified.
 	FieldSelectorRequirements fields.Requirements
 	FieldSelectorParsingErr   error
 	LabelSelectorRequirements labels.Requirements
 	LabelSelectorParsingErr   error
 }
 
-// Authorizer makes decisions. The reason may be empty and is sent to clients. An error may
-// accompany any decision; it does not revoke DecisionAllow. Authorize is safe for concurrent use
-// and must not modify Attributes.
+// Authorizer decides whether a user may make a request. The second result is the reason, which may
+// be empty and is sent to clients. An error can accompany any decision, and does not change its
+// meaning. Authorize may block on a webhook, is safe for concurrent use, and must not modify the
+// attributes.
 type Authorizer interface {
 	Authorize(ctx context.Context, attributes *Attributes) (Decision, string, error)
 }
 
-// Group is the API group in which Mainstay's own functions are authorized. It has no
-// resources that are served.
+// Group is the API group in which Mainstay's own operations are authorized. The server has no
+// resources of this group.
 const Group = "mainstay.dev"
 
-// privatePrefix is the prefix of paths that expose or change the whole process. A
-// request below it is authorized as a resource request, because many roles that exist
-// for monitoring allow get of all non-resource paths.
-const privatePrefix = "/mainstay/v1/"
+// processPrefix is the prefix of paths that expose or change the whole process. They are authorized
+// as resources of Group, because many roles for monitoring allow the verb get for all non-resource
+// paths.
+const processPrefix = "/mainstay/v1/"
 
-// AttributesOf returns the attributes that authorize a request.
+// AttributesOf returns the attributes of a request. user is retained. A selector that cannot be
+// parsed is no error, see Attributes.
 func AttributesOf(user *request.User, info *request.Info) Attributes {
 	a := Attributes{User: user, Verb: info.Verb, Path: info.Path}
 	if !info.IsResource {
-		a.setPrivate()
+		a.setProcessResource()
 		return a
 	}
 	a.ResourceRequest = true
@@ -106,16 +108,16 @@ func AttributesOf(user *request.User, info *request.Info) Attributes {
 	return a
 }
 
-// setPrivate sets the resource attributes of a path below privatePrefix.
-func (a *Attributes) setPrivate() {
-	rest, private := strings.CutPrefix(a.Path, privatePrefix)
-	if !private {
+// setProcessResource sets the resource attributes of a path below processPrefix.
+func (a *Attributes) setProcessResource() {
+	rest, ok := strings.CutPrefix(a.Path, processPrefix)
+	if !ok {
 		return
 	}
 	a.ResourceRequest, a.APIGroup, a.APIVersion = true, Group, "v1"
 	switch segment, _, _ := strings.Cut(rest, "/"); segment {
 	case "snapshot":
-		a.Resource, a.Verb = "snapshots", "download" // a verb that roles for reading do not contain
+		a.Resource, a.Verb = "snapshots", "download" // a separate verb, because roles with read access must not include it
 	case "faults":
 		a.Resource = "faults"
 	case "clock":

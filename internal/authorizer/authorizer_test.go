@@ -45,8 +45,8 @@ func TestAttributesOf(t *testing.T) {
 	}
 }
 
-// TestSelectors: the selectors of requests for collections are part of the
-// question where they can be parsed.
+// TestSelectors checks that the attributes of collection requests contain the selectors, or the
+// error of an invalid selector.
 func TestSelectors(t *testing.T) {
 	t.Parallel()
 	onNode := fields.Requirements{{Field: "spec.nodeName", Operator: selection.Equals, Value: "n"}}

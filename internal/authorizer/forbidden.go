@@ -9,17 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Forbidden returns the answer to a request that its user may not make, in the
-// words that clients of kube-apiserver know. It is an API error.
+// Forbidden returns the API error (403) for a request that is not authorized, with the message of
+// kube-apiserver. reason is appended to the message if it is not empty.
 func Forbidden(a *Attributes, reason string) error {
-	message := escapeHTML(denial(a))
+	message := escapeHTML(deniedMessage(a))
 	if reason != "" {
 		message += ": " + reason
 	}
 	return apierrors.NewForbidden(schema.GroupResource{Group: a.APIGroup, Resource: a.Resource}, a.Name, errors.New(message))
 }
 
-func denial(a *Attributes) string {
+func deniedMessage(a *Attributes) string {
 	name := ""
 	if a.User != nil {
 		name = a.User.Name
@@ -38,7 +38,8 @@ func denial(a *Attributes) string {
 	return fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", name, a.Verb, resource, a.APIGroup, where)
 }
 
-// escapeHTML prevents a browser that renders the response as a page from running text of the path.
+// escapeHTML escapes the message, so that a browser that renders the response as a page does not
+// run text of the path.
 func escapeHTML(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }

@@ -17,14 +17,14 @@ import (
 	"mainstay.dev/mainstay/internal/codec/codectest"
 )
 
-// way is one of two implementations: by libraries, or by this package.
-type way struct {
+// implementation is one of two implementations: libraries, or this package.
+type implementation struct {
 	name string
 	do   func() error
 }
 
-func compare(b *testing.B, name string, ways ...way) {
-	for _, w := range ways {
+func compare(b *testing.B, name string, implementations ...implementation) {
+	for _, w := range implementations {
 		b.Run(name+"/"+w.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
@@ -71,30 +71,30 @@ func benchPod(b *testing.B, pod *corev1.Pod) {
 		_ = bytes.Clone(buf.Bytes())
 		return err
 	}
-	compare(b, "body", way{"library", func() error { _, err := kjson.UnmarshalStrict(body, new(corev1.Pod)); return err }},
-		way{"codec", func() error { _, err := v.Decode(body, codec.JSON, true); return err }})
-	compare(b, "read-json", way{"library", slowJSON}, way{"codec", func() error { _, err := read().JSONTail(v); return err }})
-	compare(b, "written-json", way{"library", slowJSON}, way{"codec", func() error { _, err := written().JSONTail(v); return err }})
-	compare(b, "written-protobuf", way{"library", func() error { _, err := decoded().Marshal(); return err }},
-		way{"codec", func() error { _, err := written().AppendProtobuf(dst, v); return err }})
+	compare(b, "body", implementation{"library", func() error { _, err := kjson.UnmarshalStrict(body, new(corev1.Pod)); return err }},
+		implementation{"codec", func() error { _, err := v.Decode(body, codec.JSON, true); return err }})
+	compare(b, "read-json", implementation{"library", slowJSON}, implementation{"codec", func() error { _, err := read().JSONTail(v); return err }})
+	compare(b, "written-json", implementation{"library", slowJSON}, implementation{"codec", func() error { _, err := written().JSONTail(v); return err }})
+	compare(b, "written-protobuf", implementation{"library", func() error { _, err := decoded().Marshal(); return err }},
+		implementation{"codec", func() error { _, err := written().AppendProtobuf(dst, v); return err }})
 	app := labels.SelectorFromSet(labels.Set{"shard": "17"})
 	node := fields.OneTermEqualSelector("spec.nodeName", "node-007")
-	compare(b, "label", way{"library", func() error { app.Matches(labels.Set(decoded().Labels)); return nil }},
-		way{"codec", func() error { _, err := read().Matches(app, nil); return err }})
-	compare(b, "field", way{"library", func() error { node.Matches(kind.Fields(decoded())); return nil }},
-		way{"codec", func() error { _, err := written().Matches(nil, node); return err }})
-	remembered := read()
-	if _, err := remembered.JSONTail(v); err != nil {
+	compare(b, "label", implementation{"library", func() error { app.Matches(labels.Set(decoded().Labels)); return nil }},
+		implementation{"codec", func() error { _, err := read().Matches(app, nil); return err }})
+	compare(b, "field", implementation{"library", func() error { node.Matches(kind.Fields(decoded())); return nil }},
+		implementation{"codec", func() error { _, err := written().Matches(nil, node); return err }})
+	cachedRecord := read()
+	if _, err := cachedRecord.JSONTail(v); err != nil {
 		b.Fatal(err)
 	}
 	counted := podKind()
-	counted.Memory = memory(b, 0, nil)
+	counted.EncodingCache = memory(b, 0, nil)
 	counting := codec.NewRecord(counted, name, value, 1234567)
 	if _, err := counting.JSONTail(v); err != nil {
 		b.Fatal(err)
 	}
-	compare(b, "hit", way{"unlimited", func() error { _, err := remembered.JSONTail(v); return err }},
-		way{"codec", func() error { _, err := counting.JSONTail(v); return err }})
+	compare(b, "hit", implementation{"unlimited", func() error { _, err := cachedRecord.JSONTail(v); return err }},
+		implementation{"codec", func() error { _, err := counting.JSONTail(v); return err }})
 }
 
 // BenchmarkRecordMemory reports the additional memory of a cached pod: initially, after a list with

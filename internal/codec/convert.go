@@ -15,22 +15,21 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// Kind.Convert may be a network call (a conversion webhook). A value that is stored in another
-// version than the hub's is therefore converted once, many records per call, before it is decoded:
-// code that returns records calls Convert first. The result is cached for the lifetime of the
-// record, as if it had been stored in the hub version. Concurrent calls are merged for each record,
-// as by singleflight: a record that another call is converting is awaited, and all others form a
-// new call, a batch.
+// Kind.Convert may be a network call (a conversion webhook). Values whose stored version differs
+// from the hub version are therefore converted in batches, before they are decoded: code that
+// returns records calls Convert first. A record caches the converted value for its lifetime.
+// Concurrent conversions are merged per record, similar to singleflight: a caller waits for the
+// records that another call is converting, and converts the remaining records in a new call.
 
-// Limits of one call of Kind.Convert. The bytes are of stored values, and do not
-// limit the first object.
+// MaxConverted and MaxConvertedBytes limit the number of objects in one call of Kind.Convert and
+// the total size of their stored values. A larger object is converted in a call of its own.
 const (
 	MaxConverted      = 500
 	MaxConvertedBytes = 4 << 20
 )
 
-// conversion is the result of converting a stored value to the hub version. All
-// records of the value share it.
+// conversion holds the hub version of a stored value after its conversion. All records of the same
+// value share it.
 type conversion struct {
 	value atomic.Pointer[converted]
 	// call is the conversion in progress, or nil.
@@ -39,19 +38,19 @@ type conversion struct {
 
 // converted is a document in the hub version.
 type converted struct {
-	// tail has the document, with the place for the resourceVersion. It begins
-	// at 0 where that place was not found.
+	// tail is the document with the insertion point of the resourceVersion. tail.begin is 0 if the
+	// insertion point is unknown.
 	tail storedTail
-	// asStored: the stored value was in the hub version already.
+	// asStored means that the stored value was already in the hub version; tail is empty.
 	asStored bool
 }
 
-// newConverted encodes a document, its type and metadata first, so that a
-// resourceVersion can be put in without decoding.
+// newConverted encodes a converted object with its type and metadata first, so that a
+// resourceVersion can be inserted without decoding.
 func newConverted(gvk schema.GroupVersionKind, obj Object) (*converted, error) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if ok {
-		if tail, ok := tailOf(gvk, u.Object); ok {
+		if tail, ok := documentTail(gvk, u.Object); ok {
 			return &converted{tail: tail}, nil
 		}
 	}
@@ -63,7 +62,7 @@ func newConverted(gvk schema.GroupVersionKind, obj Object) (*converted, error) {
 	return &converted{tail: storedTail{value: value}}, nil
 }
 
-func tailOf(gvk schema.GroupVersionKind, document map[string]any) (t storedTail, ok bool) {
+func documentTail(gvk schema.GroupVersionKind, document map[string]any) (t storedTail, ok bool) {
 	metadata, ok := document["metadata"].(map[string]any)
 	if !ok {
 		return t, false
@@ -89,15 +88,15 @@ func tailOf(gvk schema.GroupVersionKind, document map[string]any) (t storedTail,
 	return t, ok
 }
 
-// call is a conversion under way. err and size may be read once done is closed.
+// call is a conversion in progress. err and size may be read after done is closed.
 type call struct {
 	done chan struct{}
 	size int // number of records
 	err  error
 }
 
-// newConversion returns an empty conversion of a stored value, nil for a value
-// that is in the hub version.
+// newConversion returns an empty conversion for a stored value, or nil if the value has the hub
+// version.
 func (k *Kind) newConversion(value []byte) *conversion {
 	if k.Convert == nil || value == nil || isStoredIn(value, k.Hub.GVK.GroupVersion()) {
 		return nil
@@ -105,24 +104,24 @@ func (k *Kind) newConversion(value []byte) *conversion {
 	return &conversion{}
 }
 
-// isStoredIn reports whether a value was stored as a document of a version. It
-// may be false for a value that EncodeStored did not write.
+// isStoredIn reports whether a stored value has an API version. It may return false for values that
+// EncodeStored did not write.
 func isStoredIn(value []byte, gv schema.GroupVersion) bool {
 	rest, ok := bytes.CutPrefix(value, []byte(`{"apiVersion":"`))
 	if !ok {
 		return false
 	}
 	if gv.Group != "" {
-		if rest, ok = cutText(rest, gv.Group); !ok || len(rest) == 0 || rest[0] != '/' {
+		if rest, ok = cutPrefix(rest, gv.Group); !ok || len(rest) == 0 || rest[0] != '/' {
 			return false
 		}
 		rest = rest[1:]
 	}
-	rest, ok = cutText(rest, gv.Version)
+	rest, ok = cutPrefix(rest, gv.Version)
 	return ok && len(rest) > 0 && rest[0] == '"'
 }
 
-func cutText(b []byte, text string) ([]byte, bool) {
+func cutPrefix(b []byte, text string) ([]byte, bool) {
 	if len(b) < len(text) || string(b[:len(text)]) != text {
 		return nil, false
 	}
@@ -130,9 +129,10 @@ func cutText(b []byte, text string) ([]byte, bool) {
 }
 
 // Convert converts records of one kind to the hub version, so that their other methods do not
-// block. It ignores nil records, converted records, and kinds without Kind.Convert. It waits for
-// records that a concurrent call converts. The error is that of Kind.Convert, of decoding
-// (ErrUndecodable), or of ctx; some records may then be converted.
+// block. It ignores nil records, converted records, and kinds without Kind.Convert. It blocks while
+// records are converted, by this or by concurrent calls. It returns the error of Kind.Convert or
+// ctx, or ErrUndecodable if a stored value cannot be decoded; some of the records may be converted
+// nevertheless.
 func Convert(ctx context.Context, records ...*Record) error {
 	var pending []*Record
 	for _, r := range records {
@@ -141,35 +141,35 @@ func Convert(ctx context.Context, records ...*Record) error {
 		}
 	}
 	for len(pending) > 0 {
-		own, others := join(pending)
+		own, others := claimRecords(pending)
 		if len(own.records) > 0 {
 			if err := own.run(ctx); err != nil {
 				return err
 			}
 		}
 		var err error
-		if pending, err = wait(ctx, others); err != nil {
+		if pending, err = waitFor(ctx, others); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// joined is a record that is part of another caller's call.
-type joined struct {
+// recordInProgress is a record that another caller is converting.
+type recordInProgress struct {
 	*Record
 	*call
 }
 
-// batch is the records that one call converts.
+// batch contains the records of one call.
 type batch struct {
 	*call
 	records []*Record
 }
 
-// join claims the records that are part of no call for a new one, own, and
-// returns the others with the calls that they are part of.
-func join(pending []*Record) (own batch, others []joined) {
+// claimRecords assigns the unclaimed records to a new batch, own, and returns the other records
+// with the calls that convert them.
+func claimRecords(pending []*Record) (own batch, others []recordInProgress) {
 	own.call = &call{done: make(chan struct{})}
 	for _, r := range pending {
 		for {
@@ -180,7 +180,7 @@ func join(pending []*Record) (own batch, others []joined) {
 			if other := r.conversion.call.Load(); other == own.call {
 				break // another record of the same value
 			} else if other != nil {
-				others = append(others, joined{r, other})
+				others = append(others, recordInProgress{r, other})
 				break
 			}
 		}
@@ -188,9 +188,9 @@ func join(pending []*Record) (own batch, others []joined) {
 	return own, others
 }
 
-var errAbandoned = errors.New("the conversion was abandoned")
+var errAbandoned = errors.New("conversion was aborted")
 
-// run converts the batch and wakes the callers that joined it.
+// run converts the batch and wakes the waiting callers.
 func (b *batch) run(ctx context.Context) error {
 	b.err = errAbandoned // in case of a panic
 	defer func() {
@@ -204,13 +204,13 @@ func (b *batch) run(ctx context.Context) error {
 	return b.err
 }
 
-// wait waits for the calls of others, and returns the records that they left
-// unconverted. It returns the error of a call only where the call was for no
-// other records than these: otherwise one of the others may have caused it.
-func wait(ctx context.Context, others []joined) (left []*Record, err error) {
-	wanted := map[*call]int{}
+// waitFor waits for the calls of other callers, and returns the records that are still not
+// converted. It returns the error of a call only if all records of the call belong to this caller;
+// otherwise another record may have caused the error.
+func waitFor(ctx context.Context, others []recordInProgress) (left []*Record, err error) {
+	waiting := map[*call]int{}
 	for _, r := range others {
-		wanted[r.call]++
+		waiting[r.call]++
 	}
 	for _, r := range others {
 		select {
@@ -220,7 +220,7 @@ func wait(ctx context.Context, others []joined) (left []*Record, err error) {
 		}
 		switch err := r.err; {
 		case r.conversion.value.Load() != nil:
-		case err == nil, wanted[r.call] < r.size:
+		case err == nil, waiting[r.call] < r.size:
 			left = append(left, r.Record)
 		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 			left = append(left, r.Record) // the caller's context ended, not this one
@@ -231,8 +231,7 @@ func wait(ctx context.Context, others []joined) (left []*Record, err error) {
 	return left, nil
 }
 
-// convertStored converts records, in as many calls of Kind.Convert as the limits
-// require.
+// convertStored converts records in batches within the limits of Kind.Convert.
 func (k *Kind) convertStored(ctx context.Context, records []*Record) error {
 	for len(records) > 0 {
 		n, size := 0, 0
@@ -240,7 +239,7 @@ func (k *Kind) convertStored(ctx context.Context, records []*Record) error {
 			size += len(records[n].value)
 			n++
 		}
-		if err := k.convertTogether(ctx, records[:n]); err != nil {
+		if err := k.convertBatch(ctx, records[:n]); err != nil {
 			return err
 		}
 		records = records[n:]
@@ -248,13 +247,13 @@ func (k *Kind) convertStored(ctx context.Context, records []*Record) error {
 	return nil
 }
 
-func (k *Kind) convertTogether(ctx context.Context, records []*Record) error {
+func (k *Kind) convertBatch(ctx context.Context, records []*Record) error {
 	objects, converting := make([]Object, 0, len(records)), make([]*Record, 0, len(records))
 	for _, r := range records {
 		if r.conversion.value.Load() != nil {
 			continue // converted between Convert and join
 		}
-		u, v, err := k.document(r.value)
+		u, v, err := k.decodeDocument(r.value)
 		if err != nil {
 			return fmt.Errorf("%w: %s: %w", ErrUndecodable, k.Hub.GVK.Kind, err)
 		}
@@ -284,8 +283,8 @@ func (k *Kind) convertTogether(ctx context.Context, records []*Record) error {
 	return nil
 }
 
-// document decodes a stored document, and returns the version it is in.
-func (k *Kind) document(value []byte) (*unstructured.Unstructured, *Version, error) {
+// decodeDocument decodes a stored JSON document, and returns its version.
+func (k *Kind) decodeDocument(value []byte) (*unstructured.Unstructured, *Version, error) {
 	content, ok := jsonplan.DecodeDocument(value)
 	if !ok {
 		content = map[string]any{}
@@ -298,9 +297,9 @@ func (k *Kind) document(value []byte) (*unstructured.Unstructured, *Version, err
 	return u, v, err
 }
 
-// Converts reports whether the record's value is stored in another version than
-// the hub's, converted by now or not.
-func (r *Record) Converts() bool { return r.conversion != nil }
+// NeedsConversion reports whether the record's value is stored in another version than the hub
+// version. It does not depend on whether the value has been converted already.
+func (r *Record) NeedsConversion() bool { return r.conversion != nil }
 
 // convertedTail returns the tail of the converted document. It returns false if there is none, or
 // if its revision cannot be inserted without decoding.
@@ -320,7 +319,7 @@ func (r *Record) decode() (Object, error) {
 	if r.conversion == nil {
 		return r.kind.DecodeStored(r.value, r.revision)
 	}
-	// Callers should have called Convert; others block here.
+	// This blocks if the caller did not call Convert before.
 	if err := Convert(context.Background(), r); err != nil {
 		return nil, err
 	}
@@ -329,7 +328,7 @@ func (r *Record) decode() (Object, error) {
 		return r.kind.DecodeStored(r.value, r.revision)
 	}
 	// A converted document is complete: it is neither defaulted nor pruned again.
-	u, _, err := r.kind.document(value.tail.value)
+	u, _, err := r.kind.decodeDocument(value.tail.value)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrUndecodable, r.kind.Hub.GVK.Kind, err)
 	}

@@ -15,15 +15,15 @@ import (
 
 var thingGroup = schema.GroupVersion{Group: "example.com"}
 
-// askingKind is stored as v1 and served as v2, converted by convert.
-func askingKind(convert func(ctx context.Context, objects []Object, to *Version) ([]Object, error)) *Kind {
+// convertingKind returns a kind that is stored as v1 and served as v2, converted by convert.
+func convertingKind(convert func(ctx context.Context, objects []Object, to *Version) ([]Object, error)) *Kind {
 	version := func(name string) *Version {
 		gvk := thingGroup.WithKind("Thing")
 		gvk.Version = name
 		return &Version{GVK: gvk, New: func() Object { return &unstructured.Unstructured{Object: map[string]any{}} }, Untyped: true}
 	}
 	hub, stored := version("v2"), version("v1")
-	stored.FromHub = func(Object) (Object, error) { return nil, errors.New("asked without a context") }
+	stored.FromHub = func(Object) (Object, error) { return nil, errors.New("converted without a context") }
 	stored.ToHub = stored.FromHub
 	stored.Default = func(obj Object) { obj.(*unstructured.Unstructured).Object["defaulted"] = true }
 	return &Kind{Hub: hub, Stored: stored, Versions: []*Version{hub, stored}, Convert: convert}
@@ -53,7 +53,7 @@ func thingRecord(kind *Kind, version, name string) *Record {
 func TestConvertOnce(t *testing.T) {
 	t.Parallel()
 	var m marking
-	kind := askingKind(m.convert)
+	kind := convertingKind(m.convert)
 	a, b, c := thingRecord(kind, "v1", "a"), thingRecord(kind, "v2", "b"), thingRecord(kind, "v1", "c")
 	odd := NewRecord(kind, types.NamespacedName{Name: "d"}, []byte(`{ "kind":"Thing","apiVersion":"example.com/v2","metadata":{"name":"d"}}`), 7)
 	for range 2 {
@@ -62,13 +62,13 @@ func TestConvertOnce(t *testing.T) {
 		}
 	}
 	if m.calls.Load() != 1 || m.objects.Load() != 2 {
-		t.Errorf("asked %d times for %d objects, want once for 2", m.calls.Load(), m.objects.Load())
+		t.Errorf("called %d times for %d objects, want once for 2", m.calls.Load(), m.objects.Load())
 	}
 	for record, want := range map[*Record]string{
-		a:       `"metadata":{"resourceVersion":"7","name":"a"},"converted":true,"defaulted":true}`,
-		a.At(9): `"metadata":{"resourceVersion":"9","name":"a"},"converted":true,"defaulted":true}`,
-		b:       `"metadata":{"name":"b","resourceVersion":"7"}}`,
-		odd:     `"metadata":{"name":"d","resourceVersion":"7"}}`,
+		a:                 `"metadata":{"resourceVersion":"7","name":"a"},"converted":true,"defaulted":true}`,
+		a.WithRevision(9): `"metadata":{"resourceVersion":"9","name":"a"},"converted":true,"defaulted":true}`,
+		b:                 `"metadata":{"name":"b","resourceVersion":"7"}}`,
+		odd:               `"metadata":{"name":"d","resourceVersion":"7"}}`,
 	} {
 		if tail, err := record.JSONTail(kind.Hub); err != nil || string(tail) != want {
 			t.Errorf("%s, %v; want %s", tail, err, want)
@@ -77,22 +77,22 @@ func TestConvertOnce(t *testing.T) {
 	if obj, err := a.Object(); err != nil || obj.GetResourceVersion() != "7" || obj.GetName() != "a" || obj.GetObjectKind().GroupVersionKind() != kind.Hub.GVK {
 		t.Errorf("%v, %v", obj, err)
 	}
-	// Callers that did not convert get the result, too.
+	// Callers that did not call Convert get the result, too.
 	late := thingRecord(kind, "v1", "e")
 	if obj, err := late.Shared(); err != nil || obj.(*unstructured.Unstructured).Object["converted"] != true || m.calls.Load() != 2 {
-		t.Errorf("%v, %v, asked %d times", obj, err, m.calls.Load())
+		t.Errorf("%v, %v, called %d times", obj, err, m.calls.Load())
 	}
 }
 
-// TestConvertForAll: callers that need the same records share one call.
-func TestConvertForAll(t *testing.T) {
+// TestConvertSharesCalls checks that callers that need the same records share one call.
+func TestConvertSharesCalls(t *testing.T) {
 	t.Parallel()
 	var m marking
-	asked, answer := make(chan struct{}), make(chan struct{})
-	kind := askingKind(func(ctx context.Context, objects []Object, to *Version) ([]Object, error) {
+	called, proceed := make(chan struct{}), make(chan struct{})
+	kind := convertingKind(func(ctx context.Context, objects []Object, to *Version) ([]Object, error) {
 		if m.calls.Load() == 0 {
-			close(asked)
-			<-answer
+			close(called)
+			<-proceed
 		}
 		return m.convert(ctx, objects, to)
 	})
@@ -103,7 +103,7 @@ func TestConvertForAll(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	<-asked
+	<-called
 	for range 5 {
 		all.Go(func() {
 			if err := Convert(t.Context(), b, a); err != nil {
@@ -116,10 +116,10 @@ func TestConvertForAll(t *testing.T) {
 	if err := Convert(gone, a); !errors.Is(err, context.Canceled) {
 		t.Errorf("waiting: %v", err)
 	}
-	close(answer)
+	close(proceed)
 	all.Wait()
 	if m.calls.Load() != 1 {
-		t.Errorf("asked %d times, want once", m.calls.Load())
+		t.Errorf("called %d times, want once", m.calls.Load())
 	}
 }
 
@@ -140,16 +140,16 @@ func TestConvertAfterFailure(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var m marking
-			asked, answer := make(chan struct{}), make(chan struct{})
+			called, proceed := make(chan struct{}), make(chan struct{})
 			var first sync.Once
-			kind := askingKind(func(ctx context.Context, objects []Object, to *Version) ([]Object, error) {
+			kind := convertingKind(func(ctx context.Context, objects []Object, to *Version) ([]Object, error) {
 				mine := false
 				first.Do(func() { mine = true })
 				if !mine {
 					return m.convert(ctx, objects, to)
 				}
-				close(asked)
-				<-answer
+				close(called)
+				<-proceed
 				if test.first == nil {
 					panic("oops")
 				}
@@ -160,19 +160,19 @@ func TestConvertAfterFailure(t *testing.T) {
 			all.Go(func() {
 				defer func() { _ = recover() }()
 				if err := Convert(t.Context(), a); !errors.Is(err, test.first) {
-					t.Errorf("who asked: %v", err)
+					t.Errorf("first caller: %v", err)
 				}
 			})
-			<-asked
-			_, others := join([]*Record{a}) // T the state in the middle of Convert
-			close(answer)
-			left, err := wait(t.Context(), others)
+			<-called
+			_, others := claimRecords([]*Record{a}) // T the state in the middle of Convert
+			close(proceed)
+			left, err := waitFor(t.Context(), others)
 			all.Wait()
 			if err == nil {
 				err = Convert(t.Context(), left...)
 			}
 			if !errors.Is(err, test.want) {
-				t.Errorf("who waited: %v, want %v", err, test.want)
+				t.Errorf("waiting caller: %v, want %v", err, test.want)
 			}
 			if err := Convert(t.Context(), a); err != nil || a.conversion.value.Load() == nil {
 				t.Errorf("afterwards: %v", err)
@@ -186,12 +186,12 @@ func TestConvertAfterFailure(t *testing.T) {
 func TestConvertBesideFailure(t *testing.T) {
 	t.Parallel()
 	var m marking
-	asked, answer := make(chan struct{}), make(chan struct{})
-	kind := askingKind(func(ctx context.Context, objects []Object, to *Version) ([]Object, error) {
+	called, proceed := make(chan struct{}), make(chan struct{})
+	kind := convertingKind(func(ctx context.Context, objects []Object, to *Version) ([]Object, error) {
 		for _, obj := range objects {
 			if obj.GetName() == "bad" {
-				close(asked)
-				<-answer
+				close(called)
+				<-proceed
 				return nil, errors.New("a bad one")
 			}
 		}
@@ -204,10 +204,10 @@ func TestConvertBesideFailure(t *testing.T) {
 			t.Error("a bad one was converted")
 		}
 	})
-	<-asked
-	_, others := join([]*Record{good})
-	close(answer)
-	left, err := wait(t.Context(), others)
+	<-called
+	_, others := claimRecords([]*Record{good})
+	close(proceed)
+	left, err := waitFor(t.Context(), others)
 	both.Wait()
 	if err != nil || len(left) != 1 {
 		t.Fatalf("%d are left, %v", len(left), err)
@@ -220,13 +220,13 @@ func TestConvertBesideFailure(t *testing.T) {
 func TestConvertInBatches(t *testing.T) {
 	t.Parallel()
 	var m marking
-	kind := askingKind(m.convert)
+	kind := convertingKind(m.convert)
 	var records []*Record
 	for i := range MaxConverted + 1 {
 		records = append(records, thingRecord(kind, "v1", fmt.Sprint(i)))
 	}
 	if err := Convert(t.Context(), records...); err != nil || m.calls.Load() != 2 || int(m.objects.Load()) != len(records) {
-		t.Errorf("%v: asked %d times for %d objects", err, m.calls.Load(), m.objects.Load())
+		t.Errorf("%v: called %d times for %d objects", err, m.calls.Load(), m.objects.Load())
 	}
 	large := make([]byte, MaxConvertedBytes/2)
 	for i := range large {
@@ -239,21 +239,21 @@ func TestConvertInBatches(t *testing.T) {
 	}
 	m.calls.Store(0)
 	if err := Convert(t.Context(), records...); err != nil || m.calls.Load() != 3 {
-		t.Errorf("large ones: %v: asked %d times", err, m.calls.Load())
+		t.Errorf("large ones: %v: called %d times", err, m.calls.Load())
 	}
 }
 
 func TestEncodeStoredConverts(t *testing.T) {
 	t.Parallel()
 	var m marking
-	kind := askingKind(m.convert)
+	kind := convertingKind(m.convert)
 	obj := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v2", "kind": "Thing", "metadata": map[string]any{"name": "a"}}}
 	value, err := kind.EncodeStored(t.Context(), obj)
 	if want := `{"apiVersion":"example.com/v1","converted":true,"kind":"Thing","metadata":{"name":"a"}}`; err != nil || string(value) != want {
 		t.Errorf("%s, %v; want %s", value, err, want)
 	}
 	if record := RecordOf(kind, obj, value, 3); record.conversion == nil {
-		t.Error("what is read back is not converted")
+		t.Error("the stored value is not converted when it is read")
 	}
 }
 

@@ -23,24 +23,28 @@ import (
 // protobufMagic opens every protobuf encoding of an API object.
 var protobufMagic = [...]byte{'k', '8', 's', 0}
 
-// Decode decodes an object that a client sent as version v. If strict is set and the body has
-// unknown or duplicate fields, the object is complete and err is a strict decoding error of
-// runtime. Any other error means that the body is unusable; its text is kube-apiserver's. The
-// object is neither defaulted nor converted. A body without apiVersion and kind has version v,
-// unless the version has an Accept: kube-apiserver requires the kind of a custom resource.
+// Decode decodes an object that a client sent as version v. It does not set defaults, and does not
+// convert.
+//
+// If strict is set and the body has unknown or duplicate fields, Decode returns both the object and
+// a strict decoding error (runtime.IsStrictDecodingError). Any other error means that the body
+// cannot be used; its message is kube-apiserver's. A body without apiVersion and kind is decoded as
+// version v, except if the version has an Accept function: kube-apiserver requires the kind of a
+// custom resource.
 func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) {
 	obj, err := v.decode(body, media, strict)
 	if v.Accept == nil || obj == nil {
 		return obj, err
 	}
 	if obj.GetObjectKind().GroupVersionKind().Kind == "" {
-		return nil, asUndecodable(body, v.GVK.Kind, nil, runtime.NewMissingKindErr(string(body)))
+		return nil, decodingError(body, v.GVK.Kind, nil, runtime.NewMissingKindErr(string(body)))
 	}
-	return v.accept(obj, strict, err)
+	return v.applyAccept(obj, strict, err)
 }
 
-// accept calls the version's Accept with a document. found are the errors of strict decoding.
-func (v *Version) accept(obj Object, strict bool, found error) (Object, error) {
+// applyAccept calls the version's Accept function for a document. found is the result of strict
+// decoding.
+func (v *Version) applyAccept(obj Object, strict bool, found error) (Object, error) {
 	unknown, err := v.Accept(obj, strict)
 	var status apierrors.APIStatus
 	switch {
@@ -62,8 +66,8 @@ func (v *Version) accept(obj Object, strict bool, found error) (Object, error) {
 func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) {
 	if media == JSON {
 		// One pass for the common case, a valid object of this version. An invalid object is
-		// decoded again below to produce the messages. Strings of the object share memory; code
-		// that retains one for long should copy it.
+		// decoded again below to produce the error message. The strings of the object share the
+		// memory of the body; code that retains one of them for long should copy it.
 		if obj, ok := v.decodePlainJSON(body, strict); ok {
 			return obj, nil
 		}
@@ -76,15 +80,15 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	if err := v.checkQuantities(body, media); err != nil {
 		return nil, &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, err), err}
 	}
-	decoded, gvk, err := v.serializer(media, strict).Decode(body, &v.GVK, v.into())
+	decoded, gvk, err := v.serializer(media, strict).Decode(body, &v.GVK, v.decodeTarget())
 	if err != nil && !runtime.IsStrictDecodingError(err) {
-		return nil, asUndecodable(body, v.GVK.Kind, gvk, err)
+		return nil, decodingError(body, v.GVK.Kind, gvk, err)
 	}
 	obj, ok := decoded.(Object)
 	if v.Accept != nil && ok {
-		return obj, err // looks at the type as well
+		return obj, err // Accept checks the type
 	}
-	if !ok || !v.accepts(*gvk) {
+	if !ok || !v.recognizes(*gvk) {
 		return nil, &MismatchError{Got: *gvk, Want: v.GVK}
 	}
 	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
@@ -116,9 +120,9 @@ func (v *Version) checkQuantities(body []byte, media Media) error {
 	return shape.CheckJSON(body)
 }
 
-// into returns the target of the serializers. Only untyped objects need one; the creater allocates
-// typed objects when the kind is known.
-func (v *Version) into() runtime.Object {
+// decodeTarget returns the target of the serializers. Untyped objects need one; for typed objects
+// it is nil, because the serializer creates the object after it has read the kind.
+func (v *Version) decodeTarget() runtime.Object {
 	if v.Untyped {
 		return v.New()
 	}
@@ -131,12 +135,12 @@ func (v *Version) decodePlainJSON(body []byte, strict bool) (Object, bool) {
 		return v.decodePlainUntyped(obj, body, strict)
 	}
 	if jsonplan.Decode(body, obj) {
-		return obj, v.claim(obj)
+		return obj, v.checkAndSetType(obj)
 	}
 	if v.checkQuantities(body, JSON) != nil {
 		return nil, false
 	}
-	obj = v.New() // the other was spoilt
+	obj = v.New() // the failed attempt may have set fields
 	if strict {
 		strictErrs, err := kjson.UnmarshalStrict(body, obj)
 		if err != nil || len(strictErrs) > 0 {
@@ -145,7 +149,7 @@ func (v *Version) decodePlainJSON(body []byte, strict bool) (Object, bool) {
 	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(body, obj); err != nil {
 		return nil, false
 	}
-	return obj, v.claim(obj)
+	return obj, v.checkAndSetType(obj)
 }
 
 func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Object, bool) {
@@ -155,7 +159,7 @@ func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Obje
 	}
 	if content, ok := jsonplan.DecodeDocument(body); ok {
 		u.Object = content
-		return u, v.Accept != nil || v.claim(u)
+		return u, v.Accept != nil || v.checkAndSetType(u)
 	}
 	content := map[string]any{}
 	if strict {
@@ -167,13 +171,14 @@ func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Obje
 		return nil, false
 	}
 	u.Object = content
-	return u, v.Accept != nil || v.claim(u)
+	return u, v.Accept != nil || v.checkAndSetType(u)
 }
 
-// claim accepts an object that has v's type or no type, and sets its type.
-func (v *Version) claim(obj Object) bool {
+// checkAndSetType sets the object's type to that of v. It returns false if the object has the type
+// of another version.
+func (v *Version) checkAndSetType(obj Object) bool {
 	kind := obj.GetObjectKind()
-	if got := kind.GroupVersionKind(); !got.Empty() && !v.accepts(got) {
+	if got := kind.GroupVersionKind(); !got.Empty() && !v.recognizes(got) {
 		return false
 	}
 	kind.SetGroupVersionKind(v.GVK)
@@ -193,11 +198,12 @@ func (v *Version) serializer(media Media, strict bool) serializer {
 		jsonserializer.SerializerOptions{Yaml: media == YAML, Strict: strict})
 }
 
-// versionTypes is a scheme of one version of one kind.
+// versionTypes implements runtime.ObjectCreater and runtime.ObjectTyper for one version of one
+// kind.
 type versionTypes struct{ v *Version }
 
 func (t versionTypes) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	if !t.v.accepts(gvk) {
+	if !t.v.recognizes(gvk) {
 		return nil, &MismatchError{Got: gvk, Want: t.v.GVK}
 	}
 	return t.v.New(), nil
@@ -210,14 +216,14 @@ func (t versionTypes) ObjectKinds(obj runtime.Object) ([]schema.GroupVersionKind
 	return []schema.GroupVersionKind{t.v.GVK}, false, nil
 }
 
-func (t versionTypes) Recognizes(gvk schema.GroupVersionKind) bool { return t.v.accepts(gvk) }
+func (t versionTypes) Recognizes(gvk schema.GroupVersionKind) bool { return t.v.recognizes(gvk) }
 
-// accepts reports whether an object of a type can be decoded as one of this version.
-func (v *Version) accepts(gvk schema.GroupVersionKind) bool {
-	return gvk == v.GVK || slices.Contains(v.Also, gvk)
+// recognizes reports whether v can decode objects of a type.
+func (v *Version) recognizes(gvk schema.GroupVersionKind) bool {
+	return gvk == v.GVK || slices.Contains(v.Aliases, gvk)
 }
 
-// MismatchError reports that a body has another kind than the path.
+// MismatchError reports that the kind in a request body differs from the kind of the request path.
 type MismatchError struct{ Got, Want schema.GroupVersionKind }
 
 func (e *MismatchError) Error() string {
@@ -225,7 +231,8 @@ func (e *MismatchError) Error() string {
 		e.Got.Kind, e.Got.Version, e.Want.Kind, e.Got.Kind, e.Got.GroupVersion())
 }
 
-// UndecodableError reports that a body is no object of the kind its path serves.
+// UndecodableError reports that a request body cannot be decoded as an object of the kind of the
+// request path. Error returns kube-apiserver's message, and Unwrap the cause.
 type UndecodableError struct {
 	message string
 	err     error
@@ -234,9 +241,9 @@ type UndecodableError struct {
 func (e *UndecodableError) Error() string { return e.message }
 func (e *UndecodableError) Unwrap() error { return e.err }
 
-// asUndecodable words a decoding failure as kube-apiserver does: by kind where
-// that could be read, by the first bytes of the body where not.
-func asUndecodable(body []byte, want string, got *schema.GroupVersionKind, err error) error {
+// decodingError returns an error with kube-apiserver's message for a decoding failure: it contains
+// the kind or, if the kind is unknown, the first bytes of the body.
+func decodingError(body []byte, want string, got *schema.GroupVersionKind, err error) error {
 	if mismatch, ok := err.(*MismatchError); ok {
 		return mismatch
 	}
@@ -246,8 +253,8 @@ func asUndecodable(body []byte, want string, got *schema.GroupVersionKind, err e
 	return &UndecodableError{fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, excerpt(body)), err}
 }
 
-// excerpt shows the beginning of a body: as text where it is likely JSON, as
-// hexadecimal digits where not.
+// excerpt returns the beginning of a body: as text if it is probably JSON, otherwise in
+// hexadecimal.
 func excerpt(body []byte) string {
 	const max = 30
 	if len(body) == 0 {
@@ -263,8 +270,9 @@ func excerpt(body []byte) string {
 	return fmt.Sprintf("%x%s", cut, more)
 }
 
-// UnmarshalDocument decodes a JSON or YAML document, with integers as int64. unique reports that no
-// object in it has duplicate members; false means unknown.
+// UnmarshalDocument decodes a JSON or YAML document into a map, with integers as int64. unique is
+// true if the document is known to have no duplicate keys; false means unknown. A YAML document
+// whose aliases expand it beyond the size limit is rejected with an API error.
 func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		if document, ok := jsonplan.DecodeDocument(body); ok {
@@ -285,8 +293,9 @@ func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err erro
 	return false, kjson.UnmarshalCaseSensitivePreserveInts(converted, into)
 }
 
-// FromDocument creates an object of version v from a JSON document and may retain its values. If
-// wantStrict is set, strict lists unknown fields.
+// FromDocument creates an object of version v from a JSON document. The object may share memory
+// with the document. If wantStrict is set, strict lists the unknown fields; they do not cause an
+// error. FromDocument returns quantity.ErrOutOfRange for a quantity beyond the limits.
 func (v *Version) FromDocument(document map[string]any, wantStrict bool) (obj Object, strict []error, err error) {
 	obj = v.New()
 	if v.Untyped {

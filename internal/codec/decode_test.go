@@ -15,8 +15,9 @@ func configMapVersion() *codec.Version {
 	return &codec.Version{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), New: func() codec.Object { return new(corev1.ConfigMap) }}
 }
 
-// The messages are recorded from kube-apiserver; clients display them.
-func TestDecodeFaults(t *testing.T) {
+// TestDecodeErrors checks error messages recorded from kube-apiserver, because clients display
+// them.
+func TestDecodeErrors(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, body string
@@ -93,7 +94,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzDecodeStored: a corrupt value is an error, never worse.
+// FuzzDecodeStored checks that a corrupt value causes an error and no panic.
 func FuzzDecodeStored(f *testing.F) {
 	f.Add(storedPod(f).Stored())
 	f.Add([]byte(`{"kind":"Pod","apiVersion":"v1"}`))
@@ -132,7 +133,7 @@ func TestDecodeAbsurdQuantities(t *testing.T) {
 		t.Fatal(err)
 	}
 	if obj, err := podVersion().Decode(encoded, codec.Protobuf, true); err != nil || obj.(*corev1.Pod).Spec.Overhead.Cpu().Value() != 98765432101 {
-		t.Errorf("a legal amount: %v", err)
+		t.Errorf("a valid quantity: %v", err)
 	}
 	hostile := strings.ReplaceAll(string(encoded), "98765432101", "1e-99999999")
 	if _, err := podVersion().Decode([]byte(hostile), codec.Protobuf, true); err == nil || err.Error() != want {

@@ -17,20 +17,21 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// ErrNoProtobuf reports that a kind cannot be sent as protobuf.
+// ErrNoProtobuf reports that a kind, such as a custom resource, has no protobuf encoding.
 var ErrNoProtobuf = errors.New("the kind has no protobuf form")
 
-// A JSON object is split in two, so that its expensive part serves everywhere:
-// the head names the type (and is left out in lists of typed kinds), the tail
-// is the rest from after the head to the closing brace.
+// The JSON encoding of an object has two parts, so that the expensive part can be shared: the head
+// with kind and apiVersion, which lists of typed kinds omit, and the tail with the remaining
+// members and the closing brace.
 
-// JSONHead returns the beginning of an object's JSON that names its type.
+// JSONHead returns the beginning of an object's JSON encoding: the opening brace, kind, apiVersion,
+// and a comma.
 func JSONHead(gvk schema.GroupVersionKind) []byte {
-	return appendJSONHead(make([]byte, 0, jsonHeadRoom(gvk)), gvk)
+	return appendJSONHead(make([]byte, 0, maxJSONHeadSize(gvk)), gvk)
 }
 
-// jsonHeadRoom is at least the length of a JSONHead.
-func jsonHeadRoom(gvk schema.GroupVersionKind) int {
+// maxJSONHeadSize returns an upper bound for the length of JSONHead.
+func maxJSONHeadSize(gvk schema.GroupVersionKind) int {
 	return 48 + len(gvk.Kind) + len(gvk.Group) + len(gvk.Version)
 }
 
@@ -42,13 +43,13 @@ func appendJSONHead(dst []byte, gvk schema.GroupVersionKind) []byte {
 	return append(dst, ',')
 }
 
-// JSONTail returns the object in version v as JSON without its opening brace
-// and its type: `"metadata":{...},...}`. After JSONHead it makes a whole
-// object, after a brace a list item without a type. The caller must not change
-// it.
+// JSONTail returns the JSON encoding of the object in version v without the opening brace and the
+// type: `"metadata":{...},...}`. Appended to JSONHead it forms a complete object; appended to a
+// brace, a list item without a type. The result may be shared and must not be modified. It may
+// block on conversion; see Convert.
 func (r *Record) JSONTail(v *Version) ([]byte, error) {
 	if !v.isHub() {
-		obj, err := r.in(v)
+		obj, err := r.convertTo(v)
 		if err != nil {
 			return nil, err
 		}
@@ -57,11 +58,11 @@ func (r *Record) JSONTail(v *Version) ([]byte, error) {
 	if stored, ok := r.storedTail(); ok {
 		return stored.append(make([]byte, 0, stored.size()), r.revision), nil
 	}
-	return r.remembered(&r.json, r.encodeTail)
+	return r.cachedEncoding(&r.json, r.encodeTail)
 }
 
-// AppendSharedJSONTail appends the result of JSONTail and caches it, for watches, which share the
-// encoding.
+// AppendSharedJSONTail appends the result of JSONTail to dst, and caches the encoding. It is for
+// watches, which share encodings. On error, it returns dst.
 func (r *Record) AppendSharedJSONTail(dst []byte, v *Version) ([]byte, error) {
 	if v.isHub() {
 		if stored, ok := r.storedTail(); ok {
@@ -75,21 +76,21 @@ func (r *Record) AppendSharedJSONTail(dst []byte, v *Version) ([]byte, error) {
 	return append(dst, tail...), nil
 }
 
-// AppendJSONTail appends the result of JSONTail, for lists. It caches the encoding only while there
-// is room, without evictions: otherwise a list larger than the Memory would evict the encodings of
-// watches.
+// AppendJSONTail appends the result of JSONTail to dst. It is for lists: it caches the encoding
+// only if no other encoding must be evicted, because a list larger than the cache would evict the
+// encodings of watches. On error, it returns dst.
 func (r *Record) AppendJSONTail(dst []byte, v *Version) ([]byte, error) {
 	if v.isHub() {
 		if stored, ok := r.storedTail(); ok {
 			return stored.append(dst, r.revision), nil
 		}
 		if e := r.json.Load(); e != nil {
-			r.kind.Memory.hit(e)
+			r.kind.EncodingCache.hit(e)
 			return append(dst, e.data...), nil
 		}
 		// A tail is rarely larger than three times the stored value.
-		if !r.kind.Memory.hasRoom(3 * len(r.value)) {
-			r.kind.Memory.miss()
+		if !r.kind.EncodingCache.hasRoom(3 * len(r.value)) {
+			r.kind.EncodingCache.miss()
 			return r.appendTail(dst)
 		}
 	}
@@ -100,31 +101,32 @@ func (r *Record) AppendJSONTail(dst []byte, v *Version) ([]byte, error) {
 	return append(dst, tail...), nil
 }
 
-// remembered returns a cached encoding, or makes it.
-func (r *Record) remembered(memo *atomic.Pointer[encoding], encode func() ([]byte, error)) ([]byte, error) {
+// cachedEncoding returns the encoding in memo. If there is none, it calls encode and stores the
+// result.
+func (r *Record) cachedEncoding(memo *atomic.Pointer[encoding], encode func() ([]byte, error)) ([]byte, error) {
 	if e := memo.Load(); e != nil {
-		r.kind.Memory.hit(e)
+		r.kind.EncodingCache.hit(e)
 		return e.data, nil
 	}
 	r.encoding.Lock()
 	defer r.encoding.Unlock()
 	if e := memo.Load(); e != nil {
-		r.kind.Memory.hit(e)
+		r.kind.EncodingCache.hit(e)
 		return e.data, nil
 	}
 	b, err := encode()
 	if err != nil {
 		return nil, err
 	}
-	r.kind.Memory.miss()
+	r.kind.EncodingCache.miss()
 	if _, ok := r.storedTail(); ok && memo == &r.json {
-		return b, nil // from now on, the stored bytes will do
+		return b, nil // encode found that the stored bytes can be sent instead
 	}
-	r.kind.Memory.keep(r, memo, b)
+	r.kind.EncodingCache.store(r, memo, b)
 	return b, nil
 }
 
-// encodeTail makes the tail in the hub version.
+// encodeTail encodes the tail in the hub version.
 func (r *Record) encodeTail() ([]byte, error) {
 	if d := r.object.Load(); d != nil && d.asWritten && r.kind.storesHub() && !r.kind.StoredAsJSON {
 		if b, ok := jsonplan.MarshalReadBack(d.Object); ok {
@@ -144,7 +146,7 @@ func (r *Record) encodeTail() ([]byte, error) {
 	return tail, err
 }
 
-// appendTail appends the tail in the hub version to dst, without other allocations.
+// appendTail appends the tail in the hub version to dst, without further allocations.
 func (r *Record) appendTail(dst []byte) ([]byte, error) {
 	obj, err := r.Shared()
 	if err != nil {
@@ -166,7 +168,8 @@ func (r *Record) appendTail(dst []byte) ([]byte, error) {
 	return append(whole[:start], tail...), nil
 }
 
-// ProtobufSize returns the size of the output of AppendProtobuf, in bytes.
+// ProtobufSize returns the size of the output of AppendProtobuf, in bytes. It returns ErrNoProtobuf
+// for an untyped version.
 func (r *Record) ProtobufSize(v *Version) (int, error) {
 	if s, ok := r.splice(v); ok {
 		return s.size(), nil
@@ -175,8 +178,9 @@ func (r *Record) ProtobufSize(v *Version) (int, error) {
 	return len(message), err
 }
 
-// AppendProtobuf appends the object in version v as a protobuf message without
-// magic and envelope. It copies the stored message where that will do.
+// AppendProtobuf appends the object in version v as a protobuf message, without magic and envelope.
+// It copies the stored message if that is equivalent. It returns ErrNoProtobuf for an untyped
+// version.
 func (r *Record) AppendProtobuf(dst []byte, v *Version) ([]byte, error) {
 	if s, ok := r.splice(v); ok {
 		return s.append(dst), nil
@@ -200,17 +204,17 @@ func (r *Record) protobufMessage(v *Version) ([]byte, error) {
 		return nil, ErrNoProtobuf
 	}
 	if !v.isHub() {
-		obj, err := r.in(v)
+		obj, err := r.convertTo(v)
 		if err != nil {
 			return nil, err
 		}
 		return protobufBody(obj)
 	}
-	return r.remembered(&r.protobuf, r.encodeProtobuf)
+	return r.cachedEncoding(&r.protobuf, r.encodeProtobuf)
 }
 
-// encodeProtobuf makes the message in the hub version, and finds out whether
-// that was needed.
+// encodeProtobuf encodes the message in the hub version. If the stored message with a revision is
+// identical, it sets r.exact, and later calls copy the stored message.
 func (r *Record) encodeProtobuf() ([]byte, error) {
 	obj, err := r.Shared()
 	if err != nil {
@@ -228,13 +232,13 @@ func (r *Record) encodeProtobuf() ([]byte, error) {
 	return b, nil
 }
 
-// in returns a copy of the object in another version than the hub's.
-func (r *Record) in(v *Version) (Object, error) {
+// convertTo returns a copy of the object in another version than the hub version.
+func (r *Record) convertTo(v *Version) (Object, error) {
 	hub, err := r.Object()
 	if err != nil {
 		return nil, err
 	}
-	obj, err := v.FromHubTo(hub)
+	obj, err := v.ConvertFromHub(hub)
 	if err != nil {
 		return nil, fmt.Errorf("convert %s to %s: %w", r.kind.Hub.GVK.Kind, v.GVK.GroupVersion(), err)
 	}
@@ -242,13 +246,13 @@ func (r *Record) in(v *Version) (Object, error) {
 	return obj, nil
 }
 
-// Object returns a copy of the record's object in version v, with its type
-// set. The copy is the caller's.
+// Object returns a copy of the record's object in version v, with its type set. The caller owns the
+// copy. It may block on conversion; see Convert.
 func (v *Version) Object(r *Record) (Object, error) {
 	if v.isHub() {
 		return r.Object()
 	}
-	return r.in(v)
+	return r.convertTo(v)
 }
 
 func jsonTail(obj Object) ([]byte, error) {
@@ -262,7 +266,7 @@ func jsonTail(obj Object) ([]byte, error) {
 	return cutHead(b, obj)
 }
 
-// appendDocumentTail appends the tail of an untyped object. It is false for others.
+// appendDocumentTail appends the tail of an untyped object. It returns false for other objects.
 func appendDocumentTail(dst []byte, obj Object) ([]byte, bool) {
 	u, ok := obj.(*unstructured.Unstructured)
 	if !ok {
@@ -271,8 +275,8 @@ func appendDocumentTail(dst []byte, obj Object) ([]byte, bool) {
 	return jsonplan.AppendMembers(dst, u.Object, "kind", "apiVersion")
 }
 
-// cutHead removes the type from the JSON of an object. Typed objects encode it like the head;
-// untyped objects have sorted keys, so apiVersion and kind may be anywhere.
+// cutHead removes the type from the JSON encoding of an object. The encoding of typed objects
+// starts like JSONHead. Untyped objects have sorted keys, so apiVersion and kind may be anywhere.
 func cutHead(b []byte, obj Object) ([]byte, error) {
 	if tail, ok := bytes.CutPrefix(b, JSONHead(obj.GetObjectKind().GroupVersionKind())); ok {
 		return tail, nil
@@ -303,8 +307,8 @@ func protobufBody(obj Object) ([]byte, error) {
 	return b, nil
 }
 
-// Append appends the whole record in version v and a media type, as the body
-// of a response to a request for one object.
+// Append appends the complete object in version v and a media type, as the body of a response for a
+// single object. It returns ErrNoProtobuf if there is no protobuf encoding.
 func (r *Record) Append(dst []byte, v *Version, media Media) ([]byte, error) {
 	switch media {
 	case Protobuf:
@@ -317,19 +321,19 @@ func (r *Record) Append(dst []byte, v *Version, media Media) ([]byte, error) {
 		return AppendObject(dst, obj, media)
 	default:
 		if stored, ok := r.storedTail(); ok && v.isHub() {
-			dst = appendJSONHead(slices.Grow(dst, jsonHeadRoom(v.GVK)+stored.size()), v.GVK)
+			dst = appendJSONHead(slices.Grow(dst, maxJSONHeadSize(v.GVK)+stored.size()), v.GVK)
 			return append(stored.append(dst, r.revision), '\n'), nil
 		}
 		tail, err := r.JSONTail(v)
 		if err != nil {
 			return nil, err
 		}
-		dst = appendJSONHead(slices.Grow(dst, jsonHeadRoom(v.GVK)+len(tail)+1), v.GVK)
+		dst = appendJSONHead(slices.Grow(dst, maxJSONHeadSize(v.GVK)+len(tail)+1), v.GVK)
 		return append(append(dst, tail...), '\n'), nil
 	}
 }
 
-// appendWhole appends the record as protobuf with magic and envelope.
+// appendWhole appends the record in protobuf, with magic and envelope.
 func (r *Record) appendWhole(dst []byte, v *Version) ([]byte, error) {
 	size, err := r.ProtobufSize(v)
 	if err != nil {
@@ -343,8 +347,8 @@ func (r *Record) appendWhole(dst []byte, v *Version) ([]byte, error) {
 	return CloseEnvelope(dst), nil
 }
 
-// AppendObject appends an object with TypeMeta: a Status, a Table, a Scale. It returns
-// ErrNoProtobuf for an object without a protobuf form.
+// AppendObject appends an object with its TypeMeta that is not a record: a Status, Table or Scale,
+// for example. It returns ErrNoProtobuf for an object without a protobuf encoding.
 func AppendObject(dst []byte, obj runtime.Object, media Media) ([]byte, error) {
 	switch media {
 	case Protobuf:

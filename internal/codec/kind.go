@@ -1,6 +1,7 @@
-// Package codec encodes and decodes objects. A Version is a kind in one API version. A Kind has all
-// versions of a kind and its stored version. A Record is a stored object at a revision, with cached
-// encodings. The package is independent of keys, HTTP and the rules of resources.
+// Package codec encodes and decodes API objects. A Version is a kind in one API version. A Kind
+// contains all versions of a kind, including its storage version. A Record is a stored object at a
+// revision, with cached encodings. The package does not depend on storage keys, HTTP, or the rules
+// of resources.
 package codec
 
 import (
@@ -13,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Object is an API object with metadata: a pointer to a type of k8s.io/api or
-// an *unstructured.Unstructured.
+// Object is an API object with metadata: a pointer to a type of k8s.io/api, or an
+// *unstructured.Unstructured.
 type Object interface {
 	runtime.Object
 	metav1.Object
@@ -23,36 +24,35 @@ type Object interface {
 // Version is one kind in one API version. It is immutable.
 type Version struct {
 	GVK schema.GroupVersionKind
-	// Also are older types with the same fields, which are decoded as objects of this version.
-	Also []schema.GroupVersionKind
+	// Aliases are older types with the same fields. They are decoded as objects of this version.
+	Aliases []schema.GroupVersionKind
 	// New returns an empty object; its TypeMeta may be empty.
 	New func() Object
-	// Default sets default values; nil without defaults. It must be idempotent.
+	// Default sets default values; nil means that there are none. It must be idempotent.
 	Default func(Object)
-	// ToHub and FromHub convert to and from the kind's hub version. They may
-	// share memory with their argument, which is not used afterwards. Both
-	// are nil for the hub itself.
+	// ToHub and FromHub convert to and from the kind's hub version. The result may share memory
+	// with the argument, so the caller must not use the argument afterwards. Both are nil for the
+	// hub version itself.
 	ToHub, FromHub func(Object) (Object, error)
-	// Accept creates an object from a client's document, for untyped versions. It drops unknown
-	// fields, and returns them if report is set. API errors are returned unchanged. nil accepts any
-	// document of the right type.
+	// Accept checks a decoded client object of an untyped version and removes its unknown fields,
+	// which it returns if report is set. An API error is sent to the client unchanged. A nil Accept
+	// allows every object of the right type.
 	Accept func(obj Object, report bool) (unknown []error, err error)
-	// List is the kind of a collection of v, where that is not the kind with "List"
-	// after it.
+	// List is the kind of lists of v; empty means the kind followed by "List".
 	List string
-	// Untyped means that objects are *unstructured.Unstructured: they have no
-	// protobuf form and no strategic merge patch.
+	// Untyped means that objects are *unstructured.Unstructured. They have no protobuf encoding and
+	// no strategic merge patch.
 	Untyped bool
 }
 
-// ErrConverterUnreachable is wrapped by errors of Kind.Convert if it could not connect to the service
-// that converts objects.
+// ErrConverterUnreachable is wrapped by errors of Kind.Convert if the connection to the conversion
+// service failed.
 var ErrConverterUnreachable = errors.New("the converter is unreachable")
 
-// Kind is a kind with all its versions. It is immutable once a record was made.
+// Kind is a kind with all its versions. It must not be modified after the first record was created.
 type Kind struct {
-	// Hub is the version in which the server works: rules, admission and the
-	// cache see objects in this version.
+	// Hub is the version in which the server processes objects: validation, admission and the cache
+	// use it.
 	Hub *Version
 	// Stored is the version written to storage; nil means Hub.
 	Stored *Version
@@ -63,17 +63,17 @@ type Kind struct {
 	// metadata.namespace; nil without further fields. Its argument has the hub version and must not
 	// be modified.
 	Fields func(Object) fields.Set
-	// StoredAsJSON means that objects are stored as JSON although they have a
-	// protobuf form. Clients that accept JSON are then sent the stored bytes.
+	// StoredAsJSON means that objects are stored as JSON although they have a protobuf encoding.
+	// Clients that accept JSON then receive the stored bytes.
 	StoredAsJSON bool
-	// Convert converts objects with a call over the network, many at a time. If it is set, it
-	// replaces ToHub and FromHub wherever there is a context. Convert takes ownership of the
-	// objects, which may have different versions; stored objects have the defaults of their
-	// version. The result has the objects in the same order, in version to. The error wraps
-	// ErrConverterUnreachable if the call could not connect.
+	// Convert converts objects with a network call, many at a time; nil means that ToHub and
+	// FromHub are used. If it is set, it replaces them in all operations that have a context.
+	// Convert takes ownership of the objects, which may have different versions; stored objects
+	// have the defaults of their version. It returns the objects in the same order, in version to.
+	// The error wraps ErrConverterUnreachable if the connection failed.
 	Convert func(ctx context.Context, objects []Object, to *Version) ([]Object, error)
-	// Memory is the budget for encodings of the kind's records; nil means no limit.
-	Memory *Memory
+	// EncodingCache is the budget for encodings of the kind's records; nil means no limit.
+	EncodingCache *EncodingCache
 }
 
 func (k *Kind) stored() *Version {
@@ -87,7 +87,7 @@ func (k *Kind) stored() *Version {
 // envelope and the resourceVersion.
 func (k *Kind) storesHub() bool { return !k.Hub.Untyped && k.stored().isHub() }
 
-// Version returns the version of the kind with an API version, or nil.
+// Version returns the version of the kind with the given API version, or nil.
 func (k *Kind) Version(gv schema.GroupVersion) *Version {
 	if k.Hub.GVK.GroupVersion() == gv {
 		return k.Hub
@@ -100,7 +100,7 @@ func (k *Kind) Version(gv schema.GroupVersion) *Version {
 	return nil
 }
 
-// ListKind is the kind of a collection of v.
+// ListKind returns the kind of lists of v.
 func (v *Version) ListKind() schema.GroupVersionKind {
 	if v.List != "" {
 		return v.GVK.GroupVersion().WithKind(v.List)
@@ -110,8 +110,8 @@ func (v *Version) ListKind() schema.GroupVersionKind {
 
 func (v *Version) isHub() bool { return v.FromHub == nil }
 
-// hub converts an object of version v to the hub version and defaults it there.
-func (v *Version) hub(obj Object) (Object, error) {
+// toHub sets the defaults of an object of version v, and converts it to the hub version.
+func (v *Version) toHub(obj Object) (Object, error) {
 	if v.Default != nil {
 		v.Default(obj)
 	}
@@ -121,15 +121,15 @@ func (v *Version) hub(obj Object) (Object, error) {
 	return v.ToHub(obj)
 }
 
-// FromHubTo converts an object of the hub version to v. The argument must not
-// be used afterwards.
-func (v *Version) FromHubTo(obj Object) (Object, error) {
+// ConvertFromHub converts an object of the hub version to v. It does not call Kind.Convert. The
+// caller must not use the argument afterwards.
+func (v *Version) ConvertFromHub(obj Object) (Object, error) {
 	if v.FromHub == nil {
 		return obj, nil
 	}
 	return v.FromHub(obj)
 }
 
-// ToHubFrom converts a defaulted object of version v to the hub version. The
-// argument must not be used afterwards.
-func (v *Version) ToHubFrom(obj Object) (Object, error) { return v.hub(obj) }
+// ConvertToHub sets the defaults of an object of version v and converts it to the hub version. It
+// does not call Kind.Convert. The caller must not use the argument afterwards.
+func (v *Version) ConvertToHub(obj Object) (Object, error) { return v.toHub(obj) }

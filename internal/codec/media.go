@@ -3,14 +3,14 @@ package codec
 // Media is a media type of API objects.
 type Media uint8
 
-// The media types that requests and responses may have.
+// Supported encodings. JSON is the zero value.
 const (
 	JSON Media = iota
 	YAML
 	Protobuf
 )
 
-// Media types of Content-Type and Accept.
+// Values of the headers Content-Type and Accept.
 const (
 	JSONType     = "application/json"
 	YAMLType     = "application/yaml"

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 )
 
-// DecodeDeleteOptions reads the body of a deletion. DeleteOptions belong to
-// every version of every group, so any apiVersion will do. The error's text is
+// DecodeDeleteOptions decodes the body of a delete request. It accepts any apiVersion, because
+// DeleteOptions are registered in every version of every group. The message of the error is meant
 // for the client.
 func DecodeDeleteOptions(body []byte, media Media) (*metav1.DeleteOptions, error) {
 	var decoder serializer = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, optionTypes{}, optionTypes{},

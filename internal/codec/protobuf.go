@@ -15,8 +15,8 @@ type protobufMessage interface {
 	Unmarshal([]byte) error
 }
 
-// Wire tags of runtime.Unknown, the envelope of every object in protobuf:
-// typeMeta = 1, raw = 2, contentEncoding = 3, contentType = 4.
+// Protobuf tags of runtime.Unknown, the envelope of every object: typeMeta = 1, raw = 2,
+// contentEncoding = 3, contentType = 4.
 const (
 	tagTypeMeta        = 1<<3 | 2
 	tagRaw             = 2<<3 | 2
@@ -24,7 +24,7 @@ const (
 	tagContentType     = 4<<3 | 2
 )
 
-// HasProtobuf reports whether objects like this one have a protobuf form.
+// HasProtobuf reports whether an object has a protobuf encoding.
 func HasProtobuf(obj runtime.Object) bool {
 	_, ok := obj.(protobufMessage)
 	return ok
@@ -65,14 +65,14 @@ func appendMessage(dst []byte, message protobufMessage, size int) ([]byte, error
 // envelopeTail is the size of the output of CloseEnvelope.
 const envelopeTail = 4
 
-// EnvelopeSize is the size of magic, envelope and a message of that size.
+// EnvelopeSize returns the total size of magic, envelope, and a message of size bytes.
 func EnvelopeSize(gvk schema.GroupVersionKind, size int) int {
 	meta := typeMetaSize(gvk)
 	return len(protobufMagic) + 1 + uvarintSize(meta) + meta + 1 + uvarintSize(size) + size + envelopeTail
 }
 
-// AppendEnvelope appends magic and envelope up to where a message of the given
-// size must follow, and after it CloseEnvelope.
+// AppendEnvelope appends the magic and the beginning of the envelope. The caller must append a
+// message of size bytes, and then call CloseEnvelope.
 func AppendEnvelope(dst []byte, gvk schema.GroupVersionKind, size int) []byte {
 	apiVersion, kind := gvk.GroupVersion().String(), gvk.Kind
 	dst = append(dst, protobufMagic[:]...)
@@ -84,7 +84,7 @@ func AppendEnvelope(dst []byte, gvk schema.GroupVersionKind, size int) []byte {
 	return binary.AppendUvarint(dst, uint64(size))
 }
 
-// CloseEnvelope appends the end of the envelope.
+// CloseEnvelope appends the end of an envelope that AppendEnvelope has started.
 func CloseEnvelope(dst []byte) []byte {
 	return append(dst, tagContentEncoding, 0, tagContentType, 0)
 }

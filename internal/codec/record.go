@@ -10,27 +10,27 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Record is one object at one revision. It is immutable, and shared by the watch
-// cache, lists, watches and the response to the write that made it. It makes
-// encodings, labels and fields on first use and caches them; encodings as far as
-// its kind's Memory has room. Concurrent calls make an encoding once. All methods
-// may be called concurrently.
+// Record is one object at one revision. It is immutable, and shared by the watch cache, lists,
+// watches, and the response to the write that created it. It computes encodings, labels and fields
+// on first use and caches them; the kind's EncodingCache may evict encodings. Concurrent callers
+// share one computation. All methods are safe for concurrent use.
 type Record struct {
 	name     types.NamespacedName
 	revision int64
 	kind     *Kind
 	// value is the stored encoding; nil for an object that is not stored.
 	value []byte
-	// conversion is the conversion of the value; nil if it needs none.
+	// conversion holds the value in the hub version; nil if no conversion is needed.
 	conversion *conversion
-	// exact: decoding and encoding would reproduce the stored message or document, apart from the
-	// revision. It is set for values written by this process, and computed for others.
+	// exact means that decoding and encoding would reproduce the stored message or document, except
+	// for the revision. It is set for values written by this process, and determined on first use
+	// for others.
 	exact atomic.Bool
-	// revisionAt is the position of the resourceVersion in the stored value of an untyped object,
-	// at which an insertion gives the object's encoding; 0 if unknown.
+	// revisionAt is the position in the stored value of an untyped object at which the insertion of
+	// the resourceVersion results in the object's encoding; 0 if unknown.
 	revisionAt atomic.Int32
 
-	// object is a decoded form, present while it is likely to be needed.
+	// object is the decoded object; nil if it was not decoded or was dropped.
 	object atomic.Pointer[decoded]
 	// fields are the cached fields of Kind.Fields for selectors; labels are the cached labels of
 	// the object, if the stored value cannot be searched.
@@ -48,38 +48,38 @@ type Record struct {
 // decoded is a decoded object that a record retains.
 type decoded struct {
 	Object
-	// asWritten: the object was passed to storage and may differ from the decoded value (an empty
-	// list is preserved). Only encoders and callers of AsWritten may use it, for which the
-	// difference is irrelevant.
+	// asWritten means that this is the object passed to storage. It may differ from the decoded
+	// value: protobuf does not preserve an empty list. Only encoders and AsWritten may use it; the
+	// difference does not affect them.
 	asWritten bool
 }
 
-// maxWritten is the maximum size of a stored value whose record also retains the written object, in
-// bytes.
-const maxWritten = 64 << 10
+// maxWrittenSize is the maximum size of the stored value, in bytes, up to which a record also
+// retains the written object.
+const maxWrittenSize = 64 << 10
 
 // NewRecord returns the record of a stored value and takes ownership of it.
 func NewRecord(kind *Kind, name types.NamespacedName, value []byte, revision int64) *Record {
 	return &Record{name: name, revision: revision, kind: kind, value: value, conversion: kind.newConversion(value)}
 }
 
-// RecordOf returns the record of an object in the hub version, which must not be modified
-// afterwards. value is its stored encoding, created by EncodeStored of the same kind, or nil if it
-// is not stored. If revision is not zero, the object's resourceVersion is set to it. Readers see
-// the value that can be read back: an empty list that protobuf does not preserve is absent from the
-// response of the write, not only after a restart.
+// RecordOf returns the record of an object in the hub version. It takes ownership of obj and value.
+// value is the stored encoding from EncodeStored of the same kind, or nil if the object is not
+// stored. If revision is not 0, the object's resourceVersion is set to it. Readers see the object
+// as it is read back from storage: for example, an empty list that protobuf does not preserve is
+// absent.
 func RecordOf(kind *Kind, obj Object, value []byte, revision int64) *Record {
 	r := &Record{
-		name: nameOf(obj), revision: revision, kind: kind, value: value,
+		name: cloneName(obj), revision: revision, kind: kind, value: value,
 	}
 	if value != nil && kind.Hub.Untyped && !kind.stored().isHub() {
 		r.conversion = kind.newConversion(value)
-		return r // the stored version may not know all that is in the object
+		return r // the stored version may lack fields of the object
 	}
 	asWritten := value != nil && !kind.Hub.Untyped
 	r.exact.Store(asWritten && kind.storesHub())
-	if asWritten && (len(value) > maxWritten || kind.StoredAsJSON) {
-		return r // its encodings are near enough
+	if asWritten && (len(value) > maxWrittenSize || kind.StoredAsJSON) {
+		return r // the stored value is sent without decoding, or is too large to keep twice
 	}
 	if asWritten {
 		obj.SetResourceVersion("")
@@ -90,9 +90,9 @@ func RecordOf(kind *Kind, obj Object, value []byte, revision int64) *Record {
 	return r
 }
 
-// nameOf returns a copy of an object's name: the object's own may be part of the
-// text of a whole request.
-func nameOf(obj Object) types.NamespacedName {
+// cloneName returns a copy of an object's name, because the original may share memory with a
+// complete request body.
+func cloneName(obj Object) types.NamespacedName {
 	namespace := obj.GetNamespace()
 	both := namespace + obj.GetName()
 	if len(both) == len(namespace) || namespace == "" {
@@ -107,25 +107,26 @@ func setRevision(obj Object, revision int64) {
 	}
 }
 
-// Name returns the object's name and namespace.
+// Name returns the object's namespace and name.
 func (r *Record) Name() types.NamespacedName { return r.name }
 
-// Revision returns the object's resourceVersion.
+// Revision returns the object's resourceVersion, or 0 for an object that has none.
 func (r *Record) Revision() int64 { return r.revision }
 
-// Kind returns how the object is read and written.
+// Kind returns the kind that encodes and decodes the record.
 func (r *Record) Kind() *Kind { return r.kind }
 
-// StoredSize returns the length of the stored encoding in bytes, 0 for an
-// object that is not stored.
+// StoredSize returns the length of the stored encoding in bytes, or 0 for an object that is not
+// stored.
 func (r *Record) StoredSize() int { return len(r.value) }
 
-// Stored returns the stored encoding, nil for an object that is not stored.
-// The caller must not change it.
+// Stored returns the stored encoding, or nil for an object that is not stored. It must not be
+// modified.
 func (r *Record) Stored() []byte { return r.value }
 
-// Shared returns the object in the hub version for looking at. The caller must
-// not change it.
+// Shared returns the object in the hub version. It is shared and must not be modified. It blocks if
+// the record needs conversion (see Convert), and returns ErrUndecodable if the stored value is
+// invalid.
 func (r *Record) Shared() (Object, error) {
 	if d := r.object.Load(); d != nil && !d.asWritten {
 		return d.Object, nil
@@ -133,8 +134,8 @@ func (r *Record) Shared() (Object, error) {
 	return r.decode()
 }
 
-// AsWritten is like Shared for callers that treat empty and absent lists alike. It avoids decoding
-// if the object passed to storage is still available.
+// AsWritten is like Shared, but returns the object passed to storage if that is still available,
+// which avoids decoding. In that object, lists can be empty that are nil after decoding.
 func (r *Record) AsWritten() (Object, error) {
 	if d := r.object.Load(); d != nil {
 		return d.Object, nil
@@ -142,7 +143,8 @@ func (r *Record) AsWritten() (Object, error) {
 	return r.Shared()
 }
 
-// UID returns the object's uid: from the stored value where it can be found in it.
+// UID returns the object's UID. It decodes the object only if the UID cannot be read from the
+// stored value.
 func (r *Record) UID() (types.UID, error) {
 	if uid, ok := storedUIDOf(r.value); ok {
 		return types.UID(uid), nil
@@ -154,7 +156,7 @@ func (r *Record) UID() (types.UID, error) {
 	return obj.GetUID(), nil
 }
 
-// SharedAs is like Shared for a known Go type. It returns an error for another type.
+// SharedAs is like Shared for a known Go type. It returns an error if the object has another type.
 func SharedAs[T Object](r *Record) (T, error) {
 	var none T
 	obj, err := r.Shared()
@@ -164,7 +166,8 @@ func SharedAs[T Object](r *Record) (T, error) {
 	return typed[T](r, obj)
 }
 
-// AsWrittenAs is like AsWritten for a known Go type.
+// AsWrittenAs is like AsWritten for a known Go type. It returns an error if the object has another
+// type.
 func AsWrittenAs[T Object](r *Record) (T, error) {
 	var none T
 	obj, err := r.AsWritten()
@@ -182,9 +185,9 @@ func typed[T Object](r *Record, obj Object) (T, error) {
 	return typed, nil
 }
 
-// Kept is like Shared for objects that are read often and rarely written: the record retains the
-// decoded object for its lifetime.
-func (r *Record) Kept() (Object, error) {
+// Cached is like Shared, but the record keeps the decoded object for its lifetime. It is for
+// objects that are read often and written rarely.
+func (r *Record) Cached() (Object, error) {
 	if d := r.object.Load(); d != nil && !d.asWritten {
 		return d.Object, nil
 	}
@@ -195,7 +198,7 @@ func (r *Record) Kept() (Object, error) {
 	return obj, err
 }
 
-// Object returns a copy of the object in the hub version that is the caller's.
+// Object returns a copy of the object in the hub version. The caller owns it.
 func (r *Record) Object() (Object, error) {
 	if r.value == nil {
 		if d := r.object.Load(); d != nil {
@@ -205,26 +208,26 @@ func (r *Record) Object() (Object, error) {
 	return r.decode()
 }
 
-// Forget drops the decoded object, which is decoded again on demand. It has no effect on an object
-// that is not stored.
-func (r *Record) Forget() {
+// DropDecoded drops the decoded object, to free its memory; it is decoded again on demand. It has
+// no effect on an object that is not stored.
+func (r *Record) DropDecoded() {
 	if r.value != nil {
 		r.object.Store(nil)
 	}
 }
 
-// At returns the same object with another revision, as an event of its
-// deletion shows it. Encodings are not shared.
-func (r *Record) At(revision int64) *Record {
-	moved := &Record{name: r.name, revision: revision, kind: r.kind, value: r.value, conversion: r.conversion}
-	moved.exact.Store(r.exact.Load())
-	moved.revisionAt.Store(r.revisionAt.Load())
-	moved.fields.Store(r.fields.Load())
-	moved.labels.Store(r.labels.Load())
+// WithRevision returns a record of the same object with another revision, as for the event of its
+// deletion. The records do not share encodings.
+func (r *Record) WithRevision(revision int64) *Record {
+	copied := &Record{name: r.name, revision: revision, kind: r.kind, value: r.value, conversion: r.conversion}
+	copied.exact.Store(r.exact.Load())
+	copied.revisionAt.Store(r.revisionAt.Load())
+	copied.fields.Store(r.fields.Load())
+	copied.labels.Store(r.labels.Load())
 	if d := r.object.Load(); r.value == nil && d != nil {
-		copied := d.DeepCopyObject().(Object)
-		setRevision(copied, revision)
-		moved.object.Store(&decoded{Object: copied})
+		obj := d.DeepCopyObject().(Object)
+		setRevision(obj, revision)
+		copied.object.Store(&decoded{Object: obj})
 	}
-	return moved
+	return copied
 }

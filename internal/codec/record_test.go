@@ -21,8 +21,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// All media types must be equivalent to the output of apimachinery's serializers.
-func TestRecordAppendsWhatClientsRead(t *testing.T) {
+// TestRecordAppend checks that the output for all media types is equivalent to that of
+// apimachinery's serializers.
+func TestRecordAppend(t *testing.T) {
 	t.Parallel()
 	record := storedPod(t)
 	want := testPod()
@@ -44,7 +45,7 @@ func TestRecordAppendsWhatClientsRead(t *testing.T) {
 	}
 }
 
-func TestRecordBytesEqualUpstreams(t *testing.T) {
+func TestRecordBytesEqualApimachinery(t *testing.T) {
 	t.Parallel()
 	record := storedPod(t)
 	obj, err := record.Object()
@@ -99,13 +100,13 @@ func TestRecordSelectors(t *testing.T) {
 	}
 }
 
-func TestRecordAtKeepsTheObjectAndMovesTheRevision(t *testing.T) {
+func TestRecordWithRevision(t *testing.T) {
 	t.Parallel()
 	for name, record := range map[string]*codec.Record{
 		"stored":   storedPod(t),
 		"unstored": codec.RecordOf(podKind(), testPod(), nil, 7),
 	} {
-		moved, err := record.At(9).Object()
+		moved, err := record.WithRevision(9).Object()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +131,7 @@ func TestRecordIsSafeForConcurrentReaders(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			record.Forget()
+			record.DropDecoded()
 			if _, err := record.Fields(); err != nil {
 				t.Error(err)
 			}
@@ -221,14 +222,14 @@ func TestUntypedRecordSelectors(t *testing.T) {
 	}
 }
 
-// TestRecordKeeps checks that cached objects are decoded once, until they are dropped.
-func TestRecordKeeps(t *testing.T) {
+// TestRecordCached checks that cached objects are decoded once, until DropDecoded.
+func TestRecordCached(t *testing.T) {
 	t.Parallel()
 	record := storedPod(t)
-	record.Forget()
+	record.DropDecoded()
 	kept := func() codec.Object {
 		t.Helper()
-		obj, err := record.Kept()
+		obj, err := record.Cached()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,13 +237,13 @@ func TestRecordKeeps(t *testing.T) {
 	}
 	first := kept()
 	if kept() != first {
-		t.Error("it was decoded again")
+		t.Error("the object was decoded again")
 	}
 	if mine, err := record.Object(); err != nil || mine == first {
 		t.Errorf("the caller's own object is the shared one: %v", err)
 	}
-	record.Forget()
+	record.DropDecoded()
 	if kept() == first {
-		t.Error("it was not forgotten")
+		t.Error("the object was not dropped")
 	}
 }

@@ -7,19 +7,19 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// The fields of every kind.
+// Names of the fields that every kind has.
 const (
 	nameField      = "metadata.name"
 	namespaceField = "metadata.namespace"
 )
 
-// pairs are names of fields or labels with their values. For small numbers, a linear search is as
-// fast as a map and uses a third of the memory.
+// pairs is a list of field or label names with their values. For small numbers of entries, a linear
+// search is as fast as a map and uses a third of the memory.
 type pairs []pair
 
 type pair struct{ name, value string }
 
-// pairsOf copies the text, which may be part of that of a whole request.
+// pairsOf copies the strings, because they may share memory with a complete request body.
 func pairsOf(set map[string]string) pairs {
 	p := make(pairs, 0, len(set))
 	for name, value := range set {
@@ -50,8 +50,8 @@ func (p pairs) Get(name string) string {
 	return value
 }
 
-// Matches reports whether both selectors match the object. A nil selector matches
-// everything. An error means that the object does not decode.
+// Matches reports whether both selectors match the object. A nil selector matches every object. It
+// returns an error if the object cannot be decoded.
 func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, error) {
 	if label != nil && !label.Empty() {
 		set, err := r.Labels()
@@ -67,8 +67,8 @@ func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, er
 	return chosen && known.err == nil, known.err
 }
 
-// Labels returns the object's labels: from the stored value where they can be
-// found in it. An error means that the object does not decode.
+// Labels returns the object's labels. It decodes the object only if the labels cannot be read from
+// the stored value; the error reports that decoding failed.
 func (r *Record) Labels() (labels.Labels, error) {
 	if stored, ok := storedLabelsOf(r.value); ok {
 		return stored, nil
@@ -85,14 +85,16 @@ func (r *Record) Labels() (labels.Labels, error) {
 	return &known, nil
 }
 
-// Field returns the value of a field for field selectors, or "" for an unknown field.
+// Field returns the value of a field for field selectors, or "" for an unknown field. The error
+// reports that the object cannot be decoded.
 func (r *Record) Field(name string) (string, error) {
 	known := recordFields{record: r}
 	value := known.Get(name)
 	return value, known.err
 }
 
-// Fields returns all fields that field selectors may use. The caller owns the set.
+// Fields returns all fields for field selectors, including metadata.name and metadata.namespace.
+// The caller owns the set.
 func (r *Record) Fields() (fields.Set, error) {
 	known, err := r.kindFields()
 	if err != nil {
@@ -106,7 +108,7 @@ func (r *Record) Fields() (fields.Set, error) {
 	return set, nil
 }
 
-// kindFields returns the fields of Kind.Fields, and remembers them.
+// kindFields returns the result of Kind.Fields, and caches it.
 func (r *Record) kindFields() (pairs, error) {
 	if r.kind.Fields == nil {
 		return nil, nil
@@ -123,8 +125,8 @@ func (r *Record) kindFields() (pairs, error) {
 	return known, nil
 }
 
-// recordFields is a record as fields.Fields. err is the error of a field that could
-// not be read, which that interface cannot return.
+// recordFields implements fields.Fields for a record. err is set if a field could not be read,
+// because the methods of that interface cannot return errors.
 type recordFields struct {
 	record *Record
 	err    error
@@ -156,8 +158,8 @@ func (f *recordFields) lookup(field string) (string, bool) {
 	return known.Lookup(field)
 }
 
-// RequiredLabel returns the first label for which a selector requires a single value, and the
-// value, or empty strings. A nil selector requires nothing.
+// RequiredLabel returns the first label for which a selector requires one specific value, and that
+// value. It returns empty strings if there is none or if the selector is nil.
 func RequiredLabel(selector labels.Selector) (label, value string) {
 	if selector == nil {
 		return "", ""

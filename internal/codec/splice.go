@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Wire tags of the fields that open every metadata, in their order: name,
-// generateName, namespace, selfLink, uid and resourceVersion.
+// Protobuf tags of the metadata fields used here. Encoded metadata starts with name, generateName,
+// namespace, selfLink, uid and resourceVersion (tags 1 to 6).
 const (
 	tagMetadata        = 1<<3 | 2
 	tagName            = 1<<3 | 2
@@ -15,11 +15,11 @@ const (
 	tagLabels          = 11<<3 | 2
 )
 
-// splice is a stored protobuf value as the message that clients are sent: the
-// stored one, with a resourceVersion put into the place that is empty in it.
+// splice converts a stored protobuf value to the message for clients: it inserts the
+// resourceVersion, which is empty in the stored value.
 type splice struct {
-	// meta is the stored metadata, whose empty resourceVersion ends at at. rest is the data after
-	// the metadata.
+	// meta is the stored metadata. Its empty resourceVersion ends at position at. rest is the data
+	// after the metadata.
 	meta, rest []byte
 	at         int
 	revision   [20]byte
@@ -66,8 +66,8 @@ func storedMessage(value []byte) ([]byte, bool) {
 	return message, ok
 }
 
-// cutField returns the content of the field at the start of b, which must have the tag, and the
-// remaining data.
+// cutField splits b after its first field, which must have the tag. It returns the content of the
+// field and the remaining data.
 func cutField(b []byte, tag byte) (content, rest []byte, ok bool) {
 	if len(b) < 2 || b[0] != tag {
 		return nil, nil, false
@@ -118,8 +118,8 @@ func storedUIDOf(value []byte) (uid []byte, ok bool) {
 	return uid, ok
 }
 
-// storedLabels are the encoded labels in the metadata of a stored protobuf value. A search in them
-// is cheaper than in a map and needs no memory.
+// storedLabels contains the encoded labels from the metadata of a stored protobuf value. Searching
+// them is cheaper than building a map.
 type storedLabels []byte
 
 // storedLabelsOf returns the labels of a stored value. It returns false if the value does not have
@@ -147,7 +147,7 @@ func storedLabelsOf(value []byte) (storedLabels, bool) {
 	return storedLabels(labels[:len(labels)-len(meta)]), true
 }
 
-// skipField returns the data after the field at the start of b, whose tag has one byte.
+// skipField returns the data after the first field of b. The tag of the field must have one byte.
 func skipField(b []byte) ([]byte, bool) {
 	switch b[0] & 7 {
 	case 0:

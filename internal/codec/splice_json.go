@@ -8,29 +8,30 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// Encoded is an object that has its stored encoding, because the stored bytes
-// themselves were changed. Only its name and namespace need be set. It is for kinds
-// that are stored as JSON, and for no code but storage.
+// Encoded is an object that already has its stored encoding, because a caller edited the stored
+// bytes directly. Only name and namespace of the object must be set. It is for kinds that are
+// stored as JSON, and only storage accepts it.
 type Encoded interface {
 	Object
-	// StoredEncoding returns the result of EncodeStored. It must not be modified.
+	// StoredEncoding returns the bytes to store, in place of the result of EncodeStored. They must
+	// not be modified.
 	StoredEncoding() []byte
 }
 
-// storedTail is the result of JSONTail inside a value that is stored as JSON, is a document, or was
-// converted: it starts at begin, with the resourceVersion inserted at at.
+// storedTail locates the result of JSONTail in a JSON value, stored or converted. The tail starts
+// at begin, and the resourceVersion is inserted at position at.
 type storedTail struct {
 	value     []byte
 	begin, at int
-	// comma precedes the resourceVersion.
+	// comma means that a comma must precede the resourceVersion.
 	comma bool
 }
 
-// storedTail finds the tail in the stored or converted value. It returns false if there is none, or
-// if encoding the object might give a different result.
+// storedTail locates the tail in the stored or converted value. It returns false if encoding the
+// object might give a different result.
 func (r *Record) storedTail() (storedTail, bool) {
 	if at := int(r.revisionAt.Load()); at > 0 {
-		return storedTail{value: r.value, begin: headSize(r.kind.Hub), at: at}, true
+		return storedTail{value: r.value, begin: jsonHeadSize(r.kind.Hub), at: at}, true
 	}
 	if !r.kind.StoredAsJSON || !r.exact.Load() {
 		return r.convertedTail()
@@ -38,7 +39,7 @@ func (r *Record) storedTail() (storedTail, bool) {
 	return storedTailOf(r.value, r.kind.Hub)
 }
 
-// beforeRevision are the members of metadata before resourceVersion.
+// beforeRevision lists the members of metadata that precede resourceVersion.
 var beforeRevision = [...]string{`"name":"`, `"generateName":"`, `"namespace":"`, `"selfLink":"`, `"uid":"`} //nolint:gochecknoglobals // constant
 
 func storedTailOf(value []byte, v *Version) (t storedTail, ok bool) {
@@ -90,8 +91,8 @@ func (t *storedTail) append(dst []byte, revision int64) []byte {
 	return append(dst, t.value[t.at:]...)
 }
 
-// compareStored determines whether the stored tail of a read record equals the encoding of the
-// object.
+// compareStored compares the stored tail with the encoded tail of the object. If they are equal,
+// later responses use the stored bytes.
 func (r *Record) compareStored(tail []byte) {
 	switch {
 	case r.value == nil || r.conversion != nil:
@@ -104,16 +105,16 @@ func (r *Record) compareStored(tail []byte) {
 	}
 }
 
-// compareDocument is compareStored for untyped objects. Their members are sorted, so the type comes
-// first unless a member sorts before "kind", and the resourceVersion precedes the UID, after
-// members of any size.
+// compareDocument is compareStored for untyped objects. Their members are sorted, so kind and
+// apiVersion come first unless another name sorts before "kind". In metadata, the resourceVersion
+// precedes the UID.
 func (r *Record) compareDocument(tail []byte) {
-	begin := headSize(r.kind.Hub)
+	begin := jsonHeadSize(r.kind.Hub)
 	if !bytes.HasPrefix(r.value, documentHead(r.kind.Hub)) {
 		return
 	}
 	stored := r.value[begin:]
-	at := commonPrefix(stored, tail) - 1 // both go on with a quotation mark
+	at := commonPrefix(stored, tail) - 1 // both continue with a quotation mark
 	if at <= 0 {
 		return
 	}
@@ -124,17 +125,17 @@ func (r *Record) compareDocument(tail []byte) {
 	}
 }
 
-// documentHead returns the start of a stored untyped object: its type, with the length of a
+// documentHead returns the beginning of a stored untyped object. It has the same length as
 // JSONHead.
 func documentHead(v *Version) []byte {
-	head := append(make([]byte, 0, headSize(v)), `{"apiVersion":`...)
+	head := append(make([]byte, 0, jsonHeadSize(v)), `{"apiVersion":`...)
 	head = strconv.AppendQuote(head, v.GVK.GroupVersion().String())
 	head = append(head, `,"kind":`...)
 	return append(strconv.AppendQuote(head, v.GVK.Kind), ',')
 }
 
-// headSize is the length of a JSONHead.
-func headSize(v *Version) int {
+// jsonHeadSize returns the length of JSONHead.
+func jsonHeadSize(v *Version) int {
 	size := len(`{"kind":"","apiVersion":"",`) + len(v.GVK.Kind) + len(v.GVK.Version)
 	if v.GVK.Group != "" {
 		size += len(v.GVK.Group) + len("/")
@@ -142,7 +143,7 @@ func headSize(v *Version) int {
 	return size
 }
 
-// commonPrefix is how many bytes two slices begin with alike.
+// commonPrefix returns the length of the common prefix of two slices.
 func commonPrefix(a, b []byte) int {
 	n := min(len(a), len(b))
 	for i := range n {

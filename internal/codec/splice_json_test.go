@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// encodedPod is a pod that brings its stored encoding.
+// encodedPod is a pod with its stored encoding.
 type encodedPod struct {
 	*corev1.Pod
 	value []byte
@@ -26,7 +26,7 @@ func podsAsJSON() *codec.Kind {
 	return kind
 }
 
-// want is a pod's JSON at a revision, as a client gets it.
+// want returns a pod's JSON at a revision, as clients receive it.
 func want(t *testing.T, pod *corev1.Pod, revision string) string {
 	t.Helper()
 	pod = pod.DeepCopy()
@@ -96,13 +96,14 @@ func TestStoredAsJSON(t *testing.T) {
 				t.Errorf("%s, %s: protobuf %q, %v", name, from, b, err)
 			}
 		}
-		if got := appended(t, codec.RecordOf(kind, pod.DeepCopy(), value, 42).At(43)); got != want(t, pod, "43") {
+		if got := appended(t, codec.RecordOf(kind, pod.DeepCopy(), value, 42).WithRevision(43)); got != want(t, pod, "43") {
 			t.Errorf("%s moved: %s", name, got)
 		}
 	}
 }
 
-// Values that another program stored are decoded and encoded before they are sent.
+// TestStoredAsJSONByOthers checks that values of other programs are decoded and encoded before they
+// are sent.
 func TestStoredAsJSONByOthers(t *testing.T) {
 	t.Parallel()
 	kind := podsAsJSON()
@@ -120,7 +121,7 @@ func TestStoredAsJSONByOthers(t *testing.T) {
 			}
 		}
 	}
-	// And protobuf is still read.
+	// Values stored as protobuf can still be read.
 	value, err := podKind().EncodeStored(t.Context(), testPod())
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +159,7 @@ func TestStoredDocument(t *testing.T) {
 	tests := []struct {
 		name, value string
 		want        string // the tail; that of the stored value with revision 7 if empty
-		remembered  bool
+		cached      bool
 	}{
 		{name: "as the server writes", value: head + `"metadata":{"annotations":{"uid":"x"},"managedFields":[{"manager":"uid"}],"name":"w","uid":"u"},"spec":{"a":1}}`},
 		{name: "resourceVersion comes first", value: head + `"metadata":{"uid":"u"},"spec":{}}`,
@@ -166,15 +167,15 @@ func TestStoredDocument(t *testing.T) {
 		{name: "before selfLink", value: head + `"metadata":{"name":"w","selfLink":"s","uid":"u"}}`,
 			want: `"metadata":{"name":"w","resourceVersion":"7","selfLink":"s","uid":"u"}}`},
 		{name: "an escaped text", value: head + `"metadata":{"name":"w","uid":"u"},"spec":{"a":"\"uid\""}}`},
-		{name: "resourceVersion comes last", value: head + `"metadata":{"name":"w"}}`, remembered: true,
+		{name: "resourceVersion comes last", value: head + `"metadata":{"name":"w"}}`, cached: true,
 			want: `"metadata":{"name":"w","resourceVersion":"7"}}`},
-		{name: "written with spaces", value: head + ` "metadata":{"name":"w","uid":"u"}}`, remembered: true,
+		{name: "written with spaces", value: head + ` "metadata":{"name":"w","uid":"u"}}`, cached: true,
 			want: `"metadata":{"name":"w","resourceVersion":"7","uid":"u"}}`},
-		{name: "another order", value: head + `"spec":{},"metadata":{"name":"w","uid":"u"}}`, remembered: true,
+		{name: "another order", value: head + `"spec":{},"metadata":{"name":"w","uid":"u"}}`, cached: true,
 			want: `"metadata":{"name":"w","resourceVersion":"7","uid":"u"},"spec":{}}`},
-		{name: "a member before the type", value: `{"a":1,"apiVersion":"example.com/v1","kind":"Widget","metadata":{"uid":"u"}}`, remembered: true,
+		{name: "a member before the type", value: `{"a":1,"apiVersion":"example.com/v1","kind":"Widget","metadata":{"uid":"u"}}`, cached: true,
 			want: `"a":1,"metadata":{"resourceVersion":"7","uid":"u"}}`},
-		{name: "a revision in the store", value: head + `"metadata":{"name":"w","resourceVersion":"3","uid":"u"}}`, remembered: true,
+		{name: "a revision in the store", value: head + `"metadata":{"name":"w","resourceVersion":"3","uid":"u"}}`, cached: true,
 			want: `"metadata":{"name":"w","resourceVersion":"7","uid":"u"}}`},
 	}
 	for _, tt := range tests {
@@ -189,10 +190,10 @@ func TestStoredDocument(t *testing.T) {
 				t.Errorf("%s: sent as %s", tt.name, got)
 			}
 		}
-		if got := codec.RememberedBytes(record) > 0; got != tt.remembered {
-			t.Errorf("%s: remembered %t", tt.name, got)
+		if got := codec.RememberedBytes(record) > 0; got != tt.cached {
+			t.Errorf("%s: cached %t", tt.name, got)
 		}
-		moved := appended(t, record.At(123))
+		moved := appended(t, record.WithRevision(123))
 		if got := strings.Replace(want, `"resourceVersion":"7"`, `"resourceVersion":"123"`, 1); moved != string(codec.JSONHead(kind.Hub.GVK))+got+"\n" {
 			t.Errorf("%s: moved to %s", tt.name, moved)
 		}

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/codectest"
 )
 
-// storedKinds are all kinds of client-go's scheme that have metadata.
+// storedKinds returns all kinds with metadata in client-go's scheme.
 func storedKinds() []*codec.Kind {
 	var kinds []*codec.Kind
 	for gvk, t := range scheme.Scheme.AllKnownTypes() {
@@ -42,23 +42,23 @@ func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int6
 		t.Fatalf("%s: %v", kind.Hub.GVK, err)
 	}
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	// An object that is not stored is encoded.
+	// Objects that are not stored are encoded.
 	want := codec.RecordOf(kind, back, nil, revision)
 	read := codec.NewRecord(kind, name, value, revision)
 	written := codec.RecordOf(kind, obj, value, revision)
 	for _, media := range []codec.Media{codec.JSON, codec.Protobuf} {
-		wanted, err := want.Append(nil, kind.Hub, media)
+		expected, err := want.Append(nil, kind.Hub, media)
 		if err != nil {
 			t.Fatalf("%s: %v", kind.Hub.GVK, err)
 		}
-		for what, r := range map[string]*codec.Record{"written": written, "read": read, "moved": codec.RecordOf(kind, obj, value, revision).At(revision)} {
+		for what, r := range map[string]*codec.Record{"written": written, "read": read, "moved": codec.RecordOf(kind, obj, value, revision).WithRevision(revision)} {
 			for range 2 { // the second may take a short way that the first found
 				got, err := r.Append(nil, kind.Hub, media)
 				if err != nil {
 					t.Fatalf("%s: %v", kind.Hub.GVK, err)
 				}
-				if !bytes.Equal(got, wanted) && !(media == codec.Protobuf && bytes.Equal(again(t, kind, got), wanted)) {
-					t.Fatalf("%s %s %s:\n got %q\nwant %q", what, kind.Hub.GVK, media, got, wanted)
+				if !bytes.Equal(got, expected) && !(media == codec.Protobuf && bytes.Equal(again(t, kind, got), expected)) {
+					t.Fatalf("%s %s %s:\n got %q\nwant %q", what, kind.Hub.GVK, media, got, expected)
 				}
 			}
 		}
@@ -66,8 +66,8 @@ func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int6
 	checkSelectors(t, kind.Hub.GVK, written, read, back)
 }
 
-// again decodes and encodes a protobuf body. In the whole API, only a missing value in a map of
-// bytes changes: it is written as an empty one, which readers treat as equal.
+// again decodes and encodes a protobuf body. In the whole API, this changes only nil values in a
+// map of bytes, which become empty; readers treat them as equal.
 func again(t *testing.T, kind *codec.Kind, body []byte) []byte {
 	t.Helper()
 	obj, err := kind.Hub.Decode(body, codec.Protobuf, false)
@@ -111,7 +111,7 @@ func fill(kind *codec.Kind, seed uint64) codec.Object {
 	return obj
 }
 
-func TestStoredBytesAreSentAsTheLongWayWould(t *testing.T) {
+func TestStoredBytesEqualEncoding(t *testing.T) {
 	t.Parallel()
 	for _, kind := range storedKinds() {
 		for seed := range uint64(20) {
@@ -120,7 +120,7 @@ func TestStoredBytesAreSentAsTheLongWayWould(t *testing.T) {
 	}
 }
 
-func TestForeignStoredValuesAreSentAsTheLongWayWould(t *testing.T) {
+func TestForeignStoredValuesEqualEncoding(t *testing.T) {
 	t.Parallel()
 	kind := podKind()
 	value, err := kind.EncodeStored(t.Context(), testPod())
@@ -147,7 +147,7 @@ func TestForeignStoredValuesAreSentAsTheLongWayWould(t *testing.T) {
 	}
 }
 
-// FuzzStored: an object of any kind and any content.
+// FuzzStored is TestStoredBytesEqualEncoding for arbitrary kinds and contents.
 func FuzzStored(f *testing.F) {
 	kinds := storedKinds()
 	f.Add(uint64(1), 3, "7")

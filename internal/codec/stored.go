@@ -14,13 +14,14 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// ErrUndecodable marks a stored value that is no object of its kind.
+// ErrUndecodable reports that a stored value is not a valid object of its kind.
 var ErrUndecodable = errors.New("stored object cannot be decoded")
 
-// EncodeStored encodes an object of the hub version for storage, as kube-apiserver does: typed
-// kinds in protobuf, unless StoredAsJSON is set, and others in JSON, in the stored version and
-// without resourceVersion. It may set the object's TypeMeta and default values, as decoding would,
-// and does not modify it otherwise. ctx bounds a conversion, which may call a webhook.
+// EncodeStored encodes an object of the hub version for storage, in the stored version and without
+// resourceVersion. As in kube-apiserver, typed kinds are encoded in protobuf, unless StoredAsJSON
+// is set, and other kinds in JSON. It may set the object's TypeMeta and default values, but does
+// not modify it otherwise. It must not be called concurrently for the same object. It may block if
+// Kind.Convert is set; ctx limits the conversion.
 func (k *Kind) EncodeStored(ctx context.Context, obj Object) ([]byte, error) {
 	if encoded, ok := obj.(Encoded); ok {
 		return encoded.StoredEncoding(), nil
@@ -47,7 +48,7 @@ func (k *Kind) EncodeStored(ctx context.Context, obj Object) ([]byte, error) {
 	return appendProtobuf(nil, v.GVK, out)
 }
 
-// fromHub converts an object of the hub version, which is not used afterwards.
+// fromHub converts an object of the hub version to v. The argument must not be used afterwards.
 func (k *Kind) fromHub(ctx context.Context, obj Object, v *Version) (Object, error) {
 	if k.Convert == nil {
 		return v.FromHub(obj)
@@ -59,9 +60,9 @@ func (k *Kind) fromHub(ctx context.Context, obj Object, v *Version) (Object, err
 	return converted[0], nil
 }
 
-// DecodeStored decodes a value written by EncodeStored or kube-apiserver: protobuf or JSON in any
-// known version. The object has the hub version and default values, and the caller owns it. It may
-// share memory with value.
+// DecodeStored decodes a value written by EncodeStored or kube-apiserver: protobuf or JSON, in any
+// known version. The object has the hub version, default values, and the given resourceVersion. The
+// caller owns it, but it may share memory with value. Errors wrap ErrUndecodable.
 func (k *Kind) DecodeStored(value []byte, revision int64) (Object, error) {
 	var obj Object
 	var err error
@@ -95,11 +96,11 @@ func (k *Kind) decodeStoredProtobuf(value []byte) (Object, error) {
 	if err := message.Unmarshal(envelope.Raw); err != nil {
 		return nil, fmt.Errorf("read message: %w", err)
 	}
-	return v.hub(obj)
+	return v.toHub(obj)
 }
 
-// readEnvelope reads the envelope of a stored protobuf value, of which the message may be
-// a part that is not copied.
+// readEnvelope decodes the envelope of a stored protobuf value. The message may share memory with
+// value.
 func readEnvelope(value []byte) (envelope runtime.Unknown, err error) {
 	value = value[len(protobufMagic):]
 	if typeMeta, rest, ok := cutField(value, tagTypeMeta); ok {
@@ -110,19 +111,19 @@ func readEnvelope(value []byte) (envelope runtime.Unknown, err error) {
 			return envelope, envelope.TypeMeta.Unmarshal(typeMeta)
 		}
 	}
-	return envelope, envelope.Unmarshal(value) // not as we write it
+	return envelope, envelope.Unmarshal(value) // written by another program
 }
 
 func (k *Kind) decodeStoredJSON(value []byte) (Object, error) {
 	if k.Hub.Untyped {
-		u, v, err := k.document(value)
+		u, v, err := k.decodeDocument(value)
 		if err != nil {
 			return nil, err
 		}
-		return v.hub(u)
+		return v.toHub(u)
 	}
 	if obj, ok := k.decodePlainStored(value); ok {
-		return k.Hub.hub(obj)
+		return k.Hub.toHub(obj)
 	}
 	var meta runtime.TypeMeta
 	if err := json.Unmarshal(value, &meta); err != nil {
@@ -136,11 +137,11 @@ func (k *Kind) decodeStoredJSON(value []byte) (Object, error) {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(value, obj); err != nil {
 		return nil, err
 	}
-	return v.hub(obj)
+	return v.toHub(obj)
 }
 
-// decodePlainStored decodes a value of EncodeStored of a typed kind whose hub version is stored as
-// JSON.
+// decodePlainStored decodes a JSON value of a typed kind whose stored version is the hub version.
+// It returns false if the general decoder must be used.
 func (k *Kind) decodePlainStored(value []byte) (Object, bool) {
 	if !k.StoredAsJSON || !k.storesHub() {
 		return nil, false

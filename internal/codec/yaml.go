@@ -8,9 +8,9 @@ import (
 	yamlv2 "sigs.k8s.io/yaml/goyaml.v2"
 )
 
-// maxExpanded is the maximum size of a YAML document after the expansion of its aliases, in bytes:
+// maxExpandedSize is the maximum size of a YAML document after the expansion of its aliases, in bytes:
 // the maximum size of a body.
-const maxExpanded = 3 << 20
+const maxExpandedSize = 3 << 20
 
 // checkAliases rejects a YAML document whose aliases multiply its text: a hundred thousand aliases
 // can refer to one long string. The parser limits the number of resulting values, but not their
@@ -24,14 +24,14 @@ func checkAliases(body []byte) error {
 	if err := yamlv2.Unmarshal(body, &document); err != nil {
 		return nil
 	}
-	if expandedSize(document, maxExpanded) > maxExpanded {
-		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the aliases of the YAML document expand it to more than %d bytes", maxExpanded))
+	if expandedSize(document, maxExpandedSize) > maxExpandedSize {
+		return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("the aliases of the YAML document expand it to more than %d bytes", maxExpandedSize))
 	}
 	return nil
 }
 
-// expandedSize returns about the length of a document as JSON, or more than
-// limit where it is longer.
+// expandedSize returns the approximate length of a document as JSON. It stops when the length
+// exceeds limit.
 func expandedSize(value any, limit int) int {
 	size := 1
 	switch value := value.(type) {

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestAliases: aliases may be used, and may not multiply a document.
+// TestAliases checks that aliases can be used, but cannot multiply the size of a document.
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	v := configMapVersion()

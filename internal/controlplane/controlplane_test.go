@@ -67,7 +67,7 @@ func newEnvOn(t testing.TB, backend kv.Backend) *Env {
 	if err != nil {
 		t.Fatal(err)
 	}
-	encodings, err := codec.NewMemory(codec.MemoryConfig{})
+	encodings, err := codec.NewEncodingCache(codec.EncodingCacheConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

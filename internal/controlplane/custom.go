@@ -55,7 +55,7 @@ func forgetMetrics(env *Env, resource schema.GroupResource) {
 	if defined := env.Telemetry.Defined; defined != nil && defined(resource) {
 		return
 	}
-	env.Telemetry.Requests.Forget(resource)
+	env.Telemetry.Requests.DeleteResource(resource)
 	env.Storage.Feed.Forget(resource)
 	env.Telemetry.Metrics.Storage.Storage.Forget(resource)
 }

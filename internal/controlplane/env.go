@@ -50,7 +50,7 @@ type Env struct {
 	// Version is the version of this program; "" if it is unknown.
 	Version string
 	// World is the clock and random source of a server for tests; nil selects the real ones.
-	World *simulation.World
+	World *simulation.Simulation
 }
 
 // Storage is the store of a host.
@@ -66,7 +66,7 @@ type Storage struct {
 	// result, stores plain values.
 	Transformer func(schema.GroupResource) storage.Transformer
 	// Encodings limits the memory of cached encodings; nil sets no limit.
-	Encodings *codec.Memory
+	Encodings *codec.EncodingCache
 	// Shared reports that other processes may serve the same objects.
 	Shared bool
 }

@@ -70,7 +70,7 @@ type ExtensionMetrics struct {
 // registration. A new component adds one line.
 func NewMetrics(registerer prometheus.Registerer, hostname string) (*Metrics, error) {
 	r := metricRegistration{registerer: registerer}
-	identified := metricRegistration{registerer: telemetry.Identified(registerer, hostname)}
+	identified := metricRegistration{registerer: telemetry.WithServerID(registerer, hostname)}
 	m := &Metrics{
 		Storage: StorageMetrics{
 			Storage:    register(&r, storage.NewMetrics),

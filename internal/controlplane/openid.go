@@ -51,7 +51,7 @@ func newOpenIDHandlers(s *settings, api *endpoints.API) map[string]http.Handler 
 	keys := s.env.Identity.TokenKeys
 	return map[string]http.Handler{
 		openIDConfigurationPath: api.ReadOnly(newKeyDocumentHandler(api, keys, "application/json", configuration)),
-		openIDKeysPath:          api.ReadOnly(newKeyDocumentHandler(api, keys, "application/jwk-set+json", serviceaccount.Published.Document)),
+		openIDKeysPath:          api.ReadOnly(newKeyDocumentHandler(api, keys, "application/jwk-set+json", serviceaccount.Published.JWKS)),
 	}
 }
 

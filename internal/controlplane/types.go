@@ -59,7 +59,7 @@ func (t *typeResolver) TypeOf(gvk schema.GroupVersionKind) *typed.Type {
 	if t.cache == nil || len(t.cache) == maxTypes {
 		t.cache = map[schema.GroupVersionKind]cachedType{}
 	}
-	derived := new(typed.Maker).Make(props, true)
+	derived := new(typed.Builder).Build(props, true)
 	t.cache[gvk] = cachedType{document: document, typ: derived}
 	return derived
 }

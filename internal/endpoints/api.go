@@ -70,7 +70,7 @@ type Config struct {
 	// unreadable objects (AllowUnsafeMalformedObjectDeletion).
 	UnsafeDeletion bool
 	// World is the clock for the times of managed fields; nil means the real clock.
-	World *simulation.World
+	World *simulation.Simulation
 	// Logger receives requests that fail with a 500; nil discards them.
 	Logger *slog.Logger
 }
@@ -103,7 +103,7 @@ type call struct {
 	w http.ResponseWriter
 	r *http.Request
 	// reserved is the memory reserved for the request's body or a list in memory.
-	reserved memory.Hold
+	reserved memory.Reservation
 }
 
 // Serve serves a request for a resource, and writes errors as a Status. The context of the request
@@ -120,7 +120,7 @@ func (a *API) Serve(w http.ResponseWriter, r *http.Request, resource *rest.Resou
 func (a *API) newCall(w http.ResponseWriter, r *http.Request, resource *rest.Resource) *call {
 	return &call{
 		operation: operation{api: a, resource: resource, info: request.InfoFrom(r.Context()), authorizer: a.config.Authorizer},
-		w:         w, r: r, reserved: a.config.Memory.Hold(),
+		w:         w, r: r, reserved: a.config.Memory.NewReservation(),
 	}
 }
 

@@ -26,7 +26,7 @@ func (c *call) readBody() ([]byte, error) {
 		return nil, tooLarge(limit)
 	}
 	reader := io.LimitReader(c.r.Body, limit+1)
-	room := func(bytes int) error { return c.reserved.Body(c.r.Context(), bytes) }
+	room := func(bytes int) error { return c.reserved.ReserveBody(c.r.Context(), bytes) }
 	body, err := readAll(reader, c.r.ContentLength, room)
 	var maxBytes *http.MaxBytesError
 	switch {
@@ -130,7 +130,7 @@ func (c *call) decodeObject(v *codec.Version, fieldValidation string, body []byt
 // toHub converts an object of a client from version v to the hub version, with defaults. Errors are
 // API errors.
 func (o *operation) toHub(v *codec.Version, obj codec.Object) (codec.Object, error) {
-	hub, err := v.ToHubFrom(obj)
+	hub, err := v.ConvertToHub(obj)
 	if err != nil {
 		return nil, asBadRequest(err)
 	}
@@ -147,7 +147,7 @@ func (o *operation) versioned(hub codec.Object) (codec.Object, error) {
 	if v.FromHub == nil {
 		return hub, nil
 	}
-	obj, err := v.FromHubTo(hub.DeepCopyObject().(codec.Object))
+	obj, err := v.ConvertFromHub(hub.DeepCopyObject().(codec.Object))
 	if err != nil {
 		return nil, err
 	}

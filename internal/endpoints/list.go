@@ -150,7 +150,7 @@ func (c *call) collectRecords(list *rest.List, converted bool) ([]*codec.Record,
 // reserveList reserves memory for a list whose records occupy bytes so far. The error is an API error
 // if no memory is available.
 func (c *call) reserveList(bytes int) error {
-	err := c.reserved.Body(c.r.Context(), bytes)
+	err := c.reserved.ReserveBody(c.r.Context(), bytes)
 	if errors.Is(err, memory.ErrExhausted) {
 		return apierrors.NewTooManyRequests("the server has no memory for a list of this size at present, please try again later, or list in pages", exhaustedRetryAfter)
 	}

@@ -1,6 +1,6 @@
 // Package feature contains the feature gates of Kubernetes v1.37 with their stages and defaults,
-// and the gates of a server as a value. The code that a gate changes reads it; the table has a
-// short description for users.
+// and the gates of a server as a value. Code checks a gate at the place that the gate changes; the
+// table gates.tsv describes the effects for users.
 package feature
 
 import (
@@ -17,13 +17,13 @@ import (
 //go:embed gates.tsv
 var table string
 
-// Gate is the name of a feature gate, as --feature-gates has it.
+// Gate is the name of a feature gate in --feature-gates.
 type Gate string
 
-// Stage is the maturity of a feature.
+// Stage is the maturity of a feature, as in metrics and documents.
 type Stage string
 
-// Stages, as metrics and documents write them.
+// The stages of a feature.
 const (
 	Alpha      Stage = "ALPHA"
 	Beta       Stage = "BETA"
@@ -31,20 +31,21 @@ const (
 	Deprecated Stage = "DEPRECATED"
 )
 
-// Spec is the definition of a gate in v1.37.
+// Spec is the definition of a gate in Kubernetes v1.37.
 type Spec struct {
 	Gate    Gate
 	Default bool
 	Stage   Stage
-	// Locked gates can only be set to their default.
+	// Locked means that the gate can only be set to its default.
 	Locked bool
-	// Needs are gates without which this one cannot be on.
-	Needs []Gate
-	// Changes describes the effect of the gate in this server; "" without one.
-	Changes string
+	// DependsOn lists the gates that must be enabled if this gate is enabled.
+	DependsOn []Gate
+	// Effect describes the effect of the gate on this server; it is empty if there is none.
+	Effect string
 }
 
-// Known returns the gates of v1.37 in order of their names.
+// Known returns the gates of Kubernetes v1.37, sorted by name. It parses the table in each
+// iteration.
 func Known() iter.Seq[Spec] {
 	return func(yield func(Spec) bool) {
 		for line := range strings.Lines(table) {
@@ -61,20 +62,20 @@ func parseSpec(line string) Spec {
 	spec := Spec{Gate: Gate(column[0]), Default: column[1] == "true", Stage: Stage(column[2]), Locked: column[3] == "locked"}
 	if column[4] != "-" {
 		for need := range strings.SplitSeq(column[4], ",") {
-			spec.Needs = append(spec.Needs, Gate(need))
+			spec.DependsOn = append(spec.DependsOn, Gate(need))
 		}
 	}
 	if column[5] != "-" {
-		spec.Changes = column[5]
+		spec.Effect = column[5]
 	}
 	return spec
 }
 
-// Gates is a set of enabled gates. The zero value has none; Defaults has those of v1.37. It is
-// immutable and safe for concurrent use.
+// Gates is a set of enabled gates. In the zero value, all gates are disabled. It is immutable and
+// safe for concurrent use.
 type Gates struct{ on map[Gate]bool }
 
-// Defaults returns the default gates of v1.37.
+// Defaults returns the gates that are enabled by default in v1.37.
 func Defaults() Gates {
 	on := make(map[Gate]bool)
 	for spec := range Known() {
@@ -85,14 +86,15 @@ func Defaults() Gates {
 	return Gates{on}
 }
 
-// Enabled reports whether a gate is on.
+// Enabled reports whether a gate is enabled. It returns false for an unknown gate.
 func (g Gates) Enabled(gate Gate) bool { return g.on[gate] }
 
-// Set contains explicitly enabled and disabled gates.
+// Set maps gates to explicit settings. It is not safe for concurrent use.
 type Set map[Gate]bool
 
-// Parse parses a value of --feature-gates, NAME=true or NAME=false separated by commas, and adds it
-// to the set. A name may have the component prefix "kube:". Defaults().With validates the set.
+// Parse parses a value of --feature-gates, a comma-separated list of NAME=true or NAME=false, and
+// adds the settings to the set. A name may have the component prefix "kube:". The error is about
+// the syntax only, and some settings may have been added; Gates.With validates the set.
 func (s Set) Parse(value string) error {
 	for item := range strings.SplitSeq(value, ",") {
 		if item == "" {
@@ -112,14 +114,15 @@ func (s Set) Parse(value string) error {
 	return nil
 }
 
-// Gates for all gates of a stage.
+// Gates that set all gates of a stage.
 const (
 	allAlpha Gate = "AllAlpha"
 	allBeta  Gate = "AllBeta"
 )
 
-// With returns the gates modified by a set. AllAlpha and AllBeta apply to gates of their stage that
-// the set does not contain. The error, with kube-apiserver's message, lists all invalid gates.
+// With returns a copy of the gates with the settings of a set. AllAlpha and AllBeta apply to the
+// gates of their stage that are not in the set. It returns an error with kube-apiserver's messages
+// if the set contains unknown gates, changes locked gates, or violates dependencies.
 func (g Gates) With(set Set) (Gates, error) {
 	on := maps.Clone(g.on)
 	if on == nil {
@@ -129,13 +132,13 @@ func (g Gates) With(set Set) (Gates, error) {
 	var errs []error
 	for spec := range Known() {
 		delete(unknown, spec.Gate)
-		wanted, ok := set.of(spec)
+		value, ok := set.override(spec)
 		switch {
 		case !ok:
-		case spec.Locked && wanted != spec.Default:
-			errs = append(errs, fmt.Errorf("cannot set feature gate %s to %t, feature is locked to %t", spec.Gate, wanted, spec.Default))
+		case spec.Locked && value != spec.Default:
+			errs = append(errs, fmt.Errorf("cannot set feature gate %s to %t, feature is locked to %t", spec.Gate, value, spec.Default))
 		default:
-			on[spec.Gate] = wanted
+			on[spec.Gate] = value
 		}
 	}
 	for _, gate := range slices.Sorted(maps.Keys(unknown)) {
@@ -143,12 +146,12 @@ func (g Gates) With(set Set) (Gates, error) {
 	}
 	with := Gates{on}
 	if len(errs) == 0 {
-		errs = with.missing()
+		errs = with.dependencyErrors()
 	}
 	return with, errors.Join(errs...)
 }
 
-// Parse is With for the value of --feature-gates.
+// Parse is With for the value of a --feature-gates flag.
 func (g Gates) Parse(value string) (Gates, error) {
 	set := Set{}
 	if err := set.Parse(value); err != nil {
@@ -157,8 +160,8 @@ func (g Gates) Parse(value string) (Gates, error) {
 	return g.With(set)
 }
 
-// of returns what the set makes of a gate, and whether it makes anything of it.
-func (s Set) of(spec Spec) (on, ok bool) {
+// override returns the setting for a gate, or false if the set does not affect the gate.
+func (s Set) override(spec Spec) (on, ok bool) {
 	if on, ok = s[spec.Gate]; ok || spec.Gate == allAlpha || spec.Gate == allBeta {
 		return on, ok
 	}
@@ -171,14 +174,14 @@ func (s Set) of(spec Spec) (on, ok bool) {
 	return on, ok
 }
 
-// missing returns an error for each gate that is on without what it needs.
-func (g Gates) missing() []error {
+// dependencyErrors returns an error for each enabled gate whose dependencies are disabled.
+func (g Gates) dependencyErrors() []error {
 	var errs []error
 	for spec := range Known() {
 		if !g.Enabled(spec.Gate) {
 			continue
 		}
-		if off := slices.DeleteFunc(spec.Needs, g.Enabled); len(off) > 0 {
+		if off := slices.DeleteFunc(spec.DependsOn, g.Enabled); len(off) > 0 {
 			errs = append(errs, fmt.Errorf("%s is enabled, but depends on features that are disabled: %v", spec.Gate, off))
 		}
 	}

@@ -33,7 +33,7 @@ func TestKnown(t *testing.T) {
 		t.Errorf("%d gates, sorted: %t", len(names), slices.IsSorted(names))
 	}
 	for spec := range feature.Known() {
-		for _, need := range spec.Needs {
+		for _, need := range spec.DependsOn {
 			if !slices.Contains(names, need) {
 				t.Errorf("%s needs %s, which there is not", spec.Gate, need)
 			}
@@ -44,8 +44,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestChanges holds the phrases of the table to the gates that code can ask for.
-func TestChanges(t *testing.T) {
+// TestEffects checks that the table describes the effects of exactly the gates that code can read.
+func TestEffects(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "names.go", nil, 0)
 	if err != nil {
@@ -60,7 +60,7 @@ func TestChanges(t *testing.T) {
 		return true
 	})
 	for spec := range feature.Known() {
-		if spec.Changes != "" {
+		if spec.Effect != "" {
 			described = append(described, string(spec.Gate))
 		}
 	}

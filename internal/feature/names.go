@@ -1,6 +1,6 @@
 package feature
 
-// Gates that this server reads. The table describes their effects.
+// Gates that the code of this server reads. Their effects are described in gates.tsv.
 const (
 	UnknownVersionInteroperabilityProxy            Gate = "UnknownVersionInteroperabilityProxy"
 	APIServerIdentity                              Gate = "APIServerIdentity"
@@ -77,7 +77,7 @@ const (
 	VolumeLimitScaling                             Gate = "VolumeLimitScaling"
 	WorkloadWithJob                                Gate = "WorkloadWithJob"
 
-	// Permissions of kubelets.
+	// Gates that change the permissions of kubelets.
 	AllowInsecureKubeletCertificateSigningRequests   Gate = "AllowInsecureKubeletCertificateSigningRequests"
 	KubeletServiceAccountTokenForCredentialProviders Gate = "KubeletServiceAccountTokenForCredentialProviders"
 	ServiceAccountNodeAudienceRestriction            Gate = "ServiceAccountNodeAudienceRestriction"

@@ -91,8 +91,8 @@ func queueWatermark(metrics *telemetry.Requests, info *request.Info) *telemetry.
 }
 
 func measureWait(turn *flowcontrol.Turn, r *http.Request, mark *telemetry.Watermark) {
-	mark.Begin()
-	defer mark.End()
+	mark.Inc()
+	defer mark.Dec()
 	turn.Wait(r.Context())
 	request.SetQueueWait(r.Context(), turn.Waited())
 }

@@ -65,7 +65,7 @@ func (t *trackedRequest) begin(r *http.Request) *http.Request {
 	}
 	ctx, trace := telemetry.NewTrace(r.Context(), request.Received(r.Context()))
 	t.ctx, t.trace, t.watermark = ctx, trace, t.inFlight()
-	t.watermark.Begin()
+	t.watermark.Inc()
 	return r.WithContext(ctx)
 }
 
@@ -108,7 +108,7 @@ func (t *trackedRequest) cleanup(response *response, panicked any) {
 	if t.longRunning {
 		defer t.endLongRunning()
 	} else {
-		defer t.watermark.End()
+		defer t.watermark.Dec()
 	}
 	status := response.status
 	switch {
@@ -120,7 +120,7 @@ func (t *trackedRequest) cleanup(response *response, panicked any) {
 		t.config.Metrics.Aborted(t.labels)
 	}
 	took := time.Since(request.Received(t.ctx))
-	t.config.Metrics.Done(t.labels, status, took, request.QueueWait(t.ctx), response.size)
+	t.config.Metrics.Completed(t.labels, status, took, request.QueueWait(t.ctx), response.size)
 	t.log(status, took)
 }
 
@@ -130,7 +130,7 @@ func trackLevel() slog.Level { return telemetry.Verbosity(3) }
 // log logs the trace of a slow request, and every request if enabled.
 func (t *trackedRequest) log(status int, took time.Duration) {
 	ctx, level, logger := t.ctx, trackLevel(), t.config.Logger
-	if !t.longRunning && took >= telemetry.SlowRequest {
+	if !t.longRunning && took >= telemetry.SlowRequestThreshold {
 		t.trace.LogSlow(ctx, logger, slog.String("verb", t.fields.method), slog.String("URI", t.fields.uri),
 			slog.String("audit-ID", request.AuditID(ctx)), slog.Int("resp", status))
 	}

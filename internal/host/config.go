@@ -47,7 +47,7 @@ type TestingConfig struct {
 	// set, it replaces Requests.Filter of the control plane.
 	Faults *faults.Set
 	// Simulation controls the clock and the random source; nil selects the real ones.
-	Simulation *simulation.World
+	Simulation *simulation.Simulation
 }
 
 // Serving is the address of a server that is ready.

@@ -12,7 +12,7 @@ import (
 )
 
 // DefaultCacheMemoryLimit is the default of LimitsConfig.CacheMemory, in bytes.
-const DefaultCacheMemoryLimit = codec.DefaultMemoryLimit
+const DefaultCacheMemoryLimit = codec.DefaultEncodingCacheLimit
 
 // LimitsConfig limits the memory of the server.
 type LimitsConfig struct {

@@ -32,8 +32,8 @@ type Host struct {
 	config    Config
 	logger    *slog.Logger
 	metrics   *metrics
-	encodings *codec.Memory  // memory limit of the cached encodings
-	memory    *memory.Budget // of large requests
+	encodings *codec.EncodingCache // memory limit of the cached encodings
+	memory    *memory.Budget       // of large requests
 	reloader  *fileReloader
 	planes    planes
 
@@ -71,7 +71,7 @@ func New(config Config) (*Host, error) {
 	if h.metrics, err = newMetrics(&config); err != nil {
 		return nil, err
 	}
-	h.encodings, err = codec.NewMemory(codec.MemoryConfig{Limit: config.Limits.CacheMemory, Registerer: h.metrics.registry})
+	h.encodings, err = codec.NewEncodingCache(codec.EncodingCacheConfig{Limit: config.Limits.CacheMemory, Registerer: h.metrics.registry})
 	if err != nil {
 		return nil, err
 	}

@@ -35,7 +35,7 @@ func newMetrics(config *Config) (*metrics, error) {
 	m.requests = telemetry.NewRequests(m.registry)
 	m.registry.MustRegister(newFeatures(config.ControlPlane.Gates()))
 	hostname := config.Listen.Hostname
-	identified := telemetry.Identified(m.registry, hostname)
+	identified := telemetry.WithServerID(m.registry, hostname)
 	var errs [8]error
 	m.controlPlane, errs[0] = controlplane.NewMetrics(m.registry, hostname)
 	m.jwt, errs[1] = oidc.NewMetrics(m.registry, identified)

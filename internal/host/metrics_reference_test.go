@@ -115,9 +115,9 @@ Reading ` + "`/metrics`" + ` needs the verb ` + "`get`" + ` on this non-resource
 func registeredMetrics(t *testing.T) []metric {
 	var r recorder
 	const hostname = "host"
-	identified := telemetry.Identified(&r, hostname)
+	identified := telemetry.WithServerID(&r, hostname)
 	registrations := map[string]func() error{
-		"encodings":       func() error { _, err := codec.NewMemory(codec.MemoryConfig{Registerer: &r}); return err },
+		"encodings":       func() error { _, err := codec.NewEncodingCache(codec.EncodingCacheConfig{Registerer: &r}); return err },
 		"memory":          func() error { _, err := memory.NewBudget(1<<30, &r); return err },
 		"features":        func() error { return r.Register(newFeatures(feature.Defaults())) },
 		"control planes":  func() error { _, err := controlplane.NewMetrics(&r, hostname); return err },

@@ -82,12 +82,12 @@ type storeEnv struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	pressed func() bool // reports a lack of memory; may be nil
 	// encodings contains the cached encodings of objects.
-	encodings *codec.Memory
+	encodings *codec.EncodingCache
 	registry  prometheus.Registerer
 	cache     *cache.Metrics
 	crypto    *encryption.Metrics
 	logger    *slog.Logger
-	world     *simulation.World // nil for the real clock
+	world     *simulation.Simulation // nil for the real clock
 }
 
 // store is an open store with its change feeds, its overrides and the encryption of values.

@@ -351,7 +351,7 @@ func TestExternalSigner(t *testing.T) {
 	if _, body := fetch(t, s.admin, s.URL+"/openid/v1/jwks"); !strings.Contains(body, `"kid":"1"`) {
 		t.Error(body)
 	}
-	plugin.Change(func(a *externaltest.Answers) { a.Keys = nil })
+	plugin.SetResponses(func(a *externaltest.Responses) { a.Keys = nil })
 	plugin.Rotate(t, "2")
 	_ = s.token(t, `{}`) // signed with a key that the server must fetch
 	if status := s.review(t, token.Status.Token); status.Authenticated {

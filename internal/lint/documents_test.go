@@ -16,14 +16,14 @@ import (
 // document is a Markdown file of the repository.
 type document struct {
 	text    string          // without code blocks
-	anchors map[string]bool // of its headings
+	anchors map[string]bool // anchors of the headings
 	links   []link
 }
 
 // link is a relative link of a document.
 type link struct {
 	target string // path from the root of the repository
-	anchor string // without #
+	anchor string // without "#"; empty if the link has none
 }
 
 var (
@@ -130,7 +130,7 @@ func TestLinks(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(l.target))); err != nil {
 				t.Errorf("%s links to %s, which does not exist", name, l.target)
 			} else if target, ok := all[l.target]; ok && l.anchor != "" && !target.anchors[l.anchor] {
-				t.Errorf("%s links to %s#%s, but there is no such heading", name, l.target, l.anchor)
+				t.Errorf("%s links to %s#%s, but the heading does not exist", name, l.target, l.anchor)
 			}
 		}
 	}

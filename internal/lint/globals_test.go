@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// allowedGlobals are package-level variables that could be changed by type but
-// never are, with the reason why a constant or a function will not do.
+// allowedGlobals contains package-level variables whose types are mutable but which never change,
+// with the reason why a constant or a function cannot replace them.
 func allowedGlobals() map[string]string {
 	return map[string]string{
 		"codec/jsonplan.plans":           "follows from types alone; each is worked out once and never changes",
@@ -74,7 +74,7 @@ func TestNoGlobalState(t *testing.T) {
 	}
 }
 
-// globals are the names of a file's package-level variables, but for _.
+// globals returns the names of a file's package-level variables, except _.
 func globals(file *ast.File) []*ast.Ident {
 	var names []*ast.Ident
 	for _, decl := range file.Decls {
@@ -93,7 +93,8 @@ func globals(file *ast.File) []*ast.Ident {
 	return names
 }
 
-// mutable describes the mutable part of a type; "" for values, errors and immutable pointers.
+// mutable describes the mutable part of a type. It returns "" for immutable types: values, errors,
+// and pointers to immutable types.
 func mutable(t types.Type) string {
 	switch t.String() {
 	case "*regexp.Regexp", "*strings.Replacer", "error":

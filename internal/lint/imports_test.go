@@ -6,16 +6,16 @@ import (
 	"testing"
 )
 
-// layer assigns a package, with all packages below its path, to a level. A package imports packages
-// of lower levels only. beside lists the exceptions: packages of the same level that it imports. A
-// package may always import packages below its own path.
+// layer assigns a package, and all packages below its path, to a level. A package may import
+// packages of lower levels, packages below its own path, and the packages of its level in beside.
 type layer struct {
 	path   string // without "internal/"
 	level  int
 	beside []string
 }
 
-// layers returns the layers of the module. The first entry whose path contains a package applies.
+// layers returns the layers of the module. The first entry whose path contains a package applies to
+// it.
 func layers() []layer {
 	return []layer{
 		{path: "test", level: 6},
@@ -116,7 +116,7 @@ func TestLayersExist(t *testing.T) {
 	}
 }
 
-// TestMayImport checks the rule itself.
+// TestMayImport checks the function mayImport.
 func TestMayImport(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -151,8 +151,8 @@ func TestMayImport(t *testing.T) {
 	}
 }
 
-// banned returns why no package of a module may be linked: Mainstay replaces its server code. Packages of plain
-// API types are allowed.
+// banned returns the reason why no package of a module may be linked: Mainstay replaces its server
+// code. Packages of plain API types are allowed.
 func banned(path string) (reason string) {
 	for prefix, reason := range map[string]string{
 		"k8s.io/apiserver":               "it is the server library that this module stands in for",

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// gomod is a go.mod file, as the go command shows it.
+// gomod is a go.mod file in the JSON format of go mod edit.
 type gomod struct {
 	Module  struct{ Path string }
 	Go      string
@@ -35,8 +35,7 @@ func readGomod(t *testing.T, dir string) gomod {
 	return m
 }
 
-// nestedModules returns the folders of the modules inside this one, relative to
-// its root.
+// nestedModules returns the directories of the modules inside this one, relative to its root.
 func nestedModules(root string) ([]string, error) {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -95,7 +94,8 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestServerIsLean checks that the server's module does not require dependencies of these modules.
+// TestServerIsLean checks that the server's module does not require modules that only the nested
+// modules may use.
 func TestServerIsLean(t *testing.T) {
 	t.Parallel()
 	root, err := moduleDir()
@@ -107,7 +107,7 @@ func TestServerIsLean(t *testing.T) {
 		case inside(r.Path, "helm.sh"), inside(r.Path, "k8s.io/kubectl"), inside(r.Path, "sigs.k8s.io/controller-runtime"),
 			inside(r.Path, "go.etcd.io/etcd/server"), inside(r.Path, "github.com/summerwind/h2spec"),
 			inside(r.Path, "k8s.io/apiserver"), inside(r.Path, "k8s.io/kubernetes"):
-			t.Errorf("go.mod requires %s: tests that need it belong into a module of their own", r.Path)
+			t.Errorf("go.mod requires %s: move tests that need it to a separate module", r.Path)
 		}
 	}
 }

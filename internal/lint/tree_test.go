@@ -23,7 +23,7 @@ import (
 
 const module = "mainstay.dev/mainstay"
 
-// listed is the go command's description of a package.
+// listed is a package in the output of go list.
 type listed struct {
 	ImportPath, Dir, Name, Export string
 	GoFiles, Imports, Deps        []string
@@ -41,15 +41,15 @@ func modulePath(importPath string) string {
 	return strings.TrimPrefix(path, "internal/")
 }
 
-// plain is the module with all dependencies, and the packages of the nested modules; compiled is
-// only the module, with the export data of each package. Each is loaded once for all tests; only
-// compiled requires that the tree compiles.
+// plain lists the packages of the module, of its dependencies, and of the nested modules. compiled
+// lists the packages of the module and its dependencies with their export data, so it requires that
+// the tree compiles. Each list is loaded once for all tests.
 var (
 	plain    = sync.OnceValues(listAll)
 	compiled = sync.OnceValues(func() (map[string]listed, error) { return list("-export") })
 )
 
-// listAll lists the packages of this module and of the nested ones.
+// listAll lists the packages of the module, of its dependencies, and of the nested modules.
 func listAll() (map[string]listed, error) {
 	root, err := moduleDir()
 	if err != nil {
@@ -73,7 +73,7 @@ func listAll() (map[string]listed, error) {
 	return all, nil
 }
 
-// moduleDir returns the folder of this module.
+// moduleDir returns the root directory of this module.
 func moduleDir() (string, error) {
 	gomod, err := exec.Command("go", "env", "GOMOD").Output()
 	if err != nil {
@@ -90,7 +90,7 @@ func list(flags ...string) (map[string]listed, error) {
 	return listIn(dir, append([]string{"-deps"}, flags...)...)
 }
 
-// listIn lists the packages of the module in a folder.
+// listIn lists the packages of the module in a directory.
 func listIn(dir string, flags ...string) (map[string]listed, error) {
 	args := append([]string{"list", "-json=ImportPath,Dir,Name,Export,GoFiles,Imports,Deps,TestImports,XTestImports"}, flags...)
 	cmd := exec.Command("go", append(args, "./...")...)
@@ -123,7 +123,7 @@ func packages(t *testing.T) map[string]listed {
 	return all
 }
 
-// ours returns this module's packages in order.
+// ours returns this module's packages, sorted by import path.
 func ours(t *testing.T) []listed {
 	t.Helper()
 	var found []listed
@@ -136,10 +136,10 @@ func ours(t *testing.T) []listed {
 	return found
 }
 
-// source is a package's own files.
+// source contains the parsed files of a package, without tests.
 type source struct {
 	fset  *token.FileSet
-	files []*ast.File // without generated ones
+	files []*ast.File // without generated files
 	info  *types.Info
 }
 
@@ -172,7 +172,7 @@ func (s *source) check(t *testing.T, p listed) {
 	}
 }
 
-// comment is the package comment.
+// comment returns the package comment.
 func (s *source) comment() string {
 	for _, file := range s.files {
 		if file.Doc != nil {

@@ -8,31 +8,31 @@ import (
 	"testing"
 )
 
-// heavy returns why the binary must not link a package, or "". Importing such a package links all
-// of it, because its init functions register all types.
+// heavy returns the reason why the binary must not link a package, or "". An import of such a
+// package links all its types, because its init functions register them.
 func heavy(path string) (reason string) {
 	switch {
 	case path == "k8s.io/api/scheduling/v1alpha3":
 		return "" // k8s.io/api/batch/v1 imports it
 	case slices.Contains([]string{
-		// They have kinds that no stable version has, or different fields.
+		// These versions have kinds or fields that the stable versions do not have.
 		"k8s.io/api/apiserverinternal/v1alpha1", "k8s.io/api/certificates/v1beta1", "k8s.io/api/coordination/v1beta1",
 		"k8s.io/api/lifecycle/v1alpha1", "k8s.io/api/resource/v1alpha3", "k8s.io/api/resource/v1beta1", "k8s.io/api/scheduling/v1beta1",
 	}, path):
 		return ""
 	case regexp.MustCompile(`^k8s\.io/api/[a-z]+/v[0-9]+(alpha|beta)[0-9]+$`).MatchString(path):
-		return "to name a version a schema.GroupVersion is enough"
+		return "use schema.GroupVersion to refer to a version"
 	case inside(path, "k8s.io/client-go/util/jsonpath"), inside(path, "k8s.io/client-go/third_party"):
 		return ""
 	case inside(path, "k8s.io/client-go"):
-		return "the binary is no client of its own; net/http is"
+		return "use net/http; the binary must not contain client-go"
 	case path == "html/template", path == "golang.org/x/net/trace":
-		return "templates call methods by name, so that the linker has to keep all methods"
+		return "templates call methods by name, so the linker keeps all methods"
 	}
 	return ""
 }
 
-// TestWeight keeps the released binary small, which is built with the tag grpcnotrace.
+// TestWeight limits the packages of the released binary, which is built with the tag grpcnotrace.
 func TestWeight(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-tags=grpcnotrace", "-deps", module+"/cmd/mainstay").Output()

@@ -71,7 +71,7 @@ func (c *Client[T]) Collection() (Collection, error) {
 // read decodes a record and converts it to the version of a resource.
 func (c *Client[T]) read(resource *rest.Resource, record *codec.Record) (T, error) {
 	if c.cached {
-		obj, err := record.Kept()
+		obj, err := record.Cached()
 		return typed[T](resource, record, obj, err)
 	}
 	obj, err := record.Shared()
@@ -86,7 +86,7 @@ func typed[T codec.Object](resource *rest.Resource, record *codec.Record, obj co
 		return none, fmt.Errorf("read %s %s: %w", resource.FullName(), record.Name(), err)
 	}
 	if v := resource.Version; v.FromHub != nil {
-		if obj, err = v.FromHubTo(obj.DeepCopyObject().(codec.Object)); err != nil {
+		if obj, err = v.ConvertFromHub(obj.DeepCopyObject().(codec.Object)); err != nil {
 			return none, fmt.Errorf("convert %s %s: %w", resource.FullName(), record.Name(), err)
 		}
 	}

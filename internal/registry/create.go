@@ -145,6 +145,6 @@ func (s *Store) writeOptions(obj codec.Object, dryRun []string) storage.WriteOpt
 func isDryRun(dryRun []string) bool { return len(dryRun) > 0 }
 
 // now returns the time in whole seconds, the resolution of metav1.Time.
-func now(world *simulation.World) metav1.Time {
+func now(world *simulation.Simulation) metav1.Time {
 	return metav1.NewTime(world.Now().Truncate(time.Second))
 }

@@ -44,7 +44,7 @@ func (p *SubresourceStore) update(ctx context.Context, name types.NamespacedName
 		return nil, false, s.apiError(err, name.Name, "update")
 	}
 	if removed != nil { // as in kube-apiserver: the response has the revision before the removal
-		record = record.At(removed.Revision())
+		record = record.WithRevision(removed.Revision())
 	}
 	return record, created, nil
 }

@@ -16,11 +16,10 @@ type entry struct {
 	name string
 	mode int64 // permissions
 	data []byte
-	link string // target of a symbolic link; "": it is a file or directory
+	link string // target of a symbolic link; empty for files and directories
 }
 
-// entries are the files of an archive: the program and what goes with it, in a folder
-// of the archive's own name.
+// entries returns the files of an archive: the program and the additional files, in a directory.
 func (r *release) entries(folder string, b binary) ([]entry, error) {
 	program, err := os.ReadFile(b.path)
 	if err != nil {
@@ -79,8 +78,8 @@ func (r *release) writeZip(path, folder string, b binary) error {
 	return os.WriteFile(path, out.Bytes(), 0o644)
 }
 
-// tarOf returns a tar of files that belong to root; a name that ends with a slash is
-// a folder.
+// tarOf returns a tar file. An entry whose name ends with a slash is a directory that the user of
+// the container image owns; other entries belong to root.
 func tarOf(entries []entry, modified time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)
@@ -106,7 +105,7 @@ func tarOf(entries []entry, modified time.Time) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// gzipOf compresses without a time, so that it gives the same bytes each time.
+// gzipOf compresses data without a timestamp, so that the output is reproducible.
 func gzipOf(data []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := gzip.NewWriterLevel(&out, gzip.BestCompression)

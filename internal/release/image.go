@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// imageUser is the user and group that the container runs as; other images without
-// root use the same number.
+// imageUser is the ID of the user and group that the container runs as. It is the common ID of
+// unprivileged users in container images.
 const imageUser = 65532
 
 const (
@@ -21,7 +21,7 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-// descriptor names a blob by what it holds, as in the OCI image specification.
+// descriptor identifies a blob by its digest, as in the OCI image specification.
 type descriptor struct {
 	MediaType   string            `json:"mediaType"`
 	Digest      string            `json:"digest"`
@@ -95,8 +95,8 @@ func hexSum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// writeImage writes an OCI image layout, in a tar, of an image for all platforms of
-// Linux: the program, an empty /data that it may write, and nothing else.
+// writeImage writes a tar file with an OCI image layout. The image supports all Linux platforms,
+// and contains only the program, links, and the writable directories /data and /tmp.
 func (r *release) writeImage(path string, binaries []binary) error {
 	var l layout
 	images := index{SchemaVersion: 2, MediaType: typeIndex}
@@ -143,7 +143,7 @@ func (r *release) addImage(l *layout, b binary) (descriptor, error) {
 		{name: product, mode: 0o755, data: program},
 		{name: "data/", mode: 0o700},
 		{name: "tmp/", mode: 0o700},
-		// The command of static pods, as kubeadm writes them.
+		// kubeadm's static pods run this command.
 		{name: "usr/local/bin/kube-apiserver", mode: 0o777, link: "/" + product},
 	}, r.time)
 	if err != nil {

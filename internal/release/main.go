@@ -1,6 +1,6 @@
-// Command release makes of built binaries what people download: an archive and a
-// bill of materials for each platform, a container image, and the checksums of all.
-// The same binaries give the same bytes. .ci/release builds the binaries and runs it.
+// Command release creates the files of a release from built binaries: an archive and a software
+// bill of materials for each platform, a container image, and the checksums of all files. The
+// output is reproducible. .ci/release builds the binaries and runs this command.
 package main
 
 import (
@@ -17,16 +17,16 @@ import (
 	"time"
 )
 
-// product is the name of the program and of everything that is made of it.
+// product is the name of the program and the prefix of all files.
 const product = "mainstay"
 
 func main() {
 	r := release{}
 	var seconds int64
-	flag.StringVar(&r.version, "version", "", "version that the files are named after")
-	flag.StringVar(&r.binaries, "binaries", "", "folder of the binaries, GOOS_GOARCH/mainstay each")
-	flag.StringVar(&r.out, "out", "", "folder that the files are written to")
-	flag.Int64Var(&seconds, "time", 0, "the release's time, in seconds since 1970")
+	flag.StringVar(&r.version, "version", "", "version, which is part of the file names")
+	flag.StringVar(&r.binaries, "binaries", "", "directory of the binaries, GOOS_GOARCH/mainstay")
+	flag.StringVar(&r.out, "out", "", "directory to write to")
+	flag.Int64Var(&seconds, "time", 0, "time of the release, in seconds since 1970")
 	flag.Parse()
 	r.time, r.extra = time.Unix(seconds, 0).UTC(), flag.Args()
 	if err := r.write(); err != nil {
@@ -35,11 +35,11 @@ func main() {
 	}
 }
 
-// release is what is to be made.
+// release is the configuration of the command.
 type release struct {
 	version, binaries, out string
 	time                   time.Time
-	extra                  []string // files that each archive holds beside the binary
+	extra                  []string // additional files for each archive
 }
 
 // binary is the program for one platform.
@@ -48,12 +48,12 @@ type binary struct {
 	path     string
 }
 
-// base is the name of the program's file.
+// base returns the file name of the program.
 func (b binary) base() string { return filepath.Base(b.path) }
 
 func (b binary) platform() string { return b.os + "_" + b.arch }
 
-// write writes everything.
+// write writes all files of the release.
 func (r *release) write() error {
 	if r.version == "" || r.binaries == "" || r.out == "" {
 		return errors.New("-version, -binaries and -out are required")
@@ -69,7 +69,7 @@ func (r *release) write() error {
 	add := func(name string, write func(path string) error) error {
 		files = append(files, name)
 		if err := write(filepath.Join(r.out, name)); err != nil {
-			return fmt.Errorf("make %s: %w", name, err)
+			return fmt.Errorf("create %s: %w", name, err)
 		}
 		return nil
 	}
@@ -82,7 +82,7 @@ func (r *release) write() error {
 		if err := add(base+suffix, func(path string) error { return write(path, base, b) }); err != nil {
 			return err
 		}
-		if err := add(base+".cdx.json", func(path string) error { return r.writeBill(path, b) }); err != nil {
+		if err := add(base+".cdx.json", func(path string) error { return r.writeSBOM(path, b) }); err != nil {
 			return err
 		}
 	}
@@ -110,7 +110,7 @@ func findBinaries(dir string) ([]binary, error) {
 	return found, nil
 }
 
-// writeSums writes SHA256SUMS, which sha256sum -c reads.
+// writeSums writes SHA256SUMS in the format of sha256sum -c.
 func writeSums(dir string, files []string) error {
 	var sums strings.Builder
 	for _, name := range files {

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// testRelease returns a release of binaries with the content.
+// testRelease returns a release of binaries with the given content.
 func testRelease(t *testing.T, content []byte, platforms ...string) (*release, []binary) {
 	t.Helper()
 	dir := t.TempDir()
@@ -44,7 +44,7 @@ func testRelease(t *testing.T, content []byte, platforms ...string) (*release, [
 	return r, found
 }
 
-// self returns this test's own program, which tells what it was built of.
+// self returns the path of the test binary, which contains build information.
 func self(t *testing.T) []byte {
 	t.Helper()
 	path, err := os.Executable()
@@ -130,7 +130,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// TestRelease makes everything, of this test's own program.
+// TestRelease creates all files of a release from the test binary.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	r, _ := testRelease(t, self(t), "linux_amd64/mainstay")
@@ -149,7 +149,7 @@ func TestRelease(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the sums (-want +got):\n%s", diff)
 	}
-	var made bill
+	var made sbom
 	if err := json.Unmarshal(r.read(t, "mainstay_1.2.3_linux_amd64.cdx.json"), &made); err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +175,7 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// TestImage follows the image from its index to the files in its layers, and checks
-// the digest of everything on the way.
+// TestImage checks the image from the index to the files in its layers, including all digests.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	platforms := []string{"linux_amd64/mainstay", "linux_arm64/mainstay", "darwin_arm64/mainstay"}

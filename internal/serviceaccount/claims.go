@@ -7,29 +7,30 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// LegacyIssuer is that of tokens that kube-controller-manager puts into secrets.
+// LegacyIssuer is the issuer of the tokens that kube-controller-manager stores in secrets.
 const LegacyIssuer = "kubernetes/serviceaccount"
 
-// Claims are the claims of a token. They are shared and must not be modified after signing or
-// verification.
+// Claims contains the claims of a token. Claims are shared and must not be modified after signing
+// or verification.
 type Claims struct {
 	jwt.Claims
-	// Audience hides that of jwt.Claims, which is never set.
+	// Audience replaces the field of jwt.Claims, which is never set.
 	Audience Audience `json:"aud,omitempty"`
-	// Bound is nil in tokens of LegacyIssuer.
+	// Bound is nil for tokens of LegacyIssuer.
 	Bound *Bound `json:"kubernetes.io,omitempty"`
 	Legacy
 }
 
-// Audience is a list in every token, one of a single audience too: jwt.Audience would be a string
-// then, which some verifiers do not expect of kube-apiserver. Both are read.
+// Audience is encoded as a list even if it contains a single audience. jwt.Audience would encode
+// that as a string, which some verifiers do not expect from kube-apiserver. Both forms can be
+// decoded.
 type Audience []string
 
 // UnmarshalJSON implements json.Unmarshaler.
 func (a *Audience) UnmarshalJSON(data []byte) error { return (*jwt.Audience)(a).UnmarshalJSON(data) }
 
-// Bound contains the account of a token and its bound object: at most one of Pod and Secret, or the
-// node. With a pod, Node is informational.
+// Bound identifies the service account of a token and the object to which the token is bound: a
+// pod, a secret or a node, or none. For a token that is bound to a pod, Node is informational.
 type Bound struct {
 	Namespace      string           `json:"namespace,omitempty"`
 	Node           *Ref             `json:"node,omitempty"`
@@ -39,13 +40,13 @@ type Bound struct {
 	WarnAfter      *jwt.NumericDate `json:"warnafter,omitempty"`
 }
 
-// Ref is an object that a token names.
+// Ref identifies an object in a token.
 type Ref struct {
 	Name string `json:"name,omitempty"`
 	UID  string `json:"uid,omitempty"`
 }
 
-// Legacy are the claims of tokens of LegacyIssuer.
+// Legacy contains the claims of tokens of LegacyIssuer.
 type Legacy struct {
 	Namespace string `json:"kubernetes.io/serviceaccount/namespace,omitempty"`
 	Secret    string `json:"kubernetes.io/serviceaccount/secret.name,omitempty"`
@@ -53,22 +54,23 @@ type Legacy struct {
 	UID       string `json:"kubernetes.io/serviceaccount/service-account.uid,omitempty"`
 }
 
-// Encode returns the payload of a token.
+// Encode returns the claims as the JSON payload of a token.
 func (c *Claims) Encode() ([]byte, error) {
 	payload, err := json.Marshal(c)
 	if err != nil {
-		return nil, fmt.Errorf("encode the claims of a service account token: %w", err)
+		return nil, fmt.Errorf("encode claims of service account token: %w", err)
 	}
 	return payload, nil
 }
 
-func readClaims(payload []byte) (*Claims, error) {
+func decodeClaims(payload []byte) (*Claims, error) {
 	claims := new(Claims)
 	if err := json.Unmarshal(payload, claims); err != nil {
-		return nil, fmt.Errorf("read the claims of a service account token: %w", err)
+		return nil, fmt.Errorf("decode claims of service account token: %w", err)
 	}
 	return claims, nil
 }
 
-// CredentialID is how a token is called in extra fields of its user and in audit events.
+// CredentialID returns the credential ID for a token ID (claim "jti"), as in the extra fields of
+// users and in audit events.
 func CredentialID(tokenID string) string { return "JTI=" + tokenID }

@@ -2,18 +2,18 @@ package serviceaccount
 
 import "time"
 
-// Issuer is the configuration of issued tokens. It is immutable.
+// Issuer is the configuration for issuing tokens. It is immutable.
 type Issuer struct {
 	Keys Keys
-	// Name is the claim iss.
+	// Name is the value of the claim "iss".
 	Name string
-	// Audiences are the default audiences: those of the server.
+	// Audiences are the default audiences of tokens: the audiences of the server.
 	Audiences []string
-	// MaxExpiration bounds how long tokens last; 0 does not.
+	// MaxExpiration limits the lifetime that a client can request; 0 means no limit.
 	MaxExpiration time.Duration
-	// MaxLifetime bounds how long any token lasts, extended ones too; 0 does not.
+	// MaxLifetime limits the lifetime of every token, including extended ones; 0 means no limit.
 	MaxLifetime time.Duration
-	// Extend extends the tokens of pods to a year, with the time after which their use counts as
-	// stale.
+	// Extend extends the lifetime of tokens for pods to a year. These tokens also contain the
+	// requested expiration, after which their use counts as stale.
 	Extend bool
 }

@@ -1,5 +1,5 @@
-// Package serviceaccount signs, verifies and parses service account tokens. Authentication
-// (filters/authn) checks whether the account and the bound objects exist; the subresource
+// Package serviceaccount signs, verifies and parses service account tokens (JSON Web Tokens).
+// Package filters/authn checks that the account and the bound objects exist. The subresource
 // serviceaccounts/token (apis/builtin/core) issues tokens.
 package serviceaccount
 
@@ -21,27 +21,27 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// Keys sign and verify tokens. They are safe for concurrent use.
+// Keys signs and verifies tokens. Implementations are safe for concurrent use.
 type Keys interface {
-	// Sign returns a token with the claims.
+	// Sign returns a token with the claims. It may call a plugin, until ctx is done.
 	Sign(ctx context.Context, claims *Claims) (string, error)
-	// Verify returns the claims of a token that one of the keys has signed. Its errors
-	// reach clients, in kube-apiserver's words.
+	// Verify returns the claims of a token if one of the keys has signed it. It does not check
+	// expiration or audiences. Errors have kube-apiserver's messages and are sent to clients.
 	Verify(ctx context.Context, token *Token) (*Claims, error)
-	// Generation changes when the valid keys change. Cached verifications of other generations must
-	// be repeated.
+	// Generation returns a number that changes when the set of valid keys changes. A cached
+	// verification of another generation must be repeated.
 	Generation() uint64
-	// Published returns the keys that others may verify with.
+	// Published returns the public keys for other verifiers of tokens.
 	Published() Published
 }
 
-// Published are the keys that others may verify with, for MaxAge.
+// Published contains the public keys for other verifiers, and how long they may cache them.
 type Published struct {
 	Keys   []jose.JSONWebKey
 	MaxAge time.Duration
 }
 
-// LocalKeys are keys that the server has itself. They are immutable.
+// LocalKeys implements Keys with keys in the memory of the server. It is immutable.
 type LocalKeys struct {
 	signer jose.Signer
 	public []jose.JSONWebKey
@@ -49,12 +49,13 @@ type LocalKeys struct {
 
 var _ Keys = (*LocalKeys)(nil)
 
-// NewKeys returns the keys of a server: signer signs, and tokens of signer or one of more are
-// valid. Keys must be RSA, or ECDSA with P-256, P-384 or P-521.
+// NewKeys returns the keys of a server: signer signs tokens, and tokens that were signed with
+// signer or with one of more are valid. Keys must be RSA, or ECDSA with P-256, P-384 or P-521;
+// NewKeys returns an error otherwise.
 func NewKeys(signer crypto.Signer, more ...crypto.PublicKey) (*LocalKeys, error) {
 	k := &LocalKeys{}
 	for _, key := range append([]crypto.PublicKey{signer.Public()}, more...) {
-		public, err := webKey(key)
+		public, err := localJSONWebKey(key)
 		if err != nil {
 			return nil, err
 		}
@@ -67,24 +68,24 @@ func NewKeys(signer crypto.Signer, more ...crypto.PublicKey) (*LocalKeys, error)
 	var err error
 	k.signer, err = jose.NewSigner(jose.SigningKey{Algorithm: jose.SignatureAlgorithm(private.Algorithm), Key: private}, nil)
 	if err != nil {
-		return nil, fmt.Errorf("use the key that signs service account tokens: %w", err)
+		return nil, fmt.Errorf("create signer of service account tokens: %w", err)
 	}
 	return k, nil
 }
 
-// webKey returns a public key as others see it. The ID does not give the key away.
-func webKey(key crypto.PublicKey) (jose.JSONWebKey, error) {
+// localJSONWebKey returns a public key as JSON Web Key, with the hash of the key as ID.
+func localJSONWebKey(key crypto.PublicKey) (jose.JSONWebKey, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
-		return jose.JSONWebKey{}, fmt.Errorf("encode a key of service account tokens: %w", err)
+		return jose.JSONWebKey{}, fmt.Errorf("encode service account key: %w", err)
 	}
 	sum := sha256.Sum256(der)
-	return WebKey(key, base64.RawURLEncoding.EncodeToString(sum[:]))
+	return JSONWebKey(key, base64.RawURLEncoding.EncodeToString(sum[:]))
 }
 
-// WebKey returns a public key as others see it. It is an error if no token can be signed
-// with such a key.
-func WebKey(key crypto.PublicKey, id string) (jose.JSONWebKey, error) {
+// JSONWebKey returns a public key as JSON Web Key (RFC 7517) with an ID. It returns an error if the
+// type of the key cannot sign tokens.
+func JSONWebKey(key crypto.PublicKey, id string) (jose.JSONWebKey, error) {
 	algorithm, err := algorithmOf(key)
 	return jose.JSONWebKey{Key: key, KeyID: id, Algorithm: string(algorithm), Use: "sig"}, err
 }
@@ -108,12 +109,12 @@ func algorithmOf(key crypto.PublicKey) (jose.SignatureAlgorithm, error) {
 	return "", fmt.Errorf("a key of service account tokens is a %T; it must be an RSA or ECDSA key", key)
 }
 
-// Document returns the keys as a JSON Web Key Set (RFC 7517).
-func (p Published) Document() ([]byte, error) {
+// JWKS returns the keys as a JSON Web Key Set (RFC 7517).
+func (p Published) JWKS() ([]byte, error) {
 	return json.Marshal(jose.JSONWebKeySet{Keys: p.Keys})
 }
 
-// Algorithms returns the names of the algorithms of the keys, each once.
+// Algorithms returns the sorted names of the keys' algorithms, without duplicates.
 func (p Published) Algorithms() []string {
 	var names []string
 	for _, key := range p.Keys {
@@ -147,14 +148,15 @@ func (k *LocalKeys) Verify(_ context.Context, token *Token) (*Claims, error) {
 	return token.Verify(k.public)
 }
 
-// Token is a token that was parsed and not verified.
+// Token is a parsed token that has not been verified.
 type Token struct {
 	signature *jose.JSONWebSignature
-	// Issuer is the unverified issuer of the token.
+	// Issuer is the value of the claim "iss", which is not verified.
 	Issuer string
 }
 
-// Parse parses a token without verification. It returns nil for text that is not a token.
+// Parse parses a token without verification. It returns nil if token is not a JSON Web Token with a
+// supported algorithm.
 func Parse(token string) *Token {
 	signature, err := jose.ParseSignedCompact(token, []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.ES384, jose.ES512})
 	if err != nil {
@@ -169,24 +171,26 @@ func Parse(token string) *Token {
 	return &Token{signature: signature, Issuer: claims.Issuer}
 }
 
-// KeyID returns the key ID in the token; "" without one.
+// KeyID returns the unverified key ID in the token's header, or "" if there is none.
 func (t *Token) KeyID() string { return t.signature.Signatures[0].Header.KeyID }
 
-// Verify returns the claims of a token that one of the keys has signed.
+// Verify returns the claims of the token if one of the keys has signed it. If the token has a key
+// ID, only the key with this ID is used. Expiration and audiences are not checked.
 func (t *Token) Verify(keys []jose.JSONWebKey) (*Claims, error) {
 	id, err := t.KeyID(), errors.New("invalid signature, no keys found")
 	for i := range keys {
 		if key := &keys[i]; id == "" || key.KeyID == id {
 			var payload []byte
 			if payload, err = t.signature.Verify(key.Key); err == nil {
-				return readClaims(payload)
+				return decodeClaims(payload)
 			}
 		}
 	}
 	return nil, err
 }
 
-// ParsePublicKeys parses public keys in PEM: bare, in certificates, or of private keys.
+// ParsePublicKeys parses public keys in PEM format. It also accepts certificates and private keys,
+// of which it returns the public keys. It returns an error if there is no key.
 func ParsePublicKeys(data []byte) ([]crypto.PublicKey, error) {
 	var keys []crypto.PublicKey
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
@@ -204,7 +208,8 @@ func ParsePublicKeys(data []byte) ([]crypto.PublicKey, error) {
 	return keys, nil
 }
 
-// publicKey is nil for a block of something else, such as the parameters of a curve.
+// publicKey returns the public key of a PEM block, or nil for a block of another type, such as
+// curve parameters.
 func publicKey(block *pem.Block) (crypto.PublicKey, error) {
 	switch block.Type {
 	case "PUBLIC KEY":
@@ -225,7 +230,7 @@ func publicKey(block *pem.Block) (crypto.PublicKey, error) {
 	return signer.Public(), nil
 }
 
-// ParsePrivateKey reads the first private key in PEM.
+// ParsePrivateKey returns the first private key in PEM data. It returns an error if there is none.
 func ParsePrivateKey(data []byte) (crypto.Signer, error) {
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if key, err := privateKey(block); key != nil || err != nil {

@@ -34,7 +34,7 @@ func newEC(t testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
 	return key
 }
 
-// TestKeyFiles: keys are read in all the forms that openssl writes.
+// TestKeyFiles checks that all key formats of openssl can be parsed.
 func TestKeyFiles(t *testing.T) {
 	t.Parallel()
 	ec := newEC(t, elliptic.P256())
@@ -83,7 +83,8 @@ func TestUnsupportedKeys(t *testing.T) {
 	}
 }
 
-// TestSign: a token is good with the keys that signed it, whichever algorithm.
+// TestSign checks that a token of each algorithm is valid with the keys that signed it, and only
+// with these.
 func TestSign(t *testing.T) {
 	t.Parallel()
 	for _, curve := range []elliptic.Curve{elliptic.P256(), elliptic.P384(), elliptic.P521()} {
@@ -103,13 +104,14 @@ func TestSign(t *testing.T) {
 		if err != nil || claims.Issuer != "i" || claims.Bound.Namespace != "n" {
 			t.Errorf("%+v, %v", claims, err)
 		}
-		if document, err := keys.Published().Document(); err != nil || bytes.Contains(document, []byte(`"d"`)) {
+		if document, err := keys.Published().JWKS(); err != nil || bytes.Contains(document, []byte(`"d"`)) {
 			t.Errorf("the document has a private key: %s, %v", document, err)
 		}
 	}
 }
 
-// TestAudience: an audience is a list in what is signed, and may be a string in what is verified.
+// TestAudience checks that signed tokens contain a list of audiences, and that a single string can
+// be verified.
 func TestAudience(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(&Claims{Audience: []string{"a"}})
@@ -117,17 +119,17 @@ func TestAudience(t *testing.T) {
 		t.Errorf("%s, %v", data, err)
 	}
 	for _, text := range []string{`{"aud":"a"}`, `{"aud":["a"]}`} {
-		claims, err := readClaims([]byte(text))
+		claims, err := decodeClaims([]byte(text))
 		if err != nil || !slices.Equal(claims.Audience, []string{"a"}) {
 			t.Errorf("%s: %+v, %v", text, claims, err)
 		}
 	}
-	if claims, err := readClaims([]byte(`{"aud":1}`)); err == nil {
+	if claims, err := decodeClaims([]byte(`{"aud":1}`)); err == nil {
 		t.Errorf("%+v", claims)
 	}
 }
 
-// FuzzParse: no token makes the parser panic, and none is good that was not signed.
+// FuzzParse checks that the parser does not panic, and that no unsigned token is valid.
 func FuzzParse(f *testing.F) {
 	keys, err := NewKeys(newEC(f, elliptic.P256()))
 	if err != nil {

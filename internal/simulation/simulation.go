@@ -1,8 +1,11 @@
-// Package simulation controls time and randomness in test servers: a World has a clock that a test
-// moves, and random numbers from a seed. A nil World is the real one. Code that writes or compares
-// client-visible times (timestamps, expirations), or generates UIDs and names, uses this package.
-// Measurements (timeouts, intervals, audit timestamps), elections, whose candidates have their own
-// clocks, and certificates that others sign do not.
+// Package simulation controls the time and randomness of test servers. A Simulation has a clock
+// that the test moves, and random numbers that depend on a seed. A nil *Simulation uses the
+// machine's clock and real randomness.
+//
+// Code that writes or compares times that clients see (timestamps, expirations), or that generates
+// UIDs and names, uses this package. It is not for measurements (timeouts, intervals, audit
+// timestamps), for leader elections, whose candidates have their own clocks, or for certificates
+// that other programs sign.
 package simulation
 
 import (
@@ -18,17 +21,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Config configures a World.
+// Config configures a Simulation.
 type Config struct {
-	// Time stops the clock at this time until it is moved. The zero time uses the machine's clock.
+	// Time is the initial time of a clock that only moves by Advance. The zero time selects a clock
+	// that runs like the machine's clock.
 	Time time.Time
-	// Seed, unless 0, makes uids and generated names follow from it.
+	// Seed determines UIDs and generated names; 0 selects real randomness.
 	Seed uint64
 }
 
-// World is a simulated world, or, where it is nil, the real one. It is safe for concurrent
-// use.
-type World struct {
+// Simulation is the clock and the source of random numbers of a test server. Except for Advance,
+// all methods may be called on nil. It is safe for concurrent use.
+type Simulation struct {
 	config Config
 	mu     struct {
 		sync.Mutex
@@ -39,142 +43,145 @@ type World struct {
 	}
 }
 
-// New returns a world.
-func New(config Config) *World {
-	w := &World{config: config}
-	w.mu.moved, w.mu.alarms, w.mu.uses = make(chan struct{}), map[*alarm]bool{}, map[string]uint64{}
-	return w
+// New returns a Simulation whose clock shows config.Time.
+func New(config Config) *Simulation {
+	s := &Simulation{config: config}
+	s.mu.moved, s.mu.alarms, s.mu.uses = make(chan struct{}), map[*alarm]bool{}, map[string]uint64{}
+	return s
 }
 
-// Now returns the time.
-func (w *World) Now() time.Time {
-	if w == nil {
+// Now returns the time of the clock.
+func (s *Simulation) Now() time.Time {
+	if s == nil {
 		return time.Now()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.nowLocked()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.nowLocked()
 }
 
-func (w *World) nowLocked() time.Time {
-	now := w.config.Time
+func (s *Simulation) nowLocked() time.Time {
+	now := s.config.Time
 	if now.IsZero() {
 		now = time.Now()
 	}
-	return now.Add(w.mu.offset)
+	return now.Add(s.mu.offset)
 }
 
 // Shifted returns the machine's time plus the movements of the clock. It is for credentials with
-// real timestamps, such as certificates: they expire when the clock is moved far enough.
-func (w *World) Shifted() time.Time {
-	if w == nil {
+// real timestamps, such as certificates, which expire when the clock is moved far enough.
+func (s *Simulation) Shifted() time.Time {
+	if s == nil {
 		return time.Now()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return time.Now().Add(w.mu.offset)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Now().Add(s.mu.offset)
 }
 
-// Until returns how long it is until a time, if the clock is not moved.
-func (w *World) Until(t time.Time) time.Duration { return t.Sub(w.Now()) }
+// Until returns the duration until t by the clock.
+func (s *Simulation) Until(t time.Time) time.Duration { return t.Sub(s.Now()) }
 
-// alarm is a call of AfterFunc.
+// alarm is a pending call of AfterFunc.
 type alarm struct {
 	at    time.Time
 	f     func()
-	timer *time.Timer // nil while the clock is stopped before its time
+	timer *time.Timer // nil if the clock is stopped before the time
 }
 
 // AfterFunc calls f in its own goroutine when the clock reaches a time. stop cancels the call if it
-// has not started.
-func (w *World) AfterFunc(at time.Time, f func()) (stop func()) {
-	if w == nil {
+// has not started. It does not wait for f.
+func (s *Simulation) AfterFunc(at time.Time, f func()) (stop func()) {
+	if s == nil {
 		timer := time.AfterFunc(time.Until(at), f)
 		return func() { timer.Stop() }
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	a := &alarm{at: at, f: f}
-	w.mu.alarms[a] = true
-	w.setLocked(a)
-	return func() { w.take(a) }
+	s.mu.alarms[a] = true
+	s.setTimerLocked(a)
+	return func() { s.removeAlarm(a) }
 }
 
-// setLocked sets the timer of an alarm by the clock as it is now.
-func (w *World) setLocked(a *alarm) {
+// setTimerLocked starts the timer of an alarm, depending on the current state of the clock.
+func (s *Simulation) setTimerLocked(a *alarm) {
 	if a.timer != nil {
 		a.timer.Stop()
 	}
-	left := a.at.Sub(w.nowLocked())
-	if stands := !w.config.Time.IsZero(); stands && left > 0 {
+	left := a.at.Sub(s.nowLocked())
+	if stopped := !s.config.Time.IsZero(); stopped && left > 0 {
 		return
 	}
 	a.timer = time.AfterFunc(left, func() {
-		if w.take(a) {
+		if s.removeAlarm(a) {
 			a.f()
 		}
 	})
 }
 
-// take removes an alarm, and reports whether it existed.
-func (w *World) take(a *alarm) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	waiting := w.mu.alarms[a]
-	delete(w.mu.alarms, a)
+// removeAlarm removes an alarm and stops its timer. It returns false if the alarm was removed
+// before.
+func (s *Simulation) removeAlarm(a *alarm) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	waiting := s.mu.alarms[a]
+	delete(s.mu.alarms, a)
 	if a.timer != nil {
 		a.timer.Stop()
 	}
 	return waiting
 }
 
-// Advance moves the clock. It must not be called on nil.
-func (w *World) Advance(d time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.mu.offset += d
-	close(w.mu.moved)
-	w.mu.moved = make(chan struct{})
-	for a := range w.mu.alarms {
-		w.setLocked(a)
+// Advance moves the clock by a duration, which may be negative. It must not be called on nil.
+func (s *Simulation) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mu.offset += d
+	close(s.mu.moved)
+	s.mu.moved = make(chan struct{})
+	for a := range s.mu.alarms {
+		s.setTimerLocked(a)
 	}
 }
 
-// Moved returns a channel that is closed when the clock is moved; nil in the real world.
-func (w *World) Moved() <-chan struct{} {
-	if w == nil {
+// Moved returns a channel that is closed when the clock is moved the next time; nil for a nil
+// *Simulation.
+func (s *Simulation) Moved() <-chan struct{} {
+	if s == nil {
 		return nil
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.mu.moved
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.moved
 }
 
-// Random returns random numbers for a purpose, such as the name of an object. With a seed, they
-// depend on the seed, the purpose and the number of earlier calls for it only.
-func (w *World) Random(purpose ...string) *rand.Rand {
-	if w == nil || w.config.Seed == 0 {
+// Random returns a source of random numbers for a purpose, such as the name of an object. If there
+// is a seed, the numbers depend only on the seed, the purpose, and the number of earlier calls for
+// the purpose. The caller owns the source, which is not safe for concurrent use.
+func (s *Simulation) Random(purpose ...string) *rand.Rand {
+	if s == nil || s.config.Seed == 0 {
 		return rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	}
-	return w.following(strings.Join(purpose, "\x00"))
+	return s.seeded(strings.Join(purpose, "\x00"))
 }
 
-func (w *World) following(purpose string) *rand.Rand {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	input := binary.BigEndian.AppendUint64([]byte(purpose), w.config.Seed)
-	input = binary.BigEndian.AppendUint64(input, w.mu.uses[purpose])
-	w.mu.uses[purpose]++
+func (s *Simulation) seeded(purpose string) *rand.Rand {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	input := binary.BigEndian.AppendUint64([]byte(purpose), s.config.Seed)
+	input = binary.BigEndian.AppendUint64(input, s.mu.uses[purpose])
+	s.mu.uses[purpose]++
 	sum := sha256.Sum256(input)
 	return rand.New(rand.NewPCG(binary.BigEndian.Uint64(sum[:]), binary.BigEndian.Uint64(sum[8:])))
 }
 
-// UID returns a new uid for a purpose, as Random has it.
-func (w *World) UID(purpose ...string) types.UID {
-	if w == nil || w.config.Seed == 0 {
+// UID returns a new UID (version 4) for a purpose; see Random.
+func (s *Simulation) UID(purpose ...string) types.UID {
+	if s == nil || s.config.Seed == 0 {
 		return types.UID(uuid.NewString())
 	}
-	random := w.following("uid of " + strings.Join(purpose, "\x00"))
+	random := s.seeded("uid of " + strings.Join(purpose, "\x00"))
 	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[:], random.Uint64())
 	binary.BigEndian.PutUint64(id[8:], random.Uint64())
@@ -182,21 +189,21 @@ func (w *World) UID(purpose ...string) types.UID {
 	return types.UID(id.String())
 }
 
-type worldKey struct{}
+type contextKey struct{}
 
-// With returns a context of a world.
-func With(ctx context.Context, w *World) context.Context {
-	if w == nil {
+// With returns a context that contains a Simulation. If the Simulation is nil, it returns ctx.
+func With(ctx context.Context, s *Simulation) context.Context {
+	if s == nil {
 		return ctx
 	}
-	return context.WithValue(ctx, worldKey{}, w)
+	return context.WithValue(ctx, contextKey{}, s)
 }
 
-// From returns the world of a context; nil, the real one, if there is none.
-func From(ctx context.Context) *World {
-	w, _ := ctx.Value(worldKey{}).(*World)
-	return w
+// From returns the Simulation of a context; nil, which is ready for use, if there is none.
+func From(ctx context.Context) *Simulation {
+	s, _ := ctx.Value(contextKey{}).(*Simulation)
+	return s
 }
 
-// Now returns the time of a context's world.
+// Now returns the time of the context's Simulation, or the real time if there is none.
 func Now(ctx context.Context) time.Time { return From(ctx).Now() }

@@ -33,8 +33,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestRealWorld: nil is the world as it is.
-func TestRealWorld(t *testing.T) {
+// TestNil checks that a nil Simulation uses the real clock and random numbers.
+func TestNil(t *testing.T) {
 	t.Parallel()
 	w := simulation.From(simulation.With(context.Background(), nil))
 	if w != nil || w.Moved() != nil {
@@ -49,12 +49,13 @@ func TestRealWorld(t *testing.T) {
 	}
 }
 
-// TestSeed: what is random follows from the seed, the purpose, and how often that was there.
+// TestSeed checks that random numbers depend on the seed, the purpose, and the number of earlier
+// calls only.
 func TestSeed(t *testing.T) {
 	t.Parallel()
 	one, same, other := simulation.New(simulation.Config{Seed: 1}), simulation.New(simulation.Config{Seed: 1}), simulation.New(simulation.Config{Seed: 2})
 	first, second := one.UID("a"), one.UID("a")
-	_ = same.UID("b") // which changes nothing for others
+	_ = same.UID("b") // does not affect other purposes
 	if got := same.UID("a"); got != first {
 		t.Errorf("the same seed makes %s and %s", first, got)
 	}
@@ -72,8 +73,8 @@ func TestSeed(t *testing.T) {
 	}
 }
 
-// TestAfterFunc: what waits for a time is called when the clock is moved to it, or comes to
-// it by itself, once, and not if it was stopped.
+// TestAfterFunc checks that a function is called once when the clock reaches its time, by a move or
+// by itself, and not after stop.
 func TestAfterFunc(t *testing.T) {
 	t.Parallel()
 	called := make(chan string, 10)
@@ -95,7 +96,7 @@ func TestAfterFunc(t *testing.T) {
 	if got := <-called; got != "late" {
 		t.Errorf("two hours later: %s", got)
 	}
-	for name, world := range map[string]*simulation.World{"real": nil, "going": simulation.New(simulation.Config{})} {
+	for name, world := range map[string]*simulation.Simulation{"real": nil, "going": simulation.New(simulation.Config{})} {
 		world.AfterFunc(world.Now().Add(time.Hour), say("too soon"))()
 		world.AfterFunc(world.Now().Add(time.Millisecond), say(name))
 		if got := <-called; got != name {

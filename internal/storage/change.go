@@ -67,7 +67,7 @@ func (c *Change) DeletedRecord() *codec.Record {
 	if r := c.deleted.Load(); r != nil {
 		return r
 	}
-	c.deleted.CompareAndSwap(nil, c.Prev.At(c.Revision))
+	c.deleted.CompareAndSwap(nil, c.Prev.WithRevision(c.Revision))
 	return c.deleted.Load()
 }
 

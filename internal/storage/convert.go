@@ -71,7 +71,7 @@ func (u *uncommittedRecord) convertBack(ctx context.Context, name types.Namespac
 		return nil
 	}
 	record := codec.NewRecord(u.kind, name, u.value, 0)
-	if !record.Converts() {
+	if !record.NeedsConversion() {
 		return nil
 	}
 	if err := codec.Convert(ctx, record); err != nil {

@@ -203,7 +203,7 @@ func (s *Store) DeleteCorrupt(ctx context.Context, name types.NamespacedName, dr
 // requireCorrupt returns a *ReadableError if an entry can be read, and nil if it is corrupt.
 func (s *Store) requireCorrupt(ctx context.Context, entry *kv.Entry) error {
 	record, err := s.Record(ctx, entry)
-	if err == nil && !record.Converts() { // a failed webhook does not make the object corrupt
+	if err == nil && !record.NeedsConversion() { // a failed webhook does not make the object corrupt
 		_, err = record.Object()
 	}
 	switch {

@@ -28,7 +28,7 @@ type uncommittedRecord struct {
 func (u *uncommittedRecord) resolve(revision kv.Revision) *codec.Record {
 	u.once.Do(func() {
 		if u.before != nil {
-			u.record = u.before.At(int64(revision))
+			u.record = u.before.WithRevision(int64(revision))
 		} else {
 			u.record = codec.RecordOf(u.kind, u.object, u.value, int64(revision))
 		}

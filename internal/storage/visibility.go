@@ -118,7 +118,7 @@ func (c *cursor) queueDifference(ctx context.Context, before *request.Namespaces
 	c.events = nil // the queue has its array now
 	at := max(c.progress, progress-1)
 	for _, record := range lost {
-		queued = append(queued, rest.Event{Type: watch.Deleted, Record: record.At(at)})
+		queued = append(queued, rest.Event{Type: watch.Deleted, Record: record.WithRevision(at)})
 	}
 	for _, record := range gained {
 		queued = append(queued, rest.Event{Type: watch.Added, Record: record})

@@ -7,19 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Build identifies the binary, as /version and the metric kubernetes_build_info
-// show it.
+// Build identifies the binary in /version and in the metric kubernetes_build_info.
 type Build struct {
-	// Major and Minor are the Kubernetes version of the served API.
+	// Major and Minor are the Kubernetes version of the API.
 	Major, Minor string
-	// GitVersion is that version as clients parse it: a semantic version
-	// starting with v.
+	// GitVersion is the Kubernetes version as a semantic version with a leading "v", which clients
+	// parse.
 	GitVersion                         string
 	GitCommit, GitTreeState, BuildDate string
 }
 
-// NewRegistry returns a registry with the metrics of the Go runtime, of the
-// process and of the build.
+// NewRegistry returns a new registry with metrics of the Go runtime, the process and the build.
 func NewRegistry(build Build) *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{

@@ -1,4 +1,3 @@
-// Package telemetry provides the log (log/slog), the metrics with the names of kube-apiserver,
-// traces of slow requests, and health checks. Other packages report to it, and package host serves
-// its data.
+// Package telemetry provides logging (log/slog), metrics with the names of kube-apiserver, traces
+// of slow requests, and health checks. Package host serves the metrics and health checks over HTTP.
 package telemetry

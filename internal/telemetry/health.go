@@ -12,27 +12,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Check is one condition of a server's health.
+// Check is one health check of a server.
 type Check struct {
-	// Name is the last segment of the check's path: /readyz/NAME.
+	// Name is the last segment of the check's path, /readyz/NAME.
 	Name string
-	// Group is another name that excludes the check, together with others; "" without one.
+	// Group is a second name, common to several checks, by which a request can exclude the check.
+	// It may be empty.
 	Group string
-	// Run returns nil while the check passes. Its error is logged, and sent only in the response
-	// for the path of this check.
+	// Run returns nil if the check passes. The error is logged, and sent to clients only in the
+	// response for the path of this check. Run may be called concurrently, and must return when the
+	// context is done.
 	Run func(context.Context) error
 }
 
-// answersTo reports whether a name in ?exclude= means the check.
-func (c Check) answersTo(name string) bool {
+// matches reports whether a name in ?exclude= refers to the check.
+func (c Check) matches(name string) bool {
 	return name == c.Name || c.Group != "" && name == c.Group
 }
 
-// Ping returns the check that always succeeds.
+// Ping returns a check that always passes.
 func Ping() Check { return Check{Name: "ping", Run: func(context.Context) error { return nil }} }
 
-// Health serves a list of checks at a path such as /readyz, and each of them below it, with the
-// texts of kube-apiserver.
+// Health serves a list of checks at a path such as /readyz, and each check at a path below it.
+// Responses have the format of kube-apiserver. Checks run in sequence for each request.
 type Health struct {
 	path   string
 	checks []Check
@@ -41,14 +43,14 @@ type Health struct {
 	total  *prometheus.CounterVec
 }
 
-// HealthMetrics are the service level indicators of /metrics/slis. One value
-// serves the health paths of one server.
+// HealthMetrics contains the metrics of /metrics/slis. The health paths of a server share one
+// value.
 type HealthMetrics struct {
 	state *prometheus.GaugeVec
 	total *prometheus.CounterVec
 }
 
-// NewHealthMetrics registers the indicators.
+// NewHealthMetrics creates and registers the metrics. It panics if they are already registered.
 func NewHealthMetrics(registerer prometheus.Registerer) *HealthMetrics {
 	m := &HealthMetrics{
 		state: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -62,7 +64,7 @@ func NewHealthMetrics(registerer prometheus.Registerer) *HealthMetrics {
 	return m
 }
 
-// NewHealth serves checks at path, in the order given.
+// NewHealth returns a Health that serves checks at path, in the given order.
 func NewHealth(path string, logger *slog.Logger, metrics *HealthMetrics, checks ...Check) *Health {
 	return &Health{path: path, checks: checks, logger: logger, state: metrics.state, total: metrics.total}
 }
@@ -95,8 +97,8 @@ func (h *Health) serveAll(w http.ResponseWriter, r *http.Request) {
 	var lines strings.Builder
 	var failed []string
 	for _, check := range h.checks {
-		if slices.ContainsFunc(exclude, check.answersTo) {
-			unmatched = slices.DeleteFunc(unmatched, check.answersTo)
+		if slices.ContainsFunc(exclude, check.matches) {
+			unmatched = slices.DeleteFunc(unmatched, check.matches)
 			fmt.Fprintf(&lines, "[+]%s excluded: ok\n", check.Name)
 			continue
 		}
@@ -135,7 +137,7 @@ func (h *Health) run(ctx context.Context, check Check) error {
 	return err
 }
 
-// excluded splits the values of ?exclude=a,b&exclude=c and drops doubles.
+// excluded splits the values of ?exclude=a,b&exclude=c and removes duplicates.
 func excluded(values []string) []string {
 	var names []string
 	for _, value := range values {

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ServerID returns the identity of the server on a host, as kube-apiserver computes it: a restarted
-// server, or a kube-apiserver on the host, has the same one.
+// ServerID returns the identity of a server, derived from the host name as in kube-apiserver. It is
+// stable across restarts, and equal to that of a kube-apiserver on the same host.
 func ServerID(hostname string) string {
 	var hashed []byte
 	for _, part := range []string{hostname, "kube-apiserver"} {
@@ -22,13 +22,14 @@ func ServerID(hostname string) string {
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 
-// Hash returns the hash that metrics show instead of identities, issuers and file contents.
+// Hash returns the hash under which metrics contain identities, issuers and contents of files:
+// "sha256:" and hexadecimal digits.
 func Hash[T ~string | ~[]byte](of T) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(of)))
 }
 
-// Identified registers metrics that have the server on a host in a label, as some of
-// kube-apiserver's.
-func Identified(registerer prometheus.Registerer, hostname string) prometheus.Registerer {
+// WithServerID returns a registerer that adds the label apiserver_id_hash with the hashed ServerID
+// of a host to all metrics.
+func WithServerID(registerer prometheus.Registerer, hostname string) prometheus.Registerer {
 	return prometheus.WrapRegistererWith(prometheus.Labels{"apiserver_id_hash": Hash(ServerID(hostname))}, registerer)
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Formats of a log.
+// Values of LogConfig.Format.
 const (
 	FormatText = "text"
 	FormatJSON = "json"
@@ -15,24 +15,24 @@ const (
 
 // LogConfig configures a logger.
 type LogConfig struct {
-	// Output is where lines go. Nil discards them.
+	// Output is the destination of the log; nil discards it. It must support concurrent writes.
 	Output io.Writer
 	// Format is FormatText (the default) or FormatJSON.
 	Format string
-	// Verbosity is the -v of Kubernetes components: 0 for operators, 3 for all requests, 6 and more
-	// for developers.
+	// Verbosity is the value of the flag -v, as in other Kubernetes components: 0 for operators, 3
+	// to log all requests, 6 and more for developers.
 	Verbosity int
 }
 
-// Verbosity is the level of lines that are logged from -v=n on.
+// Verbosity returns the slog level of lines that are logged with -v=n and higher.
 func Verbosity(n int) slog.Level { return slog.LevelInfo - slog.Level(n) }
 
-// maxValue is the maximum size of a value in a log line, in bytes: sufficient for the stack of a
-// panic, and a limit for client input.
-const maxValue = 16 << 10
+// maxValueSize is the maximum size of a value in a log line, in bytes. It is sufficient for the
+// stack trace of a panic, and limits input from clients.
+const maxValueSize = 16 << 10
 
-// NewLogger returns a logger that blanks out secrets (see redact), and cuts
-// values short.
+// NewLogger returns a logger that redacts the values of keys such as "authorization" and "token",
+// and truncates values beyond 16 KiB. It returns an error for an unknown format.
 func NewLogger(config LogConfig) (*slog.Logger, error) {
 	if config.Output == nil {
 		return slog.New(slog.DiscardHandler), nil
@@ -60,15 +60,14 @@ func shorten(attr slog.Attr) slog.Attr {
 			text = err.Error()
 		}
 	}
-	if len(text) <= maxValue {
+	if len(text) <= maxValueSize {
 		return attr
 	}
-	return slog.String(attr.Key, strings.ToValidUTF8(text[:maxValue], "")+" ...")
+	return slog.String(attr.Key, strings.ToValidUTF8(text[:maxValueSize], "")+" ...")
 }
 
-// redact blanks out values with the key of a credential, so that no
-// caller can log a credential by logging headers or a configuration, and names
-// the levels below Info by their verbosity.
+// redact replaces the values of keys for credentials, so that headers or a configuration can be
+// logged safely. It also formats the levels below Info as V1, V2 and so on.
 func redact(_ []string, attr slog.Attr) slog.Attr {
 	switch strings.ToLower(attr.Key) {
 	case "authorization", "token", "password", "secret", "client-key", "client-key-data", "proxy-authorization", "cookie":

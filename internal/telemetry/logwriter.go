@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// logStuck is how long one line may take to be written before the log counts as
-// blocked. A blocked log (a pipe without a reader, a full disk) blocks requests.
-const logStuck = 2 * time.Minute
+// stuckTimeout is the duration of a write after which the log counts as blocked. A log that is
+// blocked, by a pipe without a reader or by a full disk, blocks requests.
+const stuckTimeout = 2 * time.Minute
 
-// LogWriter passes lines on to an io.Writer and detects that it is stuck. It is
-// safe for concurrent use.
+// LogWriter forwards writes to an io.Writer, and detects that writes block. It is safe for
+// concurrent use.
 type LogWriter struct {
 	out io.Writer
 	mu  struct {
@@ -23,8 +23,7 @@ type LogWriter struct {
 	}
 }
 
-// NewLogWriter returns a LogWriter over out, which must take concurrent writes,
-// as an *os.File does.
+// NewLogWriter returns a LogWriter for out, which must support concurrent writes, like *os.File.
 func NewLogWriter(out io.Writer) *LogWriter { return &LogWriter{out: out} }
 
 func (l *LogWriter) Write(p []byte) (int, error) {
@@ -36,13 +35,13 @@ func (l *LogWriter) Write(p []byte) (int, error) {
 	n, err := l.out.Write(p)
 	l.mu.Lock()
 	if l.mu.writing--; l.mu.writing > 0 {
-		l.mu.since = time.Now() // one of several got through
+		l.mu.since = time.Now() // a concurrent write succeeded, so the log is not blocked
 	}
 	l.mu.Unlock()
 	return n, err
 }
 
-// Check is the health check "log".
+// Check returns the health check "log", which fails while a write has been blocked for two minutes.
 func (l *LogWriter) Check() Check {
 	return Check{Name: "log", Run: func(context.Context) error {
 		l.mu.Lock()
@@ -50,7 +49,7 @@ func (l *LogWriter) Check() Check {
 		if l.mu.writing == 0 {
 			return nil
 		}
-		if took := time.Since(l.mu.since); took > logStuck {
+		if took := time.Since(l.mu.since); took > stuckTimeout {
 			return fmt.Errorf("a line has not been written for %s", took.Round(time.Second))
 		}
 		return nil

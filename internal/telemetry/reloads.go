@@ -7,34 +7,35 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Reloads counts how often a configuration file was read again, by kube-apiserver's names.
+// Reloads contains the metrics of reloads of a configuration file, with kube-apiserver's names.
 type Reloads struct {
 	total      *prometheus.CounterVec
 	last, info *prometheus.GaugeVec
 }
 
-// NewReloads registers the metrics of the configuration of something, "authentication", as
-// Identified.
-func NewReloads(registerer prometheus.Registerer, of string) (*Reloads, error) {
-	prefix := "apiserver_" + of + "_config_controller_"
+// NewReloads creates and registers the metrics for a kind of configuration, such as
+// "authentication". registerer should be that of WithServerID. It returns an error if the metrics
+// are already registered.
+func NewReloads(registerer prometheus.Registerer, config string) (*Reloads, error) {
+	prefix := "apiserver_" + config + "_config_controller_"
 	r := &Reloads{
 		total: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: prefix + "automatic_reloads_total", Help: "[BETA] Total number of automatic reloads of " + of + " configuration split by status and apiserver identity.",
+			Name: prefix + "automatic_reloads_total", Help: "[BETA] Total number of automatic reloads of " + config + " configuration split by status and apiserver identity.",
 		}, []string{"status"}),
 		last: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: prefix + "automatic_reload_last_timestamp_seconds", Help: "[BETA] Timestamp of the last automatic reload of " + of + " configuration split by status and apiserver identity.",
+			Name: prefix + "automatic_reload_last_timestamp_seconds", Help: "[BETA] Timestamp of the last automatic reload of " + config + " configuration split by status and apiserver identity.",
 		}, []string{"status"}),
 		info: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: prefix + "last_config_info", Help: "[ALPHA] Information about the last applied " + of + " configuration with hash as label, split by apiserver identity.",
+			Name: prefix + "last_config_info", Help: "[ALPHA] Information about the last applied " + config + " configuration with hash as label, split by apiserver identity.",
 		}, []string{"hash"}),
 	}
 	if err := errors.Join(registerer.Register(r.total), registerer.Register(r.last), registerer.Register(r.info)); err != nil {
-		return nil, fmt.Errorf("register metrics of the configuration of %s: %w", of, err)
+		return nil, fmt.Errorf("register metrics of the %s configuration: %w", config, err)
 	}
 	return r, nil
 }
 
-// Reloaded counts a change of the configuration, which may have been rejected.
+// Reloaded counts a reload; err is the reason why the new configuration was rejected, or nil.
 func (r *Reloads) Reloaded(err error) {
 	status := "success"
 	if err != nil {
@@ -44,7 +45,7 @@ func (r *Reloads) Reloaded(err error) {
 	r.last.WithLabelValues(status).SetToCurrentTime()
 }
 
-// Applied notes which configuration is in force. It must not be called concurrently.
+// Applied records the hash of the configuration in use. It must not be called concurrently.
 func (r *Reloads) Applied(content []byte) {
 	r.info.Reset()
 	r.info.WithLabelValues(Hash(content)).Set(1)

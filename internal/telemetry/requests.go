@@ -14,11 +14,11 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// component is the label value of every resource request.
+// component is the value of the label component for resource requests.
 const component = "apiserver"
 
-// Requests are the metrics of requests, with kube-apiserver's
-// names, labels and buckets. Its methods may be called concurrently.
+// Requests contains the request metrics, with kube-apiserver's names, labels and buckets. All
+// methods are safe for concurrent use.
 type Requests struct {
 	total        *prometheus.CounterVec
 	duration     *prometheus.HistogramVec
@@ -34,15 +34,15 @@ type Requests struct {
 	handshakes   prometheus.Counter
 	mutating     Watermark
 	readOnly     Watermark
-	// queuedMutating and queuedReadOnly are of requests that wait for their turn.
+	// queuedMutating and queuedReadOnly count requests in queues.
 	queuedMutating, queuedReadOnly Watermark
 
-	// series caches the metrics of a kind of request by seriesKey, because a lookup by nine labels
-	// costs more than some requests.
+	// series caches the label combinations of requests by seriesKey, because a lookup by nine
+	// labels is more expensive than some requests.
 	series sync.Map
 	// watches contains watchSeries by resource.
 	watches sync.Map
-	// mu is held while series are made or forgotten.
+	// mu is held while series are created or deleted.
 	mu struct {
 		sync.Mutex
 		// keys are the keys of series by resource.
@@ -50,7 +50,7 @@ type Requests struct {
 	}
 }
 
-// NewRequests registers the metrics.
+// NewRequests creates and registers the metrics. It panics if they are already registered.
 func NewRequests(registerer prometheus.Registerer) *Requests {
 	labels := []string{"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}
 	without := func(name string) []string {
@@ -128,34 +128,34 @@ func (m *Requests) inQueueGauge(kind string, mark *Watermark) prometheus.Collect
 // PostTimeout is the state of the handler of a request that timed out.
 type PostTimeout string
 
-// A handler that was left behind is pending; then it has returned, or panicked.
+// The handler is still running (pending), has returned, or has panicked.
 const (
 	PostTimeoutPending PostTimeout = "pending"
 	PostTimeoutOK      PostTimeout = "ok"
 	PostTimeoutPanic   PostTimeout = "panic"
 )
 
-// AfterTimeout counts a handler that is left behind by its request's deadline,
-// and counts it once more when it ends.
+// AfterTimeout counts the state of a handler whose request has timed out: first PostTimeoutPending,
+// and the final state when the handler ends.
 func (m *Requests) AfterTimeout(status PostTimeout) {
 	m.postTimeout.WithLabelValues("timeout-handler", string(status)).Inc()
 }
 
-// Request is a request as the labels of metrics describe it.
+// Request contains the metric labels of a request.
 type Request struct {
-	// Verb is GET, LIST, WATCH, POST, PUT, PATCH, APPLY, DELETE,
-	// DELETECOLLECTION or CONNECT, or, for other than resources, the method.
+	// Verb is GET, LIST, WATCH, POST, PUT, PATCH, APPLY, DELETE, DELETECOLLECTION or CONNECT; for
+	// non-resource requests, it is the HTTP method.
 	Verb, DryRun                          string
 	Group, Version, Resource, Subresource string
-	// Scope is resource, namespace or cluster, empty for other than resources.
+	// Scope is resource, namespace or cluster; it is empty for non-resource requests.
 	Scope string
-	// Component is apiserver for resources, empty otherwise.
+	// Component is "apiserver" for resource requests; it is empty otherwise.
 	Component string
 }
 
-// Describe returns the labels of a request. known reports whether the server has
-// the resource or path; the names of others are left out, since a client may send
-// any number of them.
+// Describe returns the labels of a request; info may be nil. known reports whether the server
+// serves the resource or path. For unknown ones, the labels contain the method only, because
+// clients could create an unlimited number of series.
 func Describe(r *http.Request, info *request.Info, known bool) Request {
 	d := Request{Verb: httpVerb(r.Method)}
 	if info == nil || !known {
@@ -224,10 +224,10 @@ type series struct {
 	duration, sli, size prometheus.Observer
 }
 
-// Done counts a completed request: its status, its duration, the time that it waited in queues, and
-// the size of its body in bytes.
-func (m *Requests) Done(d Request, code int, took, waited time.Duration, size int64) {
-	s := m.find(seriesKey{d, code})
+// Completed counts a completed request with its status code, its duration, the time that it waited
+// in queues, and the size of the response body in bytes.
+func (m *Requests) Completed(d Request, code int, took, waited time.Duration, size int64) {
+	s := m.seriesOf(seriesKey{d, code})
 	s.total.Inc()
 	s.duration.Observe(took.Seconds())
 	if s.sli != nil {
@@ -238,7 +238,7 @@ func (m *Requests) Done(d Request, code int, took, waited time.Duration, size in
 	}
 }
 
-func (m *Requests) find(key seriesKey) *series {
+func (m *Requests) seriesOf(key seriesKey) *series {
 	if found, ok := m.series.Load(key); ok {
 		return found.(*series)
 	}
@@ -260,7 +260,7 @@ func (m *Requests) newSeries(key *seriesKey) *series {
 		total:    m.total.WithLabelValues(d.Verb, d.DryRun, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component, statusText(key.code)),
 		duration: m.duration.WithLabelValues(d.Verb, d.DryRun, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component),
 	}
-	if d.Verb != "WATCH" && d.Verb != http.MethodConnect { // how long these last is up to the client
+	if d.Verb != "WATCH" && d.Verb != http.MethodConnect { // clients determine the duration of these requests
 		s.sli = m.sli.WithLabelValues(d.withoutDryRun()...)
 	}
 	if d.Verb == http.MethodGet || d.Verb == "LIST" {
@@ -269,8 +269,9 @@ func (m *Requests) newSeries(key *seriesKey) *series {
 	return s
 }
 
-// Forget drops the series of a deleted resource, because their number is unlimited over time.
-func (m *Requests) Forget(resource schema.GroupResource) {
+// DeleteResource deletes the series of a resource that is no longer served, so that the number of
+// series remains limited when definitions are created and deleted.
+func (m *Requests) DeleteResource(resource schema.GroupResource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, key := range m.mu.keys[resource] {
@@ -281,7 +282,7 @@ func (m *Requests) Forget(resource schema.GroupResource) {
 	m.deprecated.DeletePartialMatch(prometheus.Labels{"group": resource.Group, "resource": resource.Resource})
 }
 
-// deleteSeries deletes all that newSeries and others may have made for requests of a key.
+// deleteSeries deletes all series with the labels of a key.
 func (m *Requests) deleteSeries(key *seriesKey) {
 	d, code := &key.Request, statusText(key.code)
 	m.total.DeleteLabelValues(d.Verb, d.DryRun, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component, code)
@@ -301,7 +302,8 @@ func (d Request) withoutDryRun() []string {
 	return []string{d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component}
 }
 
-// statusText returns the label of a status code; an invalid code of a broken backend counts as 500.
+// statusText returns the label of a status code. An invalid code, from a backend of the aggregation
+// layer, counts as 500.
 func statusText(code int) string {
 	if code < 100 || code > 599 {
 		code = http.StatusInternalServerError
@@ -309,32 +311,30 @@ func statusText(code int) string {
 	return strconv.Itoa(code)
 }
 
-// LongRunning counts a long-running request as active until the function it
-// returns is called.
+// LongRunning counts a long-running request as active until the caller calls done.
 func (m *Requests) LongRunning(d Request) (done func()) {
 	active := m.longRunning.WithLabelValues(d.withoutDryRun()...)
 	active.Inc()
 	return active.Dec
 }
 
-// Terminated counts a request that was rejected or aborted in self-defense.
+// Terminated counts a request that the server rejected or aborted to protect itself.
 func (m *Requests) Terminated(d Request, code int) {
 	m.terminations.WithLabelValues(d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, statusText(code)).Inc()
 }
 
-// Aborted counts a request whose response was started and not finished.
+// Aborted counts a request whose response was started but not completed.
 func (m *Requests) Aborted(d Request) {
 	m.aborts.WithLabelValues(d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope).Inc()
 }
 
-// Deprecated records a request for a deprecated API, and the release that removes
-// it (empty: not known).
+// Deprecated records a request for a deprecated API. removedIn is the release that removes the API,
+// or empty if it is unknown.
 func (m *Requests) Deprecated(info *request.Info, removedIn string) {
 	m.deprecated.WithLabelValues(info.Group, info.Version, info.Resource, info.Subresource, removedIn).Set(1)
 }
 
-// WatchEvents counts events sent to a watcher in one go, and their bytes
-// altogether.
+// WatchEvents counts events that were sent to a watch together. bytes is their total size.
 func (m *Requests) WatchEvents(resource schema.GroupVersionResource, events, bytes int) {
 	if events <= 0 {
 		return
@@ -358,23 +358,23 @@ type watchSeries struct {
 	size  prometheus.Observer
 }
 
-// HandshakeError counts a TLS handshake that did not succeed.
+// HandshakeError counts a failed TLS handshake.
 func (m *Requests) HandshakeError() { m.handshakes.Inc() }
 
-// Mutating and ReadOnly count the requests in flight that are not long-running.
+// Mutating returns the counter of mutating requests in flight, without long-running ones.
 func (m *Requests) Mutating() *Watermark { return &m.mutating }
 
-// ReadOnly is described at Mutating.
+// ReadOnly returns the counter of read-only requests in flight, without long-running ones.
 func (m *Requests) ReadOnly() *Watermark { return &m.readOnly }
 
-// QueuedMutating and QueuedReadOnly count the requests that wait for their turn.
+// QueuedMutating returns the counter of mutating requests that wait in a queue.
 func (m *Requests) QueuedMutating() *Watermark { return &m.queuedMutating }
 
-// QueuedReadOnly is described at QueuedMutating.
+// QueuedReadOnly returns the counter of read-only requests that wait in a queue.
 func (m *Requests) QueuedReadOnly() *Watermark { return &m.queuedReadOnly }
 
-// Watermark counts requests in flight or in queues, and their recent maximum. The zero value is
-// ready for use. It is safe for concurrent use.
+// Watermark counts requests in flight or in queues, and records the recent maximum. The zero value
+// is ready for use. It is safe for concurrent use.
 type Watermark struct {
 	current atomic.Int64
 	mu      struct {
@@ -385,14 +385,14 @@ type Watermark struct {
 	}
 }
 
-// gauge shows the recent maximum of a kind of requests.
+// gauge returns a gauge for the recent maximum.
 func (m *Watermark) gauge(name, help, kind string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"request_kind": kind}},
-		func() float64 { return float64(m.Highest()) })
+		func() float64 { return float64(m.Max()) })
 }
 
-// Begin counts one more.
-func (m *Watermark) Begin() {
+// Inc adds a request. Each call must be paired with a call of Dec.
+func (m *Watermark) Inc() {
 	now := m.current.Add(1)
 	second := time.Now().Unix()
 	m.mu.Lock()
@@ -401,11 +401,11 @@ func (m *Watermark) Begin() {
 	m.mu.highest = max(m.mu.highest, now)
 }
 
-// End counts one less.
-func (m *Watermark) End() { m.current.Add(-1) }
+// Dec removes a request.
+func (m *Watermark) Dec() { m.current.Add(-1) }
 
-// Highest returns the maximum within the last whole second and since.
-func (m *Watermark) Highest() int64 {
+// Max returns the maximum count since the beginning of the previous second.
+func (m *Watermark) Max() int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.advanceLocked(time.Now().Unix())

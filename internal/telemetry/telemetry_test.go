@@ -65,7 +65,7 @@ func TestLogger(t *testing.T) {
 	}
 }
 
-// TestLogIsBounded: a line holds no more of what a client sent than it needs.
+// TestLogIsBounded checks that long values are truncated.
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{FormatText, FormatJSON} {
@@ -76,7 +76,7 @@ func TestLogIsBounded(t *testing.T) {
 		}
 		long := strings.Repeat("ä", 1<<20)
 		logger.Info("refused", "value", long, "err", errors.New(long), "left", true)
-		if line := out.String(); len(line) > 3*maxValue || !strings.Contains(line, " ...") || !strings.Contains(line, "left") {
+		if line := out.String(); len(line) > 3*maxValueSize || !strings.Contains(line, " ...") || !strings.Contains(line, "left") {
 			t.Errorf("%s: a line of %d bytes: %.100s", format, len(line), line)
 		}
 	}
@@ -138,11 +138,12 @@ func TestTrace(t *testing.T) {
 			}
 		})
 	}
-	Step(t.Context(), "outside a request") // does nothing
+	Step(t.Context(), "outside a request") // no effect without a trace
 	(*Trace)(nil).LogSlow(t.Context(), slog.Default())
 }
 
-// TestHealth has the texts of kube-apiserver, which probes and people read.
+// TestHealth checks responses, which have the format of kube-apiserver, because probes and users
+// read them.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	good := func(context.Context) error { return nil }
@@ -184,8 +185,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestNamesAreKubernetes compares our metrics with those that a kube-apiserver
-// was seen to have.
+// TestNamesAreKubernetes compares the metrics with those of a running kube-apiserver, which
+// testdata/metrics.tsv contains.
 func TestNamesAreKubernetes(t *testing.T) {
 	t.Parallel()
 	registry := NewRegistry(Build{Major: "1", Minor: "37", GitVersion: "v1.37.0"})
@@ -194,7 +195,7 @@ func TestNamesAreKubernetes(t *testing.T) {
 	health.total.WithLabelValues("a", "success", "readyz").Inc()
 	requests := NewRequests(registry)
 	d := Request{Verb: "LIST", Resource: "pods", Version: "v1", Scope: "cluster", Component: "apiserver"}
-	requests.Done(d, 200, time.Second, 0, 7)
+	requests.Completed(d, 200, time.Second, 0, 7)
 	requests.LongRunning(d)
 	requests.Terminated(d, 429)
 	requests.Aborted(d)
@@ -297,35 +298,36 @@ func TestWatermark(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mark Watermark
 		for range 3 {
-			mark.Begin()
+			mark.Inc()
 		}
-		mark.End()
-		mark.End()
-		if got := mark.Highest(); got != 3 {
+		mark.Dec()
+		mark.Dec()
+		if got := mark.Max(); got != 3 {
 			t.Errorf("at once: %d, want 3", got)
 		}
 		time.Sleep(time.Second)
-		if got := mark.Highest(); got != 3 {
+		if got := mark.Max(); got != 3 {
 			t.Errorf("a second later: %d, want 3", got)
 		}
 		time.Sleep(time.Second)
-		if got := mark.Highest(); got != 1 {
+		if got := mark.Max(); got != 1 {
 			t.Errorf("two seconds later: %d, want 1", got)
 		}
 	})
 }
 
-func BenchmarkDone(b *testing.B) {
+func BenchmarkCompleted(b *testing.B) {
 	requests := NewRequests(prometheus.NewRegistry())
 	d := Request{Verb: "GET", Resource: "pods", Version: "v1", Scope: "resource", Component: "apiserver"}
 	b.ReportAllocs()
 	for b.Loop() {
-		requests.Done(d, 200, time.Millisecond, 0, 1000)
+		requests.Completed(d, 200, time.Millisecond, 0, 1000)
 	}
 }
 
-// TestForget: of a resource that is gone no series is left, and none of another is missing.
-func TestForget(t *testing.T) {
+// TestDeleteResource checks that all series of a deleted resource are deleted, and no series of
+// another resource.
+func TestDeleteResource(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	m := NewRequests(registry)
@@ -333,7 +335,7 @@ func TestForget(t *testing.T) {
 		for _, verb := range []string{"GET", "LIST", "WATCH", "POST"} {
 			d := Request{Verb: verb, Group: "example.com", Version: "v1", Resource: resource, Scope: "resource", Component: "apiserver"}
 			m.LongRunning(d)()
-			m.Done(d, 200, time.Second, 0, 1)
+			m.Completed(d, 200, time.Second, 0, 1)
 			m.Terminated(d, 200)
 			m.Aborted(d)
 		}
@@ -358,12 +360,12 @@ func TestForget(t *testing.T) {
 	}
 	count("steady")
 	want := series("steady")
-	for range 2 { // it comes back, and goes again
+	for range 2 { // the resource is created again and deleted again
 		count("passing")
 		if got := series("passing"); got != want || got == 0 {
 			t.Errorf("%d series; want %d", got, want)
 		}
-		m.Forget(schema.GroupResource{Group: "example.com", Resource: "passing"})
+		m.DeleteResource(schema.GroupResource{Group: "example.com", Resource: "passing"})
 		if got := series("passing"); got != 0 {
 			t.Errorf("%d series are left", got)
 		}

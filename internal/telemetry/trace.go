@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// SlowRequest is how long a request may take before its trace is logged.
-const SlowRequest = 500 * time.Millisecond
+// SlowRequestThreshold is the duration of a request from which its trace is logged.
+const SlowRequestThreshold = 500 * time.Millisecond
 
-// maxSteps is the maximum number of steps of a trace; later ones are dropped. A request has about
-// ten.
+// maxSteps is the maximum number of steps of a trace; further steps are dropped. A typical request
+// has about ten.
 const maxSteps = 16
 
-// Trace is the list of steps of a request with their times. It costs one small allocation, and is
-// formatted for slow requests only. A nil *Trace records nothing. It is safe for concurrent use.
+// Trace records the steps of a request with their times. It costs one small allocation; only slow
+// requests are formatted. A nil *Trace records nothing. It is safe for concurrent use.
 type Trace struct {
 	start time.Time
 	mu    struct {
@@ -33,15 +33,16 @@ type step struct {
 
 type traceKey struct{}
 
-// NewTrace begins a trace and returns a context that carries it.
+// NewTrace starts a trace and returns a context that contains it. start is the start time of the
+// request.
 func NewTrace(parent context.Context, start time.Time) (context.Context, *Trace) {
 	t := &Trace{start: start}
 	t.mu.steps = t.mu.first[:0]
 	return context.WithValue(parent, traceKey{}, t), t
 }
 
-// Step records a completed step in the context's trace. Names have the past tense: "decoded body".
-// Step takes ownership of attrs. Without a trace in the context, it has no effect.
+// Step records the completion of a step in the context's trace. name is in the past tense, such as
+// "decoded body". Step takes ownership of attrs. It has no effect if the context has no trace.
 func Step(ctx context.Context, name string, attrs ...slog.Attr) {
 	t, _ := ctx.Value(traceKey{}).(*Trace)
 	t.step(name, attrs)
@@ -59,14 +60,14 @@ func (t *Trace) step(name string, attrs []slog.Attr) {
 	}
 }
 
-// LogSlow logs the trace if at least SlowRequest has passed since its start. The
-// attrs identify the request.
+// LogSlow logs the trace if at least SlowRequestThreshold has passed since its start. attrs
+// identify the request in the log.
 func (t *Trace) LogSlow(ctx context.Context, logger *slog.Logger, attrs ...slog.Attr) {
 	if t == nil {
 		return
 	}
 	total := time.Since(t.start)
-	if total < SlowRequest {
+	if total < SlowRequestThreshold {
 		return
 	}
 	t.mu.Lock()

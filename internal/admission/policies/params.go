@@ -20,7 +20,7 @@ import (
 // param is a parameter of a policy. The zero value means that the binding has no parameter.
 type param struct {
 	name     types.NamespacedName
-	document *policy.Lazy
+	document *policy.LazyDocument
 }
 
 // params returns the newest parameters of a binding. A binding without a parameter reference has
@@ -47,7 +47,7 @@ func (c *Config) params(ctx context.Context, r *admission.Request, kind *admissi
 	}
 	params := make([]param, len(found))
 	for i, record := range found {
-		params[i] = param{record.Name(), policy.NewLazy(func() (map[string]any, error) { return paramDocument(ctx, resource, record) })}
+		params[i] = param{record.Name(), policy.NewLazyDocument(func() (map[string]any, error) { return paramDocument(ctx, resource, record) })}
 	}
 	return params, nil
 }

@@ -65,7 +65,7 @@ func (c *Config) converter(r *rest.Resource) managedfields.TypeConverter {
 // applyConfiguration merges an object with the apply configuration that an expression returned. The
 // fields have no owner in managedFields, so that a later write without the policy may remove them.
 func applyConfiguration(version *codec.Version, converter managedfields.TypeConverter, obj codec.Object, made ref.Val) (codec.Object, error) {
-	configuration, err := policy.AppliedBy(made)
+	configuration, err := policy.ApplyConfigurationOf(made)
 	if err != nil {
 		return nil, err
 	}

@@ -22,14 +22,14 @@ type review struct {
 	*match.Subject
 	ctx         context.Context
 	permissions *library.Permissions
-	namespace   *policy.Lazy
+	namespace   *policy.LazyDocument
 	views       []view
 }
 
 // view contains the variables of a request in one version.
 type view struct {
 	resource                   *rest.Resource
-	object, oldObject, request *policy.Lazy
+	object, oldObject, request *policy.LazyDocument
 }
 
 func (c *Config) review(ctx context.Context, s *match.Subject) *review {
@@ -42,7 +42,7 @@ func (c *Config) subject(a *admission.Attributes) *match.Subject {
 
 // input returns the variables of a policy's expressions, for the request converted to the given
 // resource.
-func (r *review) input(matched *rest.Resource, params *policy.Lazy, variables []policy.Variable) (*policy.Input, error) {
+func (r *review) input(matched *rest.Resource, params *policy.LazyDocument, variables []policy.Variable) (*policy.Input, error) {
 	if err := r.readNamespace(); err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (r *review) readNamespace() error {
 	if err != nil {
 		return err
 	}
-	r.namespace = policy.NewLazy(func() (map[string]any, error) { return namespaceDocument(namespace) })
+	r.namespace = policy.NewLazyDocument(func() (map[string]any, error) { return namespaceDocument(namespace) })
 	return nil
 }
 
@@ -78,21 +78,21 @@ func (r *review) viewOf(matched *rest.Resource) *view {
 	gvk := matched.Version.GVK
 	r.views = append(r.views, view{
 		resource: matched,
-		object: policy.NewLazy(func() (map[string]any, error) {
+		object: policy.NewLazyDocument(func() (map[string]any, error) {
 			obj, err := r.ObjectIn(r.ctx, gvk)
 			if err != nil {
 				return nil, err
 			}
 			return documentOf(obj)
 		}),
-		oldObject: policy.NewLazy(func() (map[string]any, error) {
+		oldObject: policy.NewLazyDocument(func() (map[string]any, error) {
 			obj, err := r.OldIn(r.ctx, gvk)
 			if err != nil {
 				return nil, err
 			}
 			return documentOf(obj)
 		}),
-		request: policy.NewLazy(func() (map[string]any, error) { return requestDocument(&r.Request, matched) }),
+		request: policy.NewLazyDocument(func() (map[string]any, error) { return requestDocument(&r.Request, matched) }),
 	})
 	return &r.views[len(r.views)-1]
 }

@@ -41,7 +41,7 @@ func (s *Source) replace(_ context.Context, list *rest.List) error {
 		if service, err := serviceOf(record); err == nil {
 			s.updateDirty(service)
 		}
-		record.Forget()
+		record.DropDecoded()
 	}
 	now := s.current.Load()
 	for _, r := range now.remotes {

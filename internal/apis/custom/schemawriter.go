@@ -54,7 +54,7 @@ func membersOf(object map[string]any) []byte {
 func (w *schemaWriter) root(in *jsonplan.Cursor, at int, preservesUnknown bool, more []byte) ([]byte, error) {
 	w.in, w.out = in, w.out[:0]
 	s := openSchema{members: w.rootMembers}
-	if w.open(&s, at) == jsonplan.Bad {
+	if w.open(&s, at) == jsonplan.Invalid {
 		return nil, errors.New("the schema is not valid JSON")
 	}
 	switch {
@@ -135,7 +135,7 @@ func (w *schemaWriter) schema(i int) (end int, nullable bool) {
 
 func (w *schemaWriter) copy(i int) int {
 	end := w.in.Skip(i)
-	if end != jsonplan.Bad {
+	if end != jsonplan.Invalid {
 		w.out = append(w.out, w.in.Raw(i, end)...)
 	}
 	return end
@@ -147,7 +147,7 @@ func (w *schemaWriter) open(s *openSchema, i int) (end int) {
 	i, more := w.in.Enter(i)
 	for more {
 		name, at := w.in.Name(i)
-		if at == jsonplan.Bad {
+		if at == jsonplan.Invalid {
 			return at
 		}
 		from := len(w.out)
@@ -157,7 +157,7 @@ func (w *schemaWriter) open(s *openSchema, i int) (end int) {
 		}
 		i, more = w.in.Next(i, '}')
 	}
-	if i != jsonplan.Bad {
+	if i != jsonplan.Invalid {
 		w.adapt(s)
 	}
 	return i
@@ -216,7 +216,7 @@ func (w *schemaWriter) properties(s *openSchema, i int) int {
 	for more {
 		name, at := w.in.Name(i)
 		switch {
-		case at == jsonplan.Bad:
+		case at == jsonplan.Invalid:
 			return at
 		case len(members) > 0 && isTypeOrMetadata(name):
 			at = w.in.Skip(at)

@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// again is an expression with a call of map that is repeated.
+// again returns an expression with repeated calls of map.
 func again(times int, start, each string) string {
 	return start + strings.Repeat(".map(x, "+each+")", times)
 }
@@ -18,27 +18,27 @@ func nested(times int, open, value, end string) string {
 	return strings.Repeat(open, times) + value + strings.Repeat(end, times)
 }
 
-// TestCompileRefuses checks that short expressions that are extremely expensive to check or compare
+// TestCompileRejectsExpensiveExpressions checks that short expressions that are extremely expensive to check or compare
 // are rejected. cel-go needs seconds to years for them.
-func TestCompileRefuses(t *testing.T) {
+func TestCompileRejectsExpensiveExpressions(t *testing.T) {
 	t.Parallel()
-	const refused, fine = true, false
+	const rejected, fine = true, false
 	env := textVariablesEnv(t)
 	for text, want := range map[string]bool{
-		again(12, "[0]", "[x, x]") + " == " + again(12, "[0]", "[x, x]"):                              refused,
-		again(12, "any", "[x, x]") + " != " + again(12, "any", "[x, x]"):                              refused,
-		again(30, "[dyn(0)]", "dyn([x, x])") + " == []":                                               refused,
-		again(30, "[[0]]", "{'a': x, 'b': x}") + "[0] in []":                                          refused,
-		again(30, "[list]", "x + x") + ".flatten() == []":                                             refused,
-		again(30, "[list]", "[true ? x : x, x]") + ".size() == 1":                                     refused,
-		again(30, "[any]", "[optional.of(x), optional.of(x)]") + ".size() == 1":                       refused,
-		again(15, "[any]", "[x].map(y, [y, y])[0] + x") + ".map(x, '%s'.format([x])) == []":           refused,
-		"[variables.large].map(x, [x, x, x]).size() == 3":                                             refused,
-		again(30, "[0]", "{x: x}") + ".size() == 1":                                                   refused,
-		nested(200, "[", "any", "]") + ".size() == 1":                                                 refused,
-		nested(200, "{'a': ", "any", "}") + ".size() == 1":                                            refused,
-		nested(200, "optional.of(", "any", ")") + ".hasValue()":                                       refused,
-		strings.Repeat(nested(30, "[", "any", "]")+".size() == 1 && ", 100) + "true":                  refused,
+		again(12, "[0]", "[x, x]") + " == " + again(12, "[0]", "[x, x]"):                              rejected,
+		again(12, "any", "[x, x]") + " != " + again(12, "any", "[x, x]"):                              rejected,
+		again(30, "[dyn(0)]", "dyn([x, x])") + " == []":                                               rejected,
+		again(30, "[[0]]", "{'a': x, 'b': x}") + "[0] in []":                                          rejected,
+		again(30, "[list]", "x + x") + ".flatten() == []":                                             rejected,
+		again(30, "[list]", "[true ? x : x, x]") + ".size() == 1":                                     rejected,
+		again(30, "[any]", "[optional.of(x), optional.of(x)]") + ".size() == 1":                       rejected,
+		again(15, "[any]", "[x].map(y, [y, y])[0] + x") + ".map(x, '%s'.format([x])) == []":           rejected,
+		"[variables.large].map(x, [x, x, x]).size() == 3":                                             rejected,
+		again(30, "[0]", "{x: x}") + ".size() == 1":                                                   rejected,
+		nested(200, "[", "any", "]") + ".size() == 1":                                                 rejected,
+		nested(200, "{'a': ", "any", "}") + ".size() == 1":                                            rejected,
+		nested(200, "optional.of(", "any", ")") + ".hasValue()":                                       rejected,
+		strings.Repeat(nested(30, "[", "any", "]")+".size() == 1 && ", 100) + "true":                  rejected,
 		"list == ['a'] && [list, list, [list[0]]].all(x, x.map(y, [y, y]).size() > 0)":                fine,
 		again(7, "[any]", "[x, x]") + " == [any]":                                                     fine,
 		nested(20, "[", "any", "]") + " == []":                                                        fine,
@@ -70,8 +70,8 @@ func textVariablesEnv(t testing.TB) *cel.Env {
 	return env
 }
 
-// TestLargeComparisons: a comparison of more values than an evaluation may cost ends it,
-// also where they are one object many times.
+// TestLargeComparisons checks that a comparison of more values than an evaluation may cost cancels
+// the evaluation, even if the values are references to one object.
 func TestLargeComparisons(t *testing.T) {
 	t.Parallel()
 	env := textVariablesEnv(t)
@@ -102,9 +102,9 @@ func TestLargeComparisons(t *testing.T) {
 	}
 }
 
-// BenchmarkRefused is the checking of expressions that take cel-go 9 s, 12 s, and years to
-// check or to compare.
-func BenchmarkRefused(b *testing.B) {
+// BenchmarkRejected measures the rejection of expressions that cel-go takes 9 s, 12 s, and years to
+// check or compare.
+func BenchmarkRejected(b *testing.B) {
 	env := textVariablesEnv(b)
 	for name, text := range map[string]string{
 		"200_brackets": nested(200, "{'a': ", "any", "}") + ".size() == 1", "14_maps": again(14, "[0]", "{x: x}") + ".size() == 1",
@@ -113,7 +113,7 @@ func BenchmarkRefused(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				if _, _, issues := Compile(env, text, nil); issues.Err() == nil {
-					b.Fatal("not refused")
+					b.Fatal("not rejected")
 				}
 			}
 		})

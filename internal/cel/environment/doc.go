@@ -1,6 +1,5 @@
-// Package environment has the base CEL environment of all expressions of the Kubernetes
-// API: language options, macros, function libraries, validators of literals, and cost
-// limits. Callers extend it with their variables and types.
-//
-// It is not for the types of custom resources or their rules.
+// Package environment provides the base CEL environment for all expressions of the Kubernetes API:
+// language options, macros, function libraries, validators of literals, and cost limits. Callers
+// extend it with their variables and types. It does not depend on the types of custom resources or
+// on their rules.
 package environment

@@ -12,29 +12,30 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// base creates the base environment on first use, so that a server without expressions does not pay
-// for it. It is a package variable, shared by servers, because it depends on constants only and is
-// immutable: Extend copies a cel.Env, and its libraries write to their fields only during newBase.
+// base creates the base environment on first use, so that servers without expressions do not pay
+// for it. It is a package variable that servers share, because it depends on constants only and is
+// immutable: Extend copies a cel.Env, and the libraries set their fields only during newBase.
 var base = sync.OnceValues(newBase)
 
-// Base returns the base environment of Kubernetes v1.37. It declares no variables. It is
-// shared and immutable; callers extend it. It is safe for concurrent use.
+// Base returns the base environment, which equals that of Kubernetes v1.37. It declares no
+// variables; callers extend it. The first call takes several milliseconds. The result is shared and
+// immutable. Base is safe for concurrent use.
 func Base() (*cel.Env, error) { return base() }
 
 func newBase() (*cel.Env, error) {
 	env, err := cel.NewEnv(options()...)
 	if err != nil {
-		return nil, fmt.Errorf("make the base environment of expressions: %w", err)
+		return nil, fmt.Errorf("create the base CEL environment: %w", err)
 	}
 	return env, nil
 }
 
-// options returns the environment for new expressions in kube-apiserver v1.37: that of v1.36, so
-// that a cluster can be downgraded.
+// options returns the options of the environment that kube-apiserver v1.37 uses for new
+// expressions. It is the environment of v1.36, so that a cluster can be downgraded.
 func options() []cel.EnvOption {
 	return []cel.EnvOption{
 		cel.HomogeneousAggregateLiterals(),
-		// Declarations are validated here once, not for each extension.
+		// Validate declarations once here, not for each extension.
 		cel.EagerlyValidateDeclarations(true),
 		cel.DefaultUTCTimeZone(true),
 		cel.CrossTypeNumericComparisons(true),
@@ -45,12 +46,12 @@ func options() []cel.EnvOption {
 			cel.ValidateRegexLiterals(),
 			cel.ValidateHomogeneousAggregateLiterals(),
 		),
-		// has() is free; its operand is not.
+		// The presence test of has() is free, but its operand is not.
 		cel.CostEstimatorOptions(checker.PresenceTestHasCost(false)),
 		ext.Strings(ext.StringsVersion(2)),
 		ext.Sets(),
 		ext.TwoVarComprehensions(),
-		// A longer range would exceed the cost limit only after it was made.
+		// A longer range would exceed the cost limit, but only after its creation.
 		ext.Lists(ext.ListsVersion(3), ext.ListsMaxRangeSize(PerCallLimit)),
 		library.All(),
 		cel.Lib(stringGuard{}),
@@ -60,8 +61,8 @@ func options() []cel.EnvOption {
 	}
 }
 
-// ProgramOptions returns the options of all programs: constant folding, cost tracking with
-// the limit PerCallLimit, and loops that end with the context. The caller owns the slice.
+// ProgramOptions returns the options for all programs: constant folding, cost tracking with the
+// limit PerCallLimit, and loops that end when the context is done. The caller owns the slice.
 func ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{
 		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),

@@ -90,7 +90,7 @@ func TestLanguage(t *testing.T) {
 		"quantity('1Gi').isGreaterThan(quantity('1G')) && semver(text).minor() == 2",
 		"!format.dns1123Label().validate(text + '!').value().isSorted() || true",
 		"format.named('uuid').value().validate('x').value() == ['does not match the UUID format']",
-		// Names that are no identifiers.
+		// Names that are not identifiers.
 		"self.`name` == 'a' && !has(self.`x-y/z`)",
 		// Types are values.
 		"type(text) == string && type(count) == int && type(self) == map && type(ip('::')) == net.IP",
@@ -108,8 +108,8 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// TestFaults: texts of faults as clients of kube-apiserver see them.
-func TestFaults(t *testing.T) {
+// TestCompileErrors checks the error messages for invalid expressions, which are those of kube-apiserver.
+func TestCompileErrors(t *testing.T) {
 	t.Parallel()
 	env := extended(t)
 	const expecting = "expecting {'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
@@ -143,8 +143,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestRuntimeFaults: texts of faults of evaluation.
-func TestRuntimeFaults(t *testing.T) {
+// TestEvaluationErrors checks the error messages of evaluations, which are those of kube-apiserver.
+func TestEvaluationErrors(t *testing.T) {
 	t.Parallel()
 	env := extended(t)
 	for expression, want := range map[string]string{
@@ -169,7 +169,7 @@ func TestRuntimeFaults(t *testing.T) {
 	}
 }
 
-// TestInterrupt: an evaluation ends with its context.
+// TestInterrupt checks that an evaluation stops when its context is canceled.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

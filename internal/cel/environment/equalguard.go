@@ -10,8 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// equalGuard ends evaluations before comparisons that take seconds. A list of one large
-// object, 100,000 times, costs little to make and to compare, and has billions of values.
+// equalGuard cancels evaluations before comparisons that would take seconds. A list that contains
+// one large object 100,000 times is cheap to create and has a low comparison cost, but contains
+// billions of values.
 type equalGuard struct{}
 
 var _ cel.SingletonLibrary = equalGuard{}
@@ -19,10 +20,10 @@ var _ cel.SingletonLibrary = equalGuard{}
 // LibraryName implements cel.SingletonLibrary.
 func (equalGuard) LibraryName() string { return "mainstay.equality" }
 
-// CompileOptions returns nil: cel-go declares the operators.
+// CompileOptions implements cel.Library. It returns nil, because cel-go declares the operators.
 func (equalGuard) CompileOptions() []cel.EnvOption { return nil }
 
-// ProgramOptions decorates the operators.
+// ProgramOptions implements cel.Library. It decorates the calls of == and !=.
 func (equalGuard) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
@@ -58,8 +59,8 @@ func (c comparison) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 		return left
 	case types.IsUnknownOrError(right):
 		return right
-	case weigh(left, PerCallLimit) <= 0 && weigh(right, PerCallLimit) <= 0: // as long as one lasts, so does the comparison
-		library.Exceed()
+	case subtractSize(left, PerCallLimit) <= 0 && subtractSize(right, PerCallLimit) <= 0: // a comparison ends at the end of the smaller value
+		library.CancelEvaluation()
 	}
 	equal := types.Equal(left, right)
 	if c.not {
@@ -68,8 +69,9 @@ func (c comparison) Exec(frame *interpreter.ExecutionFrame) ref.Val {
 	return equal
 }
 
-// weigh subtracts the number of values in a value from a limit, and stops at zero.
-func weigh(v ref.Val, limit int) int {
+// subtractSize subtracts the number of values in v from limit. It stops when the result is 0 or
+// negative.
+func subtractSize(v ref.Val, limit int) int {
 	switch v.(type) {
 	case types.Bool, types.Int, types.Uint, types.Double, types.String, types.Null:
 		return limit - 1
@@ -77,10 +79,10 @@ func weigh(v ref.Val, limit int) int {
 	if _, ok := v.(interface{ Size() ref.Val }); !ok {
 		return limit - 1
 	}
-	return weighNative(v.Value(), limit)
+	return subtractNativeSize(v.Value(), limit)
 }
 
-func weighNative(v any, limit int) int {
+func subtractNativeSize(v any, limit int) int {
 	limit--
 	if limit <= 0 {
 		return limit
@@ -88,21 +90,21 @@ func weighNative(v any, limit int) int {
 	switch v := v.(type) {
 	case []ref.Val:
 		for i := 0; i < len(v) && limit > 0; i++ {
-			limit = weigh(v[i], limit)
+			limit = subtractSize(v[i], limit)
 		}
 	case map[ref.Val]ref.Val:
 		for _, member := range v {
-			if limit = weigh(member, limit); limit <= 0 {
+			if limit = subtractSize(member, limit); limit <= 0 {
 				break
 			}
 		}
 	case []any:
 		for i := 0; i < len(v) && limit > 0; i++ {
-			limit = weighNative(v[i], limit)
+			limit = subtractNativeSize(v[i], limit)
 		}
 	case map[string]any:
 		for _, member := range v {
-			if limit = weighNative(member, limit); limit <= 0 {
+			if limit = subtractNativeSize(member, limit); limit <= 0 {
 				break
 			}
 		}

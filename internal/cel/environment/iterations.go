@@ -11,18 +11,20 @@ import (
 	"github.com/google/cel-go/parser"
 )
 
-// iteration is the function that is called with the condition of each loop, and its
-// overload. No expression can name it.
+// iteration is the name and overload of the function that is applied to the condition of each loop.
+// Expressions cannot call it, because "@" is not valid in identifiers.
 const iteration = "@iteration"
 
-// iterations keeps the overhead of cost tracking proportional. The cost tracker of cel-go has a
-// stack of the values of all steps. Each call searches its arguments on it, and each identifier and
-// each && searches the whole stack. A loop leaves two values on it in each iteration until it ends,
-// so the tracking of a loop takes quadratic time: a loop over 100,000 numbers costs 600,000 units,
-// within the limit, and takes a minute. This library makes the condition of a loop the argument of
-// a function, whose call reports its own value of the previous iteration as an argument. Removing
-// the arguments from the stack also removes all values above them, which the loop has left. The
-// function returns its argument at no cost, so costs are unchanged.
+// iterations keeps the overhead of cost tracking linear. cel-go's cost tracker has a stack with the
+// values of all evaluated steps. Each call searches its arguments on the stack, and each identifier
+// and each && searches the whole stack. A loop leaves two values on the stack in each iteration, so
+// tracking a loop takes quadratic time: a loop over 100,000 numbers costs 600,000 units, which is
+// below the limit, but takes a minute.
+//
+// This library wraps the condition of each loop in a function call, which reports its own value of
+// the previous iteration as an argument. When the tracker removes the arguments from the stack, it
+// also removes all values above them, which are those that the loop has left. The function returns
+// its argument at no cost, so costs do not change.
 type iterations struct{}
 
 var _ cel.SingletonLibrary = iterations{}
@@ -30,7 +32,8 @@ var _ cel.SingletonLibrary = iterations{}
 // LibraryName implements cel.SingletonLibrary.
 func (iterations) LibraryName() string { return "mainstay.iterations" }
 
-// CompileOptions modifies all existing macros, so this library must be the last one.
+// CompileOptions implements cel.Library. It modifies all macros that are declared so far, so this
+// library must be the last one.
 func (iterations) CompileOptions() []cel.EnvOption {
 	free := func(checker.CostEstimator, *checker.AstNode, []checker.AstNode) *checker.CallEstimate {
 		return &checker.CallEstimate{}
@@ -44,7 +47,7 @@ func (iterations) CompileOptions() []cel.EnvOption {
 			macros := env.Macros()
 			changed := make([]cel.Macro, len(macros))
 			for i, m := range macros {
-				changed[i] = marking{m}
+				changed[i] = markingMacro{m}
 			}
 			env, err := cel.ClearMacros()(env)
 			if err != nil {
@@ -55,12 +58,13 @@ func (iterations) CompileOptions() []cel.EnvOption {
 	}
 }
 
-// ProgramOptions makes the calls of the function clear the stack at no cost.
+// ProgramOptions implements cel.Library. It makes the calls of the function free, and makes them
+// clear the stack.
 func (iterations) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{
 		cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 			if call, ok := i.(interpreter.InterpretableCall); ok && call.Function() == iteration {
-				return clearing{call}, nil
+				return clearingCall{call}, nil
 			}
 			return i, nil
 		}),
@@ -71,42 +75,42 @@ func (iterations) ProgramOptions() []cel.ProgramOption {
 	}
 }
 
-// clearing is a call that has its own last value for an argument.
-type clearing struct{ interpreter.InterpretableCall }
+// clearingCall is a call that reports its own previous value as an argument.
+type clearingCall struct{ interpreter.InterpretableCall }
 
-// Args returns the call itself and its argument. In the first iteration, the call has no value, and
-// the stack needs no clearing.
-func (c clearing) Args() []interpreter.InterpretableV2 {
+// Args returns the call itself and its argument. In the first iteration, the call has no previous
+// value, and there is nothing to clear.
+func (c clearingCall) Args() []interpreter.InterpretableV2 {
 	return append([]interpreter.InterpretableV2{c}, c.InterpretableCall.Args()...)
 }
 
-// marking is a macro whose loops have marked conditions.
-type marking struct{ cel.Macro }
+// markingMacro is a macro that creates loops with marked conditions.
+type markingMacro struct{ cel.Macro }
 
-// Expander is that of the macro, with another way to make loops.
-func (m marking) Expander() cel.MacroFactory {
+// Expander implements parser.Macro. It runs the expander of the macro with a markingFactory.
+func (m markingMacro) Expander() cel.MacroFactory {
 	expand := m.Macro.Expander()
 	return func(h cel.MacroExprFactory, target ast.Expr, args []ast.Expr) (ast.Expr, *cel.Error) {
-		return expand(marker{h}, target, args)
+		return expand(markingFactory{h}, target, args)
 	}
 }
 
-// marker makes loops with marked conditions.
-type marker struct{ parser.ExprHelper }
+// markingFactory creates loops with marked conditions.
+type markingFactory struct{ parser.ExprHelper }
 
-// NewComprehension makes a loop with one variable.
-func (m marker) NewComprehension(over ast.Expr, variable, accumulator string, init, condition, step, result ast.Expr) ast.Expr {
+// NewComprehension creates a loop with one variable.
+func (m markingFactory) NewComprehension(over ast.Expr, variable, accumulator string, init, condition, step, result ast.Expr) ast.Expr {
 	return m.ExprHelper.NewComprehension(over, variable, accumulator, init, m.mark(condition), step, result)
 }
 
-// NewComprehensionTwoVar makes a loop with two variables.
-func (m marker) NewComprehensionTwoVar(over ast.Expr, first, second, accumulator string, init, condition, step, result ast.Expr) ast.Expr {
+// NewComprehensionTwoVar creates a loop with two variables.
+func (m markingFactory) NewComprehensionTwoVar(over ast.Expr, first, second, accumulator string, init, condition, step, result ast.Expr) ast.Expr {
 	return m.ExprHelper.NewComprehensionTwoVar(over, first, second, accumulator, init, m.mark(condition), step, result)
 }
 
-// mark does not change the condition of an expression without a loop, except to assign it an ID, by
-// which cel-go refers to it.
-func (m marker) mark(condition ast.Expr) ast.Expr {
+// mark wraps a condition in a call of the function. It does not change the condition false, which
+// belongs to an expression that is not a loop.
+func (m markingFactory) mark(condition ast.Expr) ast.Expr {
 	if condition.Kind() == ast.LiteralKind && condition.AsLiteral() == types.False {
 		return condition
 	}

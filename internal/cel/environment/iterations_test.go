@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// unmarked is the environment without iterations, which are its last option.
+// unmarked returns the environment without the library iterations, which is its last option.
 func unmarked(t testing.TB) *cel.Env {
 	t.Helper()
 	all := options()
@@ -61,8 +61,8 @@ func outcome(t testing.TB, env *cel.Env, expression string) string {
 	return fmt.Sprintf("estimate %v, cost %d, value %v", estimate, *details.ActualCost(), got.Type())
 }
 
-// same reports whether an expression has the same outcome in both, of a few: the
-// order of maps is random, and short cuts depend on it.
+// same reports whether an expression has the same outcome in both environments, in one of several
+// attempts: the order of maps is random, and it affects short-circuit evaluation.
 func same(t testing.TB, a, b *cel.Env, expression string) (string, string, bool) {
 	var got, want string
 	for range 100 {
@@ -94,7 +94,7 @@ func loops() []string {
 	}
 }
 
-// TestIterations: with the function in loops, expressions cost and give the same.
+// TestIterations checks that the function in loop conditions does not change results and costs.
 func TestIterations(t *testing.T) {
 	t.Parallel()
 	marked, plain := withVariables(t, Base), unmarked(t)
@@ -111,7 +111,7 @@ func TestIterations(t *testing.T) {
 // TestLongLoop checks that a loop takes time proportional to its length.
 func TestLongLoop(t *testing.T) {
 	t.Parallel()
-	// With the square of the length this is minutes.
+	// With quadratic time, this would take minutes.
 	const want = "estimate {400012 600012}, cost 600012, value bool"
 	if got := outcome(t, withVariables(t, Base), "lists.range(100000).all(a, a >= 0)"); got != want {
 		t.Errorf("got %s, want %s", got, want)

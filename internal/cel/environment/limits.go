@@ -1,35 +1,32 @@
 package environment
 
-// Limits in units of cost, of which one is about reading ten characters. They are
-// kube-apiserver's.
+// Cost limits, in CEL cost units; reading ten characters costs about one unit. The values are those
+// of kube-apiserver.
 const (
-	// PerCallLimit bounds one evaluation of one expression.
+	// PerCallLimit limits one evaluation of one expression.
 	PerCallLimit = 1_000_000
-	// RuntimeBudget bounds all expressions that validate one object, together.
+	// RuntimeBudget limits the sum of all validation expressions for one object.
 	RuntimeBudget = 10_000_000
-	// RuntimeBudgetMatchConditions bounds the match conditions of one webhook or
-	// policy, together.
+	// RuntimeBudgetMatchConditions limits the sum of the match conditions of one webhook or policy.
 	RuntimeBudgetMatchConditions = RuntimeBudget / 4
-	// CheckFrequency is after how many iterations of loops an evaluation checks its
-	// context.
+	// CheckFrequency is the number of loop iterations between two checks of the context.
 	CheckFrequency = 100
 )
 
-// Limits on the estimated cost of the rules of a custom resource; a definition that
-// exceeds them is invalid.
+// Limits of the estimated cost of the rules of a custom resource. A definition that exceeds them is
+// invalid.
 const (
-	// EstimatedRuleLimit bounds the cost of one rule, times the number of values in
-	// an object that it can apply to.
+	// EstimatedRuleLimit limits the cost of one rule, multiplied by the maximum number of values in
+	// an object to which the rule applies.
 	EstimatedRuleLimit = 10_000_000
-	// EstimatedDefinitionLimit bounds all rules of one version of a definition,
-	// together.
+	// EstimatedDefinitionLimit limits the sum of all rules of one version of a definition.
 	EstimatedDefinitionLimit = 100_000_000
 )
 
-// Limits on sizes, in bytes.
+// Size limits, in bytes.
 const (
-	// MaxRequestSize is the maximum size of values whose schema has no limit, in bytes.
+	// MaxRequestSize is the assumed maximum size of values whose schema has no limit.
 	MaxRequestSize = 3 << 20
-	// MaxMessageSize bounds the result of a message expression.
+	// MaxMessageSize is the maximum size of the result of a message expression.
 	MaxMessageSize = 5 << 10
 )

@@ -13,12 +13,12 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// pairGuard ends evaluations before calls that would exceed the cost limit. Functions on
-// sets compare all pairs of elements, and cannot be interrupted: two lists of 100,000 take
-// a minute, and the cost is charged afterwards. pairGuard compares it with the limit
-// before the call.
+// pairGuard cancels evaluations before calls that would exceed the cost limit. Functions on sets
+// compare all pairs of elements and cannot be interrupted: with two lists of 100,000 elements, they
+// take a minute, and cel-go charges the cost afterwards. pairGuard computes the cost before the
+// call.
 type pairGuard struct {
-	bindings map[string]*functions.Overload // by overload
+	bindings map[string]*functions.Overload // by overload ID
 }
 
 var _ cel.SingletonLibrary = (*pairGuard)(nil)
@@ -26,8 +26,8 @@ var _ cel.SingletonLibrary = (*pairGuard)(nil)
 // LibraryName implements cel.SingletonLibrary.
 func (*pairGuard) LibraryName() string { return "mainstay.products" }
 
-// CompileOptions looks up the bindings of the functions, which must have been declared
-// before. It is the only writer of p.bindings, once per environment.
+// CompileOptions implements cel.Library. It looks up the bindings of the functions, which must be
+// declared before, and stores them in p.bindings.
 func (p *pairGuard) CompileOptions() []cel.EnvOption {
 	return []cel.EnvOption{func(env *cel.Env) (*cel.Env, error) {
 		p.bindings = map[string]*functions.Overload{}
@@ -44,7 +44,7 @@ func (p *pairGuard) CompileOptions() []cel.EnvOption {
 	}}
 }
 
-// ProgramOptions decorates the calls of the functions.
+// ProgramOptions implements cel.Library. It decorates the calls of the functions.
 func (p *pairGuard) ProgramOptions() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CustomDecoratorV2(func(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 		call, ok := i.(interpreter.InterpretableCall)
@@ -57,7 +57,7 @@ func (p *pairGuard) ProgramOptions() []cel.ProgramOption {
 		}
 		return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), call.Args(), func(args ...ref.Val) ref.Val {
 			if pairs(args) > PerCallLimit {
-				library.Exceed()
+				library.CancelEvaluation()
 			}
 			if binding.Unary != nil {
 				return binding.Unary(args[0])
@@ -72,7 +72,7 @@ func pairs(args []ref.Val) float64 {
 	return length(args[0]) * length(args[len(args)-1])
 }
 
-// length returns the length of a list; 1 for other values.
+// length returns the length of a list, or 1 for other values.
 func length(v ref.Val) float64 {
 	if list, ok := v.(traits.Lister); ok {
 		if n, ok := list.Size().(types.Int); ok {

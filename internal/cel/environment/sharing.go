@@ -6,40 +6,42 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// maxSharing is how many times the value of an expression may hold a value that it was
-// given: more than expressions of policies and rules do.
+// maxSharing is the maximum number of times that the value of an expression may contain the same
+// existing value. It exceeds the numbers of realistic policies and rules.
 const maxSharing = 256
 
-// sharing estimates how often the value of an expression contains an existing list or map. A value
-// is created once and may be referenced many times: 30 repetitions of ".map(x, [x, x])" create 60
-// lists and cost as much; compared, converted to text or flattened, they are 2³⁰. Costs count
-// list elements without their content, so the expressions must be limited: literals count by their
-// variables, and a loop may contain the sharing of its first iteration in each of its elements.
+// sharing estimates how often the value of an expression contains the same list or map. A value is
+// created once, but can be referenced many times: 30 repetitions of ".map(x, [x, x])" create only
+// 60 lists, and cost accordingly, but comparing, formatting or flattening the result visits 2³⁰
+// lists. CEL costs count the elements of a list without their content, so the expressions must be
+// limited. The estimate adds up the variables in literals, and assumes that each iteration of a
+// loop contains as many references as the first one.
 type sharing struct {
 	ast       *ast.AST
-	variables map[string]int // of loops
-	members   map[string]int // of the variable "variables"
-	most      int
+	variables map[string]int // loop variables
+	members   map[string]int // fields of the variable "variables"
+	highest   int
 }
 
-// of returns how many times the value of an expression may hold the same value.
-func (s *sharing) of(e ast.Expr) int {
+// estimate returns the maximum number of times that the value of an expression contains the same
+// value.
+func (s *sharing) estimate(e ast.Expr) int {
 	times := s.expression(e)
 	if isScalar(s.ast.GetType(e.ID())) {
 		return 0
 	}
 	times = min(times, maxSharing+1)
-	s.most = max(s.most, times)
+	s.highest = max(s.highest, times)
 	return times
 }
 
-// isScalar reports whether values of a type hold no others.
+// isScalar reports whether values of a type contain no other values.
 func isScalar(t *types.Type) bool {
 	switch t.Kind() {
 	case types.BoolKind, types.BytesKind, types.DoubleKind, types.DurationKind, types.IntKind, types.NullTypeKind, types.StringKind,
 		types.TimestampKind, types.TypeKind, types.UintKind:
 		return true
-	case types.OpaqueKind: // an address, a quantity; but an optional value has a parameter
+	case types.OpaqueKind: // addresses and quantities; optional types have a parameter
 		return len(t.Parameters()) == 0
 	}
 	return false
@@ -53,7 +55,7 @@ func (s *sharing) expression(e ast.Expr) int {
 		}
 		return 1
 	case ast.SelectKind:
-		return s.selected(e.AsSelect())
+		return s.selection(e.AsSelect())
 	case ast.CallKind:
 		return s.call(e.AsCall())
 	case ast.ListKind:
@@ -67,7 +69,7 @@ func (s *sharing) expression(e ast.Expr) int {
 	case ast.StructKind:
 		times := 0
 		for _, field := range e.AsStruct().Fields() {
-			times += s.of(field.AsStructField().Value())
+			times += s.estimate(field.AsStructField().Value())
 		}
 		return times
 	case ast.ComprehensionKind:
@@ -79,42 +81,43 @@ func (s *sharing) expression(e ast.Expr) int {
 func (s *sharing) sum(all ...ast.Expr) int {
 	times := 0
 	for _, e := range all {
-		times += s.of(e)
+		times += s.estimate(e)
 	}
 	return times
 }
 
-func (s *sharing) selected(e ast.SelectExpr) int {
+func (s *sharing) selection(e ast.SelectExpr) int {
 	if of := e.Operand(); of.Kind() == ast.IdentKind && of.AsIdent() == "variables" {
 		return max(1, s.members[e.FieldName()])
 	}
-	return s.of(e.Operand())
+	return s.estimate(e.Operand())
 }
 
 func (s *sharing) call(c ast.CallExpr) int {
 	args := c.Args()
 	if c.FunctionName() == operators.Conditional {
-		s.of(args[0])
-		return max(s.of(args[1]), s.of(args[2]))
+		s.estimate(args[0])
+		return max(s.estimate(args[1]), s.estimate(args[2]))
 	}
 	times := s.sum(args...)
 	if c.IsMemberFunction() {
-		times += s.of(c.Target())
+		times += s.estimate(c.Target())
 	}
 	return times
 }
 
-// loop: that elements are added again and again costs as much each time.
+// loop estimates a loop from its first iteration. Further iterations that add elements have the
+// same cost each.
 func (s *sharing) loop(c ast.ComprehensionExpr) int {
-	held := max(1, s.of(c.IterRange()))
+	held := max(1, s.estimate(c.IterRange()))
 	defer bind(s.variables, c.IterVar(), held)()
 	if c.HasIterVar2() {
 		defer bind(s.variables, c.IterVar2(), held)()
 	}
-	times := s.of(c.AccuInit())
+	times := s.estimate(c.AccuInit())
 	defer bind(s.variables, c.AccuVar(), times)()
-	s.of(c.LoopCondition())
-	times = max(times, s.of(c.LoopStep()))
+	s.estimate(c.LoopCondition())
+	times = max(times, s.estimate(c.LoopStep()))
 	s.variables[c.AccuVar()] = times
-	return max(times, s.of(c.Result()))
+	return max(times, s.estimate(c.Result()))
 }

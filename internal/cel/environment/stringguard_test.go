@@ -10,8 +10,8 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// TestTexts checks that replace and join have cel-go's results up to the size limit.
-func TestTexts(t *testing.T) {
+// TestStringGuard checks that replace and join have cel-go's results up to the size limit.
+func TestStringGuard(t *testing.T) {
 	t.Parallel()
 	all := options() // T the last three are from this package
 	bounded := textVariables(t, Base)
@@ -110,7 +110,7 @@ func TestMatching(t *testing.T) {
 		t.Run(expression, func(t *testing.T) {
 			t.Parallel()
 			if want == tooMuch && testing.Short() {
-				t.Skip("takes as long as patience lasts")
+				t.Skip("takes as long as the time limit")
 			}
 			got := textOf(t, env, expression, map[string]any{"long": strings.Repeat("b", 300_000), "list": []string{}, "other": "b", "any": []any{"b", "a"}})
 			if !strings.HasPrefix(got, want) {

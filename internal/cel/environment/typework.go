@@ -7,30 +7,31 @@ import (
 
 // Limits of typeWork.
 const (
-	// maxTypeWork is some ten milliseconds of checking.
+	// maxTypeWork corresponds to some ten milliseconds of checking.
 	maxTypeWork = 20_000
-	// smallType is the size of types without cost, which exceeds those of usual policies and rules.
+	// smallType is the maximum size of types that count as free. The types in realistic policies
+	// and rules are smaller.
 	smallType = 8
 )
 
-// typeWork estimates the cost of checking an expression from its syntax tree. The checker expands
-// types into trees and copies them for each expression of the type. 200 brackets around a value
-// take three seconds; 14 repetitions of ".map(x, {x: x})", which doubles the size of the type, take
-// twelve.
+// typeWork estimates the cost of checking an expression from its syntax tree. cel-go's checker
+// expands types into trees, and copies them for each expression of the type: 200 brackets around a
+// value take three seconds, and 14 repetitions of ".map(x, {x: x})", which doubles the size of the
+// type, take twelve seconds.
 type typeWork struct {
 	variables map[string]int // type sizes of loop variables
-	done      int
+	total     int
 }
 
-// sizeOf returns the approximate type size of an expression: 0 if it is apparently not a list, map
-// or optional value.
+// sizeOf returns the approximate size of an expression's type. It is 0 if the expression does not
+// appear to be a list, map or optional value.
 func (w *typeWork) sizeOf(e ast.Expr) int {
-	if w.done > maxTypeWork {
+	if w.total > maxTypeWork {
 		return 0
 	}
 	size := min(w.expression(e), maxTypeWork)
 	if size > smallType {
-		w.done += size * size
+		w.total += size * size
 	}
 	return size
 }
@@ -96,7 +97,7 @@ func (w *typeWork) loop(c ast.ComprehensionExpr) int {
 	return max(size, w.sizeOf(c.Result()))
 }
 
-// bind sets a variable until the returned function is called.
+// bind sets a variable, and returns a function that restores its previous value.
 func bind(variables map[string]int, name string, value int) (unbind func()) {
 	before, had := variables[name]
 	variables[name] = value

@@ -18,34 +18,36 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// AuthorizerType is the type of the variable that expressions ask permissions with.
+// AuthorizerType returns the CEL type of the variable "authorizer".
 func AuthorizerType() *cel.Type { return cel.ObjectType("kubernetes.authorization.Authorizer") }
 
-// ResourceCheckType is the type of a question about a resource, which a variable can have
-// too: the resource that is requested.
+// ResourceCheckType returns the CEL type of a check for a resource, which is also the type of the
+// variable "authorizer.requestResource".
 func ResourceCheckType() *cel.Type { return cel.ObjectType("kubernetes.authorization.ResourceCheck") }
 
 func pathCheckType() *cel.Type  { return cel.ObjectType("kubernetes.authorization.PathCheck") }
 func groupCheckType() *cel.Type { return cel.ObjectType("kubernetes.authorization.GroupCheck") }
 func decisionType() *cel.Type   { return cel.ObjectType("kubernetes.authorization.Decision") }
 
-// Authorizer is the library of authorization checks:
+// Authorizer returns the library of authorization checks:
 //
-// <Authorizer>.path(<string>) <PathCheck> <Authorizer>.group(<string>) <GroupCheck>
-// <Authorizer>.serviceAccount(<string>, <string>) <Authorizer> of another user: namespace and name
-// <GroupCheck>.resource(<string>) <ResourceCheck> <ResourceCheck>.subresource(<string>),
-// .namespace(<string>), .name(<string>), .fieldSelector(<string>), .labelSelector(<string>)
-// <ResourceCheck> <PathCheck>.check(<string>), <ResourceCheck>.check(<string>) <Decision> for a
-// verb <Decision>.allowed() <bool>, .reason() <string>, .errored() <bool>, .error() <string>
+//	<Authorizer>.path(<string>) <PathCheck>
+//	<Authorizer>.group(<string>) <GroupCheck>
+//	<Authorizer>.serviceAccount(<string>, <string>) <Authorizer>    namespace and name of another user
+//	<GroupCheck>.resource(<string>) <ResourceCheck>
+//	<ResourceCheck>.subresource(<string>) <ResourceCheck>           also namespace, name, fieldSelector, labelSelector
+//	<PathCheck>.check(<string>) <Decision>                          the argument is a verb
+//	<ResourceCheck>.check(<string>) <Decision>                      the argument is a verb
+//	<Decision>.allowed() <bool>, .reason() <string>, .errored() <bool>, .error() <string>
 //
-// All does not include it, because only admission expressions have it. Permissions creates the
-// initial values.
+// All does not include it, because only admission expressions may use it. Permissions creates the
+// values of the variables.
 func Authorizer() cel.EnvOption {
 	options := append(checkOptions(), decisionOptions()...)
 	return cel.Lib(library{name: "kubernetes.authz", options: options})
 }
 
-// checkOptions returns the functions that build and evaluate a check.
+// checkOptions declares the functions that create and evaluate a check.
 func checkOptions() []cel.EnvOption {
 	resource, text := ResourceCheckType(), cel.StringType
 	detail := func(name, overload string, set func(*resourceCheck, string)) cel.EnvOption {
@@ -66,16 +68,16 @@ func checkOptions() []cel.EnvOption {
 		detail("fieldSelector", "authorizer_fieldselector", func(c *resourceCheck, s string) { c.fieldSelector = s }),
 		detail("labelSelector", "authorizer_labelselector", func(c *resourceCheck, s string) { c.labelSelector = s }),
 		member("check", "pathcheck_check", decisionType(), signature(pathCheckType(), text), binary(func(c pathCheck, verb string) ref.Val {
-			return c.of.ask(question{verb: verb, path: c.path})
+			return c.subject.authorize(accessCheck{verb: verb, path: c.path})
 		})),
 		member("check", "resourcecheck_check", decisionType(), signature(resource, text), binary(func(c resourceCheck, verb string) ref.Val {
 			c.verb = verb
-			return c.of.ask(c.question)
+			return c.subject.authorize(c.accessCheck)
 		})),
 	}
 }
 
-// decisionOptions are the functions that look at an answer.
+// decisionOptions declares the functions that return the parts of a decision.
 func decisionOptions() []cel.EnvOption {
 	part := func(name string, result *cel.Type, part func(decision) ref.Val) cel.EnvOption {
 		return member(name, "decision_"+name, result, signature(decisionType()), unary(part))
@@ -97,44 +99,46 @@ func member(name, overload string, result *cel.Type, of []*cel.Type, binding cel
 	return cel.Function(name, cel.MemberOverload(overload, of, result, binding))
 }
 
-// Permissions evaluates the authorization checks of one request, for its user and for service
-// accounts. It caches results, so a check in several expressions is evaluated once. It is safe for
-// concurrent use.
+// Permissions evaluates the authorization checks of the expressions for one request, on behalf of
+// the user and of service accounts. It caches decisions, so that a check in several expressions is
+// evaluated once. It is safe for concurrent use, but two concurrent calls may evaluate the same
+// check twice.
 type Permissions struct {
 	ctx        context.Context // of the request
 	user       *request.User
 	authorizer authorizer.Authorizer
 
-	mu      sync.Mutex
-	answers map[question]decision
+	mu        sync.Mutex
+	decisions map[accessCheck]decision
 }
 
-// NewPermissions returns the permissions that a user has by an authorizer.
+// NewPermissions returns the Permissions of a user for one request. Checks call the authorizer with
+// ctx, which must be that of the request.
 func NewPermissions(ctx context.Context, by authorizer.Authorizer, user *request.User) *Permissions {
 	return &Permissions{ctx: ctx, user: user, authorizer: by}
 }
 
-// Authorizer is the variable for the user.
+// Authorizer returns the value of the variable "authorizer".
 func (p *Permissions) Authorizer() ref.Val {
-	return askerValue(asker{permissions: p, user: p.user})
+	return authorizerValue(subject{permissions: p, user: p.user})
 }
 
-// Resource is the variable for the user and one resource.
+// Resource returns the value of the variable "authorizer.requestResource" for a resource.
 func (p *Permissions) Resource(group, resource, subresource, namespace, name string) ref.Val {
-	return resourceCheckValue(resourceCheck{of: asker{permissions: p, user: p.user}, question: question{
+	return resourceCheckValue(resourceCheck{subject: subject{permissions: p, user: p.user}, accessCheck: accessCheck{
 		group: group, resource: resource, subresource: subresource, namespace: namespace, name: name,
 	}})
 }
 
-// question is a check; for a resource if it has one.
-type question struct {
-	account                                       string // the service account that it is about; "": the user
+// accessCheck contains the parameters of a check. It is a check for a path if resource is empty.
+type accessCheck struct {
+	account                                       string // user name of a service account; "" for the requesting user
 	verb, path                                    string
 	group, resource, subresource, namespace, name string
 	fieldSelector, labelSelector                  string
 }
 
-func (q *question) attributes(user *request.User) authorizer.Attributes {
+func (q *accessCheck) attributes(user *request.User) authorizer.Attributes {
 	if q.resource == "" {
 		return authorizer.Attributes{User: user, Verb: q.verb, Path: q.path}
 	}
@@ -155,26 +159,26 @@ func (q *question) attributes(user *request.User) authorizer.Attributes {
 	return a
 }
 
-// asker evaluates checks for a user.
-type asker struct {
+// subject is the user whose permissions are checked.
+type subject struct {
 	permissions *Permissions
 	user        *request.User
-	account     string // its name, if it is a service account that an expression named
+	account     string // user name of the service account from the expression; "" for the requesting user
 }
 
 type pathCheck struct {
-	of   asker
-	path string
+	subject subject
+	path    string
 }
 
 type groupCheck struct {
-	of    asker
-	group string
+	subject subject
+	group   string
 }
 
 type resourceCheck struct {
-	of asker
-	question
+	subject subject
+	accessCheck
 }
 
 type decision struct {
@@ -183,45 +187,45 @@ type decision struct {
 	err      error
 }
 
-func (c asker) ask(q question) ref.Val {
+func (c subject) authorize(q accessCheck) ref.Val {
 	q.account = c.account
 	p := c.permissions
 	p.mu.Lock()
-	have, asked := p.answers[q]
+	cached, ok := p.decisions[q]
 	p.mu.Unlock()
-	if asked {
-		return decisionValue(have)
+	if ok {
+		return decisionValue(cached)
 	}
 	var d decision
 	attributes := q.attributes(c.user)
 	d.decision, d.reason, d.err = p.authorizer.Authorize(p.ctx, &attributes)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.answers == nil {
-		p.answers = map[question]decision{}
+	if p.decisions == nil {
+		p.decisions = map[accessCheck]decision{}
 	}
-	p.answers[q] = d
+	p.decisions[q] = d
 	return decisionValue(d)
 }
 
-func askerValue(c asker) ref.Val                 { return opaque(AuthorizerType(), c) }
+func authorizerValue(c subject) ref.Val          { return opaque(AuthorizerType(), c) }
 func resourceCheckValue(c resourceCheck) ref.Val { return opaque(ResourceCheckType(), c) }
 func decisionValue(d decision) ref.Val           { return opaque(decisionType(), d) }
 
-// opaque returns a value that can only be passed to functions. It is not equal to any value.
+// opaque returns a CEL value that can only be passed to functions. It is not equal to any value.
 func opaque[T any](t *cel.Type, v T) ref.Val {
 	never := func(T, T) bool { return false }
-	return (&kind[T]{name: t.TypeName(), typ: t, equal: never}).of(v)
+	return (&kind[T]{name: t.TypeName(), typ: t, equal: never}).wrap(v)
 }
 
-func newPathCheck(c asker, path string) ref.Val {
+func newPathCheck(c subject, path string) ref.Val {
 	if strings.TrimSpace(path) == "" {
 		return types.NewErr("path must not be empty")
 	}
 	return opaque(pathCheckType(), pathCheck{c, path})
 }
 
-func newGroupCheck(c asker, group string) ref.Val {
+func newGroupCheck(c subject, group string) ref.Val {
 	return opaque(groupCheckType(), groupCheck{c, group})
 }
 
@@ -229,11 +233,11 @@ func newResourceCheck(c groupCheck, resource string) ref.Val {
 	if strings.TrimSpace(resource) == "" {
 		return types.NewErr("resource must not be empty")
 	}
-	return resourceCheckValue(resourceCheck{of: c.of, question: question{group: c.group, resource: resource}})
+	return resourceCheckValue(resourceCheck{subject: c.subject, accessCheck: accessCheck{group: c.group, resource: resource}})
 }
 
 func asServiceAccount(args ...ref.Val) ref.Val {
-	c, ok := argument[asker](args[0])
+	c, ok := argument[subject](args[0])
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(args[0])
 	}
@@ -253,26 +257,26 @@ func asServiceAccount(args ...ref.Val) ref.Val {
 	}
 	c.account = request.ServiceAccountUser(namespace, name)
 	c.user = &request.User{Name: c.account, Groups: request.ServiceAccountGroups(namespace)}
-	return askerValue(c)
+	return authorizerValue(c)
 }
 
-// checkCost is that of a question to an authorizer, which may be a webhook: an expression
-// can afford two.
+// checkCost is the cost of an authorization check, which may call a webhook. An expression can
+// afford two.
 const checkCost = 350_000
 
-func checkPrice() price {
-	return price{actual: func(madeCall) *uint64 { return exactly(checkCost) }}
+func checkCostModel() costModel {
+	return costModel{actual: func(executedCall) *uint64 { return actualCost(checkCost) }}
 }
 
-// selectorPrice is that of reading a selector into requirements, of which there is at
-// most one for two characters.
-func selectorPrice() price {
-	return price{actual: func(c madeCall) *uint64 {
+// selectorCostModel is the cost of parsing a selector. It has at most one requirement for each two
+// characters.
+func selectorCostModel() costModel {
+	return costModel{actual: func(c executedCall) *uint64 {
 		if len(c.args) < 2 {
 			return nil
 		}
 		length := float64(size(c.args[1]))
 		requirements := math.Ceil(length/2) * (common.ListCreateBaseCost + common.StructCreateBaseCost)
-		return exactly(common.ListCreateBaseCost + readCost(uint64(length), 1) + uint64(requirements))
+		return actualCost(common.ListCreateBaseCost + readCost(uint64(length), 1) + uint64(requirements))
 	}}
 }

@@ -10,27 +10,31 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// CIDR is the library of IP address blocks. An address may have bits after the prefix. IPv4-mapped
-// IPv6 addresses are rejected.
+// CIDR returns the library of IP address blocks. An address may have bits after the prefix.
+// IPv4-mapped IPv6 addresses are rejected.
 //
-// cidr(<string>) <CIDR> an error for invalid blocks isCIDR(<string>) <bool> string(<CIDR>) <string>
-// <CIDR>.containsIP(<IP|string>) <bool> <CIDR>.containsCIDR(<CIDR|string>) <bool> <CIDR>.ip() <IP>
-// the address including the bits after the prefix <CIDR>.masked() <CIDR> without the bits after the
-// prefix <CIDR>.prefixLength() <int>
+//	cidr(<string>) <CIDR>                           an error for an invalid block
+//	isCIDR(<string>) <bool>
+//	string(<CIDR>) <string>
+//	<CIDR>.containsIP(<IP|string>) <bool>
+//	<CIDR>.containsCIDR(<CIDR|string>) <bool>
+//	<CIDR>.ip() <IP>                                the address, including the bits after the prefix
+//	<CIDR>.masked() <CIDR>                          without the bits after the prefix
+//	<CIDR>.prefixLength() <int>
 func CIDR() cel.EnvOption {
 	cidrs, ips := cidrKind(), ipKind()
 	read := func(s string) ref.Val {
 		p, err := parseCIDR(s)
 		if err != nil {
-			// The duplication is kube-apiserver's.
+			// kube-apiserver repeats the prefix of the message.
 			return types.NewErr("network address parse error during conversion from string: %v", err)
 		}
-		return cidrs.of(p)
+		return cidrs.wrap(p)
 	}
 	return cel.Lib(library{name: "kubernetes.net.cidr", options: []cel.EnvOption{
 		cel.Types(cidrs.typ),
 		cel.Function("cidr", cel.Overload("string_to_cidr", signature(cel.StringType), cidrs.typ, unary(read))),
-		cel.Function("isCIDR", cel.Overload("is_cidr", signature(cel.StringType), cel.BoolType, checked(parseCIDR))),
+		cel.Function("isCIDR", cel.Overload("is_cidr", signature(cel.StringType), cel.BoolType, canParse(parseCIDR))),
 		cel.Function("string", cel.Overload("cidr_to_string", signature(cidrs.typ), cel.StringType,
 			unary(func(p netip.Prefix) ref.Val { return types.String(p.String()) }))),
 		cel.Function("containsIP",
@@ -47,11 +51,11 @@ func CIDR() cel.EnvOption {
 			})),
 			cel.MemberOverload("cidr_contains_cidr", signature(cidrs.typ, cidrs.typ), cel.BoolType, binary(containsCIDR))),
 		cel.Function("ip", cel.MemberOverload(ipOfCIDR, signature(cidrs.typ), ips.typ,
-			unary(func(p netip.Prefix) ref.Val { return ips.of(p.Addr()) }))),
+			unary(func(p netip.Prefix) ref.Val { return ips.wrap(p.Addr()) }))),
 		cel.Function("prefixLength", cel.MemberOverload("cidr_prefix_length", signature(cidrs.typ), cel.IntType,
 			unary(func(p netip.Prefix) ref.Val { return types.Int(p.Bits()) }))),
 		cel.Function("masked", cel.MemberOverload("cidr_masked", signature(cidrs.typ), cidrs.typ,
-			unary(func(p netip.Prefix) ref.Val { return cidrs.of(p.Masked()) }))),
+			unary(func(p netip.Prefix) ref.Val { return cidrs.wrap(p.Masked()) }))),
 	}})
 }
 
@@ -84,23 +88,23 @@ func containsParsedIP(p netip.Prefix, s string) ref.Val {
 	return types.Bool(p.Contains(a))
 }
 
-// containsCIDR: every address of the inner block is one of the outer.
+// containsCIDR reports whether the outer block contains all addresses of the inner block.
 func containsCIDR(outer, inner netip.Prefix) ref.Val {
 	return types.Bool(outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr()))
 }
 
-// Overloads with other costs than their function.
+// Overloads whose cost differs from other overloads of the function.
 const (
 	ipOfCIDR           = "cidr_ip"
 	containsIPString   = "cidr_contains_ip_string"
 	containsCIDRString = "cidr_contains_cidr_string"
 )
 
-// containsPrice is the cost of comparing the bytes of two addresses; for a block, also of masking
-// it and comparing the lengths of the prefixes; for the string overload, also of parsing it.
-func containsPrice(ofString string, masked bool) price {
-	return price{
-		estimate: func(c plannedCall) *checker.CallEstimate {
+// containsCostModel is the cost of comparing the bytes of two addresses. For a block (masked), it
+// adds masking and comparing the prefix lengths; for the overload ofString, parsing the argument.
+func containsCostModel(ofString string, masked bool) costModel {
+	return costModel{
+		estimate: func(c estimatedCall) *checker.CallEstimate {
 			if c.target == nil || len(c.args) < 1 {
 				return nil
 			}
@@ -112,9 +116,9 @@ func containsPrice(ofString string, masked bool) price {
 			if c.overload == ofString {
 				cost = cost.Add(c.size(c.args[0]).MultiplyByCostFactor(traversal))
 			}
-			return costs(cost)
+			return callEstimate(cost)
 		},
-		actual: func(c madeCall) *uint64 {
+		actual: func(c executedCall) *uint64 {
 			if len(c.args) < 2 {
 				return nil
 			}
@@ -126,7 +130,7 @@ func containsPrice(ofString string, masked bool) price {
 			if c.overload == ofString {
 				cost += readCost(size(c.args[1]), 1)
 			}
-			return exactly(cost)
+			return actualCost(cost)
 		},
 	}
 }

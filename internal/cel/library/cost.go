@@ -13,12 +13,12 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// CostEstimator estimates and tracks the costs of the functions of this package, and of those
-// string functions of cel-go for which kube-apiserver defines costs. It is safe for concurrent use
-// if SizeEstimator is.
+// CostEstimator implements the cost estimation and cost tracking of cel-go for the functions of
+// this package, and for the string functions of cel-go whose costs kube-apiserver redefines. It is
+// safe for concurrent use if SizeEstimator is.
 type CostEstimator struct {
 	// SizeEstimator estimates the sizes of variables and their fields, and the costs of other
-	// functions. May be nil.
+	// functions. It may be nil.
 	SizeEstimator checker.CostEstimator
 }
 
@@ -27,7 +27,7 @@ var (
 	_ interpreter.ActualCostEstimator = (*CostEstimator)(nil)
 )
 
-// EstimateSize returns the result of SizeEstimator, or nil.
+// EstimateSize implements checker.CostEstimator. It returns the result of SizeEstimator, or nil.
 func (e *CostEstimator) EstimateSize(element checker.AstNode) *checker.SizeEstimate {
 	if e.SizeEstimator == nil {
 		return nil
@@ -35,12 +35,13 @@ func (e *CostEstimator) EstimateSize(element checker.AstNode) *checker.SizeEstim
 	return e.SizeEstimator.EstimateSize(element)
 }
 
-// EstimateCallCost returns the estimated cost of a call, without its arguments, and the size of its
-// result; nil selects cel-go's estimate. Users see the estimate in rejections of definitions, so it
-// must equal kube-apiserver's.
+// EstimateCallCost implements checker.CostEstimator. It returns the estimated cost of a call,
+// without its arguments, and the size of its result; nil selects cel-go's estimate. The estimate
+// must equal kube-apiserver's, because it decides whether a definition is valid, and error messages
+// contain it.
 func (e *CostEstimator) EstimateCallCost(function, overloadID string, target *checker.AstNode, args []checker.AstNode) *checker.CallEstimate {
-	if p := priceOf(function); p.estimate != nil {
-		if estimate := p.estimate(plannedCall{e, overloadID, target, args}); estimate != nil {
+	if p := costModelOf(function); p.estimate != nil {
+		if estimate := p.estimate(estimatedCall{e, overloadID, target, args}); estimate != nil {
 			return estimate
 		}
 	}
@@ -50,69 +51,71 @@ func (e *CostEstimator) EstimateCallCost(function, overloadID string, target *ch
 	return e.SizeEstimator.EstimateCallCost(function, overloadID, target, args)
 }
 
-// CallCost returns the actual cost of a call, without its arguments; nil selects cel-go's cost.
+// CallCost implements interpreter.ActualCostEstimator. It returns the actual cost of a call,
+// without its arguments; nil selects cel-go's cost.
 func (e *CostEstimator) CallCost(function, overloadID string, args []ref.Val, result ref.Val) *uint64 {
-	if p := priceOf(function); p.actual != nil {
-		return p.actual(madeCall{overloadID, args, result})
+	if p := costModelOf(function); p.actual != nil {
+		return p.actual(executedCall{overloadID, args, result})
 	}
 	return nil
 }
 
-// price estimates the CEL cost of a call. A nil result selects cel-go's default estimate.
-type price struct {
-	estimate func(plannedCall) *checker.CallEstimate
-	actual   func(madeCall) *uint64
+// costModel computes the CEL cost of a function, before (estimate) and after (actual) a call. A nil
+// function or result selects cel-go's default.
+type costModel struct {
+	estimate func(estimatedCall) *checker.CallEstimate
+	actual   func(executedCall) *uint64
 }
 
-// plannedCall is a call in an expression.
-type plannedCall struct {
+// estimatedCall is a call in an expression before evaluation.
+type estimatedCall struct {
 	estimator *CostEstimator
 	overload  string
-	target    *checker.AstNode // nil if the function is no member
+	target    *checker.AstNode // nil if the function is not a member
 	args      []checker.AstNode
 }
 
-// madeCall is an executed call; the first argument of a member function is its receiver.
-type madeCall struct {
+// executedCall is a call after evaluation. The first argument of a member function is its receiver.
+type executedCall struct {
 	overload string
 	args     []ref.Val
 	result   ref.Val
 }
 
-// priceOf returns the price of a function, whichever its overload; the zero price
-// for the functions that are left to cel-go.
-func priceOf(function string) price {
+// costModelOf returns the cost model of a function, for all its overloads. The zero value selects
+// cel-go's costs.
+func costModelOf(function string) costModel {
 	switch function {
 	case "isSorted", "sum", "min", "max", "indexOf", "lastIndexOf":
-		return scanPrice()
+		return scanCostModel()
 	case "find", "findAll":
-		return searchPrice()
+		return searchCostModel()
 	case "validate":
-		return validatePrice()
+		return validateCostModel()
 	case "url":
-		return urlPrice()
+		return urlCostModel()
 	case "cidr", "isCIDR", "isIP", "quantity", "isQuantity", "semver", "isSemver":
-		return readPrice(1)
+		return readCostModel(1)
 	case "ip.isCanonical": // read, and written for comparison
-		return readPrice(2)
+		return readCostModel(2)
 	case "ip":
-		return ipPrice()
+		return ipCostModel()
 	case "containsIP":
-		return containsPrice(containsIPString, false)
+		return containsCostModel(containsIPString, false)
 	case "containsCIDR":
-		return containsPrice(containsCIDRString, true)
+		return containsCostModel(containsCIDRString, true)
 	case "lowerAscii", "upperAscii", "substring", "trim":
-		return sameSizePrice()
+		return sameSizeCostModel()
 	case "replace":
-		return replacePrice()
+		return replaceCostModel()
 	case "split":
-		return splitPrice()
+		return splitCostModel()
 	case "join":
-		return joinPrice()
+		return joinCostModel()
 	case operators.Equals:
-		return equalsPrice()
+		return equalsCostModel()
 	case overloads.TypeConvertString:
-		return textPrice()
+		return toStringCostModel()
 	case "getScheme", "getHost", "getHostname", "getPort", "getEscapedPath", "getQuery",
 		"family", "isUnspecified", "isLoopback", "isLinkLocalMulticast", "isLinkLocalUnicast", "isGlobalUnicast",
 		"masked", "prefixLength",
@@ -120,15 +123,15 @@ func priceOf(function string) price {
 		"isGreaterThan", "isLessThan", "compareTo", "major", "minor", "patch",
 		"format.named",
 		"path", "group", "serviceAccount", "resource", "subresource", "namespace", "name", "allowed", "reason", "errored", "error":
-		return nominalPrice()
+		return nominalCostModel()
 	case "check":
-		return checkPrice()
+		return checkCostModel()
 	case "fieldSelector", "labelSelector":
-		return selectorPrice()
+		return selectorCostModel()
 	case "jsonpatch.escapeKey":
-		return readPrice(1)
+		return readCostModel(1)
 	}
-	return price{}
+	return costModel{}
 }
 
 const (
@@ -136,28 +139,29 @@ const (
 	regexFactor = common.RegexStringLengthCostFactor
 )
 
-func costs(c checker.CostEstimate) *checker.CallEstimate {
+func callEstimate(c checker.CostEstimate) *checker.CallEstimate {
 	return &checker.CallEstimate{CostEstimate: c}
 }
 
-// costsAndMakes is a cost with the size of the result.
-func costsAndMakes(c checker.CostEstimate, result checker.SizeEstimate) *checker.CallEstimate {
+// callEstimateWithSize returns an estimate that includes the size of the result.
+func callEstimateWithSize(c checker.CostEstimate, result checker.SizeEstimate) *checker.CallEstimate {
 	return &checker.CallEstimate{CostEstimate: c, ResultSize: &result}
 }
 
-func exactly(cost uint64) *uint64 { return &cost }
+func actualCost(cost uint64) *uint64 { return &cost }
 
-// nominalPrice is that of looking at a part of a value.
-func nominalPrice() price {
-	return price{
-		estimate: func(plannedCall) *checker.CallEstimate { return costs(checker.FixedCostEstimate(1)) },
-		actual:   func(madeCall) *uint64 { return exactly(1) },
+// nominalCostModel is the cost of reading a part of a value.
+func nominalCostModel() costModel {
+	return costModel{
+		estimate: func(estimatedCall) *checker.CallEstimate { return callEstimate(checker.FixedCostEstimate(1)) },
+		actual:   func(executedCall) *uint64 { return actualCost(1) },
 	}
 }
 
-// textPrice is the cost of converting a scalar to text. kube-apiserver does not bound the text, so
-// a message such as "at most " + string(self.max) counts as unbounded and is rejected.
-func textPrice() price {
+// toStringCostModel is the cost of converting a scalar to a string. kube-apiserver does not limit
+// the length of the string, so a message such as "at most " + string(self.max) counts as unbounded
+// and is rejected.
+func toStringCostModel() costModel {
 	longest := func(overload string) uint64 {
 		switch overload {
 		case overloads.BoolToString:
@@ -169,80 +173,80 @@ func textPrice() price {
 		}
 		return 0
 	}
-	return price{estimate: func(c plannedCall) *checker.CallEstimate {
+	return costModel{estimate: func(c estimatedCall) *checker.CallEstimate {
 		if n := longest(c.overload); n > 0 {
-			return costsAndMakes(checker.FixedCostEstimate(1), checker.SizeEstimate{Min: 1, Max: n})
+			return callEstimateWithSize(checker.FixedCostEstimate(1), checker.SizeEstimate{Min: 1, Max: n})
 		}
 		return nil
 	}}
 }
 
-// readPrice is that of reading the string that is the first argument so many
-// times.
-func readPrice(times float64) price {
-	return price{
-		estimate: func(c plannedCall) *checker.CallEstimate {
+// readCostModel is the cost of reading the first argument, a string, the given number of times.
+func readCostModel(times float64) costModel {
+	return costModel{
+		estimate: func(c estimatedCall) *checker.CallEstimate {
 			if len(c.args) < 1 {
 				return nil
 			}
-			return costs(c.size(c.args[0]).MultiplyByCostFactor(times * traversal))
+			return callEstimate(c.size(c.args[0]).MultiplyByCostFactor(times * traversal))
 		},
-		actual: func(c madeCall) *uint64 {
+		actual: func(c executedCall) *uint64 {
 			if len(c.args) < 1 {
 				return nil
 			}
-			return exactly(readCost(size(c.args[0]), times))
+			return actualCost(readCost(size(c.args[0]), times))
 		},
 	}
 }
 
-// readCost is the cost of reading a string of a size so many times.
+// readCost returns the cost of reading a string of a size the given number of times.
 func readCost(size uint64, times float64) uint64 {
 	return uint64(math.Ceil(float64(size) * times * traversal))
 }
 
-// matchCost is the cost of matching a string of a size with an expression of a
-// length; that of an empty string is that of one character.
+// matchCost returns the cost of matching a string of a size with a regular expression of a length.
+// An empty string costs as much as one character.
 func matchCost(size, regex uint64) uint64 {
 	return uint64(math.Ceil((1+float64(size))*traversal)) * uint64(math.Ceil(float64(regex)*regexFactor))
 }
 
-// equalsPrice is that of comparing values of the types of this package, which
-// cel-go would take to be of any size.
-func equalsPrice() price {
-	return price{
-		estimate: func(c plannedCall) *checker.CallEstimate {
+// equalsCostModel is the cost of comparing values of the types of this package, whose size cel-go
+// assumes to be unbounded.
+func equalsCostModel() costModel {
+	return costModel{
+		estimate: func(c estimatedCall) *checker.CallEstimate {
 			if len(c.args) != 2 || !c.args[0].Type().IsExactType(c.args[1].Type()) {
 				return nil
 			}
 			switch c.args[0].Type().TypeName() {
 			case ipTypeName, cidrTypeName, quantityTypeName, semverTypeName:
-				return costs(checker.FixedCostEstimate(1))
+				return callEstimate(checker.FixedCostEstimate(1))
 			case formatTypeName:
-				return costs(checker.CostEstimate{Min: 1, Max: maxFormatName}.MultiplyByCostFactor(traversal))
+				return callEstimate(checker.CostEstimate{Min: 1, Max: maxFormatName}.MultiplyByCostFactor(traversal))
 			case urlTypeName:
 				longest := uint64(1)
 				if right := c.args[1].ComputedSize(); right != nil {
 					longest = right.Max
 				}
-				return costs(checker.CostEstimate{Min: 1, Max: longest}.MultiplyByCostFactor(traversal))
+				return callEstimate(checker.CostEstimate{Min: 1, Max: longest}.MultiplyByCostFactor(traversal))
 			}
 			return nil
 		},
-		actual: func(c madeCall) *uint64 {
-			if len(c.args) != 2 || !isOurs(c.args[0]) {
+		actual: func(c executedCall) *uint64 {
+			if len(c.args) != 2 || !isLibraryValue(c.args[0]) {
 				return nil
 			}
-			return exactly(1)
+			return actualCost(1)
 		},
 	}
 }
 
-// maxFormatName is an upper bound for the length of format names.
+// maxFormatName is an upper bound of the length of format names.
 const maxFormatName = 64
 
-// size returns the size estimate of a node: from the expression, the schema, or unbounded.
-func (c plannedCall) size(node checker.AstNode) checker.SizeEstimate {
+// size returns the estimated size of a node, from the expression or from the schema. If neither
+// limits it, the result is unbounded.
+func (c estimatedCall) size(node checker.AstNode) checker.SizeEstimate {
 	if s := node.ComputedSize(); s != nil {
 		return *s
 	}
@@ -252,7 +256,7 @@ func (c plannedCall) size(node checker.AstNode) checker.SizeEstimate {
 	return checker.UnknownSizeEstimate()
 }
 
-// size returns the size of a value; 1 for values without a size.
+// size returns the size of a value, or 1 for values without a size.
 func size(v ref.Val) uint64 {
 	if sizer, ok := v.(traits.Sizer); ok {
 		if n, ok := sizer.Size().(types.Int); ok && n >= 0 {

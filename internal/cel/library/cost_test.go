@@ -56,8 +56,8 @@ func TestEstimateOfVariables(t *testing.T) {
 		"names.isSorted()":                      {Min: 1, Max: 1 + 10*(1+10)},
 		"names.indexOf(text)":                   {Min: 2, Max: 2 + 10*(1+10)},
 		"text.indexOf('a')":                     {Min: 1, Max: 101},
-		"text.find('abcd') == ''":               {Min: 2, Max: 1 + 101 + 0},          // at the least one character
-		"text.findAll('a').all(x, true)":        {Min: 3, Max: 1 + 101 + 1 + 3*1000}, // 3 for each turn
+		"text.find('abcd') == ''":               {Min: 2, Max: 1 + 101 + 0},          // at least one character
+		"text.findAll('a').all(x, true)":        {Min: 3, Max: 1 + 101 + 1 + 3*1000}, // 3 for each iteration
 		"text.lowerAscii().upperAscii()":        {Min: 1, Max: 201},
 		"text.split(',').size() > 0":            {Min: 3, Max: 203},
 		"text.split(',', 3).all(x, true)":       {Min: 2, Max: 201 + 1 + 3*3},
@@ -89,7 +89,7 @@ func TestEstimateOfVariables(t *testing.T) {
 	}
 }
 
-// node is a node of which only the size is known.
+// node is an AST node with a known size.
 type node struct{ size checker.SizeEstimate }
 
 func (node) Path() []string                        { return nil }
@@ -97,7 +97,7 @@ func (node) Type() *types.Type                     { return types.StringType }
 func (node) Expr() ast.Expr                        { return nil }
 func (n node) ComputedSize() *checker.SizeEstimate { return &n.size }
 
-// TestReplacedSize: how long a string may be of which parts are replaced.
+// TestReplacedSize checks the maximum length of a string after a replacement.
 func TestReplacedSize(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ s, from, to, want checker.SizeEstimate }{
@@ -120,9 +120,9 @@ func TestReplacedSize(t *testing.T) {
 
 func fixed(n uint64) checker.SizeEstimate { return checker.FixedSizeEstimate(n) }
 
-// TestUnpriced checks that cel-go estimates functions without a defined cost, and other overloads
+// TestDefaultCosts checks that cel-go estimates functions without a defined cost, and other overloads
 // of functions with one.
-func TestUnpriced(t *testing.T) {
+func TestDefaultCosts(t *testing.T) {
 	t.Parallel()
 	estimator := &library.CostEstimator{}
 	for _, function := range []string{"startsWith", "size", "url", "find", "replace", "split", "join", "sum", "trim", "cidr", "containsIP", "validate", "_==_"} {
@@ -135,8 +135,8 @@ func TestUnpriced(t *testing.T) {
 	}
 }
 
-// TestConversions: values of the types of Kubernetes as Go values and as others of
-// CEL.
+// TestConversions checks the conversion of values of Kubernetes types to Go values and to other CEL
+// types.
 func TestConversions(t *testing.T) {
 	t.Parallel()
 	env := base(t)
@@ -168,12 +168,12 @@ func TestConversions(t *testing.T) {
 func TestElementPath(t *testing.T) {
 	t.Parallel()
 	path := append(make([]string, 0, 4), "a", "b")
-	var asked [][]string
-	estimator := &library.CostEstimator{SizeEstimator: recorder(func(n checker.AstNode) { asked = append(asked, n.Path()) })}
+	var requested [][]string
+	estimator := &library.CostEstimator{SizeEstimator: recorder(func(n checker.AstNode) { requested = append(requested, n.Path()) })}
 	var list checker.AstNode = listNode{path}
 	estimator.EstimateCallCost("isSorted", "", &list, nil)
-	if want := [][]string{{"a", "b"}, {"a", "b", "@items"}}; !slices.EqualFunc(asked, want, slices.Equal) {
-		t.Errorf("asked for %v, want %v", asked, want)
+	if want := [][]string{{"a", "b"}, {"a", "b", "@items"}}; !slices.EqualFunc(requested, want, slices.Equal) {
+		t.Errorf("requested for %v, want %v", requested, want)
 	}
 	if path[:3][2] != "" {
 		t.Error("the path of the list was written to")

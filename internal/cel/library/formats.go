@@ -12,15 +12,15 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// Formats is the library of named string formats:
+// Formats returns the library of named string formats:
 //
-// format.named(<string>) <optional<Format>> empty for an unknown name format.dns1123Label()
-// <Format> similarly for each name <Format>.validate(<string>) <optional<list<string>>> the errors;
-// empty if valid
+//	format.named(<string>) <optional<Format>>               none for an unknown name
+//	format.dns1123Label() <Format>                          likewise for each name
+//	<Format>.validate(<string>) <optional<list<string>>>    the errors; none if the string is valid
 //
-// The names: dns1123Label, dns1123Subdomain, dns1035Label, qualifiedName, dns1123LabelPrefix,
-// dns1123SubdomainPrefix, dns1035LabelPrefix, labelValue, uri, uuid, byte, date, datetime. A prefix
-// may end with a hyphen, because a generated suffix follows.
+// The names are dns1123Label, dns1123Subdomain, dns1035Label, qualifiedName, dns1123LabelPrefix,
+// dns1123SubdomainPrefix, dns1035LabelPrefix, labelValue, uri, uuid, byte, date and datetime. A
+// prefix may end with a hyphen, because a generated suffix follows.
 func Formats() cel.EnvOption {
 	k := &kind[*format]{
 		name:  "Format",
@@ -30,7 +30,7 @@ func Formats() cel.EnvOption {
 	var options []cel.EnvOption
 	byName := map[string]ref.Val{}
 	for _, f := range formats() {
-		v := k.of(&f)
+		v := k.wrap(&f)
 		byName[f.name] = v
 		name := "format." + f.name
 		options = append(options, cel.Function(name, cel.Overload(name, signature(), k.typ,
@@ -51,9 +51,9 @@ func Formats() cel.EnvOption {
 
 // format is a named format.
 type format struct {
-	name     string
-	validate func(string) []string // the errors of a string
-	regex    uint64                // the length of its regular expression, or of one that would cost as much
+	name        string
+	validate    func(string) []string // returns the errors of a string
+	regexLength uint64                // length of its regular expression, or an assumed length; for costs
 }
 
 // Assumed lengths of regular expressions for the costs of formats without one.
@@ -83,7 +83,7 @@ func formats() []format {
 		{"dns1123SubdomainPrefix", name(apivalidation.NameIsDNSSubdomain, true), 60},
 		{"dns1035LabelPrefix", name(apivalidation.NameIsDNS1035Label, true), 30},
 		{"labelValue", validation.IsValidLabelValue, 40},
-		{"uri", faultOfURI, uriRegexLength},
+		{"uri", validateURI, uriRegexLength},
 		{"uuid", standard("uuid", "does not match the UUID format"), uint64(len(strfmt.UUIDPattern))},
 		{"byte", standard("byte", "invalid base64"), base64RegexLength},
 		{"date", standard("date", "invalid date"), uint64(len(strfmt.DateTimePattern))},
@@ -91,7 +91,7 @@ func formats() []format {
 	}
 }
 
-func faultOfURI(s string) []string {
+func validateURI(s string) []string {
 	if _, err := url.ParseRequestURI(s); err != nil {
 		return []string{err.Error()}
 	}
@@ -109,15 +109,15 @@ func validate(f *format, s string) ref.Val {
 // maxFormatRegex is the assumed length of the regular expression of an unknown format.
 const maxFormatRegex = 128
 
-func validatePrice() price {
-	return price{
-		estimate: func(c plannedCall) *checker.CallEstimate {
+func validateCostModel() costModel {
+	return costModel{
+		estimate: func(c estimatedCall) *checker.CallEstimate {
 			if c.target == nil || len(c.args) < 1 {
 				return nil
 			}
-			return costs(c.size(c.args[0]).MultiplyByCostFactor(traversal).MultiplyByCostFactor(maxFormatRegex * regexFactor))
+			return callEstimate(c.size(c.args[0]).MultiplyByCostFactor(traversal).MultiplyByCostFactor(maxFormatRegex * regexFactor))
 		},
-		actual: func(c madeCall) *uint64 {
+		actual: func(c executedCall) *uint64 {
 			if len(c.args) < 2 {
 				return nil
 			}
@@ -125,7 +125,7 @@ func validatePrice() price {
 			if !ok {
 				return nil
 			}
-			return exactly(matchCost(size(c.args[1]), f.regex))
+			return actualCost(matchCost(size(c.args[1]), f.regexLength))
 		},
 	}
 }

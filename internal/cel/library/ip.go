@@ -10,13 +10,15 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// IP is the library of IP addresses. IPv4-mapped IPv6 addresses, zones and leading zeros are
+// IP returns the library of IP addresses. IPv4-mapped IPv6 addresses, zones and leading zeros are
 // rejected.
 //
-// ip(<string>) <IP> an error for invalid addresses isIP(<string>) <bool> ip.isCanonical(<string>)
-// <bool> whether the text is the canonical form string(<IP>) <string> the canonical form
-// <IP>.family() <int> 4 or 6 <IP>.isUnspecified() <bool> similarly isLoopback,
-// isLinkLocalMulticast, isLinkLocalUnicast, isGlobalUnicast
+//	ip(<string>) <IP>                   an error for an invalid address
+//	isIP(<string>) <bool>
+//	ip.isCanonical(<string>) <bool>     whether the string is the canonical form
+//	string(<IP>) <string>               the canonical form
+//	<IP>.family() <int>                 4 or 6
+//	<IP>.isUnspecified() <bool>         also isLoopback, isLinkLocalMulticast, isLinkLocalUnicast, isGlobalUnicast
 func IP() cel.EnvOption {
 	ips := ipKind()
 	is := func(name, id string, f func(netip.Addr) bool) cel.EnvOption {
@@ -30,9 +32,9 @@ func IP() cel.EnvOption {
 			if err != nil {
 				return types.WrapErr(err)
 			}
-			return ips.of(a)
+			return ips.wrap(a)
 		}))),
-		cel.Function("isIP", cel.Overload("is_ip", signature(cel.StringType), cel.BoolType, checked(parseIP))),
+		cel.Function("isIP", cel.Overload("is_ip", signature(cel.StringType), cel.BoolType, canParse(parseIP))),
 		cel.Function("ip.isCanonical", cel.Overload("ip_is_canonical", signature(cel.StringType), cel.BoolType, unary(isCanonical))),
 		cel.Function("string", cel.Overload("ip_to_string", signature(ips.typ), cel.StringType,
 			unary(func(a netip.Addr) ref.Val { return types.String(a.String()) }))),
@@ -83,17 +85,17 @@ func family(a netip.Addr) ref.Val {
 	return types.Int(6)
 }
 
-// ipPrice is that of reading a string, or of taking the address out of a block.
-func ipPrice() price {
-	read, part := readPrice(1), nominalPrice()
-	return price{
-		estimate: func(c plannedCall) *checker.CallEstimate {
+// ipCostModel is the cost of parsing a string, or of getting the address of a block.
+func ipCostModel() costModel {
+	read, part := readCostModel(1), nominalCostModel()
+	return costModel{
+		estimate: func(c estimatedCall) *checker.CallEstimate {
 			if len(c.args) == 0 {
 				return part.estimate(c)
 			}
 			return read.estimate(c)
 		},
-		actual: func(c madeCall) *uint64 {
+		actual: func(c executedCall) *uint64 {
 			if c.overload == ipOfCIDR {
 				return part.actual(c)
 			}

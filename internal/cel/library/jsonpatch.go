@@ -8,10 +8,10 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// JSONPatch is the library for paths of JSON patches. All does not include it, because only
-// mutations have it.
+// JSONPatch returns the library for JSON patches. All does not include it, because only mutations
+// may use it.
 //
-// jsonpatch.escapeKey(<string>) <string> a key as a path segment (RFC 6901)
+//	jsonpatch.escapeKey(<string>) <string>    a key as a path segment (RFC 6901)
 func JSONPatch() cel.EnvOption {
 	escape := func(key string) ref.Val {
 		return types.String(strings.ReplaceAll(strings.ReplaceAll(key, "~", "~0"), "/", "~1"))

@@ -2,7 +2,7 @@ package library
 
 import "github.com/google/cel-go/cel"
 
-// library is a set of functions that an environment includes at most once.
+// library implements cel.SingletonLibrary: an environment includes it at most once.
 type library struct {
 	name    string
 	options []cel.EnvOption
@@ -11,7 +11,8 @@ type library struct {
 
 var _ cel.SingletonLibrary = library{}
 
-// All returns all libraries of this package. The result belongs to one environment.
+// All returns an option with the libraries of this package, except Authorizer and JSONPatch. The
+// option must be used for one environment only.
 func All() cel.EnvOption {
 	libraries := []cel.EnvOption{Lists(), Regex(), URLs(), IP(), CIDR(), Quantity(), Formats(), Semver()}
 	return func(env *cel.Env) (*cel.Env, error) {
@@ -28,12 +29,12 @@ func All() cel.EnvOption {
 // LibraryName implements cel.SingletonLibrary.
 func (l library) LibraryName() string { return l.name }
 
-// CompileOptions are the types and functions of the library.
+// CompileOptions implements cel.Library.
 func (l library) CompileOptions() []cel.EnvOption { return l.options }
 
-// ProgramOptions are how calls of the functions are evaluated.
+// ProgramOptions implements cel.Library.
 func (l library) ProgramOptions() []cel.ProgramOption { return l.program }
 
-// signature returns the argument types of an overload; the first one of a member function is its
-// receiver.
+// signature returns the argument types of an overload. The first argument of a member function is
+// its receiver.
 func signature(types ...*cel.Type) []*cel.Type { return types }

@@ -23,8 +23,8 @@ type example struct {
 	cost       uint64
 }
 
-// refused maps expressions that do not compile to the first error.
-type refused map[string]string
+// compileErrors maps expressions that do not compile to the first error.
+type compileErrors map[string]string
 
 func run(t *testing.T, examples []example) {
 	t.Helper()
@@ -80,7 +80,7 @@ func (short) EstimateCallCost(string, string, *checker.AstNode, []checker.AstNod
 	return nil
 }
 
-func runRefused(t *testing.T, expressions refused) {
+func runCompileErrors(t *testing.T, expressions compileErrors) {
 	t.Helper()
 	env := base(t)
 	for expression, want := range expressions {

@@ -11,30 +11,30 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// Lists is what is asked of whole lists:
+// Lists returns the library of functions on lists:
 //
-//	<list<T>>.isSorted() <bool>          T can be ordered
-//	<list<T>>.min() <T>, .max() <T>      T can be ordered; an error for an empty list
-//	<list<T>>.sum() <T>                  T is a number or a duration; 0 for an empty list
-//	<list<T>>.indexOf(<T>) <int>         -1 where there is none
-//	<list<T>>.lastIndexOf(<T>) <int>     the same from the end
+//	<list<T>>.isSorted() <bool>          for an ordered T
+//	<list<T>>.min() <T>, .max() <T>      for an ordered T; an error for an empty list
+//	<list<T>>.sum() <T>                  for numbers and durations; 0 for an empty list
+//	<list<T>>.indexOf(<T>) <int>         -1 if the list does not contain the value
+//	<list<T>>.lastIndexOf(<T>) <int>     likewise, from the end
 func Lists() cel.EnvOption {
 	element := cel.TypeParamType("A")
 	list := cel.ListType(element)
 	return cel.Lib(library{name: "kubernetes.lists", options: []cel.EnvOption{
-		forEach("isSorted", orderedTypes(), func(t *cel.Type) cel.FunctionOpt {
+		listFunction("isSorted", orderedTypes(), func(t *cel.Type) cel.FunctionOpt {
 			return cel.MemberOverload("list_"+overloadName(t)+"_is_sorted_bool", signature(cel.ListType(t)), cel.BoolType, cel.UnaryBinding(isSorted))
 		}),
-		forEach("min", orderedTypes(), extreme("min", types.IntOne)),
-		forEach("max", orderedTypes(), extreme("max", types.IntNegOne)),
-		forEach("sum", []*cel.Type{cel.IntType, cel.UintType, cel.DoubleType, cel.DurationType}, summed),
+		listFunction("min", orderedTypes(), minMaxOverload("min", types.IntOne)),
+		listFunction("max", orderedTypes(), minMaxOverload("max", types.IntNegOne)),
+		listFunction("sum", []*cel.Type{cel.IntType, cel.UintType, cel.DoubleType, cel.DurationType}, sumOverload),
 		cel.Function("indexOf", cel.MemberOverload("list_a_index_of_int", signature(list, element), cel.IntType, cel.BinaryBinding(indexOf))),
 		cel.Function("lastIndexOf", cel.MemberOverload("list_a_last_index_of_int", signature(list, element), cel.IntType, cel.BinaryBinding(lastIndexOf))),
 	}})
 }
 
-// orderedTypes are the ordered types. A list of unknown elements uses the overload of the first
-// type.
+// orderedTypes returns the ordered types. For a list with elements of unknown type, cel-go selects
+// the overload of the first type.
 func orderedTypes() []*cel.Type {
 	return []*cel.Type{
 		cel.IntType, cel.UintType, cel.DoubleType, cel.BoolType,
@@ -53,8 +53,8 @@ func overloadName(t *cel.Type) string {
 	return t.TypeName()
 }
 
-// forEach declares a function with an overload for lists of each type.
-func forEach(name string, elements []*cel.Type, overload func(*cel.Type) cel.FunctionOpt) cel.EnvOption {
+// listFunction declares a function with an overload for lists of each type.
+func listFunction(name string, elements []*cel.Type, overload func(*cel.Type) cel.FunctionOpt) cel.EnvOption {
 	overloads := make([]cel.FunctionOpt, len(elements))
 	for i, t := range elements {
 		overloads[i] = overload(t)
@@ -79,9 +79,9 @@ func isSorted(list ref.Val) ref.Val {
 	return types.True
 }
 
-// extreme is the overload of min or max: the element that compares with no other
-// one as worse.
-func extreme(name string, worse ref.Val) func(*cel.Type) cel.FunctionOpt {
+// minMaxOverload returns the overload of min or max. worse is the result of comparing the current
+// best element with a better one.
+func minMaxOverload(name string, worse ref.Val) func(*cel.Type) cel.FunctionOpt {
 	best := func(list ref.Val) ref.Val {
 		var best ref.Val
 		for it := list.(traits.Iterable).Iterator(); it.HasNext() == types.True; {
@@ -104,8 +104,8 @@ func extreme(name string, worse ref.Val) func(*cel.Type) cel.FunctionOpt {
 	}
 }
 
-// summed is the overload of sum for lists of a type.
-func summed(t *cel.Type) cel.FunctionOpt {
+// sumOverload returns the overload of sum for lists of a type.
+func sumOverload(t *cel.Type) cel.FunctionOpt {
 	var zero ref.Val
 	switch t {
 	case cel.IntType:
@@ -152,35 +152,35 @@ func lastIndexOf(list, item ref.Val) ref.Val {
 	return types.IntNegOne
 }
 
-// scanPrice is that of looking at each element of a list once, and of comparing
-// strings. Functions of that name exist for strings too.
-func scanPrice() price {
-	return price{
-		estimate: func(c plannedCall) *checker.CallEstimate {
+// scanCostModel is the cost of visiting each element of a list once, and of comparing strings. It
+// also applies to string functions with the same name.
+func scanCostModel() costModel {
+	return costModel{
+		estimate: func(c estimatedCall) *checker.CallEstimate {
 			if c.target == nil {
 				return nil
 			}
 			whole := c.size(*c.target)
 			element, ok := elementOf(*c.target)
 			if !ok {
-				return costs(whole.MultiplyByCostFactor(traversal))
+				return callEstimate(whole.MultiplyByCostFactor(traversal))
 			}
 			each := checker.FixedCostEstimate(1)
 			if k := element.Type().Kind(); k == types.StringKind || k == types.BytesKind {
 				each = each.Add(c.size(element).MultiplyByCostFactor(traversal))
 			}
-			return costs(whole.MultiplyByCost(each))
+			return callEstimate(whole.MultiplyByCost(each))
 		},
-		actual: func(c madeCall) *uint64 {
+		actual: func(c executedCall) *uint64 {
 			if len(c.args) < 1 {
-				return exactly(0)
+				return actualCost(0)
 			}
-			return exactly(scanCost(c.args[0]))
+			return actualCost(scanCost(c.args[0]))
 		},
 	}
 }
 
-// scanCost is the cost of looking at all that is in a value.
+// scanCost returns the cost of visiting a value and all values in it.
 func scanCost(v ref.Val) uint64 {
 	switch v := v.(type) {
 	case types.String:
@@ -204,14 +204,14 @@ func scanCost(v ref.Val) uint64 {
 	return 1
 }
 
-// elementNode is any element of a list in an expression.
+// elementNode represents the elements of a list in an expression.
 type elementNode struct {
 	path []string
 	typ  *types.Type
 }
 
-// elementOf returns a node for the elements of a list; false if it is not a list. It has a path if
-// the list has one, so that limits of the schema apply.
+// elementOf returns a node for the elements of a list, or false if it is not a list. If the list
+// has a path, the node has one too, so that limits of the schema apply.
 func elementOf(list checker.AstNode) (checker.AstNode, bool) {
 	params := list.Type().Parameters()
 	if len(params) == 0 {
@@ -224,14 +224,17 @@ func elementOf(list checker.AstNode) (checker.AstNode, bool) {
 	return elementNode{path, params[0]}, true
 }
 
-// Path returns the path of the list with "@items"; nil without one.
+// Path implements checker.AstNode. It returns the path of the list followed by "@items", or nil if
+// the list has no path.
 func (n elementNode) Path() []string { return n.path }
 
-// Type is the type of the elements.
+// Type implements checker.AstNode.
 func (n elementNode) Type() *types.Type { return n.typ }
 
-// Expr returns nil: no subexpression represents the elements.
+// Expr implements checker.AstNode. It returns nil, because no subexpression represents the
+// elements.
 func (n elementNode) Expr() ast.Expr { return nil }
 
-// ComputedSize is nil: unknown from the expression.
+// ComputedSize implements checker.AstNode. It returns nil, because the expression does not
+// determine the size.
 func (n elementNode) ComputedSize() *checker.SizeEstimate { return nil }

@@ -16,7 +16,7 @@ const (
 func TestLists(t *testing.T) {
 	t.Parallel()
 	run(t, []example{
-		// A list is 10 to make, and 1 for each element to look at; conversions are 1.
+		// Creating a list costs 10, and visiting an element costs 1, as does a conversion.
 		{ints + ".sum()", "15", 15, 15, 15},
 		{uints + ".sum()", "15u", 20, 20, 20},
 		{doubles + ".sum()", "15.0", 15, 15, 15},
@@ -52,7 +52,7 @@ func TestLists(t *testing.T) {
 		{"[1].filter(x, x > 1).min()", "error: min called on empty list", 0, 0, 0},
 		{"[1].filter(x, x > 1).max()", "error: max called on empty list", 0, 0, 0},
 	})
-	runRefused(t, refused{
+	runCompileErrors(t, compileErrors{
 		"['a'].sum()":       "found no matching overload for 'sum' applied to 'list(string).()'",
 		"[{'a': 1}].min()":  "found no matching overload for 'min' applied to 'list(map(string, int)).()'",
 		"[1].indexOf('a')":  "found no matching overload for 'indexOf' applied to 'list(int).(string)'",
@@ -73,11 +73,11 @@ func TestListsIndexOf(t *testing.T) {
 		{byteses + ".lastIndexOf(bytes('x'))", "-1", 26, 36, 26},
 		{durations + ".indexOf(duration('3s'))", "2", 21, 21, 21},
 		{timestamps + ".indexOf(timestamp('2011-01-03T00:00:00Z'))", "2", 17, 17, 17},
-		// All that is in the elements counts: 10 to make each list, 30 each map.
+		// All values inside the elements count. Creating a list costs 10, and a map 30.
 		{"[{'k': '0123456789'}, {'k': '0123456789'}].indexOf({'k': ''})", "-1", 102, 102, 102},
 		{"[[1], [2]].lastIndexOf([1])", "0", 0, 0, 0},
 		{"[].indexOf('a')", "-1", 0, 0, 0},
-		// Of strings too; these functions are the CEL project's, at our price.
+		// The string functions of cel-go with these names have the same cost model.
 		{"'01234567890123456789012345678901234567890123456789'.indexOf('123')", "1", 5, 5, 5},
 		{"'01234567890123456789012345678901234567890123456789'.lastIndexOf('123')", "41", 5, 5, 5},
 	})

@@ -45,7 +45,7 @@ func TestIP(t *testing.T) {
 		{"string(ip('2001:DB8::68'))", "'2001:db8::68'", 0, 0, 0},
 		{"type(ip('192.168.0.1')) == net.IP", "true", 0, 0, 0},
 	})
-	runRefused(t, refused{
+	runCompileErrors(t, compileErrors{
 		"isIP(cidr('192.168.0.0/24'))": "found no matching overload for 'isIP' applied to '(net.CIDR)'",
 		"ip(1)":                        "found no matching overload for 'ip' applied to '(int)'",
 		"'::1'.family()":               "found no matching overload for 'family' applied to 'string.()'",
@@ -97,7 +97,7 @@ func TestCIDR(t *testing.T) {
 		{"cidr('2001:db8::/32').containsIP('2001:db8:3333:4444:5555:6666:7777:8888')", "true", 7, 10, 7},
 		{"cidr('2001:db8::/32').containsIP('2001:dc8::1')", "false", 5, 8, 5},
 	})
-	runRefused(t, refused{
+	runCompileErrors(t, compileErrors{
 		"cidr(192168)": "found no matching overload for 'cidr' applied to '(int)'",
 	})
 }
@@ -127,7 +127,7 @@ func TestURLs(t *testing.T) {
 		{"isURL('https://a:b:c/')", "false", 1, 1, 1},
 		{"isURL('../relative-path')", "false", 1, 1, 1},
 	})
-	runRefused(t, refused{
+	runCompileErrors(t, compileErrors{
 		"url('/a').nope()":           "undeclared reference to 'nope' (in container '')",
 		"string(url('/a'))":          "found no matching overload for 'string' applied to '(kubernetes.URL)'",
 		"type(1) == kubernetes.URL":  "undeclared reference to 'kubernetes' (in container '')",

@@ -9,19 +9,20 @@ import (
 	"mainstay.dev/mainstay/internal/codec/quantity"
 )
 
-// Quantity is amounts such as "1.5Gi" and "200m":
+// Quantity returns the library of quantities such as "1.5Gi" and "200m":
 //
-//	quantity(<string>) <Quantity>               an error for what is none
+//	quantity(<string>) <Quantity>               an error for an invalid quantity
 //	isQuantity(<string>) <bool>
-//	<Quantity>.isInteger() <bool>               can asInteger be called
-//	<Quantity>.asInteger() <int>                an error if it does not fit without loss
-//	<Quantity>.asApproximateFloat() <double>    the nearest; infinity out of range
+//	<Quantity>.isInteger() <bool>               whether asInteger succeeds
+//	<Quantity>.asInteger() <int>                an error if the quantity is not an integer or is out of range
+//	<Quantity>.asApproximateFloat() <double>    the nearest number; infinity if out of range
 //	sign(<Quantity>) <int>                      -1, 0 or 1
-//	<Quantity>.add(<Quantity|int>) <Quantity>   and sub
+//	<Quantity>.add(<Quantity|int>) <Quantity>   also sub
 //	<Quantity>.compareTo(<Quantity>) <int>      -1, 0 or 1
-//	<Quantity>.isLessThan(<Quantity>) <bool>    and isGreaterThan
+//	<Quantity>.isLessThan(<Quantity>) <bool>    also isGreaterThan
 //
-// An amount beyond the limits of codec/quantity is none. Two are equal if their amounts are, however they are written.
+// Quantities beyond the limits of package codec/quantity are invalid. Two quantities are equal if
+// their amounts are equal, even if their notations differ.
 func Quantity() cel.EnvOption {
 	q := &kind[*resource.Quantity]{
 		name:  "Quantity",
@@ -34,10 +35,10 @@ func Quantity() cel.EnvOption {
 			if err != nil {
 				return types.WrapErr(err)
 			}
-			return q.of(&amount)
+			return q.wrap(&amount)
 		}))),
-		cel.Function("isQuantity", cel.Overload("is_quantity_string", signature(cel.StringType), cel.BoolType, checked(quantity.Parse))),
-		// Not a member, although it is documented as one.
+		cel.Function("isQuantity", cel.Overload("is_quantity_string", signature(cel.StringType), cel.BoolType, canParse(quantity.Parse))),
+		// kube-apiserver documents sign as a member function, but declares it as a global one.
 		cel.Function("sign", cel.Overload("quantity_sign", signature(q.typ), cel.IntType,
 			unary(func(a *resource.Quantity) ref.Val { return types.Int(a.Sign()) }))),
 		cel.Function("isInteger", cel.MemberOverload("quantity_is_integer", signature(q.typ), cel.BoolType, unary(isInteger))),
@@ -64,14 +65,14 @@ func asInteger(a *resource.Quantity) ref.Val {
 	return types.Int(n)
 }
 
-// arithmetic declares a function that changes a copy of a quantity by another one
-// or by an integer.
+// arithmetic declares a function that applies an operation to a copy of a quantity. The other
+// operand is a quantity or an integer.
 func arithmetic(q *kind[*resource.Quantity], name string, change func(a *resource.Quantity, by resource.Quantity)) cel.EnvOption {
 	changed := func(a *resource.Quantity, by resource.Quantity) ref.Val {
-		// The copy is deep: large amounts are behind a pointer, which is written to.
+		// Copy deeply: large amounts are stored behind a pointer, which the operation modifies.
 		result := a.DeepCopy()
 		change(&result, by)
-		return q.of(&result)
+		return q.wrap(&result)
 	}
 	return cel.Function(name,
 		cel.MemberOverload("quantity_"+name, signature(q.typ, q.typ), q.typ,
@@ -82,7 +83,7 @@ func arithmetic(q *kind[*resource.Quantity], name string, change func(a *resourc
 			})))
 }
 
-// comparisons declares the three functions that compare values of a type.
+// comparisons declares isGreaterThan, isLessThan and compareTo for a type.
 func comparisons[T any](prefix string, typ *cel.Type, compare func(a, b T) int) []cel.EnvOption {
 	two := signature(typ, typ)
 	return []cel.EnvOption{

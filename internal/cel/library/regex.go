@@ -12,62 +12,63 @@ import (
 	"mainstay.dev/mainstay/internal/cel/pattern"
 )
 
-// Regex is what regular expressions (in Go's syntax, RE2) find in strings:
+// Regex returns the library of regular expressions, in the syntax of Go (RE2):
 //
-//	<string>.find(<string>) <string>                    the first match, "" without one
+//	<string>.find(<string>) <string>                    the first match; "" if there is none
 //	<string>.findAll(<string>) <list<string>>           all matches
-//	<string>.findAll(<string>, <int>) <list<string>>    so many at the most; all if negative
+//	<string>.findAll(<string>, <int>) <list<string>>    at most this number of matches; all if negative
 //
-// An expression that is a literal is compiled once, with the program, and what is
-// wrong with it is an error of that.
+// A literal expression is compiled once, together with the program, and its errors are errors of
+// the program.
 func Regex() cel.EnvOption {
 	return cel.Lib(library{
 		name: "kubernetes.regex",
 		options: []cel.EnvOption{
 			cel.Function("find",
 				cel.MemberOverload("string_find_string", signature(cel.StringType, cel.StringType), cel.StringType,
-					cel.FunctionBinding(compiling(find)))),
+					cel.FunctionBinding(withDynamicRegex(find)))),
 			cel.Function("findAll",
 				cel.MemberOverload("string_find_all_string", signature(cel.StringType, cel.StringType), cel.ListType(cel.StringType),
-					cel.FunctionBinding(compiling(findAll))),
+					cel.FunctionBinding(withDynamicRegex(findAll))),
 				cel.MemberOverload("string_find_all_string_int", signature(cel.StringType, cel.StringType, cel.IntType), cel.ListType(cel.StringType),
-					cel.FunctionBinding(compiling(findAll)))),
+					cel.FunctionBinding(withDynamicRegex(findAll)))),
 		},
-		program: []cel.ProgramOption{cel.OptimizeRegex(precompiled("find", find), precompiled("findAll", findAll))},
+		program: []cel.ProgramOption{cel.OptimizeRegex(withLiteralRegex("find", find), withLiteralRegex("findAll", findAll))},
 	})
 }
 
-// search returns the matches of a compiled expression in a string, up to limit unless it is
+// search returns the matches of a regular expression in a string, at most limit unless it is
 // negative.
 type search func(re *regexp.Regexp, s string, limit int64) ref.Val
 
 func find(re *regexp.Regexp, s string, _ int64) ref.Val {
-	found, inTime := new(pattern.Watch).Find(re, s)
+	found, inTime := new(pattern.Matcher).Find(re, s)
 	if !inTime {
-		Exceed()
+		CancelEvaluation()
 	}
 	return types.String(found)
 }
 
 func findAll(re *regexp.Regexp, s string, limit int64) ref.Val {
-	found, inTime := new(pattern.Watch).FindAll(re, s, int(limit))
+	found, inTime := new(pattern.Matcher).FindAll(re, s, int(limit))
 	if !inTime {
-		Exceed()
+		CancelEvaluation()
 	}
 	return types.NewStringList(types.DefaultTypeAdapter, found)
 }
 
-// Exceed ends an evaluation, as cel-go does beyond the limit on costs: it recovers
-// from this panic and makes it the error of the evaluation.
-func Exceed() {
+// CancelEvaluation aborts the current evaluation with the error for an exceeded cost limit. It
+// panics with the value that cel-go recovers from for its own cost limit, so it may be called only
+// by functions of an expression.
+func CancelEvaluation() {
 	panic(interpreter.EvalCancelledError{
 		Cause:   interpreter.CostLimitExceeded,
 		Message: "operation cancelled: actual cost limit exceeded",
 	})
 }
 
-// compiling is a search with an expression that is known when it is called.
-func compiling(f search) func(args ...ref.Val) ref.Val {
+// withDynamicRegex returns an overload that compiles the regular expression for each call.
+func withDynamicRegex(f search) func(args ...ref.Val) ref.Val {
 	return func(args ...ref.Val) ref.Val {
 		if len(args) < 2 {
 			return types.NoSuchOverloadErr()
@@ -84,8 +85,9 @@ func compiling(f search) func(args ...ref.Val) ref.Val {
 	}
 }
 
-// precompiled replaces the calls of a function with a literal expression.
-func precompiled(function string, f search) *interpreter.RegexOptimization {
+// withLiteralRegex replaces calls of a function that have a literal expression, which it compiles
+// once.
+func withLiteralRegex(function string, f search) *interpreter.RegexOptimization {
 	return &interpreter.RegexOptimization{
 		Function:   function,
 		RegexIndex: 1,
@@ -101,7 +103,7 @@ func precompiled(function string, f search) *interpreter.RegexOptimization {
 	}
 }
 
-// call reads the string and the limit, the first and third argument.
+// call calls f with the string and the limit, which are the first and third argument.
 func call(f search, re *regexp.Regexp, args []ref.Val) ref.Val {
 	s, ok := argument[string](args[0])
 	if !ok {
@@ -116,24 +118,25 @@ func call(f search, re *regexp.Regexp, args []ref.Val) ref.Val {
 	return f(re, s, limit)
 }
 
-// searchPrice is that of matching; at the worst each character is a result.
-func searchPrice() price {
-	return price{
-		estimate: func(c plannedCall) *checker.CallEstimate {
+// searchCostModel is the cost of matching a regular expression. The result has at most as many
+// elements as the string has characters.
+func searchCostModel() costModel {
+	return costModel{
+		estimate: func(c estimatedCall) *checker.CallEstimate {
 			if c.target == nil || len(c.args) < 1 {
 				return nil
 			}
 			s := c.size(*c.target)
-			// As matchCost.
+			// This corresponds to matchCost.
 			each := s.Add(checker.FixedSizeEstimate(1)).MultiplyByCostFactor(traversal)
 			regex := c.size(c.args[0]).MultiplyByCostFactor(regexFactor)
-			return costsAndMakes(each.Multiply(regex), checker.SizeEstimate{Max: s.Max})
+			return callEstimateWithSize(each.Multiply(regex), checker.SizeEstimate{Max: s.Max})
 		},
-		actual: func(c madeCall) *uint64 {
+		actual: func(c executedCall) *uint64 {
 			if len(c.args) < 2 {
 				return nil
 			}
-			return exactly(matchCost(size(c.args[0]), size(c.args[1])))
+			return actualCost(matchCost(size(c.args[0]), size(c.args[1])))
 		},
 	}
 }

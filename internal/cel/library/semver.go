@@ -10,15 +10,14 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Semver is semantic versions. With a second argument of true, a leading "v" and
-// zeros in front of numbers are dropped, and a missing minor and patch number are
-// taken as 0.
+// Semver returns the library of semantic versions. If the second argument is true, a leading "v"
+// and leading zeros of numbers are ignored, and missing minor and patch numbers count as 0.
 //
-//	semver(<string>) <Semver>, semver(<string>, <bool>) <Semver>    an error for what is none
+//	semver(<string>) <Semver>, semver(<string>, <bool>) <Semver>    an error for an invalid version
 //	isSemver(<string>) <bool>, isSemver(<string>, <bool>) <bool>
-//	<Semver>.major() <int>                  and minor, patch
+//	<Semver>.major() <int>                  also minor and patch
 //	<Semver>.compareTo(<Semver>) <int>      -1, 0 or 1, by precedence
-//	<Semver>.isLessThan(<Semver>) <bool>    and isGreaterThan
+//	<Semver>.isLessThan(<Semver>) <bool>    also isGreaterThan
 func Semver() cel.EnvOption {
 	versions := &kind[semver.Version]{
 		name:  "Semver",
@@ -30,7 +29,7 @@ func Semver() cel.EnvOption {
 		if err != nil {
 			return types.WrapErr(err)
 		}
-		return versions.of(v)
+		return versions.wrap(v)
 	}
 	is := func(s string, normalize bool) ref.Val {
 		_, err := parseVersion(s, normalize)
@@ -58,7 +57,7 @@ func parseVersion(s string, normalize bool) (semver.Version, error) {
 	if !normalize {
 		return semver.Parse(s)
 	}
-	// The text after the second dot is the third part: the patch number and its suffix.
+	// The third part contains the patch number and the suffix, which may contain dots.
 	parts := strings.SplitN(strings.TrimPrefix(s, "v"), ".", 3)
 	if last := parts[len(parts)-1]; len(parts) < 3 && strings.ContainsAny(last, "+-") {
 		return semver.Version{}, errors.New("short version cannot contain PreRelease/Build meta data")

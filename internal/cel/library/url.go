@@ -9,13 +9,13 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// URLs is URLs and their parts:
+// URLs returns the library of URLs:
 //
-//	url(<string>) <URL>             an absolute URL or an absolute path; else an error
+//	url(<string>) <URL>             an absolute URL or absolute path; an error for other strings
 //	isURL(<string>) <bool>
-//	<URL>.getScheme() <string>      each "" if the URL has none
+//	<URL>.getScheme() <string>      this and the following: "" if the URL has no such part
 //	<URL>.getHost() <string>        with the port
-//	<URL>.getHostname() <string>    without it, and IPv6 addresses without brackets
+//	<URL>.getHostname() <string>    without the port, and IPv6 addresses without brackets
 //	<URL>.getPort() <string>
 //	<URL>.getEscapedPath() <string>
 //	<URL>.getQuery() <map<string, list<string>>>
@@ -35,9 +35,9 @@ func URLs() cel.EnvOption {
 			if err != nil {
 				return types.NewErr("URL parse error during conversion from string: %v", err)
 			}
-			return urls.of(u)
+			return urls.wrap(u)
 		}))),
-		cel.Function("isURL", cel.Overload("is_url_string", signature(cel.StringType), cel.BoolType, checked(url.ParseRequestURI))),
+		cel.Function("isURL", cel.Overload("is_url_string", signature(cel.StringType), cel.BoolType, canParse(url.ParseRequestURI))),
 		part("getScheme", "url_get_scheme", func(u *url.URL) string { return u.Scheme }),
 		part("getHost", "url_get_host", func(u *url.URL) string { return u.Host }),
 		part("getHostname", "url_get_hostname", (*url.URL).Hostname),
@@ -48,8 +48,9 @@ func URLs() cel.EnvOption {
 	}})
 }
 
-// parseURL parses the URLs that ParseRequestURI accepts, with support for fragments, which
-// ParseRequestURI treats as part of the path or query.
+// parseURL parses an absolute URL or absolute path. url.ParseRequestURI defines which strings are
+// valid, and url.Parse supports fragments, which ParseRequestURI treats as part of the path or
+// query.
 func parseURL(s string) (*url.URL, error) {
 	if _, err := url.ParseRequestURI(s); err != nil {
 		return nil, err
@@ -66,16 +67,16 @@ func query(u *url.URL) ref.Val {
 	return types.NewRefValMap(types.DefaultTypeAdapter, entries)
 }
 
-// urlPrice is that of reading a string; the URL is of its size.
-func urlPrice() price {
-	return price{
-		estimate: func(c plannedCall) *checker.CallEstimate {
+// urlCostModel is the cost of reading a string. The URL has the size of the string.
+func urlCostModel() costModel {
+	return costModel{
+		estimate: func(c estimatedCall) *checker.CallEstimate {
 			if len(c.args) != 1 {
 				return nil
 			}
 			s := c.size(c.args[0])
-			return costsAndMakes(s.MultiplyByCostFactor(traversal), s)
+			return callEstimateWithSize(s.MultiplyByCostFactor(traversal), s)
 		},
-		actual: readPrice(1).actual,
+		actual: readCostModel(1).actual,
 	}
 }

@@ -19,25 +19,25 @@ const (
 	semverTypeName   = "kubernetes.Semver"
 )
 
-// kind is a CEL type whose values are Go values of type T, with the operations of these values.
+// kind is a CEL type whose values wrap Go values of type T.
 type kind[T any] struct {
-	name  string // as texts of errors name it
+	name  string // in error messages
 	typ   *cel.Type
 	equal func(a, b T) bool
-	text  func(T) string // nil: no such value is converted to a string
-	size  func(T) int    // in bytes; nil: one
+	text  func(T) string // nil means that values cannot be converted to a string
+	size  func(T) int    // in bytes; nil means 1
 }
 
-// of wraps a Go value.
-func (k *kind[T]) of(v T) ref.Val { return &value[T]{kind: k, goValue: v} }
+// wrap wraps a Go value.
+func (k *kind[T]) wrap(v T) ref.Val { return &value[T]{kind: k, goValue: v} }
 
-// value is a value of a kind. It does not change.
+// value is an immutable CEL value of a kind.
 type value[T any] struct {
 	kind    *kind[T]
 	goValue T
 }
 
-// ConvertToNative returns the Go value, or its text for a string.
+// ConvertToNative implements ref.Val. It returns the Go value, or its text as a string.
 func (v *value[T]) ConvertToNative(want reflect.Type) (any, error) {
 	if reflect.TypeOf(v.goValue).AssignableTo(want) {
 		return v.goValue, nil
@@ -48,8 +48,8 @@ func (v *value[T]) ConvertToNative(want reflect.Type) (any, error) {
 	return nil, fmt.Errorf("type conversion error from '%s' to '%v'", v.kind.name, want)
 }
 
-// ConvertToType converts to the type itself, to the type of the value, and to a
-// string if the kind has a text.
+// ConvertToType implements ref.Val. It supports the type itself, the type of types, and strings if
+// the kind has a text.
 func (v *value[T]) ConvertToType(want ref.Type) ref.Val {
 	switch {
 	case want.TypeName() == v.kind.typ.TypeName():
@@ -62,8 +62,7 @@ func (v *value[T]) ConvertToType(want ref.Type) ref.Val {
 	return types.NewErr("type conversion error from '%s' to '%s'", v.kind.typ, want)
 }
 
-// Equal compares with another value of the kind; with any other there is no such
-// overload.
+// Equal implements ref.Val. A value of another type is an error.
 func (v *value[T]) Equal(other ref.Val) ref.Val {
 	o, ok := other.(*value[T])
 	if !ok {
@@ -72,13 +71,13 @@ func (v *value[T]) Equal(other ref.Val) ref.Val {
 	return types.Bool(v.kind.equal(v.goValue, o.goValue))
 }
 
-// Type is the type of the kind.
+// Type implements ref.Val.
 func (v *value[T]) Type() ref.Type { return v.kind.typ }
 
-// Value is the Go value.
+// Value implements ref.Val.
 func (v *value[T]) Value() any { return v.goValue }
 
-// Size returns the size of the value for costs.
+// Size implements traits.Sizer. It is used for costs.
 func (v *value[T]) Size() ref.Val {
 	if v.kind.size == nil {
 		return types.IntOne
@@ -86,15 +85,15 @@ func (v *value[T]) Size() ref.Val {
 	return types.Int(v.kind.size(v.goValue))
 }
 
-func (v *value[T]) ours() {}
+func (v *value[T]) libraryValue() {}
 
-// isOurs reports whether a value is of a type of this package.
-func isOurs(v ref.Val) bool {
-	_, ok := v.(interface{ ours() })
+// isLibraryValue reports whether a value is of a type of this package.
+func isLibraryValue(v ref.Val) bool {
+	_, ok := v.(interface{ libraryValue() })
 	return ok
 }
 
-// argument is the Go value of an argument.
+// argument returns the Go value of an argument, or false if it has another type.
 func argument[T any](arg ref.Val) (T, bool) {
 	v, ok := arg.Value().(T)
 	return v, ok
@@ -126,8 +125,8 @@ func binary[A, B any](f func(A, B) ref.Val) cel.OverloadOpt {
 	})
 }
 
-// checked binds a function that reports whether a string can be parsed.
-func checked[T any](read func(string) (T, error)) cel.OverloadOpt {
+// canParse binds a function that reports whether a string can be parsed.
+func canParse[T any](read func(string) (T, error)) cel.OverloadOpt {
 	return unary(func(s string) ref.Val {
 		_, err := read(s)
 		return types.Bool(err == nil)

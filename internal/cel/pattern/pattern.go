@@ -1,7 +1,10 @@
-// Package pattern matches untrusted texts with untrusted regular expressions in bounded time. The
-// time of Go's regexp is proportional to the text and to the states of the expression, of which
-// [a-z]{1,1000} has a thousand: a text of 1 MB takes more than a minute. Finding all matches may
-// take quadratic time. Matching cannot be interrupted, except if the text is read rune by rune.
+// Package pattern matches untrusted strings with untrusted regular expressions in bounded time.
+//
+// The time of Go's regexp is proportional to the length of the string and to the number of states
+// of the expression: [a-z]{1,1000} has a thousand states, and a string of 1 MB takes more than a
+// minute. Finding all matches may take quadratic time. Matching cannot be interrupted, except if
+// the string is read rune by rune, which is slower. Matcher therefore reads long strings rune by
+// rune.
 package pattern
 
 import (
@@ -14,42 +17,44 @@ import (
 )
 
 const (
-	// Patience is how long a Watch matches long texts.
-	Patience = 5 * time.Second
-	// short is the number of bytes that a Watch matches without a time check, with the fastest
-	// method; for all matches, it is shortest.
-	short    = 4 << 10
-	shortest = 256
-	// longAround is from where on all matches of an expression that looks around are
-	// not looked for.
-	longAround = 16 << 10
-	// checked is after how many runes the time is looked at.
-	checked = 1 << 10
+	// DefaultLimit is the default of Matcher.Limit.
+	DefaultLimit = 5 * time.Second
+	// maxUnchecked is the number of bytes that a Matcher matches with the fastest method, without
+	// time checks. maxUncheckedAll is the maximum length of a string for FindAll.
+	maxUnchecked    = 4 << 10
+	maxUncheckedAll = 256
+	// maxContextual is the maximum length of a string in which FindAll searches for a contextual
+	// expression. Longer strings count as a timeout.
+	maxContextual = 16 << 10
+	// checkInterval is the number of runes between two checks of the time.
+	checkInterval = 1 << 10
 )
 
-// A Watch bounds the total time of matching. The zero value is ready for use. It is not safe for
-// concurrent use.
-type Watch struct {
-	// Limit is how long long texts may take together; 0 means Patience.
+// Matcher limits the total time of several matches. The limit includes only strings that are long
+// or follow many others. The zero value is ready for use. It is not safe for concurrent use.
+type Matcher struct {
+	// Limit is the maximum time for the long strings together; 0 selects DefaultLimit. The time
+	// starts with the first long string.
 	Limit time.Duration
 
-	read  int
-	until time.Time
+	read     int
+	deadline time.Time
 }
 
-// Match reports whether an expression matches a text; inTime is false if the time limit was
-// exceeded.
-func (w *Watch) Match(re *regexp.Regexp, text string) (matches, inTime bool) {
+// Match reports whether an expression matches a string. If inTime is false, the time limit was
+// exceeded and matches is meaningless.
+func (w *Matcher) Match(re *regexp.Regexp, text string) (matches, inTime bool) {
 	if w.isShort(text) {
 		return re.MatchString(text), true
 	}
 	r := w.reader(text)
 	matches = re.MatchReader(r)
-	return matches, !r.late
+	return matches, !r.timedOut
 }
 
-// Find returns the first match, or "".
-func (w *Watch) Find(re *regexp.Regexp, text string) (found string, inTime bool) {
+// Find returns the first match, or "" if there is none. If inTime is false, the time limit was
+// exceeded and found is meaningless.
+func (w *Matcher) Find(re *regexp.Regexp, text string) (found string, inTime bool) {
 	if w.isShort(text) {
 		return re.FindString(text), true
 	}
@@ -57,16 +62,17 @@ func (w *Watch) Find(re *regexp.Regexp, text string) (found string, inTime bool)
 	if at := re.FindReaderIndex(r); at != nil {
 		found = text[at[0]:at[1]]
 	}
-	return found, !r.late
+	return found, !r.timedOut
 }
 
-// FindAll returns the matches, limit of them at the most if that is not negative.
-func (w *Watch) FindAll(re *regexp.Regexp, text string, limit int) (found []string, inTime bool) {
-	if len(text) <= shortest || limit == 0 {
+// FindAll returns the non-overlapping matches, at most limit unless it is negative. If the time
+// limit is exceeded, it returns nil and false.
+func (w *Matcher) FindAll(re *regexp.Regexp, text string, limit int) (found []string, inTime bool) {
+	if len(text) <= maxUncheckedAll || limit == 0 {
 		return re.FindAllString(text, limit), true
 	}
-	if looksAround(re) { // and requires the text before a match
-		if len(text) > longAround {
+	if isContextual(re) { // matching cannot start in the middle of the string
+		if len(text) > maxContextual {
 			return nil, false
 		}
 		if _, inTime := w.Find(re, text); !inTime {
@@ -77,7 +83,7 @@ func (w *Watch) FindAll(re *regexp.Regexp, text string, limit int) (found []stri
 	for at, after := 0, -1; at <= len(text) && (limit < 0 || len(found) < limit); {
 		r := w.reader(text[at:])
 		match := re.FindReaderIndex(r)
-		if r.late {
+		if r.timedOut {
 			return nil, false
 		}
 		if match == nil {
@@ -96,8 +102,8 @@ func (w *Watch) FindAll(re *regexp.Regexp, text string, limit int) (found []stri
 	return found, true
 }
 
-// looksAround reports whether an expression has assertions on the preceding text.
-func looksAround(re *regexp.Regexp) bool {
+// isContextual reports whether an expression has assertions about the preceding text.
+func isContextual(re *regexp.Regexp) bool {
 	parsed, err := syntax.Parse(re.String(), syntax.Perl)
 	if err != nil {
 		return true
@@ -115,35 +121,35 @@ func looksAround(re *regexp.Regexp) bool {
 	return false
 }
 
-func (w *Watch) isShort(text string) bool {
+func (w *Matcher) isShort(text string) bool {
 	w.read += len(text)
-	return w.read <= short
+	return w.read <= maxUnchecked
 }
 
-func (w *Watch) reader(text string) *reader {
+func (w *Matcher) reader(text string) *reader {
 	now := time.Now()
-	if w.until.IsZero() {
-		w.until = now.Add(cmp.Or(w.Limit, Patience))
+	if w.deadline.IsZero() {
+		w.deadline = now.Add(cmp.Or(w.Limit, DefaultLimit))
 	}
-	return &reader{text: text, until: w.until, late: now.After(w.until)}
+	return &reader{text: text, deadline: w.deadline, timedOut: now.After(w.deadline)}
 }
 
-// reader is a text that ends when time is over.
+// reader reads a string, and returns io.EOF early after the deadline.
 type reader struct {
-	text  string
-	at, n int
-	until time.Time
-	late  bool
+	text     string
+	at, n    int
+	deadline time.Time
+	timedOut bool
 }
 
 var _ io.RuneReader = (*reader)(nil)
 
 // ReadRune implements io.RuneReader.
 func (r *reader) ReadRune() (rune, int, error) {
-	if r.n++; r.n%checked == 0 && time.Now().After(r.until) {
-		r.late = true
+	if r.n++; r.n%checkInterval == 0 && time.Now().After(r.deadline) {
+		r.timedOut = true
 	}
-	if r.late || r.at >= len(r.text) {
+	if r.timedOut || r.at >= len(r.text) {
 		return 0, 0, io.EOF
 	}
 	c, size := utf8.DecodeRuneInString(r.text[r.at:])

@@ -11,16 +11,16 @@ import (
 
 const costly = `^([a-z]{1,1000}|[a-y]{1,1000}-)*$`
 
-func TestTimeIsOver(t *testing.T) {
+func TestTimeout(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("b", 1<<20)
 	re := regexp.MustCompile(costly)
-	for name, match := range map[string]func(w *Watch) bool{
-		"match":       func(w *Watch) bool { _, inTime := w.Match(re, long); return inTime },
-		"find":        func(w *Watch) bool { _, inTime := w.Find(re, long); return inTime },
-		"all, around": func(w *Watch) bool { _, inTime := w.FindAll(re, long, -1); return inTime },
-		"all":         func(w *Watch) bool { _, inTime := w.FindAll(regexp.MustCompile(`.*x|.`), long, -1); return inTime },
-		"many texts": func(w *Watch) bool {
+	for name, match := range map[string]func(w *Matcher) bool{
+		"match":       func(w *Matcher) bool { _, inTime := w.Match(re, long); return inTime },
+		"find":        func(w *Matcher) bool { _, inTime := w.Find(re, long); return inTime },
+		"all, around": func(w *Matcher) bool { _, inTime := w.FindAll(re, long, -1); return inTime },
+		"all":         func(w *Matcher) bool { _, inTime := w.FindAll(regexp.MustCompile(`.*x|.`), long, -1); return inTime },
+		"many texts": func(w *Matcher) bool {
 			inTime := true
 			for range 1 << 10 {
 				_, inTime = w.Match(re, long[:1<<10])
@@ -30,16 +30,16 @@ func TestTimeIsOver(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if match(&Watch{Limit: time.Millisecond}) {
+			if match(&Matcher{Limit: time.Millisecond}) {
 				t.Error("it was in time")
 			}
 		})
 	}
 }
 
-func TestInTime(t *testing.T) {
+func TestWithinLimit(t *testing.T) {
 	t.Parallel()
-	w := Watch{Limit: time.Hour}
+	w := Matcher{Limit: time.Hour}
 	long := strings.Repeat("ab-", 1<<17)
 	if matches, inTime := w.Match(regexp.MustCompile(`^[-a-z]+$`), long); !matches || !inTime {
 		t.Errorf("matches: %v, in time: %v", matches, inTime)
@@ -52,8 +52,8 @@ func TestInTime(t *testing.T) {
 	}
 }
 
-// FuzzWatch compares matches with package regexp.
-func FuzzWatch(f *testing.F) {
+// FuzzMatcher compares matches with package regexp.
+func FuzzMatcher(f *testing.F) {
 	f.Add(`a*`, "baac", 7)
 	f.Add(`b|`, "abc\xff", -1)
 	f.Add(`\bx|^y|z$`, "x yx z", 2)
@@ -64,8 +64,8 @@ func FuzzWatch(f *testing.F) {
 		if err != nil || len(text) > 64 {
 			return
 		}
-		for _, text := range []string{text, strings.Repeat(text, 1+2*shortest/max(1, len(text)))} {
-			w := Watch{read: short, Limit: time.Hour}
+		for _, text := range []string{text, strings.Repeat(text, 1+2*maxUncheckedAll/max(1, len(text)))} {
+			w := Matcher{read: maxUnchecked, Limit: time.Hour}
 			if got, inTime := w.Match(re, text); !inTime || got != re.MatchString(text) {
 				t.Errorf("match: %v, in time: %v", got, inTime)
 			}

@@ -12,47 +12,49 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Scope contains the variables of an expression, in addition to object, oldObject, request and
+// Scope selects the variables of an expression, in addition to object, oldObject, request and
 // namespaceObject.
 type Scope struct {
-	// Params: the object that a binding brings.
+	// Params enables the variable params, the parameter object of a policy binding.
 	Params bool
-	// Authorizer enables authorization checks.
+	// Authorizer enables the variable authorizer and its functions.
 	Authorizer bool
-	// Patches: the types that a mutation is made of.
+	// Patches enables the types and functions for mutations: Object and JSONPatch.
 	Patches bool
 }
 
-// Compiler checks the expressions of one policy or webhook, and makes programs of them.
-// The zero value is ready for use. It is not safe for concurrent use.
+// Compiler checks the expressions of one policy or webhook and compiles them to programs. The zero
+// value is ready for use. It is not safe for concurrent use.
 type Compiler struct {
-	// Variables enables the previously declared variables.
+	// Variables enables the variable "variables" with the variables that are declared so far.
 	Variables bool
-	// Object and Params are the types of object, oldObject and params; nil disables type checking.
-	// Programs are compiled without them.
+	// Object and Params are the types of object, oldObject and params; nil disables type checking
+	// for them. They are for Check and Declare: programs are compiled without types.
 	Object, Params *typed.Type
-	// Programs shares programs between policies. It is not needed to check.
+	// Programs is the cache of programs, which policies share. It is required by Program, Variable
+	// and Conditions.
 	Programs *Programs
 
 	declared map[string]*cel.Type
-	// shares is how many times variables hold the same value (environment.Compile).
+	// shares contains the number of times that the value of each variable contains the same value,
+	// from environment.Compile.
 	shares map[string]int
 	// signature contains the names and types of declared variables, in order.
 	signature string
-	made      map[Scope]*cel.Env // they are large, and few of a policy
+	envs      map[Scope]*cel.Env // cached, because an environment is large
 }
 
-// Check returns the error of an expression, or nil. It must have one of the result types; without
-// types, any type is valid.
-func (c *Compiler) Check(text string, sees Scope, results ...*cel.Type) error {
-	_, err := c.compile(text, sees, results)
+// Check returns the compile error of an expression, or nil. If results is not empty, the expression
+// must have one of these types.
+func (c *Compiler) Check(text string, scope Scope, results ...*cel.Type) error {
+	_, err := c.compile(text, scope, results)
 	return err
 }
 
-// Declare checks the expression of a variable, which later expressions see, even where
-// something is wrong with it.
-func (c *Compiler) Declare(name, text string, sees Scope) error {
-	made, err := c.compile(text, sees, nil)
+// Declare checks the expression of a variable, and declares the variable for later expressions. If
+// the expression is invalid, it returns the error and declares the variable with a dynamic type.
+func (c *Compiler) Declare(name, text string, scope Scope) error {
+	made, err := c.compile(text, scope, nil)
 	if err != nil {
 		c.declare(name, cel.DynType, 1)
 		return err
@@ -70,73 +72,74 @@ func (c *Compiler) declare(name string, result *cel.Type, shares int) {
 	c.signature += fmt.Sprintf("%s %s %d\n", name, t, shares)
 }
 
-// Program returns the program of a checked expression; errors are reported by its evaluation.
-func (c *Compiler) Program(text string, sees Scope, results ...*cel.Type) *Program {
-	return c.Programs.get(programKey{text: text, sees: sees, declared: c.signature, results: fmt.Sprint(results)}, func() (checked, error) {
-		return c.compile(text, sees, results)
+// Program returns the program of an expression. If the expression is invalid, Program.Evaluate
+// returns an error that wraps ErrCompile.
+func (c *Compiler) Program(text string, scope Scope, results ...*cel.Type) *Program {
+	return c.Programs.get(programKey{text: text, scope: scope, declared: c.signature, results: fmt.Sprint(results)}, func() (checkedExpression, error) {
+		return c.compile(text, scope, results)
 	})
 }
 
-// Variable returns the program of a variable, and declares it.
-func (c *Compiler) Variable(name, text string, sees Scope) Variable {
-	p := c.Program(text, sees)
+// Variable returns the program of a variable, and declares the variable for later expressions.
+func (c *Compiler) Variable(name, text string, scope Scope) Variable {
+	p := c.Program(text, scope)
 	c.declare(name, p.result, p.shares)
 	return Variable{Name: name, Program: p}
 }
 
-// checked is a checked expression.
-type checked struct {
+// checkedExpression is a checked expression.
+type checkedExpression struct {
 	*cel.Ast
 	shares int
 }
 
-func (c *Compiler) compile(text string, sees Scope, results []*cel.Type) (checked, error) {
-	env, err := c.env(sees)
+func (c *Compiler) compile(text string, scope Scope, results []*cel.Type) (checkedExpression, error) {
+	env, err := c.env(scope)
 	if err != nil {
-		return checked{}, fmt.Errorf("unexpected error loading CEL environment: %w", err)
+		return checkedExpression{}, fmt.Errorf("unexpected error loading CEL environment: %w", err)
 	}
 	ast, shares, issues := environment.Compile(env, text, c.shares)
 	if issues.Err() != nil {
-		return checked{}, errors.New("compilation failed: " + issues.String())
+		return checkedExpression{}, errors.New("compilation failed: " + issues.String())
 	}
 	result := ast.OutputType()
 	for _, allowed := range results {
 		if result.IsExactType(allowed) {
-			return checked{ast, shares}, nil
+			return checkedExpression{ast, shares}, nil
 		}
 	}
 	switch len(results) {
 	case 0:
-		return checked{ast, shares}, nil
+		return checkedExpression{ast, shares}, nil
 	case 1:
-		return checked{}, fmt.Errorf("must evaluate to %v but got %v", results[0], result)
+		return checkedExpression{}, fmt.Errorf("must evaluate to %v but got %v", results[0], result)
 	}
-	return checked{}, fmt.Errorf("must evaluate to one of %v but got %v", results, result)
+	return checkedExpression{}, fmt.Errorf("must evaluate to one of %v but got %v", results, result)
 }
 
-func (c *Compiler) env(sees Scope) (*cel.Env, error) {
-	if have := c.made[sees]; have != nil {
+func (c *Compiler) env(scope Scope) (*cel.Env, error) {
+	if have := c.envs[scope]; have != nil {
 		return have, nil
 	}
 	base, err := environment.Base()
 	if err != nil {
 		return nil, err
 	}
-	env, err := base.Extend(c.options(base, sees)...)
+	env, err := base.Extend(c.options(base, scope)...)
 	if err != nil {
 		return nil, err
 	}
-	if c.made == nil {
-		c.made = map[Scope]*cel.Env{}
+	if c.envs == nil {
+		c.envs = map[Scope]*cel.Env{}
 	}
-	c.made[sees] = env
+	c.envs[scope] = env
 	return env, nil
 }
 
-func (c *Compiler) options(base *cel.Env, sees Scope) []cel.EnvOption {
+func (c *Compiler) options(base *cel.Env, scope Scope) []cel.EnvOption {
 	options := []cel.EnvOption{
 		library.Authorizer(),
-		cel.CustomTypeProvider(provider{Provider: c.types(base), compiler: c, patches: sees.Patches}),
+		cel.CustomTypeProvider(provider{Provider: c.types(base), compiler: c, patches: scope.Patches}),
 		cel.Variable(objectVariable, typeOf(c.Object)),
 		cel.Variable(oldObjectVariable, typeOf(c.Object)),
 		cel.Variable(namespaceVariable, cel.ObjectType(namespaceName)),
@@ -145,20 +148,20 @@ func (c *Compiler) options(base *cel.Env, sees Scope) []cel.EnvOption {
 	if c.Variables {
 		options = append(options, cel.Variable(variablesVariable, cel.ObjectType(variablesName)))
 	}
-	if sees.Params {
+	if scope.Params {
 		options = append(options, cel.Variable(paramsVariable, typeOf(c.Params)))
 	}
-	if sees.Authorizer {
+	if scope.Authorizer {
 		options = append(options,
 			cel.Variable(authorizerVariable, library.AuthorizerType()), cel.Variable(requestResourceVariable, library.ResourceCheckType()))
 	}
-	if sees.Patches {
+	if scope.Patches {
 		options = append(options, library.JSONPatch())
 	}
 	return options
 }
 
-// types returns the provider of object and parameter types.
+// types returns a provider that resolves the object and parameter types.
 func (c *Compiler) types(base *cel.Env) types.Provider {
 	resolves := base.CELTypeProvider()
 	for _, t := range [...]*typed.Type{c.Object, c.Params} {
@@ -176,7 +179,8 @@ func typeOf(t *typed.Type) *cel.Type {
 	return t.CEL()
 }
 
-// variableType returns the visible type of a variable: object types become dynamic.
+// variableType returns the type of a variable for other expressions. As in kube-apiserver, object
+// types become dynamic.
 func variableType(t *cel.Type) *cel.Type {
 	switch t.Kind() {
 	case cel.BoolKind, cel.BytesKind, cel.DoubleKind, cel.DurationKind, cel.IntKind, cel.NullTypeKind, cel.StringKind,

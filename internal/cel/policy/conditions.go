@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/cel/environment"
 )
 
-// Conditions are the match conditions of a policy or a webhook. It is immutable and safe
-// for concurrent use.
+// Conditions are the compiled match conditions of a policy or webhook. It is immutable and safe for
+// concurrent use.
 type Conditions []condition
 
 type condition struct {
@@ -21,17 +21,19 @@ type condition struct {
 	program *Program
 }
 
-// Conditions compiles match conditions.
-func (c *Compiler) Conditions(listed []admissionregistrationv1.MatchCondition, sees Scope) Conditions {
+// Conditions compiles match conditions. An invalid expression causes an error of Match.
+func (c *Compiler) Conditions(listed []admissionregistrationv1.MatchCondition, scope Scope) Conditions {
 	conditions := make(Conditions, len(listed))
 	for i := range listed {
-		conditions[i] = condition{listed[i].Name, c.Program(listed[i].Expression, sees, cel.BoolType)}
+		conditions[i] = condition{listed[i].Name, c.Program(listed[i].Expression, scope, cel.BoolType)}
 	}
 	return conditions
 }
 
-// Match reports whether all conditions are true, or the name of a false one. A false condition
-// takes precedence over errors; otherwise the error contains all failed evaluations.
+// Match reports whether all conditions are true. If one is false, it returns false and its name,
+// regardless of errors of other conditions. Otherwise, if evaluations failed, it returns an error
+// that contains all of them. The conditions have a separate cost budget; if it is exceeded, the
+// error wraps ErrBudget.
 func (c Conditions) Match(ctx context.Context, in *Input) (matches bool, failed string, err error) {
 	budget := Budget(environment.RuntimeBudgetMatchConditions)
 	var errs []error
@@ -47,7 +49,7 @@ func (c Conditions) Match(ctx context.Context, in *Input) (matches bool, failed 
 		}
 	}
 	if len(errs) > 0 {
-		return false, "", utilerrors.NewAggregate(errs) // its text is as kube-apiserver's messages show several
+		return false, "", utilerrors.NewAggregate(errs) // formats several errors like kube-apiserver
 	}
 	return true, "", nil
 }

@@ -21,17 +21,17 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-func lazy(document map[string]any) *policy.Lazy {
-	return policy.NewLazy(func() (map[string]any, error) { return document, nil })
+func lazy(document map[string]any) *policy.LazyDocument {
+	return policy.NewLazyDocument(func() (map[string]any, error) { return document, nil })
 }
 
-// asked is an authorizer that allows requests with the name "yes" and counts requests.
-type asked struct{ questions []string }
+// recordingAuthorizer allows requests with the name "yes" and counts requests.
+type recordingAuthorizer struct{ requests []string }
 
-func (a *asked) Authorize(_ context.Context, attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
+func (a *recordingAuthorizer) Authorize(_ context.Context, attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
 	text := fmt.Sprint(attributes.User.Name, " ", attributes.Verb, " ", attributes.Path, attributes.APIGroup, "/", attributes.Resource, "/", attributes.Subresource,
 		" ", attributes.Namespace, "/", attributes.Name, " ", attributes.LabelSelectorRequirements)
-	a.questions = append(a.questions, text)
+	a.requests = append(a.requests, text)
 	if strings.Contains(text, "broken") {
 		return authorizer.DecisionNoOpinion, "", errors.New("no answer")
 	}
@@ -81,7 +81,7 @@ func TestEvaluate(t *testing.T) {
 	} {
 		var c policy.Compiler
 		c.Programs = new(policy.Programs)
-		value, err := evaluate(t, &c, input(t, &asked{}), text)
+		value, err := evaluate(t, &c, input(t, &recordingAuthorizer{}), text)
 		got := ""
 		if err != nil {
 			got = err.Error()
@@ -94,11 +94,11 @@ func TestEvaluate(t *testing.T) {
 	}
 }
 
-// TestQuestions checks that equal authorization requests are sent once.
-func TestQuestions(t *testing.T) {
+// TestAuthorizationChecks checks that equal authorization checks are evaluated once.
+func TestAuthorizationChecks(t *testing.T) {
 	t.Parallel()
 	c := policy.Compiler{Programs: new(policy.Programs)}
-	by := &asked{}
+	by := &recordingAuthorizer{}
 	in := input(t, by)
 	for range 3 {
 		if _, err := evaluate(t, &c, in, "authorizer.group('apps').resource('yes').subresource('scale').namespace('n').name('a').labelSelector('x=y').check('get').allowed()"); err != nil {
@@ -109,16 +109,16 @@ func TestQuestions(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"jane get apps/yes/scale n/a x=y", "jane get apps/yes/ / "}
-	if !reflect.DeepEqual(by.questions, want) {
-		t.Errorf("%q, want %q", by.questions, want)
+	if !reflect.DeepEqual(by.requests, want) {
+		t.Errorf("%q, want %q", by.requests, want)
 	}
 }
 
-// TestVariableValues: variables are evaluated once, when they are needed.
+// TestVariableValues checks that variables are evaluated once, on first use.
 func TestVariableValues(t *testing.T) {
 	t.Parallel()
 	c := policy.Compiler{Variables: true, Programs: new(policy.Programs)}
-	in := input(t, &asked{})
+	in := input(t, &recordingAuthorizer{})
 	for _, v := range []struct{ name, text string }{
 		{"broken", "object.none.none"}, {"wrong", "nothing"}, {"n", "object.spec.replicas"}, {"m", "variables.n + 1"}, {"empty", "{}"},
 	} {
@@ -149,7 +149,7 @@ func TestVariableValues(t *testing.T) {
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	c := policy.Compiler{Variables: true, Programs: new(policy.Programs)}
-	in := input(t, &asked{})
+	in := input(t, &recordingAuthorizer{})
 	in.Variables = []policy.Variable{c.Variable("asks", "authorizer.path('/').check('get').allowed()", all)}
 	budget := policy.Budget(500_000)
 	if _, err := c.Program("variables.asks || true", all).Evaluate(t.Context(), in, &budget); err != nil || budget > 150_000 {
@@ -160,12 +160,12 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// TestHostile: values that are small in memory and large as a document, endless loops and
-// calls that are given up.
+// TestHostile checks values that are small in memory but large as a document, endless loops, and
+// canceled calls.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	c := policy.Compiler{Variables: true, Programs: new(policy.Programs)}
-	in := input(t, &asked{})
+	in := input(t, &recordingAuthorizer{})
 	in.Variables = append(in.Variables, c.Variable("v0", "['xxxxxxxxxxxxxxxxxxxx']", all))
 	for i := range 4 {
 		in.Variables = append(in.Variables, c.Variable(fmt.Sprint("v", i+1), fmt.Sprintf("lists.range(1000).map(i, dyn(variables.v%d))", i), all))
@@ -180,7 +180,7 @@ func TestHostile(t *testing.T) {
 	if _, err := policy.Document(value); err == nil || !strings.Contains(err.Error(), "more than") {
 		t.Errorf("a document of terabytes: %v", err)
 	}
-	if _, err := policy.AppliedBy(value); err == nil || !strings.Contains(err.Error(), "more than") || len(err.Error()) > 1000 {
+	if _, err := policy.ApplyConfigurationOf(value); err == nil || !strings.Contains(err.Error(), "more than") || len(err.Error()) > 1000 {
 		t.Errorf("a configuration of terabytes: %v", err)
 	}
 	value, err = evaluate(t, &c, in, "[JSONPatch{op: 'add', path: '/a', value: Object.a{list: variables.v4}}]")
@@ -216,13 +216,13 @@ func TestMutations(t *testing.T) {
 		"Object{spec: quantity('1Gi')}":                     `fail to convert field "spec": a kubernetes.Quantity is no value of JSON`,
 	} {
 		c := policy.Compiler{Programs: new(policy.Programs)}
-		value, err := evaluate(t, &c, input(t, &asked{}), text)
+		value, err := evaluate(t, &c, input(t, &recordingAuthorizer{}), text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
 		got := ""
-		if document, err := policy.AppliedBy(value); err != nil {
+		if document, err := policy.ApplyConfigurationOf(value); err != nil {
 			got = err.Error()
 		} else {
 			got = fmt.Sprint(document)
@@ -236,7 +236,7 @@ func TestMutations(t *testing.T) {
 func TestPatchOf(t *testing.T) {
 	t.Parallel()
 	c := policy.Compiler{Programs: new(policy.Programs)}
-	value, err := evaluate(t, &c, input(t, &asked{}), `object.spec.list.map(x, JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('b/c~' + x), value: Object.a{n: x}}) +
+	value, err := evaluate(t, &c, input(t, &recordingAuthorizer{}), `object.spec.list.map(x, JSONPatch{op: 'add', path: '/a/' + jsonpatch.escapeKey('b/c~' + x), value: Object.a{n: x}}) +
 		[JSONPatch{op: 'test', path: '/b', value: null}, JSONPatch{op: 'move', path: '/b', from: JSONPatch{path: '/c'}.path + JSONPatch{}.op}]`)
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +245,7 @@ func TestPatchOf(t *testing.T) {
 	if err != nil || len(patch) != 4 || patch[1].Path != "/a/b~1c~0y" || fmt.Sprint(*patch[0].Value) != "map[n:x]" || *patch[2].Value != nil || patch[3].Value != nil || patch[3].From != "/c" {
 		t.Errorf("%+v: %v", patch, err)
 	}
-	value, err = evaluate(t, &c, input(t, &asked{}), "[JSONPatch{op: 'add', path: '/', value: Object.a{b: Object.c{}}}]")
+	value, err = evaluate(t, &c, input(t, &recordingAuthorizer{}), "[JSONPatch{op: 'add', path: '/', value: Object.a{b: Object.c{}}}]")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestConditions(t *testing.T) {
 			listed = append(listed, admissionregistrationv1.MatchCondition{Name: fmt.Sprint(i), Expression: text})
 		}
 		c := policy.Compiler{Programs: new(policy.Programs)}
-		matches, failed, err := c.Conditions(listed, policy.Scope{}).Match(t.Context(), input(t, &asked{}))
+		matches, failed, err := c.Conditions(listed, policy.Scope{}).Match(t.Context(), input(t, &recordingAuthorizer{}))
 		got := fmt.Sprint(matches)
 		if err != nil {
 			got = err.Error()
@@ -287,9 +287,9 @@ func TestConditions(t *testing.T) {
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	shared := new(policy.Programs)
-	of := func(text string, sees policy.Scope) *policy.Program {
+	of := func(text string, scope policy.Scope) *policy.Program {
 		c := policy.Compiler{Programs: shared}
-		return c.Program(text, sees, cel.BoolType)
+		return c.Program(text, scope, cel.BoolType)
 	}
 	a := of("object.a == 1", policy.Scope{})
 	if of("object.a == 1", policy.Scope{}) != a || of("object.a == 1", all) == a || of("object.a == 2", policy.Scope{}) == a {
@@ -300,7 +300,7 @@ func TestPrograms(t *testing.T) {
 
 func BenchmarkEvaluate(b *testing.B) {
 	c := policy.Compiler{Programs: new(policy.Programs)}
-	in := input(b, &asked{})
+	in := input(b, &recordingAuthorizer{})
 	p := c.Program("object.spec.replicas <= 3 && request.operation != 'DELETE'", all, cel.BoolType)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -322,14 +322,14 @@ func FuzzExpressions(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		c := policy.Compiler{Variables: true, Programs: new(policy.Programs)}
-		in := input(t, &asked{})
+		in := input(t, &recordingAuthorizer{})
 		in.Variables = []policy.Variable{c.Variable("v", text, all)}
 		value, err := evaluate(t, &c, in, text)
 		if err != nil {
 			return
 		}
 		_, _ = policy.Document(value)
-		_, _ = policy.AppliedBy(value)
+		_, _ = policy.ApplyConfigurationOf(value)
 		_, _ = policy.PatchOf(value)
 	})
 }

@@ -27,17 +27,17 @@ const (
 	variablesVariable       = "variables"
 )
 
-// Lazy is a document that is made when an expression first looks at it: JSON as
-// encoding/json decodes it, with integers as int64. It is not copied, and must not change
-// while expressions are evaluated. A nil *Lazy is null. It is safe for concurrent use.
-type Lazy struct {
+// LazyDocument is a JSON document that is created when an expression first accesses it. It has the
+// form of encoding/json, with integers as int64. It is not copied, and must not be modified while
+// expressions are evaluated. A nil *LazyDocument is null. It is safe for concurrent use.
+type LazyDocument struct {
 	value func() any
 }
 
-// NewLazy returns a document. An error of make fails the expressions that look at it; a nil
-// document is null.
-func NewLazy(make func() (map[string]any, error)) *Lazy {
-	return &Lazy{sync.OnceValue(func() any {
+// NewLazyDocument returns a document that make creates; make is called at most once. If it returns
+// an error, expressions that access the document fail. A nil map becomes null.
+func NewLazyDocument(make func() (map[string]any, error)) *LazyDocument {
+	return &LazyDocument{sync.OnceValue(func() any {
 		document, err := make()
 		switch {
 		case err != nil:
@@ -49,14 +49,14 @@ func NewLazy(make func() (map[string]any, error)) *Lazy {
 	})}
 }
 
-func (l *Lazy) resolve() (any, bool) {
+func (l *LazyDocument) resolve() (any, bool) {
 	if l == nil {
 		return types.NullValue, true
 	}
 	return l.value(), true
 }
 
-// Variable is a variable of a policy.
+// Variable is a variable of a policy, a field of "variables" in expressions.
 type Variable struct {
 	Name    string
 	Program *Program
@@ -65,17 +65,17 @@ type Variable struct {
 // Input contains the variables of a policy's expressions for one request. It is not safe for
 // concurrent use.
 type Input struct {
-	Object, OldObject, Params, Request, Namespace *Lazy
-	// Permissions are those of the user, and Resource is the check of the requested resource; nil
-	// disables them.
+	Object, OldObject, Params, Request, Namespace *LazyDocument
+	// Permissions evaluates the authorization checks of expressions. Resource is the value of
+	// authorizer.requestResource. If they are nil, the variables do not exist.
 	Permissions *library.Permissions
 	Resource    ref.Val
-	// Variables are evaluated when they are first used, once.
+	// Variables are evaluated once, on first use.
 	Variables []Variable
 
 	ctx    context.Context
 	values map[string]ref.Val
-	cost   uint64 // of variables, since takeCost
+	cost   uint64 // cost of variables since the last takeCost
 }
 
 var _ interpreter.Activation = (*Input)(nil)
@@ -108,14 +108,14 @@ func (in *Input) ResolveName(name string) (any, bool) {
 // Parent implements interpreter.Activation.
 func (in *Input) Parent() interpreter.Activation { return nil }
 
-// takeCost returns the cost of variables since its last call.
+// takeCost returns and resets the accumulated cost of variables.
 func (in *Input) takeCost() uint64 {
 	cost := in.cost
 	in.cost = 0
 	return cost
 }
 
-// variable returns the value of a variable; false if there is none with this name.
+// variable returns the value of a variable, or false if there is no such variable.
 func (in *Input) variable(name string) (ref.Val, bool) {
 	if have, done := in.values[name]; done {
 		return have, true
@@ -151,7 +151,7 @@ func (in *Input) evaluate(v *Variable) ref.Val {
 	return value
 }
 
-// variables is the value of "variables", with a field for each variable.
+// variables is the value of the variable "variables". Its fields are the variables of the policy.
 type variables struct{ in *Input }
 
 var _ interface {
@@ -172,7 +172,7 @@ func (v variables) Get(field ref.Val) ref.Val {
 	return types.NewErr("no such key: %v", name)
 }
 
-// IsSet implements traits.FieldTester: all are.
+// IsSet implements traits.FieldTester. All declared variables are set.
 func (v variables) IsSet(field ref.Val) ref.Val {
 	value := v.Get(field)
 	if types.IsError(value) {

@@ -8,8 +8,9 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// AppliedBy returns the apply configuration from a value of ObjectType.
-func AppliedBy(value ref.Val) (map[string]any, error) {
+// ApplyConfigurationOf converts a value of ObjectType to an apply configuration, a new JSON
+// document. The message of an error is that of kube-apiserver.
+func ApplyConfigurationOf(value ref.Val) (map[string]any, error) {
 	o, ok := value.(*object)
 	if !ok {
 		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
@@ -21,22 +22,24 @@ func AppliedBy(value ref.Val) (map[string]any, error) {
 	return c.object(o)
 }
 
-// PatchOperation is an operation of a JSON patch, in JSON's names.
+// PatchOperation is an operation of a JSON patch (RFC 6902).
 type PatchOperation struct {
 	Op   string `json:"op"`
 	Path string `json:"path"`
 	From string `json:"from,omitempty"`
-	// Value is nil for operations without a value, and points to nil for null.
+	// Value is nil if the operation has no value. It points to nil for the value null.
 	Value *any `json:"value,omitempty"`
 }
 
-// PatchOf returns the operations from a value of PatchesType.
+// PatchOf converts a value of PatchesType to the operations of a JSON patch. The message of an
+// error is that of kube-apiserver. It returns an error if the values together exceed the maximum
+// size of a request.
 func PatchOf(value ref.Val) ([]PatchOperation, error) {
 	list, ok := value.(traits.Lister)
 	if !ok {
 		return nil, fmt.Errorf("type mismatch: JSONPatchType.expression should evaluate to array")
 	}
-	c := newConversion() // of all values together
+	c := newConversion() // one budget for all operations
 	var patch []PatchOperation
 	for it := list.Iterator(); it.HasNext() == types.True; {
 		element := it.Next()

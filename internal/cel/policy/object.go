@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/environment"
 )
 
-// object is a value that an expression made with Object{}, Object.spec{} and the like, or
+// object is a value of a type that expressions can create: Object{}, Object.spec{} and so on, or
 // JSONPatch{}.
 type object struct {
 	name   string
@@ -99,9 +99,9 @@ func (o *object) Type() ref.Type { return types.NewObjectType(o.name) }
 // Value implements ref.Val.
 func (o *object) Value() any { return o.fields }
 
-// checkNames returns an error where a value has an object with another name than the path
-// of its field: Object.spec.wrong{} as the field selector of Object.spec{}. Lists and maps
-// on the way have no names.
+// checkNames returns an error if an object's type name differs from the path of its field: for
+// example, Object.spec.wrong{} as the field selector of Object.spec{}. Lists and maps do not add to
+// the path.
 func (c *conversion) checkNames(value ref.Val, path string) error {
 	if c.visits--; c.visits < 0 {
 		return errDocumentSize
@@ -133,18 +133,18 @@ func (c *conversion) checkNames(value ref.Val, path string) error {
 	return errors.Join(errs...)
 }
 
-// Document converts a value into a document, which may share other documents. A value can contain
-// another one many times, so a small value can have a large JSON: it returns an error if the JSON
-// exceeds the maximum size of a request.
+// Document converts a CEL value to a JSON document, which may share memory with the documents that
+// the value refers to. A small value can contain another value many times, so Document returns an
+// error if the JSON would exceed the maximum size of a request.
 func Document(value ref.Val) (any, error) {
 	c := newConversion()
 	return c.convert(value)
 }
 
-var errDocumentSize = fmt.Errorf("the value has more than %d bytes", environment.MaxRequestSize)
+var errDocumentSize = fmt.Errorf("the value exceeds %d bytes as JSON", environment.MaxRequestSize)
 
-// conversion is the remaining budget: the minimum number of bytes of the document, and the values
-// with checked names.
+// conversion is the remaining budget of a conversion: left is the number of bytes of the document,
+// and visits the number of values whose names may be checked.
 type conversion struct{ left, visits int }
 
 func newConversion() *conversion {

@@ -13,9 +13,9 @@ func TestScopes(t *testing.T) {
 	t.Parallel()
 	all := policy.Scope{Params: true, Authorizer: true, Patches: true}
 	for _, test := range []struct {
-		text string
-		sees policy.Scope
-		want string // T a part of the error; empty if there is none
+		text  string
+		scope policy.Scope
+		want  string // T a part of the error; empty if there is none
 	}{
 		{"object.spec.replicas > 1 && oldObject == null", policy.Scope{}, ""},
 		{"request.namespace == 'a' && request.userInfo.groups.exists(g, g == 'b') && request.requestKind.kind == 'Pod'", policy.Scope{}, ""},
@@ -42,7 +42,7 @@ func TestScopes(t *testing.T) {
 		{"object.spec", policy.Scope{}, "must evaluate to bool but got dyn"},
 	} {
 		var c policy.Compiler
-		err := c.Check(test.text, test.sees, cel.BoolType)
+		err := c.Check(test.text, test.scope, cel.BoolType)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, want %q", test.text, err, test.want)
 		}
@@ -51,7 +51,7 @@ func TestScopes(t *testing.T) {
 
 func TestResults(t *testing.T) {
 	t.Parallel()
-	sees := policy.Scope{Patches: true}
+	scope := policy.Scope{Patches: true}
 	for _, test := range []struct {
 		text    string
 		results []*cel.Type
@@ -67,7 +67,7 @@ func TestResults(t *testing.T) {
 	} {
 		var c policy.Compiler
 		got := ""
-		if err := c.Check(test.text, sees, test.results...); err != nil {
+		if err := c.Check(test.text, scope, test.results...); err != nil {
 			got = err.Error()
 		}
 		if got != test.want {
@@ -76,7 +76,8 @@ func TestResults(t *testing.T) {
 	}
 }
 
-// TestVariables: expressions see the variables before them, with their types.
+// TestVariables checks that expressions can use the previously declared variables, with their
+// types.
 func TestVariables(t *testing.T) {
 	t.Parallel()
 	c := policy.Compiler{Variables: true}
@@ -95,8 +96,8 @@ func TestVariables(t *testing.T) {
 	for text, want := range map[string]string{
 		"variables.late > 1 && variables.names[0] == 'a'": "",
 		"variables.number == 'a'":                         "found no matching overload",
-		"variables.early.anything":                        "must evaluate to bool but got dyn", // it did not compile
-		"variables.user.anything == 1":                    "",                                  // as kube-apiserver: objects lose their types
+		"variables.early.anything":                        "must evaluate to bool but got dyn", // the variable is invalid
+		"variables.user.anything == 1":                    "",                                  // as in kube-apiserver, object types become dynamic
 		"variables.none":                                  "undefined field 'none'",
 	} {
 		err := c.Check(text, policy.Scope{}, cel.BoolType)

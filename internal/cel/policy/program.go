@@ -16,55 +16,55 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// Programs caches the programs of policies and webhooks: equal expressions with the same scope
-// share one. Unused programs are dropped. The zero value is ready for use. It is safe for
-// concurrent use.
+// Programs caches the programs of policies and webhooks. Equal expressions with the same scope and
+// declared variables share a program. Programs are held by weak pointers, so unused ones are
+// garbage-collected. The zero value is ready for use. It is safe for concurrent use.
 type Programs struct {
-	mu   sync.Mutex
-	env  *cel.Env // with all possible variables
-	made map[programKey]weak.Pointer[Program]
-	// sweepAt is the number of entries that triggers the removal of unused ones.
+	mu       sync.Mutex
+	env      *cel.Env // with all libraries
+	programs map[programKey]weak.Pointer[Program]
+	// sweepAt is the number of entries at which the entries of collected programs are removed.
 	sweepAt int
 }
 
 type programKey struct {
 	text              string
-	sees              Scope
+	scope             Scope
 	declared, results string
 }
 
-// minSweep avoids frequent sweeps of small caches.
+// minSweep is the minimum of sweepAt.
 const minSweep = 256
 
-// get returns the program of an expression, and compiles it if necessary.
-func (p *Programs) get(key programKey, compile func() (checked, error)) *Program {
+// get returns the program of an expression, and compiles it if it is not cached.
+func (p *Programs) get(key programKey, compile func() (checkedExpression, error)) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if have := p.made[key].Value(); have != nil {
+	if have := p.programs[key].Value(); have != nil {
 		return have
 	}
-	made := p.link(key.text, compile)
+	made := p.newProgram(key.text, compile)
 	p.sweep()
-	p.made[key] = weak.Make(made)
+	p.programs[key] = weak.Make(made)
 	return made
 }
 
 func (p *Programs) sweep() {
-	if p.made == nil {
-		p.made = map[programKey]weak.Pointer[Program]{}
+	if p.programs == nil {
+		p.programs = map[programKey]weak.Pointer[Program]{}
 	}
-	if len(p.made) < max(p.sweepAt, minSweep) {
+	if len(p.programs) < max(p.sweepAt, minSweep) {
 		return
 	}
-	for key, program := range p.made {
+	for key, program := range p.programs {
 		if program.Value() == nil {
-			delete(p.made, key)
+			delete(p.programs, key)
 		}
 	}
-	p.sweepAt = 2 * len(p.made)
+	p.sweepAt = 2 * len(p.programs)
 }
 
-func (p *Programs) link(text string, compile func() (checked, error)) *Program {
+func (p *Programs) newProgram(text string, compile func() (checkedExpression, error)) *Program {
 	made := &Program{text: text, result: cel.DynType, shares: 1}
 	ast, err := compile()
 	if err != nil {
@@ -72,9 +72,9 @@ func (p *Programs) link(text string, compile func() (checked, error)) *Program {
 		return made
 	}
 	made.result, made.shares = ast.OutputType(), ast.shares
-	// A checked expression needs no variables: a program of the environment that it was
-	// checked in would keep that in memory.
-	env, err := p.runtime()
+	// A program retains its environment. A checked expression does not need the variables, so the
+	// program is created in an environment without them, which all programs share.
+	env, err := p.runtimeEnv()
 	if err == nil {
 		made.program, err = env.Program(ast.Ast, environment.ProgramOptions()...)
 	}
@@ -84,8 +84,8 @@ func (p *Programs) link(text string, compile func() (checked, error)) *Program {
 	return made
 }
 
-// runtime returns the environment that all programs are of.
-func (p *Programs) runtime() (*cel.Env, error) {
+// runtimeEnv returns the environment of all programs.
+func (p *Programs) runtimeEnv() (*cel.Env, error) {
 	if p.env != nil {
 		return p.env, nil
 	}
@@ -98,38 +98,40 @@ func (p *Programs) runtime() (*cel.Env, error) {
 	return p.env, err
 }
 
-// Program is an expression that can be evaluated. It is immutable and safe for concurrent
-// use.
+// Program is a compiled expression, or the error of its compilation. It is immutable and safe for
+// concurrent use.
 type Program struct {
 	text    string
 	result  *cel.Type
-	shares  int // the maximum number of occurrences of a value in its value
+	shares  int // from environment.Compile
 	program cel.Program
-	err     error // compilation failed
+	err     error // compile error
 }
 
-// Text is the expression.
+// Text returns the source text of the expression.
 func (p *Program) Text() string { return p.text }
 
-// Errors of evaluations.
+// Errors that are wrapped by the errors of evaluations.
 var (
-	// ErrCompile is in the errors of expressions that do not compile.
+	// ErrCompile reports that the expression is invalid.
 	ErrCompile = errors.New("the expression does not compile")
-	// ErrBudget is wrapped by the error of the last evaluation within the budget.
+	// ErrBudget reports that the cost budget is exceeded, or that the cost could not be determined.
+	// The caller must not evaluate further expressions with the budget.
 	ErrBudget = errors.New("the cost budget is exceeded")
 )
 
-// failure is an error with kube-apiserver's words, of one of the kinds above, or the error
-// of the evaluation.
-type failure struct {
+// evaluationError has kube-apiserver's message, and wraps one of the errors above or the error of
+// the evaluation.
+type evaluationError struct {
 	text string
 	is   error
 }
 
-func (f *failure) Error() string { return f.text }
-func (f *failure) Unwrap() error { return f.is }
+func (f *evaluationError) Error() string { return f.text }
+func (f *evaluationError) Unwrap() error { return f.is }
 
-// Budget is the remaining cost of all evaluations.
+// Budget is the remaining cost of a group of evaluations, in CEL cost units. It is not safe for
+// concurrent use.
 type Budget int64
 
 // spend subtracts a cost, and reports whether the budget was sufficient.
@@ -142,32 +144,33 @@ func (b *Budget) spend(cost uint64) bool {
 	return true
 }
 
-// Evaluate returns the value of an expression. Its cost, including variables that it uses first, is
-// subtracted from the budget. If the budget is insufficient, the error wraps ErrBudget, and no
-// further expression should be evaluated.
+// Evaluate returns the value of an expression. It subtracts the cost from the budget, including the
+// cost of variables that are evaluated on first use. The error wraps ErrCompile if the expression
+// is invalid, and ErrBudget if the budget is exceeded; otherwise it wraps the error of the
+// evaluation. Calls with the same Input must not be concurrent.
 func (p *Program) Evaluate(ctx context.Context, in *Input, budget *Budget) (ref.Val, error) {
 	if p.err != nil {
-		return nil, &failure{p.err.Error(), ErrCompile}
+		return nil, &evaluationError{p.err.Error(), ErrCompile}
 	}
 	in.ctx = ctx
 	value, details, err := p.program.ContextEval(ctx, in)
 	if !budget.spend(in.takeCost()) {
-		return nil, outOfBudget()
+		return nil, budgetError()
 	}
 	if details == nil || details.ActualCost() == nil {
-		return nil, &failure{fmt.Sprintf("runtime cost could not be calculated for expression: %v, no further expression will be run", p.text), ErrBudget}
+		return nil, &evaluationError{fmt.Sprintf("runtime cost could not be calculated for expression: %v, no further expression will be run", p.text), ErrBudget}
 	}
 	if !budget.spend(*details.ActualCost()) {
-		return nil, outOfBudget()
+		return nil, budgetError()
 	}
 	if err != nil {
-		return nil, &failure{fmt.Sprintf("expression '%v' resulted in error: %v", p.text, err), err}
+		return nil, &evaluationError{fmt.Sprintf("expression '%v' resulted in error: %v", p.text, err), err}
 	}
 	return value, nil
 }
 
-// LineOf returns the line of the expression, from 1, at which an evaluation failed; 0 if unknown.
-// It parses the expression, so it is for rejections only.
+// LineOf returns the line of the expression, starting at 1, in which the evaluation failed that
+// returned err; 0 if it is unknown. It parses the expression again, so it is slow.
 func (p *Program) LineOf(err error) int {
 	var failed *types.Err
 	if !errors.As(err, &failed) || failed.NodeID() == 0 {
@@ -185,6 +188,6 @@ func (p *Program) LineOf(err error) int {
 	return max(line, 0)
 }
 
-func outOfBudget() error {
-	return &failure{"validation failed due to running out of cost budget, no further validation rules will be run", ErrBudget}
+func budgetError() error {
+	return &evaluationError{"validation failed due to running out of cost budget, no further validation rules will be run", ErrBudget}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// Names of types.
+// Names of CEL types.
 const (
 	variablesName = "kubernetes.variables"
 	requestName   = "kubernetes.AdmissionRequest"
@@ -21,23 +21,25 @@ const (
 	specName      = "kubernetes.NamespaceSpec"
 	statusName    = "kubernetes.NamespaceStatus"
 	conditionName = "kubernetes.NamespaceCondition"
-	// objectName and the paths below it are the types of the object that is mutated
-	// and of its parts, which may have any fields.
+	// objectName and the paths below it are the types of the mutated object and its parts, which
+	// may have any fields.
 	objectName = "Object"
 	patchName  = "JSONPatch"
 )
 
-// ObjectType returns the type of apply configurations.
+// ObjectType returns the CEL type of apply configurations, the result of a mutation of type
+// ApplyConfiguration.
 func ObjectType() *cel.Type { return cel.ObjectType(objectName) }
 
-// PatchesType returns the type of the patches of a mutation.
+// PatchesType returns the CEL type of a list of JSON patch operations, the result of a mutation of
+// type JSONPatch.
 func PatchesType() *cel.Type { return cel.ListType(cel.ObjectType(patchName)) }
 
-// provider resolves the names of the types of admission, and all others by another
+// provider resolves the names of the types of admission, and delegates other names to the embedded
 // provider.
 type provider struct {
 	types.Provider
-	compiler *Compiler // the compiler with the variables
+	compiler *Compiler // has the declared variables
 	patches  bool
 }
 
@@ -57,7 +59,8 @@ func (p provider) FindStructType(name string) (*types.Type, bool) {
 	return p.Provider.FindStructType(name)
 }
 
-// NewValue implements types.Provider. Expressions can create only the types of mutations.
+// NewValue implements types.Provider. Expressions can only create values of the types for
+// mutations.
 func (p provider) NewValue(name string, fields map[string]ref.Val) ref.Val {
 	if p.isObject(name) || p.patches && name == patchName {
 		return &object{name: name, fields: fields}
@@ -125,7 +128,7 @@ func fieldOf(name, field string) *types.Type {
 	return nil
 }
 
-// oneOf is a type for a field that has one of the names.
+// oneOf returns t if names contains the field, or nil.
 func oneOf(field string, t *types.Type, names ...string) *types.Type {
 	if slices.Contains(names, field) {
 		return t

@@ -10,11 +10,12 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// list is a list of a document, or a sum of lists. Sets and list maps are compared and
-// added as such.
+// list is a list in a document, or the concatenation of lists. Sets and list maps are compared and
+// added by the rules of their list type.
 type list struct {
 	typ *Type
-	// raw are the elements of a document, vals those of a sum. One of them is nil.
+	// raw contains the elements of a list in a document, and vals those of a concatenation. One of
+	// them is nil.
 	raw  []any
 	vals []ref.Val
 }
@@ -78,7 +79,7 @@ func (l *list) Size() ref.Val { return types.Int(l.len()) }
 func (l *list) Iterator() traits.Iterator { return &elements{list: l} }
 
 type elements struct {
-	noValue
+	iteratorValue
 	list *list
 	next int
 }
@@ -95,7 +96,7 @@ func (e *elements) Next() ref.Val {
 	return e.list.at(e.next - 1)
 }
 
-// Equal implements ref.Val. The order of sets and list maps does not count.
+// Equal implements ref.Val. It ignores the order of sets and list maps.
 func (l *list) Equal(other ref.Val) ref.Val {
 	lister, ok := other.(traits.Lister)
 	if !ok {
@@ -167,8 +168,8 @@ func (l *list) equalMap(other traits.Lister) ref.Val {
 	return types.Bool(len(met) == len(entries))
 }
 
-// Add implements traits.Adder. New elements of a set are appended; entries of a list map replace
-// those with the same keys.
+// Add implements traits.Adder. Elements that a set already contains are not added again; entries of
+// a list map replace entries with the same keys.
 func (l *list) Add(other ref.Val) ref.Val {
 	lister, ok := other.(traits.Lister)
 	if !ok {
@@ -202,22 +203,22 @@ func (l *list) Add(other ref.Val) ref.Val {
 	return sum
 }
 
-// key returns the key of a list map's entry.
+// key returns the comparable key of an entry of a list map.
 func (l *list) key(entry ref.Val) any {
 	mapper, ok := entry.(traits.Mapper)
 	if !ok {
 		return identity(entry)
 	}
 	if len(l.typ.keys) == 1 {
-		return keyMember(mapper, l.typ.keys[0])
+		return keyValue(mapper, l.typ.keys[0])
 	}
 	var key [4]any
 	more := make([]any, 0, max(0, len(l.typ.keys)-len(key)))
 	for i, name := range l.typ.keys {
 		if i < len(key) {
-			key[i] = keyMember(mapper, name)
+			key[i] = keyValue(mapper, name)
 		} else {
-			more = append(more, keyMember(mapper, name))
+			more = append(more, keyValue(mapper, name))
 		}
 	}
 	if len(more) > 0 {
@@ -226,9 +227,9 @@ func (l *list) key(entry ref.Val) any {
 	return key
 }
 
-// keyMember returns a member by its name in the document; the entry may be the result of an
-// expression.
-func keyMember(entry traits.Mapper, name string) any {
+// keyValue returns the value of a key member. The entry may be the result of an expression, so the
+// name is escaped.
+func keyValue(entry traits.Mapper, name string) any {
 	if escaped, ok := Escape(name); ok {
 		name = escaped
 	}
@@ -239,7 +240,7 @@ func keyMember(entry traits.Mapper, name string) any {
 	return identity(value)
 }
 
-// identity returns a comparable representation of a value.
+// identity returns a comparable representation of a value, for use as a map key.
 func identity(value ref.Val) any {
 	switch value := value.(type) {
 	case types.String, types.Int, types.Uint, types.Double, types.Bool, types.Duration, types.Null:
@@ -251,7 +252,7 @@ func identity(value ref.Val) any {
 	}
 	encoded, err := json.Marshal(value.Value())
 	if err != nil {
-		return value // itself
+		return value // not equal to any other value
 	}
 	return [2]string{"json", string(encoded)}
 }
@@ -289,7 +290,7 @@ func (l *list) ConvertToType(to ref.Type) ref.Val {
 // Type implements ref.Val.
 func (l *list) Type() ref.Type { return types.ListType }
 
-// Value implements ref.Val: the document's own where the list is one of it.
+// Value implements ref.Val. For a list in a document, it returns the slice of the document.
 func (l *list) Value() any {
 	if l.vals == nil {
 		return l.raw

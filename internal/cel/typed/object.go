@@ -11,8 +11,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// object is an object of a document. With properties, only these are accessible, and null counts as
-// absent; with additionalProperties, all members are accessible.
+// object is an object in a document. If its schema has properties, only these are accessible, and
+// null counts as absent. If it has additionalProperties, all members are accessible.
 type object struct {
 	typ     *Type
 	members map[string]any
@@ -20,17 +20,17 @@ type object struct {
 
 var _ traits.Mapper = (*object)(nil)
 
-// plain returns the name of a member in the document from its name in CEL.
-func (o *object) plain(name string) string {
+// documentName returns the name of a member in the document for a CEL name.
+func (o *object) documentName(name string) string {
 	if plain, found := o.typ.escaped[name]; found {
 		return plain
 	}
 	return name
 }
 
-// member returns the type of a member by its name in the document, nil if it is not
+// memberType returns the type of a member by its name in the document, or nil if the member is not
 // accessible.
-func (o *object) member(name string) *Type {
+func (o *object) memberType(name string) *Type {
 	if o.typ.kind == kindMapping {
 		return o.typ.elem
 	}
@@ -43,12 +43,12 @@ func (o *object) Find(key ref.Val) (ref.Val, bool) {
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(key), true
 	}
-	name := o.plain(string(text))
+	name := o.documentName(string(text))
 	value, found := o.members[name]
 	if !found || value == nil && o.typ.kind == kindObject {
 		return nil, false
 	}
-	t := o.member(name)
+	t := o.memberType(name)
 	if t == nil {
 		return nil, false
 	}
@@ -76,12 +76,11 @@ func (o *object) Contains(key ref.Val) ref.Val {
 // Size implements traits.Sizer.
 func (o *object) Size() ref.Val { return types.Int(len(o.members)) }
 
-// Iterator implements traits.Iterable: the names, sorted, so that evaluation is
-// deterministic.
+// Iterator implements traits.Iterable. Names are sorted, so that evaluation is deterministic.
 func (o *object) Iterator() traits.Iterator {
 	it := &keys{names: make([]string, 0, len(o.members))}
 	for _, name := range slices.Sorted(maps.Keys(o.members)) {
-		if o.member(name) == nil {
+		if o.memberType(name) == nil {
 			continue
 		}
 		if escaped, ok := Escape(name); ok && o.typ.kind == kindObject {
@@ -92,7 +91,7 @@ func (o *object) Iterator() traits.Iterator {
 	return it
 }
 
-// Equal implements ref.Val. It compares inaccessible members as well.
+// Equal implements ref.Val. It also compares inaccessible members.
 func (o *object) Equal(other ref.Val) ref.Val {
 	mapper, ok := other.(traits.Mapper)
 	if !ok {
@@ -103,14 +102,14 @@ func (o *object) Equal(other ref.Val) ref.Val {
 	}
 	document, isObject := other.(*object)
 	for name, value := range o.members {
-		t := o.member(name)
+		t := o.memberType(name)
 		if isObject {
 			theirs, found := document.members[name]
 			if !found {
 				return types.False
 			}
 			if t == nil || value == nil || theirs == nil {
-				if !sameJSON(value, theirs) {
+				if !equalJSON(value, theirs) {
 					return types.False
 				}
 				continue
@@ -156,12 +155,12 @@ func (o *object) ConvertToType(to ref.Type) ref.Val {
 // Type implements ref.Val.
 func (o *object) Type() ref.Type { return types.MapType }
 
-// Value implements ref.Val: the document's own.
+// Value implements ref.Val. It returns the map of the document.
 func (o *object) Value() any { return o.members }
 
-// keys iterates over names.
+// keys iterates over the names of members.
 type keys struct {
-	noValue
+	iteratorValue
 	names []string
 	next  int
 }
@@ -178,28 +177,28 @@ func (k *keys) Next() ref.Val {
 	return types.String(k.names[k.next-1])
 }
 
-// noValue implements ref.Val for iterators; cel-go does not use it.
-type noValue struct{}
+// iteratorValue implements the methods of ref.Val for iterators; cel-go does not use them.
+type iteratorValue struct{}
 
 // ConvertToNative implements ref.Val.
-func (noValue) ConvertToNative(to reflect.Type) (any, error) {
+func (iteratorValue) ConvertToNative(to reflect.Type) (any, error) {
 	return nil, fmt.Errorf("type conversion on iterators not supported")
 }
 
 // ConvertToType implements ref.Val.
-func (noValue) ConvertToType(ref.Type) ref.Val { return types.NewErr("no such overload") }
+func (iteratorValue) ConvertToType(ref.Type) ref.Val { return types.NewErr("no such overload") }
 
 // Equal implements ref.Val.
-func (noValue) Equal(ref.Val) ref.Val { return types.NewErr("no such overload") }
+func (iteratorValue) Equal(ref.Val) ref.Val { return types.NewErr("no such overload") }
 
 // Type implements ref.Val.
-func (noValue) Type() ref.Type { return types.IteratorType }
+func (iteratorValue) Type() ref.Type { return types.IteratorType }
 
 // Value implements ref.Val.
-func (noValue) Value() any { return nil }
+func (iteratorValue) Value() any { return nil }
 
-// sameJSON compares values of documents.
-func sameJSON(a, b any) bool {
+// equalJSON reports whether two JSON values are equal.
+func equalJSON(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:
 		b, ok := b.(map[string]any)
@@ -207,14 +206,14 @@ func sameJSON(a, b any) bool {
 			return false
 		}
 		for name, value := range a {
-			if other, found := b[name]; !found || !sameJSON(value, other) {
+			if other, found := b[name]; !found || !equalJSON(value, other) {
 				return false
 			}
 		}
 		return true
 	case []any:
 		b, ok := b.([]any)
-		return ok && slices.EqualFunc(a, b, sameJSON)
+		return ok && slices.EqualFunc(a, b, equalJSON)
 	}
 	switch b.(type) {
 	case map[string]any, []any:

@@ -6,28 +6,28 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// CEL returns the CEL type. Object types have names, which Provider resolves.
+// CEL returns the CEL type. Object types have names, which only a Provider with this type as Root,
+// or a type that contains it, can resolve.
 func (t *Type) CEL() *types.Type {
 	if t.kind == kindObject {
-		return t.cel(t.name)
+		return t.celType(t.name)
 	}
-	return t.cel(anonymous)
+	return t.celType(anonymousName)
 }
 
-// anonymous is the name of a type that is no object, of which the names of types
-// inside of it are made.
-const anonymous = "selfType"
+// anonymousName is the first part of generated type names.
+const anonymousName = "selfType"
 
-// cel is the type at a place. A name is a path from the root: the same object at
-// two places has two names, as messages to the authors of expressions show them.
-func (t *Type) cel(name string) *types.Type {
+// celType returns the CEL type of a value at a path. The names of object types are paths from the
+// root, because error messages contain them: the same object type at two paths has two names.
+func (t *Type) celType(name string) *types.Type {
 	switch t.kind {
 	case kindObject:
 		return types.NewObjectType(name)
 	case kindMapping:
-		return types.NewMapType(types.StringType, t.elem.cel(name+".@elem"))
+		return types.NewMapType(types.StringType, t.elem.celType(name+".@elem"))
 	case kindList:
-		return types.NewListType(t.elem.cel(name + ".@idx"))
+		return types.NewListType(t.elem.celType(name + ".@idx"))
 	case kindString:
 		return types.StringType
 	case kindBytes:
@@ -46,20 +46,21 @@ func (t *Type) cel(name string) *types.Type {
 	return types.DynType
 }
 
-// Provider resolves the names of a type's objects, and delegates others to another provider. It
-// searches the type without registration, so an expression only pays for the types that it uses.
+// Provider resolves the names of Root's object types, and delegates other names to the embedded
+// provider. Names are resolved by a search in the type, so an expression pays only for the types
+// that it uses. It is safe for concurrent use if the embedded provider is.
 type Provider struct {
 	types.Provider
 	Root *Type
 }
 
-// find returns the type of a name.
+// find returns the type with a name, or nil.
 func (p Provider) find(name string) *Type {
 	rest, ok := "", false
 	if p.Root.kind == kindObject {
 		rest, ok = strings.CutPrefix(name, p.Root.name)
 	} else {
-		rest, ok = strings.CutPrefix(name, anonymous)
+		rest, ok = strings.CutPrefix(name, anonymousName)
 	}
 	if !ok {
 		return nil
@@ -78,7 +79,7 @@ func (p Provider) find(name string) *Type {
 		case "@idx", "@elem":
 			t = t.elem
 		default:
-			t = t.declared(step)
+			t = t.fieldByCELName(step)
 		}
 		if t == nil {
 			return nil
@@ -98,7 +99,7 @@ func (p Provider) FindStructType(name string) (*types.Type, bool) {
 // FindStructFieldNames implements types.Provider.
 func (p Provider) FindStructFieldNames(name string) ([]string, bool) {
 	if p.find(name) != nil {
-		return nil, false // objects are not made by expressions
+		return nil, false // expressions cannot create objects
 	}
 	return p.Provider.FindStructFieldNames(name)
 }
@@ -112,12 +113,12 @@ func (p Provider) FindStructFieldType(name, field string) (*types.FieldType, boo
 	if t.kind != kindObject {
 		return nil, false
 	}
-	if member := t.declared(field); member != nil {
-		return &types.FieldType{Type: member.cel(name + "." + field)}, true
+	if member := t.fieldByCELName(field); member != nil {
+		return &types.FieldType{Type: member.celType(name + "." + field)}, true
 	}
 	if escaped := "__" + field + "__"; isReserved(field) {
-		if member := t.declared(escaped); member != nil {
-			return &types.FieldType{Type: member.cel(name + "." + escaped)}, true
+		if member := t.fieldByCELName(escaped); member != nil {
+			return &types.FieldType{Type: member.celType(name + "." + escaped)}, true
 		}
 	}
 	return nil, false

@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/environment"
 )
 
-// Sizes of values in JSON, in bytes with their quotes.
+// Sizes of JSON values in bytes, including quotes.
 const (
 	maxRequestSize  = int64(environment.MaxRequestSize)
 	minStringSize   = 2 // ""
@@ -21,8 +21,8 @@ const (
 	minNumberSize   = 1
 )
 
-// stringLength bounds the length of a string, in bytes.
-func stringLength(s *apiextensions.JSONSchemaProps) int64 {
+// maxStringLength returns the maximum length of a string with a schema, in bytes.
+func maxStringLength(s *apiextensions.JSONSchemaProps) int64 {
 	if !s.XIntOrString {
 		switch s.Format {
 		case "duration":
@@ -39,7 +39,7 @@ func stringLength(s *apiextensions.JSONSchemaProps) int64 {
 		}
 	}
 	if s.MaxLength != nil {
-		return max(0, *s.MaxLength) * 4 // it counts code points
+		return max(0, *s.MaxLength) * 4 // MaxLength counts code points of up to 4 bytes
 	}
 	if len(s.Enum) > 0 && !s.XIntOrString {
 		longest := 0
@@ -53,15 +53,15 @@ func stringLength(s *apiextensions.JSONSchemaProps) int64 {
 	return maxRequestSize - minStringSize
 }
 
-// maxItems is how many elements fit into a request.
+// maxItems returns the maximum number of elements of a list in a request.
 func maxItems(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.minSize + 1) }
 
-// maxMembers is how many members fit into a request: each has at least a name of
-// two characters in quotes, a colon and a comma.
+// maxMembers returns the maximum number of members of an object in a request. Each member has at
+// least a name of two characters with quotes, a colon, and a comma.
 func maxMembers(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.minSize + 6) }
 
-// Sizes is the checker.CostEstimator of expressions with variables of the type Root: it estimates
-// sizes from the schema.
+// Sizes implements checker.CostEstimator for expressions whose variables have the type Root. It
+// estimates sizes from the schema.
 type Sizes struct{ Root *Type }
 
 var _ checker.CostEstimator = Sizes{}
@@ -73,7 +73,7 @@ func (s Sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 		return nil
 	}
 	t := s.Root
-	for _, step := range path[1:] { // the first is the variable
+	for _, step := range path[1:] { // path[0] is the variable
 		switch step {
 		case "@items", "@values":
 			t = t.elem
@@ -84,7 +84,7 @@ func (s Sizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 			// As in kube-apiserver, the size of a name counts as zero.
 			return &checker.SizeEstimate{}
 		default:
-			t = t.declared(step)
+			t = t.fieldByCELName(step)
 		}
 		if t == nil {
 			return nil
@@ -99,8 +99,8 @@ func (s Sizes) EstimateCallCost(string, string, *checker.AstNode, []checker.AstN
 	return nil
 }
 
-// declared returns the type of a member by its name in CEL.
-func (t *Type) declared(name string) *Type {
+// fieldByCELName returns the type of a member by its CEL name, or nil.
+func (t *Type) fieldByCELName(name string) *Type {
 	if plain, found := t.escaped[name]; found {
 		return t.fields[plain]
 	}

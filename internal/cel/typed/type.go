@@ -10,12 +10,12 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 )
 
-// kind is the kind of a type's values.
+// kind is the CEL kind of a type.
 type kind uint8
 
 const (
 	kindObject  kind = iota // members by name
-	kindMapping             // members of one type, under any name
+	kindMapping             // members with arbitrary names, all of the same type
 	kindList
 	kindString
 	kindBytes
@@ -28,48 +28,48 @@ const (
 	kindIntOrString
 )
 
-// Type is the CEL type of a schema's values. It is immutable and safe for concurrent use.
-// Types from one Maker that are equal for expressions, sizes included, are the same
-// pointer.
+// Type is the CEL type of a schema's values. It is immutable and safe for concurrent use. A Builder
+// returns the same pointer for types that do not differ for expressions or in their sizes.
 type Type struct {
 	kind     kind
 	nullable bool
 	listType string
-	// keys are the key members of a list map.
+	// keys contains the names of the key members of a list map.
 	keys []string
 	// elem is the type of the elements of lists and mappings.
 	elem *Type
-	// fields are the accessible members of an object, by their names in documents. escaped maps CEL
-	// names to them if they differ.
+	// fields contains the accessible members of an object by their names in documents. escaped maps
+	// CEL names that differ from the names in documents to these.
 	fields  map[string]*Type
 	escaped map[string]string
-	// maxElements bounds the length of a value in characters, elements or members; 0
-	// for values without a length.
+	// maxElements is the maximum length of a value in characters, elements or members; 0 for types
+	// without a length.
 	maxElements int64
 	// minSize is the minimum size of a value in JSON, in bytes.
 	minSize int64
 	id      int
-	name    string // of objects
+	name    string // for objects only
 }
 
-// Items returns the type of the elements of lists and mappings, nil for others.
+// Items returns the type of the elements of a list or mapping, or nil for other types.
 func (t *Type) Items() *Type { return t.elem }
 
-// Field returns the type of a member of an object, by its name in documents; nil if it is
-// not accessible.
+// Field returns the type of an object's member by its name in documents. It returns nil if there is
+// no such member or if expressions cannot access it.
 func (t *Type) Field(name string) *Type { return t.fields[name] }
 
 // MaxCount returns the maximum number of values of the type in an object of
-// MaxRequestSize.
+// environment.MaxRequestSize.
 func (t *Type) MaxCount() uint64 { return uint64(maxRequestSize / (t.minSize + 1)) }
 
-// Maker makes types. It is not safe for concurrent use.
-type Maker struct {
-	made map[shape]*Type
+// Builder creates types from schemas. The zero value is ready to use. It is not safe for concurrent
+// use.
+type Builder struct {
+	types map[typeKey]*Type
 }
 
-// shape identifies a type.
-type shape struct {
+// typeKey contains the properties that distinguish types.
+type typeKey struct {
 	kind              kind
 	nullable          bool
 	listType, keys    string
@@ -78,11 +78,12 @@ type shape struct {
 	maxElements, size int64
 }
 
-// Make returns the type of a schema's values; nil if they are not accessible. For a resource,
-// apiVersion, kind, metadata.name and metadata.generateName are always accessible.
-func (m *Maker) Make(s *apiextensions.JSONSchemaProps, resource bool) *Type {
+// Build returns the type of a schema's values, or nil if expressions cannot access them. If
+// resource is set, the schema describes a resource, in which apiVersion, kind, metadata.name and
+// metadata.generateName are always accessible. The schema must be structural; it is not retained.
+func (m *Builder) Build(s *apiextensions.JSONSchemaProps, resource bool) *Type {
 	if s.XIntOrString {
-		return m.share(&Type{kind: kindIntOrString, nullable: s.Nullable, minSize: 1, maxElements: stringLength(s)})
+		return m.intern(&Type{kind: kindIntOrString, nullable: s.Nullable, minSize: 1, maxElements: maxStringLength(s)})
 	}
 	switch s.Type {
 	case "array":
@@ -96,11 +97,11 @@ func (m *Maker) Make(s *apiextensions.JSONSchemaProps, resource bool) *Type {
 	return m.scalar(s)
 }
 
-func (m *Maker) list(s *apiextensions.JSONSchemaProps) *Type {
+func (m *Builder) list(s *apiextensions.JSONSchemaProps) *Type {
 	if s.Items == nil || s.Items.Schema == nil {
 		return nil
 	}
-	elem := m.Make(s.Items.Schema, s.Items.Schema.XEmbeddedResource)
+	elem := m.Build(s.Items.Schema, s.Items.Schema.XEmbeddedResource)
 	if elem == nil {
 		return nil
 	}
@@ -111,12 +112,12 @@ func (m *Maker) list(s *apiextensions.JSONSchemaProps) *Type {
 	if s.MaxItems != nil {
 		t.maxElements = max(0, *s.MaxItems)
 	}
-	return m.share(t)
+	return m.intern(t)
 }
 
-func (m *Maker) mapping(s *apiextensions.JSONSchemaProps) *Type {
+func (m *Builder) mapping(s *apiextensions.JSONSchemaProps) *Type {
 	values := s.AdditionalProperties.Schema
-	elem := m.Make(values, values.XEmbeddedResource)
+	elem := m.Build(values, values.XEmbeddedResource)
 	if elem == nil {
 		return nil
 	}
@@ -124,23 +125,23 @@ func (m *Maker) mapping(s *apiextensions.JSONSchemaProps) *Type {
 	if s.MaxProperties != nil {
 		t.maxElements = max(0, *s.MaxProperties)
 	}
-	return m.share(t)
+	return m.intern(t)
 }
 
-func (m *Maker) object(s *apiextensions.JSONSchemaProps, resource bool) *Type {
+func (m *Builder) object(s *apiextensions.JSONSchemaProps, resource bool) *Type {
 	members := s.Properties
 	if resource {
 		members = withTypeAndMetadata(members)
 	}
 	t := &Type{kind: kindObject, nullable: s.Nullable, fields: make(map[string]*Type, len(members)), minSize: minListSize}
-	member := new(apiextensions.JSONSchemaProps) // one for all: it is large
+	member := new(apiextensions.JSONSchemaProps) // reused, because it is large
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		*member = members[name]
-		made := m.Make(member, member.XEmbeddedResource)
+		made := m.Build(member, member.XEmbeddedResource)
 		if made == nil {
 			continue
 		}
-		// Defaults are not sent: they do not make a request longer.
+		// Members with defaults may be absent from a request.
 		if slices.Contains(s.Required, name) && member.Default == nil {
 			t.minSize += int64(len(name)) + made.minSize + 4
 		}
@@ -156,11 +157,11 @@ func (m *Maker) object(s *apiextensions.JSONSchemaProps, resource bool) *Type {
 			t.escaped[escaped] = name
 		}
 	}
-	return m.share(t)
+	return m.intern(t)
 }
 
-// withTypeAndMetadata adds the members of every resource. It uses those of the schema if it has
-// all.
+// withTypeAndMetadata adds the members that every resource has. It returns the schema's members if
+// they already contain all of them.
 func withTypeAndMetadata(members map[string]apiextensions.JSONSchemaProps) map[string]apiextensions.JSONSchemaProps {
 	text := apiextensions.JSONSchemaProps{Type: "string"}
 	metadata := members["metadata"]
@@ -177,7 +178,7 @@ func withTypeAndMetadata(members map[string]apiextensions.JSONSchemaProps) map[s
 	return added
 }
 
-func (m *Maker) scalar(s *apiextensions.JSONSchemaProps) *Type {
+func (m *Builder) scalar(s *apiextensions.JSONSchemaProps) *Type {
 	t := &Type{nullable: s.Nullable}
 	switch s.Type {
 	case "string":
@@ -192,7 +193,7 @@ func (m *Maker) scalar(s *apiextensions.JSONSchemaProps) *Type {
 		case "date-time":
 			t.kind, t.minSize = kindDateTime, minDateTimeSize
 		}
-		t.maxElements = stringLength(s)
+		t.maxElements = maxStringLength(s)
 	case "boolean":
 		t.kind, t.minSize = kindBool, minBoolSize
 	case "number":
@@ -202,32 +203,33 @@ func (m *Maker) scalar(s *apiextensions.JSONSchemaProps) *Type {
 	default:
 		return nil
 	}
-	return m.share(t)
+	return m.intern(t)
 }
 
-// share returns the type like t that was made first.
-func (m *Maker) share(t *Type) *Type {
-	like := shape{
+// intern returns the existing type that is equal to t, or t if there is none.
+func (m *Builder) intern(t *Type) *Type {
+	like := typeKey{
 		kind: t.kind, nullable: t.nullable, listType: t.listType, keys: strings.Join(t.keys, "\x00"), elem: t.elem,
 		fields: t.describeFields(), maxElements: t.maxElements, size: t.minSize,
 	}
-	if have := m.made[like]; have != nil {
+	if have := m.types[like]; have != nil {
 		return have
 	}
-	if m.made == nil {
-		m.made = map[shape]*Type{}
+	if m.types == nil {
+		m.types = map[typeKey]*Type{}
 	}
-	t.id = len(m.made) + 1
+	t.id = len(m.types) + 1
 	if t.kind == kindObject {
 		sum := fnv.New32a()
 		sum.Write([]byte(like.fields))
-		t.name = anonymous + strconv.FormatUint(uint64(sum.Sum32()), 10)
+		t.name = anonymousName + strconv.FormatUint(uint64(sum.Sum32()), 10)
 	}
-	m.made[like] = t
+	m.types[like] = t
 	return t
 }
 
-// describeFields names the fields of an object and their types.
+// describeFields returns the names of an object's fields with the IDs of their types, for
+// comparison.
 func (t *Type) describeFields() string {
 	if len(t.fields) == 0 {
 		return ""

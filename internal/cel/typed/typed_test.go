@@ -42,7 +42,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// TestTypes: the CEL types of schemas.
+// TestTypes checks the CEL types of schemas.
 func TestTypes(t *testing.T) {
 	t.Parallel()
 	text := props{Type: "string"}
@@ -52,7 +52,7 @@ func TestTypes(t *testing.T) {
 		"list(google.protobuf.Timestamp)": listOf(props{Type: "string", Format: "date-time"}), "map(string, google.protobuf.Timestamp)": mapOf(props{Type: "string", Format: "date"}),
 		"list(selfType.@idx)": listOf(objectOf(nil)), "map(string, list(selfType.@elem.@idx))": mapOf(listOf(objectOf(nil))),
 	} {
-		made := new(Maker).Make(&schema, false)
+		made := new(Builder).Build(&schema, false)
 		if made == nil || made.CEL().String() != want {
 			t.Errorf("%v is %v, want %s", schema, made, want)
 		}
@@ -60,7 +60,7 @@ func TestTypes(t *testing.T) {
 	for name, schema := range map[string]props{
 		"unknown": unknown(), "a list of unknown": listOf(unknown()), "a map of unknown": mapOf(unknown()), "a list of anything": {Type: "array"},
 	} {
-		if made := new(Maker).Make(&schema, false); made != nil {
+		if made := new(Builder).Build(&schema, false); made != nil {
 			t.Errorf("%s is %v, want none", name, made.CEL())
 		}
 	}
@@ -74,7 +74,7 @@ func TestShared(t *testing.T) {
 	limit := int64(4)
 	limited := objectOf(map[string]props{"a": {Type: "string", MaxLength: &limit}, "b": listOf(props{Type: "integer"})})
 	root := objectOf(map[string]props{"x": one, "y": other, "z": limited})
-	made := new(Maker).Make(&root, false)
+	made := new(Builder).Build(&root, false)
 	if made.Field("x") != made.Field("y") {
 		t.Error("types alike are not shared")
 	}
@@ -83,12 +83,12 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestProvider: names lead to types, by any path.
+// TestProvider checks that type names are resolved, by any path.
 func TestProvider(t *testing.T) {
 	t.Parallel()
 	inner := objectOf(map[string]props{"a-b": {Type: "string"}, "namespace": {Type: "integer"}, "hidden": unknown()})
 	root := objectOf(map[string]props{"o": inner, "l": listOf(inner), "m": mapOf(listOf(inner)), "in": inner})
-	made := new(Maker).Make(&root, true)
+	made := new(Builder).Build(&root, true)
 	base, err := environment.Base()
 	if err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestValues(t *testing.T) {
 		{objectOf(nil), "x", "invalid data, expected a map for the provided schema with type=object"},
 		{listOf(nullable), "x", "invalid data, expected an array for the provided schema with type=array"},
 	} {
-		got := new(Maker).Make(&test.schema, false).Value(test.value)
+		got := new(Builder).Build(&test.schema, false).Value(test.value)
 		var plain any = got.Value()
 		if err, ok := got.(*types.Err); ok {
 			plain = err.String()
@@ -155,12 +155,12 @@ func TestValues(t *testing.T) {
 			t.Errorf("%v of %v is %#v, want %#v", test.value, test.schema, plain, test.want)
 		}
 	}
-	if got := new(Maker).Make(&nullable, false).Value(nil); got != types.NullValue {
+	if got := new(Builder).Build(&nullable, false).Value(nil); got != types.NullValue {
 		t.Errorf("null is %v", got)
 	}
 }
 
-// TestDocumentStays: no expression changes the document that its values are of.
+// TestDocumentStays checks that expressions do not modify the document.
 func TestDocumentStays(t *testing.T) {
 	t.Parallel()
 	keys, set := "map", "set"
@@ -170,13 +170,13 @@ func TestDocumentStays(t *testing.T) {
 	words.XListType = &set
 	root := objectOf(map[string]props{"m": entries, "s": words, "l": listOf(props{Type: "integer"})})
 	doc := func() map[string]any {
-		l := make([]any, 2, 8) // there is room to write into
+		l := make([]any, 2, 8) // spare capacity that an append could overwrite
 		l[0], l[1] = int64(1), int64(2)
 		return map[string]any{
 			"m": append(make([]any, 0, 8), map[string]any{"k": "a", "v": int64(1)}), "s": append(make([]any, 0, 8), "x", "y"), "l": l,
 		}
 	}
-	made := new(Maker).Make(&root, false)
+	made := new(Builder).Build(&root, false)
 	base, err := environment.Base()
 	if err != nil {
 		t.Fatal(err)

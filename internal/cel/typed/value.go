@@ -10,10 +10,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// Value returns a value of a document as a CEL value. The document is JSON as
-// encoding/json decodes it, with integers as int64. It is not copied and must not change
-// while the value is in use. A value that does not match the type becomes an error value,
-// which fails the expression that accesses it.
+// Value converts a JSON value to a CEL value. value is in the form of encoding/json, with integers
+// as int64. It is not copied and must not be modified while the result is in use. If value does not
+// match the type, the result is a CEL error value, which fails the expression that uses it.
 func (t *Type) Value(value any) ref.Val {
 	if value == nil {
 		if t.nullable {

@@ -1,5 +1,5 @@
-// Package codectest makes API objects for tests of how they are encoded: any
-// object of any type, and pods such as clusters are full of.
+// Package codectest creates API objects for tests of encoders: random objects of any type, and
+// realistic pods.
 package codectest
 
 import (
@@ -13,11 +13,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// maxDepth is where values of types that hold themselves end.
+// maxDepth limits the nesting of values of recursive types.
 const maxDepth = 12
 
-// Fill sets a value to a random one of its type: some fields are empty, lists
-// and maps may be empty without being nil, and text may be any bytes.
+// Fill sets a value to a random value of its type. Some fields remain empty, lists and maps may be
+// empty without being nil, and strings may contain invalid UTF-8. v must be settable.
 func Fill(random *rand.Rand, v reflect.Value) { fill(random, v, 0) }
 
 func fill(random *rand.Rand, v reflect.Value, depth int) {

@@ -1,7 +1,7 @@
-// Package jsonpatch applies JSON patches (RFC 6902) with the deviations of kube-apiserver's
-// library: negative indexes count from the end of a list, "copy" of a missing member adds null, and
-// text before the first slash of a path is ignored. The size and cost of a result are limited
-// before its creation, because a few operations can request more memory than the machine has.
+// Package jsonpatch applies JSON patches (RFC 6902) with the deviations of the library that
+// kube-apiserver uses: negative indexes count from the end of a list, "copy" of a missing member
+// adds null, and text before the first slash of a path is ignored. Limits are checked before each
+// operation, because a few operations can request more memory than the machine has.
 package jsonpatch
 
 import (
@@ -13,21 +13,22 @@ import (
 	"strings"
 )
 
-// MaxCopied is how many bytes of JSON the copy operations of one patch may add
-// to a document, as kube-apiserver's limit.
+// MaxCopied is the maximum number of bytes that the copy operations of a patch may add to a
+// document. It equals kube-apiserver's limit.
 const MaxCopied = 3 << 20
 
-// maxWork limits the cost of a patch, in visited bytes (a fraction of a second).
+// maxWork limits the CPU time of a patch to a fraction of a second. It is the number of bytes that
+// the operations may visit.
 const maxWork = 256 << 20
 
-// Errors of Apply. All others mean that the patch does not fit the document, in the
-// words of the library that kube-apiserver uses.
+// Errors of Apply. Other errors mean that the patch does not match the document; they have the
+// messages of the library that kube-apiserver uses.
 var (
-	// ErrCopied is returned when a patch copies more than MaxCopied.
+	// ErrCopied reports that a patch copies more than MaxCopied bytes.
 	ErrCopied = fmt.Errorf("its copy operations would add more than %d bytes to the object", MaxCopied)
-	// ErrWork is returned if a patch exceeds maxWork.
+	// ErrWork reports that a patch is too expensive for the document.
 	ErrWork = errors.New("its operations take too long on an object of this size")
-	// ErrTest is in the error when a test fails.
+	// ErrTest is wrapped by the error of a failed test operation.
 	ErrTest = errors.New("test failed")
 )
 
@@ -48,13 +49,14 @@ type operation struct {
 	hasValue bool
 }
 
-// pointer is the location of an operation. The zero value is absent.
+// pointer is a JSON pointer (RFC 6901). The zero value means that the operation has none.
 type pointer struct {
 	text  string
-	given bool
+	isSet bool
 }
 
-// Parse reads a patch. An operation that is not valid fails when it is applied.
+// Parse parses a patch. It returns an error only if body is not a JSON list of objects; an invalid
+// operation fails in Apply.
 func Parse(body []byte) (*Patch, error) {
 	var members []map[string]*json.RawMessage
 	if err := json.Unmarshal(body, &members); err != nil {
@@ -63,7 +65,7 @@ func Parse(body []byte) (*Patch, error) {
 	p := &Patch{operations: make([]operation, 0, len(members))}
 	for _, m := range members {
 		o := operation{path: pointerOf(m["path"]), from: pointerOf(m["from"])}
-		if op := pointerOf(m["op"]); op.given {
+		if op := pointerOf(m["op"]); op.isSet {
 			o.op = op.text
 		}
 		var value *json.RawMessage
@@ -79,7 +81,7 @@ func Parse(body []byte) (*Patch, error) {
 	return p, nil
 }
 
-// Len returns how many operations there are.
+// Len returns the number of operations.
 func (p *Patch) Len() int { return len(p.operations) }
 
 func pointerOf(raw *json.RawMessage) pointer {
@@ -90,9 +92,9 @@ func pointerOf(raw *json.RawMessage) pointer {
 	return pointer{text, true}
 }
 
-// Apply appends the patched document to dst, the members of each object that
-// the patch reached in the order of their names. The document must be valid
-// JSON. It returns ErrCopied or ErrWork for a patch that exceeds a limit.
+// Apply appends the patched document to dst and returns the result. document must be valid JSON and
+// is not modified. In objects that the patch visits, members are sorted by name. It returns
+// ErrCopied or ErrWork if the patch exceeds a limit.
 func (p *Patch) Apply(dst, document []byte) ([]byte, error) {
 	document = bytes.TrimSpace(document)
 	if len(document) == 0 || document[0] != '{' && document[0] != '[' {
@@ -100,28 +102,28 @@ func (p *Patch) Apply(dst, document []byte) ([]byte, error) {
 	}
 	s := state{root: &node{raw: document}}
 	for i := range p.operations {
-		if err := s.do(&p.operations[i]); err != nil {
+		if err := s.apply(&p.operations[i]); err != nil {
 			return nil, err
 		}
 	}
 	return s.root.append(dst), nil
 }
 
-// state is a document with the operations that were applied so far.
+// state is a document during the application of a patch.
 type state struct {
 	root         *node
 	copied, work int
 }
 
-// spend counts work.
-func (s *state) spend(n int) error {
+// addWork adds n visited bytes, and returns ErrWork at the limit.
+func (s *state) addWork(n int) error {
 	if s.work += n; s.work > maxWork {
 		return ErrWork
 	}
 	return nil
 }
 
-func (s *state) do(o *operation) error {
+func (s *state) apply(o *operation) error {
 	switch o.op {
 	case "add":
 		return s.add(o.path, o.newValue())
@@ -146,12 +148,13 @@ func (o *operation) newValue() *node {
 	return &node{raw: o.value}
 }
 
-// find returns the object or list that a pointer's last step is taken in.
+// find returns the object or list that contains the target of a pointer, and the last segment of
+// the pointer.
 func (s *state) find(p pointer) (parent *node, key string, err error) {
-	if !p.given {
+	if !p.isSet {
 		return nil, "", errInvalid
 	}
-	if err := s.spend(len(p.text)); err != nil {
+	if err := s.addWork(len(p.text)); err != nil {
 		return nil, "", err
 	}
 	_, rest, ok := strings.Cut(p.text, "/")
@@ -175,7 +178,7 @@ func (s *state) find(p pointer) (parent *node, key string, err error) {
 	}
 }
 
-// unescape returns a step of a pointer as it is meant (RFC 6901).
+// unescape decodes a segment of a pointer (RFC 6901).
 func unescape(step string) string {
 	if !strings.Contains(step, "~") {
 		return step
@@ -192,20 +195,20 @@ func unescape(step string) string {
 	return b.String()
 }
 
-// The ends of the messages for operations without a pointer.
+// Messages for operations without a pointer.
 const (
 	noPath    = "operation failed to decode path"
 	noOwnPath = noPath + ": operation missing path field"
 	noFrom    = "operation failed to decode from: operation, missing from field"
 )
 
-// reach is like find, with errors for the operation: absent without a pointer, nowhere if the
-// location does not exist.
-func (s *state) reach(p pointer, operation, absent, nowhere string) (parent *node, key string, err error) {
+// lookup is like find, and returns the error message of the operation: with absent if it has no
+// pointer, and with nowhere if the location does not exist.
+func (s *state) lookup(p pointer, operation, absent, nowhere string) (parent *node, key string, err error) {
 	parent, key, err = s.find(p)
 	switch {
 	case err == nil, errors.Is(err, ErrWork):
-	case !p.given:
+	case !p.isSet:
 		err = fmt.Errorf("%s %s: %w", operation, absent, errMissing)
 	default:
 		err = fmt.Errorf("%s operation does not apply: "+nowhere+": %w", operation, p.text, errMissing)
@@ -213,7 +216,7 @@ func (s *state) reach(p pointer, operation, absent, nowhere string) (parent *nod
 	return parent, key, err
 }
 
-func in(operation string, p pointer, err error) error {
+func wrapError(operation string, p pointer, err error) error {
 	if err == nil || errors.Is(err, ErrWork) {
 		return err
 	}
@@ -221,30 +224,30 @@ func in(operation string, p pointer, err error) error {
 }
 
 func (s *state) add(p pointer, value *node) error {
-	parent, key, err := s.reach(p, "add", noPath, `doc is missing path: "%s"`)
+	parent, key, err := s.lookup(p, "add", noPath, `doc is missing path: "%s"`)
 	if err != nil {
 		return err
 	}
-	return in("add", p, parent.add(s, key, value))
+	return wrapError("add", p, parent.add(s, key, value))
 }
 
 func (s *state) remove(p pointer) error {
-	parent, key, err := s.reach(p, "remove", noPath, `doc is missing path: "%s"`)
+	parent, key, err := s.lookup(p, "remove", noPath, `doc is missing path: "%s"`)
 	if err != nil {
 		return err
 	}
-	return in("remove", p, parent.remove(s, key))
+	return wrapError("remove", p, parent.remove(s, key))
 }
 
 func (s *state) replace(o *operation) error {
-	if o.path.given && o.path.text == "" {
+	if o.path.isSet && o.path.text == "" {
 		if o.value == nil || o.value[0] != '{' && o.value[0] != '[' {
 			return fmt.Errorf("replace operation value must be object or array: %w", errInvalid)
 		}
 		s.root = o.newValue()
 		return nil
 	}
-	parent, key, err := s.reach(o.path, "replace", noOwnPath, "doc is missing path: %s")
+	parent, key, err := s.lookup(o.path, "replace", noOwnPath, "doc is missing path: %s")
 	if err != nil {
 		return err
 	}
@@ -255,7 +258,7 @@ func (s *state) replace(o *operation) error {
 }
 
 func (s *state) move(o *operation) error {
-	parent, key, err := s.reach(o.from, "move", noFrom, "doc is missing from path: %s")
+	parent, key, err := s.lookup(o.from, "move", noFrom, "doc is missing from path: %s")
 	if err != nil {
 		return err
 	}
@@ -266,15 +269,15 @@ func (s *state) move(o *operation) error {
 	if err := parent.remove(s, key); err != nil {
 		return fmt.Errorf("error in move for path: '%s': %w", key, err)
 	}
-	to, key, err := s.reach(o.path, "move", noOwnPath, "doc is missing destination path: %s")
+	to, key, err := s.lookup(o.path, "move", noOwnPath, "doc is missing destination path: %s")
 	if err != nil {
 		return err
 	}
-	return in("move", o.path, to.add(s, key, value))
+	return wrapError("move", o.path, to.add(s, key, value))
 }
 
 func (s *state) copy(o *operation) error {
-	from, key, err := s.reach(o.from, "copy", noFrom, "doc is missing from path: %s")
+	from, key, err := s.lookup(o.from, "copy", noFrom, "doc is missing from path: %s")
 	if err != nil {
 		return err
 	}
@@ -282,7 +285,7 @@ func (s *state) copy(o *operation) error {
 	if err != nil {
 		return fmt.Errorf("error in copy for from: '%s': %w", o.from.text, err)
 	}
-	parent, key, err := s.reach(o.path, "copy", noPath, "doc is missing destination path: %s")
+	parent, key, err := s.lookup(o.path, "copy", noPath, "doc is missing destination path: %s")
 	if err != nil {
 		return err
 	}
@@ -291,7 +294,7 @@ func (s *state) copy(o *operation) error {
 		return ErrCopied
 	}
 	s.copied += size
-	if err := s.spend(size); err != nil {
+	if err := s.addWork(size); err != nil {
 		return err
 	}
 	if err := parent.add(s, key, value.clone()); err != nil {
@@ -302,13 +305,13 @@ func (s *state) copy(o *operation) error {
 
 func (s *state) test(o *operation) error {
 	value := s.root
-	if !o.path.given || o.path.text != "" {
-		parent, key, err := s.reach(o.path, "test", noOwnPath, "is missing path: %s")
+	if !o.path.isSet || o.path.text != "" {
+		parent, key, err := s.lookup(o.path, "test", noOwnPath, "is missing path: %s")
 		if err != nil {
 			return err
 		}
 		if value, err = parent.get(key); err != nil {
-			return in("test", o.path, err)
+			return wrapError("test", o.path, err)
 		}
 	}
 	return s.compare(value, o)

@@ -21,8 +21,8 @@ func apply(document, patch string) (string, error) {
 	return string(changed), err
 }
 
-// byLibrary applies a patch by the library that kube-apiserver uses, which
-// panics on some patches.
+// byLibrary applies a patch with the library that kube-apiserver uses, which panics for some
+// patches.
 func byLibrary(document, patch string) (changed string, err error, panicked bool) {
 	defer func() {
 		if recover() != nil {
@@ -91,14 +91,14 @@ func TestApply(t *testing.T) {
 		switch {
 		case panicked:
 		case (theirErr != nil) != (tt.want == failure) || theirErr == nil && theirs != tt.want:
-			t.Errorf("%s + %s: the library says %s, %v", tt.document, tt.patch, theirs, theirErr)
+			t.Errorf("%s + %s: the library returns %s, %v", tt.document, tt.patch, theirs, theirErr)
 		case theirErr != nil && err != nil && err.Error() != theirErr.Error() && !strings.Contains(theirErr.Error(), "%!w"):
-			t.Errorf("%s + %s: %v; the library says %v", tt.document, tt.patch, err, theirErr)
+			t.Errorf("%s + %s: %v; the library returns %v", tt.document, tt.patch, err, theirErr)
 		}
 	}
 }
 
-// FuzzApply compares with the library that kube-apiserver uses.
+// FuzzApply compares results with the library that kube-apiserver uses.
 func FuzzApply(f *testing.F) {
 	library.AccumulatedCopySizeLimit = MaxCopied
 	for _, tt := range examples() {
@@ -120,10 +120,10 @@ func FuzzApply(f *testing.F) {
 		}
 		got, err := apply(document, patch)
 		if (err != nil) != (wantErr != nil) {
-			t.Fatalf("%s + %s: %v; the library says %v", document, patch, err, wantErr)
+			t.Fatalf("%s + %s: %v; the library returns %v", document, patch, err, wantErr)
 		}
 		if err == nil && !same(got, want) {
-			t.Fatalf("%s + %s = %s; the library says %s", document, patch, got, want)
+			t.Fatalf("%s + %s = %s; the library returns %s", document, patch, got, want)
 		}
 	})
 }
@@ -140,7 +140,7 @@ func same(a, b string) bool {
 
 // TestLimits checks that a patch beyond the limits is rejected before it is applied. It measures
 // allocations, so it is not parallel.
-func TestLimits(t *testing.T) { // not parallel: it looks at what is allocated
+func TestLimits(t *testing.T) { // not parallel: it measures allocations
 	doubling := func(n int) string {
 		operations := make([]string, n)
 		for i := range operations {

@@ -12,15 +12,15 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsontext"
 )
 
-// node is a value of a document: text, until a patch reaches into it. A nil
-// node is null.
+// node is a value of a document. Its JSON text is parsed, one level at a time, when a patch visits
+// it. A nil *node is null.
 type node struct {
-	raw      []byte           // nil once it is open
-	members  map[string]*node // of an object that is open
-	elements []*node          // of a list that is open
+	raw      []byte           // nil after open
+	members  map[string]*node // of an open object
+	elements []*node          // of an open list
 }
 
-// open reads one level of an object or list, and fails for all else.
+// open parses one level of an object or list. It returns an error for other values.
 func (n *node) open(s *state) error {
 	if n == nil {
 		return errMissing
@@ -31,7 +31,7 @@ func (n *node) open(s *state) error {
 	if n.raw[0] != '{' && n.raw[0] != '[' {
 		return errMissing
 	}
-	if err := s.spend(len(n.raw)); err != nil {
+	if err := s.addWork(len(n.raw)); err != nil {
 		return err
 	}
 	if n.raw[0] == '{' {
@@ -73,7 +73,7 @@ func nodeOf(raw []byte) *node {
 	return &node{raw: raw}
 }
 
-// The methods below are called on open nodes.
+// The following methods require an open node.
 
 func (n *node) get(key string) (*node, error) {
 	if n.members != nil {
@@ -86,7 +86,7 @@ func (n *node) get(key string) (*node, error) {
 	return n.elements[i], nil
 }
 
-// index returns the position in a list of the given length that a key names.
+// index returns the position in a list of the given length for a pointer segment.
 func index(key string, length int) (int, error) {
 	i, err := strconv.Atoi(key)
 	if err != nil {
@@ -118,7 +118,7 @@ func (n *node) add(s *state, key string, value *node) error {
 	if err != nil {
 		return err
 	}
-	if err := s.spendMove(len(n.elements) - i); err != nil {
+	if err := s.addMoveWork(len(n.elements) - i); err != nil {
 		return err
 	}
 	n.elements = slices.Insert(n.elements, i, value)
@@ -137,16 +137,16 @@ func (n *node) remove(s *state, key string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.spendMove(len(n.elements) - i); err != nil {
+	if err := s.addMoveWork(len(n.elements) - i); err != nil {
 		return err
 	}
 	n.elements = slices.Delete(n.elements, i, i+1)
 	return nil
 }
 
-// spendMove counts the moving of a list's elements: much quicker than reading
-// text.
-func (s *state) spendMove(elements int) error { return s.spend(elements / 4) }
+// addMoveWork counts the elements of a list that an operation moves, which is much cheaper than
+// reading text.
+func (s *state) addMoveWork(elements int) error { return s.addWork(elements / 4) }
 
 func (n *node) replace(key string, value *node) error {
 	if n.members != nil {
@@ -161,8 +161,7 @@ func (n *node) replace(key string, value *node) error {
 	return nil
 }
 
-// size returns the length of the text of a node, or more than limit where it is
-// longer. It looks at no more members than limit allows.
+// size returns the length of the node's JSON text. It stops when the length exceeds limit.
 func (n *node) size(limit int) int {
 	switch {
 	case n == nil:
@@ -184,18 +183,18 @@ func (n *node) size(limit int) int {
 	return size
 }
 
-// clone returns a copy that shares only text.
+// clone returns a copy that shares only JSON text, which is never modified.
 func (n *node) clone() *node {
 	switch {
 	case n == nil:
 		return nil
 	case n.raw != nil:
-		return &node{raw: n.raw} // text is never written to
+		return &node{raw: n.raw}
 	}
 	return &node{raw: n.append(nil)}
 }
 
-// append appends the text of a node.
+// append appends the JSON text of a node.
 func (n *node) append(dst []byte) []byte {
 	switch {
 	case n == nil:
@@ -225,14 +224,14 @@ func (n *node) append(dst []byte) []byte {
 
 func appendName(dst []byte, name string) []byte {
 	quoted, err := json.Marshal(name)
-	if err != nil { // of a string, never
+	if err != nil { // cannot happen for a string
 		return append(dst, `""`...)
 	}
 	return append(dst, quoted...)
 }
 
-// equal reports whether two values are equal: objects in any order of their members, others by
-// their text.
+// equal reports whether two values are equal. The order of the members of an object is irrelevant;
+// scalars are compared as text.
 func (n *node) equal(s *state, o *node) (bool, error) {
 	if n == nil || o == nil {
 		return n == o, nil

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// BenchmarkMarshal: a pod of 4 and one of 9 KiB, half of it managed fields.
+// BenchmarkMarshal encodes pods of 4 KiB and 9 KiB; half of the larger one is managed fields.
 func BenchmarkMarshal(b *testing.B) {
 	for _, pod := range codectest.Pods() {
 		size, err := json.Marshal(pod)

@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// rebuild reads the value at i with a cursor.
+// rebuild decodes the value at i with a cursor.
 func rebuild(c *jsonplan.Cursor, i int) (any, int) {
 	switch c.At(i) {
 	case '{':
@@ -19,8 +19,8 @@ func rebuild(c *jsonplan.Cursor, i int) (any, int) {
 		i, more := c.Enter(i)
 		for more {
 			name, at := c.Name(i)
-			if c.Skip(at) == jsonplan.Bad {
-				return nil, jsonplan.Bad
+			if c.Skip(at) == jsonplan.Invalid {
+				return nil, jsonplan.Invalid
 			}
 			object[name], i = rebuild(c, at)
 			i, more = c.Next(i, '}')
@@ -38,18 +38,18 @@ func rebuild(c *jsonplan.Cursor, i int) (any, int) {
 		return list, i
 	case '"':
 		text, end := c.AppendText(nil, i)
-		if same, also := c.Text(i); also != end || end != jsonplan.Bad && same != string(text) {
-			return nil, jsonplan.Bad
+		if same, also := c.Text(i); also != end || end != jsonplan.Invalid && same != string(text) {
+			return nil, jsonplan.Invalid
 		}
 		return string(text), end
 	}
 	end := c.Skip(i)
-	if end == jsonplan.Bad {
+	if end == jsonplan.Invalid {
 		return nil, end
 	}
 	var scalar any
 	if json.Unmarshal([]byte(c.Raw(i, end)), &scalar) != nil {
-		return nil, jsonplan.Bad
+		return nil, jsonplan.Invalid
 	}
 	return scalar, end
 }
@@ -70,7 +70,7 @@ func checkCursor(t *testing.T, text []byte, ok bool) {
 	t.Helper()
 	c, i := jsonplan.NewCursor(text)
 	got, end := rebuild(c, i)
-	if read := c.Ended(end); read != ok {
+	if read := c.AtEnd(end); read != ok {
 		t.Errorf("%s: read %v; want %v", text, read, ok)
 	} else if !read {
 		return
@@ -86,7 +86,7 @@ func FuzzCursor(f *testing.F) {
 	f.Add([]byte(`{"a":[1,"b\n",{"c":null}],"d":-1.5e3}`))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, i := jsonplan.NewCursor(text)
-		if _, end := rebuild(c, i); c.Ended(end) {
+		if _, end := rebuild(c, i); c.AtEnd(end) {
 			checkCursor(t, text, true)
 		}
 	})

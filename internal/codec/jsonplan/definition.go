@@ -8,9 +8,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// The types of CustomResourceDefinitions that write and read themselves, each by
-// way of a whole JSON text of its own, which nest: a schema ten levels deep would
-// be checked ten times.
+// These types of CustomResourceDefinitions have their own JSON methods, which encode and decode a
+// complete JSON text at each level: encoding/json would check a schema with ten levels ten times.
 
 type (
 	rawJSON            = apiextensionsv1.JSON
@@ -75,7 +74,7 @@ func isScalar(raw []byte) bool {
 		_, end := r.integer(0)
 		return end == len(raw) && raw[0] != '-'
 	}
-	end := 1 + ordinary(raw[1:])
+	end := 1 + unescapedPrefix(raw[1:])
 	if end != len(raw)-1 || raw[end] != '"' {
 		return false
 	}
@@ -87,8 +86,8 @@ func isScalar(raw []byte) bool {
 	return true
 }
 
-// definitionReadPlan is the counterpart of definitionPlan. Invalid values that the types accept are
-// left to their own decoders.
+// definitionReadPlan is the counterpart of definitionPlan. It does not support invalid values that
+// the types accept; these are decoded with the methods of the types.
 func definitionReadPlan(t reflect.Type) decodeFunc {
 	switch t {
 	case reflect.TypeFor[rawJSON]():
@@ -104,7 +103,7 @@ func definitionReadPlan(t reflect.Type) decodeFunc {
 			case 't', 'f':
 				return readBool(r, i, unsafe.Pointer(&v.Allows))
 			}
-			return bad
+			return invalid
 		}
 	case reflect.TypeFor[schemaOrList]():
 		return eitherPlan(unsafe.Offsetof(schemaOrList{}.Schema), unsafe.Offsetof(schemaOrList{}.JSONSchemas), reflect.TypeFor[[]schemaProps]())
@@ -114,7 +113,7 @@ func definitionReadPlan(t reflect.Type) decodeFunc {
 	return nil
 }
 
-// eitherPlan reads a schema into one field, a list into another.
+// eitherPlan returns a plan that decodes an object into one field and a list into another.
 func eitherPlan(schemaAt, listAt uintptr, listType reflect.Type) decodeFunc {
 	schema, list := readPlanOf(reflect.TypeFor[*schemaProps]()), readPlanOf(listType)
 	return func(r *reader, i int, p unsafe.Pointer) int {
@@ -124,13 +123,13 @@ func eitherPlan(schemaAt, listAt uintptr, listType reflect.Type) decodeFunc {
 		case '[':
 			return list(r, i, unsafe.Add(p, listAt))
 		}
-		return bad
+		return invalid
 	}
 }
 
 func readRawJSON(r *reader, i int, p unsafe.Pointer) int {
 	end := r.skip(i)
-	if end == bad || r.at(i) == 'n' {
+	if end == invalid || r.at(i) == 'n' {
 		return end
 	}
 	(*rawJSON)(p).Raw = []byte(r.data[i:end])

@@ -13,7 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// definition has every type of a definition that writes itself, nested.
+// definition contains, nested, all types of CustomResourceDefinitions that have their own JSON
+// methods.
 const definition = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"widgets.example.com"},
 "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1","served":true,"storage":true,
 "schema":{"openAPIV3Schema":{"type":"object","description":"a <b> & c","properties":{
@@ -126,8 +127,8 @@ func TestSeek(t *testing.T) {
 	} {
 		c, i := jsonplan.NewCursor([]byte(test.data))
 		i = c.Seek(i, test.path...)
-		if i == jsonplan.Bad || test.want == nil {
-			if i != jsonplan.Bad || test.want != nil {
+		if i == jsonplan.Invalid || test.want == nil {
+			if i != jsonplan.Invalid || test.want != nil {
 				t.Errorf("%v of %s: at %d", test.path, test.data, i)
 			}
 			continue

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// document encodes a decoded JSON document without a type.
+// document encodes a decoded JSON document (maps, slices and scalars).
 func (w *writer) document(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:
@@ -54,8 +54,8 @@ func (w *writer) documentList(b []byte, list []any) []byte {
 	return append(b, ']')
 }
 
-// AppendMembers appends the members of a document, except leaveOut, with the closing brace of the
-// object.
+// AppendMembers appends the members of a JSON object in the order of their names, without the names
+// in leaveOut, and the closing brace. It returns dst and false if a value cannot be encoded.
 func AppendMembers(dst []byte, document map[string]any, leaveOut ...string) ([]byte, bool) {
 	w := writerPool.Get().(*writer)
 	b := dst

@@ -1,9 +1,11 @@
-// Package jsonplan encodes and decodes API objects as JSON, with a plan that is computed once for
-// each Go type. Its output equals that of encoding/json, byte for byte. Its input is the input that
-// sigs.k8s.io/json accepts in strict mode; otherwise the package reports failure. It supports the
-// types of apimachinery with their own encoders, and leaves all other types, and all error
-// messages, to those two packages. A plan depends on its type only and never changes, so plans are
-// cached for the lifetime of the process.
+// Package jsonplan encodes and decodes API objects as JSON, faster than encoding/json, with a plan
+// that is computed once for each Go type.
+//
+// The output is identical to that of encoding/json. The decoder accepts the input that
+// sigs.k8s.io/json accepts in strict mode; for any other input it reports failure, and the caller
+// uses that package to get the error message. The plans include the apimachinery types that have
+// JSON methods. All other types are encoded and decoded with these two packages. A plan depends on
+// its type only, so plans are cached for the lifetime of the process.
 package jsonplan
 
 import (
@@ -16,8 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Append appends the JSON of v, a pointer to a struct or an *unstructured.Unstructured. v must not
-// be modified during the call.
+// Append appends the JSON encoding of v to dst. v is a pointer to a struct or an
+// *unstructured.Unstructured, and must not be modified during the call. On error, which is that of
+// encoding/json, it returns dst.
 func Append(dst []byte, v any) ([]byte, error) {
 	out, ok := appendWith(dst, v, false)
 	if !ok {
@@ -26,9 +29,9 @@ func Append(dst []byte, v any) ([]byte, error) {
 	return out, nil
 }
 
-// AppendReadBack appends the JSON of v, a pointer to a struct, after a round trip through protobuf,
-// in which an empty list becomes nil. It returns false if only a real round trip can determine the
-// result.
+// AppendReadBack appends the JSON encoding that v, a pointer to a struct, would have after it was
+// encoded to protobuf and decoded again: empty lists become nil, for example. It returns dst and
+// false if the result cannot be determined without a real round trip.
 func AppendReadBack(dst []byte, v any) ([]byte, bool) {
 	if reflect.ValueOf(v).Kind() != reflect.Pointer {
 		return dst, false
@@ -60,24 +63,24 @@ func appendSlowly(dst []byte, v any) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
-// Marshal is Append into memory of just the size.
+// Marshal is like Append, and returns a new slice without excess capacity.
 func Marshal(v any) ([]byte, error) {
 	scratch := scratchPool.Get().(*[]byte)
 	b, err := Append((*scratch)[:0], v)
-	return keep(scratch, b), err
+	return copyAndRecycle(scratch, b), err
 }
 
-// MarshalReadBack is AppendReadBack into memory of just the size.
+// MarshalReadBack is like AppendReadBack, and returns a new slice without excess capacity.
 func MarshalReadBack(v any) ([]byte, bool) {
 	scratch := scratchPool.Get().(*[]byte)
 	b, ok := AppendReadBack((*scratch)[:0], v)
-	return keep(scratch, b), ok
+	return copyAndRecycle(scratch, b), ok
 }
 
-// maxScratch is the size of the largest buffer that is used again.
+// maxScratch is the maximum capacity of pooled buffers, in bytes.
 const maxScratch = 1 << 20
 
-func keep(scratch *[]byte, b []byte) []byte {
+func copyAndRecycle(scratch *[]byte, b []byte) []byte {
 	out := make([]byte, len(b))
 	copy(out, b)
 	if cap(b) <= maxScratch {
@@ -87,29 +90,30 @@ func keep(scratch *[]byte, b []byte) []byte {
 	return out
 }
 
-// writer is the state of the encoding of an object. The output is passed as an argument and result
-// instead, so that it stays in registers.
+// writer is the state of encoding one object. The output is not a field, but a parameter and result
+// of the functions, so that it stays in registers.
 type writer struct {
-	// keys is a stack of the keys of the maps that are being written.
+	// keys is a stack with the keys of the maps that are being encoded.
 	keys []string
-	// scratch and copy are for quantities.
+	// scratch and copy are temporary memory for quantities.
 	scratch [32]byte
 	copy    resource.Quantity
-	// readBack: encode the object at top as it would be after a round trip through protobuf.
+	// readBack means to encode the object at top as it would be after a round trip through
+	// protobuf.
 	readBack bool
 	top      unsafe.Pointer
-	// failed: encoding/json must decode instead.
+	// failed means that encoding/json must encode the object instead.
 	failed bool
 }
 
-//nolint:gochecknoglobals // buffers and plans; no server could see anything of another
+//nolint:gochecknoglobals // pools of buffers without state
 var (
 	writerPool  = sync.Pool{New: func() any { return new(writer) }}
 	scratchPool = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
 )
 
-// any writes a value of any type: by its plan where it is a pointer to a
-// struct, as a part of a document where it is one.
+// any appends a value of any type: a pointer to a struct by the plan of its type, and JSON values
+// as a document.
 func (w *writer) any(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case *unstructured.Unstructured:
@@ -147,5 +151,5 @@ func (w *writer) fail(b []byte) []byte {
 	return b
 }
 
-// encodeFunc appends the value that p points to.
+// encodeFunc appends the encoding of the value at p to b.
 type encodeFunc func(w *writer, b []byte, p unsafe.Pointer) []byte

@@ -11,19 +11,20 @@ import (
 	"unsafe"
 )
 
-//nolint:gochecknoglobals // what is kept follows from types alone and never changes
+//nolint:gochecknoglobals // a cache; plans depend on their types only
 var plans sync.Map // reflect.Type to encodeFunc
 
-// planOf returns the plan of an addressable value of a type.
+// planOf returns the encoding plan of a type. The encoded values must be addressable.
 func planOf(t reflect.Type) encodeFunc {
-	return kept(&plans, t, newPlan, func(ready func() encodeFunc) encodeFunc {
+	return cachedPlan(&plans, t, newPlan, func(ready func() encodeFunc) encodeFunc {
 		return func(w *writer, b []byte, p unsafe.Pointer) []byte { return ready()(w, b, p) }
 	})
 }
 
-// kept returns the cached plan of a type. A recursive type finds a placeholder during the
-// computation, which waits for the real plan.
-func kept[P any](plans *sync.Map, t reflect.Type, work func(reflect.Type) P, later func(ready func() P) P) P {
+// cachedPlan returns the plan of a type, and computes it with work on first use. For a recursive
+// type, the computation finds a placeholder, created by later, which waits for the plan when it is
+// called.
+func cachedPlan[P any](plans *sync.Map, t reflect.Type, work func(reflect.Type) P, later func(ready func() P) P) P {
 	if known, ok := plans.Load(t); ok {
 		return known.(P)
 	}
@@ -50,7 +51,7 @@ func newPlan(t reflect.Type) encodeFunc {
 	if t.Kind() == reflect.Pointer {
 		return pointerPlan(t)
 	}
-	if writesItself(t) || writesItself(reflect.PointerTo(t)) {
+	if hasMarshaler(t) || hasMarshaler(reflect.PointerTo(t)) {
 		return slowPlan(t)
 	}
 	switch t.Kind() {
@@ -75,7 +76,7 @@ func newPlan(t reflect.Type) encodeFunc {
 	return slowPlan(t)
 }
 
-func writesItself(t reflect.Type) bool {
+func hasMarshaler(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]())
 }
 
@@ -142,7 +143,7 @@ func pointerPlan(t reflect.Type) encodeFunc {
 
 func slicePlan(t reflect.Type) encodeFunc {
 	e := t.Elem()
-	if e.Kind() == reflect.Uint8 && !writesItself(e) && !writesItself(reflect.PointerTo(e)) {
+	if e.Kind() == reflect.Uint8 && !hasMarshaler(e) && !hasMarshaler(reflect.PointerTo(e)) {
 		return bytesPlan
 	}
 	elem, size := planOf(e), e.Size()
@@ -150,7 +151,7 @@ func slicePlan(t reflect.Type) encodeFunc {
 	return func(w *writer, b []byte, p unsafe.Pointer) []byte {
 		s := *(*[]byte)(p) // any element type: the header is the same
 		if isMessage && w.readBack && len(s) == 0 {
-			return w.fail(b) // it may be retained, as an empty message
+			return w.fail(b) // protobuf may preserve it as an empty message
 		}
 		if s == nil || w.readBack && len(s) == 0 {
 			return append(b, "null"...)
@@ -178,10 +179,11 @@ func appendBase64(b, data []byte) []byte {
 	return append(b, '"')
 }
 
-// mapPlan returns the plan of a map. Values that are not addressable are encoded from copies.
+// mapPlan returns the plan of a map type. Map values are not addressable, so copies of them are
+// encoded.
 func mapPlan(t reflect.Type) encodeFunc {
 	key, value := t.Key(), t.Elem()
-	if key.Kind() != reflect.String || writesItself(key) || !writesItself(value) && writesItself(reflect.PointerTo(value)) {
+	if key.Kind() != reflect.String || hasMarshaler(key) || !hasMarshaler(value) && hasMarshaler(reflect.PointerTo(value)) {
 		return slowPlan(t)
 	}
 	text := reflect.TypeFor[string]()
@@ -199,7 +201,7 @@ func mapPlan(t reflect.Type) encodeFunc {
 
 func textMapPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	m := *(*map[string]string)(p)
-	if w.noMap(m == nil, len(m)) {
+	if w.encodesAsNull(m == nil, len(m)) {
 		return append(b, "null"...)
 	}
 	base := len(w.keys)
@@ -214,7 +216,7 @@ func textMapPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 
 func bytesMapPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	m := *(*map[string][]byte)(p)
-	if w.noMap(m == nil, len(m)) {
+	if w.encodesAsNull(m == nil, len(m)) {
 		return append(b, "null"...)
 	}
 	base := len(w.keys)
@@ -232,18 +234,18 @@ func bytesMapPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	return w.endMap(b, base)
 }
 
-// noMap reports whether a map is encoded as absent.
-func (w *writer) noMap(isNil bool, n int) bool { return isNil || w.readBack && n == 0 }
+// encodesAsNull reports whether a map with n entries is encoded as null.
+func (w *writer) encodesAsNull(isNil bool, n int) bool { return isNil || w.readBack && n == 0 }
 
-// sorted returns the keys pushed since base, sorted. They are valid until endMap, also if further
-// keys are pushed.
+// sorted returns the keys that were pushed after base, in ascending order. They remain valid until
+// endMap, even if further keys are pushed.
 func (w *writer) sorted(base int) []string {
 	keys := w.keys[base:]
 	slices.Sort(keys)
 	return keys
 }
 
-// appendKey appends the text before the value of the i-th key.
+// appendKey appends the separator and the name of the i-th member.
 func appendKey(b []byte, i int, key string) []byte {
 	if i == 0 {
 		b = append(b, '{')
@@ -263,7 +265,7 @@ func (w *writer) endMap(b []byte, base int) []byte {
 }
 
 func (w *writer) reflectMap(b []byte, m reflect.Value, elem encodeFunc) []byte {
-	if w.noMap(m.IsNil(), m.Len()) {
+	if w.encodesAsNull(m.IsNil(), m.Len()) {
 		return append(b, "null"...)
 	}
 	type entry struct {

@@ -12,21 +12,21 @@ import (
 )
 
 // Decode decodes a JSON object into v, a pointer to an empty struct. It returns true if
-// sigs.k8s.io/json would decode the same value without an error in strict mode. Otherwise v is
-// invalid, and the caller must use that package to report errors. Strings in v share memory with a
-// copy of data.
+// sigs.k8s.io/json would decode the same value in strict mode without an error. If it returns
+// false, v is in an undefined state, and the caller must use that package, which also provides the
+// error. Strings in v share memory with a copy of data.
 func Decode(data []byte, v any) bool { return decode(reader{data: string(data)}, v) }
 
-// DecodeWithout is like Decode, but skips members with a name at all levels, whose values need only
-// be valid JSON. Strings in v do not share memory, because the caller retains only a small part of
-// a long document.
+// DecodeWithout is like Decode, but skips the struct members with the given name at all levels;
+// their values must be valid JSON. It copies each string, for callers that retain a small part of a
+// long document.
 func DecodeWithout(data []byte, v any, name string) bool {
-	return decode(reader{data: unsafe.String(unsafe.SliceData(data), len(data)), without: name, own: true}, v)
+	return decode(reader{data: unsafe.String(unsafe.SliceData(data), len(data)), without: name, copyStrings: true}, v)
 }
 
 func decode(r reader, v any) bool {
 	rv := reflect.ValueOf(v)
-	if !decoderEnabled || rv.Kind() != reflect.Pointer || rv.Type().Elem().Kind() != reflect.Struct || rv.IsNil() || readsItself(rv.Type()) {
+	if !decoderEnabled || rv.Kind() != reflect.Pointer || rv.Type().Elem().Kind() != reflect.Struct || rv.IsNil() || hasUnmarshaler(rv.Type()) {
 		return false
 	}
 	i := r.space(0)
@@ -34,10 +34,11 @@ func decode(r reader, v any) bool {
 		return false
 	}
 	i = readPlanOf(rv.Type().Elem())(&r, i, rv.UnsafePointer())
-	return r.ended(i)
+	return r.atEnd(i)
 }
 
-// DecodeDocument is Decode for an object without a type; integers are int64.
+// DecodeDocument decodes a JSON object into a map, with integers as int64. It returns false for
+// input that sigs.k8s.io/json must decode or reject.
 func DecodeDocument(data []byte) (map[string]any, bool) {
 	r := reader{data: string(data)}
 	i := r.space(0)
@@ -45,11 +46,11 @@ func DecodeDocument(data []byte) (map[string]any, bool) {
 		return nil, false
 	}
 	document, i := r.documentMap(i)
-	return document, r.ended(i)
+	return document, r.atEnd(i)
 }
 
-// Member returns the raw value of a member of a JSON object. It returns false if the member is
-// absent or data is not an object.
+// Member returns the undecoded value of a member of a JSON object. It shares memory with data. It
+// returns false if the member is absent or data is not an object.
 func Member(data []byte, name string) ([]byte, bool) {
 	for found, value := range Members(data) {
 		if found == name {
@@ -59,8 +60,8 @@ func Member(data []byte, name string) ([]byte, bool) {
 	return nil, false
 }
 
-// Members iterates over the members of a JSON object and their raw values. It ends early if data is
-// not an object.
+// Members iterates over the names and undecoded values of the members of a JSON object. The values
+// share memory with data. The iteration ends early if data is not a valid object.
 func Members(data []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		r := reader{data: unsafe.String(unsafe.SliceData(data), len(data))}
@@ -68,11 +69,11 @@ func Members(data []byte) iter.Seq2[string, []byte] {
 		for more {
 			name, after := r.text(i)
 			at := r.colon(after)
-			if at == bad {
+			if at == invalid {
 				return
 			}
 			end := r.skip(at)
-			if end == bad || !yield(name, data[at:end:end]) {
+			if end == invalid || !yield(name, data[at:end:end]) {
 				return
 			}
 			i, more = r.next(end, '}')
@@ -80,15 +81,15 @@ func Members(data []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// step returns where a member or element of the value at i is.
-func (r *reader) step(i int, to any) int {
+// seekStep returns the position of a member (string) or element (int) of the value at i.
+func (r *reader) seekStep(i int, to any) int {
 	switch to := to.(type) {
 	case string:
 		i, more := r.open(i, '{', '}')
 		for more {
 			name, after := r.text(i)
 			at := r.colon(after)
-			if at == bad || name == to {
+			if at == invalid || name == to {
 				return at
 			}
 			i, more = r.next(r.skip(at), '}')
@@ -102,24 +103,24 @@ func (r *reader) step(i int, to any) int {
 			i, more = r.next(r.skip(i), ']')
 		}
 	}
-	return bad
+	return invalid
 }
 
-func (r *reader) ended(i int) bool { return i >= 0 && r.space(i) == len(r.data) }
+func (r *reader) atEnd(i int) bool { return i >= 0 && r.space(i) == len(r.data) }
 
-// decodeFunc reads the value that begins at i into the memory at p, which is
-// empty. It returns where the value ends, or bad.
+// decodeFunc decodes the value at position i into the zeroed memory at p. It returns the position
+// after the value, or invalid.
 type decodeFunc func(r *reader, i int, p unsafe.Pointer) int
 
-// bad is an invalid position: the caller must use another decoder.
-const bad = -1
+// invalid is the position that means failure: the caller must use another decoder.
+const invalid = -1
 
-//nolint:gochecknoglobals // what is kept follows from types alone and never changes
+//nolint:gochecknoglobals // a cache; plans depend on their types only
 var readPlans sync.Map // reflect.Type to decodeFunc
 
-// readPlanOf returns how values of a type are read.
+// readPlanOf returns the decoding plan of a type.
 func readPlanOf(t reflect.Type) decodeFunc {
-	return kept(&readPlans, t, newReadPlan, func(ready func() decodeFunc) decodeFunc {
+	return cachedPlan(&readPlans, t, newReadPlan, func(ready func() decodeFunc) decodeFunc {
 		return func(r *reader, i int, p unsafe.Pointer) int { return ready()(r, i, p) }
 	})
 }
@@ -134,15 +135,15 @@ func newReadPlan(t reflect.Type) decodeFunc {
 	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
 		return unmarshalerPlan(t)
 	}
-	if readsItself(reflect.PointerTo(t)) {
-		return cannotRead
+	if hasUnmarshaler(reflect.PointerTo(t)) {
+		return readUnsupported
 	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return readBool
 	case reflect.String:
 		if t == reflect.TypeFor[json.Number]() {
-			return cannotRead
+			return readUnsupported
 		}
 		return readText
 	case reflect.Int32:
@@ -162,23 +163,23 @@ func newReadPlan(t reflect.Type) decodeFunc {
 			return readAny
 		}
 	}
-	return cannotRead
+	return readUnsupported
 }
 
-func readsItself(t reflect.Type) bool {
+func hasUnmarshaler(t reflect.Type) bool {
 	return t.Implements(reflect.TypeFor[json.Unmarshaler]()) || t.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
-func cannotRead(*reader, int, unsafe.Pointer) int { return bad }
+func readUnsupported(*reader, int, unsafe.Pointer) int { return invalid }
 
 func unmarshalerPlan(t reflect.Type) decodeFunc {
 	return func(r *reader, i int, p unsafe.Pointer) int {
 		end := r.skip(i)
-		if end == bad {
-			return bad
+		if end == invalid {
+			return invalid
 		}
 		if err := reflect.NewAt(t, p).Interface().(json.Unmarshaler).UnmarshalJSON([]byte(r.data[i:end])); err != nil {
-			return bad
+			return invalid
 		}
 		return end
 	}
@@ -189,8 +190,8 @@ func readText(r *reader, i int, p unsafe.Pointer) int {
 		return r.literal(i, "null")
 	}
 	s, end := r.text(i)
-	if end != bad {
-		*(*string)(p) = r.owned(s)
+	if end != invalid {
+		*(*string)(p) = r.retain(s)
 	}
 	return end
 }
@@ -211,7 +212,7 @@ func readInt64(r *reader, i int, p unsafe.Pointer) int {
 		return r.literal(i, "null")
 	}
 	n, end := r.integer(i)
-	if end != bad {
+	if end != invalid {
 		*(*int64)(p) = n
 	}
 	return end
@@ -222,8 +223,8 @@ func readInt32(r *reader, i int, p unsafe.Pointer) int {
 		return r.literal(i, "null")
 	}
 	n, end := r.integer(i)
-	if end == bad || int64(int32(n)) != n {
-		return bad
+	if end == invalid || int64(int32(n)) != n {
+		return invalid
 	}
 	*(*int32)(p) = int32(n)
 	return end
@@ -234,23 +235,23 @@ func readFloat64(r *reader, i int, p unsafe.Pointer) int {
 		return r.literal(i, "null")
 	}
 	end := r.number(i)
-	if end == bad {
-		return bad
+	if end == invalid {
+		return invalid
 	}
 	f, err := strconv.ParseFloat(r.data[i:end], 64)
 	if err != nil {
-		return bad
+		return invalid
 	}
 	*(*float64)(p) = f
 	return end
 }
 
 func readAny(r *reader, i int, p unsafe.Pointer) int {
-	if r.own {
-		return bad
+	if r.copyStrings {
+		return invalid
 	}
 	v, end := r.document(i)
-	if end != bad {
+	if end != invalid {
 		*(*any)(p) = v
 	}
 	return end
@@ -259,7 +260,7 @@ func readAny(r *reader, i int, p unsafe.Pointer) int {
 func pointerReadPlan(t reflect.Type) decodeFunc {
 	e := t.Elem()
 	if e.Kind() == reflect.Pointer {
-		return cannotRead
+		return readUnsupported
 	}
 	elem := readPlanOf(e)
 	return func(r *reader, i int, p unsafe.Pointer) int {
@@ -275,7 +276,7 @@ func pointerReadPlan(t reflect.Type) decodeFunc {
 func structReadPlan(t reflect.Type) decodeFunc {
 	members, ok := membersOf(t)
 	if !ok || len(members) > 256 {
-		return cannotRead
+		return readUnsupported
 	}
 	index := make(map[string]int, len(members))
 	for i := range members {
@@ -289,21 +290,21 @@ func structReadPlan(t reflect.Type) decodeFunc {
 		var seen [4]uint64
 		i, more := r.open(i, '{', '}')
 		for next := 0; more; next++ {
-			// Go's clients write members in the order of the struct.
-			end := bad
+			// Clients in Go send the members in the order of the struct.
+			end := invalid
 			if next < len(members) {
 				end = r.literal(i, members[next].key[1:])
 			}
-			if end == bad {
+			if end == invalid {
 				name, after := r.text(i)
 				at, ok := index[name]
-				if !ok || after == bad {
-					return bad
+				if !ok || after == invalid {
+					return invalid
 				}
 				next, end = at, r.colon(after)
 			}
-			if seen[next>>6]&(1<<(next&63)) != 0 || end == bad {
-				return bad
+			if seen[next>>6]&(1<<(next&63)) != 0 || end == invalid {
+				return invalid
 			}
 			seen[next>>6] |= 1 << (next & 63)
 			m := &members[next]
@@ -317,10 +318,10 @@ func structReadPlan(t reflect.Type) decodeFunc {
 	}
 }
 
-// A list gets room for firstItems items at first, if they are not larger than firstBytes.
+// initialItems is the initial capacity of a list, unless its items together exceed initialBytes.
 const (
-	firstItems = 4
-	firstBytes = 512
+	initialItems = 4
+	initialBytes = 512
 )
 
 func sliceReadPlan(t reflect.Type) decodeFunc {
@@ -332,14 +333,14 @@ func sliceReadPlan(t reflect.Type) decodeFunc {
 		return readTexts
 	}
 	elem, size := readPlanOf(e), e.Size()
-	first := max(1, min(firstItems, firstBytes/int(max(1, size))))
+	first := max(1, min(initialItems, initialBytes/int(max(1, size))))
 	return func(r *reader, i int, p unsafe.Pointer) int {
 		if r.at(i) == 'n' {
 			return r.literal(i, "null")
 		}
 		s := reflect.NewAt(t, p).Elem()
 		i, more := r.open(i, '[', ']')
-		if !more && i != bad {
+		if !more && i != invalid {
 			s.Set(reflect.MakeSlice(t, 0, 0))
 		}
 		for n := 0; more; n++ {
@@ -373,12 +374,12 @@ func readBytes(r *reader, i int, p unsafe.Pointer) int {
 		return r.literal(i, "null")
 	}
 	s, end := r.text(i)
-	if end == bad {
-		return bad
+	if end == invalid {
+		return invalid
 	}
 	b, err := base64.StdEncoding.DecodeString(s)
 	if err != nil {
-		return bad
+		return invalid
 	}
 	*(*[]byte)(p) = b
 	return end
@@ -386,8 +387,8 @@ func readBytes(r *reader, i int, p unsafe.Pointer) int {
 
 func mapReadPlan(t reflect.Type) decodeFunc {
 	key, value := t.Key(), t.Elem()
-	if key.Kind() != reflect.String || readsItself(reflect.PointerTo(key)) {
-		return cannotRead
+	if key.Kind() != reflect.String || hasUnmarshaler(reflect.PointerTo(key)) {
+		return readUnsupported
 	}
 	if key == reflect.TypeFor[string]() && value == key {
 		return readTextMap
@@ -398,23 +399,23 @@ func mapReadPlan(t reflect.Type) decodeFunc {
 			return r.literal(i, "null")
 		}
 		i, more := r.open(i, '{', '}')
-		if i == bad {
-			return bad
+		if i == invalid {
+			return invalid
 		}
 		m := reflect.MakeMap(t)
 		reflect.NewAt(t, p).Elem().Set(m)
 		for more {
 			name, after := r.text(i)
 			at := r.colon(after)
-			if at == bad {
-				return bad
+			if at == invalid {
+				return invalid
 			}
 			k, v := reflect.New(key).Elem(), reflect.New(value)
-			k.SetString(r.owned(name))
+			k.SetString(r.retain(name))
 			i, more = r.next(elem(r, r.space(at), v.UnsafePointer()), '}')
 			before := m.Len()
 			if m.SetMapIndex(k, v.Elem()); m.Len() == before {
-				return bad
+				return invalid
 			}
 		}
 		return i
@@ -426,22 +427,22 @@ func readTextMap(r *reader, i int, p unsafe.Pointer) int {
 		return r.literal(i, "null")
 	}
 	i, more := r.open(i, '{', '}')
-	if i == bad {
-		return bad
+	if i == invalid {
+		return invalid
 	}
 	m := map[string]string{}
 	*(*map[string]string)(p) = m
 	for more {
 		name, after := r.text(i)
 		at := r.colon(after)
-		if at == bad {
-			return bad
+		if at == invalid {
+			return invalid
 		}
 		var value string
 		i, more = r.next(readText(r, r.space(at), unsafe.Pointer(&value)), '}')
 		before := len(m)
-		if m[r.owned(name)] = value; len(m) == before {
-			return bad
+		if m[r.retain(name)] = value; len(m) == before {
+			return invalid
 		}
 	}
 	return i

@@ -9,21 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// reader is a JSON text. Positions are handed from hand to hand, as bytes are by
-// a writer.
+// reader decodes a JSON text. The position is not a field, but a parameter and result of the
+// methods, so that it stays in a register.
 type reader struct {
 	data  string
 	depth int
-	// without is the name of the struct members to skip; empty for none.
+	// without is the name of the struct members to skip; empty means none.
 	without string
-	// own: text is copied.
-	own bool
+	// copyStrings means that strings must not share memory with data.
+	copyStrings bool
 }
 
-// maxDepth is the maximum nesting depth; that of sigs.k8s.io/json is larger.
+// maxDepth is the maximum nesting depth. It is lower than the limit of sigs.k8s.io/json, which
+// decodes deeper documents.
 const maxDepth = 1000
 
-// at returns the byte at a position, or 0, which is invalid in JSON, at the end.
+// at returns the byte at a position, or 0, which is not valid in JSON, at the end.
 func (r *reader) at(i int) byte {
 	if uint(i) < uint(len(r.data)) {
 		return r.data[i]
@@ -31,7 +32,7 @@ func (r *reader) at(i int) byte {
 	return 0
 }
 
-// space returns the first position from i on that is not space.
+// space returns the first position from i on that is not white space.
 func (r *reader) space(i int) int {
 	for uint(i) < uint(len(r.data)) {
 		if c := r.data[i]; c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
@@ -42,19 +43,19 @@ func (r *reader) space(i int) int {
 	return i
 }
 
-// literal reads an expected literal at i.
+// literal reads the literal want at i.
 func (r *reader) literal(i int, want string) int {
 	if uint(i) < uint(len(r.data)) && len(r.data)-i >= len(want) && r.data[i:i+len(want)] == want {
 		return i + len(want)
 	}
-	return bad
+	return invalid
 }
 
-// open reads the start of an object or list. It returns the position of the first member or, if it
-// is empty, the end.
+// open reads the opening character of an object or list, and returns the position of the first
+// member or element. If it is empty, it returns the position after it and false.
 func (r *reader) open(i int, begin, end byte) (_ int, more bool) {
 	if r.at(i) != begin || r.depth == maxDepth {
-		return bad, false
+		return invalid, false
 	}
 	i = r.space(i + 1)
 	if r.at(i) == end {
@@ -64,11 +65,11 @@ func (r *reader) open(i int, begin, end byte) (_ int, more bool) {
 	return i, true
 }
 
-// next reads the separator after a member that ends at i. It returns the position of the next
-// member or, if there is none, the end.
+// next reads the separator after a member or element that ends at i, and returns the position of
+// the next one. If there is none, it returns the position after the object or list and false.
 func (r *reader) next(i int, end byte) (_ int, more bool) {
-	if i == bad {
-		return bad, false
+	if i == invalid {
+		return invalid, false
 	}
 	i = r.space(i)
 	switch r.at(i) {
@@ -78,32 +79,33 @@ func (r *reader) next(i int, end byte) (_ int, more bool) {
 		r.depth--
 		return i + 1, false
 	}
-	return bad, false
+	return invalid, false
 }
 
-// owned returns the string to retain.
-func (r *reader) owned(s string) string {
-	if r.own {
+// retain returns s, or a copy if copyStrings is set.
+func (r *reader) retain(s string) string {
+	if r.copyStrings {
 		return strings.Clone(s)
 	}
 	return s
 }
 
-// colon reads the separator between the name of a member, which ends at i, and its value.
+// colon reads the colon after the name of a member that ends at i, and returns the position of the
+// value.
 func (r *reader) colon(i int) int {
-	if i == bad {
-		return bad
+	if i == invalid {
+		return invalid
 	}
 	i = r.space(i)
 	if r.at(i) != ':' {
-		return bad
+		return invalid
 	}
 	return r.space(i + 1)
 }
 
-// ordinary is the length of the beginning of b that can be copied from a JSON
-// string as it is.
-func ordinary(b []byte) int {
+// unescapedPrefix returns the length of the prefix of b that needs no decoding in a JSON string:
+// ASCII without control characters, quotes and backslashes.
+func unescapedPrefix(b []byte) int {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
 		x := binary.LittleEndian.Uint64(b[i:])
@@ -120,24 +122,25 @@ func ordinary(b []byte) int {
 	return i
 }
 
-// text reads a string.
+// text reads the string at i.
 func (r *reader) text(i int) (string, int) {
 	if r.at(i) != '"' {
-		return "", bad
+		return "", invalid
 	}
 	start := i + 1
-	i = start + ordinary(bytesOf(r.data[start:]))
+	i = start + unescapedPrefix(bytesOf(r.data[start:]))
 	if r.at(i) == '"' {
 		return r.data[start:i], i + 1
 	}
-	return r.unusualText(start, i)
+	return r.escapedText(start, i)
 }
 
-// unusualText reads a string that begins at start and is ordinary up to i.
-func (r *reader) unusualText(start, i int) (string, int) {
+// escapedText reads the rest of a string with escapes or non-ASCII characters. The string starts at
+// start, and its text up to i needs no decoding.
+func (r *reader) escapedText(start, i int) (string, int) {
 	var unescaped []byte
 	for {
-		i += ordinary(bytesOf(r.data[i:]))
+		i += unescapedPrefix(bytesOf(r.data[i:]))
 		switch c := r.at(i); {
 		case c == '"':
 			if unescaped == nil {
@@ -146,33 +149,33 @@ func (r *reader) unusualText(start, i int) (string, int) {
 			return string(append(unescaped, r.data[start:i]...)), i + 1
 		case c == '\\':
 			unescaped = append(unescaped, r.data[start:i]...)
-			if unescaped, i = r.escape(unescaped, i+1); i == bad {
-				return "", bad
+			if unescaped, i = r.escape(unescaped, i+1); i == invalid {
+				return "", invalid
 			}
 			start = i
 		default:
-			if i = r.beyond(i); i == bad {
-				return "", bad
+			if i = r.nonASCII(i); i == invalid {
+				return "", invalid
 			}
 		}
 	}
 }
 
-// beyond reads a character beyond ASCII; anything else that is not ordinary does
-// not belong into a string.
-func (r *reader) beyond(i int) int {
+// nonASCII reads a UTF-8 character. It rejects ASCII characters, because callers handle all that
+// are valid in a string.
+func (r *reader) nonASCII(i int) int {
 	if r.at(i) < utf8.RuneSelf {
-		return bad
+		return invalid
 	}
 	found, size := utf8.DecodeRuneInString(r.data[i:])
 	if found == utf8.RuneError && size == 1 {
-		return bad
+		return invalid
 	}
 	return i + size
 }
 
-// escape appends the decoded escape sequence whose backslash precedes i. Lone surrogates are left
-// to other decoders.
+// escape appends the decoded escape sequence to dst. i is the position after the backslash. A
+// surrogate without its counterpart is left to other decoders.
 func (r *reader) escape(dst []byte, i int) ([]byte, int) {
 	switch c := r.at(i); c {
 	case '"', '\\', '/':
@@ -190,7 +193,7 @@ func (r *reader) escape(dst []byte, i int) ([]byte, int) {
 	case 'u':
 		code, ok := r.hex(i + 1)
 		if !ok {
-			return dst, bad
+			return dst, invalid
 		}
 		if !utf16.IsSurrogate(code) {
 			return utf8.AppendRune(dst, code), i + 5
@@ -202,9 +205,9 @@ func (r *reader) escape(dst []byte, i int) ([]byte, int) {
 				}
 			}
 		}
-		return dst, bad
+		return dst, invalid
 	}
-	return dst, bad
+	return dst, invalid
 }
 
 func (r *reader) hex(i int) (code rune, ok bool) {
@@ -223,7 +226,7 @@ func (r *reader) hex(i int) (code rune, ok bool) {
 	return code, true
 }
 
-// integer reads a number without fraction or exponent, of at most 18 digits.
+// integer reads a number without fraction and exponent, of at most 18 digits.
 func (r *reader) integer(i int) (int64, int) {
 	negative := r.at(i) == '-'
 	if negative {
@@ -233,14 +236,14 @@ func (r *reader) integer(i int) (int64, int) {
 	for c := r.at(i); c >= '0' && c <= '9'; c = r.at(i) {
 		n = n*10 + int64(c-'0')
 		if i++; i-start > 18 {
-			return 0, bad
+			return 0, invalid
 		}
 	}
 	if i == start || r.data[start] == '0' && i-start > 1 {
-		return 0, bad
+		return 0, invalid
 	}
 	if c := r.at(i); c == '.' || c == 'e' || c == 'E' {
-		return 0, bad
+		return 0, invalid
 	}
 	if negative {
 		n = -n
@@ -248,7 +251,7 @@ func (r *reader) integer(i int) (int64, int) {
 	return n, i
 }
 
-// number returns where a number ends.
+// number returns the position after a number.
 func (r *reader) number(i int) int {
 	digits := func() bool {
 		start := i
@@ -262,12 +265,12 @@ func (r *reader) number(i int) int {
 	}
 	first := i
 	if !digits() || r.data[first] == '0' && i-first > 1 {
-		return bad
+		return invalid
 	}
 	if r.at(i) == '.' {
 		i++
 		if !digits() {
-			return bad
+			return invalid
 		}
 	}
 	if c := r.at(i); c == 'e' || c == 'E' {
@@ -276,21 +279,21 @@ func (r *reader) number(i int) int {
 			i++
 		}
 		if !digits() {
-			return bad
+			return invalid
 		}
 	}
 	return i
 }
 
-// skip returns where a value of any kind ends.
+// skip returns the position after a value of any type.
 func (r *reader) skip(i int) int {
 	switch r.at(i) {
 	case '{':
 		i, more := r.open(i, '{', '}')
 		for more {
 			at := r.colon(r.skipText(i))
-			if at == bad {
-				return bad
+			if at == invalid {
+				return invalid
 			}
 			i, more = r.next(r.skip(at), '}')
 		}
@@ -315,27 +318,27 @@ func (r *reader) skip(i int) int {
 
 func (r *reader) skipText(i int) int {
 	if r.at(i) != '"' {
-		return bad
+		return invalid
 	}
 	var unescaped [8]byte
 	for i++; ; {
-		i += ordinary(bytesOf(r.data[i:]))
+		i += unescapedPrefix(bytesOf(r.data[i:]))
 		switch c := r.at(i); {
 		case c == '"':
 			return i + 1
 		case c == '\\':
-			if _, i = r.escape(unescaped[:0], i+1); i == bad {
-				return bad
+			if _, i = r.escape(unescaped[:0], i+1); i == invalid {
+				return invalid
 			}
 		default:
-			if i = r.beyond(i); i == bad {
-				return bad
+			if i = r.nonASCII(i); i == invalid {
+				return invalid
 			}
 		}
 	}
 }
 
-// document reads a value without a type.
+// document decodes a value into maps, slices and scalars.
 func (r *reader) document(i int) (any, int) {
 	switch c := r.at(i); c {
 	case '{':
@@ -351,12 +354,12 @@ func (r *reader) document(i int) (any, int) {
 	case 'n':
 		return nil, r.literal(i, "null")
 	}
-	if n, end := r.integer(i); end != bad {
+	if n, end := r.integer(i); end != invalid {
 		return n, end
 	}
 	end := r.number(i)
-	if end == bad {
-		return nil, bad
+	if end == invalid {
+		return nil, invalid
 	}
 	text := r.data[i:end]
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
@@ -364,7 +367,7 @@ func (r *reader) document(i int) (any, int) {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return nil, bad
+		return nil, invalid
 	}
 	return f, end
 }
@@ -375,13 +378,13 @@ func (r *reader) documentMap(i int) (map[string]any, int) {
 	for more {
 		name, after := r.text(i)
 		at := r.colon(after)
-		if at == bad {
-			return nil, bad
+		if at == invalid {
+			return nil, invalid
 		}
 		v, end := r.document(at)
 		before := len(m)
 		if m[name] = v; len(m) == before {
-			return nil, bad
+			return nil, invalid
 		}
 		i, more = r.next(end, '}')
 	}

@@ -8,19 +8,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// member is a field of a struct, or of one that is part of it without a name.
+// member is a field of a struct, including the fields of embedded structs.
 type member struct {
 	offset uintptr
 	name   string
-	// key is the name with its separators: `,"name":`.
+	// key is the encoded name with its separators: `,"name":`.
 	key string
 	t   reflect.Type
-	// ofType: part of a TypeMeta, which protobuf retains for whole objects only.
-	ofType bool
-	omit   omission
-	isZero func(unsafe.Pointer) bool // for omitZero
-	encode encodeFunc
-	decode decodeFunc
+	// inTypeMeta means that the field is in TypeMeta, which protobuf preserves for complete objects
+	// only.
+	inTypeMeta bool
+	omit       omission
+	isZero     func(unsafe.Pointer) bool // for omitZero
+	encode     encodeFunc
+	decode     decodeFunc
 }
 
 // omission is the condition for omitting a field.
@@ -37,7 +38,7 @@ const (
 	omitZero // if isZero returns true
 )
 
-func (m *member) absent(p unsafe.Pointer) bool {
+func (m *member) omitted(p unsafe.Pointer) bool {
 	switch m.omit {
 	case omitText:
 		return len(*(*string)(p)) == 0
@@ -71,10 +72,10 @@ func structPlan(t reflect.Type) encodeFunc {
 		for i := range members {
 			m := &members[i]
 			at := unsafe.Add(p, m.offset)
-			if m.absent(at) {
+			if m.omitted(at) {
 				continue
 			}
-			if m.ofType && w.readBack && p != w.top {
+			if m.inTypeMeta && w.readBack && p != w.top {
 				w.failed = true
 			}
 			if len(b) == start {
@@ -88,11 +89,11 @@ func structPlan(t reflect.Type) encodeFunc {
 	}
 }
 
-// membersOf lists the fields of a struct by encoding/json's rules. It is false
-// where they are of a kind that API types do not have: two fields of one name,
-// parts behind pointers, numbers in quotes.
+// membersOf returns the fields of a struct by the rules of encoding/json. It returns false for
+// features that API types do not use: two fields with one name, embedded pointers, and quoted
+// numbers.
 func membersOf(t reflect.Type) ([]member, bool) {
-	members, ok := collect(nil, t, 0)
+	members, ok := collectMembers(nil, t, 0)
 	names := make(map[string]bool, len(members))
 	for i := range members {
 		if names[members[i].name] {
@@ -103,7 +104,7 @@ func membersOf(t reflect.Type) ([]member, bool) {
 	return members, ok
 }
 
-func collect(members []member, t reflect.Type, offset uintptr) (_ []member, ok bool) {
+func collectMembers(members []member, t reflect.Type, offset uintptr) (_ []member, ok bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag := f.Tag.Get("json")
@@ -115,7 +116,7 @@ func collect(members []member, t reflect.Type, offset uintptr) (_ []member, ok b
 			if f.Type.Kind() != reflect.Struct {
 				return nil, false
 			}
-			if members, ok = collect(members, f.Type, offset+f.Offset); !ok {
+			if members, ok = collectMembers(members, f.Type, offset+f.Offset); !ok {
 				return nil, false
 			}
 			continue
@@ -129,7 +130,7 @@ func collect(members []member, t reflect.Type, offset uintptr) (_ []member, ok b
 		if !isPlainName(name) || hasOption(options, "string") {
 			return nil, false
 		}
-		m := member{offset: offset + f.Offset, name: name, key: `,"` + name + `":`, t: f.Type, ofType: t == reflect.TypeFor[metav1.TypeMeta]()}
+		m := member{offset: offset + f.Offset, name: name, key: `,"` + name + `":`, t: f.Type, inTypeMeta: t == reflect.TypeFor[metav1.TypeMeta]()}
 		m.omit, m.isZero = omissionOf(f.Type, options)
 		members = append(members, m)
 	}
@@ -158,10 +159,10 @@ func omissionOf(t reflect.Type, options string) (omission, func(unsafe.Pointer) 
 	empty, zero := hasOption(options, "omitempty"), hasOption(options, "omitzero")
 	switch {
 	case empty && zero:
-		isEmpty, isZero := emptiness(t), zeroness(t)
+		isEmpty, isZero := isEmptyFunc(t), isZeroFunc(t)
 		return omitZero, func(p unsafe.Pointer) bool { return isEmpty(p) || isZero(p) }
 	case zero:
-		return omitZero, zeroness(t)
+		return omitZero, isZeroFunc(t)
 	case !empty:
 		return never, nil
 	}
@@ -181,11 +182,11 @@ func omissionOf(t reflect.Type, options string) (omission, func(unsafe.Pointer) 
 	case reflect.Struct:
 		return never, nil
 	}
-	return omitZero, emptiness(t)
+	return omitZero, isEmptyFunc(t)
 }
 
-// emptiness returns the condition of omitempty.
-func emptiness(t reflect.Type) func(unsafe.Pointer) bool {
+// isEmptyFunc returns the condition of the option omitempty.
+func isEmptyFunc(t reflect.Type) func(unsafe.Pointer) bool {
 	switch t.Kind() {
 	case reflect.Map:
 		return func(p unsafe.Pointer) bool {
@@ -201,12 +202,12 @@ func emptiness(t reflect.Type) func(unsafe.Pointer) bool {
 
 type zeroer interface{ IsZero() bool }
 
-// zeroness returns the test of omitzero: the type's IsZero, if it has one.
-func zeroness(t reflect.Type) func(unsafe.Pointer) bool {
+// isZeroFunc returns the condition of the option omitzero: the type's IsZero method, if it has one.
+func isZeroFunc(t reflect.Type) func(unsafe.Pointer) bool {
 	isZeroer := reflect.TypeFor[zeroer]()
 	switch {
 	case t.Kind() == reflect.Interface:
-		// Never one of an API type; encoding/json would look into it.
+		// API types have no such field; encoding/json would call IsZero of the value.
 		return func(p unsafe.Pointer) bool { return *(*unsafe.Pointer)(p) == nil }
 	case t.Kind() == reflect.Pointer && t.Implements(isZeroer):
 		return func(p unsafe.Pointer) bool {

@@ -9,27 +9,27 @@ import (
 	"unsafe"
 )
 
-// Words of eight equal bytes.
+// Eight bytes 0x01 and eight bytes 0x80, for processing a string in words of eight bytes.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// special marks the bytes of a word that need escapes in a JSON string with HTML escaping, in their
-// highest bits: control characters, quote, backslash, < > &, and non-ASCII. Bytes above a marked
-// one may be marked in error.
-func special(x uint64) uint64 {
+// specialBytes returns a word in which the highest bit of a byte is set if the byte must be escaped
+// in a JSON string with HTML escaping: control characters, quote, backslash, < > &, and non-ASCII.
+// Bytes above the lowest marked byte may be marked in error.
+func specialBytes(x uint64) uint64 {
 	quote := (x | 0x04*ones) ^ 0x26*ones // " and &
 	angle := (x | 0x02*ones) ^ 0x3e*ones // < and >
 	slash := x ^ 0x5c*ones
 	return ((x-0x20*ones)&^x | (quote-ones)&^quote | (angle-ones)&^angle | (slash-ones)&^slash | x) & highs
 }
 
-// plain returns the length of the prefix of b that needs no escapes.
-func plain(b []byte) int {
+// plainPrefix returns the length of the prefix of b that needs no escapes.
+func plainPrefix(b []byte) int {
 	i := 0
 	for ; i+8 <= len(b); i += 8 {
-		if m := special(binary.LittleEndian.Uint64(b[i:])); m != 0 {
+		if m := specialBytes(binary.LittleEndian.Uint64(b[i:])); m != 0 {
 			return i + bits.TrailingZeros64(m)>>3
 		}
 	}
@@ -45,12 +45,12 @@ func isPlain(c byte) bool {
 	return c >= 0x20 && c < utf8.RuneSelf && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&'
 }
 
-// bytesOf are the bytes of a string, to look at.
+// bytesOf returns the bytes of a string without a copy. They must not be modified.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
 // appendString appends a string in quotes.
 func appendString(dst []byte, s string) []byte {
-	n := plain(bytesOf(s))
+	n := plainPrefix(bytesOf(s))
 	dst = append(dst, '"')
 	if n == len(s) {
 		dst = append(dst, s...)
@@ -59,7 +59,7 @@ func appendString(dst []byte, s string) []byte {
 	return append(appendEscaped(dst, s, n), '"')
 }
 
-// appendEscaped appends a string that is plain up to from.
+// appendEscaped appends a string that needs no escapes up to position from.
 func appendEscaped(dst []byte, s string, from int) []byte {
 	for start, i := 0, from; ; {
 		if i == len(s) {
@@ -70,14 +70,14 @@ func appendEscaped(dst []byte, s string, from int) []byte {
 			c, size = utf8.DecodeRuneInString(s[i:])
 			if !(c == utf8.RuneError && size == 1) && c != '\u2028' && c != '\u2029' {
 				i += size
-				i += plain(bytesOf(s[i:]))
+				i += plainPrefix(bytesOf(s[i:]))
 				continue
 			}
 		}
 		dst = append(dst, s[start:i]...)
 		dst = appendEscape(dst, c)
 		start = i + size
-		i = start + plain(bytesOf(s[start:]))
+		i = start + plainPrefix(bytesOf(s[start:]))
 	}
 }
 
@@ -101,8 +101,8 @@ func appendEscape(dst []byte, c rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[c>>12&15], hexDigits[c>>8&15], hexDigits[c>>4&15], hexDigits[c&15])
 }
 
-// appendFloat appends a number in the format of ECMAScript. It returns false for values that JSON
-// cannot represent.
+// appendFloat appends a number in the format of encoding/json, which is that of ECMAScript. It
+// returns false for values that JSON cannot represent.
 func appendFloat(dst []byte, f float64, bitSize int) ([]byte, bool) {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return dst, false
@@ -121,8 +121,8 @@ func appendFloat(dst []byte, f float64, bitSize int) ([]byte, bool) {
 	return dst, true
 }
 
-// isFieldSet reports whether b is a tree of objects in the form that encoding/json preserves, like
-// managed fields.
+// isFieldSet reports whether b is a tree of objects, like managed fields, that encoding/json would
+// output unchanged.
 func isFieldSet(b []byte) bool {
 	depth, i := 0, 0
 	for i < len(b) {
@@ -158,17 +158,18 @@ func isFieldSet(b []byte) bool {
 	return false
 }
 
-// maxFieldDepth is far below that of encoding/json.
+// maxFieldDepth is the maximum depth of managed fields. It is lower than the limit of
+// encoding/json.
 const maxFieldDepth = 1000
 
-// keyLength is the length of a key with its quotes and colon; -1 where it is
-// not one, or not written as encoding/json would.
+// keyLength returns the length of a key with its quotes and colon. It returns -1 if b does not
+// start with a key in the format of encoding/json.
 func keyLength(b []byte) int {
 	if len(b) < 3 || b[0] != '"' {
 		return -1
 	}
 	for i := 1; i < len(b); {
-		for i < len(b) && fieldBytes[b[i]] {
+		for i < len(b) && plainBytes[b[i]] {
 			i++
 		}
 		if i+1 >= len(b) {
@@ -192,8 +193,8 @@ func keyLength(b []byte) int {
 	return -1
 }
 
-// fieldBytes are the bytes that need no escapes.
-var fieldBytes = func() (table [256]bool) {
+// plainBytes contains true for each byte that needs no escape.
+var plainBytes = func() (table [256]bool) {
 	for c := range table {
 		table[c] = isPlain(byte(c))
 	}

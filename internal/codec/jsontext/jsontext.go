@@ -1,5 +1,5 @@
-// Package jsontext iterates over valid JSON text. It does not validate, and decodes member names
-// only. Positions are indexes into the text.
+// Package jsontext iterates over JSON text that is known to be valid. It may panic on invalid text.
+// It decodes member names only. Positions are byte indexes.
 package jsontext
 
 import (
@@ -7,7 +7,7 @@ import (
 	"encoding/json"
 )
 
-// Space returns the first position from i on that is not space.
+// Space returns the first position from i on that is not white space.
 func Space(text []byte, i int) int {
 	for i < len(text) && (text[i] == ' ' || text[i] == '\n' || text[i] == '\t' || text[i] == '\r') {
 		i++
@@ -15,8 +15,8 @@ func Space(text []byte, i int) int {
 	return i
 }
 
-// Next returns where the member or element after the one that ends at i begins,
-// or where the closing bracket is.
+// Next returns the position of the next member or element, or of the closing bracket. i is the end
+// of the current one.
 func Next(text []byte, i int) int {
 	i = Space(text, i)
 	if text[i] == ',' {
@@ -25,7 +25,7 @@ func Next(text []byte, i int) int {
 	return i
 }
 
-// Skip returns the end of the value at i.
+// Skip returns the position after the value at i.
 func Skip(text []byte, i int) int {
 	switch text[i] {
 	case '"':
@@ -71,14 +71,14 @@ func skipString(text []byte, i int) int {
 	}
 }
 
-// Unquote returns the text of a string.
+// Unquote decodes a JSON string with its quotes.
 func Unquote(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1])
 	}
 	var s string
 	if err := json.Unmarshal(quoted, &s); err != nil {
-		return string(quoted) // not valid after all: like no other name
+		return string(quoted) // invalid; the quotes make it different from all valid names
 	}
 	return s
 }

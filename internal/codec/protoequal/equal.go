@@ -1,6 +1,6 @@
-// Package protoequal compares objects, and parts of objects, by their protobuf encodings. Most
-// writes do not change the specification of a pod; two encodings take a tenth of the time of a
-// comparison with reflection.
+// Package protoequal compares objects and parts of objects by their protobuf encodings. Two
+// encodings take a tenth of the time of a comparison with reflection, for example of the
+// specifications of a pod before and after a write.
 package protoequal
 
 import (
@@ -8,32 +8,33 @@ import (
 	"sync"
 )
 
-// message is the interface of the generated API types.
+// message is implemented by the generated API types.
 type message interface {
 	Size() int
 	MarshalToSizedBuffer([]byte) (int, error)
 }
 
-// maxKept is the maximum size of buffers for reuse, in bytes.
-const maxKept = 64 << 10
+// maxPooledSize is the maximum size of pooled buffers, in bytes.
+const maxPooledSize = 64 << 10
 
-//nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
+//nolint:gochecknoglobals // a pool of buffers without state
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Equal reports whether two pointers to values of one type have the same encoding. The values are
-// then equal, except for differences that protobuf does not preserve: nil and empty lists, 1 and
-// 1000m. false is not definite: the type may have no such encoding, or both may be empty. Equal
-// modifies both values, because a quantity caches its text.
+// Equal reports whether two pointers to values of one type have the same encoding. If it returns
+// true, the values are equal, except for differences that protobuf does not preserve: nil and empty
+// lists, or 1 and 1000m. If it returns false, the values may still be equal: the type may have no
+// protobuf encoding, or both may be empty. Equal modifies both values, because quantities cache
+// their text, so it must not be called concurrently for the same value.
 func Equal(a, b any) bool {
 	first, ok := a.(message)
 	if !ok {
 		return false
 	}
 	second, ok := b.(message)
-	return ok && same(first, second)
+	return ok && equalEncodings(first, second)
 }
 
-func same(a, b message) bool {
+func equalEncodings(a, b message) bool {
 	size := a.Size()
 	if size == 0 || b.Size() != size {
 		return false
@@ -43,7 +44,7 @@ func same(a, b message) bool {
 	buffer := *kept
 	if len(buffer) < 2*size {
 		buffer = make([]byte, 2*size)
-		if len(buffer) <= maxKept {
+		if len(buffer) <= maxPooledSize {
 			*kept = buffer
 		}
 	}

@@ -26,7 +26,7 @@ func TestEqual(t *testing.T) {
 		"as long":                {func(s *corev1.PodSpec) { s.Containers[0].Image = "c" }, false},
 		"longer":                 {func(s *corev1.PodSpec) { s.Containers[0].Image = "cc" }, false},
 		"a value of a map":       {func(s *corev1.PodSpec) { s.NodeSelector["b"] = "3" }, false},
-		"more than a buffer has": {func(s *corev1.PodSpec) { s.Hostname = strings.Repeat("h", 2*maxKept) }, false},
+		"more than a buffer has": {func(s *corev1.PodSpec) { s.Hostname = strings.Repeat("h", 2*maxPooledSize) }, false},
 	} {
 		var tries sync.WaitGroup
 		for range 8 {

@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// maxDepth is how deep documents may be nested that any of the decoders reads.
+// maxDepth is the maximum nesting depth that any of the decoders accepts.
 const maxDepth = 10_000
 
 // CheckJSON returns ErrOutOfRange if a quantity in a JSON text of the shape's type exceeds the
-// limits. Invalid JSON passes; the decoder reports it.
+// limits. It returns nil for invalid JSON, which the decoder reports.
 func (s *Shape) CheckJSON(text []byte) error {
 	if s == nil {
 		return nil
@@ -21,7 +21,7 @@ func (s *Shape) CheckJSON(text []byte) error {
 	return err
 }
 
-// checkNext checks the next value, recursively. ok is false for invalid JSON.
+// checkNext checks the next value and its content. ok is false for invalid JSON.
 func (s *Shape) checkNext(d *json.Decoder, depth int) (ok bool, err error) {
 	token, err := d.Token()
 	if err != nil || depth == 0 {
@@ -34,15 +34,15 @@ func (s *Shape) checkNext(d *json.Decoder, depth int) (ok bool, err error) {
 		return true, s.checkText(token.String())
 	case json.Delim:
 		for d.More() {
-			below := s.elements()
+			sub := s.elements()
 			if token == '{' {
 				name, err := d.Token()
 				if err != nil {
 					return false, nil
 				}
-				below = s.member(name.(string))
+				sub = s.member(name.(string))
 			}
-			if ok, err := below.checkNext(d, depth-1); !ok || err != nil {
+			if ok, err := sub.checkNext(d, depth-1); !ok || err != nil {
 				return ok, err
 			}
 		}
@@ -56,10 +56,10 @@ func (s *Shape) checkText(text string) error {
 	if s == nil || !s.isQuantity {
 		return nil
 	}
-	return checkSpaced(text)
+	return checkTrimmed(text)
 }
 
-// CheckDocument is CheckJSON for a document that has been read.
+// CheckDocument is CheckJSON for a decoded document.
 func (s *Shape) CheckDocument(value any) error {
 	if s == nil {
 		return nil
@@ -78,8 +78,8 @@ func (s *Shape) CheckDocument(value any) error {
 			}
 			return nil
 		}
-		for name, below := range s.members {
-			if err := below.CheckDocument(value[name]); err != nil {
+		for name, sub := range s.members {
+			if err := sub.CheckDocument(value[name]); err != nil {
 				return err
 			}
 		}

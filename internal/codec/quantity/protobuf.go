@@ -1,6 +1,6 @@
 package quantity
 
-// The wire types of protobuf.
+// Wire types of protobuf.
 const (
 	wireVarint = iota
 	wireFixed64
@@ -10,12 +10,13 @@ const (
 	wireFixed32
 )
 
-// rawField is the field number of the object in runtime.Unknown, the envelope.
+// rawField is the field number of the object in runtime.Unknown, the envelope of protobuf objects.
 const rawField = 2
 
 // CheckProtobuf returns ErrOutOfRange if a quantity in an object of the shape's type exceeds the
-// limits. envelope starts after the magic prefix. It reads messages like the generated code, so it
-// finds all quantities that this would parse. Invalid data passes; the decoder reports it.
+// limits. envelope is the data after the magic prefix. It reads messages like the generated code,
+// so it finds all quantities that the generated code would parse. It returns nil for invalid data,
+// which the decoder reports.
 func (s *Shape) CheckProtobuf(envelope []byte) error {
 	if s == nil {
 		return nil
@@ -47,16 +48,16 @@ func (s *Shape) checkField(f field) error {
 		}
 		return nil
 	}
-	below := s.numbers[f.number]
+	sub := s.numbers[f.number]
 	switch {
-	case below == nil:
+	case sub == nil:
 		return nil
-	case below.isMap:
-		return below.elem.checkEntry(f.tail, len(f.bytes))
-	case below.elem != nil:
-		return below.elem.checkMessage(f.bytes)
+	case sub.isMap:
+		return sub.elem.checkEntry(f.tail, len(f.bytes))
+	case sub.elem != nil:
+		return sub.elem.checkMessage(f.bytes)
 	}
-	return below.checkMessage(f.bytes)
+	return sub.checkMessage(f.bytes)
 }
 
 // checkEntry checks a map entry: the first n bytes of tail, which extends to the end of the
@@ -93,8 +94,8 @@ func (s *Shape) checkEntry(tail []byte, n int) error {
 type field struct {
 	number int32
 	wire   int
-	bytes  []byte // of one that has a length
-	tail   []byte // bytes and all that follows them in the message
+	bytes  []byte // content, for wireBytes
+	tail   []byte // bytes and the rest of the message after them
 }
 
 func nextField(data []byte) (f field, rest []byte, ok bool) {
@@ -102,7 +103,7 @@ func nextField(data []byte) (f field, rest []byte, ok bool) {
 	if !ok {
 		return f, nil, false
 	}
-	f.number, f.wire = int32(tag>>3), int(tag&7) // cut off as generated code does
+	f.number, f.wire = int32(tag>>3), int(tag&7) // truncated as in the generated code
 	switch f.wire {
 	case wireVarint:
 		_, data, ok = varint(data)
@@ -152,8 +153,7 @@ func skip(data []byte, n int) ([]byte, bool) {
 	return data[n:], true
 }
 
-// varint reads a number; bits beyond the 64th are dropped, as generated code
-// does.
+// varint reads a varint. It drops the bits beyond the 64th, like the generated code.
 func varint(data []byte) (n uint64, rest []byte, ok bool) {
 	for i, shift := 0, uint(0); i < len(data) && shift < 64; i, shift = i+1, shift+7 {
 		n |= uint64(data[i]&0x7f) << shift

@@ -1,8 +1,8 @@
-// Package quantity rejects quantities such as "1e999999999" before k8s.io/apimachinery parses them:
-// it would compute a number with a billion digits when it parses, compares, rounds or prints them.
-// All quantities of clients pass this package, in all encodings. The limit is far beyond realistic
-// quantities: kube-apiserver documents 2^63-1 as the maximum, and this limit has a hundred digits
-// more.
+// Package quantity rejects quantities such as "1e999999999" before k8s.io/apimachinery parses them.
+// Apimachinery would compute a number with a billion digits to parse, compare, round or format
+// them. All quantities from clients are checked, in all encodings. The limits are far beyond
+// realistic quantities: kube-apiserver documents 2^63-1 as the maximum, and these limits allow a
+// hundred digits more.
 package quantity
 
 import (
@@ -12,18 +12,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Limits of an amount as it is written.
+// Limits of a quantity in text form.
 const (
-	// MaxLength is how long it may be, in bytes.
+	// MaxLength is the maximum length, in bytes.
 	MaxLength = 128
-	// MaxExponent is how far from zero the exponent of ten may be.
+	// MaxExponent is the maximum absolute value of the decimal exponent.
 	MaxExponent = 128
 )
 
-// ErrOutOfRange reports that an amount is beyond the limits.
+// ErrOutOfRange reports that a quantity exceeds MaxLength or MaxExponent.
 var ErrOutOfRange = fmt.Errorf("a quantity may have at most %d characters and an exponent of at most %d", MaxLength, MaxExponent)
 
-// Parse is resource.ParseQuantity within the limits.
+// Parse is like resource.ParseQuantity, and returns ErrOutOfRange for quantities beyond the limits.
 func Parse(text string) (resource.Quantity, error) {
 	if err := Check(text); err != nil {
 		return resource.Quantity{}, err
@@ -31,8 +31,8 @@ func Parse(text string) (resource.Quantity, error) {
 	return resource.ParseQuantity(text)
 }
 
-// Check returns ErrOutOfRange for a quantity beyond the limits. Invalid text passes; the parser
-// reports it.
+// Check returns ErrOutOfRange for a quantity beyond the limits. It returns nil for invalid text,
+// which the parser reports.
 func Check(text string) error {
 	if len(text) > MaxLength {
 		return ErrOutOfRange
@@ -59,5 +59,6 @@ func Check(text string) error {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// checkSpaced checks text that apimachinery trims first.
-func checkSpaced(text string) error { return Check(strings.TrimSpace(text)) }
+// checkTrimmed is Check without leading and trailing white space, which apimachinery ignores in
+// JSON.
+func checkTrimmed(text string) error { return Check(strings.TrimSpace(text)) }

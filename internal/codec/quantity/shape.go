@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Shape contains the locations of quantities in the encodings of a Go type. A nil *Shape has none.
-// It is immutable and safe for concurrent use.
+// Shape describes where the encodings of a Go type contain quantities. A nil *Shape means that
+// there are none; its methods return nil. It is immutable and safe for concurrent use.
 type Shape struct {
 	isQuantity bool
 	// members are the fields of a struct by JSON name, and numbers by protobuf field number,
@@ -24,44 +24,45 @@ type Shape struct {
 	isMap bool
 }
 
-//nolint:gochecknoglobals // follows from types alone; no server could see anything of another
+//nolint:gochecknoglobals // a cache; shapes depend on their types only
 var shapes sync.Map // of *Shape by reflect.Type
 
-// ShapeOf returns the shape of the type that v, a pointer, points to.
+// ShapeOf returns the shape of the type that v, a pointer, points to. It returns nil if the type
+// contains no quantities. Shapes are cached.
 func ShapeOf(v any) *Shape {
 	t := reflect.TypeOf(v).Elem()
 	if made, ok := shapes.Load(t); ok {
 		return made.(*Shape)
 	}
-	c := compiler{made: map[reflect.Type]*Shape{}}
+	c := compiler{shapes: map[reflect.Type]*Shape{}}
 	made := c.shape(t)
-	for _, s := range c.made {
+	for _, s := range c.shapes {
 		s.prune()
 	}
-	if !made.leads(map[*Shape]bool{}) {
+	if !made.hasQuantity(map[*Shape]bool{}) {
 		made = nil
 	}
 	kept, _ := shapes.LoadOrStore(t, made)
 	return kept.(*Shape)
 }
 
-// compiler makes the shape of one type and all that it consists of.
-type compiler struct{ made map[reflect.Type]*Shape }
+// compiler creates the shape of a type and of the types in it.
+type compiler struct{ shapes map[reflect.Type]*Shape }
 
 func (c compiler) shape(t reflect.Type) *Shape {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if made, ok := c.made[t]; ok {
+	if made, ok := c.shapes[t]; ok {
 		return made
 	}
 	s := &Shape{}
-	c.made[t] = s // types may contain themselves
+	c.shapes[t] = s // set early, because types may be recursive
 	switch {
 	case t == reflect.TypeFor[resource.Quantity]():
 		s.isQuantity = true
 	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
-		// It has a form of its own, without amounts.
+		// Types with their own decoder contain no quantities.
 	case t.Kind() == reflect.Slice, t.Kind() == reflect.Array:
 		s.elem = c.shape(t.Elem())
 	case t.Kind() == reflect.Map:
@@ -80,17 +81,17 @@ func (c compiler) fields(s *Shape, t reflect.Type) {
 		if name == "-" {
 			continue
 		}
-		below := c.shape(f.Type)
+		sub := c.shape(f.Type)
 		switch {
 		case f.Anonymous && name == "":
-			maps.Copy(s.members, below.members)
+			maps.Copy(s.members, sub.members)
 		case name == "":
-			s.members[f.Name] = below
+			s.members[f.Name] = sub
 		default:
-			s.members[name] = below
+			s.members[name] = sub
 		}
 		if number, ok := protobufNumber(f.Tag.Get("protobuf")); ok {
-			s.numbers[number] = below
+			s.numbers[number] = sub
 		}
 	}
 }
@@ -102,27 +103,27 @@ func protobufNumber(tag string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// prune removes shapes without quantities, so that they are skipped.
+// prune removes the parts without quantities, so that checks skip them.
 func (s *Shape) prune() {
-	without := func(below *Shape) bool { return !below.leads(map[*Shape]bool{}) }
-	maps.DeleteFunc(s.members, func(_ string, below *Shape) bool { return without(below) })
-	maps.DeleteFunc(s.numbers, func(_ int32, below *Shape) bool { return without(below) })
+	without := func(sub *Shape) bool { return !sub.hasQuantity(map[*Shape]bool{}) }
+	maps.DeleteFunc(s.members, func(_ string, sub *Shape) bool { return without(sub) })
+	maps.DeleteFunc(s.numbers, func(_ int32, sub *Shape) bool { return without(sub) })
 	if without(s.elem) {
 		s.elem = nil
 	}
 }
 
-// leads reports whether there are amounts in a shape.
-func (s *Shape) leads(seen map[*Shape]bool) bool {
+// hasQuantity reports whether a shape contains a quantity. seen contains the visited shapes.
+func (s *Shape) hasQuantity(seen map[*Shape]bool) bool {
 	if s == nil || seen[s] {
 		return false
 	}
 	seen[s] = true
-	if s.isQuantity || s.elem.leads(seen) {
+	if s.isQuantity || s.elem.hasQuantity(seen) {
 		return true
 	}
 	for _, member := range s.members {
-		if member.leads(seen) {
+		if member.hasQuantity(seen) {
 			return true
 		}
 	}
@@ -135,12 +136,12 @@ func (s *Shape) member(name string) *Shape {
 	if s == nil || s.isMap {
 		return s.elements()
 	}
-	if below := s.members[name]; below != nil {
-		return below
+	if sub := s.members[name]; sub != nil {
+		return sub
 	}
-	for known, below := range s.members {
+	for known, sub := range s.members {
 		if strings.EqualFold(known, name) {
-			return below
+			return sub
 		}
 	}
 	return nil

@@ -28,7 +28,7 @@ type Managers struct {
 	Logger *slog.Logger
 	// World is the clock for the times of managed fields; nil means the real clock. It must not
 	// change after the first use.
-	World *simulation.World
+	World *simulation.Simulation
 
 	converter managedfields.TypeConverter
 	cache     *ownership.Cache
@@ -237,7 +237,7 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 			return nil, err
 		}
 	}
-	out, err := to.FromHubTo(obj)
+	out, err := to.ConvertFromHub(obj)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func (p *Part) lists(group, version string) bool {
 func keepKinds(schema []byte, keep func(group, version string) bool) ([]byte, error) {
 	in, start := jsonplan.NewCursor(schema)
 	list := in.Seek(start, kindsExtension)
-	if list == jsonplan.Bad {
+	if list == jsonplan.Invalid {
 		return schema, nil
 	}
 	kept := make([]byte, 0, len(schema))
@@ -63,7 +63,7 @@ func keepKinds(schema []byte, keep func(group, version string) bool) ([]byte, er
 		}
 		i, more = in.Next(end, ']')
 	}
-	if i == jsonplan.Bad {
+	if i == jsonplan.Invalid {
 		return nil, fmt.Errorf("%s is no list that can be read", kindsExtension)
 	}
 	return append(append(kept, ']'), schema[i:]...), nil

@@ -21,14 +21,14 @@ func toProtobuf(json []byte, m *message) ([]byte, error) {
 func encode(json []byte, m *message) (wire []byte, left int, err error) {
 	in, i := jsonplan.NewCursor(json)
 	e := encoder{in: in, out: make([]byte, 0, len(json))} // usually sufficient: protobuf is shorter than JSON
-	if !in.Ended(e.content(m, i)) {
+	if !in.AtEnd(e.content(m, i)) {
 		return nil, 0, errors.New("the document is no JSON that can be read")
 	}
 	return e.out, e.left, nil
 }
 
 // encoder writes a JSON text as protobuf in one pass. Its methods take the offset of a value and
-// return the offset of its end, or jsonplan.Bad.
+// return the offset of its end, or jsonplan.Invalid.
 type encoder struct {
 	in  *jsonplan.Cursor
 	out []byte
@@ -139,7 +139,7 @@ func (e *encoder) matchesText(text string, i int) bool {
 		return true
 	}
 	end := e.in.Skip(i)
-	return end != jsonplan.Bad && end-i == len(text)+2 && e.in.Raw(i+1, end-1) == text
+	return end != jsonplan.Invalid && end-i == len(text)+2 && e.in.Raw(i+1, end-1) == text
 }
 
 // named writes a member as a message that contains its name and value.
@@ -205,7 +205,7 @@ func (e *encoder) text(number protowire.Number, i int, explicit bool) int {
 		return i
 	}
 	end := e.in.Skip(i)
-	if end == jsonplan.Bad {
+	if end == jsonplan.Invalid {
 		return end
 	}
 	text := e.in.Raw(i, end)
@@ -223,7 +223,7 @@ func (e *encoder) text(number protowire.Number, i int, explicit bool) int {
 
 func (e *encoder) scalar(f *messageField, i int, explicit bool) int {
 	end := e.in.Skip(i)
-	if end == jsonplan.Bad {
+	if end == jsonplan.Invalid {
 		return end
 	}
 	text, kind, bits, err := e.in.Raw(i, end), protowire.VarintType, uint64(0), error(nil)

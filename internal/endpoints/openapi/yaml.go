@@ -77,7 +77,7 @@ func (e *encoder) yamlScalar(i int) int {
 		return end
 	}
 	end := e.in.Skip(i)
-	if end != jsonplan.Bad {
+	if end != jsonplan.Invalid {
 		e.out = append(e.out, e.in.Raw(i, end)...)
 	}
 	return end

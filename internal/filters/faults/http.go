@@ -140,7 +140,7 @@ func (f *Set) post(w http.ResponseWriter, r *http.Request) error {
 
 // Clock returns the handler of the simulated clock at ClockPath. GET returns the time, and POST
 // advances it by the duration in the field advance.
-func Clock(world *simulation.World) http.Handler {
+func Clock(world *simulation.Simulation) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			Advance jsonDuration `json:"advance"`

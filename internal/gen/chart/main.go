@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// Paths of the inputs and of the page with the table, below the root.
+// Paths of the input files and of the page with the tables, relative to the root.
 const (
 	dataDir  = "docs/internals/data"
 	pagePath = "docs/internals/benchmarks.md"

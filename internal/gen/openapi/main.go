@@ -1,12 +1,11 @@
-// Command openapi writes the embedded files of package openapi: the OpenAPI definitions of every
-// built-in type and the merge schemas derived from them. It is a separate module, so that the
+// Command openapi writes the files that package openapi embeds: the OpenAPI definitions of the
+// built-in types, and the merge schemas derived from them. It is a separate module, so that the
 // generators are not dependencies of the product.
 //
-// It works in two steps. This command runs openapi-gen for the Go types, which generates a Go file.
-// Then it runs the command in ./emit with this file added to package definitions, and emit writes
-// the files.
+// First, it runs openapi-gen, which generates a Go file with the definitions. Then it runs the
+// command in ./emit, with this file added to package definitions. That command writes the files.
 //
-// Run it with `go generate ./openapi`. With -check it writes no files, and the exit status reports
+// Run it with "go generate ./openapi". With -check, it writes no files, and the exit status reports
 // whether the files are current.
 package main
 
@@ -31,7 +30,7 @@ import (
 func main() {
 	log.SetFlags(0)
 	out := flag.String("out", filepath.Join("..", "..", "..", "openapi", "data"), "`directory` of the embedded files")
-	check := flag.Bool("check", false, "write nothing; fail when a file is not what would be written")
+	check := flag.Bool("check", false, "write no files; fail if a file is not current")
 	flag.Parse()
 	if err := run(*out, *check); err != nil {
 		log.Fatalf("openapi: %v", err)
@@ -62,8 +61,7 @@ func run(out string, check bool) error {
 
 // generate runs openapi-gen over the packages and returns the file it wrote.
 func generate(dir string) (string, error) {
-	// The API linter logs every historical violation of the naming rules, none of which can be
-	// fixed here.
+	// Discard the log of the API linter, which reports all known violations of the naming rules.
 	klog.LogToStderr(false)
 	klog.SetOutput(io.Discard)
 	a := args.New()
@@ -76,8 +74,8 @@ func generate(dir string) (string, error) {
 	return filepath.Join(dir, a.OutputFile), err
 }
 
-// writeOverlay makes the go command read generated in place of the empty
-// definitions/definitions.go.
+// writeOverlay writes a file for the option -overlay of the go command, which replaces
+// definitions/definitions.go with the generated file. It returns the path of the overlay.
 func writeOverlay(dir, generated string) (string, error) {
 	replaced, err := filepath.Abs(filepath.Join("definitions", "definitions.go"))
 	if err != nil {

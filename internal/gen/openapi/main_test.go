@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCurrent fails when the embedded files are not those of the types, as
-// after a change of version without go generate.
+// TestCurrent fails if the embedded files do not match the types, for example after a version
+// update without go generate.
 func TestCurrent(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -20,8 +20,7 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// TestVersions compares the versions of the modules that the files are made
-// of with those that the product is built of.
+// TestVersions checks that the generator uses the module versions of the product.
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	ours, product := versions(t, "go.mod"), versions(t, filepath.Join("..", "..", "..", "go.mod"))
@@ -35,7 +34,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// versions reads the required modules of a go.mod.
+// versions returns the required modules of a go.mod file with their versions.
 func versions(t *testing.T, name string) map[string]string {
 	t.Helper()
 	file, err := os.Open(name)

@@ -1,9 +1,8 @@
 package main
 
-// packages are the Go packages whose types are described: all of k8s.io/api, so that disabled
+// packages lists the Go packages whose types get definitions: all of k8s.io/api, so that disabled
 // versions can be enabled without another build, the common types of apimachinery, and the two APIs
-// in separate modules. For a package without the marker of openapi-gen in its doc.go, no
-// definitions are generated.
+// in separate modules. openapi-gen ignores packages without its marker in doc.go.
 var packages = []string{
 	"k8s.io/api/admissionregistration/v1",
 	"k8s.io/api/admissionregistration/v1alpha1",

@@ -12,37 +12,37 @@ import (
 )
 
 const (
-	// small is the amount that a request may use without waiting, in bytes: most use less, and the
-	// number of requests in flight bounds the total.
-	small = 64 << 10
-	// perByte is the estimated memory of a large request for each byte of its body: the body, the
-	// object, the modified object, and the stored encoding.
-	perByte = 4
-	// maxWait is the maximum time that a request waits for memory. After that, its client must
-	// retry.
+	// maxUnreserved is the maximum size of a body, in bytes, that needs no reservation. Most bodies
+	// are smaller, and the limit of requests in flight bounds their total memory.
+	maxUnreserved = 64 << 10
+	// memoryPerByte is the estimated memory of a large request for each byte of its body: the body,
+	// the object, the modified object, and the stored encoding.
+	memoryPerByte = 4
+	// maxWait is the maximum time that a request waits for memory.
 	maxWait = time.Second
 )
 
-// ErrExhausted means that requests hold as much memory as they may, and that the one that
-// gets it should be sent again later.
-var ErrExhausted = errors.New("requests hold as much memory as they may")
+// ErrExhausted reports that other requests use all memory for large requests. The client should
+// retry.
+var ErrExhausted = errors.New("other requests use all memory for large requests")
 
-// Budget bounds the memory that large requests hold together. It may be used concurrently.
-// A nil Budget is without bounds.
+// Budget limits the total memory of large requests. It is safe for concurrent use. A nil *Budget
+// has no limit.
 type Budget struct {
-	size    int64
-	free    *semaphore.Weighted
-	held    atomic.Int64
-	refused prometheus.Counter
+	size     int64
+	free     *semaphore.Weighted
+	reserved atomic.Int64
+	rejected prometheus.Counter
 }
 
-// NewBudget returns a budget for requests under a memory limit in bytes; nil without a limit (0).
-// registerer registers the metrics; may be nil.
+// NewBudget returns a budget that is a share of a memory limit, in bytes; it returns nil if the
+// limit is 0. It registers metrics with registerer, unless that is nil, and returns an error if
+// they are already registered.
 func NewBudget(limit int64, registerer prometheus.Registerer) (*Budget, error) {
 	if limit == 0 {
 		return nil, nil
 	}
-	b := &Budget{size: limit / requestsShare, refused: prometheus.NewCounter(prometheus.CounterOpts{
+	b := &Budget{size: limit / requestsShare, rejected: prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "mainstay_request_memory_refused_total", Help: "Number of requests rejected because other requests use all memory for requests.",
 	})}
 	b.free = semaphore.NewWeighted(b.size)
@@ -54,33 +54,35 @@ func NewBudget(limit int64, registerer prometheus.Registerer) (*Budget, error) {
 	}
 	var errs []error
 	for _, c := range []prometheus.Collector{
-		b.refused,
-		gauge("mainstay_memory_limit_bytes", "How much memory the server is to use.", func() float64 { return float64(limit) }),
-		gauge("mainstay_request_memory_limit_bytes", "How much memory large requests may hold together.", func() float64 { return float64(b.size) }),
-		gauge("mainstay_request_memory_bytes", "How much memory large requests hold, by estimate.", func() float64 { return float64(b.held.Load()) }),
+		b.rejected,
+		gauge("mainstay_memory_limit_bytes", "Memory limit of the server, in bytes.", func() float64 { return float64(limit) }),
+		gauge("mainstay_request_memory_limit_bytes", "Maximum memory of all large requests, in bytes.", func() float64 { return float64(b.size) }),
+		gauge("mainstay_request_memory_bytes", "Estimated memory of large requests in progress, in bytes.", func() float64 { return float64(b.reserved.Load()) }),
 	} {
 		errs = append(errs, registerer.Register(c))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("register the metrics of memory: %w", err)
+		return nil, fmt.Errorf("register memory metrics: %w", err)
 	}
 	return b, nil
 }
 
-// Hold is the memory of a request. It is not safe for concurrent use.
-type Hold struct {
+// Reservation is the memory that is reserved for a request. It is not safe for concurrent use.
+type Reservation struct {
 	budget *Budget
 	bytes  int64
 }
 
-// Hold returns an empty Hold for a request, which must Release it.
-func (b *Budget) Hold() Hold { return Hold{budget: b} }
+// NewReservation returns an empty Reservation for a request. The caller must call Release at the
+// end of the request.
+func (b *Budget) NewReservation() Reservation { return Reservation{budget: b} }
 
-// Body reserves memory for the received bytes of a body. Small amounts never wait. The error is
-// that of ctx, or ErrExhausted.
-func (h *Hold) Body(ctx context.Context, bytes int) error {
-	want := perByte * int64(bytes)
-	if h.budget == nil || bytes <= small || want <= h.bytes {
+// ReserveBody increases the reservation for a body after the given number of bytes was received.
+// For small bodies it returns at once; otherwise it blocks until memory is available, for at most a
+// second. It returns ErrExhausted or the error of ctx.
+func (h *Reservation) ReserveBody(ctx context.Context, bytes int) error {
+	want := memoryPerByte * int64(bytes)
+	if h.budget == nil || bytes <= maxUnreserved || want <= h.bytes {
 		return nil
 	}
 	if err := h.budget.acquire(ctx, want-h.bytes); err != nil {
@@ -90,10 +92,10 @@ func (h *Hold) Body(ctx context.Context, bytes int) error {
 	return nil
 }
 
-// Release releases the memory. It is idempotent.
-func (h *Hold) Release() {
+// Release releases the reserved memory. It may be called more than once.
+func (h *Reservation) Release() {
 	if h.bytes > 0 {
-		h.budget.held.Add(-h.bytes)
+		h.budget.reserved.Add(-h.bytes)
 		h.budget.free.Release(h.bytes)
 		h.bytes = 0
 	}
@@ -107,10 +109,10 @@ func (b *Budget) acquire(ctx context.Context, bytes int64) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			b.refused.Inc()
+			b.rejected.Inc()
 			return ErrExhausted
 		}
 	}
-	b.held.Add(bytes)
+	b.reserved.Add(bytes)
 	return nil
 }

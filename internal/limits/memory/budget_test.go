@@ -22,26 +22,26 @@ func newBudget(t *testing.T, limit int64) *memory.Budget {
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	b := newBudget(t, 64<<20)
-	first, second, small := b.Hold(), b.Hold(), b.Hold()
+	first, second, small := b.NewReservation(), b.NewReservation(), b.NewReservation()
 	for _, size := range []int{1 << 20, 2 << 20, 3 << 20, 1 << 20} { // T the first body and a second one
-		if err := first.Body(t.Context(), size); err != nil {
+		if err := first.ReserveBody(t.Context(), size); err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
 	}
-	if err := second.Body(t.Context(), 3<<20); !errors.Is(err, memory.ErrExhausted) {
+	if err := second.ReserveBody(t.Context(), 3<<20); !errors.Is(err, memory.ErrExhausted) {
 		t.Errorf("a second body as large: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := second.Body(ctx, 3<<20); !errors.Is(err, context.Canceled) {
+	if err := second.ReserveBody(ctx, 3<<20); !errors.Is(err, context.Canceled) {
 		t.Errorf("a client that went: %v", err)
 	}
-	if err := small.Body(t.Context(), 64<<10); err != nil {
+	if err := small.ReserveBody(t.Context(), 64<<10); err != nil {
 		t.Errorf("a small body: %v", err)
 	}
 	first.Release()
 	first.Release()
-	if err := second.Body(t.Context(), 3<<20); err != nil {
+	if err := second.ReserveBody(t.Context(), 3<<20); err != nil {
 		t.Errorf("once there is room: %v", err)
 	}
 	second.Release()
@@ -56,8 +56,8 @@ func TestBudgetWaits(t *testing.T) {
 	for range 32 {
 		clients.Go(func() {
 			for range 50 {
-				h := b.Hold()
-				if err := h.Body(t.Context(), 3<<20); err != nil && !errors.Is(err, memory.ErrExhausted) {
+				h := b.NewReservation()
+				if err := h.ReserveBody(t.Context(), 3<<20); err != nil && !errors.Is(err, memory.ErrExhausted) {
 					t.Error(err)
 				}
 				h.Release()
@@ -65,28 +65,28 @@ func TestBudgetWaits(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	all := b.Hold()
+	all := b.NewReservation()
 	defer all.Release()
-	if err := all.Body(t.Context(), 4<<20); err != nil {
+	if err := all.ReserveBody(t.Context(), 4<<20); err != nil {
 		t.Errorf("not all was given back: %v", err)
 	}
 }
 
-func TestNoBudget(t *testing.T) {
+func TestNilBudget(t *testing.T) {
 	t.Parallel()
-	h := newBudget(t, 0).Hold()
+	h := newBudget(t, 0).NewReservation()
 	defer h.Release()
-	if err := h.Body(t.Context(), 1<<40); err != nil {
+	if err := h.ReserveBody(t.Context(), 1<<40); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestPressed(t *testing.T) {
+func TestPressureFunc(t *testing.T) {
 	t.Parallel()
-	if memory.Pressed(0, 0) != nil {
+	if memory.PressureFunc(0, 0) != nil {
 		t.Error("there is pressure without a limit")
 	}
-	if !memory.Pressed(1, 0)() || memory.Pressed(1<<40, 0)() || memory.Pressed(1, 1<<40)() {
+	if !memory.PressureFunc(1, 0)() || memory.PressureFunc(1<<40, 0)() || memory.PressureFunc(1, 1<<40)() {
 		t.Error("what is in use is not compared with the limit")
 	}
 }
@@ -98,8 +98,8 @@ func BenchmarkSmallBody(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		h := budget.Hold()
-		if err := h.Body(b.Context(), 4<<10); err != nil {
+		h := budget.NewReservation()
+		if err := h.ReserveBody(b.Context(), 4<<10); err != nil {
 			b.Fatal(err)
 		}
 		h.Release()

@@ -11,19 +11,20 @@ import (
 	"strings"
 )
 
-// Larger limits of control groups mean unlimited.
+// unlimited is the value from which a control group's limit counts as no limit.
 const unlimited = math.MaxInt64 / 2
 
-// OfMachine returns the memory available to the process, in bytes: the limit of its control groups,
-// or the memory of the machine. It returns 0 if root, a Linux file system, does not contain it.
-func OfMachine(root fs.FS) (int64, error) {
+// Available returns the memory that the process may use, in bytes: the lowest limit of its control
+// groups, or the memory of the machine. root is the root of a Linux file system. It returns 0 and
+// no error if the files do not exist, as on other systems.
+func Available(root fs.FS) (int64, error) {
 	total, err := memTotal(root)
 	if err != nil {
-		return 0, fmt.Errorf("find out how much memory the machine has: %w", err)
+		return 0, fmt.Errorf("read the memory size of the machine: %w", err)
 	}
-	allowed, err := ofControlGroups(root)
+	allowed, err := controlGroupLimit(root)
 	if err != nil {
-		return 0, fmt.Errorf("find out how much memory the control group has: %w", err)
+		return 0, fmt.Errorf("read the memory limit of the control group: %w", err)
 	}
 	if allowed > 0 && (total == 0 || allowed < total) {
 		return allowed, nil
@@ -31,9 +32,9 @@ func OfMachine(root fs.FS) (int64, error) {
 	return total, nil
 }
 
-// memTotal reads proc(5)'s meminfo.
+// memTotal returns the value MemTotal of /proc/meminfo, in bytes.
 func memTotal(root fs.FS) (int64, error) {
-	text, err := readIfThere(root, "proc/meminfo")
+	text, err := readIfExists(root, "proc/meminfo")
 	if err != nil {
 		return 0, err
 	}
@@ -50,10 +51,10 @@ func memTotal(root fs.FS) (int64, error) {
 	return 0, nil
 }
 
-// ofControlGroups returns the lowest limit of the process's control groups, of either version; 0
-// without a limit.
-func ofControlGroups(root fs.FS) (int64, error) {
-	text, err := readIfThere(root, "proc/self/cgroup")
+// controlGroupLimit returns the lowest limit of the process's control groups, version 1 or 2; 0
+// means no limit.
+func controlGroupLimit(root fs.FS) (int64, error) {
+	text, err := readIfExists(root, "proc/self/cgroup")
 	if err != nil {
 		return 0, err
 	}
@@ -73,7 +74,7 @@ func ofControlGroups(root fs.FS) (int64, error) {
 		default:
 			continue
 		}
-		limit, err := leastOf(root, base, fields[2], file)
+		limit, err := lowestLimit(root, base, fields[2], file)
 		if err != nil {
 			return 0, err
 		}
@@ -84,9 +85,9 @@ func ofControlGroups(root fs.FS) (int64, error) {
 	return least, nil
 }
 
-// leastOf returns the least limit of a group and all above it. A container may see only its
-// own group, as if it were the top.
-func leastOf(root fs.FS, base, group, file string) (int64, error) {
+// lowestLimit returns the lowest limit of a group and its parents. A container may see its own
+// group as the root.
+func lowestLimit(root fs.FS, base, group, file string) (int64, error) {
 	var least int64
 	for at := path.Join("/", group); ; at = path.Dir(at) {
 		limit, err := groupLimit(root, path.Join(base, at, file))
@@ -103,7 +104,7 @@ func leastOf(root fs.FS, base, group, file string) (int64, error) {
 }
 
 func groupLimit(root fs.FS, name string) (int64, error) {
-	text, err := readIfThere(root, name)
+	text, err := readIfExists(root, name)
 	if err != nil || len(text) == 0 {
 		return 0, err
 	}
@@ -121,8 +122,8 @@ func groupLimit(root fs.FS, name string) (int64, error) {
 	return int64(limit), nil
 }
 
-// readIfThere returns the content of a file, or nil if it does not exist or is not accessible.
-func readIfThere(root fs.FS, name string) ([]byte, error) {
+// readIfExists returns the content of a file, or nil if it does not exist or is not accessible.
+func readIfExists(root fs.FS, name string) ([]byte, error) {
 	text, err := fs.ReadFile(root, name)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrInvalid) {
 		return nil, nil

@@ -9,7 +9,7 @@ import (
 
 const meminfo = "MemTotal:       24603908 kB\nMemFree:        18000000 kB\n"
 
-func TestOfMachine(t *testing.T) {
+func TestAvailable(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
@@ -44,7 +44,7 @@ func TestOfMachine(t *testing.T) {
 			for name, content := range tt.files {
 				root[name] = &fstest.MapFile{Data: []byte(content)}
 			}
-			got, err := memory.OfMachine(root)
+			got, err := memory.Available(root)
 			if got != tt.want || (err != nil) != tt.fails {
 				t.Errorf("%d, %v; want %d", got, err, tt.want)
 			}

@@ -1,23 +1,23 @@
-// Package memory keeps a server within the memory that it is given: it finds out how much
-// that is, bounds what requests hold while they are served, and tells caches when to give
-// back.
+// Package memory keeps a server within its memory limit.
 //
-//   - machine: how much memory the process may use, by its control group or the machine.
-//   - budget: the bytes that requests hold, for which large ones wait.
-//   - pressure: whether what is in use comes near the limit.
+//   - machine.go determines the available memory, from the control group or the machine.
+//   - budget.go limits the memory of large requests, which wait for memory of others.
+//   - pressure.go detects that the process is close to the limit, so that caches can shrink.
 //
-// The limit is not exact: what a request makes of its body is estimated, and the garbage
-// collector, which is to be told of the limit too (runtime/debug.SetMemoryLimit), collects
-// more often the nearer it is.
+// The limit is not exact, because the memory of a request is estimated from the size of its body.
+// Callers should also pass the limit to debug.SetMemoryLimit, so that the garbage collector runs
+// more often near the limit.
 package memory
 
 // Shares of a limit.
 const (
-	// requestsShare is the divisor of the limit for the total memory of requests.
+	// requestsShare is the divisor that determines the memory for requests from the limit.
 	requestsShare = 4
-	// pressedPercent of a limit in use after a collection is pressure.
+	// pressedPercent is the percentage of the limit at which the live heap counts as memory
+	// pressure.
 	pressedPercent = 70
 )
 
-// MinLimit is the minimum memory limit of a server, in bytes: twice its memory at rest.
+// MinLimit is the minimum memory limit of a server, in bytes. It is twice the memory of an idle
+// server.
 const MinLimit = 64 << 20

@@ -2,20 +2,21 @@ package memory
 
 import "runtime/metrics"
 
-// liveBytes is the metric of the live heap after the last collection.
+// liveBytes is the runtime metric for the size of the live heap after the last garbage collection.
 const liveBytes = "/gc/heap/live:bytes"
 
-// Pressed returns a function that reports whether the process is close to a limit in bytes; nil
-// without a limit (0). untouched is the size of allocations that use no memory. The function takes
-// a microsecond and is safe for concurrent use.
-func Pressed(limit, untouched int64) func() bool {
+// PressureFunc returns a function that reports whether the live heap is close to a limit, in bytes.
+// If the limit is 0, it returns nil. untouched is the size of allocated memory that the process has
+// never written to, and that therefore does not count. The function takes about a microsecond and
+// is safe for concurrent use.
+func PressureFunc(limit, untouched int64) func() bool {
 	if limit == 0 {
 		return nil
 	}
 	return func() bool { return live() >= uint64(limit/100*pressedPercent+untouched) }
 }
 
-// live returns the live heap after the last collection, in bytes.
+// live returns the size of the live heap after the last garbage collection, in bytes.
 func live() uint64 {
 	sample := []metrics.Sample{{Name: liveBytes}}
 	metrics.Read(sample)

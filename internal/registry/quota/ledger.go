@@ -98,7 +98,7 @@ func (l *Ledger) At(name types.NamespacedName, revision int64) *corev1.ResourceQ
 
 // read returns the quota of a record, or nil if the record cannot be decoded.
 func (l *Ledger) read(record *codec.Record) *corev1.ResourceQuota {
-	obj, err := record.Kept()
+	obj, err := record.Cached()
 	if err != nil {
 		l.config.Logger.Error("a quota cannot be decoded and is not enforced", "name", record.Name(), "err", err)
 		return nil

@@ -39,8 +39,8 @@ func claims() *serviceaccount.Claims {
 	return &serviceaccount.Claims{Claims: jwt.Claims{Issuer: "i"}, Audience: []string{"a"}}
 }
 
-// TestKeys: tokens of the plugin's keys are good as long as it has these, also those of a
-// key that this server has not heard of yet.
+// TestKeys checks that tokens are valid as long as the plugin has their keys, including keys that
+// the server has not fetched yet.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	p := externaltest.New(t)
@@ -68,12 +68,12 @@ func TestKeys(t *testing.T) {
 	if keys := k.Published(); len(keys.Keys) != 2 || keys.MaxAge <= 0 || keys.MaxAge > time.Hour {
 		t.Errorf("%+v", keys)
 	}
-	p.Change(func(a *externaltest.Answers) { a.Keys = a.Keys[1:] })
+	p.SetResponses(func(a *externaltest.Responses) { a.Keys = a.Keys[1:] })
 	p.Rotate(t, "3")
 	if token3, err := k.Sign(t.Context(), claims()); err != nil || !verified(token3) || verified(token) {
 		t.Errorf("after a key has gone: %v", err)
 	}
-	p.Change(func(a *externaltest.Answers) { a.Refuse = true })
+	p.SetResponses(func(a *externaltest.Responses) { a.Fail = true })
 	if _, err := k.Sign(t.Context(), claims()); err == nil || !strings.Contains(err.Error(), "while signing jwt") || !verified(rotated) || verified(token) {
 		t.Errorf("without the plugin: %v", err)
 	}
@@ -83,11 +83,11 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestRefresh: keys are fetched again after the time that the plugin gives.
+// TestRefresh checks that keys are fetched again at the interval of the plugin.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	p := externaltest.New(t)
-	p.Change(func(a *externaltest.Answers) { a.RefreshHint = 1 })
+	p.SetResponses(func(a *externaltest.Responses) { a.RefreshHint = 1 })
 	k, _ := open(t, p)
 	p.Rotate(t, "2")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -101,7 +101,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestHeaders: what a plugin may not put into the header of a token.
+// TestHeaders checks that tokens with invalid headers are rejected.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	p := externaltest.New(t)
@@ -115,17 +115,17 @@ func TestHeaders(t *testing.T) {
 		`{"alg":"ES256","typ":"JWT","kid":"` + strings.Repeat("k", 1025) + `"}`: "key id longer than 1 kb",
 		`nonsense`: "while parsing header JSON",
 	} {
-		p.Change(func(a *externaltest.Answers) { a.Header = header })
+		p.SetResponses(func(a *externaltest.Responses) { a.Header = header })
 		if token, err := k.Sign(t.Context(), claims()); err == nil || !strings.Contains(err.Error(), "while validating header: "+want) {
 			t.Errorf("%.60s: %s, %v", header, token, err)
 		}
 	}
-	p.Change(func(a *externaltest.Answers) { a.Header, a.Unsigned = "", true })
+	p.SetResponses(func(a *externaltest.Responses) { a.Header, a.Unsigned = "", true })
 	if token, err := k.Sign(t.Context(), claims()); err == nil || err.Error() != "empty signature returned" {
 		t.Errorf("unsigned: %s, %v", token, err)
 	}
 	p.Rotate(t, "2")
-	p.Change(func(a *externaltest.Answers) { a.Unsigned, a.Keys[1].ExcludeFromOidcDiscovery = false, true })
+	p.SetResponses(func(a *externaltest.Responses) { a.Unsigned, a.Keys[1].ExcludeFromOidcDiscovery = false, true })
 	if token, err := k.Sign(t.Context(), claims()); err == nil || !strings.Contains(err.Error(), "key used for signing JWT (kid: 2) is excluded from OIDC discovery docs") {
 		t.Errorf("a key that is only for verification: %s, %v", token, err)
 	}
@@ -134,21 +134,21 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestOpenRefuses: plugins that cannot be used.
-func TestOpenRefuses(t *testing.T) {
+// TestOpenErrors checks that Open rejects plugins with invalid data.
+func TestOpenErrors(t *testing.T) {
 	t.Parallel()
-	for want, change := range map[string]func(*externaltest.Answers){
-		"while performing initial cache fill: while fetching token verification keys: while getting externally supported jwt signing keys": func(a *externaltest.Answers) { a.Refuse = true },
-		"found invalid refresh hint (0s)":           func(a *externaltest.Answers) { a.RefreshHint = 0 },
-		"found no keys":                             func(a *externaltest.Answers) { a.Keys = nil },
-		"invalid data timestamp":                    func(a *externaltest.Answers) { a.At = &timestamppb.Timestamp{Nanos: -1} },
-		`found invalid public key id ""`:            func(a *externaltest.Answers) { a.Keys = []*api.Key{{}} },
-		"found empty public key":                    func(a *externaltest.Answers) { a.Keys = []*api.Key{{KeyId: "1"}} },
-		"while parsing external public keys":        func(a *externaltest.Answers) { a.Keys[0].Key = []byte("x") },
-		"(599s) is less than acceptable (min 600s)": func(a *externaltest.Answers) { a.MaxSeconds = 599 },
+	for want, change := range map[string]func(*externaltest.Responses){
+		"while performing initial cache fill: while fetching token verification keys: while getting externally supported jwt signing keys": func(a *externaltest.Responses) { a.Fail = true },
+		"found invalid refresh hint (0s)":           func(a *externaltest.Responses) { a.RefreshHint = 0 },
+		"found no keys":                             func(a *externaltest.Responses) { a.Keys = nil },
+		"invalid data timestamp":                    func(a *externaltest.Responses) { a.DataTimestamp = &timestamppb.Timestamp{Nanos: -1} },
+		`found invalid public key id ""`:            func(a *externaltest.Responses) { a.Keys = []*api.Key{{}} },
+		"found empty public key":                    func(a *externaltest.Responses) { a.Keys = []*api.Key{{KeyId: "1"}} },
+		"while parsing external public keys":        func(a *externaltest.Responses) { a.Keys[0].Key = []byte("x") },
+		"(599s) is less than acceptable (min 600s)": func(a *externaltest.Responses) { a.MaxSeconds = 599 },
 	} {
 		p := externaltest.New(t)
-		p.Change(change)
+		p.SetResponses(change)
 		if k, err := Open(t.Context(), Config{Socket: p.Socket}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 			if k != nil {

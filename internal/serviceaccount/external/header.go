@@ -12,7 +12,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// checkHeader rejects a token header that others could not verify.
+// checkHeader returns an error if other verifiers could not verify a token with this header.
 func (k *Keys) checkHeader(ctx context.Context, encoded string) error {
 	text, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil {
@@ -39,7 +39,7 @@ func (k *Keys) checkHeader(ctx context.Context, encoded string) error {
 	case !slices.Contains(algorithms, header.Algorithm):
 		return fmt.Errorf("bad signing algorithm %q", header.Algorithm)
 	}
-	keys := k.with(ctx, header.KeyID)
+	keys := k.keySetFor(ctx, header.KeyID)
 	if keys.has(header.KeyID) && !slices.ContainsFunc(keys.published, func(key jose.JSONWebKey) bool { return key.KeyID == header.KeyID }) {
 		return fmt.Errorf("key used for signing JWT (kid: %s) is excluded from OIDC discovery docs", header.KeyID)
 	}

@@ -1,6 +1,6 @@
-// Package external uses service account keys of another program: a plugin on a unix domain socket
-// that signs tokens and returns the valid keys (ExternalJWTSigner of k8s.io/externaljwt,
-// --service-account-signing-endpoint).
+// Package external uses service account keys of a plugin: a program that signs tokens and returns
+// the valid keys over a unix domain socket (the gRPC service ExternalJWTSigner of
+// k8s.io/externaljwt, flag --service-account-signing-endpoint, KEP-740).
 package external
 
 import (
@@ -26,33 +26,33 @@ import (
 	"mainstay.dev/mainstay/internal/serviceaccount"
 )
 
-// Limits, as kube-apiserver's.
+// Limits and intervals. The values are those of kube-apiserver.
 const (
 	fetchTimeout    = time.Minute
 	metadataTimeout = 10 * time.Second
-	retryInterval   = 10 * time.Second // after a fetch that failed
+	retryInterval   = 10 * time.Second // after a failed fetch
 	minLifetime     = 600              // seconds
 	maxKeyID        = 1 << 10
 )
 
-// Config configures Keys.
+// Config configures Keys. Logger is required; Metrics may be nil.
 type Config struct {
-	Socket  string // a path
+	Socket  string // path of the unix domain socket
 	Metrics *Metrics
 	Logger  *slog.Logger
 }
 
-// Keys are the keys of a plugin. The server fetches the valid keys at the plugin's interval, and
-// for tokens with an unknown key; if that fails, the last keys stay valid. The caller must call
-// Close.
+// Keys implements serviceaccount.Keys with a plugin. It fetches the valid keys at the interval that
+// the plugin specifies, and when a token has an unknown key ID. If a fetch fails, the previous keys
+// remain valid. It is safe for concurrent use. The caller must call Close.
 type Keys struct {
 	config      Config
 	conn        *grpc.ClientConn
 	client      api.ExternalJWTSignerClient
 	maxLifetime time.Duration
 
-	now   atomic.Pointer[keySet]
-	calls singleflight.Group
+	current atomic.Pointer[keySet]
+	calls   singleflight.Group
 
 	stop    context.CancelFunc
 	running sync.WaitGroup
@@ -63,17 +63,19 @@ var _ serviceaccount.Keys = (*Keys)(nil)
 // keySet is the result of a fetch.
 type keySet struct {
 	generation uint64
-	answered   []*api.Key
+	response   []*api.Key
 	all        []jose.JSONWebKey
 	published  []jose.JSONWebKey // the signing keys
-	at         time.Time         // when the plugin had them
-	until      time.Time         // when they are to be fetched again
+	dataTime   time.Time         // timestamp of the plugin
+	refreshAt  time.Time         // time of the next fetch
 }
 
-// Open waits for the plugin and returns its keys.
+// Open connects to the plugin and blocks until it has fetched the keys. It returns an error if the
+// plugin does not respond within a minute, or returns invalid data. The refresh continues after ctx
+// is done, until Close.
 func Open(ctx context.Context, config Config) (*Keys, error) {
 	k := &Keys{config: config}
-	k.now.Store(&keySet{})
+	k.current.Store(&keySet{})
 	var err error
 	if k.conn, err = socket.Dial(config.Socket, config.Metrics.called); err != nil {
 		return nil, fmt.Errorf("while setting up external-jwt-signer: %w", err)
@@ -87,7 +89,7 @@ func Open(ctx context.Context, config Config) (*Keys, error) {
 	return k, nil
 }
 
-// start fetches the keys, and how long tokens may last.
+// start fetches the keys and the maximum lifetime of tokens.
 func (k *Keys) start(ctx context.Context) error {
 	if err := k.fetch(ctx); err != nil {
 		return fmt.Errorf("while setting up external-jwt-signer: while initially filling key cache: while performing initial cache fill: %w", err)
@@ -105,28 +107,28 @@ func (k *Keys) start(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the connection.
+// Close stops the refresh, waits for it, and closes the connection.
 func (k *Keys) Close() error {
 	k.stop()
 	k.running.Wait()
 	return k.conn.Close()
 }
 
-// MaxLifetime is how long a token may last.
+// MaxLifetime returns the maximum lifetime of a token that the plugin reported to Open.
 func (k *Keys) MaxLifetime() time.Duration { return k.maxLifetime }
 
 // Generation implements serviceaccount.Keys.
-func (k *Keys) Generation() uint64 { return k.now.Load().generation }
+func (k *Keys) Generation() uint64 { return k.current.Load().generation }
 
 // Published implements serviceaccount.Keys.
 func (k *Keys) Published() serviceaccount.Published {
-	now := k.now.Load()
-	return serviceaccount.Published{Keys: now.published, MaxAge: max(0, time.Until(now.until))}
+	now := k.current.Load()
+	return serviceaccount.Published{Keys: now.published, MaxAge: max(0, time.Until(now.refreshAt))}
 }
 
 // Verify implements serviceaccount.Keys.
 func (k *Keys) Verify(ctx context.Context, token *serviceaccount.Token) (*serviceaccount.Claims, error) {
-	return token.Verify(k.with(ctx, token.KeyID()).all)
+	return token.Verify(k.keySetFor(ctx, token.KeyID()).all)
 }
 
 // Sign implements serviceaccount.Keys.
@@ -142,38 +144,39 @@ func (k *Keys) sign(ctx context.Context, claims *serviceaccount.Claims) (string,
 		return "", err
 	}
 	encoded := base64.RawURLEncoding.EncodeToString(payload)
-	answer, err := k.client.Sign(ctx, &api.SignJWTRequest{Claims: encoded})
+	response, err := k.client.Sign(ctx, &api.SignJWTRequest{Claims: encoded})
 	if err != nil {
 		return "", fmt.Errorf("while signing jwt: %w", err)
 	}
-	if err := k.checkHeader(ctx, answer.Header); err != nil {
+	if err := k.checkHeader(ctx, response.Header); err != nil {
 		return "", fmt.Errorf("while validating header: %w", err)
 	}
-	if answer.Signature == "" {
+	if response.Signature == "" {
 		return "", errors.New("empty signature returned")
 	}
-	return answer.Header + "." + encoded + "." + answer.Signature, nil
+	return response.Header + "." + encoded + "." + response.Signature, nil
 }
 
-// with returns the keys, and fetches them if the ID is unknown.
-func (k *Keys) with(ctx context.Context, id string) *keySet {
-	now := k.now.Load()
+// keySetFor returns the current keys. If they do not include the ID, it fetches the keys first; on
+// error, it logs and returns the previous keys.
+func (k *Keys) keySetFor(ctx context.Context, id string) *keySet {
+	now := k.current.Load()
 	if id == "" || now.has(id) {
 		return now
 	}
 	if err := k.fetch(ctx); err != nil {
-		k.config.Logger.Error("the keys of service account tokens cannot be fetched from their plugin", "err", err)
+		k.config.Logger.Error("failed to fetch service account keys from the plugin", "err", err)
 	}
-	return k.now.Load()
+	return k.current.Load()
 }
 
 func (s *keySet) has(id string) bool {
 	return slices.ContainsFunc(s.all, func(key jose.JSONWebKey) bool { return key.KeyID == id })
 }
 
-// refresh fetches the keys at the plugin's interval.
+// refresh fetches the keys at the interval that the plugin specifies, until ctx is done.
 func (k *Keys) refresh(ctx context.Context) {
-	wait := time.Until(k.now.Load().until)
+	wait := time.Until(k.current.Load().refreshAt)
 	for {
 		select {
 		case <-time.After(wait):
@@ -181,51 +184,51 @@ func (k *Keys) refresh(ctx context.Context) {
 			return
 		}
 		err := k.fetch(ctx)
-		wait = time.Until(k.now.Load().until)
+		wait = time.Until(k.current.Load().refreshAt)
 		if err != nil && ctx.Err() == nil {
-			k.config.Logger.Error("the service account token keys cannot be fetched from the plugin: the previous keys remain valid", "err", err)
+			k.config.Logger.Error("failed to fetch service account keys from the plugin; the previous keys remain valid", "err", err)
 			wait = retryInterval
 		}
 	}
 }
 
-// fetch fetches the keys of the plugin. Concurrent callers share a call.
+// fetch fetches the keys and makes them current. Concurrent callers share a call.
 func (k *Keys) fetch(ctx context.Context) error {
 	_, err := egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*keySet, error) {
 		ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 		defer cancel()
-		next, err := k.ask(ctx)
+		next, err := k.fetchKeySet(ctx)
 		k.config.Metrics.fetched(next, err)
 		if err != nil {
 			return nil, fmt.Errorf("while fetching token verification keys: %w", err)
 		}
-		last := k.now.Load()
-		if next.generation = last.generation; !slices.EqualFunc(last.answered, next.answered, sameKey) {
+		last := k.current.Load()
+		if next.generation = last.generation; !slices.EqualFunc(last.response, next.response, sameKey) {
 			next.generation++
 		}
-		k.now.Store(next)
+		k.current.Store(next)
 		return next, nil
 	})
 	return err
 }
 
-func (k *Keys) ask(ctx context.Context) (*keySet, error) {
-	answer, err := k.client.FetchKeys(ctx, &api.FetchKeysRequest{})
+func (k *Keys) fetchKeySet(ctx context.Context) (*keySet, error) {
+	response, err := k.client.FetchKeys(ctx, &api.FetchKeysRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("while getting externally supported jwt signing keys: %w", err)
 	}
-	if answer.RefreshHintSeconds <= 0 {
-		return nil, fmt.Errorf("found invalid refresh hint (%ds)", answer.RefreshHintSeconds)
+	if response.RefreshHintSeconds <= 0 {
+		return nil, fmt.Errorf("found invalid refresh hint (%ds)", response.RefreshHintSeconds)
 	}
-	if len(answer.Keys) == 0 {
+	if len(response.Keys) == 0 {
 		return nil, errors.New("found no keys")
 	}
-	if err := answer.DataTimestamp.CheckValid(); err != nil {
+	if err := response.DataTimestamp.CheckValid(); err != nil {
 		return nil, fmt.Errorf("invalid data timestamp: %w", err)
 	}
-	set := &keySet{answered: answer.Keys, at: answer.DataTimestamp.AsTime(), until: time.Now().Add(time.Duration(answer.RefreshHintSeconds) * time.Second)}
-	for _, one := range answer.Keys {
-		key, err := webKey(one)
+	set := &keySet{response: response.Keys, dataTime: response.DataTimestamp.AsTime(), refreshAt: time.Now().Add(time.Duration(response.RefreshHintSeconds) * time.Second)}
+	for _, one := range response.Keys {
+		key, err := parseKey(one)
 		if err != nil {
 			return nil, err
 		}
@@ -241,8 +244,8 @@ func sameKey(a, b *api.Key) bool {
 	return a.KeyId == b.KeyId && bytes.Equal(a.Key, b.Key) && a.ExcludeFromOidcDiscovery == b.ExcludeFromOidcDiscovery
 }
 
-// webKey reads a key of a plugin's answer.
-func webKey(key *api.Key) (jose.JSONWebKey, error) {
+// parseKey converts a key of the plugin.
+func parseKey(key *api.Key) (jose.JSONWebKey, error) {
 	switch {
 	case key == nil:
 		return jose.JSONWebKey{}, errors.New("found nil public key")
@@ -255,5 +258,5 @@ func webKey(key *api.Key) (jose.JSONWebKey, error) {
 	if err != nil {
 		return jose.JSONWebKey{}, fmt.Errorf("while parsing external public keys: %w", err)
 	}
-	return serviceaccount.WebKey(public, key.KeyId)
+	return serviceaccount.JSONWebKey(public, key.KeyId)
 }

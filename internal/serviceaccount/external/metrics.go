@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/socket"
 )
 
-// Metrics are the metrics of a plugin, with the names of kube-apiserver. A nil *Metrics records
+// Metrics contains the metrics of a plugin, with kube-apiserver's names. A nil *Metrics records
 // nothing.
 type Metrics struct {
 	lastFetch, lastData prometheus.Gauge
@@ -18,7 +18,7 @@ type Metrics struct {
 	duration            *prometheus.HistogramVec
 }
 
-// NewMetrics registers the metrics.
+// NewMetrics creates and registers the metrics. It returns an error if they are already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	const prefix = "apiserver_externaljwt_"
 	m := &Metrics{
@@ -45,12 +45,12 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		errs = append(errs, registerer.Register(c))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("register metrics of the plugin of service account tokens: %w", err)
+		return nil, fmt.Errorf("register metrics of the service account token plugin: %w", err)
 	}
 	return m, nil
 }
 
-// fetched counts a fetch; set is nil where it failed.
+// fetched counts a fetch. set is nil if err is not nil.
 func (m *Metrics) fetched(set *keySet, err error) {
 	if m == nil {
 		return
@@ -58,7 +58,7 @@ func (m *Metrics) fetched(set *keySet, err error) {
 	m.fetches.WithLabelValues(socket.StatusCode(err)).Inc()
 	if err == nil {
 		m.lastFetch.SetToCurrentTime()
-		m.lastData.Set(float64(set.at.UnixNano()) / float64(time.Second))
+		m.lastData.Set(float64(set.dataTime.UnixNano()) / float64(time.Second))
 	}
 }
 

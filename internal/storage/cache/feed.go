@@ -44,7 +44,7 @@ type FeedConfig struct {
 	// every second, and drops caches that were not read for a few seconds. nil means never.
 	Pressed func() bool
 	// Encodings contains the cached encodings of the records in the caches; nil is valid.
-	Encodings *codec.Memory
+	Encodings *codec.EncodingCache
 	// Log limits the log of recent changes of each cache.
 	Log LogLimits
 }
@@ -68,7 +68,7 @@ type Feed struct {
 	idle    time.Duration
 	pressed func() bool
 	// encodings has the cached encodings of the records in the caches; may be nil.
-	encodings *codec.Memory
+	encodings *codec.EncodingCache
 	limits    LogLimits
 
 	// dispatched is the revision up to which every event has been dispatched, or stopped.

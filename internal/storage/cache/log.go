@@ -127,7 +127,7 @@ func (l *changeLog) append(c *storage.Change, replaced *codec.Record, now time.T
 	l.bytes += size
 	if l.end-l.first > maxDecoded {
 		if old := l.at(l.end - 1 - maxDecoded).change; old.Record != nil {
-			old.Record.Forget()
+			old.Record.DropDecoded()
 		}
 	}
 	l.trim(now)
@@ -141,7 +141,7 @@ func (l *changeLog) releaseDecoded() {
 	}
 	for p := first; p < l.end; p++ {
 		if record := l.at(p).change.Record; record != nil {
-			record.Forget()
+			record.DropDecoded()
 		}
 	}
 }

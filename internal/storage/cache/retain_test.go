@@ -23,12 +23,12 @@ import (
 // was closed.
 func TestEncodingsOfDroppedRecords(t *testing.T) {
 	t.Parallel()
-	memory, err := codec.NewMemory(codec.MemoryConfig{Limit: codec.NoMemoryLimit})
+	memory, err := codec.NewEncodingCache(codec.EncodingCacheConfig{Limit: codec.NoEncodingCacheLimit})
 	if err != nil {
 		t.Fatal(err)
 	}
 	kind := storagetest.PodKind()
-	kind.Memory = memory
+	kind.EncodingCache = memory
 	backend := storagetest.InMemory(t)
 	store, err := storage.New(storage.Config{Backend: backend, ResourcePrefix: "pods", Kind: kind, Namespaced: true})
 	if err != nil {

@@ -38,7 +38,7 @@ type Config struct {
 	// them unchanged.
 	Transformer func(schema.GroupResource) storage.Transformer
 	// Encodings limits the cache of encoded objects; nil means no limit.
-	Encodings *codec.Memory
+	Encodings *codec.EncodingCache
 	// Metrics counts; it may be nil.
 	Metrics *storage.Metrics
 }
@@ -76,8 +76,8 @@ func New(config Config) (*Factory, error) {
 // objects. It sets the Memory of the spec's Kind: a Kind must not be used by the
 // factories of two hosts.
 func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
-	if spec.Kind.Memory != f.config.Encodings { // a reopened resource may be in use; its field must not be written
-		spec.Kind.Memory = f.config.Encodings
+	if spec.Kind.EncodingCache != f.config.Encodings { // a reopened resource may be in use; its field must not be written
+		spec.Kind.EncodingCache = f.config.Encodings
 	}
 	backend, feed := f.of(spec.Resource)
 	store, err := storage.New(storage.Config{

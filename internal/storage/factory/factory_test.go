@@ -19,7 +19,7 @@ import (
 func TestOpenAgain(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)
-	memory, err := codec.NewMemory(codec.MemoryConfig{})
+	memory, err := codec.NewEncodingCache(codec.EncodingCacheConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

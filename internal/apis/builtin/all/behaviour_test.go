@@ -55,7 +55,7 @@ func (s *server) sample(t *testing.T, name string) codec.Object {
 	if err := json.Unmarshal(s.samples[name], obj); err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	hub, err := r.Version.ToHubFrom(obj)
+	hub, err := r.Version.ConvertToHub(obj)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -172,7 +172,7 @@ func TestCells(t *testing.T) {
 func cells(t *testing.T, r *rest.Resource, obj codec.Object) ([]any, []metav1.TableRowCondition) {
 	t.Helper()
 	now := obj.GetCreationTimestamp().Time.Add(time.Second / 2)
-	hub, err := r.Version.ToHubFrom(obj)
+	hub, err := r.Version.ConvertToHub(obj)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ func prepared(t *testing.T, env *builtin.Env, r *rest.Resource, c *creation) (ma
 	if err != nil {
 		return nil, err
 	}
-	hub, err := r.Version.ToHubFrom(obj)
+	hub, err := r.Version.ConvertToHub(obj)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func prepared(t *testing.T, env *builtin.Env, r *rest.Resource, c *creation) (ma
 	if err != nil {
 		return nil, err
 	}
-	out, err := r.Version.FromHubTo(back)
+	out, err := r.Version.ConvertFromHub(back)
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func writeNew(t *testing.T, r *rest.Resource, name, content string) codec.Object
 	if r.Namespaced {
 		obj.SetNamespace("default")
 	}
-	hub, err := r.Version.ToHubFrom(obj)
+	hub, err := r.Version.ConvertToHub(obj)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func checkRow(t *testing.T, a *api, row *recordedRow) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	obj, err := r.Version.ToHubFrom(decoded)
+	obj, err := r.Version.ConvertToHub(decoded)
 	if err != nil {
 		t.Fatal(err)
 	}

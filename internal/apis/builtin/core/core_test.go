@@ -81,7 +81,7 @@ func (a *api) create(resource string, obj codec.Object) codec.Object {
 func (a *api) tryCreate(resource string, obj codec.Object) (codec.Object, error) {
 	a.t.Helper()
 	r := a.resource(resource)
-	hub, err := r.Version.ToHubFrom(obj)
+	hub, err := r.Version.ConvertToHub(obj)
 	if err != nil {
 		a.t.Fatal(err)
 	}

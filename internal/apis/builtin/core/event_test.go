@@ -55,11 +55,11 @@ func fill(v reflect.Value) {
 // roundTrip converts an event to the other version and back.
 func roundTrip(t *testing.T, v *codec.Version, event *corev1.Event) *corev1.Event {
 	t.Helper()
-	other, err := v.FromHubTo(event.DeepCopy())
+	other, err := v.ConvertFromHub(event.DeepCopy())
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := v.ToHubFrom(other)
+	back, err := v.ConvertToHub(other)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func TestEventConversion(t *testing.T) {
 	if diff := cmp.Diff(&event, roundTrip(t, v, &event)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	other, err := v.FromHubTo(&event)
+	other, err := v.ConvertFromHub(&event)
 	if err != nil {
 		t.Fatal(err)
 	}

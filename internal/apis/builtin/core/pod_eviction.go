@@ -22,7 +22,7 @@ import (
 // podEviction declares the subresource that deletes a pod if its disruption budget permits it.
 func podEviction() builtin.Subresource {
 	version := builtin.VirtualVersion[policyv1.Eviction](policyv1.SchemeGroupVersion.WithKind("Eviction"))
-	version.Also = []schema.GroupVersionKind{{Group: policyv1.GroupName, Version: "v1beta1", Kind: "Eviction"}}
+	version.Aliases = []schema.GroupVersionKind{{Group: policyv1.GroupName, Version: "v1beta1", Kind: "Eviction"}}
 	return builtin.Subresource{
 		Name: "eviction", Version: version,
 		Storage: func(env *builtin.Env, store *registry.Store) rest.Storage {

@@ -25,7 +25,7 @@ type Checker struct {
 	// for their cost. It is called when a rule exceeds a limit; nil means that the schema is new.
 	Unchanged func() bool
 
-	types typed.Maker
+	types typed.Builder
 	envs  environments
 	costs map[expressionKey]compiledCost
 
@@ -68,7 +68,7 @@ type SchemaNode struct {
 func (c *Checker) Root(props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
 	s := SchemaNode{checker: c, props: props, at: at, count: 1, bounded: true}
 	if len(props.XValidations) > 0 {
-		s.typ = c.types.Make(props, true)
+		s.typ = c.types.Build(props, true)
 		s.hidden = s.typ == nil
 	}
 	return s
@@ -90,7 +90,7 @@ func (s SchemaNode) below(props *apiextensions.JSONSchemaProps, at *field.Path, 
 		inner.typ = childType(s.typ)
 	}
 	if inner.typ == nil && !s.hidden && (s.typ != nil || len(props.XValidations) > 0) {
-		inner.typ = s.checker.types.Make(props, props.XEmbeddedResource)
+		inner.typ = s.checker.types.Build(props, props.XEmbeddedResource)
 		inner.hidden = inner.typ == nil
 	}
 	return inner

@@ -92,7 +92,7 @@ func TestEstimates(t *testing.T) {
 func checkEstimate(t *testing.T, schema, rule string, want uint64) {
 	t.Helper()
 	schema = strings.ReplaceAll(schema, ", MAX", "")
-	compiled := new(typed.Maker).Make(schemaOf(t, schema), false)
+	compiled := new(typed.Builder).Build(schemaOf(t, schema), false)
 	v := new(Checker).compile(expressionKey{scope{typ: compiled}, rule, asRule})
 	if v.err != nil {
 		t.Fatal(v.err)

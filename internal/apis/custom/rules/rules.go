@@ -54,7 +54,7 @@ func (r *Rules) WithMetrics(metrics *Metrics) *Rules {
 // Compiler creates Rules that share compiled expressions, for similar schemas such as parts of one
 // schema. The zero value is ready for use. A Compiler is not safe for concurrent use; its Rules are.
 type Compiler struct {
-	types    typed.Maker
+	types    typed.Builder
 	compiled *expressions
 }
 
@@ -63,7 +63,7 @@ func (c *Compiler) Rules(props *apiextensions.JSONSchemaProps, resource bool) *R
 	if !hasRules(props) {
 		return nil
 	}
-	root := c.node(props, c.types.Make(props, resource))
+	root := c.node(props, c.types.Build(props, resource))
 	if root == nil {
 		return nil
 	}
@@ -147,5 +147,5 @@ func (c *Compiler) memberType(t *typed.Type, name string, member *apiextensions.
 	if !hasRules(member) {
 		return nil
 	}
-	return c.types.Make(member, member.XEmbeddedResource)
+	return c.types.Build(member, member.XEmbeddedResource)
 }

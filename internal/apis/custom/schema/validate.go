@@ -45,7 +45,7 @@ func (c *checker) checkTypeMeta(r *result, s *Schema, value any) {
 type checker struct {
 	base *field.Path
 	// watch limits the total time of all patterns, because a document can contain many strings.
-	watch pattern.Watch
+	watch pattern.Matcher
 }
 
 // check validates a value. old is the replaced value, or nil if it is unknown.

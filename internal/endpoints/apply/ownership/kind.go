@@ -25,7 +25,7 @@ type Config struct {
 	// Cache may be shared by many kinds; nil creates a cache for this kind.
 	Cache *Cache
 	// World is the clock for the times of entries; nil means the real clock.
-	World *simulation.World
+	World *simulation.Simulation
 }
 
 // A Kind maintains the managed fields of a resource in one version. It is safe for concurrent use.
@@ -44,7 +44,7 @@ type Kind struct {
 	// reset is the set of fields that their writers do not own.
 	reset      []node
 	cache      *Cache
-	world      *simulation.World
+	world      *simulation.Simulation
 	workspaces sync.Pool // of *worker
 }
 

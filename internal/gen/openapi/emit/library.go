@@ -14,22 +14,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// models.bin, all integers uint32 and little endian, the sections one after
-// another. The models of one Go package form a chunk, which is compressed as a
-// whole; within it the v3 and the v2 schema of a model are neighbours, so that
-// what they share costs next to nothing.
+// The format of models.bin. Integers are uint32 and little endian, and the sections follow each
+// other. The models of a Go package form a chunk, which is compressed as a whole. In a chunk, the
+// v3 and v2 schemas of a model are adjacent, because they have much in common and compress well
+// together.
 //
 //	header   the number of models (M), of their uses (U), of kinds (K), of chunks (C)
-//	names    M+1: where each model's name starts in the text section; ascending
-//	places   M × 5: chunk; offset and length there of the v3, then of the v2 schema
-//	digests  M × 4: half a SHA-256 of both schemas
-//	uses     M+1: where each model's uses start in the next section
+//	names    M+1: start of each model's name in the text section; ascending
+//	places   M × 5: chunk; offset and length in the chunk of the v3 schema, then of the v2 schema
+//	digests  M × 4: half of the SHA-256 of both schemas
+//	uses     M+1: start of each model's uses in the next section
 //	used     U: models
 //	kinds    K × 4: start of the kind in the text, lengths of group and version, model
-//	         (the kind is written group, version, kind; it ends where the next starts)
-//	kindEnd  1: where the last kind ends
-//	chunks   C × 2: where the chunk starts in the data section, its inflated length
-//	dataEnd  1: where the last chunk ends
+//	         (the text contains group, version, kind; a kind ends at the start of the next one)
+//	kindEnd  1: end of the last kind
+//	chunks   C × 2: start of the chunk in the data section, its uncompressed length
+//	dataEnd  1: end of the last chunk
 //	text, data
 type libraryEncoder struct {
 	models *models
@@ -72,7 +72,7 @@ func encodeLibrary(m *models) ([]byte, error) {
 	return e.bytes(len(names)), nil
 }
 
-// packageOf cuts the type off a model's name.
+// packageOf returns the package of a model's name.
 func packageOf(name string) string { return name[:strings.LastIndexByte(name, '.')] }
 
 func (e *libraryEncoder) chunk(names []string) error {
@@ -111,7 +111,7 @@ func (e *libraryEncoder) chunk(names []string) error {
 	return nil
 }
 
-// kindTable lists the kinds that have a model of their own.
+// kindTable adds the kinds that have their own model.
 func (e *libraryEncoder) kindTable() {
 	type entry struct {
 		gvk   schema.GroupVersionKind

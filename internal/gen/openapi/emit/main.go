@@ -1,6 +1,5 @@
-// Command emit turns the OpenAPI definitions of the built-in types into the
-// files that package openapi embeds. It is run by the command one folder up,
-// which supplies the definitions.
+// Command emit writes the files that package openapi embeds from the OpenAPI definitions of the
+// built-in types. The command in the parent directory provides the definitions and runs it.
 package main
 
 import (
@@ -17,7 +16,7 @@ import (
 func main() {
 	log.SetFlags(0)
 	out := flag.String("out", "", "`directory` to write to")
-	check := flag.Bool("check", false, "write nothing; fail when a file is not what would be written")
+	check := flag.Bool("check", false, "write no files; fail if a file is not current")
 	flag.Parse()
 	if err := run(*out, *check); err != nil {
 		log.Fatalf("emit: %v", err)
@@ -58,7 +57,7 @@ func run(out string, check bool) error {
 	return errors.Join(errs...)
 }
 
-// compare reports whether the file contains data.
+// compare returns an error if the content of the file differs from data.
 func compare(path string, data []byte) error {
 	have, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -13,27 +13,27 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// merge.bin, all integers little endian, the sections one after another:
+// The format of merge.bin. Integers are little endian, and the sections follow each other:
 //
 //	header   uint32 × 3: the number of strings (S), of types (T), of kinds (K)
-//	strings  uint32 × S+1: where each string starts in the text section
-//	types    uint32 × T+1: where each type starts in the code section
-//	kinds    uint32 × 4 × K: group, version, kind (strings), type; sorted by those strings
-//	text     the strings, one after another
-//	code     the types, one after another
+//	strings  uint32 × S+1: start of each string in the text section
+//	types    uint32 × T+1: start of each type in the code section
+//	kinds    uint32 × 4 × K: group, version, kind (strings), type; sorted by these strings
+//	text     the concatenated strings
+//	code     the concatenated types
 //
-// In the code section integers are unsigned varints:
+// In the code section, integers are unsigned varints:
 //
 //	type      = name, atom
-//	atom      = bits (1 scalar, 2 list, 4 map), then what the bits say, in that order
+//	atom      = bits (1 scalar, 2 list, 4 map), followed by the parts whose bits are set, in this order
 //	scalar    = string
 //	list      = ref, relationship, number of keys, keys (strings)
 //	map       = number of fields, fields, ref (of the elements), relationship
-//	field     = name, ref, default (0: none; else the string before that number, JSON)
+//	field     = name, ref, default (0: none; otherwise 1 + the number of a string with JSON)
 //	ref       = bits (1 named, 2 relationship, 4 nullable),
-//	            then the type if named, else an atom; then the relationship if that bit is set
+//	            followed by the type if it is named, otherwise by an atom; then the relationship if its bit is set
 //
-// A relationship is a string; the empty one says none.
+// A relationship is a string, which is empty if there is none.
 type mergeEncoder struct {
 	strings map[string]uint32
 	starts  []uint32
@@ -79,8 +79,8 @@ func encodeMerge(m *models) ([]byte, error) {
 	return append(append(out, e.text...), e.code...), nil
 }
 
-// mergeKinds returns the kinds that can be applied: those with one model each. Lists and the kinds
-// of meta never have managed fields.
+// mergeKinds returns the kinds that support server-side apply, with their models. Lists and the
+// kinds of the meta package never have managed fields.
 func mergeKinds(m *models) []mergeKind {
 	var kinds []mergeKind
 	for name, list := range m.kinds {
@@ -97,7 +97,7 @@ func mergeKinds(m *models) []mergeKind {
 	return kinds
 }
 
-// reachable returns the types that the kinds need, sorted by name.
+// reachable returns the types of the kinds and all types that they refer to, sorted by name.
 func reachable(all []smd.TypeDef, kinds []mergeKind) []smd.TypeDef {
 	byName := map[string]smd.TypeDef{}
 	for _, t := range all {
@@ -191,7 +191,7 @@ func (e *mergeEncoder) mapping(m *smd.Map) error {
 	if len(m.Unions) > 0 {
 		return fmt.Errorf("unions have no encoding")
 	}
-	// The converter returns the fields in the order of a Go map.
+	// The converter returns the fields in random order.
 	fields := slices.SortedFunc(slices.Values(m.Fields), func(a, b smd.StructField) int { return cmp.Compare(a.Name, b.Name) })
 	e.int(len(fields))
 	for _, f := range fields {

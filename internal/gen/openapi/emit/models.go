@@ -25,15 +25,15 @@ import (
 	"mainstay.dev/mainstay/internal/gen/openapi/definitions"
 )
 
-// models are the schemas of all built-in types, by model name
-// (io.k8s.api.core.v1.Pod), in the forms of the two versions of OpenAPI.
+// models contains the schemas of all built-in types by model name (io.k8s.api.core.v1.Pod), for
+// both versions of OpenAPI.
 type models struct {
 	v2 map[string]spec.Schema
 	v3 map[string]*spec.Schema
-	// kinds lists the kinds a model is the schema of. Only the kinds of meta,
-	// which every group version has, have more than one.
+	// kinds contains the kinds of each model. Only kinds of the meta package, which belong to every
+	// group version, have more than one.
 	kinds map[string][]schema.GroupVersionKind
-	// uses names, per model, the models its schema refers to.
+	// uses contains the names of the models that the schema of each model refers to.
 	uses map[string][]string
 }
 
@@ -74,7 +74,7 @@ func buildModels() (*models, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build v2 definitions: %w", err)
 	}
-	// As kube-apiserver: the v2 document carries no defaults.
+	// As in kube-apiserver, the v2 document contains no defaults.
 	m.v2 = handler.PruneDefaults(swagger.Definitions)
 	m.v3, err = builder3.BuildOpenAPIDefinitionsForResources(&common.OpenAPIV3Config{
 		Info:              &spec.Info{},
@@ -89,8 +89,8 @@ func buildModels() (*models, error) {
 
 func noReference(string) spec.Ref { return spec.Ref{} }
 
-// kindsByModel maps model names to the kinds registered for their Go types. The schemes are those
-// of kube-apiserver: they determine for which group versions the kinds of meta are listed.
+// kindsByModel returns the kinds of each model. The schemes are those of kube-apiserver: they
+// determine the group versions in which the kinds of the meta package are listed.
 func kindsByModel() (map[string][]schema.GroupVersionKind, error) {
 	scheme := runtime.NewScheme()
 	add := runtime.NewSchemeBuilder(
@@ -122,7 +122,7 @@ func kindsByModel() (map[string][]schema.GroupVersionKind, error) {
 	return kinds, nil
 }
 
-// kindExtension is the extension that ties a model to its kinds.
+// kindExtension returns the extension that lists the kinds of a model.
 func kindExtension(kinds []schema.GroupVersionKind) spec.Extensions {
 	if len(kinds) == 0 {
 		return nil

@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// documented is a type with fields that are query parameters.
+// documented is implemented by the types whose fields are query parameters.
 type documented interface{ SwaggerDoc() map[string]string }
 
-// optionTypes are the types that requests carry in their query.
+// optionTypes returns the types whose fields are query parameters.
 func optionTypes() []documented {
 	return []documented{
 		metav1.CreateOptions{}, metav1.DeleteOptions{}, metav1.ListOptions{}, metav1.PatchOptions{}, metav1.UpdateOptions{},
@@ -29,7 +29,7 @@ type option struct {
 	Description string `json:"description"`
 }
 
-// encodeOptions writes options.json: the query parameters per kind of options.
+// encodeOptions returns the content of options.json: the query parameters of each kind of options.
 func encodeOptions() ([]byte, error) {
 	all := map[string][]option{}
 	for _, t := range optionTypes() {
@@ -52,8 +52,9 @@ func encodeOptions() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// parameterType returns the OpenAPI name of a type; a list is a repeatable parameter. It is empty
-// for types that cannot be parameters.
+// parameterType returns the OpenAPI type for a Go type. For a slice, it is the type of the
+// elements, because the parameter can be repeated. It returns "" for types that cannot be
+// parameters.
 func parameterType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:

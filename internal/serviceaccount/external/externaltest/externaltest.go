@@ -1,5 +1,5 @@
-// Package externaltest is a program for tests that signs service account tokens: a plugin
-// of --service-account-signing-endpoint, in the process of the test.
+// Package externaltest provides a fake plugin for --service-account-signing-endpoint, which runs in
+// the process of the test.
 package externaltest
 
 import (
@@ -24,29 +24,29 @@ import (
 	api "k8s.io/externaljwt/apis/v1"
 )
 
-// Answers are the responses of a plugin. They can change while it runs.
-type Answers struct {
-	Keys        []*api.Key
-	RefreshHint int64 // seconds
-	At          *timestamppb.Timestamp
-	MaxSeconds  int64
-	Header      string // of tokens; "": a good one
-	Unsigned    bool   // tokens have no signature
-	Refuse      bool   // every call fails
+// Responses determines the responses of a plugin.
+type Responses struct {
+	Keys          []*api.Key
+	RefreshHint   int64 // seconds
+	DataTimestamp *timestamppb.Timestamp
+	MaxSeconds    int64
+	Header        string // header of signed tokens; "" means a valid one
+	Unsigned      bool   // return tokens without a signature
+	Fail          bool   // return an error for each call
 }
 
-// Plugin is a running plugin, with one key that signs.
+// Plugin is a running plugin with one signing key.
 type Plugin struct {
 	api.UnimplementedExternalJWTSignerServer
 	Socket string
 
-	mu      sync.Mutex
-	answers Answers
-	key     *ecdsa.PrivateKey
-	id      string
+	mu        sync.Mutex
+	responses Responses
+	key       *ecdsa.PrivateKey
+	id        string
 }
 
-// New starts a plugin with the key "1", which ends with the test.
+// New starts a plugin with a signing key of ID "1". The plugin stops at the end of the test.
 func New(t testing.TB) *Plugin {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "signer") // paths of sockets must be short
@@ -54,7 +54,7 @@ func New(t testing.TB) *Plugin {
 		t.Fatal(err)
 	}
 	p := &Plugin{Socket: filepath.Join(dir, "s")}
-	p.answers = Answers{RefreshHint: 3600, At: timestamppb.Now(), MaxSeconds: int64(MaxExpiration / time.Second)}
+	p.responses = Responses{RefreshHint: 3600, DataTimestamp: timestamppb.Now(), MaxSeconds: int64(MaxExpiration / time.Second)}
 	p.Rotate(t, "1")
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", p.Socket)
 	if err != nil {
@@ -73,14 +73,14 @@ func New(t testing.TB) *Plugin {
 	return p
 }
 
-// Change modifies the responses of the plugin.
-func (p *Plugin) Change(change func(*Answers)) {
+// SetResponses calls change to modify the responses. It is safe for concurrent use.
+func (p *Plugin) SetResponses(change func(*Responses)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	change(&p.answers)
+	change(&p.responses)
 }
 
-// Rotate adds a key, which signs from now on.
+// Rotate creates a key and makes it the signing key. The previous keys remain valid.
 func (p *Plugin) Rotate(t testing.TB, id string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -94,7 +94,7 @@ func (p *Plugin) Rotate(t testing.TB, id string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.key, p.id = key, id
-	p.answers.Keys = append(p.answers.Keys, &api.Key{KeyId: id, Key: der})
+	p.responses.Keys = append(p.responses.Keys, &api.Key{KeyId: id, Key: der})
 }
 
 var errRefused = errors.New("refused")
@@ -103,7 +103,7 @@ var errRefused = errors.New("refused")
 func (p *Plugin) Sign(_ context.Context, r *api.SignJWTRequest) (*api.SignJWTResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.answers.Refuse {
+	if p.responses.Fail {
 		return nil, errRefused
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(r.Claims)
@@ -124,32 +124,32 @@ func (p *Plugin) Sign(_ context.Context, r *api.SignJWTRequest) (*api.SignJWTRes
 		return nil, err
 	}
 	parts := strings.Split(token, ".")
-	answer := &api.SignJWTResponse{Header: parts[0], Signature: parts[2]}
-	if p.answers.Header != "" {
-		answer.Header = base64.RawURLEncoding.EncodeToString([]byte(p.answers.Header))
+	response := &api.SignJWTResponse{Header: parts[0], Signature: parts[2]}
+	if p.responses.Header != "" {
+		response.Header = base64.RawURLEncoding.EncodeToString([]byte(p.responses.Header))
 	}
-	if p.answers.Unsigned {
-		answer.Signature = ""
+	if p.responses.Unsigned {
+		response.Signature = ""
 	}
-	return answer, nil
+	return response, nil
 }
 
 // FetchKeys implements api.ExternalJWTSignerServer.
 func (p *Plugin) FetchKeys(context.Context, *api.FetchKeysRequest) (*api.FetchKeysResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.answers.Refuse {
+	if p.responses.Fail {
 		return nil, errRefused
 	}
-	return &api.FetchKeysResponse{Keys: append([]*api.Key(nil), p.answers.Keys...), RefreshHintSeconds: p.answers.RefreshHint, DataTimestamp: p.answers.At}, nil
+	return &api.FetchKeysResponse{Keys: append([]*api.Key(nil), p.responses.Keys...), RefreshHintSeconds: p.responses.RefreshHint, DataTimestamp: p.responses.DataTimestamp}, nil
 }
 
 // Metadata implements api.ExternalJWTSignerServer.
 func (p *Plugin) Metadata(context.Context, *api.MetadataRequest) (*api.MetadataResponse, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return &api.MetadataResponse{MaxTokenExpirationSeconds: p.answers.MaxSeconds}, nil
+	return &api.MetadataResponse{MaxTokenExpirationSeconds: p.responses.MaxSeconds}, nil
 }
 
-// MaxExpiration is how long the tokens of a new plugin may last.
+// MaxExpiration is the maximum lifetime of tokens that a new plugin reports.
 const MaxExpiration = 2 * time.Hour

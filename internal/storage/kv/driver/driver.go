@@ -48,7 +48,7 @@ type Config struct {
 	// Registerer registers the metrics of the store; nil disables them.
 	Registerer prometheus.Registerer
 	// World is the clock by which keys expire; nil selects the real one.
-	World *simulation.World
+	World *simulation.Simulation
 }
 
 // List is a registry of drivers. Their schemes are distinct.

@@ -47,7 +47,7 @@ type Config struct {
 	// FS replaces the file system of the operating system, for fault injection.
 	FS vfs.FS
 	// World provides the clock for the expiration of keys; nil selects the real clock.
-	World *simulation.World
+	World *simulation.Simulation
 	// stallAfter replaces the constant of the same name, for tests.
 	stallAfter time.Duration
 	// now replaces time.Now, for tests.
@@ -118,7 +118,7 @@ type Store struct {
 	}
 
 	expiries expiries
-	world    *simulation.World // Config.World
+	world    *simulation.Simulation // Config.World
 
 	// ctx ends when Close begins.
 	ctx    context.Context

@@ -122,7 +122,7 @@ func rawExtensionPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 
 func resourceListPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	m := *(*corev1.ResourceList)(p)
-	if w.noMap(m == nil, len(m)) {
+	if w.encodesAsNull(m == nil, len(m)) {
 		return append(b, "null"...)
 	}
 	base := len(w.keys)

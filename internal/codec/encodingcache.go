@@ -10,14 +10,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultMemoryLimit is the default of MemoryConfig.Limit, in bytes.
-const DefaultMemoryLimit = 256 << 20
+// DefaultEncodingCacheLimit is the default of EncodingCacheConfig.Limit, in bytes.
+const DefaultEncodingCacheLimit = 256 << 20
 
-// NoMemoryLimit disables the limit: no encodings are evicted.
-const NoMemoryLimit = -1
+// NoEncodingCacheLimit disables the limit: no encodings are evicted.
+const NoEncodingCacheLimit = -1
 
-// MemoryConfig configures a Memory.
-type MemoryConfig struct {
+// EncodingCacheConfig configures an EncodingCache.
+type EncodingCacheConfig struct {
 	// Limit is the maximum size of all cached encodings, in bytes. 0 selects DefaultMemoryLimit,
 	// and NoMemoryLimit disables the limit.
 	Limit int64
@@ -25,14 +25,14 @@ type MemoryConfig struct {
 	Registerer prometheus.Registerer
 }
 
-// Memory limits the memory of encodings that records cache. It counts the encodings of retained
-// records (Record.Retain), from their creation until the record is released. If the limit is
-// reached, it evicts approximately the least recently used encodings (the CLOCK algorithm); they
-// are encoded again on demand. A nil *Memory has no limit and no metrics. All methods are safe for
-// concurrent use.
-type Memory struct {
+// EncodingCache limits the memory of the encodings that records cache. It counts the encodings of
+// retained records (Record.Retain) until the record is released. At the limit, it evicts
+// approximately the least recently used encodings (CLOCK algorithm); they are encoded again on
+// demand. A nil *EncodingCache has no limit and no metrics. All methods are safe for concurrent
+// use.
+type EncodingCache struct {
 	limit int64
-	// bytes is the size of all encodings in the queue. It is changed with mu held.
+	// bytes is the size of all encodings in the queue. It is written only while mu is held.
 	bytes                   atomic.Int64
 	hits, misses, evictions atomic.Uint64
 
@@ -45,13 +45,13 @@ type Memory struct {
 // encoding is a cached encoding of a record.
 type encoding struct {
 	data []byte
-	// holder is the record's pointer to this encoding.
-	holder *atomic.Pointer[encoding]
+	// slot is the field of the record that points to this encoding.
+	slot *atomic.Pointer[encoding]
 	// used is set by each hit, and cleared when evictLocked moves the encoding to the back.
 	used atomic.Bool
-	// place is the element of Memory.mu.queue, nil if the encoding is not counted. Memory.mu guards
-	// it.
-	place *list.Element
+	// element is the position in EncodingCache.mu.queue; nil if the encoding is not counted.
+	// EncodingCache.mu guards it.
+	element *list.Element
 }
 
 // encodingOverhead is the fixed memory cost of a cached encoding, in bytes.
@@ -59,16 +59,16 @@ const encodingOverhead = 160
 
 func (e *encoding) size() int64 { return int64(cap(e.data)) + encodingOverhead }
 
-// NewMemory returns an empty Memory. It returns an error for an invalid limit, and if the metrics
-// are already registered.
-func NewMemory(cfg MemoryConfig) (*Memory, error) {
+// NewEncodingCache returns an empty EncodingCache. It returns an error if the limit is invalid or
+// if the metrics are already registered.
+func NewEncodingCache(cfg EncodingCacheConfig) (*EncodingCache, error) {
 	if cfg.Limit == 0 {
-		cfg.Limit = DefaultMemoryLimit
+		cfg.Limit = DefaultEncodingCacheLimit
 	}
-	if cfg.Limit < NoMemoryLimit {
-		return nil, fmt.Errorf("memory of encodings: Limit %d must not be negative", cfg.Limit)
+	if cfg.Limit < NoEncodingCacheLimit {
+		return nil, fmt.Errorf("encoding cache: Limit %d must not be negative", cfg.Limit)
 	}
-	m := &Memory{limit: cfg.Limit}
+	m := &EncodingCache{limit: cfg.Limit}
 	if cfg.Registerer != nil {
 		if err := m.register(cfg.Registerer); err != nil {
 			return nil, err
@@ -77,7 +77,7 @@ func NewMemory(cfg MemoryConfig) (*Memory, error) {
 	return m, nil
 }
 
-func (m *Memory) register(registerer prometheus.Registerer) error {
+func (m *EncodingCache) register(registerer prometheus.Registerer) error {
 	counter := func(name, help string, value func() uint64) prometheus.Collector {
 		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: "mainstay_encoding_cache_" + name, Help: help},
 			func() float64 { return float64(value()) })
@@ -97,16 +97,16 @@ func (m *Memory) register(registerer prometheus.Registerer) error {
 		errs = append(errs, registerer.Register(c))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return fmt.Errorf("register metrics of encodings: %w", err)
+		return fmt.Errorf("register metrics of the encoding cache: %w", err)
 	}
 	return nil
 }
 
 // Bytes returns the size of the cached encodings of retained records.
-func (m *Memory) Bytes() int64 { return m.bytes.Load() }
+func (m *EncodingCache) Bytes() int64 { return m.bytes.Load() }
 
 // hit records the use of a cached encoding.
-func (m *Memory) hit(e *encoding) {
+func (m *EncodingCache) hit(e *encoding) {
 	if m == nil {
 		return
 	}
@@ -117,21 +117,21 @@ func (m *Memory) hit(e *encoding) {
 }
 
 // miss records that an encoding was not cached.
-func (m *Memory) miss() {
+func (m *EncodingCache) miss() {
 	if m != nil {
 		m.misses.Add(1)
 	}
 }
 
 // hasRoom reports whether an encoding can be cached without evicting another one.
-func (m *Memory) hasRoom(size int) bool {
-	return m == nil || m.limit == NoMemoryLimit || m.bytes.Load()+int64(size)+encodingOverhead <= m.limit
+func (m *EncodingCache) hasRoom(size int) bool {
+	return m == nil || m.limit == NoEncodingCacheLimit || m.bytes.Load()+int64(size)+encodingOverhead <= m.limit
 }
 
-// keep caches data as an encoding of r. It has no effect if r was released, or if data exceeds the
+// store caches data as an encoding of r. It has no effect if r was released or if data exceeds the
 // limit.
-func (m *Memory) keep(r *Record, holder *atomic.Pointer[encoding], data []byte) {
-	e := &encoding{data: data, holder: holder}
+func (m *EncodingCache) store(r *Record, holder *atomic.Pointer[encoding], data []byte) {
+	e := &encoding{data: data, slot: holder}
 	if m == nil {
 		holder.Store(e)
 		return
@@ -149,8 +149,8 @@ func (m *Memory) keep(r *Record, holder *atomic.Pointer[encoding], data []byte) 
 
 // addLocked adds an encoding to the queue, and evicts others as needed. It returns false if the
 // encoding exceeds the limit.
-func (m *Memory) addLocked(e *encoding) bool {
-	if m.limit != NoMemoryLimit {
+func (m *EncodingCache) addLocked(e *encoding) bool {
+	if m.limit != NoEncodingCacheLimit {
 		if e.size() > m.limit {
 			return false
 		}
@@ -158,23 +158,23 @@ func (m *Memory) addLocked(e *encoding) bool {
 			m.evictLocked()
 		}
 	}
-	e.place = m.mu.queue.PushBack(e)
+	e.element = m.mu.queue.PushBack(e)
 	m.bytes.Add(e.size())
 	return true
 }
 
 // removeLocked removes an encoding from its record and from the queue.
-func (m *Memory) removeLocked(e *encoding) {
-	e.holder.CompareAndSwap(e, nil)
-	if e.place != nil {
-		m.mu.queue.Remove(e.place)
-		e.place = nil
+func (m *EncodingCache) removeLocked(e *encoding) {
+	e.slot.CompareAndSwap(e, nil)
+	if e.element != nil {
+		m.mu.queue.Remove(e.element)
+		e.element = nil
 		m.bytes.Add(-e.size())
 	}
 }
 
 // evictLocked evicts one encoding. The queue must not be empty.
-func (m *Memory) evictLocked() {
+func (m *EncodingCache) evictLocked() {
 	for {
 		front := m.mu.queue.Front()
 		e := front.Value.(*encoding)
@@ -188,9 +188,9 @@ func (m *Memory) evictLocked() {
 	}
 }
 
-// EvictHalf evicts encodings until at most half of their current size is left. It is called while
-// the process is short of memory.
-func (m *Memory) EvictHalf() {
+// EvictHalf evicts encodings until at most half of their current size is left. It is called when
+// the process is short of memory. It has no effect on a nil *EncodingCache.
+func (m *EncodingCache) EvictHalf() {
 	if m == nil {
 		return
 	}
@@ -201,10 +201,10 @@ func (m *Memory) EvictHalf() {
 	}
 }
 
-// Retain declares that a cache contains the record: its encodings count for the Memory of its kind,
-// which may evict them. Each call needs a call of Release.
+// Retain declares that a cache contains the record: its encodings then count toward the
+// EncodingCache of its kind, which may evict them. Each call must be paired with a call of Release.
 func (r *Record) Retain() {
-	m := r.kind.Memory
+	m := r.kind.EncodingCache
 	if m == nil {
 		return
 	}
@@ -222,10 +222,10 @@ func (r *Record) Retain() {
 	}
 }
 
-// Release reverses a call of Retain. After the last call, the record has no cached encodings and
-// caches no further ones, so a reader that still uses the record encodes it again.
+// Release reverses a call of Retain. After the last call, the record drops its encodings and caches
+// no further ones; a reader that still uses the record encodes it again.
 func (r *Record) Release() {
-	m := r.kind.Memory
+	m := r.kind.EncodingCache
 	if m == nil {
 		return
 	}

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// bill is a bill of materials in CycloneDX 1.6: what the linker noted in a binary,
-// which is what it is made of and nothing else.
-type bill struct {
+// sbom is a software bill of materials in the format CycloneDX 1.6. It contains the build
+// information that the linker has stored in a binary.
+type sbom struct {
 	Format     string      `json:"bomFormat"`
 	Spec       string      `json:"specVersion"`
 	Version    int         `json:"version"`
@@ -45,8 +45,8 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// writeBill writes the bill of a binary.
-func (r *release) writeBill(path string, b binary) error {
+// writeSBOM writes the bill of materials of a binary.
+func (r *release) writeSBOM(path string, b binary) error {
 	info, err := buildinfo.ReadFile(b.path)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (r *release) writeBill(path string, b binary) error {
 		return err
 	}
 	sum := sha256.Sum256(program)
-	made := bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: metadata{
+	made := sbom{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: metadata{
 		Timestamp: r.time.Format(time.RFC3339),
 		Component: component{
 			Type: "application", Ref: info.Main.Path, Name: info.Main.Path, Version: r.version,
@@ -85,7 +85,8 @@ func moduleOf(dep *debug.Module) component {
 	return library(dep.Path, dep.Version, dep.Sum)
 }
 
-// library is a module of Go. Its sum is that of go.sum, which is no hash of a file.
+// library returns a Go module. Its sum is from go.sum, and therefore a property instead of a hash
+// of a file.
 func library(path, version, sum string) component {
 	c := component{Type: "library", Name: path, Version: version, PURL: "pkg:golang/" + path + "@" + version}
 	c.Ref = c.PURL

@@ -49,12 +49,12 @@ func (r *reader) time(i int, layout string, to *time.Time) int {
 		return r.literal(i, "null")
 	}
 	s, end := r.text(i)
-	if end == bad {
-		return bad
+	if end == invalid {
+		return invalid
 	}
 	t, err := time.Parse(layout, s)
 	if err != nil {
-		return bad
+		return invalid
 	}
 	*to = t.Local()
 	return end
@@ -62,30 +62,30 @@ func (r *reader) time(i int, layout string, to *time.Time) int {
 
 func readFields(r *reader, i int, p unsafe.Pointer) int {
 	end := r.skip(i)
-	if end == bad || r.at(i) == 'n' {
+	if end == invalid || r.at(i) == 'n' {
 		return end
 	}
-	(*metav1.FieldsV1)(p).SetRawBytes(bytesOf(r.data[i:end])) // which copies them
+	(*metav1.FieldsV1)(p).SetRawBytes(bytesOf(r.data[i:end])) // SetRawBytes copies them
 	return end
 }
 
 func readRawExtension(r *reader, i int, p unsafe.Pointer) int {
 	end := r.skip(i)
-	if end == bad || r.at(i) == 'n' {
+	if end == invalid || r.at(i) == 'n' {
 		return end
 	}
 	(*runtime.RawExtension)(p).Raw = []byte(r.data[i:end])
 	return end
 }
 
-// readQuantity reads a string or number.
+// readQuantity decodes a string or number.
 func readQuantity(r *reader, i int, p unsafe.Pointer) int {
 	if r.at(i) == 'n' {
 		return r.literal(i, "null")
 	}
 	end := r.skip(i)
-	if end == bad {
-		return bad
+	if end == invalid {
+		return invalid
 	}
 	text := r.data[i:end]
 	if text[0] == '"' {
@@ -93,7 +93,7 @@ func readQuantity(r *reader, i int, p unsafe.Pointer) int {
 	}
 	q, err := quantity.Parse(strings.TrimSpace(text))
 	if err != nil {
-		return bad
+		return invalid
 	}
 	*(*resource.Quantity)(p) = q
 	return end
@@ -113,22 +113,22 @@ func readResourceList(r *reader, i int, p unsafe.Pointer) int {
 		return r.literal(i, "null")
 	}
 	i, more := r.open(i, '{', '}')
-	if i == bad {
-		return bad
+	if i == invalid {
+		return invalid
 	}
 	m := corev1.ResourceList{}
 	*(*corev1.ResourceList)(p) = m
 	for more {
 		name, after := r.text(i)
 		at := r.colon(after)
-		if at == bad {
-			return bad
+		if at == invalid {
+			return invalid
 		}
 		var q resource.Quantity
 		i, more = r.next(readQuantity(r, at, unsafe.Pointer(&q)), '}')
 		before := len(m)
-		if m[corev1.ResourceName(r.owned(name))] = q; len(m) == before {
-			return bad
+		if m[corev1.ResourceName(r.retain(name))] = q; len(m) == before {
+			return invalid
 		}
 	}
 	return i

@@ -15,9 +15,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-func memory(t testing.TB, limit int64, registerer prometheus.Registerer) *codec.Memory {
+func memory(t testing.TB, limit int64, registerer prometheus.Registerer) *codec.EncodingCache {
 	t.Helper()
-	m, err := codec.NewMemory(codec.MemoryConfig{Limit: limit, Registerer: registerer})
+	m, err := codec.NewEncodingCache(codec.EncodingCacheConfig{Limit: limit, Registerer: registerer})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func storedPods(t testing.TB, kind *codec.Kind, n int) []*codec.Record {
 	return records
 }
 
-func tailOf(t testing.TB, r *codec.Record) []byte {
+func documentTail(t testing.TB, r *codec.Record) []byte {
 	t.Helper()
 	tail, err := r.JSONTail(podVersion())
 	if err != nil {
@@ -50,15 +50,15 @@ func tailOf(t testing.TB, r *codec.Record) []byte {
 	return tail
 }
 
-func TestMemoryStaysBelowItsLimit(t *testing.T) {
+func TestEncodingCacheLimit(t *testing.T) {
 	t.Parallel()
 	const limit, goroutines = 8 << 10, 8
 	kind := podKind()
-	kind.Memory = memory(t, limit, nil)
+	kind.EncodingCache = memory(t, limit, nil)
 	records := storedPods(t, kind, 300)
 	want := make([][]byte, len(records))
 	for i, r := range storedPods(t, podKind(), len(records)) {
-		want[i] = tailOf(t, r)
+		want[i] = documentTail(t, r)
 	}
 	var most atomic.Int64
 	var wg sync.WaitGroup
@@ -69,7 +69,7 @@ func TestMemoryStaysBelowItsLimit(t *testing.T) {
 				i := random.IntN(len(records))
 				var got []byte
 				if random.IntN(2) == 0 {
-					got = tailOf(t, records[i])
+					got = documentTail(t, records[i])
 				} else {
 					var err error
 					if got, err = records[i].AppendJSONTail(nil, podVersion()); err != nil {
@@ -79,7 +79,7 @@ func TestMemoryStaysBelowItsLimit(t *testing.T) {
 				if !bytes.Equal(got, want[i]) {
 					t.Errorf("record %d: %s", i, got)
 				}
-				bytes := kind.Memory.Bytes()
+				bytes := kind.EncodingCache.Bytes()
 				for seen := most.Load(); bytes > seen && !most.CompareAndSwap(seen, bytes); seen = most.Load() {
 				}
 			}
@@ -91,27 +91,27 @@ func TestMemoryStaysBelowItsLimit(t *testing.T) {
 	}
 	held := int64(0)
 	for _, r := range records {
-		held += int64(codec.RememberedBytes(r))
+		held += int64(codec.CachedBytes(r))
 	}
 	if held > limit {
 		t.Errorf("records hold %d bytes; the limit is %d", held, limit)
 	}
 }
 
-func TestMemoryKeepsWhatIsUsed(t *testing.T) {
+func TestEncodingCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	t.Parallel()
 	kind := podKind()
-	kind.Memory = memory(t, 16<<10, nil)
+	kind.EncodingCache = memory(t, 16<<10, nil)
 	records := storedPods(t, kind, 200)
 	for _, r := range records[1:] {
-		tailOf(t, records[0])
-		tailOf(t, r)
+		documentTail(t, records[0])
+		documentTail(t, r)
 	}
-	if codec.RememberedBytes(records[0]) == 0 {
-		t.Error("what was used all the time was forgotten")
+	if codec.CachedBytes(records[0]) == 0 {
+		t.Error("an encoding in frequent use was evicted")
 	}
-	if codec.RememberedBytes(records[1]) != 0 {
-		t.Error("what was used once, long ago, was kept")
+	if codec.CachedBytes(records[1]) != 0 {
+		t.Error("an encoding used once, long ago, was not evicted")
 	}
 	// A list larger than the cache does not evict its contents.
 	last := records[len(records)-1]
@@ -120,8 +120,8 @@ func TestMemoryKeepsWhatIsUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if codec.RememberedBytes(last) == 0 || codec.RememberedBytes(records[0]) == 0 {
-		t.Error("a list made others be forgotten")
+	if codec.CachedBytes(last) == 0 || codec.CachedBytes(records[0]) == 0 {
+		t.Error("a list evicted other encodings")
 	}
 }
 
@@ -130,24 +130,24 @@ func TestMemoryKeepsWhatIsUsed(t *testing.T) {
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	kind := podKind()
-	kind.Memory = memory(t, codec.NoMemoryLimit, nil)
+	kind.EncodingCache = memory(t, codec.NoEncodingCacheLimit, nil)
 	record := storedPods(t, kind, 1)[0]
-	want := tailOf(t, record)
-	size := kind.Memory.Bytes()
+	want := documentTail(t, record)
+	size := kind.EncodingCache.Bytes()
 	if size < int64(len(want)) {
 		t.Errorf("%d bytes are counted for an encoding of %d", size, len(want))
 	}
 	record.Retain() // by another cache
 	record.Release()
-	if got := kind.Memory.Bytes(); got != size {
+	if got := kind.EncodingCache.Bytes(); got != size {
 		t.Errorf("%d bytes are counted while a cache has the record, want %d", got, size)
 	}
 	record.Release()
 	for range 2 {
-		if got := kind.Memory.Bytes(); got != 0 || codec.RememberedBytes(record) != 0 {
-			t.Errorf("after the release, %d bytes are counted, and the record has %d", got, codec.RememberedBytes(record))
+		if got := kind.EncodingCache.Bytes(); got != 0 || codec.CachedBytes(record) != 0 {
+			t.Errorf("after the release, %d bytes are counted, and the record has %d", got, codec.CachedBytes(record))
 		}
-		if got := tailOf(t, record); !bytes.Equal(got, want) {
+		if got := documentTail(t, record); !bytes.Equal(got, want) {
 			t.Errorf("the encoding after the release is %s, want %s", got, want)
 		}
 	}
@@ -163,17 +163,17 @@ func TestRetainLater(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kind.Memory = memory(t, limit, nil)
+		kind.EncodingCache = memory(t, limit, nil)
 		record := codec.NewRecord(kind, types.NamespacedName{Namespace: "a", Name: "p"}, value, 1)
-		tailOf(t, record)
-		if got := kind.Memory.Bytes(); got != 0 || codec.RememberedBytes(record) == 0 {
-			t.Errorf("limit %d: %d bytes are counted before Retain, and the record has %d", limit, got, codec.RememberedBytes(record))
+		documentTail(t, record)
+		if got := kind.EncodingCache.Bytes(); got != 0 || codec.CachedBytes(record) == 0 {
+			t.Errorf("limit %d: %d bytes are counted before Retain, and the record has %d", limit, got, codec.CachedBytes(record))
 		}
 		record.Retain()
-		if got := kind.Memory.Bytes() > 0; got != counted {
+		if got := kind.EncodingCache.Bytes() > 0; got != counted {
 			t.Errorf("limit %d: counted after Retain: %t, want %t", limit, got, counted)
 		}
-		if got := codec.RememberedBytes(record) > 0; got != counted {
+		if got := codec.CachedBytes(record) > 0; got != counted {
 			t.Errorf("limit %d: cached after Retain: %t, want %t", limit, got, counted)
 		}
 	}
@@ -183,11 +183,11 @@ func TestRetainLater(t *testing.T) {
 func TestReleaseConcurrently(t *testing.T) {
 	t.Parallel()
 	kind := podKind()
-	kind.Memory = memory(t, 8<<10, nil)
+	kind.EncodingCache = memory(t, 8<<10, nil)
 	records := storedPods(t, kind, 30)
 	want := make([][]byte, len(records))
 	for i, r := range storedPods(t, podKind(), len(records)) {
-		want[i] = tailOf(t, r)
+		want[i] = documentTail(t, r)
 	}
 	var wg sync.WaitGroup
 	for g := range 8 {
@@ -200,9 +200,9 @@ func TestReleaseConcurrently(t *testing.T) {
 					records[i].Retain()
 					records[i].Release()
 				case 1:
-					kind.Memory.EvictHalf()
+					kind.EncodingCache.EvictHalf()
 				default:
-					if got := tailOf(t, records[i]); !bytes.Equal(got, want[i]) {
+					if got := documentTail(t, records[i]); !bytes.Equal(got, want[i]) {
 						t.Errorf("record %d: %s", i, got)
 					}
 				}
@@ -213,7 +213,7 @@ func TestReleaseConcurrently(t *testing.T) {
 	for _, r := range records {
 		r.Release()
 	}
-	if got := kind.Memory.Bytes(); got != 0 {
+	if got := kind.EncodingCache.Bytes(); got != 0 {
 		t.Errorf("%d bytes are counted after all records were released", got)
 	}
 }
@@ -221,34 +221,34 @@ func TestReleaseConcurrently(t *testing.T) {
 func TestEvictHalf(t *testing.T) {
 	t.Parallel()
 	kind := podKind()
-	kind.Memory = memory(t, 0, nil)
+	kind.EncodingCache = memory(t, 0, nil)
 	records := storedPods(t, kind, 50)
 	for _, r := range records {
-		tailOf(t, r)
+		documentTail(t, r)
 	}
-	all := kind.Memory.Bytes()
-	kind.Memory.EvictHalf()
-	if got := kind.Memory.Bytes(); got > all/2 || got < all/3 {
+	all := kind.EncodingCache.Bytes()
+	kind.EncodingCache.EvictHalf()
+	if got := kind.EncodingCache.Bytes(); got > all/2 || got < all/3 {
 		t.Errorf("%d of %d bytes are left", got, all)
 	}
-	if got, want := tailOf(t, records[0]), tailOf(t, storedPods(t, podKind(), 1)[0]); !bytes.Equal(got, want) {
+	if got, want := documentTail(t, records[0]), documentTail(t, storedPods(t, podKind(), 1)[0]); !bytes.Equal(got, want) {
 		t.Errorf("the encoding after the eviction is %s, want %s", got, want)
 	}
-	var none *codec.Memory
+	var none *codec.EncodingCache
 	none.EvictHalf()
 }
 
-func TestMemoryMetrics(t *testing.T) {
+func TestEncodingCacheMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewPedanticRegistry()
 	kind := podKind()
-	kind.Memory = memory(t, 1<<10, registry)
+	kind.EncodingCache = memory(t, 1<<10, registry)
 	records := storedPods(t, kind, 3)
 	for _, r := range records {
-		tailOf(t, r)
-		tailOf(t, r)
+		documentTail(t, r)
+		documentTail(t, r)
 	}
-	size := len(tailOf(t, records[2])) + 160
+	size := len(documentTail(t, records[2])) + 160
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -266,9 +266,9 @@ func TestMemoryMetrics(t *testing.T) {
 	}
 }
 
-func TestMemoryConfigIsChecked(t *testing.T) {
+func TestEncodingCacheConfig(t *testing.T) {
 	t.Parallel()
-	if _, err := codec.NewMemory(codec.MemoryConfig{Limit: -2}); err == nil {
+	if _, err := codec.NewEncodingCache(codec.EncodingCacheConfig{Limit: -2}); err == nil {
 		t.Error("a negative limit was accepted")
 	}
 }
