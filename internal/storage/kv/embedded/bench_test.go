@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// benchValue is about the size of a small pod.
+// benchValue has about the size of a small pod.
 var benchValue = []byte(strings.Repeat("abcdefghijklmnop", 64))
 
 // BenchmarkCommit writes 1 KiB values durably. It reports the CPU time of the whole process per

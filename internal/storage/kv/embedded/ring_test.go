@@ -25,7 +25,7 @@ func TestRingNotes(t *testing.T) {
 			t.Fatalf("at %d: groups %v since %d, %t", rev, groups, oldest, ok)
 		}
 		if _, _, ok := r.since(oldest-1, nil); ok && oldest > 1 {
-			t.Fatalf("at %d: the ring goes back to %d", rev, oldest-1)
+			t.Fatalf("at %d: the oldest revision in the ring is %d", rev, oldest-1)
 		}
 		for _, g := range groups {
 			noted := g.last > rev-kv.Revision(notedBytes/size)
@@ -36,7 +36,7 @@ func TestRingNotes(t *testing.T) {
 	}
 	for i, ev := range handed {
 		if ev.Note != kv.Revision(i+1) {
-			t.Errorf("revision %d was handed out and has lost its note", i+1)
+			t.Errorf("revision %d has lost its note after it was returned", i+1)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func TestRingWakes(t *testing.T) {
 	pods, roles, rereading := sleeperOf("/pods/", false), sleeperOf("/roles/", false), sleeperOf("/roles/", true)
 	for _, s := range []*sleeper{pods, roles, rereading} {
 		if !r.sleep(s, 0) {
-			t.Fatal("nothing has happened, and a watch does not sleep")
+			t.Fatal("addWaiter rejected a watch, although the ring has not changed")
 		}
 	}
 	publish := func(rev kv.Revision, key string) {
@@ -71,7 +71,7 @@ func TestRingWakes(t *testing.T) {
 		t.Errorf("after a pod: pods at %d, roles at %d", pods.passed, roles.passed)
 	}
 	if r.sleep(pods, 0) {
-		t.Error("a watch that has not seen the pod sleeps")
+		t.Error("addWaiter accepted a watch that has not processed the event")
 	}
 	publish(2, "/roles/a")
 	if awake(pods) || !awake(roles) || roles.passed != 1 {
@@ -86,7 +86,7 @@ func TestRingWakes(t *testing.T) {
 		t.Errorf("after a request for progress: roles at %d, %d sleep", roles.passed, len(r.mu.sleepers))
 	}
 	if _, at, _ = r.since(3, nil); at.asked != 2 {
-		t.Errorf("progress is asked for up to %d", at.asked)
+		t.Errorf("progress is requested up to %d", at.asked)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestReleaseMemory(t *testing.T) {
 	held := len(s.mu.recent.young) + len(s.mu.recent.old)
 	s.mu.Unlock()
 	if held > 0 || s.ring.mu.count > 0 {
-		t.Errorf("%d versions and %d groups are held", held, s.ring.mu.count)
+		t.Errorf("%d versions and %d groups are cached", held, s.ring.mu.count)
 	}
 	res, err := s.Commit(t.Context(), kv.Op{Key: "k0", Value: []byte("x"), Expect: 1})
 	if err != nil || res.Committed || string(res.Current[0].Value) != "90" {
