@@ -104,7 +104,7 @@ func (m *migration) run(ctx context.Context, bar *progress) (result migrate.Resu
 const etcdTimeout = 10 * time.Second
 
 // place opens the location of a flag.
-func (m *migration) place(ctx context.Context, name string, target bool) (migrate.Place, func() error, error) {
+func (m *migration) place(ctx context.Context, name string, target bool) (migrate.Store, func() error, error) {
 	if !strings.Contains(name, "://") {
 		lock := lockStore
 		if target {

@@ -23,7 +23,7 @@ func TestForget(t *testing.T) {
 		t.Fatal(err)
 	}
 	deleted := schema.GroupResource{Group: "example.com", Resource: "widgets"}
-	feed.metrics.of(deleted).listed(indexTerm{}.name(), 1, 1)
+	feed.metrics.forResource(deleted).listed(indexTerm{}.name(), 1, 1)
 	if families, err := registry.Gather(); err != nil || len(families) == 0 {
 		t.Fatal("there are no series", err)
 	}

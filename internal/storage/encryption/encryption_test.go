@@ -294,7 +294,7 @@ func TestReload(t *testing.T) {
 func TestPluginDown(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
-	plugin.Set(kmstest.Behaviour{Refuse: true})
+	plugin.Set(kmstest.Behavior{Fail: true})
 	tr := open(t, rule("secrets", fmt.Sprintf("  - kms: {apiVersion: v2, name: k, endpoint: '%s', timeout: 10s}\n", plugin.Endpoint())))
 	if err := tr.Check(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "kms-provider-0: failed to perform status section of the healthz check for KMS Provider k") {
 		t.Errorf("health: %v", err)

@@ -52,10 +52,10 @@ type record struct {
 	expires bool
 }
 
-func content(t *testing.T, p Place) map[string]record {
+func content(t *testing.T, p Store) map[string]record {
 	t.Helper()
 	all := make(map[string]record)
-	err := p.Read(t.Context(), Reader{Record: func(r Record) error {
+	err := p.Read(t.Context(), Visitor{Record: func(r Record) error {
 		if left := time.Until(r.Expires); !r.Expires.IsZero() && (left < 50*time.Minute || left > 70*time.Minute) {
 			t.Errorf("%s expires in %s", r.Key, left)
 		}
@@ -141,7 +141,7 @@ func TestNotEmpty(t *testing.T) {
 		}
 	}
 	want := content(t, from)
-	for _, target := range []Place{to, cluster} {
+	for _, target := range []Store{to, cluster} {
 		if _, err := Copy(t.Context(), from, target, Options{}); !errors.Is(err, ErrNotEmpty) {
 			t.Errorf("%s: %v", target, err)
 		}
@@ -176,7 +176,7 @@ func TestFailures(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
-	if _, err := Copy(t.Context(), Dir{filepath.Join(t.TempDir(), "none")}, cluster, Options{Force: true}); !errors.Is(err, ErrNothing) {
+	if _, err := Copy(t.Context(), Dir{filepath.Join(t.TempDir(), "none")}, cluster, Options{Force: true}); !errors.Is(err, ErrEmpty) {
 		t.Errorf("copy from a missing directory: %v", err)
 	}
 	names, err := os.ReadDir(filepath.Dir(to.Path))

@@ -65,7 +65,7 @@ func TestFollower(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, stored := newPods(t), &images{of: map[types.NamespacedName]string{}}
 		f := stored.follower()
-		here, elsewhere := storage.Observed(p.Interface, f.Observer()), p.Interface
+		here, elsewhere := storage.WithObserver(p.Interface, f.Observer()), p.Interface
 		create := func(to storage.Interface, pod *corev1.Pod) *codec.Record {
 			t.Helper()
 			record, err := to.Create(t.Context(), pod, storage.WriteOptions{})

@@ -70,7 +70,7 @@ func TestObjects(t *testing.T) {
 		}
 	}
 	expect("one=1")
-	own := storage.Observed(stored, &storage.Observer{Written: objects.Written, Deleted: objects.Deleted})
+	own := storage.WithObserver(stored, &storage.Observer{Written: objects.Written, Deleted: objects.Deleted})
 	write(own, "two", "2")
 	if got := <-changed; got != "one=1 two=2" {
 		t.Errorf("after the write: %q", got)

@@ -87,7 +87,7 @@ func TestLoad(t *testing.T) {
 		p, m := newPods(t), &mirror{}
 		began := 0
 		f := newReflector(t, p, m, func(c *reflector.Config) {
-			c.Begin = func(context.Context) error { began++; return nil }
+			c.BeforeWatch = func(context.Context) error { began++; return nil }
 		})
 		p.set(func() { p.fail = away })
 		if err := f.Load(t.Context()); !errors.Is(err, errAway) {

@@ -105,7 +105,7 @@ func TestRotation(t *testing.T) {
 	if err := check(t, p); err != nil || plugin.Calls("Encrypt") != 1 {
 		t.Errorf("%d seeds for one key, %v", plugin.Calls("Encrypt"), err)
 	}
-	plugin.Set(kmstest.Behaviour{KeyID: "2", Annotations: map[string][]byte{"b.example.com": []byte("x"), "a.example.com": nil}})
+	plugin.Set(kmstest.Behavior{KeyID: "2", Annotations: map[string][]byte{"b.example.com": []byte("x"), "a.example.com": nil}})
 	if err := check(t, p); err != nil {
 		t.Fatal(err)
 	}
@@ -135,13 +135,13 @@ func TestExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	sealed := seal(t, p)
-	plugin.Set(kmstest.Behaviour{Healthz: "sick"})
+	plugin.Set(kmstest.Behavior{Healthz: "sick"})
 	clock.advance(2 * time.Minute)
 	// An unhealthy plugin still returns its key ID, which extends the lifetime.
 	if err := check(t, p); err == nil || !strings.Contains(err.Error(), "got unexpected healthz status: sick") {
 		t.Errorf("an unhealthy plugin: %v", err)
 	}
-	plugin.Set(kmstest.Behaviour{Refuse: true})
+	plugin.Set(kmstest.Behavior{Fail: true})
 	if err := check(t, p); err == nil || !strings.Contains(err.Error(), "failed to perform status section of the healthz check for KMS Provider test") {
 		t.Errorf("check of a failing plugin: %v", err)
 	}
@@ -152,7 +152,7 @@ func TestExpiry(t *testing.T) {
 		t.Errorf("write after the seed has expired: %v", err)
 	}
 	opens(t, p, sealed, false)
-	plugin.Set(kmstest.Behaviour{})
+	plugin.Set(kmstest.Behavior{})
 	if err := check(t, p); err != nil {
 		t.Fatal(err)
 	}
@@ -171,23 +171,23 @@ func TestWrongPlugins(t *testing.T) {
 	sealed := seal(t, p)
 	long := strings.Repeat("k", maxKeyID+1)
 	for what, test := range map[string]struct {
-		kmstest.Behaviour
+		kmstest.Behavior
 		wantErr string
 	}{
-		"another version":         {kmstest.Behaviour{Version: "v1beta1"}, "expected KMSv2 API version v2, got v1beta1"},
-		"a version that changes":  {kmstest.Behaviour{Version: "v2beta1"}, "KMSv2 API version should not change after the initial status response version v2, got v2beta1"},
-		"a long key":              {kmstest.Behaviour{KeyID: long}, "keyID is 1025 bytes, which exceeds the max size of 1024"},
-		"encrypting with another": {kmstest.Behaviour{KeyID: "2", EncryptWith: "3"}, "failed to rotate DEK"},
-		"a wrong annotation":      {kmstest.Behaviour{KeyID: "2", Annotations: map[string][]byte{"x": nil}}, "should be a domain with at least two segments separated by dots"},
-		"a large annotation":      {kmstest.Behaviour{KeyID: "2", Annotations: map[string][]byte{"a.b.c": make([]byte, maxAnnotations)}}, "which exceeds the max size of 32768"},
+		"another version":         {kmstest.Behavior{Version: "v1beta1"}, "expected KMSv2 API version v2, got v1beta1"},
+		"a version that changes":  {kmstest.Behavior{Version: "v2beta1"}, "KMSv2 API version should not change after the initial status response version v2, got v2beta1"},
+		"a long key":              {kmstest.Behavior{KeyID: long}, "keyID is 1025 bytes, which exceeds the max size of 1024"},
+		"encrypting with another": {kmstest.Behavior{KeyID: "2", EncryptWith: "3"}, "failed to rotate DEK"},
+		"a wrong annotation":      {kmstest.Behavior{KeyID: "2", Annotations: map[string][]byte{"x": nil}}, "should be a domain with at least two segments separated by dots"},
+		"a large annotation":      {kmstest.Behavior{KeyID: "2", Annotations: map[string][]byte{"a.b.c": make([]byte, maxAnnotations)}}, "which exceeds the max size of 32768"},
 	} {
-		plugin.Set(test.Behaviour)
+		plugin.Set(test.Behavior)
 		if err := check(t, p); err == nil || !strings.Contains(err.Error(), test.wantErr) {
 			t.Errorf("%s: %v; want %q", what, err, test.wantErr)
 		}
 		opens(t, p, seal(t, p), false)
 	}
-	plugin.Set(kmstest.Behaviour{Garbage: true})
+	plugin.Set(kmstest.Behavior{Garbage: true})
 	other, _ := newProvider(t, plugin, minute)
 	if err := check(t, other); err != nil {
 		t.Fatal(err)
@@ -208,7 +208,7 @@ func TestSlowAndDown(t *testing.T) {
 	}
 	sealed := seal(t, p)
 
-	plugin.Set(kmstest.Behaviour{Delay: time.Hour})
+	plugin.Set(kmstest.Behavior{Delay: time.Hour})
 	hasty, _ := newProvider(t, plugin, 50*time.Millisecond)
 	if err := check(t, hasty); err == nil || !strings.Contains(err.Error(), "DeadlineExceeded") {
 		t.Errorf("check of a slow plugin: %v", err)
@@ -217,12 +217,12 @@ func TestSlowAndDown(t *testing.T) {
 		t.Errorf("read without a response of the plugin: %v", err)
 	}
 
-	plugin.Set(kmstest.Behaviour{})
+	plugin.Set(kmstest.Behavior{})
 	reader, _ := newProvider(t, plugin, minute)
 	if err := check(t, reader); err != nil {
 		t.Fatal(err)
 	}
-	plugin.Set(kmstest.Behaviour{Delay: 200 * time.Millisecond})
+	plugin.Set(kmstest.Behavior{Delay: 200 * time.Millisecond})
 	var readers sync.WaitGroup
 	for range 50 {
 		readers.Go(func() { opens(t, reader, sealed, false) })
@@ -244,7 +244,7 @@ func TestSlowAndDown(t *testing.T) {
 	plugin.Kill()
 	opens(t, p, sealed, false)
 	seal(t, p)
-	plugin.Set(kmstest.Behaviour{KeyID: "2"})
+	plugin.Set(kmstest.Behavior{KeyID: "2"})
 	plugin.Start()
 	if err := check(t, p); err != nil {
 		t.Errorf("check of a restarted plugin: %v", err)
@@ -307,7 +307,7 @@ func TestSourcesAreBounded(t *testing.T) {
 	plugin := kmstest.New(t)
 	p, _ := newProvider(t, plugin, minute)
 	for i := range maxSources + 10 {
-		p.remember(sha256.Sum256([]byte{byte(i), byte(i >> 8)}), &source{})
+		p.cacheSource(sha256.Sum256([]byte{byte(i), byte(i >> 8)}), &source{})
 	}
 	if n := p.sources.Len(); n != maxSources {
 		t.Errorf("%d seeds are cached", n)

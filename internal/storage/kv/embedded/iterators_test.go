@@ -84,7 +84,7 @@ func TestIteratorIsReused(t *testing.T) {
 		x.busy = interval < iteratorGap
 		x.mu.Unlock()
 		v.until = time.Now().Add(time.Hour)
-		x.give(v)
+		x.put(v)
 		return len(x.idle) > 0
 	}
 	v := get(at, true)

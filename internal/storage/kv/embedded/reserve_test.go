@@ -276,7 +276,7 @@ func TestClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := mem.CrashClone(vfs.CrashCloneCfg{})
-	if _, err := after.Stat("/data/store/" + creating); err != nil {
+	if _, err := after.Stat("/data/store/" + creatingFile); err != nil {
 		t.Errorf("the claim was lost: %v", err)
 	}
 	s := open(t, Config{Dir: "/data/store", FS: after})

@@ -41,12 +41,12 @@ func TestRingNotes(t *testing.T) {
 	}
 }
 
-// TestRingWakes checks that an event wakes the sleepers whose range contains it and advances the
-// others, and that a request for progress wakes all sleepers.
+// TestRingWakes checks that an event wakes the waiters whose range contains it and advances the
+// others, and that a request for progress wakes all waiters.
 func TestRingWakes(t *testing.T) {
 	t.Parallel()
 	var r ring
-	awake := func(s *sleeper) bool {
+	awake := func(s *waiter) bool {
 		select {
 		case <-s.wake:
 			return true
@@ -54,12 +54,12 @@ func TestRingWakes(t *testing.T) {
 			return false
 		}
 	}
-	sleeperOf := func(start string, every bool) *sleeper {
-		return &sleeper{start: start, end: kv.PrefixEnd(start), every: every, wake: make(chan struct{}, 1)}
+	waiterOf := func(start string, every bool) *waiter {
+		return &waiter{start: start, end: kv.PrefixEnd(start), anyEvent: every, wake: make(chan struct{}, 1)}
 	}
-	pods, roles, rereading := sleeperOf("/pods/", false), sleeperOf("/roles/", false), sleeperOf("/roles/", true)
-	for _, s := range []*sleeper{pods, roles, rereading} {
-		if !r.sleep(s, 0) {
+	pods, roles, rereading := waiterOf("/pods/", false), waiterOf("/roles/", false), waiterOf("/roles/", true)
+	for _, s := range []*waiter{pods, roles, rereading} {
+		if !r.addWaiter(s, 0) {
 			t.Fatal("addWaiter rejected a watch, although the ring has not changed")
 		}
 	}
@@ -67,26 +67,26 @@ func TestRingWakes(t *testing.T) {
 		r.append(&group{first: rev, last: rev, events: []kv.Event{{Key: key, Revision: rev}}})
 	}
 	publish(1, "/pods/a")
-	if !awake(pods) || awake(roles) || !awake(rereading) || roles.passed != 1 || pods.passed != 0 {
-		t.Errorf("after a pod: pods at %d, roles at %d", pods.passed, roles.passed)
+	if !awake(pods) || awake(roles) || !awake(rereading) || roles.idleUntil != 1 || pods.idleUntil != 0 {
+		t.Errorf("after a pod: pods at %d, roles at %d", pods.idleUntil, roles.idleUntil)
 	}
-	if r.sleep(pods, 0) {
+	if r.addWaiter(pods, 0) {
 		t.Error("addWaiter accepted a watch that has not processed the event")
 	}
 	publish(2, "/roles/a")
-	if awake(pods) || !awake(roles) || roles.passed != 1 {
-		t.Errorf("after a role: roles at %d", roles.passed)
+	if awake(pods) || !awake(roles) || roles.idleUntil != 1 {
+		t.Errorf("after a role: roles at %d", roles.idleUntil)
 	}
 	_, at, _ := r.since(3, nil)
-	r.sleep(pods, at.turn)
-	r.leave(pods)
-	r.sleep(roles, at.turn)
-	r.askProgress()
-	if awake(pods) || !awake(roles) || roles.passed != 2 || len(r.mu.sleepers) != 0 {
-		t.Errorf("after a request for progress: roles at %d, %d sleep", roles.passed, len(r.mu.sleepers))
+	r.addWaiter(pods, at.version)
+	r.removeWaiter(pods)
+	r.addWaiter(roles, at.version)
+	r.requestProgress()
+	if awake(pods) || !awake(roles) || roles.idleUntil != 2 || len(r.mu.waiters) != 0 {
+		t.Errorf("after a request for progress: roles at %d, %d waiters", roles.idleUntil, len(r.mu.waiters))
 	}
-	if _, at, _ = r.since(3, nil); at.asked != 2 {
-		t.Errorf("progress is requested up to %d", at.asked)
+	if _, at, _ = r.since(3, nil); at.requested != 2 {
+		t.Errorf("progress is requested up to %d", at.requested)
 	}
 }
 

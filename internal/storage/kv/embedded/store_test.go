@@ -337,7 +337,7 @@ func TestUnfinishedCreation(t *testing.T) {
 	t.Parallel()
 	dir := filled(t)
 	// The file marks a store whose creation was interrupted.
-	if err := os.WriteFile(filepath.Join(dir, creating), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, creatingFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, Config{Dir: dir})
@@ -578,7 +578,7 @@ func TestFileModes(t *testing.T) {
 func TestUnfinishedRestore(t *testing.T) {
 	t.Parallel()
 	dir := filled(t)
-	if err := os.WriteFile(filepath.Join(dir, restoring), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, restoringFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "incomplete restore") {

@@ -135,7 +135,7 @@ func leader(t *testing.T, c *etcdtest.Cluster) *etcdtest.Member {
 	var found *etcdtest.Member
 	eventually(t, "election", func() bool {
 		for _, m := range c.Members {
-			if m.Leads() {
+			if m.IsLeader() {
 				found = m
 			}
 		}
@@ -162,7 +162,7 @@ func TestPartition(t *testing.T) {
 	alone.Isolate()
 	eventually(t, "another leader", func() bool {
 		for _, m := range c.Members {
-			if m != alone && m.Leads() {
+			if m != alone && m.IsLeader() {
 				return true
 			}
 		}

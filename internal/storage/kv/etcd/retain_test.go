@@ -62,7 +62,7 @@ func TestMarks(t *testing.T) {
 		s := &Store{holds: history.NewHolds()}
 		began := time.Now()
 		for i := range 600 { // ten minutes
-			s.mark(kv.Revision(i + 1))
+			s.recordTime(kv.Revision(i + 1))
 			time.Sleep(time.Second)
 		}
 		if n := s.marks.Len(); n != 10 {

@@ -148,7 +148,7 @@ func TestCorrupt(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
 	s := open(t, Config{Endpoints: c.URLs()})
-	if err := c.Members[0].Corrupt(); err != nil {
+	if err := c.Members[0].RaiseCorrupt(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Commit(t.Context(), kv.Op{Key: "a", Value: []byte("x")}); !errors.Is(err, kv.ErrCorrupt) {
@@ -157,7 +157,7 @@ func TestCorrupt(t *testing.T) {
 	if err := s.Health(t.Context()); !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), "has other data than the others") {
 		t.Errorf("health: %v", err)
 	}
-	if err := c.Members[0].Mend(); err != nil {
+	if err := c.Members[0].ClearCorrupt(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Health(t.Context()); err != nil {
