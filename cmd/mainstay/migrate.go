@@ -104,7 +104,7 @@ func (m *migration) run(ctx context.Context, bar *progress) (result migrate.Resu
 const etcdTimeout = 10 * time.Second
 
 // open opens the store that --from or --to names. The returned function closes it.
-func (m *migration) open(ctx context.Context, name string, target bool) (migrate.Place, func() error, error) {
+func (m *migration) open(ctx context.Context, name string, target bool) (migrate.Store, func() error, error) {
 	if !strings.Contains(name, "://") {
 		lock := lockStore
 		if target {

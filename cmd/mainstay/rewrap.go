@@ -43,8 +43,8 @@ decrypted are not changed and listed; the exit code is then 1.`,
 				return fmt.Errorf("rewrap %s: %w", dataDir, err)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "rewrote %d of %d keys in %s; the store continues at revision %d\n", report.Rewritten, report.Keys, dataDir, report.Revision)
-			if report.NotRead > 0 {
-				return fmt.Errorf("rewrap %s: %d objects cannot be decrypted and were not changed, among them %s", dataDir, report.NotRead, strings.Join(report.Unreadable, "; "))
+			if report.UnreadableCount > 0 {
+				return fmt.Errorf("rewrap %s: %d objects cannot be decrypted and were not changed, among them %s", dataDir, report.UnreadableCount, strings.Join(report.Unreadable, "; "))
 			}
 			return nil
 		},

@@ -131,7 +131,7 @@ func TestConvertAfterFailure(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		first error
-		want  error // T of the waiting callers
+		want  error // of the waiting callers
 	}{
 		{"failed", fault, fault},
 		{"went away", context.Canceled, nil},
@@ -164,7 +164,7 @@ func TestConvertAfterFailure(t *testing.T) {
 				}
 			})
 			<-called
-			_, others := claimRecords([]*Record{a}) // T the state in the middle of Convert
+			_, others := claimRecords([]*Record{a}) // the state in the middle of Convert
 			close(proceed)
 			left, err := waitFor(t.Context(), others)
 			all.Wait()

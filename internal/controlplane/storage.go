@@ -57,7 +57,7 @@ func (o *objectStorage) openCharged(spec storage.Spec) (storage.Interface, error
 		opened = o.ledger.Account(spec.Resource, opened)
 	}
 	if observer := o.observers.ofCharged(spec.Resource); observer != nil {
-		opened = storage.Observed(opened, observer)
+		opened = storage.WithObserver(opened, observer)
 	}
 	return opened, nil
 }

@@ -24,7 +24,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 		t.Fatal(code, body)
 	}
 	full := c.Members[1]
-	if err := full.Fill(); err != nil {
+	if err := full.RaiseNoSpace(); err != nil {
 		t.Fatal(err)
 	}
 	for i, s := range servers {
@@ -56,7 +56,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := full.Drain(); err != nil {
+	if err := full.ClearNoSpace(); err != nil {
 		t.Fatal(err)
 	}
 	for i, s := range servers {

@@ -207,7 +207,7 @@ func (s *store) startEncryption(ctx, running context.Context) error {
 // startFeed starts the change feed of a backend.
 func (s *store) startFeed(running context.Context, backend kv.Backend) (*cache.Feed, error) {
 	feed, err := cache.NewFeed(cache.FeedConfig{
-		Backend: backend, Prefix: s.feedPrefix(), Logger: s.env.logger, Metrics: s.env.cache, Pressed: s.env.pressed, Encodings: s.env.encodings,
+		Backend: backend, Prefix: s.feedPrefix(), Logger: s.env.logger, Metrics: s.env.cache, MemoryPressure: s.env.pressed, Encodings: s.env.encodings,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the watch cache: %w", err)

@@ -200,7 +200,7 @@ func TestPropagation(t *testing.T) {
 		byDefault bool
 		have      []string
 		options   metav1.DeleteOptions
-		want      []string // T nil if it is deleted
+		want      []string // nil if it is deleted
 	}{
 		"nothing said":                      {},
 		"background":                        {options: policy(metav1.DeletePropagationBackground)},

@@ -13,9 +13,9 @@ import (
 // This file converts objects of kinds with codec.Kind.Convert, which may call a webhook. They are
 // converted before they are decoded, in batches and with the context of the request.
 
-// converted yields the records of a plan after their conversion to the hub version. It blocks during
-// calls of the webhook.
-func (s *Store) converted(ctx context.Context, p *ListPlan, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
+// convertRecords yields the records of a plan after their conversion to the hub version. The iteration
+// blocks during calls of the webhook.
+func (s *Store) convertRecords(ctx context.Context, p *ListPlan, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	if s.kind.Convert == nil {
 		return records
 	}
@@ -47,7 +47,7 @@ func (s *Store) converted(ctx context.Context, p *ListPlan, records iter.Seq2[*c
 				}
 				return
 			}
-			if p.Limit > 0 && seen >= p.Limit && p.All() {
+			if p.Limit > 0 && seen >= p.Limit && p.Unfiltered() {
 				// This record is not returned. It only proves that there is another page.
 				if !flush() || !yield(record, nil) {
 					return
@@ -84,7 +84,7 @@ func (u *uncommittedRecord) convertBack(ctx context.Context, name types.Namespac
 // convertForSelectors converts the records of changes that selectors have to evaluate. Without
 // selectors, convertEvents converts only the records of events.
 func (c *cursor) convertForSelectors(ctx context.Context, changes []*Change) error {
-	if c.All() || len(changes) == 0 || !changes[0].converts() {
+	if c.Unfiltered() || len(changes) == 0 || !changes[0].converts() {
 		return nil
 	}
 	records := make([]*codec.Record, 0, 2*len(changes))

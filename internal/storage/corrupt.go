@@ -25,7 +25,8 @@ type CorruptError struct {
 	Err error // the cause
 	// Decrypted is set if the value was decrypted but cannot be decoded.
 	Decrypted bool
-	Revision  int64
+	// Revision is the revision of the object.
+	Revision int64
 }
 
 func (e *CorruptError) Error() string {
@@ -62,7 +63,8 @@ func eventError(ev *kv.Event, err error) error {
 	return err
 }
 
-// ReadableError is the error of DeleteCorrupt for an object that is readable.
+// ReadableError is the error of DeleteCorrupt for a readable object. Key is the key of the object. The
+// text is kube-apiserver's.
 type ReadableError struct{ Key string }
 
 func (e *ReadableError) Error() string {
@@ -77,7 +79,7 @@ const maxCorrupt = 100
 type CorruptListError struct {
 	Resource schema.GroupResource
 	Objects  []*CorruptError // at least one
-	// Aborted is the reason why the list was not read to its end; nil if it was.
+	// Aborted is the error that ended the list early; nil if the list was read to its end.
 	Aborted error
 }
 
@@ -144,8 +146,7 @@ func (s *Store) collectCorrupt(records iter.Seq2[*codec.Record, error]) iter.Seq
 	}
 }
 
-// readAll reads all records, and returns a sequence of them. It returns an error before the first record
-// is used.
+// readAll reads all records and returns a sequence of them, or the first error.
 func readAll(records iter.Seq2[*codec.Record, error]) (iter.Seq2[*codec.Record, error], error) {
 	var all []*codec.Record
 	for record, err := range records {

@@ -61,7 +61,8 @@ type cursor struct {
 	// has no channel after the first Poll.
 	due   time.Time
 	timer *time.Timer
-	// events is the result of Next, queued the events that precede all further ones.
+	// events is the result of Next. queued contains events that must be returned before further
+	// changes are read.
 	events, queued []rest.Event
 	// initialized is set after the request was notified of the end of the initial events.
 	initialized bool
@@ -84,7 +85,7 @@ func newCursor(plan *WatchPlan, initial *rest.List, from int64, visible *visible
 
 // untilBookmark returns the time until the next bookmark.
 func (c *cursor) untilBookmark() time.Duration {
-	// With jitter, so that watches that were opened together do not wake together.
+	// Jitter prevents watches that were opened together from waking at the same time.
 	wait := bookmarkPeriod - rand.N(bookmarkPeriod/4)
 	if !c.Deadline.IsZero() {
 		if left := time.Until(c.Deadline) - finalBookmark; left > 0 {
@@ -221,7 +222,7 @@ func (c *cursor) bookmarkTimer() (due <-chan time.Time, stop func()) {
 		return nil, nothing
 	case c.timer == nil:
 		c.timer = time.NewTimer(time.Until(c.due))
-	case c.timer.C == nil: // it calls the wake function of Poll
+	case c.timer.C == nil: // the timer calls the wake function of Poll
 		t := time.NewTimer(time.Until(c.due))
 		return t.C, func() { t.Stop() }
 	}

@@ -64,7 +64,7 @@ func TestBookmarks(t *testing.T) {
 	})
 }
 
-func TestNoBookmarksUnasked(t *testing.T) {
+func TestNoBookmarksByDefault(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -49,10 +49,11 @@ func (e *ExpiredError) Status() metav1.Status {
 
 // PreconditionError reports that the current object does not satisfy a precondition.
 type PreconditionError struct {
-	Field     string // UID or ResourceVersion
+	Field string // UID or ResourceVersion
+	// Want is the value of the precondition, Got the value of the current object.
 	Want, Got string
-	// Key is the key of the object. In a dry run it has no common prefix, as in kube-apiserver's
-	// text. Update sets it.
+	// Key is the key of the object; Update sets it. In a dry run, the key lacks the prefix of the
+	// server, as in kube-apiserver's message.
 	Key string
 }
 
@@ -126,7 +127,8 @@ func checkPreconditions(preconditions *metav1.Preconditions, current *codec.Reco
 
 func notFound(name types.NamespacedName) error { return fmt.Errorf("%w: %s", ErrNotFound, name) }
 
-// tooLarge returns an error with a part of kube-apiserver's text that some clients match on.
+// tooLarge returns the error for an object that is too large. Some clients match on "request is too
+// large", which is also in kube-apiserver's message.
 func tooLarge(size int) error {
 	return fmt.Errorf("%w: request is too large: the object takes up %d bytes", ErrTooLarge, size)
 }

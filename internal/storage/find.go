@@ -9,8 +9,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// FindAs returns an object with a known Go type in the hub version, or nil if it does not exist. The object
-// is shared and must not be modified. The error also reports another type.
+// FindAs returns the newest version of an object as its Go type of the hub version, or a nil T if it does
+// not exist. The object is shared and must not be modified. The error comes from in, or reports an
+// object that is undecodable or of another type.
 func FindAs[T codec.Object](ctx context.Context, in Interface, name types.NamespacedName) (T, error) {
 	var zero T
 	record, err := in.Get(ctx, name, ReadOptions{})

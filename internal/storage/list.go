@@ -14,9 +14,9 @@ import (
 // Lists read the backend in chunks, so that their memory grows neither with the number of objects nor
 // with their size.
 const (
-	firstChunk = 100  // objects in the first chunk of a range
-	minChunk   = 8    // objects
-	maxChunk   = 2000 // objects
+	firstChunk = 100  // number of objects in the first chunk of a range
+	minChunk   = 8    // minimum number of objects in a chunk
+	maxChunk   = 2000 // maximum number of objects in a chunk
 	chunkBytes = 4 << 20
 )
 
@@ -57,8 +57,8 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 	return list, nil
 }
 
-// startsPlain reports whether the values of a list can be assumed to be readable: the resource is not
-// encrypted, and the values in the first chunk are not.
+// startsPlain reports whether the values of a list can be assumed to be readable: neither the resource
+// nor the values in the first chunk are encrypted.
 func (s *Store) startsPlain(r *reader) bool {
 	if !s.storesPlain() || r.plan.Namespaces != nil {
 		return false // the first of several ranges may be empty
@@ -80,14 +80,14 @@ func (s *Store) Page(ctx context.Context, list *rest.List, p *ListPlan, records 
 		var evaluated, returned int64
 		var last *codec.Record
 		defer func() { done(evaluated, returned) }()
-		for record, err := range s.converted(ctx, p, records) {
+		for record, err := range s.convertRecords(ctx, p, records) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
 			if p.Limit > 0 && returned == p.Limit {
 				list.Continue = encodeContinue(s.KeyOf(last.Name())+"\x00", p.Prefix, list.Revision)
-				if n := total(); p.All() && n >= 0 {
+				if n := total(); p.Unfiltered() && n >= 0 {
 					remaining := n - returned
 					list.Remaining = &remaining
 				}
@@ -127,8 +127,8 @@ type keyRange struct{ start, end string }
 // first reads the first chunk, and sets the revision of the list.
 func (r *reader) first() error {
 	limit := firstChunk
-	if r.plan.Limit > 0 && r.plan.All() {
-		// One more object than the page shows whether there is another page.
+	if r.plan.Limit > 0 && r.plan.Unfiltered() {
+		// One additional object determines whether there is another page.
 		limit = int(min(r.plan.Limit+1, maxChunk))
 	}
 	for start, end := range r.plan.Ranges {
@@ -137,7 +137,7 @@ func (r *reader) first() error {
 	if len(r.ranges) == 0 {
 		r.ranges = append(r.ranges, keyRange{r.plan.Start, r.plan.Start}) // for the revision
 	}
-	if err := r.read(r.ranges[0].start, r.plan.At, limit, r.plan.Limit > 0 && r.plan.All() && r.plan.Namespaces == nil); err != nil {
+	if err := r.read(r.ranges[0].start, r.plan.At, limit, r.plan.Limit > 0 && r.plan.Unfiltered() && r.plan.Namespaces == nil); err != nil {
 		return err
 	}
 	r.at = r.chunk.Revision
@@ -151,7 +151,7 @@ func (r *reader) first() error {
 // from there to the end of the range.
 func (r *reader) read(start string, at kv.Revision, limit int, counted bool) error {
 	backend := r.store.backend
-	res, err := backend.Range(r.ctx, kv.RangeRequest{Start: start, End: r.ranges[0].end, At: at, Limit: limit, Counted: counted})
+	res, err := backend.Range(r.ctx, kv.RangeRequest{Start: start, End: r.ranges[0].end, At: at, Limit: limit, WithCount: counted})
 	switch {
 	case err == nil:
 		r.chunk = res

@@ -43,16 +43,18 @@ func (o *Observer) And(other *Observer) *Observer {
 	return both
 }
 
-// Observed returns a storage that reports all writes except dry runs to an Observer.
-func Observed(inner Interface, observer *Observer) Interface { return observed{inner, observer} }
+// WithObserver returns a storage that reports all writes except dry runs to an Observer.
+func WithObserver(inner Interface, observer *Observer) Interface {
+	return observedStorage{inner, observer}
+}
 
-type observed struct {
+type observedStorage struct {
 	Interface
 	observer *Observer
 }
 
 // Create implements Interface.
-func (o observed) Create(ctx context.Context, obj codec.Object, options WriteOptions) (*codec.Record, error) {
+func (o observedStorage) Create(ctx context.Context, obj codec.Object, options WriteOptions) (*codec.Record, error) {
 	record, err := o.Interface.Create(ctx, obj, options)
 	if err != nil || options.DryRun || record == nil {
 		return record, err
@@ -61,7 +63,7 @@ func (o observed) Create(ctx context.Context, obj codec.Object, options WriteOpt
 }
 
 // Update implements Interface.
-func (o observed) Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {
+func (o observedStorage) Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {
 	removed := false
 	record, err := o.Interface.Update(ctx, name, func(current *codec.Record) (codec.Object, WriteOptions, error) {
 		obj, write, err := update(current)
@@ -79,7 +81,7 @@ func (o observed) Update(ctx context.Context, name types.NamespacedName, update 
 }
 
 // Delete implements Interface.
-func (o observed) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options UpdateOptions) (*codec.Record, error) {
+func (o observedStorage) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options UpdateOptions) (*codec.Record, error) {
 	record, err := o.Interface.Delete(ctx, name, validate, options)
 	if err == nil && !options.DryRun && record != nil {
 		o.deleted(name, record)
@@ -88,7 +90,7 @@ func (o observed) Delete(ctx context.Context, name types.NamespacedName, validat
 }
 
 // DeleteCorrupt implements Interface.
-func (o observed) DeleteCorrupt(ctx context.Context, name types.NamespacedName, dryRun bool) (int64, error) {
+func (o observedStorage) DeleteCorrupt(ctx context.Context, name types.NamespacedName, dryRun bool) (int64, error) {
 	revision, err := o.Interface.DeleteCorrupt(ctx, name, dryRun)
 	if err == nil && !dryRun && o.observer.Deleted != nil {
 		o.observer.Deleted(name, revision)
@@ -96,7 +98,7 @@ func (o observed) DeleteCorrupt(ctx context.Context, name types.NamespacedName, 
 	return revision, err
 }
 
-func (o observed) deleted(name types.NamespacedName, record *codec.Record) {
+func (o observedStorage) deleted(name types.NamespacedName, record *codec.Record) {
 	if o.observer.Deleted != nil {
 		o.observer.Deleted(name, record.Revision())
 	}

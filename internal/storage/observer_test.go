@@ -9,29 +9,29 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-func TestObserversTogether(t *testing.T) {
+func TestObserverAnd(t *testing.T) {
 	t.Parallel()
-	told := ""
+	calls := ""
 	broken := errors.New("broken")
-	first := &Observer{Written: func(*codec.Record) error { told += "w"; return broken }}
+	first := &Observer{Written: func(*codec.Record) error { calls += "w"; return broken }}
 	second := &Observer{
-		Written: func(*codec.Record) error { told += "W"; return nil },
-		Deleted: func(types.NamespacedName, int64) { told += "D" },
+		Written: func(*codec.Record) error { calls += "W"; return nil },
+		Deleted: func(types.NamespacedName, int64) { calls += "D" },
 	}
-	third := &Observer{Written: second.Written, Deleted: func(types.NamespacedName, int64) { told += "E" }}
+	third := &Observer{Written: second.Written, Deleted: func(types.NamespacedName, int64) { calls += "E" }}
 	var none *Observer
 	if none.And(nil) != nil || none.And(first) != first || first.And(nil) != first {
-		t.Error("none is not left out")
+		t.Error("And does not skip a nil observer")
 	}
 	all := first.And(second).And(third)
 	if err := all.Written(nil); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 	all.Deleted(types.NamespacedName{}, 1)
-	if told != "wWWDE" {
-		t.Errorf("told %s", told)
+	if calls != "wWWDE" {
+		t.Errorf("calls %s", calls)
 	}
 	if first.And(first).Deleted != nil {
-		t.Error("deletions are observed by nobody")
+		t.Error("Deleted is set, although no observer has it")
 	}
 }

@@ -13,14 +13,14 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// OpRequest describes the write of one object in a transaction with others.
+// OpRequest describes the write of one object in a transaction with writes of other objects.
 type OpRequest struct {
 	// Current is the record that the object must have at the commit. It must come from this storage.
 	// nil requires that there is no object.
 	Current *codec.Record
 	// Object is the object to store; the storage takes ownership of it. nil deletes Current.
 	Object codec.Object
-	// TTL is the time after which the object is removed, if positive.
+	// TTL is the time after which the object is removed; 0 means never.
 	TTL time.Duration
 	// Unchanged, if not nil, requires that an object is unchanged, without a write. All other fields
 	// are ignored.
@@ -40,7 +40,7 @@ type Op struct {
 	backend kv.Backend
 	op      kv.Op
 	record  *uncommittedRecord // nil for a check
-	// observer is called after the commit; nil is ignored.
+	// observer is notified after the commit; nil is ignored.
 	observer *Observer
 }
 
@@ -56,7 +56,7 @@ func (e *OpConflictError) Error() string {
 }
 
 // errOpObject is returned for an OpRequest without Object and Current.
-var errOpObject = errors.New("a transaction needs an object to write, or one to delete")
+var errOpObject = errors.New("an OpRequest needs an Object or a Current record")
 
 // Prepare implements Interface.
 func (s *Store) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
@@ -162,7 +162,7 @@ func commitTogether(ctx context.Context, backend kv.Backend, ops []kv.Op, with [
 		}
 		return res, nil
 	}
-	return res, observe(with, res.Revision)
+	return res, observeOps(with, res.Revision)
 }
 
 func modified(entry *kv.Entry) kv.Revision {
@@ -172,8 +172,8 @@ func modified(entry *kv.Entry) kv.Revision {
 	return entry.Modified
 }
 
-// observe calls the observers of writes that were committed with another one.
-func observe(with []*Op, revision kv.Revision) error {
+// observeOps calls the observers of writes that were committed with another one.
+func observeOps(with []*Op, revision kv.Revision) error {
 	var errs []error
 	for _, o := range with {
 		if o.op.Kind == kv.OpCheck {
@@ -192,7 +192,7 @@ func observe(with []*Op, revision kv.Revision) error {
 }
 
 // Prepare implements Interface. The observer is called after the commit.
-func (o observed) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
+func (o observedStorage) Prepare(ctx context.Context, req OpRequest) (*Op, error) {
 	op, err := o.Interface.Prepare(ctx, req)
 	if err == nil {
 		op.observer = o.observer

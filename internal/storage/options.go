@@ -16,8 +16,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// ValidateListOptions returns an error for each invalid combination of options of a list or a watch. They
-// are the causes of kube-apiserver's 422 response for a ListOptions.meta.k8s.io.
+// ValidateListOptions returns an error for each invalid combination of options of a list or a watch; nil
+// if the options are valid. The errors are the causes of kube-apiserver's 422 response for a
+// ListOptions.meta.k8s.io.
 func ValidateListOptions(options rest.ListOptions, watch bool) field.ErrorList {
 	return validation.ValidateListOptions(&internalversion.ListOptions{
 		Watch:                watch,
@@ -45,8 +46,9 @@ type Selection struct {
 	root string
 }
 
-// All reports whether there are no selectors.
-func (sel *Selection) All() bool { return sel.Labels == nil && sel.Fields == nil }
+// Unfiltered reports whether the selection has no selectors, so that it contains all objects of its
+// ranges.
+func (sel *Selection) Unfiltered() bool { return sel.Labels == nil && sel.Fields == nil }
 
 // Ranges iterates over the selected key ranges in order: one range for each of the Namespaces, or a single
 // one.
@@ -181,8 +183,8 @@ func (p *ListPlan) resume(options rest.ListOptions) error {
 	return nil
 }
 
-// Expired returns the error for a list whose revision is compacted. For a later page, it contains a token
-// that continues at the newest revision.
+// Expired returns the *ExpiredError for a list whose revision is compacted. For a later page, the error
+// contains a token that continues at the newest revision.
 func (p *ListPlan) Expired() error {
 	if !p.continued {
 		return &ExpiredError{Message: listTooOld}

@@ -44,17 +44,17 @@ func FuzzSelect(f *testing.F) {
 			sel, err := s.Select(namespace, options)
 			if err != nil {
 				if invalid := (*InvalidOptionError)(nil); !errors.As(err, &invalid) {
-					t.Errorf("error %v is no InvalidOptionError", err)
+					t.Errorf("error %v is not an *InvalidOptionError", err)
 				}
 				continue
 			}
 			in := s == global || namespace == "" || namespace == name.Namespace
-			chosen := byField.Matches(fields.Set{"metadata.name": name.Name, "metadata.namespace": name.Namespace})
-			if in && chosen && !sel.Contains(key) {
-				t.Errorf("namespace %q, fields %q: [%q, %q) does not hold %q", namespace, field, sel.Start, sel.End, key)
+			matches := byField.Matches(fields.Set{"metadata.name": name.Name, "metadata.namespace": name.Namespace})
+			if in && matches && !sel.Contains(key) {
+				t.Errorf("namespace %q, fields %q: [%q, %q) does not contain %q", namespace, field, sel.Start, sel.End, key)
 			}
 			if !in && sel.Contains(key) {
-				t.Errorf("namespace %q: [%q, %q) holds %q", namespace, sel.Start, sel.End, key)
+				t.Errorf("namespace %q: [%q, %q) contains %q", namespace, sel.Start, sel.End, key)
 			}
 		}
 	})

@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// The messages are kube-apiserver's.
+// TestValidateListOptions compares the messages with those of kube-apiserver.
 func TestValidateListOptions(t *testing.T) {
 	t.Parallel()
 	yes := true

@@ -127,7 +127,7 @@ func (Remove) Error() string { return "object is to be removed" }
 
 // WriteOptions govern one write.
 type WriteOptions struct {
-	// TTL is the time after which the object is removed, if positive.
+	// TTL is the time after which the object is removed; 0 means never.
 	TTL time.Duration
 	// DryRun performs all checks without the write.
 	DryRun bool
@@ -159,8 +159,7 @@ type UpdateOptions struct {
 	Preconditions *metav1.Preconditions
 	// DryRun performs all checks without the write.
 	DryRun bool
-	// Cached is a record that is likely the newest one, which saves a read. It may be nil or
-	// outdated.
+	// Cached is a record that is probably the newest one; it saves a read. It may be nil or outdated.
 	Cached *codec.Record
 }
 

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// TestTokensOfKubeAPIServer reads tokens that a kube-apiserver made.
+// TestTokensOfKubeAPIServer decodes tokens of a kube-apiserver.
 func TestTokensOfKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -28,7 +28,7 @@ func TestTokensOfKubeAPIServer(t *testing.T) {
 			t.Errorf("token of %q at %d: %q at %d, %v", c.start, c.revision, start, revision, err)
 		}
 		if c.revision > 0 && encodeContinue(start, "/p/", revision) != c.token {
-			t.Errorf("token of %q is encoded otherwise", c.start)
+			t.Errorf("encodeContinue returns another token for %q", c.start)
 		}
 	}
 }
@@ -44,7 +44,7 @@ func FuzzDecodeContinue(f *testing.F) {
 		start, revision, err := decodeContinue(token, prefix)
 		if err != nil {
 			if !errors.Is(err, errContinue) {
-				t.Errorf("error %v is none of a token", err)
+				t.Errorf("error %v does not wrap errContinue", err)
 			}
 			return
 		}
@@ -66,12 +66,12 @@ func FuzzParseResourceVersion(f *testing.F) {
 		revision, err := ParseResourceVersion(s)
 		if err != nil {
 			if fault := (*field.Error)(nil); !errors.As(err, &fault) {
-				t.Errorf("error %v is no field.Error", err)
+				t.Errorf("error %v is not a *field.Error", err)
 			}
 			return
 		}
 		if revision < 0 || strings.Trim(s, "0123456789") != "" {
-			t.Errorf("%q is read as %d", s, revision)
+			t.Errorf("%q is parsed as %d", s, revision)
 		}
 	})
 }
@@ -87,7 +87,7 @@ func FuzzKey(f *testing.F) {
 		full := types.NamespacedName{Namespace: namespace, Name: name}
 		if key, err := namespaced.Key(full); err == nil {
 			if namespaced.nameOf(key) != full || strings.Count(key, "/") != 4 {
-				t.Errorf("%q gets key %q", full, key)
+				t.Errorf("key of %q is %q", full, key)
 			}
 			if prefix, err := namespaced.scope(namespace); err != nil || !strings.HasPrefix(key, prefix) {
 				t.Errorf("key %q is not in %q, %v", key, prefix, err)
@@ -95,7 +95,7 @@ func FuzzKey(f *testing.F) {
 		}
 		if key, err := global.Key(types.NamespacedName{Name: name}); err == nil {
 			if global.nameOf(key).Name != name || strings.Count(key, "/") != 3 {
-				t.Errorf("%q gets key %q", name, key)
+				t.Errorf("key of %q is %q", name, key)
 			}
 		}
 	})
@@ -110,15 +110,15 @@ func testStore(t testing.TB, namespaced bool) *Store {
 	return s
 }
 
-// noBackend is a backend that is not called.
+// noBackend is a backend that must not be called.
 type noBackend struct{ kv.Backend }
 
-func TestConfigIsChecked(t *testing.T) {
+func TestConfigValidation(t *testing.T) {
 	t.Parallel()
 	_, err := New(Config{ResourcePrefix: "/pods/", MaxObjectBytes: -1})
 	for _, want := range []string{"Backend", "Kind", `"/pods/"`, "-1"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v does not speak of %s", err, want)
+			t.Errorf("error %v does not contain %s", err, want)
 		}
 	}
 }

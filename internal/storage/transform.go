@@ -26,7 +26,7 @@ type Changeable interface {
 	IsIdentity() bool
 }
 
-// storesPlain reports whether values are stored without a transformation.
+// storesPlain reports whether values are currently stored without a transformation.
 func (s *Store) storesPlain() bool {
 	if changeable, ok := s.transformer.(Changeable); ok {
 		return changeable.IsIdentity()

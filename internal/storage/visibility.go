@@ -16,12 +16,12 @@ import (
 // visibleNamespaces limits a cursor to the namespaces that its client may see. When the set changes,
 // the objects of a lost namespace are sent as DELETED, and the objects of a gained namespace as ADDED.
 // A change applies at the revision that the cursor has reached when it reads the set
-// (request.Visibility). The events are therefore exact: the deleted objects are the ones that the
-// client has, and each added object is sent once.
+// (request.Visibility). The events are therefore exact: DELETED is sent for every object of a lost
+// namespace that the client has, and each object of a gained namespace is sent once.
 type visibleNamespaces struct {
 	visibility request.Visibility
 	reader     WatchReader
-	// current are the namespaces whose objects the client has.
+	// current contains the namespaces whose objects were sent to the client.
 	current *request.Namespaces
 	// changed is closed when the set may have changed.
 	changed <-chan struct{}
@@ -115,7 +115,7 @@ func (c *cursor) queueDifference(ctx context.Context, before *request.Namespaces
 		return err
 	}
 	queued := c.events
-	c.events = nil // the queue has its array now
+	c.events = nil // queued now owns the array
 	at := max(c.progress, progress-1)
 	for _, record := range lost {
 		queued = append(queued, rest.Event{Type: watch.Deleted, Record: record.WithRevision(at)})

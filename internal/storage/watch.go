@@ -139,7 +139,8 @@ func (s *Store) Watch(ctx context.Context, namespace string, options rest.ListOp
 	return OpenWatch(ctx, s, plan)
 }
 
-// FailedWatch returns a watch whose Next returns err.
+// FailedWatch returns a watch whose Next always returns err, for errors that kube-apiserver sends in the
+// stream. Close has no effect.
 func FailedWatch(err error) rest.Watch { return failedWatch{err} }
 
 type failedWatch struct{ err error }
@@ -156,7 +157,7 @@ type backendStream struct {
 	watch    kv.Watch
 	progress int64
 	changes  []*Change
-	// err is the error that ended the stream; nil before that.
+	// err is the error that ended the stream; nil while it is open.
 	err error
 }
 
@@ -211,7 +212,7 @@ func (b *backendStream) Next(ctx context.Context, timer <-chan time.Time, catchU
 		defer cancel()
 		err := b.readAvailable(limited)
 		if limited.Err() != nil && ctx.Err() == nil {
-			err = nil // the bookmark has the revision of the received changes
+			err = nil // the bookmark then has the revision of the received changes
 		}
 		return b.changes, b.progress, err
 	case <-ctx.Done():

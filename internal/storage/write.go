@@ -49,15 +49,15 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 	return write.record.resolve(res.Revision), nil
 }
 
-// prepared is an encoded object.
-type prepared struct {
+// preparedWrite is an encoded object.
+type preparedWrite struct {
 	record *uncommittedRecord
 	// data is the stored form: record.value after transformation.
 	data []byte
 }
 
 // prepare encodes and transforms an object. It may block on a conversion webhook or a key service.
-func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*prepared, error) {
+func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*preparedWrite, error) {
 	value, err := s.kind.EncodeStored(ctx, obj)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s: %w", key, err)
@@ -69,10 +69,10 @@ func (s *Store) prepare(ctx context.Context, key string, obj codec.Object) (*pre
 	if s.maxBytes > 0 && len(data) > s.maxBytes {
 		return nil, tooLarge(len(data))
 	}
-	return &prepared{record: &uncommittedRecord{kind: s.kind, object: obj, value: value}, data: data}, nil
+	return &preparedWrite{record: &uncommittedRecord{kind: s.kind, object: obj, value: value}, data: data}, nil
 }
 
-func (s *Store) put(ctx context.Context, key string, write *prepared, expect kv.Revision, options WriteOptions) (kv.CommitResult, error) {
+func (s *Store) put(ctx context.Context, key string, write *preparedWrite, expect kv.Revision, options WriteOptions) (kv.CommitResult, error) {
 	res, err := s.commit(ctx, kv.Op{
 		Key: key, Expect: expect, Kind: kv.OpPut, Value: write.data, TTL: options.TTL, Note: write.record,
 		Removing: write.record.object.GetDeletionTimestamp() != nil,
@@ -103,9 +103,9 @@ func (st *objState) revision() kv.Revision {
 	return kv.Revision(st.record.Revision())
 }
 
-// mayHaveCaused reports whether err may be due to an outdated state, from which the other writes of the
+// causedByStaleState reports whether err may be due to an outdated state, from which the other writes of the
 // transaction were derived.
-func (st *objState) mayHaveCaused(err error) bool {
+func (st *objState) causedByStaleState(err error) bool {
 	return !st.fresh && errors.As(err, new(*OpConflictError))
 }
 
@@ -223,7 +223,7 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 	}
 	res, err := s.put(ctx, key, next, st.revision(), write)
 	if err != nil {
-		return nil, !st.mayHaveCaused(err), err
+		return nil, !st.causedByStaleState(err), err
 	}
 	if res.Committed {
 		return next.record.resolve(res.Revision), true, nil
@@ -284,7 +284,7 @@ func (s *Store) remove(ctx context.Context, name types.NamespacedName, key strin
 	deleted := &uncommittedRecord{kind: s.kind, before: st.record}
 	res, err := s.commit(ctx, kv.Op{Key: key, Expect: st.revision(), Kind: kv.OpDelete, Note: deleted}, write.With)
 	if err != nil {
-		return nil, !st.mayHaveCaused(err), fmt.Errorf("delete %s: %w", key, err)
+		return nil, !st.causedByStaleState(err), fmt.Errorf("delete %s: %w", key, err)
 	}
 	if !res.Committed {
 		*st, err = s.stateOf(ctx, res.Current[0])

@@ -188,7 +188,7 @@ func (f *faults) faults(ctx context.Context, rng *rand.Rand) []fault {
 	follower := f.cluster.Members[rng.IntN(len(f.cluster.Members))]
 	leader := follower
 	for _, m := range f.cluster.Members {
-		if m.Leads() {
+		if m.IsLeader() {
 			leader = m
 		}
 	}
@@ -212,7 +212,7 @@ func (f *faults) faults(ctx context.Context, rng *rand.Rand) []fault {
 		{"a member does not answer", does(follower.Freeze), does(follower.Thaw)},
 		{"two members are stopped", does(leader.Stop, f.other(leader).Stop), does(leader.Restart, f.other(leader).Restart)},
 		{"connections break", does(follower.Disconnect), does(leader.Disconnect)},
-		{"a disk is full", leader.Fill, leader.Drain},
+		{"a disk is full", leader.RaiseNoSpace, leader.ClearNoSpace},
 		{"members are defragmented", leader.Defragment, f.other(leader).Defragment},
 		{"a disk is slow", func() error { return stutter(leader) }, does()},
 	}

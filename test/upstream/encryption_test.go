@@ -41,7 +41,7 @@ func key(size int) string {
 // as up to date, and that neither decrypts a value that is bound to another key of the store.
 func TestEncryptedBytes(t *testing.T) {
 	plugin := kmstest.New(t)
-	plugin.Set(kmstest.Behaviour{KeyID: "key", Annotations: map[string][]byte{"b.example.com": []byte("1"), "a.example.com": nil}})
+	plugin.Set(kmstest.Behavior{KeyID: "key", Annotations: map[string][]byte{"b.example.com": []byte("1"), "a.example.com": nil}})
 	for name, provider := range map[string]string{
 		"identity": "identity: {}", "secretbox": "secretbox: " + key(32),
 		"aescbc 16": "aescbc: " + key(16), "aescbc 32": "aescbc: " + key(32),

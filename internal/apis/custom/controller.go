@@ -87,7 +87,7 @@ func newController(s *Source) (*controller, error) {
 	}
 	var err error
 	c.reflector, err = reflector.New(reflector.Config{
-		Name: "definitions", Collection: s.config.Definitions, Replace: c.replace, Begin: c.syncAll, Apply: c.apply,
+		Name: "definitions", Collection: s.config.Definitions, Replace: c.replace, BeforeWatch: c.syncAll, Apply: c.apply,
 		Logger: s.logger, Metrics: s.config.Reflectors,
 	})
 	return c, err

@@ -162,7 +162,7 @@ func (m *model) newServer(number int, shared bool) *modelServer {
 	config := sourceOver(m.t, m.backend, 0).config
 	config.Shared = shared
 	s := &modelServer{number: number, revisions: map[string]int64{}, deleted: map[string]int64{}}
-	observed := storage.Observed(config.Definitions, &storage.Observer{
+	observed := storage.WithObserver(config.Definitions, &storage.Observer{
 		Written: func(record *codec.Record) error {
 			m.written = max(m.written, record.Revision())
 			return nil
@@ -170,7 +170,7 @@ func (m *model) newServer(number int, shared bool) *modelServer {
 		Deleted: func(_ types.NamespacedName, revision int64) { m.written = max(m.written, revision) },
 	})
 	s.definitions = &modelDefinitions{Interface: observed}
-	config.Definitions = storage.Observed(s.definitions, &storage.Observer{
+	config.Definitions = storage.WithObserver(s.definitions, &storage.Observer{
 		Written: func(*codec.Record) error { return nil },
 		Deleted: func(name types.NamespacedName, revision int64) { s.deleted[plural(name.Name)] = revision },
 	})

@@ -13,7 +13,7 @@ import (
 // TestStringGuard checks that replace and join have cel-go's results up to the size limit.
 func TestStringGuard(t *testing.T) {
 	t.Parallel()
-	all := options() // T the last three are from this package
+	all := options() // the last three are from this package
 	bounded := textVariables(t, Base)
 	plain := textVariables(t, func() (*cel.Env, error) { return cel.NewEnv(all[:len(all)-4]...) })
 	variables := map[string]any{

@@ -73,7 +73,7 @@ func TestEstimateOfVariables(t *testing.T) {
 		"format.dns1123Label().validate(text)":  {Min: 2, Max: 2 + 100*32},
 		"url(text) == url('/a')":                {Min: 1 + 0 + 1 + 1, Max: 1 + 100 + 1 + 1},
 		"url('/a') == url(text)":                {Min: 1 + 0 + 1 + 1, Max: 1 + 100 + 1 + 100},
-		"isURL(text)":                           {Min: 1001, Max: 1001},         // T without a defined cost here
+		"isURL(text)":                           {Min: 1001, Max: 1001},         // without a defined cost here
 		"names.map(n, n.trim()).isSorted()":     {Min: 12, Max: math.MaxUint64}, // elements of unknown size
 	} {
 		t.Run(expression, func(t *testing.T) {

@@ -15,7 +15,7 @@ func TestScopes(t *testing.T) {
 	for _, test := range []struct {
 		text  string
 		scope policy.Scope
-		want  string // T a part of the error; empty if there is none
+		want  string // a part of the error; empty if there is none
 	}{
 		{"object.spec.replicas > 1 && oldObject == null", policy.Scope{}, ""},
 		{"request.namespace == 'a' && request.userInfo.groups.exists(g, g == 'b') && request.requestKind.kind == 'Pod'", policy.Scope{}, ""},

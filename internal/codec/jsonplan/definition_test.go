@@ -75,7 +75,7 @@ func TestDecodeWithout(t *testing.T) {
 	if !jsonplan.Decode(given, &whole) || !jsonplan.DecodeWithout(given, &got, "schema") {
 		t.Fatal("not read")
 	}
-	clear(given) // T decoded values share no memory with it
+	clear(given) // decoded values share no memory with it
 	whole.Spec.Versions[0].Schema = nil
 	if !reflect.DeepEqual(whole, got) {
 		t.Error(cmp.Diff(whole, got))

@@ -104,7 +104,7 @@ func TestAppendEqualsEncodingJSON(t *testing.T) {
 	for name, body := range fixtures(t) {
 		obj, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
 		if runtime.IsNotRegisteredError(err) || strings.Contains(name, "WatchEvent") {
-			continue // T never sent by clients
+			continue // never sent by clients
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -23,7 +23,7 @@ func TestBudget(t *testing.T) {
 	t.Parallel()
 	b := newBudget(t, 64<<20)
 	first, second, small := b.NewReservation(), b.NewReservation(), b.NewReservation()
-	for _, size := range []int{1 << 20, 2 << 20, 3 << 20, 1 << 20} { // T the first body and a second one
+	for _, size := range []int{1 << 20, 2 << 20, 3 << 20, 1 << 20} { // the first body and a second one
 		if err := first.ReserveBody(t.Context(), size); err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}

@@ -40,7 +40,7 @@ import (
 )
 
 const (
-	// maxWait is the maximum time that a read waits until the cache has reached a revision.
+	// maxWait is the maximum time for which a read waits until the cache has reached a revision.
 	maxWait = 3 * time.Second
 	// loadTimeout is the timeout of the load of a cache.
 	loadTimeout = time.Minute
@@ -166,7 +166,7 @@ func (c *Cacher) load(ctx context.Context) (*watchCache, error) {
 	}
 	if err != nil {
 		c.feed.detach(st)
-		return nil, fmt.Errorf("load the cache of %s: %w", c.store.GroupResource(), err)
+		return nil, fmt.Errorf("load cache of %s: %w", c.store.GroupResource(), err)
 	}
 	return st, nil
 }
@@ -254,7 +254,7 @@ func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options sto
 	if options.Exact {
 		return c.store.Get(ctx, name, options) // the cache has no history of objects
 	}
-	st, err := c.at(ctx, options.ResourceVersion != "", revision)
+	st, err := c.cacheAt(ctx, options.ResourceVersion != "", revision)
 	if err != nil {
 		return nil, err
 	}
@@ -268,9 +268,9 @@ func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options sto
 	return record, codec.Convert(ctx, record)
 }
 
-// at returns the loaded cache at a revision: min or a later one if any is set, otherwise the newest one. It
+// cacheAt returns the loaded cache at a revision: min or a later one if any is set, otherwise the newest one. It
 // returns nil if the store must be read instead.
-func (c *Cacher) at(ctx context.Context, any bool, min kv.Revision) (*watchCache, error) {
+func (c *Cacher) cacheAt(ctx context.Context, any bool, min kv.Revision) (*watchCache, error) {
 	if any {
 		return c.notOlderThan(ctx, min)
 	}
@@ -293,8 +293,8 @@ func (c *Cacher) ListPlanned(ctx context.Context, plan *storage.ListPlan) (*rest
 	var err error
 	revision := int64(plan.At)
 	if plan.At > 0 {
-		st, snap = c.exact(ctx, plan)
-	} else if st, err = c.at(ctx, plan.Any, plan.Min); err != nil {
+		st, snap = c.exactSnapshot(ctx, plan)
+	} else if st, err = c.cacheAt(ctx, plan.Any, plan.Min); err != nil {
 		return nil, err
 	} else if st != nil {
 		snap, revision = st.snapshot(c.feed.Dispatched(), plan.Limit)
@@ -322,7 +322,7 @@ func (c *Cacher) candidates(st *watchCache, snap *snapshot, plan *storage.ListPl
 	if term := c.indexTermOf(&plan.Selection); term.field != "" {
 		if t := st.byField(snap, term.field); t != nil {
 			return inRanges(plan, func(start, end string) iter.Seq2[*codec.Record, error] {
-				return recordsWith(t, term.value, start, end)
+				return recordsWithValue(t, term.value, start, end)
 			}), term.name()
 		}
 	}
@@ -342,10 +342,10 @@ func inRanges(plan *storage.ListPlan, of func(start, end string) iter.Seq2[*code
 	}
 }
 
-// exact returns the objects at the revision of a plan. It returns nil if the cache does not have them, or if
+// exactSnapshot returns the objects at the revision of a plan. It returns nil if the cache does not have them, or if
 // the revision is compacted: a revision expires for all resources at the same time, even if the objects of
 // this one have not changed.
-func (c *Cacher) exact(ctx context.Context, plan *storage.ListPlan) (*watchCache, *snapshot) {
+func (c *Cacher) exactSnapshot(ctx context.Context, plan *storage.ListPlan) (*watchCache, *snapshot) {
 	st := c.getOrLoad(ctx)
 	if st == nil {
 		return nil, nil

@@ -49,7 +49,7 @@ func decorated(limits cache.LogLimits) func(testing.TB, *storage.Store) storage.
 	}
 }
 
-// root is the first folder of a store's keys.
+// root returns the first path segment of a store's keys.
 func root(store *storage.Store) string {
 	return "/" + strings.Split(store.Prefix(), "/")[1]
 }
@@ -74,7 +74,7 @@ func TestTightLog(t *testing.T) {
 	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: decorated(cache.LogLimits{Changes: 2})})
 }
 
-// TestNotRunning runs the suite over caches that are not fed.
+// TestNotRunning runs the suite over caches whose feed does not run.
 func TestNotRunning(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, storagetest.Setup{Backend: openEmbedded, Decorate: func(t testing.TB, store *storage.Store) storage.Interface {

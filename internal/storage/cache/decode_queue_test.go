@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// withoutNotes is a backend without notes, as for events of another process, so that watches decode
+// withoutNotes is a backend that drops notes, like events of another process, so that watches decode
 // values.
 type withoutNotes struct{ kv.Backend }
 
@@ -50,8 +50,8 @@ func (k *keyService) FromStorage(ctx context.Context, data []byte, key string) (
 	return bytes.TrimPrefix(data, []byte(sealedBy)), false, nil
 }
 
-// TestSealed runs the suite over caches that have to decrypt every change.
-func TestSealed(t *testing.T) {
+// TestEncrypted runs the suite over caches that have to decrypt every change.
+func TestEncrypted(t *testing.T) {
 	t.Parallel()
 	storagetest.Run(t, storagetest.Setup{
 		Backend:  func(t testing.TB, dir string) kv.Backend { return withoutNotes{openEmbedded(t, dir)} },
@@ -59,8 +59,8 @@ func TestSealed(t *testing.T) {
 	})
 }
 
-// newSealed returns the cached storage of a resource with encrypted values.
-func newSealed(t *testing.T, backend kv.Backend, feed *cache.Feed, resource string, keys *keyService) *cache.Cacher {
+// newEncrypted returns the cached storage of a resource with encrypted values.
+func newEncrypted(t *testing.T, backend kv.Backend, feed *cache.Feed, resource string, keys *keyService) *cache.Cacher {
 	t.Helper()
 	store, err := storage.New(storage.Config{
 		Backend: backend, ResourcePrefix: resource, Kind: storagetest.PodKind(), Namespaced: true, Transformer: keys,
@@ -81,7 +81,7 @@ func TestSlowKeyService(t *testing.T) {
 	t.Cleanup(func() { backend.Close() })
 	feed := startFeed(t, cache.FeedConfig{Backend: backend, Prefix: storage.DefaultPrefix})
 	answers := make(chan struct{})
-	secrets := newSealed(t, backend, feed, "secrets", &keyService{slow: func(ctx context.Context, key string) error {
+	secrets := newEncrypted(t, backend, feed, "secrets", &keyService{slow: func(ctx context.Context, key string) error {
 		if !strings.HasSuffix(key, "/slow") {
 			return nil
 		}
@@ -92,7 +92,7 @@ func TestSlowKeyService(t *testing.T) {
 			return ctx.Err()
 		}
 	}})
-	pods := newSealed(t, backend, feed, "pods", &keyService{})
+	pods := newEncrypted(t, backend, feed, "pods", &keyService{})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	list := func(c *cache.Cacher) int {
@@ -139,7 +139,7 @@ func TestSlowKeyService(t *testing.T) {
 	if feed.Dispatched() < kv.Revision(behind) {
 		t.Error("the feed waits for the key service")
 	}
-	// A read that must include the slow value waits for it.
+	// A read that must include the slow value waits for its decryption.
 	brief, stop := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer stop()
 	if record, err := secrets.Get(brief, types.NamespacedName{Namespace: "ns", Name: "slow"}, storage.ReadOptions{}); err == nil {
@@ -160,6 +160,6 @@ func TestSlowKeyService(t *testing.T) {
 		}
 	}
 	if got := strings.Join(seen, " "); got != "first slow behind" {
-		t.Errorf("the watch has seen %q", got)
+		t.Errorf("events of the watch: %q", got)
 	}
 }

@@ -40,9 +40,9 @@ type FeedConfig struct {
 	Metrics *Metrics
 	// Idle is the duration after which an unread cache is dropped; 0 means DefaultIdle.
 	Idle time.Duration
-	// Pressed reports whether the process is short of memory. The feed then evicts half of Encodings
+	// MemoryPressure reports whether the process is short of memory. The feed then evicts half of Encodings
 	// every second, and drops caches that were not read for a few seconds. nil means never.
-	Pressed func() bool
+	MemoryPressure func() bool
 	// Encodings contains the cached encodings of the records in the caches; nil is valid.
 	Encodings *codec.EncodingCache
 	// Log limits the log of recent changes of each cache.
@@ -61,12 +61,12 @@ const lowMemoryIdle = 5 * time.Second
 // Feed is one watch of all keys of a server. It dispatches each event to the caches whose prefix the key has.
 // While it does not run, Cachers read the backend. All methods but Run are safe for concurrent use.
 type Feed struct {
-	backend kv.Backend
-	prefix  string
-	log     *slog.Logger
-	metrics *Metrics
-	idle    time.Duration
-	pressed func() bool
+	backend        kv.Backend
+	prefix         string
+	log            *slog.Logger
+	metrics        *Metrics
+	idle           time.Duration
+	memoryPressure func() bool
 	// encodings has the cached encodings of the records in the caches; may be nil.
 	encodings *codec.EncodingCache
 	limits    LogLimits
@@ -107,7 +107,7 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	}
 	f := &Feed{
 		backend: cfg.Backend, prefix: keyPrefix(cfg.Prefix),
-		log: cfg.Logger, metrics: cfg.Metrics, idle: cfg.Idle, pressed: cfg.Pressed, encodings: cfg.Encodings, limits: cfg.Log.withDefaults(),
+		log: cfg.Logger, metrics: cfg.Metrics, idle: cfg.Idle, memoryPressure: cfg.MemoryPressure, encodings: cfg.Encodings, limits: cfg.Log.withDefaults(),
 	}
 	f.dispatched.Store(stopped)
 	if f.log == nil {
@@ -119,8 +119,8 @@ func NewFeed(cfg FeedConfig) (*Feed, error) {
 	if f.idle == 0 {
 		f.idle = DefaultIdle
 	}
-	if f.pressed == nil {
-		f.pressed = func() bool { return false }
+	if f.memoryPressure == nil {
+		f.memoryPressure = func() bool { return false }
 	}
 	return f, nil
 }
@@ -245,12 +245,12 @@ func (f *Feed) watch(ctx context.Context, from kv.Revision) (kv.Revision, error)
 			from = max(from, batch.Revision)
 			f.advance(from)
 		case <-pressure.C:
-			if f.pressed() {
+			if f.memoryPressure() {
 				f.encodings.EvictHalf()
 			}
 		case now := <-sweep.C:
 			idle := f.idle
-			if f.pressed() {
+			if f.memoryPressure() {
 				idle = min(idle, lowMemoryIdle)
 			}
 			f.detachFunc(func(s *watchCache) bool {
@@ -380,15 +380,15 @@ func (f *Feed) advance(revision kv.Revision) {
 // not run or its watch is broken.
 func (f *Feed) Dispatched() kv.Revision { return kv.Revision(f.dispatched.Load()) }
 
-// Running reports whether the watch of the backend is open. That is the case shortly after Run was called, except
-// for a while after a failure of the watch.
+// Running reports whether the watch of the backend is open. It is false until Run has opened the watch, and
+// after a failure of the watch until Run has opened it again.
 func (f *Feed) Running() bool { return f.dispatched.Load() != stopped }
 
 // errNotRunning is the error of WaitFor while the feed does not run.
 var errNotRunning = errors.New("cache feed does not run")
 
-// WaitFor blocks until every event up to a revision has been dispatched. The error is that of ctx or of the
-// backend, or reports that the feed does not run.
+// WaitFor blocks until every event up to a revision has been dispatched or ctx ends. The error is the error
+// of ctx or of the backend, or reports that the feed does not run.
 func (f *Feed) WaitFor(ctx context.Context, revision kv.Revision) error {
 	if f.Dispatched() >= revision {
 		return nil

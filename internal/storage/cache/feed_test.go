@@ -27,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// breakable is a backend whose watches over all keys can be interrupted.
+// breakable is a backend that can interrupt the watches of all keys.
 type breakable struct {
 	kv.Backend
 	mu     sync.Mutex
@@ -191,14 +191,14 @@ func TestReloadAfterCompaction(t *testing.T) {
 		t.Errorf("list: %q", got)
 	}
 	if _, err := w.Next(f.ctx); !errors.Is(err, storage.ErrExpired) {
-		t.Errorf("the watch that missed changes: %v, want ErrExpired", err)
+		t.Errorf("watch that missed changes: %v, want ErrExpired", err)
 	}
 	w = f.watch(f.cacher, "ns", rest.ListOptions{ResourceVersion: fmt.Sprint(c.Revision())})
 	f.expect(w, f.create("d"))
 }
 
-// TestExpiry: after a compaction, older continue tokens and exact revisions have expired, also
-// for a resource that has not changed since.
+// TestExpiry checks that older continue tokens and exact revisions expire with a compaction, also for a
+// resource that has not changed since.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})
@@ -246,7 +246,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestWholeCommits checks that no reader sees half of a transaction.
+// TestWholeCommits checks that no list contains a part of a transaction.
 func TestWholeCommits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})
@@ -289,21 +289,21 @@ func TestWholeCommits(t *testing.T) {
 	group.Wait()
 }
 
-// refusing is a Transformer that cannot read some values.
-type refusing struct{ storage.Identity }
+// undecryptable is a Transformer that cannot decrypt some values.
+type undecryptable struct{ storage.Identity }
 
-func (refusing) FromStorage(_ context.Context, data []byte, _ string) ([]byte, bool, error) {
+func (undecryptable) FromStorage(_ context.Context, data []byte, _ string) ([]byte, bool, error) {
 	if string(data) == "unreadable" {
 		return nil, false, errors.New("no key for this value")
 	}
 	return data, false, nil
 }
 
-// TestUnreadable checks that a value that cannot be read is never passed over.
+// TestUnreadable checks that lists and watches return an error for an unreadable value.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})
-	f.store = f.newStore("secrets", refusing{})
+	f.store = f.newStore("secrets", undecryptable{})
 	f.cacher = newCacher(t, f.store, startFeed(t, cache.FeedConfig{Backend: f.backend, Prefix: "/registry"}))
 	a := f.create("a")
 	w := f.watch(f.cacher, "ns", rest.ListOptions{})
@@ -318,7 +318,7 @@ func TestUnreadable(t *testing.T) {
 		t.Errorf("list: %v", err)
 	}
 	if _, err := f.cacher.Get(f.ctx, a.Name(), storage.ReadOptions{}); err != nil {
-		t.Errorf("get of another: %v", err)
+		t.Errorf("get of a readable object: %v", err)
 	}
 }
 
@@ -351,7 +351,7 @@ func TestSameAsStore(t *testing.T) {
 				}
 				f.randomWrite(random)
 			}
-			// The end, which every selection sees.
+			// Final changes that every selection contains.
 			for _, name := range []string{"p0", "p1", "p2"} {
 				for _, namespace := range []string{"ns", "ns2"} {
 					f.write(namespace, name, "end", "n0", "stop")
@@ -408,7 +408,7 @@ func (f *fixture) write(namespace, name, x, node, note string) {
 
 // same compares the events of two watches until their end.
 func (f *fixture) same(pair [2]rest.Watch, selection string) {
-	var told [2][]string
+	var seen [2][]string
 	for i, w := range pair {
 		for stopped := false; !stopped; {
 			events, err := w.Next(f.ctx)
@@ -423,14 +423,14 @@ func (f *fixture) same(pair [2]rest.Watch, selection string) {
 					return
 				}
 				note := obj.GetAnnotations()["note"]
-				told[i] = append(told[i], fmt.Sprint(ev.Type, " ", ev.Record.Name(), " ", ev.Record.Revision(), " ", note))
+				seen[i] = append(seen[i], fmt.Sprint(ev.Type, " ", ev.Record.Name(), " ", ev.Record.Revision(), " ", note))
 				if stopped = note == "stop"; stopped {
 					break
 				}
 			}
 		}
 	}
-	if diff := cmp.Diff(told[0], told[1]); diff != "" {
+	if diff := cmp.Diff(seen[0], seen[1]); diff != "" {
 		f.Errorf("watch of %s: the store's differs from the cache's:\n%s", selection, diff)
 	}
 }
@@ -439,7 +439,7 @@ func (f *fixture) same(pair [2]rest.Watch, selection string) {
 func TestForeignWrites(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})
-	foreign := f.newStore("pods", nil) // of a Kind of its own
+	foreign := f.newStore("pods", nil) // with another Kind
 	on := rest.ListOptions{Fields: fields.ParseSelectorOrDie("spec.nodeName=n1")}
 	w := f.watch(f.cacher, "", on)
 	pod := storagetest.Pod("ns", "a")
@@ -448,17 +448,17 @@ func TestForeignWrites(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := foreign.Delete(f.ctx, created.Name(), nil, storage.UpdateOptions{})
+	deleted, err := foreign.Delete(f.ctx, created.Name(), nil, storage.UpdateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.expect(w, created, gone)
+	f.expect(w, created, deleted)
 	if got := f.names(f.cacher); got != "" {
 		t.Errorf("list: %q", got)
 	}
 }
 
-// TestMetrics checks the names and labels, which are kube-apiserver's.
+// TestMetrics compares names and labels with kube-apiserver's.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})
@@ -469,7 +469,7 @@ func TestMetrics(t *testing.T) {
 	}
 	f.cacher = newCacher(t, f.store, startFeed(t, cache.FeedConfig{Backend: f.backend, Prefix: "/registry", Metrics: metrics}))
 	if got, err := registry.Gather(); err != nil || len(got) != 0 {
-		t.Errorf("metrics of caches that nobody read: %v, %v", got, err)
+		t.Errorf("metrics of unread caches: %v, %v", got, err)
 	}
 	f.names(f.cacher)
 	f.create("a")

@@ -47,7 +47,7 @@ func TestIdle(t *testing.T) {
 		t.Fatal("a watch did not load the cache")
 	}
 	if st.idleSince(time.Now().Add(time.Hour)) {
-		t.Error("a cache is idle although it is watched")
+		t.Error("a watched cache was dropped")
 	}
 	w.Close()
 	until("end of an idle cache", func() bool { return c.loaded.Load() == nil })
@@ -56,6 +56,6 @@ func TestIdle(t *testing.T) {
 		return !ok
 	})
 	if _, err := c.List(ctx, "", rest.ListOptions{}); err != nil {
-		t.Errorf("list after that: %v", err)
+		t.Errorf("list after the reload: %v", err)
 	}
 }

@@ -180,8 +180,8 @@ func (s *watchCache) expireIndexesLocked(limit time.Time) {
 	}
 }
 
-// recordsWith yields the objects of a range with a value of the indexed field.
-func recordsWith(t *indexTree, value, start, end string) iter.Seq2[*codec.Record, error] {
+// recordsWithValue yields the objects of a range with a value of the indexed field.
+func recordsWithValue(t *indexTree, value, start, end string) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		t.Ascend(indexEntry{value, item{key: start}}, func(i indexEntry) bool {
 			return i.value == value && (end == "" || i.key < end) && yield(i.record, nil)

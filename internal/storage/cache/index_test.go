@@ -23,7 +23,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// indexing is pods that move between nodes at random, in a store and its cache.
+// indexing is a store and its cache with pods that move randomly between nodes.
 type indexing struct {
 	*testing.T
 	rng    *rand.Rand
@@ -46,7 +46,7 @@ func newIndexing(t *testing.T, seed uint64) *indexing {
 	return &indexing{T: t, rng: rand.New(rand.NewPCG(seed, 0)), store: store, cacher: newCacher(t, store, feed)}
 }
 
-// change puts a pod on a node, or moves, touches or deletes it.
+// change creates a random pod on a node, or moves, updates or deletes it.
 func (x *indexing) change() {
 	name := types.NamespacedName{Namespace: "ns" + strconv.Itoa(x.rng.IntN(3)), Name: "p" + strconv.Itoa(x.rng.IntN(20))}
 	if x.rng.IntN(4) == 0 {
@@ -121,8 +121,8 @@ func TestIndexedLists(t *testing.T) {
 			want := x.list(x.store, r.namespace, r.options)
 			got := x.list(x.cacher, r.namespace, r.options)
 			if got.Continue == "" && want.Continue != "" {
-				// The index knows that this is the last page; the store finds out with the next
-				// page.
+				// The index detects that this is the last page. The store may return an empty
+				// page after it.
 				following := r.options
 				following.Continue, following.Limit = want.Continue, 0
 				if n := len(x.list(x.store, r.namespace, following).Items); n == 0 {
@@ -140,7 +140,7 @@ func TestIndexedLists(t *testing.T) {
 	}
 }
 
-// TestIndexedWatch begins with the pods of one node and follows them.
+// TestIndexedWatch compares a watch of the pods of one node with the expected events.
 func TestIndexedWatch(t *testing.T) {
 	t.Parallel()
 	x := newIndexing(t, 1)

@@ -16,11 +16,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// label puts a pod there, changes its labels, or deletes it.
+// label creates a random pod, changes its labels, or deletes it.
 func (x *indexing) label() {
 	name := types.NamespacedName{Namespace: "ns" + strconv.Itoa(x.rng.IntN(2)), Name: "p" + strconv.Itoa(x.rng.IntN(5))}
 	if x.rng.IntN(4) == 0 {
-		_, _ = x.cacher.Delete(x.Context(), name, nil, storage.UpdateOptions{}) // or it is not there
+		_, _ = x.cacher.Delete(x.Context(), name, nil, storage.UpdateOptions{}) // the pod may not exist
 		return
 	}
 	labels := []string{"touched=" + strconv.Itoa(x.rng.IntN(1000))}
@@ -37,7 +37,7 @@ func (x *indexing) label() {
 	}
 }
 
-// events returns the events of a watch up to a revision, after which there is another one.
+// events returns the events of a watch up to a revision. A later event must follow.
 func (x *indexing) events(w rest.Watch, until int64) (seen []string) {
 	x.Helper()
 	for {

@@ -74,7 +74,7 @@ type resourceMetrics struct {
 	returned       prometheus.Counter
 }
 
-func (m *Metrics) of(r schema.GroupResource) *resourceMetrics {
+func (m *Metrics) forResource(r schema.GroupResource) *resourceMetrics {
 	g, n := r.Group, r.Resource
 	return &resourceMetrics{
 		stored: m.stored.WithLabelValues(g, n), receivedTotal: m.received.WithLabelValues(g, n),
@@ -89,8 +89,9 @@ func (m *Metrics) of(r schema.GroupResource) *resourceMetrics {
 	}
 }
 
-// Forget removes the series of a deleted resource, except series with the name of an index. If a resource with
-// the same name has a cache below another prefix, its series start again at the next load. f may be nil.
+// Forget removes the series of a deleted resource, except list series with the label of an index. If a
+// resource with the same name has a cache below another prefix, its series start again at the next
+// load. f may be nil.
 func (f *Feed) Forget(resource schema.GroupResource) {
 	if f == nil {
 		return // caches are disabled

@@ -22,17 +22,17 @@ func TestForget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone := schema.GroupResource{Group: "example.com", Resource: "widgets"}
-	feed.metrics.of(gone).listed(indexTerm{}.name(), 1, 1)
+	deleted := schema.GroupResource{Group: "example.com", Resource: "widgets"}
+	feed.metrics.forResource(deleted).listed(indexTerm{}.name(), 1, 1)
 	if families, err := registry.Gather(); err != nil || len(families) == 0 {
 		t.Fatal("there are no series", err)
 	}
-	feed.Forget(gone)
+	feed.Forget(deleted)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, family := range families {
-		t.Error("left:", family)
+		t.Error("series not deleted:", family)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// polled has watches polled, and waited for only where that is needed.
+// polled is a storage whose watches are read with Poll, and with Next only after ErrWouldBlock.
 type polled struct{ storage.Interface }
 
 func (p polled) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
@@ -24,7 +24,7 @@ func (p polled) Watch(ctx context.Context, namespace string, options rest.ListOp
 	return newPolling(w), nil
 }
 
-// polling is a watch with a Next that polls.
+// polling is a watch whose Next calls Poll.
 type polling struct {
 	rest.Watch
 	woken chan struct{}
@@ -59,8 +59,7 @@ func (p *polling) Next(ctx context.Context) ([]rest.Event, error) {
 	}
 }
 
-// TestPolled runs the suite with watches that are polled: over a log that has everything,
-// and over one that forgets at once.
+// TestPolled runs the suite with polled watches, with a log of default size and with a minimal log.
 func TestPolled(t *testing.T) {
 	t.Parallel()
 	for _, limits := range []cache.LogLimits{{}, {Changes: 2}} {
@@ -102,9 +101,9 @@ func TestPollWakes(t *testing.T) {
 	}
 	f.expect(all, f.create("b"))
 	if len(other.woken)+len(ended.woken) > 0 {
-		t.Error("woken by a change of another namespace, or after the end")
+		t.Error("woken by a change of another namespace, or after Close")
 	}
-	stop() // which ends the caches
+	stop() // closes the caches
 	if err := <-stopped; err != nil {
 		t.Fatal(err)
 	}

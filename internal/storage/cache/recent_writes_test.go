@@ -70,7 +70,7 @@ func TestUpdatesOfOneWriter(t *testing.T) {
 		tries = 0
 		label(strconv.Itoa(i), storage.UpdateOptions{})
 		if tries != 1 {
-			t.Fatalf("update %d was tried %d times", i, tries)
+			t.Fatalf("update %d took %d attempts", i, tries)
 		}
 	}
 	record, err := c.Get(ctx, types.NamespacedName{Namespace: "ns", Name: "p"}, storage.ReadOptions{})
@@ -91,6 +91,6 @@ func TestUpdatesOfOneWriter(t *testing.T) {
 		return len(st.mu.recentWrites)
 	}
 	if n := remembered(); n != 0 {
-		t.Errorf("%d written records are kept although the cache is up to date", n)
+		t.Errorf("%d recent writes are retained although the cache is up to date", n)
 	}
 }

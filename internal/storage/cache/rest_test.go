@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// TestRest checks that an idle log releases its memory, without an effect on watches at its end.
-func TestRest(t *testing.T) {
+// TestTrimIdle checks that an idle log releases its memory, without an effect on watches at its end.
+func TestTrimIdle(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	l := newLog(0, LogLimits{}.withDefaults())
@@ -18,20 +18,20 @@ func TestRest(t *testing.T) {
 	}
 	l.trimIdle(now.Add(idleAfter / 2))
 	if n := l.end - l.first; n != 100 {
-		t.Fatalf("%d changes are left while they may still come", n)
+		t.Fatalf("%d changes before the log is idle", n)
 	}
 	l.trimIdle(now.Add(idleAfter))
 	if n := l.end - l.first; n < 5 || l.bytes > maxIdleBytes {
-		t.Fatalf("%d changes of %d bytes are left", n, l.bytes)
+		t.Fatalf("%d changes of %d bytes in the idle log", n, l.bytes)
 	}
 	if position, ok := l.after(100); !ok || position != l.end {
-		t.Errorf("the end: %d, %v", position, ok)
+		t.Errorf("position after the last change: %d, %v", position, ok)
 	}
 	if _, ok := l.after(1); ok {
-		t.Error("what is gone can still be read")
+		t.Error("a dropped change can still be read")
 	}
 	l.append(&storage.Change{Key: "k", Revision: 101}, nil, now)
 	if position, ok := l.after(100); !ok || l.at(position).change.Revision != 101 {
-		t.Errorf("the next one: %d, %v", position, ok)
+		t.Errorf("position of the next change: %d, %v", position, ok)
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestEncodingsOfDroppedRecords checks that cached encodings count while the cache contains their
-// records: not those of deleted objects after their changes left the log, and none after the cache
-// was closed.
+// TestEncodingsOfDroppedRecords checks that encodings are counted only while the cache contains their
+// records: the encodings of deleted objects are not counted after the log has dropped the changes, and
+// no encoding is counted after the cache was closed.
 func TestEncodingsOfDroppedRecords(t *testing.T) {
 	t.Parallel()
 	memory, err := codec.NewEncodingCache(codec.EncodingCacheConfig{Limit: codec.NoEncodingCacheLimit})
@@ -93,7 +93,7 @@ func TestEncodingsOfDroppedRecords(t *testing.T) {
 		}
 	}
 	if left := encode(); left > 8*one {
-		t.Errorf("%d bytes are counted after the deletion, and one encoding has %d", left, one)
+		t.Errorf("%d bytes are counted after the deletion; one encoding has %d bytes", left, one)
 	}
 	c.loaded.Load().close()
 	for memory.Bytes() > 0 {

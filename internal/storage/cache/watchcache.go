@@ -67,7 +67,7 @@ type watchCache struct {
 	lifetime  context.Context
 	closed    <-chan struct{}
 	closeOnce sync.Once
-	end       context.CancelFunc
+	cancel    context.CancelFunc
 	release   func(*watchCache)
 
 	mu struct {
@@ -100,10 +100,10 @@ type watchCache struct {
 
 func newWatchCache(ctx context.Context, store Store, feed *Feed, release func(*watchCache)) *watchCache {
 	s := &watchCache{
-		store: store, feed: feed, prefix: store.Prefix(), report: feed.metrics.of(store.GroupResource()), limits: feed.limits,
+		store: store, feed: feed, prefix: store.Prefix(), report: feed.metrics.forResource(store.GroupResource()), limits: feed.limits,
 		release: release,
 	}
-	s.lifetime, s.end = context.WithCancel(context.WithoutCancel(ctx)) // later readers use it, too
+	s.lifetime, s.cancel = context.WithCancel(context.WithoutCancel(ctx)) // later readers use it, too
 	s.closed = s.lifetime.Done()
 	context.AfterFunc(s.lifetime, func() {
 		s.notifyAll()
@@ -147,7 +147,7 @@ func (s *watchCache) idleSince(t time.Time) bool {
 // close closes the cache. Its watches continue with the history of the backend.
 func (s *watchCache) close() {
 	s.closeOnce.Do(func() {
-		s.end()
+		s.cancel()
 		s.release(s)
 	})
 }

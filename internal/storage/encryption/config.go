@@ -12,23 +12,25 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Configuration is an EncryptionConfiguration of apiserver.config.k8s.io/v1.
+// Configuration is an EncryptionConfiguration of apiserver.config.k8s.io/v1. Parse returns a
+// validated one with defaults.
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
-	// Resources are looked through in order.
+	// Resources are the rules. A rule must not follow a wildcard rule that includes its resource. The
+	// providers of several rules for one resource are combined.
 	Resources []ResourceRule `json:"resources"`
 }
 
 // ResourceRule specifies the encryption of some resources.
 type ResourceRule struct {
-	// Resources are "resource" or "resource.group"; "*.group" is all of a group, "*." all
-	// of the core group, "*.*" all.
+	// Resources are names such as "secrets" or "deployments.apps". The wildcard "*.group" selects
+	// all resources of a group, "*." all resources of the core group, and "*.*" all resources.
 	Resources []string `json:"resources"`
 	// Providers decrypt stored values; the first one encrypts.
 	Providers []Provider `json:"providers"`
 }
 
-// Provider is one way to encrypt. One of its fields is set.
+// Provider specifies the cipher and keys of a rule. Exactly one field is set.
 type Provider struct {
 	AESGCM    *KeysConfig `json:"aesgcm,omitempty"`
 	AESCBC    *KeysConfig `json:"aescbc,omitempty"`
@@ -37,16 +39,17 @@ type Provider struct {
 	KMS       *KMSConfig  `json:"kms,omitempty"`
 }
 
-// KeysConfig is a provider with keys in the file. The first key writes, all read.
+// KeysConfig is a provider with its keys in the file. The first key encrypts; all keys decrypt.
 type KeysConfig struct {
 	Keys []Key `json:"keys"`
 }
 
-// Key is a key. Its texts do not show the secret.
+// Key is a named secret. Its formatted output, also with %#v and in logs, does not contain the
+// secret.
 type Key struct {
-	// Name is the prefix of the values encrypted with the key.
+	// Name is a part of the prefix of the values that are encrypted with the key.
 	Name string `json:"name"`
-	// Secret is in base64.
+	// Secret is the key in base64: 16, 24 or 32 bytes for AES, 32 bytes for secretbox.
 	Secret string `json:"secret"`
 }
 
@@ -54,13 +57,13 @@ func (k Key) String() string       { return fmt.Sprintf("Name: %s, Secret: [REDA
 func (k Key) GoString() string     { return k.String() }
 func (k Key) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// KMSConfig is a provider with a key in a plugin.
+// KMSConfig is a provider whose key is managed by a KMS plugin.
 type KMSConfig struct {
 	APIVersion string           `json:"apiVersion"`
 	Name       string           `json:"name"`
 	CacheSize  *int32           `json:"cachesize,omitempty"`
 	Endpoint   string           `json:"endpoint"`
-	Timeout    *metav1.Duration `json:"timeout,omitempty"` // 3s where it is left out
+	Timeout    *metav1.Duration `json:"timeout,omitempty"` // of each call; nil means 3 s
 }
 
 const (
@@ -70,8 +73,9 @@ const (
 	defaultTimeout = 3 * time.Second
 )
 
-// Parse reads a configuration, in YAML or JSON, and validates it. Where the file is
-// followed, which forbids some more, reload is set.
+// Parse decodes a configuration in YAML or JSON, sets defaults, and validates it. reload must be set
+// if the file is reloaded after changes; additional rules apply in this case. The errors have
+// kube-apiserver's text and contain no secrets.
 func Parse(data []byte, reload bool) (*Configuration, error) {
 	c, err := decode(data)
 	if err != nil {
@@ -113,7 +117,7 @@ func (c *Configuration) setDefaults() {
 	}
 }
 
-// errKMSv1 rejects the unsupported version 1.
+// errKMSv1 returns the error for a provider with the unsupported KMS version 1.
 func errKMSv1(name string) error {
 	return errors.New("KMSv1 is deprecated and will only receive security updates going forward. Use KMSv2 instead.  " +
 		"KMSv1 is not supported: use a kube-apiserver to re-encrypt the values of provider " + name + " has encrypted with another provider first")

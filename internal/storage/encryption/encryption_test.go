@@ -31,10 +31,10 @@ var (
 	secrets = schema.GroupResource{Resource: "secrets"}
 )
 
-// secret is a key of 32 bytes in base64.
+// secret returns a key of 32 bytes in base64.
 func secret(b byte) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{b}, 32)) }
 
-// provider is one of a configuration, as YAML.
+// provider returns a provider of a configuration in YAML.
 func provider(kind string, keys ...string) string {
 	if kind == "identity" {
 		return "  - identity: {}\n"
@@ -106,7 +106,7 @@ func TestRotation(t *testing.T) {
 		second := seal(t, two)
 		opens(t, two, second, false)
 		if _, _, err := one.FromStorage(t.Context(), second, storeKey); err == nil || !strings.HasPrefix(err.Error(), "no matching key was found for the provided ") {
-			t.Errorf("%s: a key that is not there: %v", kind, err)
+			t.Errorf("%s: value with an unknown key: %v", kind, err)
 		}
 		if _, _, err := one.FromStorage(t.Context(), plain, storeKey); err == nil || err.Error() != "no matching prefix found" {
 			t.Errorf("%s: plain text: %v", kind, err)
@@ -123,7 +123,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestRules: which rule is that of a resource.
+// TestRules checks the selection of the rule of a resource.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	tr := open(t,
@@ -155,12 +155,12 @@ func TestRules(t *testing.T) {
 	opens(t, tr.For(secrets), seal(t, second), true) // two rules of one resource
 }
 
-// TestRefusedFiles: kube-apiserver's words, and never a secret in them.
-func TestRefusedFiles(t *testing.T) {
+// TestInvalidFiles checks that errors have kube-apiserver's text and contain no secret.
+func TestInvalidFiles(t *testing.T) {
 	t.Parallel()
 	kms := func(fields string) string { return "  - kms: {" + fields + "}\n" }
 	whole := "apiVersion: v2, name: k, endpoint: 'unix:///k'"
-	for config, says := range map[string]string{
+	for config, want := range map[string]string{
 		"":                          "is empty",
 		"kind: [":                   "error decoding encryption provider configuration",
 		"kind: Pod\napiVersion: v1": "got unexpected config type",
@@ -198,11 +198,11 @@ func TestRefusedFiles(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "config")
 		write(t, file, config)
 		_, err := Open(t.Context(), Options{File: file})
-		if err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s\n%v\nwant %s", config, err, says)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s\n%v\nwant %s", config, err, want)
 		}
 		if err != nil && (strings.Contains(err.Error(), secret('s')) || strings.Contains(err.Error(), "c3Nz")) {
-			t.Errorf("the error tells a secret: %v", err)
+			t.Errorf("the error contains a secret: %v", err)
 		}
 	}
 	if _, err := Open(t.Context(), Options{File: filepath.Join(t.TempDir(), "none")}); err == nil || !strings.Contains(err.Error(), "error reading encryption provider configuration file") {
@@ -219,7 +219,7 @@ func eventually(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("it does not happen: %s", what)
+			t.Fatalf("timeout: %s", what)
 		}
 	}
 }
@@ -294,12 +294,12 @@ func TestReload(t *testing.T) {
 func TestPluginDown(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
-	plugin.Set(kmstest.Behaviour{Refuse: true})
+	plugin.Set(kmstest.Behavior{Fail: true})
 	tr := open(t, rule("secrets", fmt.Sprintf("  - kms: {apiVersion: v2, name: k, endpoint: '%s', timeout: 10s}\n", plugin.Endpoint())))
 	if err := tr.Check(t.Context()); err == nil || !strings.HasPrefix(err.Error(), "kms-provider-0: failed to perform status section of the healthz check for KMS Provider k") {
 		t.Errorf("health: %v", err)
 	}
-	if _, err := tr.For(secrets).ToStorage(t.Context(), plain, storeKey); err == nil || !strings.Contains(err.Error(), "the KMS plugin k has not answered yet") {
+	if _, err := tr.For(secrets).ToStorage(t.Context(), plain, storeKey); err == nil || !strings.Contains(err.Error(), "the KMS plugin k has not responded yet") {
 		t.Errorf("write: %v", err)
 	}
 }

@@ -24,7 +24,8 @@ type Metrics struct {
 	config     *configInfo
 }
 
-// NewMetrics registers the metrics of the server with an identity.
+// NewMetrics creates the metrics and registers them. server is the identity of this server; labels
+// contain its hash. It fails if the metrics are registered already.
 func NewMetrics(registerer prometheus.Registerer, server string) (*Metrics, error) {
 	plugins, err := kms.NewMetrics(registerer, server)
 	if err != nil {
@@ -72,14 +73,14 @@ func (m *Metrics) transformed(resource, direction, prefix string, took time.Dura
 	}
 }
 
-// loaded notes which configuration is in force.
+// loaded records the hash of the current configuration.
 func (m *Metrics) loaded(hash string) {
 	if m != nil {
 		m.config.set(m.server, hash)
 	}
 }
 
-// reloaded counts a change of the file that was taken up, or could not be.
+// reloaded counts a reload of the file, which failed if err is not nil.
 func (m *Metrics) reloaded(err error) {
 	if m == nil {
 		return

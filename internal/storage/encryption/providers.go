@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/encryption/secretbox"
 )
 
-// Prefixes of stored values, which name the provider. That of KMS is followed by the name
-// of the plugin and a colon, all others by that of the key and a colon.
+// Prefixes of stored values, which identify the provider. The KMS prefix is followed by the name of
+// the plugin and a colon; the other prefixes are followed by the name of the key and a colon.
 const (
 	prefixCBC       = "k8s:enc:aescbc:v1:"
 	prefixGCM       = "k8s:enc:aesgcm:v1:"
@@ -33,7 +33,7 @@ type value struct {
 
 // cipher encrypts values.
 type cipher interface {
-	// Overhead is how much longer a value gets, at most.
+	// Overhead returns the maximum number of bytes by which seal lengthens a value.
 	Overhead() int
 	// seal appends the encrypted value to dst.
 	seal(dst, plain []byte, v *value) ([]byte, error)
@@ -75,25 +75,25 @@ func (identity) open(ctx context.Context, data []byte, _ *value) ([]byte, bool, 
 	return storage.Identity{}.FromStorage(ctx, data, "")
 }
 
-// prefixed is a cipher and the prefix of its values, "" for identity.
+// prefixed is a cipher with the prefix of its values, which is empty for identity.
 type prefixed struct {
 	prefix string
 	cipher
 }
 
-// union combines ciphers: the first one encrypts, and each decrypts the values with its prefix. The
+// cipherList combines ciphers: the first one encrypts, and each decrypts the values with its prefix. The
 // keys of a provider are a union, and so are the providers of a rule.
-type union struct {
+type cipherList struct {
 	parts []prefixed
-	// none is the error if no prefix matches.
-	none    error
+	// noMatch is the error if no prefix matches.
+	noMatch error
 	metrics *Metrics
 }
 
 // Overhead implements cipher.
-func (u *union) Overhead() int { return len(u.parts[0].prefix) + u.parts[0].Overhead() }
+func (u *cipherList) Overhead() int { return len(u.parts[0].prefix) + u.parts[0].Overhead() }
 
-func (u *union) seal(dst, plain []byte, v *value) ([]byte, error) {
+func (u *cipherList) seal(dst, plain []byte, v *value) ([]byte, error) {
 	start := time.Now()
 	first := &u.parts[0]
 	dst, err := first.seal(append(dst, first.prefix...), plain, v)
@@ -103,7 +103,7 @@ func (u *union) seal(dst, plain []byte, v *value) ([]byte, error) {
 
 // open tries every cipher with a matching prefix, because several may have the same prefix and
 // different keys. Values that identity rejects are passed to the ciphers after it.
-func (u *union) open(ctx context.Context, data []byte, v *value) ([]byte, bool, error) {
+func (u *cipherList) open(ctx context.Context, data []byte, v *value) ([]byte, bool, error) {
 	start := time.Now()
 	var errs []error
 	for i := range u.parts {
@@ -128,22 +128,22 @@ func (u *union) open(ctx context.Context, data []byte, v *value) ([]byte, bool, 
 	if len(errs) > 0 {
 		return nil, false, utilerrors.Reduce(utilerrors.NewAggregate(errs))
 	}
-	u.metrics.transformed(v.resource, kms.FromStorage, "unknown", time.Since(start), u.none)
-	return nil, false, u.none
+	u.metrics.transformed(v.resource, kms.FromStorage, "unknown", time.Since(start), u.noMatch)
+	return nil, false, u.noMatch
 }
 
 var errNoPrefix = errors.New("no matching prefix found")
 
-// builder makes ciphers of a configuration.
+// builder creates the ciphers of a configuration.
 type builder struct {
 	options *Options
 	plugins []*kms.Provider
-	// patience is how long calls of all plugins may take.
-	patience time.Duration
+	// callTimeout is the sum of the call timeouts of all plugins.
+	callTimeout time.Duration
 }
 
-func (b *builder) union(providers []Provider) (*union, error) {
-	u := &union{none: errNoPrefix, metrics: b.options.Metrics}
+func (b *builder) cipherList(providers []Provider) (*cipherList, error) {
+	u := &cipherList{noMatch: errNoPrefix, metrics: b.options.Metrics}
 	for i := range providers {
 		part, err := b.provider(&providers[i])
 		if err != nil {
@@ -157,20 +157,20 @@ func (b *builder) union(providers []Provider) (*union, error) {
 func (b *builder) provider(p *Provider) (prefixed, error) {
 	switch {
 	case p.AESGCM != nil:
-		return keys(b, prefixGCM, "AES", p.AESGCM, aes.NewGCM)
+		return newKeyList(b, prefixGCM, "AES", p.AESGCM, aes.NewGCM)
 	case p.AESCBC != nil:
-		return keys(b, prefixCBC, "AES", p.AESCBC, aes.NewCBC)
+		return newKeyList(b, prefixCBC, "AES", p.AESCBC, aes.NewCBC)
 	case p.Secretbox != nil:
-		return keys(b, prefixSecretbox, "Secretbox", p.Secretbox, secretbox.New)
+		return newKeyList(b, prefixSecretbox, "Secretbox", p.Secretbox, secretbox.New)
 	case p.KMS != nil:
 		return b.kms(p.KMS)
 	}
 	return prefixed{cipher: identity{}}, nil
 }
 
-// keys makes a provider of the keys of a configuration.
-func keys[C keyed](b *builder, prefix, name string, config *KeysConfig, with func([]byte) (C, error)) (prefixed, error) {
-	u := &union{none: fmt.Errorf("no matching key was found for the provided %s transformer", name), metrics: b.options.Metrics}
+// newKeyList makes a provider of the keys of a configuration.
+func newKeyList[C keyed](b *builder, prefix, name string, config *KeysConfig, with func([]byte) (C, error)) (prefixed, error) {
+	u := &cipherList{noMatch: fmt.Errorf("no matching key was found for the provided %s transformer", name), metrics: b.options.Metrics}
 	for _, key := range config.Keys {
 		secret, err := base64.StdEncoding.DecodeString(key.Secret)
 		if err != nil {
@@ -196,6 +196,6 @@ func (b *builder) kms(config *KMSConfig) (prefixed, error) {
 		return prefixed{}, err
 	}
 	b.plugins = append(b.plugins, plugin)
-	b.patience += config.Timeout.Duration
+	b.callTimeout += config.Timeout.Duration
 	return prefixed{prefixKMS + config.Name + ":", remote{plugin}}, nil
 }

@@ -8,15 +8,17 @@ import (
 )
 
 const (
-	// reloadPeriod is how often the file is looked at; kube-apiserver does once a minute.
+	// reloadPeriod is the interval between two checks of the file. kube-apiserver uses one minute.
 	reloadPeriod = 2 * time.Second
-	// maxRetry is how long after a file could not be used it is tried again, at most.
-	maxRetry = time.Minute
-	// minTrial is how long the plugins of a new configuration have to answer, at least.
-	minTrial = 10 * time.Second
+	// maxRetryDelay is the maximum delay before an invalid file is loaded again.
+	maxRetryDelay = time.Minute
+	// minCheckTimeout is the minimum timeout for the health check of a new configuration's plugins.
+	minCheckTimeout = 10 * time.Second
 )
 
-// Run checks the plugins and, if configured, reloads the file, until ctx ends.
+// Run checks the plugins periodically and, with Options.Reload, loads the file after changes, until
+// ctx ends. An invalid file is logged, and the previous configuration stays in use. It must be called
+// once.
 func (t *Transformers) Run(ctx context.Context) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -25,7 +27,7 @@ func (t *Transformers) Run(ctx context.Context) {
 		<-ctx.Done()
 		return
 	}
-	for wait := reloadPeriod; pause(ctx, wait); {
+	for wait := reloadPeriod; sleep(ctx, wait); {
 		next, err := t.changed(ctx)
 		switch {
 		case ctx.Err() != nil:
@@ -33,7 +35,7 @@ func (t *Transformers) Run(ctx context.Context) {
 		case err != nil:
 			t.options.Metrics.reloaded(err)
 			t.options.Logger.Error("the changed encryption configuration is invalid: the previous one remains in effect", "err", err)
-			wait = min(2*wait, maxRetry)
+			wait = min(2*wait, maxRetryDelay)
 			continue
 		case next == nil:
 			wait = reloadPeriod
@@ -44,7 +46,7 @@ func (t *Transformers) Run(ctx context.Context) {
 		before, endBefore := t.current.Swap(next), end
 		end = endNext
 		running.Go(func() { // requests in flight still use the previous plugins
-			pause(ctx, 2*before.patience)
+			sleep(ctx, 2*before.callTimeout)
 			endBefore()
 		})
 		t.options.Metrics.reloaded(nil)
@@ -53,8 +55,8 @@ func (t *Transformers) Run(ctx context.Context) {
 	}
 }
 
-// pause waits; it is false where ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
+// sleep waits for d. It returns false if ctx ends before.
+func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -66,7 +68,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // start runs the plugins of a configuration until end is called or ctx ends.
-func (t *Transformers) start(ctx context.Context, running *sync.WaitGroup, l *loaded) (end func()) {
+func (t *Transformers) start(ctx context.Context, running *sync.WaitGroup, l *loadedConfig) (end func()) {
 	ctx, end = context.WithCancel(ctx)
 	for _, plugin := range l.plugins {
 		running.Go(func() { _ = plugin.Run(ctx) }) // always nil
@@ -76,7 +78,7 @@ func (t *Transformers) start(ctx context.Context, running *sync.WaitGroup, l *lo
 
 // changed returns the new configuration when its plugins are healthy, or nil if the file has not
 // changed.
-func (t *Transformers) changed(ctx context.Context) (*loaded, error) {
+func (t *Transformers) changed(ctx context.Context) (*loadedConfig, error) {
 	data, hash, err := t.read()
 	if err != nil {
 		return nil, err
@@ -98,15 +100,15 @@ func (t *Transformers) changed(ctx context.Context) (*loaded, error) {
 }
 
 // await waits until all plugins are healthy.
-func (l *loaded) await(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, max(2*l.patience, minTrial))
+func (l *loadedConfig) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, max(2*l.callTimeout, minCheckTimeout))
 	defer cancel()
 	for {
 		err := l.check(ctx)
 		if err == nil {
 			return nil
 		}
-		if !pause(ctx, 100*time.Millisecond) {
+		if !sleep(ctx, 100*time.Millisecond) {
 			return fmt.Errorf("health check for new transformers failed: %w", err)
 		}
 	}

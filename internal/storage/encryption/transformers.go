@@ -29,31 +29,32 @@ import (
 
 // Options configure Transformers.
 type Options struct {
-	// File has the configuration. Required.
+	// File is the path of the configuration. Required.
 	File string
-	// Reload follows the file when it changes.
+	// Reload makes Run load the file again after it has changed.
 	Reload  bool
 	Metrics *Metrics     // may be nil
 	Logger  *slog.Logger // may be nil
 }
 
-// Transformers are the transformers of all resources, by the configuration in force. They
-// are safe for concurrent use.
+// Transformers contains the transformers of all resources for the current configuration. It is safe
+// for concurrent use.
 type Transformers struct {
 	options Options
-	current atomic.Pointer[loaded]
+	current atomic.Pointer[loadedConfig]
 }
 
-// loaded is a configuration and its ciphers.
-type loaded struct {
-	hash     string
-	rules    map[schema.GroupResource]*union
-	plugins  []*kms.Provider
-	patience time.Duration
+// loadedConfig is a configuration and its ciphers.
+type loadedConfig struct {
+	hash        string
+	rules       map[schema.GroupResource]*cipherList
+	plugins     []*kms.Provider
+	callTimeout time.Duration
 }
 
-// Open loads the configuration and checks its plugins once. An unavailable plugin is not an error:
-// Run, which the caller must start, checks it again.
+// Open loads the configuration and checks its plugins once, which blocks for at most their timeouts.
+// An unavailable plugin is logged and is not an error: Run, which the caller must start, checks it
+// again. The error reports an unreadable or invalid file.
 func Open(ctx context.Context, options Options) (*Transformers, error) {
 	if options.Logger == nil {
 		options.Logger = slog.New(slog.DiscardHandler)
@@ -75,14 +76,15 @@ func Open(ctx context.Context, options Options) (*Transformers, error) {
 	return t, nil
 }
 
-// maxConfigBytes bounds the file.
+// maxConfigBytes is the maximum size of the configuration file, in bytes.
 const maxConfigBytes = 16 << 20
 
-// read returns the file and its hash, by which changes are found without keeping keys.
+// read returns the contents of the file and their hash. Changes are detected by the hash, so that the
+// keys are not retained in memory.
 func (t *Transformers) read() ([]byte, string, error) {
 	info, err := os.Stat(t.options.File)
 	if err == nil && info.Size() > maxConfigBytes {
-		err = fmt.Errorf("it has %d bytes; at most %d are possible", info.Size(), maxConfigBytes)
+		err = fmt.Errorf("the file has %d bytes, more than the maximum of %d", info.Size(), maxConfigBytes)
 	}
 	var data []byte
 	if err == nil {
@@ -97,7 +99,7 @@ func (t *Transformers) read() ([]byte, string, error) {
 	return data, fmt.Sprintf("sha256:%x", sha256.Sum256(data)), nil
 }
 
-func (t *Transformers) load(data []byte, hash string) (*loaded, error) {
+func (t *Transformers) load(data []byte, hash string) (*loadedConfig, error) {
 	config, err := Parse(data, t.options.Reload)
 	if err != nil {
 		return nil, fmt.Errorf("error while parsing file %q: %w", t.options.File, err)
@@ -110,26 +112,26 @@ func (t *Transformers) load(data []byte, hash string) (*loaded, error) {
 		}
 		return nil, fmt.Errorf("error while building transformers: %w", err)
 	}
-	return &loaded{hash: hash, rules: rules, plugins: b.plugins, patience: b.patience}, nil
+	return &loadedConfig{hash: hash, rules: rules, plugins: b.plugins, callTimeout: b.callTimeout}, nil
 }
 
-// rules returns the ciphers by resource, of which wildcards are some. A resource in
-// several rules has the providers of all.
-func (b *builder) rules(config *Configuration) (map[schema.GroupResource]*union, error) {
-	rules := map[schema.GroupResource]*union{}
+// rules returns the ciphers by resource or wildcard. A resource in several rules has the providers of
+// all these rules.
+func (b *builder) rules(config *Configuration) (map[schema.GroupResource]*cipherList, error) {
+	rules := map[schema.GroupResource]*cipherList{}
 	for _, rule := range config.Resources {
-		providers, err := b.union(rule.Providers)
+		providers, err := b.cipherList(rule.Providers)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range rule.Resources {
 			resource := schema.ParseGroupResource(name)
-			for _, wildcard := range []schema.GroupResource{{Group: resource.Group, Resource: "*"}, everything} {
+			for _, wildcard := range []schema.GroupResource{{Group: resource.Group, Resource: "*"}, allResources} {
 				if rules[wildcard] != nil {
-					return nil, fmt.Errorf("resource %q is masked by earlier rule %q", written(resource), written(wildcard))
+					return nil, fmt.Errorf("resource %q is masked by earlier rule %q", configName(resource), configName(wildcard))
 				}
 			}
-			u := &union{none: providers.none, metrics: providers.metrics}
+			u := &cipherList{noMatch: providers.noMatch, metrics: providers.metrics}
 			if before := rules[resource]; before != nil {
 				u.parts = before.parts
 			}
@@ -140,8 +142,8 @@ func (b *builder) rules(config *Configuration) (map[schema.GroupResource]*union,
 	return rules, nil
 }
 
-// written is how the file has a resource.
-func written(resource schema.GroupResource) string {
+// configName returns the notation of a resource in the configuration file.
+func configName(resource schema.GroupResource) string {
 	if resource.Group == "" && resource.Resource == "*" {
 		return "*."
 	}
@@ -149,23 +151,23 @@ func written(resource schema.GroupResource) string {
 }
 
 // check checks all plugins concurrently.
-func (l *loaded) check(ctx context.Context) error {
+func (l *loadedConfig) check(ctx context.Context) error {
 	errs := make([]error, len(l.plugins))
-	var asked sync.WaitGroup
+	var checks sync.WaitGroup
 	for i, plugin := range l.plugins {
-		asked.Go(func() {
+		checks.Go(func() {
 			if err := plugin.Check(ctx); err != nil {
 				errs[i] = fmt.Errorf("kms-provider-%d: %w", i, err)
 			}
 		})
 	}
-	asked.Wait()
+	checks.Wait()
 	return utilerrors.NewAggregate(errs)
 }
 
-// rule returns the ciphers of a resource; nil: it is not encrypted.
-func (l *loaded) rule(resource schema.GroupResource) *union {
-	for _, name := range []schema.GroupResource{resource, {Group: resource.Group, Resource: "*"}, everything} {
+// rule returns the ciphers of a resource, or nil if the resource is not encrypted.
+func (l *loadedConfig) rule(resource schema.GroupResource) *cipherList {
+	for _, name := range []schema.GroupResource{resource, {Group: resource.Group, Resource: "*"}, allResources} {
 		if u := l.rules[name]; u != nil {
 			return u
 		}
@@ -176,41 +178,45 @@ func (l *loaded) rule(resource schema.GroupResource) *union {
 // CheckName is the name of the health check of all plugins.
 const CheckName = "kms-providers"
 
-// HasCheck reports whether there is that check: where there are plugins, or may be.
+// HasCheck reports whether the server must register the health check CheckName: the configuration has
+// plugins, or can have plugins after a reload.
 func (t *Transformers) HasCheck() bool {
 	return t.options.Reload || len(t.current.Load().plugins) > 0
 }
 
-// Check returns the errors of the plugins.
+// Check checks all plugins concurrently and returns their errors. It blocks for at most the timeouts
+// of the plugins; recent results are reused.
 func (t *Transformers) Check(ctx context.Context) error { return t.current.Load().check(ctx) }
 
-// unserved reports whether stored objects are not API resources. Like kube-apiserver, they are
-// never encrypted, not even by a wildcard. nodeports is Mainstay's own.
-func unserved(resource schema.GroupResource) bool {
+// neverEncrypted reports whether the stored objects of a resource are internal and have no API. As in
+// kube-apiserver, wildcards do not apply to them. nodeports is specific to Mainstay.
+func neverEncrypted(resource schema.GroupResource) bool {
 	return resource.Group == "" && slices.Contains([]string{"apiserveripinfo", "rangeallocations", "nodeports"}, resource.Resource)
 }
 
-// For returns the transformer of a resource.
+// For returns the transformer of a resource. With Options.Reload, it follows changes of the
+// configuration and implements storage.Changeable; otherwise it is storage.Identity for a resource
+// without a rule.
 func (t *Transformers) For(resource schema.GroupResource) storage.Transformer {
-	if unserved(resource) || !t.options.Reload && t.current.Load().rule(resource) == nil {
-		return storage.Identity{} // its reads need no goroutine
+	if neverEncrypted(resource) || !t.options.Reload && t.current.Load().rule(resource) == nil {
+		return storage.Identity{} // lets the watch cache decode events without a goroutine
 	}
 	return &transformer{t, resource, resource.String()}
 }
 
-// transformer is that of one resource.
+// transformer is the storage.Transformer of one resource.
 type transformer struct {
-	of       *Transformers
-	resource schema.GroupResource
-	name     string
+	transformers *Transformers
+	resource     schema.GroupResource
+	name         string
 }
 
 // IsIdentity implements storage.Changeable.
-func (t *transformer) IsIdentity() bool { return t.of.current.Load().rule(t.resource) == nil }
+func (t *transformer) IsIdentity() bool { return t.transformers.current.Load().rule(t.resource) == nil }
 
 // FromStorage implements storage.Transformer.
 func (t *transformer) FromStorage(ctx context.Context, data []byte, key string) ([]byte, bool, error) {
-	u := t.of.current.Load().rule(t.resource)
+	u := t.transformers.current.Load().rule(t.resource)
 	if u == nil {
 		return storage.Identity{}.FromStorage(ctx, data, key)
 	}
@@ -219,7 +225,7 @@ func (t *transformer) FromStorage(ctx context.Context, data []byte, key string) 
 
 // ToStorage implements storage.Transformer.
 func (t *transformer) ToStorage(_ context.Context, plain []byte, key string) ([]byte, error) {
-	u := t.of.current.Load().rule(t.resource)
+	u := t.transformers.current.Load().rule(t.resource)
 	if u == nil {
 		return plain, nil
 	}

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// everything is the resource of the wildcard "*.*".
-var everything = schema.GroupResource{Group: "*", Resource: "*"}
+// allResources is the resource of the wildcard "*.*".
+var allResources = schema.GroupResource{Group: "*", Resource: "*"}
 
 // validate returns the errors of a configuration, with kube-apiserver's messages. They never
 // contain a secret.
@@ -36,8 +36,8 @@ func (c *Configuration) validate(reload bool) field.ErrorList {
 	return errs
 }
 
-func required(at *field.Path, what string) *field.Error {
-	return field.Required(at, fmt.Sprintf("at least one %s is required", what))
+func required(at *field.Path, name string) *field.Error {
+	return field.Required(at, fmt.Sprintf("at least one %s is required", name))
 }
 
 func (r *ResourceRule) validateResources(at *field.Path) (errs field.ErrorList) {
@@ -52,7 +52,7 @@ func (r *ResourceRule) validateResources(at *field.Path) (errs field.ErrorList) 
 		errs = append(errs, field.Invalid(at, r.Resources, "using overlapping resources such as 'secrets' and '*.' in the same resource list is not allowed as they will be masked"))
 	}
 	for i, name := range r.Resources {
-		if fault := resourceFault(name); fault != "" {
+		if fault := validateResourceName(name); fault != "" {
 			errs = append(errs, field.Invalid(at.Index(i), name, fault))
 		}
 	}
@@ -74,7 +74,7 @@ func overlaps(names []string) (repeated, masked bool) {
 	}
 	for resource := range seen {
 		switch {
-		case resource == everything:
+		case resource == allResources:
 			masked = masked || len(seen) > 1
 		case resource.Resource == "*":
 			masked = masked || groups[resource.Group] > 1
@@ -83,8 +83,8 @@ func overlaps(names []string) (repeated, masked bool) {
 	return repeated, masked
 }
 
-// resourceFault returns the error of a name, or "".
-func resourceFault(name string) string {
+// validateResourceName returns the error message for an invalid name, or "" for a valid name.
+func validateResourceName(name string) string {
 	resource := schema.ParseGroupResource(name)
 	switch {
 	case strings.ToLower(name) != name:
@@ -103,7 +103,7 @@ func resourceFault(name string) string {
 	return ""
 }
 
-// validate adds the name of a KMS provider to names.
+// validate returns the errors of a provider, and adds the name of a KMS provider to names.
 func (p *Provider) validate(at *field.Path, names map[string]bool, reload bool) (errs field.ErrorList) {
 	found := 0
 	for _, set := range []bool{p.KMS != nil, p.AESGCM != nil, p.AESCBC != nil, p.Secretbox != nil, p.Identity != nil} {
@@ -155,8 +155,8 @@ func (c *KeysConfig) validate(at *field.Path, sizes ...int) (errs field.ErrorLis
 	return errs
 }
 
-func mandatory(at *field.Path, what, of string) *field.Error {
-	return field.Required(at, fmt.Sprintf("%s is a mandatory field for a %s", what, of))
+func mandatory(at *field.Path, name, kind string) *field.Error {
+	return field.Required(at, fmt.Sprintf("%s is a mandatory field for a %s", name, kind))
 }
 
 func (c *KMSConfig) validate(at *field.Path, names map[string]bool, reload bool) (errs field.ErrorList) {

@@ -1,13 +1,13 @@
-// Package factory opens the storage of a kind of object. It is the one place
-// where the layers between the registry and the bytes are stacked:
+// Package factory opens the storage of a kind of object. Only this package combines the layers between
+// the registry and the backend:
 //
 //	kv.Backend          bytes under keys, one counter of revisions
 //	storage.Transformer encryption at rest
 //	storage.Store       objects: keys, versions, preconditions, guaranteed updates
-//	cache.Cacher        reads and watches from memory (not where Uncached)
+//	cache.Cacher        reads and watches from memory, unless Spec.Uncached is set
 //	storage.Observed    calls an Observer before a write returns
 //
-// Each layer but the lowest two is a storage.Interface around the one below.
+// Each of the upper three layers implements storage.Interface; the upper two decorate the layer below.
 package factory
 
 import (
@@ -27,32 +27,35 @@ import (
 type Config struct {
 	// Backend stores the values. Required.
 	Backend kv.Backend
-	// Prefix starts every key; "" means storage.DefaultPrefix.
+	// Prefix is the prefix of all keys; "" means storage.DefaultPrefix.
 	Prefix string
 	// Feed watches Backend for caches. Factories with different prefixes may share it. nil disables
 	// caches.
 	Feed *cache.Feed
-	// Overrides are separate backends for individual resources.
+	// Overrides contains separate backends for individual resources.
 	Overrides map[schema.GroupResource]Override
 	// Transformer returns the transformer of a resource's values; nil, or a nil Transformer, stores
 	// them unchanged.
 	Transformer func(schema.GroupResource) storage.Transformer
 	// Encodings limits the cache of encoded objects; nil means no limit.
 	Encodings *codec.EncodingCache
-	// Metrics counts; it may be nil.
+	// Metrics are the metrics of all opened Stores; nil disables them.
 	Metrics *storage.Metrics
 }
 
 // Override is a separate backend for individual resources.
 type Override struct {
+	// Backend stores the values of the resource. Required.
 	Backend kv.Backend
-	Feed    *cache.Feed // as Config.Feed, of this backend
+	// Feed watches Backend for caches; nil disables caches of the resource.
+	Feed *cache.Feed
 }
 
 // Factory opens storage. It is safe for concurrent use.
 type Factory struct{ config Config }
 
-// New returns a factory.
+// New returns a factory. It returns an error if a Backend is missing or a Feed does not watch all keys
+// with the prefix. It does no I/O.
 func New(config Config) (*Factory, error) {
 	if config.Backend == nil {
 		return nil, errors.New("storage factory: a Backend is required")
@@ -72,14 +75,14 @@ func New(config Config) (*Factory, error) {
 	return &Factory{config}, nil
 }
 
-// Open returns the storage of a spec. Storages of the same path have the same
-// objects. It sets the Memory of the spec's Kind: a Kind must not be used by the
-// factories of two hosts.
+// Open returns the storage of a spec. It does no I/O. Storages of the same path share their objects.
+// Open sets Kind.EncodingCache, so a Kind must not be used with factories that have different Encodings. The
+// error describes an invalid spec.
 func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
 	if spec.Kind.EncodingCache != f.config.Encodings { // a reopened resource may be in use; its field must not be written
 		spec.Kind.EncodingCache = f.config.Encodings
 	}
-	backend, feed := f.of(spec.Resource)
+	backend, feed := f.backendAndFeed(spec.Resource)
 	store, err := storage.New(storage.Config{
 		Backend: backend, Prefix: f.config.Prefix, ResourcePrefix: spec.Path, Kind: spec.Kind,
 		Namespaced: spec.Namespaced, GroupResource: spec.Resource, Transformer: f.transformer(spec.Resource), Metrics: f.config.Metrics,
@@ -94,22 +97,22 @@ func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
 		}
 	}
 	if spec.Observer != nil {
-		opened = storage.Observed(opened, spec.Observer)
+		opened = storage.WithObserver(opened, spec.Observer)
 	}
 	return opened, nil
 }
 
-// of returns the backend, feed and prefix of a resource.
-func (f *Factory) of(resource schema.GroupResource) (kv.Backend, *cache.Feed) {
+// backendAndFeed returns the backend and the feed of a resource.
+func (f *Factory) backendAndFeed(resource schema.GroupResource) (kv.Backend, *cache.Feed) {
 	if o, ok := f.config.Overrides[resource]; ok {
 		return o.Backend, o.Feed
 	}
 	return f.config.Backend, f.config.Feed
 }
 
-// Backend returns the backend of a resource.
+// Backend returns the backend of a resource: its override, or Config.Backend.
 func (f *Factory) Backend(resource schema.GroupResource) kv.Backend {
-	backend, _ := f.of(resource)
+	backend, _ := f.backendAndFeed(resource)
 	return backend
 }
 

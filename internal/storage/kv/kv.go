@@ -15,12 +15,12 @@ import (
 // zero, which is either no revision or the newest one.
 type Revision int64
 
-// Entry is one key as of some revision.
+// Entry is a key with its value at a revision.
 type Entry struct {
 	Key string
 	// Value is immutable and may be retained and shared.
 	Value []byte
-	// Created is the revision that put the key after it was last absent.
+	// Created is the revision of the put that created the key, after its last deletion.
 	Created Revision
 	// Modified is the revision of the put that wrote Value.
 	Modified Revision
@@ -28,20 +28,22 @@ type Entry struct {
 
 // Errors of a Backend, to be tested with errors.Is.
 var (
-	// ErrCompacted: the requested revision is older than the retained history.
+	// ErrCompacted reports that the requested revision is older than the retained history.
 	ErrCompacted = errors.New("revision has been compacted")
-	// ErrFutureRevision: the requested revision does not exist yet.
+	// ErrFutureRevision reports that the requested revision does not exist yet.
 	ErrFutureRevision = errors.New("revision is in the future")
-	// ErrUnavailable: the backend is temporarily unavailable (no quorum, disk errors). A read has
-	// no result. A write may or may not have happened.
+	// ErrUnavailable reports that the backend is temporarily unavailable (no quorum, disk errors).
+	// The outcome of a write is unknown.
 	ErrUnavailable = errors.New("storage backend is unavailable")
-	// ErrNoSpace: the disk is full. The write did not happen; reads work, and deletions may.
+	// ErrNoSpace reports that the disk is full. The write was not applied. Reads work; deletions may
+	// work.
 	ErrNoSpace = errors.New("no space left for the store")
-	// ErrTooLarge: a commit exceeds the maximum size of the backend. The write did not happen.
+	// ErrTooLarge reports that a commit exceeds the maximum size of the backend. The write was not
+	// applied.
 	ErrTooLarge = errors.New("request is too large")
-	// ErrCorrupt: the data on disk differs from the written data.
+	// ErrCorrupt reports that the data on disk differs from the written data.
 	ErrCorrupt = errors.New("store is corrupt")
-	// ErrClosed: the backend has been closed.
+	// ErrClosed reports that the backend was closed.
 	ErrClosed = errors.New("store is closed")
 )
 
@@ -50,24 +52,24 @@ type RangeRequest struct {
 	Start, End string
 	// At is the revision to read at; 0 reads the newest.
 	At Revision
-	// Limit ends the answer after that many entries; 0 means no limit.
+	// Limit is the maximum number of returned entries; 0 means no limit.
 	Limit int
-	// CountOnly sets Count only and leaves Entries empty.
+	// CountOnly requests only Count: Entries is empty.
 	CountOnly bool
-	// Counted requests Count even if Limit truncates the result, which may take as long as reading
+	// WithCount requests Count even if Limit truncates the result, which may take as long as reading
 	// all keys of the range.
-	Counted bool
+	WithCount bool
 }
 
 // RangeResult is the result of a RangeRequest. The caller owns the slice.
 type RangeResult struct {
 	Entries []Entry
-	// Revision is the revision the answer is true for: At, or the newest.
+	// Revision is the revision of the read: At, or the newest revision.
 	Revision Revision
 	// More reports that Limit truncated the result.
 	More bool
-	// Count is the number of keys in the range, regardless of the limit. If More is set and Counted
-	// was not, it may be 0 instead.
+	// Count is the number of keys in the range, regardless of the limit. If the result is truncated
+	// and WithCount was not set, it may be 0.
 	Count int64
 }
 
@@ -81,9 +83,9 @@ type Op struct {
 	Kind OpKind
 	// Value is written by OpPut. The backend takes ownership of the slice.
 	Value []byte
-	// TTL, where positive, removes the key that long after the commit, to the
-	// second, with an event as any other deletion. A later put without TTL
-	// makes the key permanent.
+	// TTL is the time from the commit to the removal of the key, rounded to seconds; 0 means that
+	// the key does not expire. The removal has an event, like any other deletion. A later put
+	// without TTL makes the key permanent.
 	TTL time.Duration
 	// Removing marks an OpPut as a step of a deletion, which waits for finalizers or a grace
 	// period. A backend short of space may accept it while it accepts deletions only.
@@ -114,12 +116,13 @@ const AnyRevision Revision = -1
 
 // CommitResult is the result of a transaction.
 type CommitResult struct {
-	// Committed is true when every Expect held and the writes are durable.
+	// Committed is true if every Expect was satisfied. The writes are then durable.
 	Committed bool
 	// Revision is the revision of the commit or, without a write, the newest revision at the
 	// decision.
 	Revision Revision
-	// Current contains, if Committed is false, the entry of each Op in order, nil for absent keys.
+	// Current contains the current entry of each Op's key, in order, if Committed is false; nil for
+	// absent keys. Entries are immutable.
 	Current []*Entry
 }
 
@@ -129,40 +132,39 @@ type Event struct {
 	Revision Revision
 	// Value is the written value; nil for a deletion. Immutable.
 	Value []byte
-	// Deleted marks a deletion (by a client or by TTL).
+	// Deleted is set for a deletion, by a client or by a TTL.
 	Deleted bool
-	// Created is the creation revision of the entry put; for a put, Created ==
-	// Revision means that the key was new.
+	// Created is the creation revision of the written entry. For a put, it equals Revision if the
+	// key did not exist before.
 	Created Revision
-	// Prev is the entry before the change, nil when the key was absent.
-	// Immutable.
+	// Prev is the entry before the change, or nil if the key did not exist. Immutable.
 	Prev *Entry
-	// Note is the Op's, or nil.
+	// Note is the Note of the Op, or nil.
 	Note any
 }
 
 // Batch is one delivery of a watch: all events of one or more complete commits, in order of
 // revision. The events of a revision are never split.
 type Batch struct {
-	// Events may be empty: then the batch only reports progress.
+	// Events may be empty. The batch then only reports progress.
 	Events []Event
-	// Revision: every event of the watched range with a revision up to this
-	// one has been delivered.
+	// Revision is the progress of the watch: all events up to this revision are in this batch or in
+	// earlier ones.
 	Revision Revision
 }
 
 // PrefixRevisioner is a Backend with a single writing process, which can therefore determine the
 // newest revision of a key prefix.
 type PrefixRevisioner interface {
-	// PrefixRevision returns a revision that no acknowledged commit of a key with a prefix,
-	// which ends with a slash, is newer than.
+	// PrefixRevision returns a revision that is at least the revision of every acknowledged commit
+	// of a key with the prefix. prefix must end with a slash. The error is ErrClosed or
+	// ErrUnavailable.
 	PrefixRevision(ctx context.Context, prefix string) (Revision, error)
 }
 
-// Watch is an open watch. Batches is closed when the watch ends; Err then
-// returns why: nil after the context's end or Stop, ErrCompacted, ErrClosed or
-// the backend's trouble otherwise. Events are complete and in order up to the
-// last batch.
+// Watch is an open watch. Batches is closed when the watch ends. Err then returns nil after Stop or
+// the end of the context, and otherwise ErrCompacted, ErrClosed or another error of the backend.
+// Events are complete and in order up to the last batch.
 type Watch interface {
 	Batches() <-chan Batch
 	Err() error
@@ -173,11 +175,12 @@ type Watch interface {
 // Backend stores entries. All methods are safe for concurrent use. Reads are linearizable: they see
 // all commits that were acknowledged before the call.
 type Backend interface {
-	// Get returns the entry of a key at a revision (0: the newest), or nil if there is none, and
-	// the revision of the read.
+	// Get returns the entry of a key at a revision, or nil if the key does not exist, and the
+	// revision of the read. Revision 0 means the newest revision. The error is ErrCompacted or
+	// ErrFutureRevision if the revision is not available. The entry is immutable.
 	Get(ctx context.Context, key string, at Revision) (*Entry, Revision, error)
 
-	// Range reads many keys at one revision.
+	// Range reads the keys of a range at one revision. The errors are those of Get.
 	Range(ctx context.Context, req RangeRequest) (RangeResult, error)
 
 	// Commit applies all ops at one new revision, or none of them. It returns after the writes are
@@ -192,8 +195,8 @@ type Backend interface {
 	// compacted.
 	Watch(ctx context.Context, start, end string, from Revision) (Watch, error)
 
-	// CurrentRevision returns the newest revision: everything acknowledged
-	// before the call has this revision or an older one.
+	// CurrentRevision returns the newest revision: it is at least the revision of every commit that
+	// was acknowledged before the call.
 	CurrentRevision(ctx context.Context) (Revision, error)
 
 	// RequestProgress makes each open watch of this backend soon deliver a batch whose Revision is
@@ -207,12 +210,12 @@ type Backend interface {
 	// history is removed soon after the hold ends.
 	Compact(ctx context.Context, before Revision) error
 
-	// CompactedRevision returns the revision that history was compacted to, 0
-	// if it never was.
+	// CompactedRevision returns the revision of the newest compaction, or 0 if history was never
+	// compacted.
 	CompactedRevision(ctx context.Context) (Revision, error)
 
-	// Hold protects a revision (0: the newest) from Compact and from the backend's retention, and
-	// returns the revision. Until the hold ends, Get and Range can read it and all later revisions,
+	// Hold protects a revision from Compact and from the backend's retention, and returns the
+	// revision. Revision 0 means the newest revision. Until the hold ends, Get and Range can read it and all later revisions,
 	// and Watch can start from them. The error is ErrCompacted if the revision was compacted, and
 	// ErrFutureRevision if it does not exist yet. A hold ends at the first of: release, the end of
 	// ctx, MaxHold, and Close. release is idempotent and safe for concurrent use. To extend a hold
@@ -231,15 +234,15 @@ type Backend interface {
 	// compacted before it is read.
 	RevisionAt(ctx context.Context, t time.Time) (Revision, error)
 
-	// Snapshot writes a consistent copy of the store as of one revision, which
-	// it returns, while reads and writes go on. The format is the backend's.
+	// Snapshot writes a consistent copy of the store to w and returns its revision. Concurrent reads
+	// and writes are not blocked. The format is specific to the backend.
 	Snapshot(ctx context.Context, w io.Writer) (Revision, error)
 
-	// Health returns nil when the backend can serve reads and writes now.
+	// Health returns nil if the backend can serve reads and writes, and the reason otherwise.
 	Health(ctx context.Context) error
 
-	// Close ends watches with ErrClosed, waits for commits under way, syncs,
-	// and frees everything. Later calls return ErrClosed.
+	// Close ends all watches with ErrClosed, waits for running commits, and releases all resources.
+	// Later calls of methods return ErrClosed.
 	Close() error
 }
 

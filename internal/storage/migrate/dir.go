@@ -12,12 +12,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// Dir is the embedded store in a directory. Its lock excludes other processes.
+// Dir is a Store in a directory: an embedded store. Each method locks it, and returns an error if
+// another process uses it.
 type Dir struct{ Path string }
 
 func (d Dir) String() string { return d.Path }
 
-// Count implements Place. A directory that does not exist has no keys.
+// Count implements Store. A missing directory has no keys.
 func (d Dir) Count(ctx context.Context) (n int64, err error) {
 	if there, err := embedded.Exists(d.Path); err != nil || !there {
 		return 0, err
@@ -39,7 +40,7 @@ func (d Dir) open() (*embedded.Store, error) {
 }
 
 // Read implements Place.
-func (d Dir) Read(ctx context.Context, to Reader) error {
+func (d Dir) Read(ctx context.Context, to Visitor) error {
 	store, err := d.open()
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ func (d Dir) Read(ctx context.Context, to Reader) error {
 
 // Fill implements Place. It creates the new store in another directory, and renames the old store
 // to a backup. The new store's revision is greater than any revision of the source.
-func (d Dir) Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error {
+func (d Dir) Fill(ctx context.Context, from func(Visitor) error, check func(Store) error) error {
 	next := Dir{d.Path + ".new"}
 	if err := os.RemoveAll(next.Path); err != nil {
 		return fmt.Errorf("remove the files of an earlier attempt: %w", err)
@@ -80,20 +81,20 @@ func (d Dir) Fill(ctx context.Context, from func(Reader) error, check func(Place
 	if _, err := os.Stat(d.Path); err == nil {
 		old := d.Path + ".replaced-" + time.Now().UTC().Format("20060102T150405Z")
 		if err := os.Rename(d.Path, old); err != nil {
-			return fmt.Errorf("put the old store aside: %w", err)
+			return fmt.Errorf("rename the old store: %w", err)
 		}
 	}
 	if err := os.Rename(next.Path, d.Path); err != nil {
-		return fmt.Errorf("put the new store in place: %w", err)
+		return fmt.Errorf("rename the new store: %w", err)
 	}
 	if err := embedded.SyncName(d.Path); err != nil {
-		return fmt.Errorf("put the new store in place: %w", err)
+		return fmt.Errorf("rename the new store: %w", err)
 	}
 	return nil
 }
 
-// restore makes the store, which must not exist.
-func (d Dir) restore(from func(Reader) error) error {
+// restore creates the store, which must not exist, with the records of from.
+func (d Dir) restore(from func(Visitor) error) error {
 	r, w := io.Pipe()
 	read := make(chan error, 1)
 	go func() { // ends when r is closed
@@ -112,12 +113,12 @@ func (d Dir) restore(from func(Reader) error) error {
 	return nil
 }
 
-// errRestore is the error for the source after a failure of the target.
-var errRestore = errors.New("the target accepts no more writes")
+// errRestore is returned to the source after the target has failed.
+var errRestore = errors.New("the target has failed")
 
-func writeSnapshot(w io.Writer, from func(Reader) error) error {
+func writeSnapshot(w io.Writer, from func(Visitor) error) error {
 	var sw *embedded.SnapshotWriter
-	err := from(Reader{
+	err := from(Visitor{
 		Begin: func(at kv.Revision) (err error) {
 			sw, err = embedded.NewSnapshotWriter(w, at)
 			return err

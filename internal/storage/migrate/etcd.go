@@ -17,18 +17,19 @@ const (
 	txnBytes = 1 << 20
 )
 
-// pageKeys is how many entries are read at a time.
+// pageKeys is the maximum number of entries of one read.
 const pageKeys = 5000
 
-// Etcd is the keys with a prefix in etcd.
+// Etcd is a Store in etcd: the keys with a prefix.
 type Etcd struct {
+	// Store is the connection to the cluster. The caller closes it.
 	Store *etcd.Store
 	// Name is the name of the cluster in messages.
 	Name string
-	// Prefix of the keys, such as /registry/.
+	// Prefix is the prefix of the keys, such as /registry/.
 	Prefix string
 
-	filling bool // set while Fill verifies its writes
+	verifying bool // set while Fill verifies its writes
 }
 
 func (e Etcd) String() string { return e.Name }
@@ -40,8 +41,8 @@ func (e Etcd) Count(ctx context.Context) (int64, error) {
 }
 
 // Read implements Place.
-func (e Etcd) Read(ctx context.Context, to Reader) error {
-	if err := e.Store.CheckComplete(ctx, e.Prefix); err != nil && !e.filling {
+func (e Etcd) Read(ctx context.Context, to Visitor) error {
+	if err := e.Store.CheckComplete(ctx, e.Prefix); err != nil && !e.verifying {
 		return err
 	}
 	at, err := e.Store.CurrentRevision(ctx)
@@ -78,39 +79,39 @@ func (e Etcd) Read(ctx context.Context, to Reader) error {
 // Fill implements Place. It deletes existing entries first, and all entries get new revisions. The
 // data is marked as incomplete until Fill completes, so that no server uses it after an
 // interruption.
-func (e Etcd) Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error {
+func (e Etcd) Fill(ctx context.Context, from func(Visitor) error, check func(Store) error) error {
 	if err := e.fill(ctx, from); err != nil {
 		return err
 	}
-	e.filling = true
+	e.verifying = true
 	if err := check(e); err != nil {
 		return err
 	}
 	return e.Store.SetIncomplete(ctx, e.Prefix, false)
 }
 
-func (e Etcd) fill(ctx context.Context, from func(Reader) error) error {
-	there, err := e.Count(ctx)
+func (e Etcd) fill(ctx context.Context, from func(Visitor) error) error {
+	existing, err := e.Count(ctx)
 	if err != nil {
 		return fmt.Errorf("count the keys in %s: %w", e, err)
 	}
 	w := etcdWriter{ctx: ctx, to: e.Store}
-	if there > 0 {
-		// Read the whole source once before deleting anything.
-		if err := from(Reader{Record: e.fits}); err != nil {
+	if existing > 0 {
+		// Read the whole source before deleting entries, so that an unreadable source loses no data.
+		if err := from(Visitor{Record: e.checkPrefix}); err != nil {
 			return err
 		}
 	}
 	if err := e.Store.SetIncomplete(ctx, e.Prefix, true); err != nil {
 		return err
 	}
-	if there > 0 {
+	if existing > 0 {
 		if err := e.clear(&w); err != nil {
-			return fmt.Errorf("empty %s: %w", e, err)
+			return fmt.Errorf("delete the entries of %s: %w", e, err)
 		}
 	}
-	err = from(Reader{Record: func(r Record) error {
-		if err := e.fits(r); err != nil {
+	err = from(Visitor{Record: func(r Record) error {
+		if err := e.checkPrefix(r); err != nil {
 			return err
 		}
 		op := kv.Op{Key: r.Key, Value: r.Value} // Expect 0: the key must not exist, as no other process may write
@@ -128,8 +129,8 @@ func (e Etcd) fill(ctx context.Context, from func(Reader) error) error {
 	return nil
 }
 
-// fits returns an error for a key outside the prefix, which no server would read.
-func (e Etcd) fits(r Record) error {
+// checkPrefix returns an error if a key does not have the prefix, because no server would read it.
+func (e Etcd) checkPrefix(r Record) error {
 	if !strings.HasPrefix(r.Key, e.Prefix) {
 		return fmt.Errorf("key %q does not begin with %s: choose another --etcd-prefix", r.Key, e.Prefix)
 	}
@@ -154,7 +155,7 @@ func (e Etcd) clear(w *etcdWriter) error {
 	}
 }
 
-// etcdWriter gathers operations into transactions.
+// etcdWriter combines operations into transactions.
 type etcdWriter struct {
 	ctx   context.Context
 	to    *etcd.Store
@@ -182,11 +183,11 @@ func (w *etcdWriter) flush() error {
 		return err
 	}
 	if !res.Committed {
-		return errWrittenTo
+		return errConcurrentWrite
 	}
 	w.ops, w.bytes = w.ops[:0], 0
 	return nil
 }
 
-// errWrittenTo: a key that is to be copied has appeared.
-var errWrittenTo = errors.New("another program writes there: stop all servers that use it")
+// errConcurrentWrite reports that another process has created a copied key.
+var errConcurrentWrite = errors.New("another program writes to the store: stop all servers that use it")

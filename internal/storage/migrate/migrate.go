@@ -16,94 +16,99 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Record is an entry and when it expires, if it does.
+// Record is an entry with its time of expiry.
 type Record struct {
 	kv.Entry
-	Expires time.Time // zero: never
+	Expires time.Time // zero if the entry does not expire
 }
 
-// Reader receives the entries of a place. An error of its functions ends the read.
-type Reader struct {
-	// Begin is called once before the records, with the revision they are of.
+// Visitor receives the entries of a store. The functions are called one at a time; an error of a
+// function ends the read and is returned by it.
+type Visitor struct {
+	// Begin is called once before the records, with the revision of the read.
 	Begin func(kv.Revision) error
-	// Record is called for each, in ascending order of key.
+	// Record is called for each entry, in ascending order of keys. It may retain the value.
 	Record func(Record) error
 }
 
-// Place is a source or target of a copy.
-type Place interface {
-	// Count returns how many keys there are.
+// Store is a source or target of a copy. Its methods must not be called concurrently.
+type Store interface {
+	// Count returns the number of keys.
 	Count(ctx context.Context) (int64, error)
 	// Read passes all entries at one revision to a Reader.
-	Read(ctx context.Context, to Reader) error
-	// Fill replaces all entries by the entries that from reads. It may call from more than once;
-	// the last call counts. It calls check with the place to verify, after all writes and, if the
-	// place is replaced atomically, before the replacement.
-	Fill(ctx context.Context, from func(Reader) error, check func(Place) error) error
-	// String names the place for messages.
+	Read(ctx context.Context, to Visitor) error
+	// Fill replaces all entries with the entries that from passes to a Visitor. It may call from
+	// more than once; the last call determines the result. It calls check with the written store
+	// after all writes; a store that is replaced atomically is checked before the replacement.
+	Fill(ctx context.Context, from func(Visitor) error, check func(Store) error) error
+	// String returns the name of the store for messages.
 	String() string
 }
 
 // Errors of Copy before its first write.
 var (
-	// ErrNotEmpty: the target has entries.
+	// ErrNotEmpty is returned if the target has entries and Options.Force is not set.
 	ErrNotEmpty = errors.New("the target is not empty")
-	// ErrNothing: the source has no entries.
-	ErrNothing = errors.New("the source is empty")
+	// ErrEmpty is returned if the source has no entries.
+	ErrEmpty = errors.New("the source is empty")
 )
 
-// Options of a Copy.
+// Options configure Copy.
 type Options struct {
-	// Force allows a target that is not empty.
+	// Force replaces the entries of a target that is not empty.
 	Force bool
-	// Progress is called with the numbers of keys done and in total, in the
-	// stages "copied" and "verified". It may be nil.
+	// Progress is called after each key with the number of processed keys and the total number, in
+	// the stages "copied" and "verified". nil is ignored.
 	Progress func(stage string, done, total int64)
 }
 
 // Result describes a completed Copy.
 type Result struct {
+	// Keys is the number of copied keys, Bytes the total size of the keys and values.
 	Keys, Bytes int64
-	// Revision of the source that was copied.
+	// Revision is the copied revision of the source.
 	Revision kv.Revision
-	// Sum is the SHA-256 over all keys and values.
+	// Sum is the SHA-256 hash of all keys and values.
 	Sum [sha256.Size]byte
 }
 
-// Copy replaces the entries of a place by the entries of another, and verifies them.
-func Copy(ctx context.Context, from, to Place, options Options) (Result, error) {
+// Copy replaces the entries of to with the entries of from, and verifies them by reading them back.
+// No other process may write to the stores. The error wraps ErrEmpty or ErrNotEmpty if nothing was
+// written. After other errors, a Dir is unchanged, and an Etcd may be incomplete (kv/etcd's
+// ErrIncomplete).
+func Copy(ctx context.Context, from, to Store, options Options) (Result, error) {
 	total, err := from.Count(ctx)
 	if err != nil {
 		return Result{}, fmt.Errorf("count the keys in %s: %w", from, err)
 	}
 	if total == 0 {
-		return Result{}, fmt.Errorf("%w: %s", ErrNothing, from)
+		return Result{}, fmt.Errorf("%w: %s", ErrEmpty, from)
 	}
-	there, err := to.Count(ctx)
+	existing, err := to.Count(ctx)
 	if err != nil {
 		return Result{}, fmt.Errorf("count the keys in %s: %w", to, err)
 	}
-	if there > 0 && !options.Force {
-		return Result{}, fmt.Errorf("%w: %s contains %d keys", ErrNotEmpty, to, there)
+	if existing > 0 && !options.Force {
+		return Result{}, fmt.Errorf("%w: %s contains %d keys", ErrNotEmpty, to, existing)
 	}
 	if options.Progress == nil {
 		options.Progress = func(string, int64, int64) {}
 	}
 	var read tally
-	source := func(r Reader) error {
+	source := func(r Visitor) error {
 		read = tally{sum: sha256.New()}
-		err := from.Read(ctx, read.in(r, func(n int64) { options.Progress("copied", n, total) }))
+		err := from.Read(ctx, read.tee(r, func(n int64) { options.Progress("copied", n, total) }))
 		if err != nil {
 			return fmt.Errorf("read %s: %w", from, err)
 		}
 		return nil
 	}
-	check := func(written Place) error {
+	check := func(written Store) error {
 		back := tally{sum: sha256.New()}
-		if err := written.Read(ctx, back.in(Reader{}, func(n int64) { options.Progress("verified", n, read.keys) })); err != nil {
+		if err := written.Read(ctx, back.tee(Visitor{}, func(n int64) { options.Progress("verified", n, read.keys) })); err != nil {
 			return fmt.Errorf("read back %s: %w", to, err)
 		}
-		return read.same(&back, to)
+		return read.verify(&back, to)
 	}
 	if err := to.Fill(ctx, source, check); err != nil {
 		return Result{}, err
@@ -111,16 +116,16 @@ func Copy(ctx context.Context, from, to Place, options Options) (Result, error) 
 	return Result{Keys: read.keys, Bytes: read.bytes, Revision: read.revision, Sum: [sha256.Size]byte(read.sum.Sum(nil))}, nil
 }
 
-// tally counts and sums records.
+// tally contains the number, size and hash of records.
 type tally struct {
 	keys, bytes int64
 	revision    kv.Revision
 	sum         hash.Hash
 }
 
-// in returns a reader that forwards to r and updates the tally.
-func (t *tally) in(r Reader, progress func(int64)) Reader {
-	return Reader{
+// tee returns a Visitor that updates the tally and then calls the functions of r.
+func (t *tally) tee(r Visitor, progress func(int64)) Visitor {
+	return Visitor{
 		Begin: func(at kv.Revision) error {
 			t.revision = at
 			if r.Begin == nil {
@@ -150,10 +155,11 @@ func (t *tally) add(r Record) {
 	_, _ = t.sum.Write(r.Value)
 }
 
-func (t *tally) same(back *tally, where Place) error {
+// verify returns an error if the tally differs from the tally of the read back records.
+func (t *tally) verify(back *tally, target Store) error {
 	if t.keys == back.keys && bytes.Equal(t.sum.Sum(nil), back.sum.Sum(nil)) {
 		return nil
 	}
 	return fmt.Errorf("%s contains %d keys with checksum %x, but %d with %x were copied: another program writes to it, or it is damaged",
-		where, back.keys, back.sum.Sum(nil)[:8], t.keys, t.sum.Sum(nil)[:8])
+		target, back.keys, back.sum.Sum(nil)[:8], t.keys, t.sum.Sum(nil)[:8])
 }

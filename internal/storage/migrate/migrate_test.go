@@ -52,10 +52,10 @@ type record struct {
 	expires bool
 }
 
-func content(t *testing.T, p Place) map[string]record {
+func content(t *testing.T, p Store) map[string]record {
 	t.Helper()
 	all := make(map[string]record)
-	err := p.Read(t.Context(), Reader{Record: func(r Record) error {
+	err := p.Read(t.Context(), Visitor{Record: func(r Record) error {
 		if left := time.Until(r.Expires); !r.Expires.IsZero() && (left < 50*time.Minute || left > 70*time.Minute) {
 			t.Errorf("%s expires in %s", r.Key, left)
 		}
@@ -68,8 +68,8 @@ func content(t *testing.T, p Place) map[string]record {
 	return all
 }
 
-// TestThereAndBack: embedded to etcd to embedded again.
-func TestThereAndBack(t *testing.T) {
+// TestRoundTrip copies an embedded store to etcd, and back to an embedded store.
+func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	first, cluster, second := Dir{filepath.Join(t.TempDir(), "store")}, newEtcd(t), Dir{filepath.Join(t.TempDir(), "store")}
 	store, err := embedded.Open(embedded.Config{Dir: first.Path})
@@ -96,7 +96,7 @@ func TestThereAndBack(t *testing.T) {
 	}
 	n := int64(len(want))
 	if out.Keys != n || stages["copied"] != n || stages["verified"] != n {
-		t.Errorf("copied %d keys of %d, told %v", out.Keys, n, stages)
+		t.Errorf("copied %d keys of %d, progress %v", out.Keys, n, stages)
 	}
 	if d := cmp.Diff(want, content(t, cluster), cmp.AllowUnexported(record{})); d != "" {
 		t.Errorf("in etcd (-want +got):\n%s", d)
@@ -106,10 +106,10 @@ func TestThereAndBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back.Keys != out.Keys || back.Bytes != out.Bytes || back.Sum != out.Sum {
-		t.Errorf("there: %+v, back: %+v", out, back)
+		t.Errorf("copy to etcd: %+v, copy back: %+v", out, back)
 	}
 	if d := cmp.Diff(want, content(t, second), cmp.AllowUnexported(record{})); d != "" {
-		t.Errorf("back again (-want +got):\n%s", d)
+		t.Errorf("copied back (-want +got):\n%s", d)
 	}
 	report, err := embedded.Check(t.Context(), second.Path, nil)
 	if err != nil || report.Keys != n || report.Revision <= back.Revision {
@@ -141,7 +141,7 @@ func TestNotEmpty(t *testing.T) {
 		}
 	}
 	want := content(t, from)
-	for _, target := range []Place{to, cluster} {
+	for _, target := range []Store{to, cluster} {
 		if _, err := Copy(t.Context(), from, target, Options{}); !errors.Is(err, ErrNotEmpty) {
 			t.Errorf("%s: %v", target, err)
 		}
@@ -153,15 +153,15 @@ func TestNotEmpty(t *testing.T) {
 		}
 	}
 	if e, _, err := cluster.Store.Get(t.Context(), "/other/key", 0); e == nil || err != nil {
-		t.Errorf("what has another prefix is gone: %v", err)
+		t.Errorf("a key with another prefix was deleted: %v", err)
 	}
-	kept, err := filepath.Glob(to.Path + ".replaced-*")
-	if err != nil || len(kept) != 1 {
-		t.Errorf("the old store was not kept: %v, %v", kept, err)
+	backups, err := filepath.Glob(to.Path + ".replaced-*")
+	if err != nil || len(backups) != 1 {
+		t.Errorf("the old store was not retained: %v, %v", backups, err)
 	}
 }
 
-// TestFailures leave a target in a folder as it was.
+// TestFailures checks that a failed copy does not change a target directory.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	cluster := newEtcd(t)
@@ -176,8 +176,8 @@ func TestFailures(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
-	if _, err := Copy(t.Context(), Dir{filepath.Join(t.TempDir(), "none")}, cluster, Options{Force: true}); !errors.Is(err, ErrNothing) {
-		t.Errorf("from nowhere: %v", err)
+	if _, err := Copy(t.Context(), Dir{filepath.Join(t.TempDir(), "none")}, cluster, Options{Force: true}); !errors.Is(err, ErrEmpty) {
+		t.Errorf("copy from a missing directory: %v", err)
 	}
 	names, err := os.ReadDir(filepath.Dir(to.Path))
 	if err != nil || len(names) != 0 {
@@ -199,11 +199,12 @@ func TestFailures(t *testing.T) {
 		t.Errorf("a key with another prefix: %v", err)
 	}
 	if n := len(content(t, cluster)); n != 250 {
-		t.Errorf("the target has %d keys after what failed", n)
+		t.Errorf("the target has %d keys after the failed copy", n)
 	}
 }
 
-// TestInterruptedFill: an etcd cluster that was filled in part is marked until a copy is complete.
+// TestInterruptedFill checks that a partially filled etcd cluster is marked as incomplete until a copy
+// completes.
 func TestInterruptedFill(t *testing.T) {
 	t.Parallel()
 	cluster := newEtcd(t)
@@ -226,16 +227,16 @@ func TestInterruptedFill(t *testing.T) {
 		t.Fatalf("interrupted: %v", err)
 	}
 	if err := cluster.Store.CheckComplete(t.Context(), prefix); !errors.Is(err, etcd.ErrIncomplete) {
-		t.Errorf("a part is there: %v", err)
+		t.Errorf("check of a partial copy: %v", err)
 	}
 	to := Dir{filepath.Join(t.TempDir(), "store")}
 	if _, err := Copy(t.Context(), cluster, to, Options{}); !errors.Is(err, etcd.ErrIncomplete) {
-		t.Errorf("a copy of a part: %v", err)
+		t.Errorf("copy from an incomplete store: %v", err)
 	}
 	if _, err := Copy(t.Context(), from, cluster, Options{Force: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := cluster.Store.CheckComplete(t.Context(), prefix); err != nil {
-		t.Errorf("all is there: %v", err)
+		t.Errorf("check of a complete copy: %v", err)
 	}
 }

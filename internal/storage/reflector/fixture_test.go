@@ -73,7 +73,7 @@ func (p *pods) List(ctx context.Context, namespace string, options rest.ListOpti
 	broken := *list
 	broken.Items = func(yield func(*codec.Record, error) bool) {
 		for record, err := range list.Items {
-			if failed := p.ask(&p.item); failed != nil {
+			if failed := p.injected(&p.item); failed != nil {
 				yield(nil, failed)
 				return
 			}
@@ -96,7 +96,8 @@ func (p *pods) Watch(ctx context.Context, namespace string, options rest.ListOpt
 	return &brokenWatch{w, p}, nil
 }
 
-func (p *pods) ask(what *func() error) error {
+// injected returns the result of an injected function; nil if there is none.
+func (p *pods) injected(what *func() error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if *what == nil {
@@ -111,7 +112,7 @@ type brokenWatch struct {
 }
 
 func (w *brokenWatch) Next(ctx context.Context) ([]rest.Event, error) {
-	if err := w.pods.ask(&w.pods.next); err != nil {
+	if err := w.pods.injected(&w.pods.next); err != nil {
 		return nil, err
 	}
 	return w.Watch.Next(ctx)
@@ -167,7 +168,7 @@ func (m *mirror) replace(_ context.Context, list *rest.List) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if list.Revision < m.revision {
-		m.complain("a list of revision %d after %d", list.Revision, m.revision)
+		m.recordf("a list of revision %d after %d", list.Revision, m.revision)
 	}
 	there := map[string]int64{}
 	for record, err := range list.Items {
@@ -178,22 +179,22 @@ func (m *mirror) replace(_ context.Context, list *rest.List) error {
 	}
 	m.replaced++
 	m.there, m.revision = there, list.Revision
-	return m.perhaps()
+	return m.injectedFailure()
 }
 
 func (m *mirror) apply(_ context.Context, events []rest.Event) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(events) == 0 {
-		m.complain("no events")
+		m.recordf("no events")
 	}
 	for _, e := range events {
 		name, revision := e.Record.Name().Name, e.Record.Revision()
 		if revision <= m.revision {
-			m.complain("%s %s at %d after %d", e.Type, name, revision, m.revision)
+			m.recordf("%s %s at %d after %d", e.Type, name, revision, m.revision)
 		}
 		if _, known := m.there[name]; known == (e.Type == watch.Added) {
-			m.complain("%s %s at %d, of which it was known %t", e.Type, name, revision, known)
+			m.recordf("%s %s at %d, of which it was known %t", e.Type, name, revision, known)
 		}
 		m.revision = revision
 		if e.Type == watch.Deleted {
@@ -202,14 +203,14 @@ func (m *mirror) apply(_ context.Context, events []rest.Event) error {
 			m.there[name] = revision
 		}
 	}
-	return m.perhaps()
+	return m.injectedFailure()
 }
 
-func (m *mirror) complain(format string, args ...any) {
+func (m *mirror) recordf(format string, args ...any) {
 	m.wrong = append(m.wrong, fmt.Sprintf(format, args...))
 }
 
-func (m *mirror) perhaps() error {
+func (m *mirror) injectedFailure() error {
 	if m.fail == nil {
 		return nil
 	}
@@ -232,7 +233,7 @@ func (m *mirror) check(t *testing.T) {
 	}
 }
 
-// lines is a log; each is a level and a message.
+// lines is a log handler's output: a level and a message per line.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -275,7 +276,7 @@ func newReflector(t testing.TB, p *pods, m *mirror, change func(*reflector.Confi
 	return f
 }
 
-// run runs a follower; the function returned ends it.
+// run runs a Reflector until stop is called or the test ends.
 func run(t testing.TB, f *reflector.Reflector) (stop func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})

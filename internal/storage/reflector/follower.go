@@ -32,33 +32,35 @@ type FollowerConfig[T any] struct {
 	Remove func(types.NamespacedName)
 	// Names iterates over the objects with data.
 	Names iter.Seq[types.NamespacedName]
-	// At is called with the lock before Set and Remove, with the revision of the change, and after a list was
+	// SetRevision is called with the lock before Set and Remove, with the revision of the change, and after a list was
 	// processed, with the revision of the list; nil is ignored.
-	At func(revision int64)
+	SetRevision func(revision int64)
 
 	Logger  *slog.Logger // nil discards
 	Metrics *Metrics     // nil disables metrics
 }
 
-// Follower maintains in-memory data for all objects of a resource. A Reflector reports all writes, and a storage.Observer
-// reports the writes of this server before they return. It ignores outdated reports. It is safe for concurrent use.
+// Follower maintains in-memory data for all objects of a resource. A Reflector reports all writes, and a
+// storage.Observer reports the writes of this server before they return. Outdated reports are ignored. It
+// is safe for concurrent use.
 type Follower[T any] struct {
 	config  FollowerConfig[T]
 	tracker VersionTracker // guarded by config.Lock
 }
 
-// NewFollower returns a Follower without data. Its Reflector must be run.
+// NewFollower returns a Follower without data. The caller must run its Reflector.
 func NewFollower[T any](config FollowerConfig[T]) *Follower[T] {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	if config.At == nil {
-		config.At = func(int64) {}
+	if config.SetRevision == nil {
+		config.SetRevision = func(int64) {}
 	}
 	return &Follower[T]{config: config}
 }
 
-// Reflector returns a Reflector of a collection that reports to the Follower.
+// Reflector returns a Reflector of a collection that reports to f. The caller runs it. The error reports
+// a missing field of the FollowerConfig.
 func (f *Follower[T]) Reflector(collection Collection) (*Reflector, error) {
 	return New(Config{
 		Name: f.config.Name, Collection: collection, Logger: f.config.Logger, Metrics: f.config.Metrics,
@@ -72,7 +74,8 @@ func (f *Follower[T]) Reflector(collection Collection) (*Reflector, error) {
 	})
 }
 
-// Observer returns an observer that reports to the Follower.
+// Observer returns an observer that reports writes to f. Its functions wait for FollowerConfig.Lock and
+// return no error.
 func (f *Follower[T]) Observer() *storage.Observer {
 	return &storage.Observer{
 		Written: func(record *codec.Record) error {
@@ -115,7 +118,7 @@ func (f *Follower[T]) replace(list *rest.List) error {
 		}
 	}
 	f.tracker.Replaced(list.Revision)
-	f.config.At(list.Revision)
+	f.config.SetRevision(list.Revision)
 	return nil
 }
 
@@ -158,7 +161,7 @@ func (f *Follower[T]) remove(name types.NamespacedName, revision int64, isNewer 
 }
 
 func (f *Follower[T]) removeLocked(name types.NamespacedName, revision int64) {
-	f.config.At(revision)
+	f.config.SetRevision(revision)
 	f.config.Remove(name)
 }
 
@@ -182,7 +185,7 @@ func (f *Follower[T]) setLocked(item *derived[T]) {
 		f.removeLocked(item.name, item.revision)
 		return
 	}
-	f.config.At(item.revision)
+	f.config.SetRevision(item.revision)
 	f.config.Set(item.name, item.value)
 }
 
@@ -192,10 +195,11 @@ type Followers map[schema.GroupResource]interface {
 	Observer() *storage.Observer
 }
 
-// Resources iterates over the followed resources.
+// Resources iterates over the followed resources in random order.
 func (f Followers) Resources() iter.Seq[schema.GroupResource] { return maps.Keys(f) }
 
-// Reflector returns a Reflector of one of Resources. It panics for other resources.
+// Reflector returns a Reflector that reports the objects of a collection to the Follower of a resource. It
+// panics if resource is not one of Resources.
 func (f Followers) Reflector(resource schema.GroupResource, collection Collection) (*Reflector, error) {
 	return f[resource].Reflector(collection)
 }

@@ -63,9 +63,9 @@ func podWith(name, image string) *corev1.Pod {
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		p, kept := newPods(t), &images{of: map[types.NamespacedName]string{}}
-		f := kept.follower()
-		here, elsewhere := storage.Observed(p.Interface, f.Observer()), p.Interface
+		p, stored := newPods(t), &images{of: map[types.NamespacedName]string{}}
+		f := stored.follower()
+		here, elsewhere := storage.WithObserver(p.Interface, f.Observer()), p.Interface
 		create := func(to storage.Interface, pod *corev1.Pod) *codec.Record {
 			t.Helper()
 			record, err := to.Create(t.Context(), pod, storage.WriteOptions{})
@@ -82,7 +82,7 @@ func TestFollower(t *testing.T) {
 		}
 		want := func(name, image string) {
 			t.Helper()
-			if got := kept.get(name); got != image {
+			if got := stored.get(name); got != image {
 				t.Errorf("%s has %q, want %q", name, got, image)
 			}
 		}
@@ -99,14 +99,14 @@ func TestFollower(t *testing.T) {
 
 		old := create(here, podWith("mine", "2"))
 		want("mine", "2")
-		reads := kept.reads.Load()
+		reads := stored.reads.Load()
 		synctest.Wait()
-		if kept.reads.Load() != reads {
-			t.Error("what the writer has reported was read again")
+		if stored.reads.Load() != reads {
+			t.Error("a record that the writer has reported was read again")
 		}
 		remove(here, "mine")
 		want("mine", "")
-		if err := f.Observer().Written(old); err != nil { // T a delayed report
+		if err := f.Observer().Written(old); err != nil { // a delayed report
 			t.Fatal(err)
 		}
 		want("mine", "")
@@ -122,7 +122,7 @@ func TestFollower(t *testing.T) {
 		stop()
 		synctest.Wait()
 
-		remove(elsewhere, "before") // T reported by the next list only
+		remove(elsewhere, "before") // reported only by the next list
 		if err := r.Load(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ type Metrics struct {
 	lists, failures *prometheus.CounterVec
 }
 
-// NewMetrics creates and registers the metrics of Reflectors. It fails if they are registered already.
+// NewMetrics creates the metrics of Reflectors and registers them. It fails if they are registered already.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	label := []string{"name"}
 	m := &Metrics{
@@ -35,7 +35,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-func (m *Metrics) current(name string, current bool) {
+func (m *Metrics) setCurrent(name string, current bool) {
 	if m == nil {
 		return
 	}

@@ -12,9 +12,10 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Objects passes all objects of a collection to a consumer, such as server configuration. A Reflector reports all writes,
-// and writers of this server report theirs before they return: Written and Deleted are the functions of a
-// storage.Observer. It ignores outdated reports. It is safe for concurrent use.
+// Objects passes all objects of a collection to a consumer, for example objects that configure the
+// server. A Reflector reports all writes. Writers in this server also report their own writes before
+// they return: Written and Deleted are the functions of a storage.Observer. Outdated reports are
+// ignored. Objects is safe for concurrent use.
 type Objects[T codec.Object] struct {
 	config  ObjectsConfig[T]
 	mu      sync.Mutex
@@ -36,12 +37,13 @@ type ObjectsConfig[T codec.Object] struct {
 	Logger *slog.Logger
 }
 
-// NewObjects returns Objects without content. Its Reflector must be run.
+// NewObjects returns empty Objects. The caller must run a Reflector of them.
 func NewObjects[T codec.Object](config ObjectsConfig[T]) *Objects[T] {
 	return &Objects[T]{config: config, known: map[types.NamespacedName]struct{}{}}
 }
 
-// Reflector returns a Reflector of a collection that reports to the Objects.
+// Reflector returns a Reflector of a collection that reports to o. The caller runs it. metrics may be
+// nil. The error reports a missing field of the ObjectsConfig.
 func (o *Objects[T]) Reflector(collection Collection, metrics *Metrics) (*Reflector, error) {
 	return New(Config{
 		Name: o.config.Name, Collection: collection, Logger: o.config.Logger, Metrics: metrics,
@@ -58,7 +60,8 @@ func (o *Objects[T]) Reflector(collection Collection, metrics *Metrics) (*Reflec
 	})
 }
 
-// Written applies a write of this server. It always returns nil.
+// Written applies a write by this server and calls the consumer, unless the write is outdated. It
+// always returns nil.
 func (o *Objects[T]) Written(record *codec.Record) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +72,7 @@ func (o *Objects[T]) Written(record *codec.Record) error {
 	return nil
 }
 
-// Deleted applies a deletion by this server.
+// Deleted applies a deletion by this server at a revision, unless it is outdated.
 func (o *Objects[T]) Deleted(name types.NamespacedName, revision int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

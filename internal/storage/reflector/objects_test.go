@@ -24,14 +24,14 @@ func TestObjects(t *testing.T) {
 	var mu sync.Mutex
 	now := map[string]string{}
 	changed := make(chan string, 100)
-	told := 0
+	reports := 0
 	objects := reflector.NewObjects(reflector.ObjectsConfig[*corev1.Pod]{
 		Name: "pods", Logger: slog.New(slog.DiscardHandler),
-		Set: func(pod *corev1.Pod) { mu.Lock(); defer mu.Unlock(); told++; now[pod.Name] = pod.Labels["is"] },
+		Set: func(pod *corev1.Pod) { mu.Lock(); defer mu.Unlock(); reports++; now[pod.Name] = pod.Labels["is"] },
 		Remove: func(name types.NamespacedName) {
 			mu.Lock()
 			defer mu.Unlock()
-			told++
+			reports++
 			delete(now, name.Name)
 		},
 		Done: func() {
@@ -65,28 +65,28 @@ func TestObjects(t *testing.T) {
 			select {
 			case got = <-changed:
 			case <-t.Context().Done():
-				t.Fatalf("%q never came", want)
+				t.Fatalf("%q was not reported", want)
 			}
 		}
 	}
 	expect("one=1")
-	own := storage.Observed(stored, &storage.Observer{Written: objects.Written, Deleted: objects.Deleted})
+	own := storage.WithObserver(stored, &storage.Observer{Written: objects.Written, Deleted: objects.Deleted})
 	write(own, "two", "2")
 	if got := <-changed; got != "one=1 two=2" {
-		t.Errorf("when the write returned: %q", got)
+		t.Errorf("after the write: %q", got)
 	}
 	go r.Run(t.Context())
 	write(stored, "three", "3") // by another server
 	expect("one=1 three=3 two=2")
 	mu.Lock()
-	if told != 3 {
-		t.Errorf("told %d times of 3 objects", told)
+	if reports != 3 {
+		t.Errorf("%d reports of 3 objects", reports)
 	}
 	mu.Unlock()
 	if _, err := own.Delete(t.Context(), types.NamespacedName{Namespace: "a", Name: "one"}, nil, storage.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-changed; got != "three=3 two=2" {
-		t.Errorf("when the deletion returned: %q", got)
+		t.Errorf("after the deletion: %q", got)
 	}
 }

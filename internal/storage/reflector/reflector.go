@@ -53,11 +53,11 @@ type Config struct {
 	// Replace replaces the consumer's state with a list; absent objects were deleted. It must
 	// return the error of an item that it reads, but need not read all items. Required.
 	Replace func(ctx context.Context, list *rest.List) error
-	// Begin is called by Run after each Replace and before the watch is opened, for work that Load should not
-	// do; nil is ignored.
-	Begin func(ctx context.Context) error
-	// Apply applies one or more events of type Added, Modified or Deleted. The slice is valid during the call.
-	// Required.
+	// BeforeWatch is called by Run after each Replace, before the watch is opened, for work that must
+	// not delay Load; nil is ignored.
+	BeforeWatch func(ctx context.Context) error
+	// Apply applies one or more events of type Added, Modified or Deleted. The slice is valid only
+	// during the call. Required.
 	Apply func(ctx context.Context, events []rest.Event) error
 
 	Logger  *slog.Logger // nil discards
@@ -80,7 +80,7 @@ type Reflector struct {
 
 	// revision is the revision up to which changes were passed to Apply; 0 requires a list.
 	revision int64
-	begun    bool // Begin was called since the last Replace
+	prepared bool // Begin was called since the last Replace
 	backoff  wait.Backoff
 	// failing is the time of the first failure of an outage; zero without an outage.
 	failing time.Time
@@ -107,8 +107,8 @@ func New(config Config) (*Reflector, error) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	if config.Begin == nil {
-		config.Begin = func(context.Context) error { return nil }
+	if config.BeforeWatch == nil {
+		config.BeforeWatch = func(context.Context) error { return nil }
 	}
 	return &Reflector{config: config, synced: make(chan struct{}), backoff: Backoff(MaxBackoff)}, nil
 }
@@ -119,7 +119,7 @@ func (r *Reflector) Synced() <-chan struct{} { return r.synced }
 // Load lists the collection and calls Replace once. A server calls it before it serves requests; Run then watches from the
 // revision of the list. It must not be called concurrently with Run. The error comes from the storage or Replace.
 func (r *Reflector) Load(ctx context.Context) error {
-	r.revision, r.begun = 0, false
+	r.revision, r.prepared = 0, false
 	r.config.Metrics.listed(r.config.Name)
 	list, err := r.config.Collection.List(ctx, r.config.Namespace, rest.ListOptions{Labels: r.config.Labels, Fields: r.config.Fields})
 	if err != nil {
@@ -156,8 +156,8 @@ func (r *Reflector) Load(ctx context.Context) error {
 // Run watches the collection until ctx ends, and lists it if necessary. It may be called again afterwards, and then
 // resumes at the last revision. It must not be called concurrently.
 func (r *Reflector) Run(ctx context.Context) {
-	r.begun = false
-	defer r.config.Metrics.current(r.config.Name, false)
+	r.prepared = false
+	defer r.config.Metrics.setCurrent(r.config.Name, false)
 	for {
 		advanced, err := r.listAndWatch(ctx)
 		if ctx.Err() != nil {
@@ -169,7 +169,7 @@ func (r *Reflector) Run(ctx context.Context) {
 			continue
 		}
 		r.revision = 0
-		r.failed(err)
+		r.recordFailure(err)
 		if Sleep(ctx, &r.backoff) != nil {
 			return
 		}
@@ -184,11 +184,11 @@ func (r *Reflector) listAndWatch(ctx context.Context) (advanced bool, err error)
 			return false, err
 		}
 	}
-	if !r.begun {
-		if err := r.call(func() error { return r.config.Begin(ctx) }); err != nil {
+	if !r.prepared {
+		if err := r.call(func() error { return r.config.BeforeWatch(ctx) }); err != nil {
 			return false, err
 		}
-		r.begun = true
+		r.prepared = true
 	}
 	// Bookmarks advance the revision of idle collections, so that it is not compacted.
 	w, err := r.config.Collection.Watch(ctx, r.config.Namespace, rest.ListOptions{
@@ -198,11 +198,11 @@ func (r *Reflector) listAndWatch(ctx context.Context) (advanced bool, err error)
 		return false, fmt.Errorf("watch %s: %w", r.config.Name, err)
 	}
 	defer func() { _ = w.Close() }()
-	r.opened()
-	began := time.Now()
+	r.recordOpened()
+	opened := time.Now()
 	for {
 		events, err := w.Next(ctx)
-		if lasted := time.Since(began) >= MaxBackoff; lasted {
+		if time.Since(opened) >= MaxBackoff {
 			r.backoff = Backoff(MaxBackoff)
 			advanced = true
 		}
@@ -247,19 +247,19 @@ func (r *Reflector) call(function func() error) (err error) {
 	return function()
 }
 
-// opened records that the watch was opened, which ends an outage.
-func (r *Reflector) opened() {
-	r.config.Metrics.current(r.config.Name, true)
+// recordOpened records that the watch was opened, which ends an outage.
+func (r *Reflector) recordOpened() {
+	r.config.Metrics.setCurrent(r.config.Name, true)
 	if !r.failing.IsZero() {
 		r.config.Logger.Info("list or watch recovered", "of", r.config.Name, "after", time.Since(r.failing))
 		r.failing = time.Time{}
 	}
 }
 
-// failed records a failure after which the collection must be listed.
-func (r *Reflector) failed(err error) {
+// recordFailure records a failure after which the collection must be listed.
+func (r *Reflector) recordFailure(err error) {
 	r.config.Metrics.failed(r.config.Name)
-	r.config.Metrics.current(r.config.Name, false)
+	r.config.Metrics.setCurrent(r.config.Name, false)
 	switch {
 	case !r.failing.IsZero():
 		r.config.Logger.Debug("list or watch still fails", "of", r.config.Name, "err", err)

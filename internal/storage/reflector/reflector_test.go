@@ -23,7 +23,7 @@ var errAway = errors.New("the storage is away")
 
 func away(string) error { return errAway }
 
-func TestConfigIsChecked(t *testing.T) {
+func TestConfigValidation(t *testing.T) {
 	t.Parallel()
 	_, err := reflector.New(reflector.Config{Name: "pods"})
 	if want := "reflector of pods: Collection is required\nReplace is required\nApply is required"; err == nil || err.Error() != want {
@@ -40,7 +40,7 @@ func TestListAndWatch(t *testing.T) {
 		f := newReflector(t, p, m, nil)
 		select {
 		case <-f.Synced():
-			t.Fatal("synced before it ran")
+			t.Fatal("Synced is closed before Run")
 		default:
 		}
 		run(t, f)
@@ -60,8 +60,8 @@ func TestListAndWatch(t *testing.T) {
 	})
 }
 
-// TestChosen: selectors and namespace hold for the list and for the watch.
-func TestChosen(t *testing.T) {
+// TestSelectors checks that selectors and namespace apply to the list and the watch.
+func TestSelectors(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		p, m := newPods(t), &mirror{}
@@ -87,7 +87,7 @@ func TestLoad(t *testing.T) {
 		p, m := newPods(t), &mirror{}
 		began := 0
 		f := newReflector(t, p, m, func(c *reflector.Config) {
-			c.Begin = func(context.Context) error { began++; return nil }
+			c.BeforeWatch = func(context.Context) error { began++; return nil }
 		})
 		p.set(func() { p.fail = away })
 		if err := f.Load(t.Context()); !errors.Is(err, errAway) {
@@ -100,20 +100,20 @@ func TestLoad(t *testing.T) {
 		}
 		<-f.Synced()
 		if there, _ := m.read(); there != fmt.Sprintf("map[a:%d]", a) || began != 0 {
-			t.Errorf("loaded %s, begun %d times", there, began)
+			t.Errorf("loaded %s, BeforeWatch was called %d times", there, began)
 		}
-		b := p.create("b") // in between
+		b := p.create("b") // between Load and Run
 		stop := run(t, f)
 		synctest.Wait()
 		if there, replaced := m.read(); there != fmt.Sprintf("map[a:%d b:%d]", a, b) || replaced != 1 || began != 1 {
-			t.Errorf("after %d lists and %d beginnings: %s", replaced, began, there)
+			t.Errorf("after %d lists and %d calls of BeforeWatch: %s", replaced, began, there)
 		}
 		stop()
 		p.remove("a")
 		run(t, f)
 		synctest.Wait()
 		if there, replaced := m.read(); there != fmt.Sprintf("map[b:%d]", b) || replaced != 1 || began != 2 {
-			t.Errorf("run again, after %d lists and %d beginnings: %s", replaced, began, there)
+			t.Errorf("second run, after %d lists and %d calls of BeforeWatch: %s", replaced, began, there)
 		}
 		m.check(t)
 	})
@@ -127,7 +127,7 @@ func TestBrokenList(t *testing.T) {
 	p.item = func() error { return errAway }
 	f := newReflector(t, p, &mirror{}, func(c *reflector.Config) {
 		c.Replace = func(_ context.Context, list *rest.List) error {
-			for range list.Items { // overlooks the error
+			for range list.Items { // ignores the error
 			}
 			return nil
 		}
@@ -142,8 +142,8 @@ func TestBrokenList(t *testing.T) {
 	}
 }
 
-// TestGoesOn checks where the next watch starts, depending on the end of the previous one.
-func TestGoesOn(t *testing.T) {
+// TestResume checks the revision of the next watch, which depends on the end of the previous watch.
+func TestResume(t *testing.T) {
 	t.Parallel()
 	expired := storage.TooOld(1, 2)
 	tests := []struct {
@@ -201,7 +201,7 @@ func TestGoesOn(t *testing.T) {
 				last := p.create("z")
 				synctest.Wait()
 				if there, _ := m.read(); !strings.Contains(there, fmt.Sprintf("z:%d", last)) {
-					t.Errorf("not followed any more: %s", there)
+					t.Errorf("a later change was not reported: %s", there)
 				}
 				m.check(t)
 			})
@@ -236,8 +236,8 @@ func TestExpired(t *testing.T) {
 	})
 }
 
-// TestBackoff: delays between attempts grow, and ctx ends a delay; while
-// the storage is away, two lines are logged.
+// TestBackoff checks that delays between attempts grow, that ctx ends a delay, and that an outage logs two
+// lines.
 func TestBackoff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestBackoff(t *testing.T) {
 		stop := run(t, newReflector(t, p, m, func(c *reflector.Config) { c.Logger, c.Metrics = log.logger(), metrics }))
 		time.Sleep(10 * time.Minute)
 		if calls := p.set(func() { p.fail = nil }); strings.Contains(calls, "watch") {
-			t.Errorf("it watches what it could not list: %s", calls)
+			t.Errorf("watch after a failed list: %s", calls)
 		}
 		pause := 100 * time.Millisecond
 		for i := range attempts[1:] {
@@ -282,17 +282,17 @@ func TestBackoff(t *testing.T) {
 			p.next = func() error { return errAway }
 		})
 		before := len(attempts)
-		p.create("a") // T makes the watch detect it
+		p.create("a") // makes the watch return the error
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		// The first retry resumes the watch immediately, without a backoff.
 		if waited := attempts[before+1].Sub(attempts[before]); waited > 100*time.Millisecond {
-			t.Errorf("after a time without failures, the first pause was %s", waited)
+			t.Errorf("first delay after a period without failures: %s", waited)
 		}
 		began := time.Now()
 		stop()
 		if waited := time.Since(began); waited != 0 {
-			t.Errorf("it paused for %s after the end of its context", waited)
+			t.Errorf("Run returned %s after the end of its context", waited)
 		}
 	})
 }
@@ -312,7 +312,7 @@ func gather(t *testing.T, registry *prometheus.Registry) string {
 	return strings.Join(all, " ")
 }
 
-// TestFailingHandler: an error or a panic causes a new Replace.
+// TestFailingHandler checks that an error or a panic of a function causes a new Replace.
 func TestFailingHandler(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func() error{
@@ -404,7 +404,7 @@ func nothingIsLost(t *testing.T, random *rand.Rand) {
 	time.Sleep(time.Minute)
 	synctest.Wait()
 	if got, _ := m.read(); got != fmt.Sprint(there) {
-		t.Errorf("the mirror holds %s\nthe storage %v", got, there)
+		t.Errorf("the mirror contains %s\nthe storage %v", got, there)
 	}
 	m.check(t)
 }

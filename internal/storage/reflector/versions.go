@@ -13,8 +13,8 @@ type VersionTracker struct {
 	written map[string]int64
 }
 
-// Written records a write or deletion of an object by this server. It reports whether the revision is greater than that
-// of all previous reports of the object.
+// Written records a write or deletion of an object by this server. It reports whether the revision is greater than the
+// revisions of all previous reports of the object.
 func (t *VersionTracker) Written(name string, revision int64) bool {
 	if revision <= t.reflected || revision <= t.written[name] {
 		return false

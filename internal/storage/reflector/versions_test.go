@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// TestVersionTracker: each row is the sequence of reports of one object by a Reflector (f), a list
-// (l, including absence from it) and writers (w).
+// TestVersionTracker checks sequences of reports of one object by a Reflector (f), a list (l, also for an
+// object that is missing from it) and writers (w).
 func TestVersionTracker(t *testing.T) {
 	t.Parallel()
 	type report struct {
@@ -39,7 +39,7 @@ func TestVersionTracker(t *testing.T) {
 					n.Replaced(r.revision)
 				}
 				if got != r.news {
-					t.Errorf("report %d, of revision %d: news is %t", i, r.revision, got)
+					t.Errorf("report %d of revision %d: isNewer is %t", i, r.revision, got)
 				}
 			}
 		})

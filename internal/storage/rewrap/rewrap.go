@@ -17,11 +17,12 @@ import (
 
 // Options configure Run.
 type Options struct {
-	// Dir is the embedded store.
+	// Dir is the directory of the embedded store.
 	Dir string
 	// Transformer returns the transformer of a key; keys with a nil Transformer are skipped.
 	Transformer func(key string) storage.Transformer
-	// Progress is called with the numbers of keys done and in total; it may be nil.
+	// Progress is called after each key with the number of processed keys and the total number; nil
+	// is ignored.
 	Progress func(done, total int64)
 }
 
@@ -29,48 +30,50 @@ type Options struct {
 type Report struct {
 	// Keys is the number of keys read, Rewritten the number of keys written.
 	Keys, Rewritten int64
-	// Unreadable describes the first values that could not be decrypted and were not changed;
-	// NotRead is their total number.
-	Unreadable []string
-	NotRead    int64
-	Revision   kv.Revision
+	// Unreadable contains the keys and errors of the first values that could not be decrypted and
+	// were not changed. UnreadableCount is the total number of such values.
+	Unreadable      []string
+	UnreadableCount int64
+	// Revision is the newest revision of the store.
+	Revision kv.Revision
 }
 
 // Limits of a commit and of a report.
 const (
-	batchOps       = 64
-	batchBytes     = 1 << 20
-	mostUnreadable = 10
+	batchOps      = 64
+	batchBytes    = 1 << 20
+	maxUnreadable = 10
 )
 
-// Run rewrites a store and removes the replaced values from its files. This includes history, so
-// watches have to start again with a list.
+// Run rewrites a store and removes the replaced values from its files. It deletes history, so watches
+// have to start again with a list. Unreadable values are not errors; see Report. The error reports a
+// store that is missing or in use, a failed write, or the end of ctx; Run can then be called again.
 func Run(ctx context.Context, options Options) (Report, error) {
 	if options.Progress == nil {
 		options.Progress = func(int64, int64) {}
 	}
-	w := &writer{options: options}
-	if err := w.use(func() error { return w.rewrite(ctx) }); err != nil {
+	w := &rewriter{options: options}
+	if err := w.withStore(func() error { return w.rewrite(ctx) }); err != nil {
 		return w.report, err
 	}
 	// Opening the store again removes the logs with the old values.
-	return w.report, w.use(func() error { return nil })
+	return w.report, w.withStore(func() error { return nil })
 }
 
-// writer rewrites one store.
-type writer struct {
+// rewriter rewrites one store.
+type rewriter struct {
 	options Options
 	store   *embedded.Store
 	report  Report
 
 	ops  []kv.Op
 	size int
-	// last is a key that has a transformer and does not expire.
-	last string
+	// lastKey is the last key with a transformer and without expiry.
+	lastKey string
 }
 
-// use opens the store, without compaction, for work.
-func (w *writer) use(work func() error) error {
+// withStore opens the store without compaction, calls work, and closes the store.
+func (w *rewriter) withStore(work func() error) error {
 	var err error
 	if w.store, err = embedded.Open(embedded.Config{Dir: w.options.Dir, Retention: -1}); err != nil {
 		return err
@@ -78,15 +81,15 @@ func (w *writer) use(work func() error) error {
 	return errors.Join(work(), w.store.Close())
 }
 
-func (w *writer) rewrite(ctx context.Context) error {
+func (w *rewriter) rewrite(ctx context.Context) error {
 	counted, err := w.store.Range(ctx, kv.RangeRequest{CountOnly: true})
 	if err != nil {
 		return err
 	}
-	err = w.read(ctx, func(record embedded.Record) error {
+	err = w.readAll(ctx, func(record embedded.Record) error {
 		w.report.Keys++
 		w.options.Progress(w.report.Keys, counted.Count)
-		return w.take(ctx, &record)
+		return w.process(ctx, &record)
 	})
 	if err == nil {
 		err = w.flush(ctx)
@@ -97,15 +100,15 @@ func (w *writer) rewrite(ctx context.Context) error {
 	return err
 }
 
-// read passes all records to take, as of now, while others are written.
-func (w *writer) read(ctx context.Context, take func(embedded.Record) error) error {
+// readAll calls process with all records at the current revision. process may write to the store.
+func (w *rewriter) readAll(ctx context.Context, process func(embedded.Record) error) error {
 	r, to := io.Pipe()
 	copied := make(chan error, 1)
 	go func() { // ends when r is closed
 		_, err := w.store.Snapshot(ctx, to)
 		copied <- errors.Join(err, to.CloseWithError(err))
 	}()
-	_, err := embedded.ReadSnapshot(r, embedded.SnapshotReader{Record: take})
+	_, err := embedded.ReadSnapshot(r, embedded.SnapshotReader{Record: process})
 	_ = r.CloseWithError(err) // always nil
 	if failed := <-copied; err == nil {
 		err = failed
@@ -113,8 +116,8 @@ func (w *writer) read(ctx context.Context, take func(embedded.Record) error) err
 	return err
 }
 
-// take rewrites a record if need be.
-func (w *writer) take(ctx context.Context, record *embedded.Record) error {
+// process adds a record with a stale value to the batch of writes, and counts unreadable values.
+func (w *rewriter) process(ctx context.Context, record *embedded.Record) error {
 	transformer := w.options.Transformer(record.Key)
 	if transformer == nil {
 		return nil
@@ -124,13 +127,13 @@ func (w *writer) take(ctx context.Context, record *embedded.Record) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		if w.report.NotRead++; w.report.NotRead <= mostUnreadable {
+		if w.report.UnreadableCount++; w.report.UnreadableCount <= maxUnreadable {
 			w.report.Unreadable = append(w.report.Unreadable, fmt.Sprintf("%s: %v", record.Key, err))
 		}
 		return nil
 	}
 	if record.Expires.IsZero() {
-		w.last = record.Key
+		w.lastKey = record.Key
 	}
 	if !stale {
 		return nil
@@ -156,7 +159,7 @@ func (w *writer) take(ctx context.Context, record *embedded.Record) error {
 }
 
 // flush commits the collected writes, except for keys that have expired.
-func (w *writer) flush(ctx context.Context) error {
+func (w *rewriter) flush(ctx context.Context) error {
 	for len(w.ops) > 0 {
 		res, err := w.store.Commit(ctx, w.ops...)
 		if err != nil {
@@ -165,13 +168,13 @@ func (w *writer) flush(ctx context.Context) error {
 		if res.Committed {
 			break
 		}
-		var left []kv.Op
+		var unchanged []kv.Op
 		for i, op := range w.ops {
-			if now := res.Current[i]; now != nil && now.Modified == op.Expect {
-				left = append(left, op)
+			if current := res.Current[i]; current != nil && current.Modified == op.Expect {
+				unchanged = append(unchanged, op)
 			}
 		}
-		w.ops = left
+		w.ops = unchanged
 	}
 	w.ops, w.size = w.ops[:0], 0
 	return nil
@@ -180,11 +183,11 @@ func (w *writer) flush(ctx context.Context) error {
 // purge removes replaced values from the files, including those of an interrupted run. The store
 // always retains the values replaced by its newest commit, so purge makes a commit that only
 // replaces values that are already rewritten.
-func (w *writer) purge(ctx context.Context) error {
-	if w.last != "" {
-		entry, _, err := w.store.Get(ctx, w.last, 0)
+func (w *rewriter) purge(ctx context.Context) error {
+	if w.lastKey != "" {
+		entry, _, err := w.store.Get(ctx, w.lastKey, 0)
 		if err != nil || entry == nil {
-			return errors.Join(err, fmt.Errorf("%s was deleted: another program uses the store", w.last))
+			return errors.Join(err, fmt.Errorf("%s was deleted: another program uses the store", w.lastKey))
 		}
 		w.ops = append(w.ops, kv.Op{Key: entry.Key, Expect: entry.Modified, Kind: kv.OpPut, Value: entry.Value})
 		if err := w.flush(ctx); err != nil {

@@ -46,8 +46,7 @@ type benchEnv struct {
 	pods int
 }
 
-// newBenchEnv returns a storage of n pods, p0 to p(n-1), each on a node of its
-// hundreds: p123 on node23.
+// newBenchEnv returns a storage of n pods, p0 to p(n-1). The pods are on 100 nodes: p123 is on node23.
 func newBenchEnv(b *testing.B, setup Setup, n int) *benchEnv {
 	backend := setup.Backend(b, b.TempDir())
 	b.Cleanup(func() { backend.Close() })
@@ -67,7 +66,7 @@ func newBenchEnv(b *testing.B, setup Setup, n int) *benchEnv {
 	return e
 }
 
-// benchPod is a pod of about the usual size.
+// benchPod returns a pod of a typical size.
 func benchPod(i int) *corev1.Pod {
 	pod := Pod("ns"+strconv.Itoa(i%10), "p"+strconv.Itoa(i), "app=web", "pod-template-hash=5d4f8c7b9", "x=0")
 	pod.Spec.NodeName = "node" + strconv.Itoa(i%100)
@@ -88,7 +87,7 @@ func (e *benchEnv) name(i int) types.NamespacedName {
 	return key("ns"+strconv.Itoa(i%10), "p"+strconv.Itoa(i))
 }
 
-// drain lists and returns the length of the items' JSON.
+// drain lists objects and returns the total size of their JSON, in bytes.
 func (e *benchEnv) drain(options rest.ListOptions) int64 {
 	list, err := e.List(e.ctx, "", options)
 	if err != nil {
@@ -134,15 +133,15 @@ func benchUpdate(e *benchEnv, writers int) {
 	e.ResetTimer()
 	together(writers, func(w int) {
 		for i := w; i < e.N; i += writers {
-			if _, err := e.Update(e.ctx, e.name(i), touching(i), storage.UpdateOptions{}); err != nil {
+			if _, err := e.Update(e.ctx, e.name(i), setLabel(i), storage.UpdateOptions{}); err != nil {
 				e.Error(err)
 			}
 		}
 	})
 }
 
-func touching(i int) storage.UpdateFunc {
-	return changing(func(pod *corev1.Pod) { pod.Labels["x"] = "changed-" + strconv.Itoa(i) })
+func setLabel(i int) storage.UpdateFunc {
+	return updatePod(func(pod *corev1.Pod) { pod.Labels["x"] = "changed-" + strconv.Itoa(i) })
 }
 
 // benchFanOut measures the delivery of one change to 1000 watches, as JSON. With selectors, each
@@ -150,7 +149,7 @@ func touching(i int) storage.UpdateFunc {
 func benchFanOut(e *benchEnv, selector func(int) fields.Selector) {
 	const watches = 1000
 	ctx, cancel := context.WithCancel(e.ctx)
-	var group, told sync.WaitGroup
+	var group, delivered sync.WaitGroup
 	for i := range watches {
 		no := false
 		options := rest.ListOptions{SendInitialEvents: &no}
@@ -172,25 +171,25 @@ func benchFanOut(e *benchEnv, selector func(int) fields.Selector) {
 					if _, err := ev.Record.JSONTail(ev.Record.Kind().Hub); err != nil {
 						e.Error(err)
 					}
-					told.Done()
+					delivered.Done()
 				}
 			}
 		})
 	}
 	per := watches
 	if selector != nil {
-		per = 1 // of node0 to node999, one is each pod's
+		per = 1 // each pod is on one of the selected nodes
 	}
 	e.ResetTimer()
 	for i := range e.N {
-		told.Add(per)
+		delivered.Add(per)
 		var record *codec.Record
 		var err error
-		if record, err = e.Update(e.ctx, e.name(i), touching(e.N+i), storage.UpdateOptions{}); err != nil {
+		if record, err = e.Update(e.ctx, e.name(i), setLabel(e.N+i), storage.UpdateOptions{}); err != nil {
 			e.Fatal(record, err)
 		}
 	}
-	told.Wait()
+	delivered.Wait()
 	e.StopTimer()
 	cancel()
 	group.Wait()

@@ -24,7 +24,7 @@ func concurrentTests() []test {
 	}
 }
 
-// together runs functions at the same time and waits for them.
+// together calls run concurrently with 0 to n-1 and waits for the calls.
 func together(n int, run func(i int)) {
 	var group sync.WaitGroup
 	for i := range n {
@@ -39,7 +39,7 @@ func testUpdatesLoseNothing(e *env) {
 	together(writers, func(int) {
 		var hint *codec.Record
 		for range each {
-			record, err := e.Update(e.ctx, key("ns", "a"), changing(func(pod *corev1.Pod) {
+			record, err := e.Update(e.ctx, key("ns", "a"), updatePod(func(pod *corev1.Pod) {
 				n, _ := strconv.Atoi(pod.Labels["n"])
 				pod.Labels["n"] = strconv.Itoa(n + 1)
 			}), storage.UpdateOptions{Cached: hint})
@@ -52,7 +52,7 @@ func testUpdatesLoseNothing(e *env) {
 	})
 	got, err := e.Get(e.ctx, key("ns", "a"), storage.ReadOptions{})
 	if err != nil || e.pod(got).Labels["n"] != strconv.Itoa(writers*each) {
-		e.Errorf("%v updates counted, %v, want %d", e.pod(got).Labels["n"], err, writers*each)
+		e.Errorf("counter is %v, %v, want %d", e.pod(got).Labels["n"], err, writers*each)
 	}
 }
 
@@ -85,7 +85,7 @@ func testReadOthersWrites(e *env) {
 	readers.Wait()
 }
 
-// visible reports whether lists and gets show a record that was acknowledged.
+// visible reports whether lists and gets return an acknowledged record.
 func (e *env) visible(written *codec.Record) bool {
 	list, err := e.List(e.ctx, "ns", rest.ListOptions{})
 	if err != nil {
@@ -104,14 +104,14 @@ func (e *env) visible(written *codec.Record) bool {
 		e.Errorf("a list at %d does not show %s of revision %d", list.Revision, written.Name(), written.Revision())
 	}
 	if _, err := e.Get(e.ctx, written.Name(), storage.ReadOptions{}); err != nil {
-		e.Errorf("get after it was acknowledged: %v", err)
+		e.Errorf("get of an acknowledged object: %v", err)
 		return false
 	}
 	return true
 }
 
-// testWatchesSeeTheSame checks that watches started at any time see all events
-// from there on, each once and in order.
+// testWatchesSeeTheSame checks that watches started at any time return all later events, each once and in
+// order.
 func testWatchesSeeTheSame(e *env) {
 	options := fromNow(e)
 	const writers, each = 4, 30
@@ -126,7 +126,7 @@ func testWatchesSeeTheSame(e *env) {
 			}
 			record := e.change(key("ns", name), label("x", fmt.Sprint(j)))
 			if j%10 == 5 {
-				late.Go(func() { e.follows("ns", record) })
+				late.Go(func() { e.checkWatchFrom("ns", record) })
 			}
 		}
 	})
@@ -168,8 +168,8 @@ func (e *env) next(w rest.Watch) []rest.Event {
 	return events
 }
 
-// follows checks that a watch from before a record begins with it.
-func (e *env) follows(namespace string, record *codec.Record) {
+// checkWatchFrom checks that a watch from the revision before a record begins with the record.
+func (e *env) checkWatchFrom(namespace string, record *codec.Record) {
 	w, err := e.Watch(e.ctx, namespace, rest.ListOptions{ResourceVersion: rv(record.Revision() - 1)})
 	if err != nil {
 		e.Errorf("watch: %v", err)

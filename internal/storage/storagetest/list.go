@@ -56,7 +56,7 @@ func testListScopes(e *env) {
 	}
 }
 
-// testListNamespaces: a list of some namespaces is in the order of that of all.
+// testListNamespaces checks that a list of some namespaces has the order of a list of all namespaces.
 func testListNamespaces(e *env) {
 	for _, name := range []string{"a/1", "a/2", "a-b/3", "b/4", "c/5", "c/6"} {
 		ns, n, _ := strings.Cut(name, "/")
@@ -150,7 +150,7 @@ func testPaging(e *env) {
 			}
 			if list.Continue == "" {
 				if list.Remaining != nil {
-					e.Errorf("limit %d: the last page says %d remain", limit, *list.Remaining)
+					e.Errorf("limit %d: the last page has %d remaining items", limit, *list.Remaining)
 				}
 				break
 			}
@@ -280,7 +280,7 @@ func testListBadOptions(e *env) {
 			e.Errorf("%+v:\n got %v\nwant %s", c.options, err, c.want)
 		}
 	}
-	// A token from another list leads nowhere, but does no harm.
+	// A token from another list is valid, but may skip objects.
 	for name, want := range map[string]string{"p000": "", "p001": "p001", "p002": "p002"} {
 		options := rest.ListOptions{Continue: page.Continue, Fields: fields.OneTermEqualSelector("metadata.name", name)}
 		if _, got := e.list("ns", options); got != want {
@@ -328,7 +328,7 @@ func testListExpired(e *env) {
 	}
 }
 
-// compact forgets all history.
+// compact deletes all history.
 func (e *env) compact() {
 	e.Helper()
 	current, err := e.backend.CurrentRevision(e.ctx)
@@ -368,7 +368,7 @@ func testReadYourDeletes(e *env) {
 	}
 }
 
-// testListWhileWriting checks that a list is a snapshot while it is run through.
+// testListWhileWriting checks that writes during the iteration do not change a list.
 func testListWhileWriting(e *env) {
 	e.fill(250)
 	list, err := e.List(e.ctx, "ns", rest.ListOptions{})

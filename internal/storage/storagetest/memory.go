@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// InMemory returns an empty store in memory, which is closed when the test ends.
+// InMemory returns an empty store in memory and closes it when the test ends.
 func InMemory(t testing.TB) *embedded.Store {
 	t.Helper()
 	backend, err := embedded.Open(embedded.Config{InMemory: true})
@@ -23,7 +23,7 @@ func InMemory(t testing.TB) *embedded.Store {
 	return backend
 }
 
-// Pods returns a storage of pods in a backend.
+// Pods returns an uncached storage of pods in a backend, under the same keys as in a server.
 func Pods(t testing.TB, backend kv.Backend) *storage.Store {
 	t.Helper()
 	store, err := storage.New(storage.Config{Backend: backend, ResourcePrefix: "pods", Kind: PodKind(), Namespaced: true})
@@ -33,8 +33,8 @@ func Pods(t testing.TB, backend kv.Backend) *storage.Store {
 	return store
 }
 
-// Opener returns a function that opens storage in a backend, for builtin.Env and similar: without a
-// cache and the other layers of a server.
+// Opener returns a function that opens storage in a backend, for example for builtin.Env. The storage has
+// no cache, no encryption and no Observer.
 func Opener(backend kv.Backend) func(storage.Spec) (storage.Interface, error) {
 	return func(spec storage.Spec) (storage.Interface, error) {
 		return storage.New(storage.Config{

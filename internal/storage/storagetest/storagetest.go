@@ -25,23 +25,23 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Setup creates the tested storage.
+// Setup describes the tested storage.
 type Setup struct {
-	// Backend opens the backend in a directory, which may hold one closed
-	// before. The suite closes it.
+	// Backend opens the backend in a directory, which may contain the data of a closed one. The suite
+	// closes it.
 	Backend func(t testing.TB, dir string) kv.Backend
-	// Decorate returns the storage to test over an undecorated store. It must
-	// be usable until the test ends; several may be opened over one
-	// backend.
+	// Decorate returns the tested storage over a store. It must be usable until the test ends.
+	// Several storages may be opened over one backend.
 	Decorate func(t testing.TB, store *storage.Store) storage.Interface
-	// Remote: the backend is behind a network. It drops notes, so watches decode objects
-	// themselves, and its progress arrives with a delay.
+	// Remote is set for a backend behind a network: it drops notes, so watches decode objects, and
+	// its progress arrives with a delay.
 	Remote bool
-	// Transformer is that of all storage that a test does not give one of its own.
+	// Transformer is the transformer of all storages for which a test does not set one; nil means
+	// none.
 	Transformer storage.Transformer
 }
 
-// Run runs the suite.
+// Run runs the suite. The tests run in parallel.
 func Run(t *testing.T, setup Setup) {
 	for _, group := range []struct {
 		name  string
@@ -52,7 +52,7 @@ func Run(t *testing.T, setup Setup) {
 			for _, test := range group.tests {
 				t.Run(test.name, func(t *testing.T) {
 					if setup.Remote && (test.name == "SharedRecord" || test.name == "LastBookmark") {
-						t.Skip("not of a backend behind a network")
+						t.Skip("requires a backend in the same process")
 					}
 					t.Parallel()
 					test.run(newEnv(t, setup))
@@ -67,7 +67,7 @@ type test struct {
 	run  func(*env)
 }
 
-// env is one test's storage of pods.
+// env is the storage of pods of one test.
 type env struct {
 	testing.TB
 	storage.Interface
@@ -91,8 +91,7 @@ func newEnv(t testing.TB, setup Setup) *env {
 	return e
 }
 
-// open returns another storage with the same backend; cfg only needs the fields that differ from
-// those of pods.
+// open returns another storage with the same backend. Zero fields of cfg have the values for pods.
 func (e *env) open(cfg storage.Config) storage.Interface {
 	e.Helper()
 	cfg.Backend = e.backend
@@ -113,7 +112,7 @@ func (e *env) open(cfg storage.Config) storage.Interface {
 	return e.setup.Decorate(e.TB, store)
 }
 
-// PodKind is how pods are read and written.
+// PodKind returns a new Kind of pods, with the selectable field spec.nodeName.
 func PodKind() *codec.Kind {
 	return &codec.Kind{
 		Hub: &codec.Version{
@@ -126,7 +125,7 @@ func PodKind() *codec.Kind {
 	}
 }
 
-// Pod returns a pod with labels given as "k=v" pairs.
+// Pod returns a pod with labels in the form "key=value".
 func Pod(namespace, name string, labels ...string) *corev1.Pod {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
@@ -158,15 +157,15 @@ func (e *env) create(pod *corev1.Pod) *codec.Record {
 // change updates an existing pod.
 func (e *env) change(name types.NamespacedName, change func(*corev1.Pod)) *codec.Record {
 	e.Helper()
-	record, err := e.Update(e.ctx, name, changing(change), storage.UpdateOptions{})
+	record, err := e.Update(e.ctx, name, updatePod(change), storage.UpdateOptions{})
 	if err != nil {
 		e.Fatalf("update %s: %v", name, err)
 	}
 	return record
 }
 
-// changing makes an UpdateFunc of a function that changes an existing pod.
-func changing(change func(*corev1.Pod)) storage.UpdateFunc {
+// updatePod returns an UpdateFunc that applies change to the existing pod.
+func updatePod(change func(*corev1.Pod)) storage.UpdateFunc {
 	return func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		if current == nil {
 			return nil, storage.WriteOptions{}, storage.ErrNotFound
@@ -239,8 +238,8 @@ func (e *env) watch(namespace string, options rest.ListOptions) rest.Watch {
 	return w
 }
 
-// expect waits for the wanted number of events and compares them, in the format "ADDED name
-// revision label-of-x".
+// expect waits for the expected number of events and compares them, in the format "TYPE name
+// resourceVersion value-of-label-x".
 func (e *env) expect(w rest.Watch, want ...string) {
 	e.Helper()
 	var got []string
@@ -268,7 +267,7 @@ func (e *env) describe(ev rest.Event) string {
 	}
 	pod := e.pod(ev.Record)
 	if pod.ResourceVersion != strconv.FormatInt(ev.Record.Revision(), 10) {
-		e.Errorf("event's object has resourceVersion %s, its record revision %d", pod.ResourceVersion, ev.Record.Revision())
+		e.Errorf("object of the event has resourceVersion %s, its record has revision %d", pod.ResourceVersion, ev.Record.Revision())
 	}
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", ev.Type, pod.Name, pod.ResourceVersion, pod.Labels["x"]))
 }

@@ -30,7 +30,7 @@ func (e *env) tickets() storage.Interface {
 	return e.open(storage.Config{ResourcePrefix: "tickets", Kind: PodKind(), Namespaced: true})
 }
 
-// prepare makes one write of a transaction.
+// prepare prepares one write of a transaction.
 func (e *env) prepare(s storage.Interface, current *codec.Record, obj codec.Object) *storage.Op {
 	e.Helper()
 	op, err := s.Prepare(e.ctx, storage.OpRequest{Current: current, Object: obj})
@@ -40,8 +40,8 @@ func (e *env) prepare(s storage.Interface, current *codec.Record, obj codec.Obje
 	return op
 }
 
-// testTogether: an object and another one of another resource are created at one
-// revision, and a watch of either sees its own.
+// testTogether checks that two objects of different resources are created at the same revision, and that
+// a watch of one resource returns only its own object.
 func testTogether(e *env) {
 	tickets := e.tickets()
 	watch, err := tickets.Watch(e.ctx, "", rest.ListOptions{})
@@ -56,22 +56,22 @@ func testTogether(e *env) {
 	}
 	ticket, err := tickets.Get(e.ctx, key("ns", "ticket"), storage.ReadOptions{})
 	if err != nil || ticket.Revision() != record.Revision() {
-		e.Fatalf("the ticket: %v at %v, the holder at %d", err, ticket, record.Revision())
+		e.Fatalf("ticket: %v at %v, holder at %d", err, ticket, record.Revision())
 	}
 	events, err := watch.Next(e.ctx)
 	for err == nil && len(events) == 0 {
 		events, err = watch.Next(e.ctx)
 	}
 	if err != nil || len(events) != 1 || events[0].Record.Name().Name != "ticket" {
-		e.Errorf("the watch of tickets: %v %v", events, err)
+		e.Errorf("watch of tickets: %v %v", events, err)
 	}
 	if _, err := e.Prepare(e.ctx, storage.OpRequest{}); err == nil {
-		e.Error("a write of nothing was prepared")
+		e.Error("an empty request was prepared")
 	}
 }
 
-// testConflictWritesNothing: where the other object is not as it must be, neither
-// is written, and the error names it.
+// testConflictWritesNothing checks that a conflict of one object prevents both writes, and that the error
+// contains the name of this object.
 func testConflictWritesNothing(e *env) {
 	tickets := e.tickets()
 	if _, err := tickets.Create(e.ctx, Pod("ns", "ticket"), storage.WriteOptions{}); err != nil {
@@ -84,21 +84,21 @@ func testConflictWritesNothing(e *env) {
 		e.Errorf("create: %v", err)
 	}
 	if _, err := e.Get(e.ctx, key("ns", "holder"), storage.ReadOptions{}); !errors.Is(err, storage.ErrNotFound) {
-		e.Errorf("the holder: %v", err)
+		e.Errorf("get of the holder: %v", err)
 	}
-	// A conflict of the object itself is reported as before.
+	// A conflict of the created object is reported like a conflict without other writes.
 	e.create(Pod("ns", "other"))
 	op = e.prepare(tickets, nil, Pod("ns", "free"))
 	if _, err := e.Create(e.ctx, Pod("ns", "other"), storage.WriteOptions{With: []*storage.Op{op}}); !errors.Is(err, storage.ErrExists) {
-		e.Errorf("create of what is there: %v", err)
+		e.Errorf("create of an existing object: %v", err)
 	}
 	if _, err := tickets.Get(e.ctx, key("ns", "free"), storage.ReadOptions{}); !errors.Is(err, storage.ErrNotFound) {
-		e.Errorf("the ticket that nobody got: %v", err)
+		e.Errorf("get of the unwritten ticket: %v", err)
 	}
 }
 
-// testUnchanged: an object is written while another one is as it was, and that one is
-// not.
+// testUnchanged checks a write that requires another object to be unchanged, without a write of that
+// object.
 func testUnchanged(e *env) {
 	tickets := e.tickets()
 	ticket, err := tickets.Create(e.ctx, Pod("ns", "ticket"), storage.WriteOptions{})
@@ -117,37 +117,37 @@ func testUnchanged(e *env) {
 		e.Error(err)
 	}
 	if err := create("a"); !errors.Is(err, storage.ErrExists) {
-		e.Errorf("create of what is there: %v", err)
+		e.Errorf("create of an existing object: %v", err)
 	}
 	if now, err := tickets.Get(e.ctx, key("ns", "ticket"), storage.ReadOptions{}); err != nil || now.Revision() != ticket.Revision() {
-		e.Errorf("the ticket has changed (%v)", err)
+		e.Errorf("the ticket was modified (%v)", err)
 	}
-	if _, err := tickets.Update(e.ctx, key("ns", "ticket"), changing(label("by", "another")), storage.UpdateOptions{}); err != nil {
+	if _, err := tickets.Update(e.ctx, key("ns", "ticket"), updatePod(label("by", "another")), storage.UpdateOptions{}); err != nil {
 		e.Fatal(err)
 	}
 	if err := create("b"); !errors.As(err, new(*storage.OpConflictError)) {
-		e.Errorf("with a ticket that has changed: %v", err)
+		e.Errorf("create with a modified ticket: %v", err)
 	}
 	if _, err := tickets.Delete(e.ctx, key("ns", "ticket"), nil, storage.UpdateOptions{}); err != nil {
 		e.Fatal(err)
 	}
 	if err := create("c"); !errors.As(err, new(*storage.OpConflictError)) {
-		e.Errorf("with a ticket that is gone: %v", err)
+		e.Errorf("create with a deleted ticket: %v", err)
 	}
 }
 
-// testUpdateTogether: an update that began with a record that was not the newest
-// calls its function again, for new Ops as well.
+// testUpdateTogether checks that an update that starts with an outdated record calls its function again,
+// which prepares new Ops.
 func testUpdateTogether(e *env) {
 	tickets := e.tickets()
 	stale := e.create(Pod("ns", "holder"))
-	if _, err := e.Update(e.ctx, key("ns", "holder"), changing(label("by", "another")), storage.UpdateOptions{}); err != nil {
+	if _, err := e.Update(e.ctx, key("ns", "holder"), updatePod(label("by", "another")), storage.UpdateOptions{}); err != nil {
 		e.Fatal(err)
 	}
 	calls := 0
 	record, err := e.Update(e.ctx, key("ns", "holder"), func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		calls++
-		obj, _, err := changing(label("ticket", "yes"))(current)
+		obj, _, err := updatePod(label("ticket", "yes"))(current)
 		return obj, storage.WriteOptions{With: []*storage.Op{e.prepare(tickets, nil, Pod("ns", "ticket"))}}, err
 	}, storage.UpdateOptions{Cached: stale})
 	if err != nil {
@@ -155,20 +155,20 @@ func testUpdateTogether(e *env) {
 	}
 	ticket, err := tickets.Get(e.ctx, key("ns", "ticket"), storage.ReadOptions{})
 	if err != nil || ticket.Revision() != record.Revision() {
-		e.Errorf("after %d calls: %v", calls, err)
+		e.Errorf("get after %d calls: %v", calls, err)
 	}
-	// The ticket changes its holder by its revision.
+	// Only one of two writes from the same revision of the ticket succeeds.
 	op := e.prepare(tickets, ticket, Pod("ns", "ticket", "holder=b"))
 	if _, err := e.Create(e.ctx, Pod("ns", "b"), storage.WriteOptions{With: []*storage.Op{op}}); err != nil {
 		e.Error(err)
 	}
 	op = e.prepare(tickets, ticket, Pod("ns", "ticket", "holder=c"))
 	if _, err := e.Create(e.ctx, Pod("ns", "c"), storage.WriteOptions{With: []*storage.Op{op}}); !errors.As(err, new(*storage.OpConflictError)) {
-		e.Errorf("with a ticket that another one has: %v", err)
+		e.Errorf("create with an outdated ticket: %v", err)
 	}
 }
 
-// testRemoveTogether checks that the object's reservations are deleted with it.
+// testRemoveTogether checks that an object and its ticket are deleted in one transaction.
 func testRemoveTogether(e *env) {
 	tickets := e.tickets()
 	op := e.prepare(tickets, nil, Pod("ns", "ticket"))
@@ -202,11 +202,11 @@ func testRemoveTogether(e *env) {
 	}
 }
 
-// testTransactionsObserved: an observer learns of writes that are committed with
-// that of another object.
+// testTransactionsObserved checks that an observer is called for a write that is committed together with
+// the write of another object.
 func testTransactionsObserved(e *env) {
 	var written []*codec.Record
-	tickets := storage.Observed(e.tickets(), &storage.Observer{Written: func(r *codec.Record) error {
+	tickets := storage.WithObserver(e.tickets(), &storage.Observer{Written: func(r *codec.Record) error {
 		written = append(written, r)
 		return nil
 	}})
@@ -219,12 +219,12 @@ func testTransactionsObserved(e *env) {
 		e.Fatal(err)
 	}
 	if len(written) != 1 || written[0].Revision() != record.Revision() {
-		e.Errorf("reported: %v", written)
+		e.Errorf("reported writes: %v", written)
 	}
 }
 
-// testCounter: many writers count their objects in one other object, by
-// compare-and-swap, and the count is right.
+// testCounter checks that concurrent writers can count their objects in another object by
+// compare-and-swap.
 func testCounter(e *env) {
 	const writers, each = 8, 5
 	tickets := e.tickets()
@@ -273,10 +273,10 @@ func testCounter(e *env) {
 	}
 }
 
-// testGetExactly: an object as it was at a revision.
+// testGetExactly checks ReadOptions.Exact.
 func testGetExactly(e *env) {
 	first := e.create(Pod("ns", "a", "x=1"))
-	second, err := e.Update(e.ctx, key("ns", "a"), changing(label("x", "2")), storage.UpdateOptions{})
+	second, err := e.Update(e.ctx, key("ns", "a"), updatePod(label("x", "2")), storage.UpdateOptions{})
 	if err != nil {
 		e.Fatal(err)
 	}
@@ -287,16 +287,16 @@ func testGetExactly(e *env) {
 		}
 	}
 	if _, err := e.Get(e.ctx, key("ns", "a"), storage.ReadOptions{Exact: true}); !errors.As(err, new(*storage.InvalidOptionError)) {
-		e.Errorf("at no revision: %v", err)
+		e.Errorf("get without a revision: %v", err)
 	}
 	if _, err := e.Get(e.ctx, key("ns", "a"), storage.ReadOptions{ResourceVersion: rv(second.Revision() + 1000), Exact: true}); !errors.As(err, new(*storage.FutureRevisionError)) {
-		e.Errorf("in the future: %v", err)
+		e.Errorf("get in the future: %v", err)
 	}
 	third := e.create(Pod("ns", "b"))
 	if err := e.backend.Compact(e.ctx, kv.Revision(third.Revision())); err != nil {
 		e.Fatal(err)
 	}
 	if _, err := e.Get(e.ctx, key("ns", "a"), storage.ReadOptions{ResourceVersion: rv(first.Revision()), Exact: true}); !errors.Is(err, storage.ErrExpired) {
-		e.Errorf("before what history holds: %v", err)
+		e.Errorf("get at a compacted revision: %v", err)
 	}
 }

@@ -37,7 +37,7 @@ func watchTests() []test {
 	}
 }
 
-// fromNow are the options of a watch from the newest revision.
+// fromNow returns the options of a watch from the newest revision.
 func fromNow(e *env) rest.ListOptions {
 	e.Helper()
 	current, err := e.backend.CurrentRevision(e.ctx)
@@ -45,7 +45,7 @@ func fromNow(e *env) rest.ListOptions {
 		e.Fatal(err)
 	}
 	if current == 0 {
-		// "0" would mean any; let there be a revision to start from.
+		// Version "0" means any revision, so create a revision to start from.
 		if _, err := e.backend.Commit(e.ctx, kv.Op{Key: "/first", Expect: kv.AnyRevision, Value: []byte("x")}); err != nil {
 			e.Fatal(err)
 		}
@@ -54,8 +54,8 @@ func fromNow(e *env) rest.ListOptions {
 	return rest.ListOptions{ResourceVersion: rv(int64(current))}
 }
 
-// settle makes "any state" the newest one: a cache is never older than its last read.
-func (e *env) settle() {
+// catchUp makes a cache apply all writes, so that resourceVersion "0" returns the newest state.
+func (e *env) catchUp() {
 	e.Helper()
 	e.list("", rest.ListOptions{})
 }
@@ -86,7 +86,7 @@ func testWatchFromRevision(e *env) {
 func testWatchCurrentState(e *env) {
 	a := e.create(Pod("ns", "a", "x=1"))
 	for _, version := range []string{"", "0"} {
-		e.settle()
+		e.catchUp()
 		w := e.watch("ns", rest.ListOptions{ResourceVersion: version, AllowBookmarks: true})
 		e.expect(w, event("ADDED", "a", a.Revision(), "1"))
 		next := e.create(Pod("ns", "b"+version))
@@ -151,7 +151,7 @@ func testInitialEvents(e *env) {
 	a := e.create(Pod("ns", "a", "x=1"))
 	b := e.create(Pod("ns", "b", "x=2"))
 	for _, version := range []string{"", "0", rv(a.Revision())} {
-		e.settle()
+		e.catchUp()
 		options := rest.ListOptions{ResourceVersion: version, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan, SendInitialEvents: &yes}
 		quiet := e.watch("ns", options)
 		options.AllowBookmarks = true
@@ -219,7 +219,7 @@ func testWatchFuture(e *env) {
 	_, err := w.Next(e.ctx)
 	var future *storage.FutureRevisionError
 	if !errors.As(err, &future) || future.Requested != c.Revision()+1000 {
-		e.Errorf("initial events of the future: %v", err)
+		e.Errorf("initial events at a future revision: %v", err)
 	}
 }
 
@@ -245,7 +245,7 @@ func testWatchExpired(e *env) {
 		return
 	}
 	if !errors.Is(err, storage.ErrExpired) || !strings.HasPrefix(err.Error(), fmt.Sprintf("too old resource version: %d (", a.Revision())) {
-		e.Errorf("got %v, want it expired", err)
+		e.Errorf("got %v, want ErrExpired", err)
 	}
 }
 
@@ -282,7 +282,7 @@ func testWatchEnds(e *env) {
 	defer w.Close()
 	cancel()
 	if _, err := w.Next(ctx); !errors.Is(err, context.Canceled) {
-		e.Errorf("after the context's end: %v", err)
+		e.Errorf("next after the end of the context: %v", err)
 	}
 }
 

@@ -47,13 +47,13 @@ func testCreateAndGet(e *env) {
 		e.Fatal(err)
 	}
 	if got.Revision() != created.Revision() || e.pod(got).Labels["x"] != "1" || e.pod(got).ResourceVersion != rv(created.Revision()) {
-		e.Errorf("got %v at %d, want what was created at %d", e.pod(got), got.Revision(), created.Revision())
+		e.Errorf("got %v at %d, want the object created at %d", e.pod(got), got.Revision(), created.Revision())
 	}
 	if _, err := e.Create(e.ctx, Pod("ns", "a"), storage.WriteOptions{}); !errors.Is(err, storage.ErrExists) {
 		e.Errorf("second create: %v, want ErrExists", err)
 	}
 	if _, err := e.Get(e.ctx, key("ns", "b"), storage.ReadOptions{}); !errors.Is(err, storage.ErrNotFound) {
-		e.Errorf("get of what is not there: %v, want ErrNotFound", err)
+		e.Errorf("get of a missing object: %v, want ErrNotFound", err)
 	}
 	if n, err := e.Count(e.ctx); n != 1 || err != nil {
 		e.Errorf("count is %d, %v, want 1", n, err)
@@ -134,7 +134,7 @@ func testUpdateWithoutChange(e *env) {
 		e.Fatal(err)
 	}
 	for _, cached := range []*codec.Record{nil, created} {
-		same, err := e.Update(e.ctx, key("ns", "a"), changing(func(*corev1.Pod) {}), storage.UpdateOptions{Cached: cached})
+		same, err := e.Update(e.ctx, key("ns", "a"), updatePod(func(*corev1.Pod) {}), storage.UpdateOptions{Cached: cached})
 		if err != nil || same.Revision() != created.Revision() {
 			e.Errorf("update without change: %v, %v", same, err)
 		}
@@ -144,7 +144,7 @@ func testUpdateWithoutChange(e *env) {
 	}
 	// The hint's state is no longer the current one.
 	e.change(key("ns", "a"), label("x", "2"))
-	back, err := e.Update(e.ctx, key("ns", "a"), changing(func(pod *corev1.Pod) { delete(pod.Labels, "x") }), storage.UpdateOptions{Cached: created})
+	back, err := e.Update(e.ctx, key("ns", "a"), updatePod(func(pod *corev1.Pod) { delete(pod.Labels, "x") }), storage.UpdateOptions{Cached: created})
 	if err != nil || back.Revision() <= created.Revision()+1 {
 		e.Fatalf("update back: %v", err)
 	}
@@ -157,7 +157,7 @@ func testUpdateFromStaleRecord(e *env) {
 	stale := e.create(Pod("ns", "a", "x=1"))
 	e.change(key("ns", "a"), label("y", "1"))
 	calls := 0
-	record, err := e.Update(e.ctx, key("ns", "a"), changing(func(pod *corev1.Pod) {
+	record, err := e.Update(e.ctx, key("ns", "a"), updatePod(func(pod *corev1.Pod) {
 		calls++
 		pod.Labels["z"] = "1"
 	}), storage.UpdateOptions{Cached: stale})
@@ -248,7 +248,7 @@ func testPreconditions(e *env) {
 		if _, err := e.Delete(e.ctx, key("ns", "a"), nil, storage.UpdateOptions{Preconditions: wrong}); !errors.As(err, &precondition) {
 			e.Errorf("delete: %v, want a PreconditionError", err)
 		}
-		if _, err := e.Update(e.ctx, key("ns", "a"), changing(label("x", "3")), storage.UpdateOptions{Preconditions: wrong, Cached: created}); !errors.As(err, &precondition) {
+		if _, err := e.Update(e.ctx, key("ns", "a"), updatePod(label("x", "3")), storage.UpdateOptions{Preconditions: wrong, Cached: created}); !errors.As(err, &precondition) {
 			e.Errorf("update: %v, want a PreconditionError", err)
 		}
 	}
@@ -265,7 +265,7 @@ func testDryRun(e *env) {
 	if _, err := e.Create(e.ctx, Pod("ns", "a"), storage.WriteOptions{DryRun: true}); !errors.Is(err, storage.ErrExists) {
 		e.Errorf("dry create of what exists: %v", err)
 	}
-	updated, err := e.Update(e.ctx, key("ns", "a"), changing(label("x", "2")), storage.UpdateOptions{DryRun: true})
+	updated, err := e.Update(e.ctx, key("ns", "a"), updatePod(label("x", "2")), storage.UpdateOptions{DryRun: true})
 	if err != nil || e.pod(updated).Labels["x"] != "2" || updated.Revision() != created.Revision() {
 		e.Errorf("dry update: %v", err)
 	}
@@ -291,7 +291,7 @@ func testTooLarge(e *env) {
 	if _, err := e.Create(e.ctx, Pod("ns", "a"), storage.WriteOptions{}); err != nil {
 		e.Fatal(err)
 	}
-	grow := changing(func(pod *corev1.Pod) { pod.Annotations = map[string]string{"x": strings.Repeat("x", 3<<19)} })
+	grow := updatePod(func(pod *corev1.Pod) { pod.Annotations = map[string]string{"x": strings.Repeat("x", 3<<19)} })
 	if _, err := e.Update(e.ctx, key("ns", "a"), grow, storage.UpdateOptions{}); !errors.Is(err, storage.ErrTooLarge) {
 		e.Errorf("update: %v, want ErrTooLarge", err)
 	}
@@ -329,14 +329,14 @@ func testSharedRecord(e *env) {
 	}
 }
 
-// veil is a Transformer for tests: its name, and the value mixed with the key.
-type veil struct{ name byte }
+// xorTransformer is a Transformer for tests: its name, and the value mixed with the key.
+type xorTransformer struct{ name byte }
 
-func (v veil) ToStorage(_ context.Context, plain []byte, key string) ([]byte, error) {
+func (v xorTransformer) ToStorage(_ context.Context, plain []byte, key string) ([]byte, error) {
 	return append([]byte{v.name}, mix(plain, key)...), nil
 }
 
-func (v veil) FromStorage(_ context.Context, data []byte, key string) ([]byte, bool, error) {
+func (v xorTransformer) FromStorage(_ context.Context, data []byte, key string) ([]byte, bool, error) {
 	if len(data) == 0 {
 		return nil, false, errors.New("no value")
 	}
@@ -352,7 +352,7 @@ func mix(data []byte, key string) []byte {
 }
 
 func testTransformer(e *env) {
-	old := e.open(storage.Config{ResourcePrefix: "secret", Kind: PodKind(), Namespaced: true, Transformer: veil{'1'}})
+	old := e.open(storage.Config{ResourcePrefix: "secret", Kind: PodKind(), Namespaced: true, Transformer: xorTransformer{'1'}})
 	created, err := old.Create(e.ctx, Pod("ns", "a"), storage.WriteOptions{})
 	if err != nil {
 		e.Fatal(err)
@@ -361,15 +361,15 @@ func testTransformer(e *env) {
 	if err != nil || !strings.HasPrefix(string(entry.Value), "1") || strings.Contains(string(entry.Value), "image") {
 		e.Fatalf("stored %q, %v, want it transformed", entry.Value, err)
 	}
-	renewed := e.open(storage.Config{ResourcePrefix: "secret", Kind: PodKind(), Namespaced: true, Transformer: veil{'2'}})
-	updated, err := renewed.Update(e.ctx, key("ns", "a"), changing(func(*corev1.Pod) {}), storage.UpdateOptions{})
+	renewed := e.open(storage.Config{ResourcePrefix: "secret", Kind: PodKind(), Namespaced: true, Transformer: xorTransformer{'2'}})
+	updated, err := renewed.Update(e.ctx, key("ns", "a"), updatePod(func(*corev1.Pod) {}), storage.UpdateOptions{})
 	if err != nil || updated.Revision() == created.Revision() {
-		e.Errorf("an update without change did not write the stale value anew: %v, %v", updated, err)
+		e.Errorf("an update without change did not rewrite the stale value: %v, %v", updated, err)
 	}
 	if entry, _, err = e.backend.Get(e.ctx, "/registry/secret/ns/a", kv.Revision(0)); err != nil || !strings.HasPrefix(string(entry.Value), "2") {
 		e.Errorf("stored %q, %v", entry.Value, err)
 	}
-	again, err := renewed.Update(e.ctx, key("ns", "a"), changing(func(*corev1.Pod) {}), storage.UpdateOptions{Cached: updated})
+	again, err := renewed.Update(e.ctx, key("ns", "a"), updatePod(func(*corev1.Pod) {}), storage.UpdateOptions{Cached: updated})
 	if err != nil || again.Revision() != updated.Revision() {
 		e.Errorf("the current value was written again: %v, %v", again, err)
 	}

@@ -32,7 +32,7 @@ func TestWarnedOfStaticNames(t *testing.T) {
 		{off, "a.static.k8s.io", nil, true},
 		{off, "a.static.k8s.io", object("a.static.k8s.io"), false},
 		{off, "a.example.com", nil, false},
-		{feature.Defaults(), "a.static.k8s.io", nil, false}, // T rejected
+		{feature.Defaults(), "a.static.k8s.io", nil, false}, // rejected
 	} {
 		op := &builtin.Operation{Env: &builtin.Env{Gates: tt.gates}}
 		got := warnOfStatic(op, object(tt.name), tt.old)

@@ -59,7 +59,7 @@ func (s *server) sample(t *testing.T, name string) codec.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if job, ok := hub.(*batchv1.Job); ok { // T derived from the UID on the recorded server
+	if job, ok := hub.(*batchv1.Job); ok { // derived from the UID on the recorded server
 		job.Spec.Selector, job.Spec.Template.Labels = nil, nil
 	}
 	if definition, ok := hub.(*apiextensionsv1.CustomResourceDefinition); ok {

@@ -147,7 +147,7 @@ func TestCells(t *testing.T) {
 		}
 		r := resources[want.GV+" "+want.Resource]
 		if r == nil || r.Table == nil {
-			continue // T see TestColumns
+			continue // see TestColumns
 		}
 		obj := r.Version.New()
 		if err := json.Unmarshal(want.Object, obj); err != nil {

@@ -32,7 +32,7 @@ type creation struct {
 // later contains fields that neither defaults nor preparation set, but allocators, admission and
 // clocks. Some were added or changed after the recording.
 var later = map[string][]string{
-	"certificatesigningrequests": {"spec.username", "spec.groups", "spec.extra"}, // T the user
+	"certificatesigningrequests": {"spec.username", "spec.groups", "spec.extra"}, // the user
 	"csidrivers":                 {"spec.preventPodSchedulingIfMissing"},         // VolumeLimitScaling: since 1.37
 	"csinodes":                   {"status"},                                     // since 1.37
 	"nodes":                      {"spec.taints"},

@@ -116,7 +116,7 @@ func compareResources(t *testing.T, resources []*rest.Resource, paths map[string
 			hash, path = "-", "-"
 		}
 		if r.GroupVersion.Group == "events.k8s.io" {
-			path = paths["events"] // T events of both groups share a storage
+			path = paths["events"] // events of both groups share a storage
 		}
 		got[fullName(r.GroupVersion.Group, r.GroupVersion.Version, r.Name)] = fmt.Sprint(r.Version.GVK.Kind, " ", r.Namespaced, " ", r.Singular, " ",
 			list(r.ShortNames), " ", list(r.Categories), " ", list(r.VerbNames()), " ", hash, " ", path)

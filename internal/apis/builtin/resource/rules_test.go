@@ -491,7 +491,7 @@ func TestValidateClaimStatus(t *testing.T) {
 			[]string{`status.allocation.devices.results[0].request: Invalid value: "none": ` + notARequest}},
 	})
 	old := allocated()
-	old.Status.Allocation.Devices.Results[0].Device = "Bad Name" // T stored before it was rejected
+	old.Status.Allocation.Devices.Results[0].Device = "Bad Name" // stored before it was rejected
 	runRules(t, validateClaimStatus, old.DeepCopy, old, []ruleTest[resourcev1.ResourceClaim]{
 		{"as it was", func(c *resourcev1.ResourceClaim) { c.Status.ReservedFor = nil }, nil},
 		{"fewer in the end", func(c *resourcev1.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{} }, nil},

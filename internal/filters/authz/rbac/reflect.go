@@ -29,11 +29,11 @@ func (a *Authorizer) newFollowers(metrics *reflector.Metrics) reflector.Follower
 func follow[T codec.Object](a *Authorizer, metrics *reflector.Metrics, name string, names iter.Seq[types.NamespacedName], remove func(roleKey), set func(roleKey, T)) *reflector.Follower[T] {
 	return reflector.NewFollower(reflector.FollowerConfig[T]{
 		Name: name, Logger: a.logger, Metrics: metrics, Lock: &a.mu,
-		Read:   codec.SharedAs[T],
-		Set:    func(at types.NamespacedName, obj T) { set(keyOf(at), obj) },
-		Remove: func(at types.NamespacedName) { remove(keyOf(at)) },
-		Names:  names,
-		At:     a.index.setRevision,
+		Read:        codec.SharedAs[T],
+		Set:         func(at types.NamespacedName, obj T) { set(keyOf(at), obj) },
+		Remove:      func(at types.NamespacedName) { remove(keyOf(at)) },
+		Names:       names,
+		SetRevision: a.index.setRevision,
 	})
 }
 

@@ -1,6 +1,6 @@
 // Package aes encrypts stored values with AES, in kube-apiserver's formats: CBC, GCM, and GCM with
-// a derived key per value. Values have no prefix here. The modes with authentication also
-// authenticate the storage key.
+// a derived key per value. It does not add the provider prefix. The GCM modes also authenticate the
+// storage key. All ciphers are safe for concurrent use.
 package aes
 
 import (
@@ -18,26 +18,27 @@ const (
 	nonceSize = 12
 	tagSize   = 16
 	infoSize  = 32
-	// SeedSize is how long a seed is at least.
+	// SeedSize is the minimum size of a seed, and the size of new seeds.
 	SeedSize = 32
 )
 
 var errShort = errors.New("the stored data was shorter than the required size")
 
-// CBC is AES-CBC with PKCS #7 padding behind a random initialisation vector. It notices
-// changed values only by chance, and not at all one that was moved to another key.
+// CBC is AES-CBC with PKCS #7 padding and a random initialization vector before the value. It does
+// not authenticate values: most modifications, and moving a value to another storage key, are not
+// detected.
 type CBC struct{ block cipher.Block }
 
-// NewCBC returns CBC with a key of 16, 24 or 32 bytes.
+// NewCBC returns a CBC with a key of 16, 24 or 32 bytes. The error reports another size.
 func NewCBC(key []byte) (*CBC, error) {
 	block, err := aes.NewCipher(key)
 	return &CBC{block}, err
 }
 
-// Overhead is how much longer a value gets, at most.
+// Overhead returns the maximum number of bytes by which Seal lengthens a value.
 func (c *CBC) Overhead() int { return 2 * aes.BlockSize }
 
-// Seal appends the encrypted value to dst.
+// Seal appends the encrypted value to dst. The third argument is ignored.
 func (c *CBC) Seal(dst, plain, _ []byte) ([]byte, error) {
 	var iv [aes.BlockSize]byte
 	_, _ = rand.Read(iv[:]) // it never fails
@@ -52,7 +53,7 @@ func (c *CBC) Seal(dst, plain, _ []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Open decrypts the result of Seal.
+// Open decrypts the result of Seal into new memory. The second argument is ignored.
 func (c *CBC) Open(data, _ []byte) ([]byte, error) {
 	if len(data) < aes.BlockSize {
 		return nil, errShort
@@ -86,11 +87,11 @@ func unpad(plain []byte) ([]byte, error) {
 	return plain[:size], nil
 }
 
-// GCM is AES-GCM behind a random nonce. A key is good for 2^32 values, after which two
-// nonces may well be the same.
+// GCM is AES-GCM with a random nonce before the value. A key must not encrypt more than 2^32 values,
+// because the probability of equal nonces is too high afterwards (NIST SP 800-38D).
 type GCM struct{ aead cipher.AEAD }
 
-// NewGCM returns GCM with a key of 16, 24 or 32 bytes.
+// NewGCM returns a GCM with a key of 16, 24 or 32 bytes. The error reports another size.
 func NewGCM(key []byte) (*GCM, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -100,17 +101,18 @@ func NewGCM(key []byte) (*GCM, error) {
 	return &GCM{aead}, err
 }
 
-// Overhead is how much longer a value gets.
+// Overhead returns the number of bytes by which Seal lengthens a value.
 func (g *GCM) Overhead() int { return nonceSize + tagSize }
 
-// Seal appends the encrypted value to dst. key is authenticated with it.
+// Seal appends the encrypted value to dst. The storage key is authenticated with the value.
 func (g *GCM) Seal(dst, plain, key []byte) ([]byte, error) {
 	var nonce [nonceSize]byte
 	_, _ = rand.Read(nonce[:]) // it never fails
 	return g.aead.Seal(append(dst, nonce[:]...), nonce[:], plain, key), nil
 }
 
-// Open decrypts the result of Seal with the same storage key.
+// Open decrypts the result of Seal into new memory. The error reports a modified value or another
+// storage key.
 func (g *GCM) Open(data, key []byte) ([]byte, error) {
 	if len(data) < nonceSize {
 		return nil, errShort
@@ -122,7 +124,8 @@ func (g *GCM) Open(data, key []byte) ([]byte, error) {
 // value (HKDF-Expand with SHA-256). The number of values per seed is not limited.
 type SeededGCM struct{ seed []byte }
 
-// NewSeededGCM returns a SeededGCM. It takes ownership of seed.
+// NewSeededGCM returns a SeededGCM. It takes ownership of seed. The error reports a seed that is
+// shorter than SeedSize.
 func NewSeededGCM(seed []byte) (*SeededGCM, error) {
 	if len(seed) < SeedSize {
 		return nil, fmt.Errorf("invalid seed length %d used for key generation", len(seed))
@@ -130,10 +133,10 @@ func NewSeededGCM(seed []byte) (*SeededGCM, error) {
 	return &SeededGCM{seed}, nil
 }
 
-// Overhead is how much longer a value gets.
+// Overhead returns the number of bytes by which Seal lengthens a value.
 func (s *SeededGCM) Overhead() int { return infoSize + nonceSize + tagSize }
 
-// Seal appends the encrypted value to dst. key is authenticated with it.
+// Seal appends the encrypted value to dst. The storage key is authenticated with the value.
 func (s *SeededGCM) Seal(dst, plain, key []byte) ([]byte, error) {
 	var info [infoSize]byte
 	_, _ = rand.Read(info[:]) // it never fails
@@ -144,7 +147,8 @@ func (s *SeededGCM) Seal(dst, plain, key []byte) ([]byte, error) {
 	return gcm.Seal(append(dst, info[:]...), plain, key)
 }
 
-// Open decrypts the result of Seal with the same storage key.
+// Open decrypts the result of Seal into new memory. The error reports a modified value or another
+// storage key.
 func (s *SeededGCM) Open(data, key []byte) ([]byte, error) {
 	if len(data) < infoSize {
 		return nil, errShort

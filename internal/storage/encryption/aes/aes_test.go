@@ -22,7 +22,7 @@ type cipherUnderTest interface {
 	Open(data, key []byte) ([]byte, error)
 }
 
-// ciphers are all, by name, with one key.
+// ciphers returns all ciphers by name, with the same key.
 func ciphers(t testing.TB) map[string]cipherUnderTest {
 	t.Helper()
 	cbc, err := NewCBC(testKey)
@@ -104,7 +104,7 @@ func sealGCM(t *testing.T, key []byte) []byte {
 	return aead.Seal(bytes.Clone(nonce), nonce, secret, storeKey)
 }
 
-// TestVector is the first of NIST's for AES-256-GCM (test case 13 of McGrew and Viega).
+// TestVector checks a NIST test vector for AES-256-GCM (test case 13 of McGrew and Viega).
 func TestVector(t *testing.T) {
 	t.Parallel()
 	gcm, err := NewGCM(make([]byte, 32))
@@ -117,8 +117,8 @@ func TestVector(t *testing.T) {
 	}
 }
 
-// TestRefused checks that modified, truncated and moved values are rejected.
-func TestRefused(t *testing.T) {
+// TestInvalidValues checks that modified, truncated and moved values are rejected.
+func TestInvalidValues(t *testing.T) {
 	t.Parallel()
 	for name, c := range ciphers(t) {
 		sealed, err := c.Seal(nil, secret, storeKey)
@@ -127,25 +127,25 @@ func TestRefused(t *testing.T) {
 		}
 		for n := range len(sealed) {
 			if opened, err := c.Open(sealed[:n], storeKey); err == nil && bytes.Equal(opened, secret) {
-				t.Errorf("%s: %d bytes of %d will do", name, n, len(sealed))
+				t.Errorf("%s: a value truncated to %d of %d bytes was decrypted", name, n, len(sealed))
 			}
 		}
 		if name == "cbc" {
 			continue // does not authenticate
 		}
 		if _, err := c.Open(sealed, []byte("/registry/secrets/a/c")); err == nil {
-			t.Errorf("%s: it was moved, and opens", name)
+			t.Errorf("%s: a moved value was decrypted", name)
 		}
 		for i := range sealed {
 			changed := bytes.Clone(sealed)
 			changed[i] ^= 1
 			if _, err := c.Open(changed, storeKey); err == nil {
-				t.Errorf("%s: byte %d was changed, and it opens", name, i)
+				t.Errorf("%s: a value with a modified byte %d was decrypted", name, i)
 			}
 		}
 	}
 	if _, err := NewSeededGCM(testKey[:31]); err == nil {
-		t.Error("a seed of 31 bytes")
+		t.Error("a seed of 31 bytes was accepted")
 	}
 	if _, err := NewCBC(testKey[:31]); err == nil {
 		t.Error("a key of 31 bytes")

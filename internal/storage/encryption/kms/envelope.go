@@ -33,7 +33,7 @@ type sourceType int32
 
 const (
 	sourceKey  sourceType = 0 // the key of AES-GCM itself; kube-apiserver wrote it before 1.29
-	sourceSeed sourceType = 1 // a seed that keys are derived of
+	sourceSeed sourceType = 1 // a seed from which the keys are derived
 )
 
 // Limits, in bytes.
@@ -71,8 +71,8 @@ func (e *envelope) check() error {
 	return nil
 }
 
-// checkKeyID returns an error if a key ID is invalid, and a word for the metrics.
-func checkKeyID(id string) (word string, err error) {
+// checkKeyID returns an error if a key ID is invalid, and the value of the metric label error.
+func checkKeyID(id string) (label string, err error) {
 	switch {
 	case id == "":
 		return "empty", errors.New("keyID is empty")
@@ -137,7 +137,7 @@ func (e *envelope) encode() []byte {
 
 var errMessage = errors.New("the stored data is not an EncryptedObject")
 
-// decode reads a message. value and envelope share its memory.
+// decode decodes a message. value and the envelope share its memory.
 func decode(data []byte) (value []byte, e *envelope, err error) {
 	e = &envelope{}
 	for len(data) > 0 {
@@ -146,7 +146,7 @@ func decode(data []byte) (value []byte, e *envelope, err error) {
 			return nil, nil, errMessage
 		}
 		data = data[n:]
-		if n, err = e.take(number, kind, data, &value); err != nil {
+		if n, err = e.decodeField(number, kind, data, &value); err != nil {
 			return nil, nil, err
 		}
 		data = data[n:]
@@ -157,8 +157,8 @@ func decode(data []byte) (value []byte, e *envelope, err error) {
 	return value, e, e.check()
 }
 
-// take reads one field, and returns its length. Fields that are not known are passed over.
-func (e *envelope) take(number protowire.Number, kind protowire.Type, data []byte, value *[]byte) (int, error) {
+// decodeField decodes one field and returns its length. It skips unknown fields.
+func (e *envelope) decodeField(number protowire.Number, kind protowire.Type, data []byte, value *[]byte) (int, error) {
 	var n int
 	switch {
 	case number == fieldSourceType && kind == protowire.VarintType:
@@ -181,7 +181,7 @@ func (e *envelope) take(number protowire.Number, kind protowire.Type, data []byt
 			}
 			e.keyID = string(v)
 		case fieldAnnotations:
-			return n, e.annotate(v)
+			return n, e.decodeAnnotation(v)
 		}
 	default:
 		n = protowire.ConsumeFieldValue(number, kind, data)
@@ -192,8 +192,8 @@ func (e *envelope) take(number protowire.Number, kind protowire.Type, data []byt
 	return n, nil
 }
 
-// annotate reads one annotation.
-func (e *envelope) annotate(pair []byte) error {
+// decodeAnnotation decodes one annotation.
+func (e *envelope) decodeAnnotation(pair []byte) error {
 	var name string
 	var value []byte
 	for len(pair) > 0 {

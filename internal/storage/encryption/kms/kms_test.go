@@ -26,19 +26,19 @@ var (
 	secret   = []byte("k8s\x00a secret")
 )
 
-// clock is one that a test sets.
+// clock is a clock that a test advances.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
 }
 
-func (c *clock) read() time.Time {
+func (c *clock) time() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-func (c *clock) pass(d time.Duration) {
+func (c *clock) advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
@@ -47,7 +47,7 @@ func (c *clock) pass(d time.Duration) {
 func newProvider(t testing.TB, plugin *kmstest.Plugin, timeout time.Duration) (*Provider, *clock) {
 	t.Helper()
 	c := &clock{now: time.Now()}
-	p, err := New(Config{Name: "test", Endpoint: plugin.Endpoint(), Timeout: timeout, now: c.read})
+	p, err := New(Config{Name: "test", Endpoint: plugin.Endpoint(), Timeout: timeout, now: c.time})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,11 +55,11 @@ func newProvider(t testing.TB, plugin *kmstest.Plugin, timeout time.Duration) (*
 	return p, c
 }
 
-// ask checks the plugin without the answer of before.
-func ask(t testing.TB, p *Provider) error {
+// check calls Check without a cached result.
+func check(t testing.TB, p *Provider) error {
 	t.Helper()
 	p.mu.Lock()
-	p.mu.asked = time.Time{}
+	p.mu.checkedAt = time.Time{}
 	p.mu.Unlock()
 	return p.Check(t.Context())
 }
@@ -92,21 +92,21 @@ func TestRotation(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
 	p, _ := newProvider(t, plugin, minute)
-	if _, err := p.Seal(nil, secret, storeKey); err == nil || !strings.Contains(err.Error(), "has not answered yet") {
-		t.Errorf("before the plugin was asked: %v", err)
+	if _, err := p.Seal(nil, secret, storeKey); err == nil || !strings.Contains(err.Error(), "has not responded yet") {
+		t.Errorf("seal before the first check: %v", err)
 	}
-	if err := ask(t, p); err != nil {
+	if err := check(t, p); err != nil {
 		t.Fatal(err)
 	}
 	first := seal(t, p)
 	for range 100 {
 		opens(t, p, seal(t, p), false)
 	}
-	if err := ask(t, p); err != nil || plugin.Calls("Encrypt") != 1 {
+	if err := check(t, p); err != nil || plugin.Calls("Encrypt") != 1 {
 		t.Errorf("%d seeds for one key, %v", plugin.Calls("Encrypt"), err)
 	}
-	plugin.Set(kmstest.Behaviour{KeyID: "2", Annotations: map[string][]byte{"b.example.com": []byte("x"), "a.example.com": nil}})
-	if err := ask(t, p); err != nil {
+	plugin.Set(kmstest.Behavior{KeyID: "2", Annotations: map[string][]byte{"b.example.com": []byte("x"), "a.example.com": nil}})
+	if err := check(t, p); err != nil {
 		t.Fatal(err)
 	}
 	opens(t, p, first, true)
@@ -114,7 +114,7 @@ func TestRotation(t *testing.T) {
 	opens(t, p, second, false)
 
 	other, _ := newProvider(t, plugin, minute) // another server, or this one after a restart
-	if err := ask(t, other); err != nil {
+	if err := check(t, other); err != nil {
 		t.Fatal(err)
 	}
 	for range 10 {
@@ -126,34 +126,34 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestExpiry: writes go on for three minutes without a healthy plugin, reads for ever.
+// TestExpiry checks that without a plugin, writes succeed for three minutes, and reads without a limit.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
 	p, clock := newProvider(t, plugin, minute)
-	if err := ask(t, p); err != nil {
+	if err := check(t, p); err != nil {
 		t.Fatal(err)
 	}
 	sealed := seal(t, p)
-	plugin.Set(kmstest.Behaviour{Healthz: "sick"})
-	clock.pass(2 * time.Minute)
+	plugin.Set(kmstest.Behavior{Healthz: "sick"})
+	clock.advance(2 * time.Minute)
 	// An unhealthy plugin still returns its key ID, which extends the lifetime.
-	if err := ask(t, p); err == nil || !strings.Contains(err.Error(), "got unexpected healthz status: sick") {
+	if err := check(t, p); err == nil || !strings.Contains(err.Error(), "got unexpected healthz status: sick") {
 		t.Errorf("an unhealthy plugin: %v", err)
 	}
-	plugin.Set(kmstest.Behaviour{Refuse: true})
-	if err := ask(t, p); err == nil || !strings.Contains(err.Error(), "failed to perform status section of the healthz check for KMS Provider test") {
-		t.Errorf("a plugin that refuses: %v", err)
+	plugin.Set(kmstest.Behavior{Fail: true})
+	if err := check(t, p); err == nil || !strings.Contains(err.Error(), "failed to perform status section of the healthz check for KMS Provider test") {
+		t.Errorf("check of a failing plugin: %v", err)
 	}
-	clock.pass(2 * time.Minute)
+	clock.advance(2 * time.Minute)
 	seal(t, p)
-	clock.pass(2 * time.Minute)
+	clock.advance(2 * time.Minute)
 	if _, err := p.Seal(nil, secret, storeKey); err == nil || !strings.Contains(err.Error(), "expired at") {
-		t.Errorf("a write after the plugin failed for long: %v", err)
+		t.Errorf("write after the seed has expired: %v", err)
 	}
 	opens(t, p, sealed, false)
-	plugin.Set(kmstest.Behaviour{})
-	if err := ask(t, p); err != nil {
+	plugin.Set(kmstest.Behavior{})
+	if err := check(t, p); err != nil {
 		t.Fatal(err)
 	}
 	seal(t, p)
@@ -165,35 +165,35 @@ func TestWrongPlugins(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
 	p, _ := newProvider(t, plugin, minute)
-	if err := ask(t, p); err != nil {
+	if err := check(t, p); err != nil {
 		t.Fatal(err)
 	}
 	sealed := seal(t, p)
 	long := strings.Repeat("k", maxKeyID+1)
 	for what, test := range map[string]struct {
-		kmstest.Behaviour
-		says string
+		kmstest.Behavior
+		wantErr string
 	}{
-		"another version":         {kmstest.Behaviour{Version: "v1beta1"}, "expected KMSv2 API version v2, got v1beta1"},
-		"a version that changes":  {kmstest.Behaviour{Version: "v2beta1"}, "KMSv2 API version should not change after the initial status response version v2, got v2beta1"},
-		"a long key":              {kmstest.Behaviour{KeyID: long}, "keyID is 1025 bytes, which exceeds the max size of 1024"},
-		"encrypting with another": {kmstest.Behaviour{KeyID: "2", EncryptWith: "3"}, "failed to rotate DEK"},
-		"a wrong annotation":      {kmstest.Behaviour{KeyID: "2", Annotations: map[string][]byte{"x": nil}}, "should be a domain with at least two segments separated by dots"},
-		"a large annotation":      {kmstest.Behaviour{KeyID: "2", Annotations: map[string][]byte{"a.b.c": make([]byte, maxAnnotations)}}, "which exceeds the max size of 32768"},
+		"another version":         {kmstest.Behavior{Version: "v1beta1"}, "expected KMSv2 API version v2, got v1beta1"},
+		"a version that changes":  {kmstest.Behavior{Version: "v2beta1"}, "KMSv2 API version should not change after the initial status response version v2, got v2beta1"},
+		"a long key":              {kmstest.Behavior{KeyID: long}, "keyID is 1025 bytes, which exceeds the max size of 1024"},
+		"encrypting with another": {kmstest.Behavior{KeyID: "2", EncryptWith: "3"}, "failed to rotate DEK"},
+		"a wrong annotation":      {kmstest.Behavior{KeyID: "2", Annotations: map[string][]byte{"x": nil}}, "should be a domain with at least two segments separated by dots"},
+		"a large annotation":      {kmstest.Behavior{KeyID: "2", Annotations: map[string][]byte{"a.b.c": make([]byte, maxAnnotations)}}, "which exceeds the max size of 32768"},
 	} {
-		plugin.Set(test.Behaviour)
-		if err := ask(t, p); err == nil || !strings.Contains(err.Error(), test.says) {
-			t.Errorf("%s: %v; want %q", what, err, test.says)
+		plugin.Set(test.Behavior)
+		if err := check(t, p); err == nil || !strings.Contains(err.Error(), test.wantErr) {
+			t.Errorf("%s: %v; want %q", what, err, test.wantErr)
 		}
 		opens(t, p, seal(t, p), false)
 	}
-	plugin.Set(kmstest.Behaviour{Garbage: true})
+	plugin.Set(kmstest.Behavior{Garbage: true})
 	other, _ := newProvider(t, plugin, minute)
-	if err := ask(t, other); err != nil {
+	if err := check(t, other); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := other.Open(t.Context(), sealed, storeKey); err == nil {
-		t.Error("a seed that is not the one of the value decrypts it")
+		t.Error("a wrong seed decrypts the value")
 	}
 }
 
@@ -203,51 +203,51 @@ func TestSlowAndDown(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
 	p, _ := newProvider(t, plugin, minute)
-	if err := ask(t, p); err != nil {
+	if err := check(t, p); err != nil {
 		t.Fatal(err)
 	}
 	sealed := seal(t, p)
 
-	plugin.Set(kmstest.Behaviour{Delay: time.Hour})
+	plugin.Set(kmstest.Behavior{Delay: time.Hour})
 	hasty, _ := newProvider(t, plugin, 50*time.Millisecond)
-	if err := ask(t, hasty); err == nil || !strings.Contains(err.Error(), "DeadlineExceeded") {
-		t.Errorf("a slow plugin: %v", err)
+	if err := check(t, hasty); err == nil || !strings.Contains(err.Error(), "DeadlineExceeded") {
+		t.Errorf("check of a slow plugin: %v", err)
 	}
-	if _, _, err := hasty.Open(t.Context(), sealed, storeKey); err == nil || !strings.Contains(err.Error(), "has not answered yet") {
-		t.Errorf("a read without plugin: %v", err)
+	if _, _, err := hasty.Open(t.Context(), sealed, storeKey); err == nil || !strings.Contains(err.Error(), "has not responded yet") {
+		t.Errorf("read without a response of the plugin: %v", err)
 	}
 
-	plugin.Set(kmstest.Behaviour{})
+	plugin.Set(kmstest.Behavior{})
 	reader, _ := newProvider(t, plugin, minute)
-	if err := ask(t, reader); err != nil {
+	if err := check(t, reader); err != nil {
 		t.Fatal(err)
 	}
-	plugin.Set(kmstest.Behaviour{Delay: 200 * time.Millisecond})
+	plugin.Set(kmstest.Behavior{Delay: 200 * time.Millisecond})
 	var readers sync.WaitGroup
 	for range 50 {
 		readers.Go(func() { opens(t, reader, sealed, false) })
 	}
 	readers.Wait()
 	if n := plugin.Calls("Decrypt"); n != 1 {
-		t.Errorf("50 reads of one seed were %d calls", n)
+		t.Errorf("50 reads of one seed caused %d calls", n)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	impatient, _ := newProvider(t, plugin, minute)
-	if err := ask(t, impatient); err != nil {
+	if err := check(t, impatient); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := impatient.Open(ended, sealed, storeKey); !errors.Is(err, context.Canceled) {
-		t.Errorf("a reader that is gone: %v", err)
+		t.Errorf("read with a canceled context: %v", err)
 	}
 
 	plugin.Kill()
 	opens(t, p, sealed, false)
 	seal(t, p)
-	plugin.Set(kmstest.Behaviour{KeyID: "2"})
+	plugin.Set(kmstest.Behavior{KeyID: "2"})
 	plugin.Start()
-	if err := ask(t, p); err != nil {
-		t.Errorf("a plugin that came back: %v", err)
+	if err := check(t, p); err != nil {
+		t.Errorf("check of a restarted plugin: %v", err)
 	}
 	opens(t, p, sealed, true)
 }
@@ -258,7 +258,7 @@ func TestFormat(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)
 	p, _ := newProvider(t, plugin, minute)
-	if err := ask(t, p); err != nil {
+	if err := check(t, p); err != nil {
 		t.Fatal(err)
 	}
 	source := bytes.Repeat([]byte{9}, 32)
@@ -283,7 +283,7 @@ func TestFormat(t *testing.T) {
 		pair = protowire.AppendBytes(protowire.AppendTag(pair, 2, protowire.BytesType), []byte("v"))
 		b = protowire.AppendBytes(protowire.AppendTag(b, 4, protowire.BytesType), pair)
 		b = protowire.AppendBytes(protowire.AppendTag(b, 1, protowire.BytesType), data)
-		opens(t, p, b, kind == 0) // T values without a seed are rewritten
+		opens(t, p, b, kind == 0) // values without a seed are stale
 	}
 }
 
@@ -307,10 +307,10 @@ func TestSourcesAreBounded(t *testing.T) {
 	plugin := kmstest.New(t)
 	p, _ := newProvider(t, plugin, minute)
 	for i := range maxSources + 10 {
-		p.remember(sha256.Sum256([]byte{byte(i), byte(i >> 8)}), &source{})
+		p.cacheSource(sha256.Sum256([]byte{byte(i), byte(i >> 8)}), &source{})
 	}
 	if n := p.sources.Len(); n != maxSources {
-		t.Errorf("%d seeds are kept", n)
+		t.Errorf("%d seeds are cached", n)
 	}
 }
 
@@ -343,7 +343,7 @@ func FuzzDecode(f *testing.F) {
 		again := protowire.AppendBytes(protowire.AppendTag(nil, fieldData, protowire.BytesType), value)
 		value2, read2, err := decode(append(again, read.encode()...))
 		if err != nil || !bytes.Equal(value, value2) || read.digest() != read2.digest() {
-			t.Errorf("%+v, written again: %+v, %v", read, read2, err)
+			t.Errorf("%+v decodes as %+v after encoding, %v", read, read2, err)
 		}
 	})
 }

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/socket"
 )
 
-// Values of the label transformation_type.
+// Values of the metric label transformation_type: decryption and encryption.
 const (
 	FromStorage = "from_storage"
 	ToStorage   = "to_storage"
@@ -40,7 +40,8 @@ type Metrics struct {
 	keys, current *lru.Cache
 }
 
-// NewMetrics registers the metrics. server is the name of this process.
+// NewMetrics creates the metrics and registers them. server is the identity of this server. It fails
+// if the metrics are registered already.
 func NewMetrics(registerer prometheus.Registerer, server string) (*Metrics, error) {
 	const envelope = "apiserver_envelope_encryption_"
 	m := &Metrics{
@@ -95,7 +96,7 @@ func NewMetrics(registerer prometheus.Registerer, server string) (*Metrics, erro
 	return m, nil
 }
 
-// keyUsed counts the use of a key, which is given by its hash.
+// keyUsed counts an operation with a key. key is the hash of its ID.
 func (m *Metrics) keyUsed(transformation, provider, key string) {
 	if m == nil {
 		return
@@ -107,7 +108,7 @@ func (m *Metrics) keyUsed(transformation, provider, key string) {
 	m.usedLast.WithLabelValues(transformation, provider, key, m.server).SetToCurrentTime()
 }
 
-// keyReported notes that a plugin has named its key.
+// keyReported records that a plugin returned a key ID. key is its hash.
 func (m *Metrics) keyReported(provider, key string) {
 	if m == nil {
 		return

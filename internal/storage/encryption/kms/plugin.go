@@ -14,7 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/egress/socket"
 )
 
-// plugin is the connection to a plugin. Calls wait for one that is not there yet.
+// plugin is the connection to a plugin. Calls wait for a plugin that is not running yet, up to the
+// timeout.
 type plugin struct {
 	name    string
 	timeout time.Duration
@@ -23,7 +24,7 @@ type plugin struct {
 	metrics *Metrics
 }
 
-// dial returns a connection, which is made by the first call.
+// dial returns a connection that is established by the first call.
 func dial(cfg *Config) (*plugin, error) {
 	address, err := socketOf(cfg.Endpoint)
 	if err != nil {
@@ -61,7 +62,7 @@ func (p *plugin) status(ctx context.Context) (*api.StatusResponse, error) {
 	return p.client.Status(ctx, &api.StatusRequest{})
 }
 
-// encrypt has a seed encrypted.
+// encrypt encrypts a seed with the plugin's key.
 func (p *plugin) encrypt(ctx context.Context, uid string, seed []byte) (*envelope, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()

@@ -30,16 +30,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage/encryption/aes"
 )
 
-// kube-apiserver's timeouts. The seed remains valid for writes for writeFor after the last
-// successful health check, so that an administrator who changes the key knows when no server uses
-// the old one for writes.
+// Intervals of kube-apiserver. The seed remains valid for writes for seedLifetime after the last
+// status response. After this time, no server writes with the previous key of the plugin.
 const (
-	askHealthy   = time.Minute
-	askUnhealthy = 10 * time.Second
-	writeFor     = 3 * time.Minute
-	// trustGood and trustBad are how long a positive or negative health check is cached.
-	trustGood = 20 * time.Second
-	trustBad  = 3 * time.Second
+	healthyInterval   = time.Minute
+	unhealthyInterval = 10 * time.Second
+	seedLifetime      = 3 * time.Minute
+	// healthyTTL and unhealthyTTL are the times for which the result of a health check is cached.
+	healthyTTL   = 20 * time.Second
+	unhealthyTTL = 3 * time.Second
 )
 
 // maxSources is the maximum number of cached seeds and keys.
@@ -47,17 +46,18 @@ const maxSources = 1000
 
 // Config describes a Provider.
 type Config struct {
+	// Name is the name of the plugin in the configuration, for metrics and errors.
 	Name     string
-	Endpoint string // unix:///path
-	Timeout  time.Duration
-	Metrics  *Metrics // may be nil
-	Logger   *slog.Logger
-	// now replaces the clock, for tests; nil is time.Now.
+	Endpoint string        // unix:///path
+	Timeout  time.Duration // timeout of each call
+	Metrics  *Metrics      // nil disables metrics
+	Logger   *slog.Logger  // nil discards
+	// now replaces the clock in tests; nil means time.Now.
 	now func() time.Time
 }
 
-// Provider encrypts with the key of a plugin. It is safe for concurrent use. Run must run for
-// writes to work.
+// Provider encrypts values with the key of a plugin. It is safe for concurrent use. Run must run, or
+// Check be called regularly: writes fail if the plugin has returned no status for three minutes.
 type Provider struct {
 	name    string
 	plugin  *plugin
@@ -72,9 +72,10 @@ type Provider struct {
 	mu struct {
 		sync.Mutex
 		version string // of the plugin's API, in its first response
-		asked   time.Time
-		trust   time.Duration
-		err     error // of the last health check
+		// checkedAt is the time of the last health check, err its result, which is valid for ttl.
+		checkedAt time.Time
+		ttl       time.Duration
+		err       error
 	}
 }
 
@@ -99,7 +100,8 @@ type state struct {
 	expires time.Time
 }
 
-// New returns a Provider. It does no I/O.
+// New returns a Provider. It does no I/O; the first call connects to the plugin. The error reports an
+// invalid endpoint.
 func New(cfg Config) (*Provider, error) {
 	plugin, err := dial(&cfg)
 	if err != nil {
@@ -115,14 +117,14 @@ func New(cfg Config) (*Provider, error) {
 	return p, nil
 }
 
-// Run requests the plugin's health and key ID periodically until ctx ends, and then closes the
-// connection. It returns nil.
+// Run calls Check periodically until ctx ends, and then closes the connection. It returns nil. The
+// first check is delayed, because callers call Check before Run.
 func (p *Provider) Run(ctx context.Context) error {
 	defer p.Close()
 	var last error
-	for wait := askHealthy; ; {
-		if p.checked() != nil {
-			wait = askUnhealthy
+	for wait := healthyInterval; ; {
+		if p.lastError() != nil {
+			wait = unhealthyInterval
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -132,44 +134,45 @@ func (p *Provider) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		err := p.Check(ctx)
-		if wait = askHealthy; err != nil && last == nil {
-			p.log.Warn("a KMS plugin fails; reads go on with known keys, and writes for some minutes", "provider", p.name, "err", err)
+		if wait = healthyInterval; err != nil && last == nil {
+			p.log.Warn("KMS plugin is not healthy: reads continue with cached keys, writes for up to three minutes", "provider", p.name, "err", err)
 		}
 		last = err
 	}
 }
 
-// Close closes the connection.
+// Close closes the connection to the plugin. Later calls of the plugin fail.
 func (p *Provider) Close() { _ = p.plugin.conn.Close() }
 
-func (p *Provider) checked() error {
+func (p *Provider) lastError() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.mu.err
 }
 
-// Check requests the plugin's health, unless the last result is still valid, and applies its key
-// ID.
+// Check calls the plugin for its health and key ID, and encrypts a new seed if the key ID has
+// changed. It returns a recent result without a call. It blocks for at most the timeout of two calls,
+// even if ctx ends. The error has kube-apiserver's text.
 func (p *Provider) Check(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.mu.asked) < p.mu.trust {
+	if time.Since(p.mu.checkedAt) < p.mu.ttl {
 		return p.mu.err
 	}
-	err := p.askLocked(context.WithoutCancel(ctx)) // others rely on the answer
-	p.mu.asked, p.mu.err, p.mu.trust = time.Now(), err, trustGood
+	err := p.callStatusLocked(context.WithoutCancel(ctx)) // other callers use the result, too
+	p.mu.checkedAt, p.mu.err, p.mu.ttl = time.Now(), err, healthyTTL
 	if err != nil {
-		p.mu.trust = trustBad
+		p.mu.ttl = unhealthyTTL
 	}
 	return err
 }
 
-func (p *Provider) askLocked(ctx context.Context) error {
-	answer, err := p.plugin.status(ctx)
+func (p *Provider) callStatusLocked(ctx context.Context) error {
+	status, err := p.plugin.status(ctx)
 	if err != nil {
 		return fmt.Errorf("failed to perform status section of the healthz check for KMS Provider %s, error: %w", p.name, err)
 	}
-	errs := append(p.checkStatusLocked(answer), p.follow(ctx, answer.KeyId))
+	errs := append(p.checkStatusLocked(status), p.applyKeyID(ctx, status.KeyId))
 	if err := utilerrors.Reduce(utilerrors.NewAggregate(errs)); err != nil {
 		return fmt.Errorf("kmsv2 Provider %s is not healthy, error: %w", p.name, err)
 	}
@@ -177,11 +180,11 @@ func (p *Provider) askLocked(ctx context.Context) error {
 }
 
 // checkStatusLocked returns the errors that the plugin reports, and errors in its response.
-func (p *Provider) checkStatusLocked(answer *api.StatusResponse) (errs []error) {
-	if answer.Healthz != "ok" {
-		errs = append(errs, fmt.Errorf("got unexpected healthz status: %s", answer.Healthz))
+func (p *Provider) checkStatusLocked(status *api.StatusResponse) (errs []error) {
+	if status.Healthz != "ok" {
+		errs = append(errs, fmt.Errorf("got unexpected healthz status: %s", status.Healthz))
 	}
-	switch version := answer.Version; {
+	switch version := status.Version; {
 	case version != "v2" && version != "v2beta1":
 		errs = append(errs, fmt.Errorf("expected KMSv2 API version v2, got %s", version))
 	case p.mu.version == "":
@@ -192,16 +195,16 @@ func (p *Provider) checkStatusLocked(answer *api.StatusResponse) (errs []error) 
 	return errs
 }
 
-// follow records the key ID that the plugin reported. If the ID is unchanged, it extends the
+// applyKeyID records the key ID that the plugin reported. If the ID is unchanged, it extends the
 // lifetime of the current seed; otherwise it creates a new seed. On error, the current seed stays
 // in use.
-func (p *Provider) follow(ctx context.Context, keyID string) error {
+func (p *Provider) applyKeyID(ctx context.Context, keyID string) error {
 	if word, err := checkKeyID(keyID); err != nil {
 		p.metrics.keyInvalid(p.name, word)
 		return fmt.Errorf("got invalid KMSv2 KeyID hash %q: %w", Hash(keyID), err)
 	}
 	p.metrics.keyReported(p.name, Hash(keyID))
-	expires := p.now().Add(writeFor) // before the call, so that it is a bound
+	expires := p.now().Add(seedLifetime) // before the call, so that the lifetime is an upper bound
 	was := p.current.Load()
 	if was != nil && was.keyID == keyID {
 		renewed := *was
@@ -213,7 +216,7 @@ func (p *Provider) follow(ctx context.Context, keyID string) error {
 	next, err := p.newState(ctx, uid, expires)
 	if err == nil && next.keyID == keyID {
 		p.current.Store(next)
-		p.log.Info("a KMS plugin has another key", "provider", p.name, "keyIDHash", next.keyHash)
+		p.log.Info("KMS plugin has a new key", "provider", p.name, "keyIDHash", next.keyHash)
 		return nil
 	}
 	var encrypted, before string
@@ -228,7 +231,7 @@ func (p *Provider) follow(ctx context.Context, keyID string) error {
 		uid, orMismatch(err), Hash(keyID), encrypted, before, until.Format(time.RFC3339))
 }
 
-var errMismatch = errors.New("the plugin encrypts with another key than its status names")
+var errMismatch = errors.New("the plugin encrypts with a key that differs from the key of its status")
 
 func orMismatch(err error) error {
 	if err == nil {
@@ -237,7 +240,7 @@ func orMismatch(err error) error {
 	return err
 }
 
-// newState makes a seed and has it encrypted.
+// newState creates a seed and encrypts it with the plugin.
 func (p *Provider) newState(ctx context.Context, uid string, expires time.Time) (*state, error) {
 	start := time.Now()
 	seed := make([]byte, aes.SeedSize)
@@ -255,27 +258,28 @@ func (p *Provider) newState(ctx context.Context, uid string, expires time.Time) 
 		return nil, err
 	}
 	s := &state{seed: gcm, keyID: e.keyID, keyHash: Hash(e.keyID), tail: e.encode(), expires: expires}
-	p.remember(e.digest(), &source{gcm, s.keyHash})
+	p.cacheSource(e.digest(), &source{gcm, s.keyHash})
 	return s, nil
 }
 
-func (p *Provider) remember(digest [sha256.Size]byte, s *source) {
+func (p *Provider) cacheSource(digest [sha256.Size]byte, s *source) {
 	p.sources.Add(digest, s)
 	p.metrics.cached(p.name, p.sources.Len())
 }
 
-// errUnreached returns the error before the first response of the plugin.
-func (p *Provider) errUnreached() error {
-	if err := p.checked(); err != nil {
-		return fmt.Errorf("the KMS plugin %s has not answered yet: %w", p.name, err)
+// errNotReady returns the error before the first response of the plugin.
+func (p *Provider) errNotReady() error {
+	if err := p.lastError(); err != nil {
+		return fmt.Errorf("the KMS plugin %s has not responded yet: %w", p.name, err)
 	}
-	return fmt.Errorf("the KMS plugin %s has not answered yet", p.name)
+	return fmt.Errorf("the KMS plugin %s has not responded yet", p.name)
 }
 
 // maxHeader is the maximum size of a value's header: a tag and a length.
 const maxHeader = 1 + 10
 
-// Overhead is how much longer a value gets, at most.
+// Overhead returns the maximum number of bytes by which Seal lengthens a value; 0 before the first
+// response of the plugin.
 func (p *Provider) Overhead() int {
 	if s := p.current.Load(); s != nil {
 		return maxHeader + s.seed.Overhead() + len(s.tail)
@@ -283,11 +287,13 @@ func (p *Provider) Overhead() int {
 	return 0
 }
 
-// Seal appends the message of an encrypted value to dst. It does not call the plugin.
+// Seal appends the message of an encrypted value to dst. It does not call the plugin. The error
+// reports that the plugin was not healthy for too long. The storage key is authenticated with the
+// value.
 func (p *Provider) Seal(dst, plain, key []byte) ([]byte, error) {
 	s := p.current.Load()
 	if s == nil {
-		return nil, p.errUnreached()
+		return nil, p.errNotReady()
 	}
 	if now := p.now(); now.After(s.expires) {
 		return nil, fmt.Errorf("encryptedDEKSource with keyID hash %q expired at %s (current time is %s)", s.keyHash, s.expires.Format(time.RFC3339), now.Format(time.RFC3339))
@@ -302,8 +308,9 @@ func (p *Provider) Seal(dst, plain, key []byte) ([]byte, error) {
 	return append(dst, s.tail...), nil
 }
 
-// Open decrypts the result of Seal with the same storage key. stale reports that the plugin's key
-// has changed since.
+// Open decrypts the result of Seal with the same storage key into new memory. stale reports that the
+// plugin's key has changed since. It calls the plugin if the seed is not cached, and then blocks until
+// the call returns or ctx ends.
 func (p *Provider) Open(ctx context.Context, data, key []byte) (plain []byte, stale bool, err error) {
 	value, e, err := decode(data)
 	if err != nil {
@@ -311,7 +318,7 @@ func (p *Provider) Open(ctx context.Context, data, key []byte) (plain []byte, st
 	}
 	s := p.current.Load()
 	if s == nil {
-		return nil, false, p.errUnreached()
+		return nil, false, p.errNotReady()
 	}
 	from, err := p.source(ctx, e)
 	if err != nil {
@@ -344,15 +351,15 @@ func (p *Provider) source(ctx context.Context, e *envelope) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		p.remember(digest, from)
+		p.cacheSource(digest, from)
 		return from, nil
 	})
 	select {
-	case answer := <-called:
-		if answer.Err != nil {
-			return nil, answer.Err
+	case result := <-called:
+		if result.Err != nil {
+			return nil, result.Err
 		}
-		return answer.Val.(*source), nil
+		return result.Val.(*source), nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

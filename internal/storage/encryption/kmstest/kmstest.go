@@ -1,6 +1,6 @@
-// Package kmstest runs a KMS v2 plugin for tests, as a process of its own that speaks gRPC
-// over a unix socket, as a plugin of a cluster does. The process is the test's own binary:
-// its TestMain calls Main.
+// Package kmstest runs a KMS v2 plugin for tests. Like the plugin of a cluster, it is a separate
+// process with a gRPC server on a unix socket. The process runs the test binary, whose TestMain must
+// call Main.
 package kmstest
 
 import (
@@ -22,25 +22,27 @@ import (
 	api "k8s.io/kms/apis/v2"
 )
 
-// folderEnv has the test's binary be the plugin of a folder.
-const folderEnv = "MAINSTAY_TEST_KMS"
+// dirEnv is the environment variable that makes Main run the plugin. Its value is the directory of the
+// plugin.
+const dirEnv = "MAINSTAY_TEST_KMS"
 
-// Behaviour specifies the responses of a plugin. The zero value is a healthy plugin with the key
+// Behavior specifies the responses of a plugin. The zero value is a healthy plugin with the key
 // "1".
-type Behaviour struct {
+type Behavior struct {
 	KeyID       string
 	EncryptWith string // the key of Encrypt, if it differs from Status
 	Healthz     string
 	Version     string
 	Annotations map[string][]byte
-	Delay       time.Duration // before each answer
-	Refuse      bool          // each call fails
-	Garbage     bool          // T Decrypt returns unrelated data
+	Delay       time.Duration // before each response
+	Fail        bool          // each call fails
+	Garbage     bool          // Decrypt returns unrelated data
 }
 
-// Main runs the tests, or the plugin. Its result is meant for os.Exit.
+// Main runs the tests, or the plugin in the process of a plugin. It returns the exit code for
+// os.Exit.
 func Main(m *testing.M) int {
-	if folder := os.Getenv(folderEnv); folder != "" {
+	if folder := os.Getenv(dirEnv); folder != "" {
 		if err := serve(folder); err != nil {
 			fmt.Fprintln(os.Stderr, "the plugin:", err)
 			return 1
@@ -50,14 +52,14 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// Plugin is a running plugin, or one that was stopped.
+// Plugin is a running or stopped plugin of a test.
 type Plugin struct {
 	t       testing.TB
 	folder  string
 	process *exec.Cmd
 }
 
-// New starts a plugin, which ends with the test.
+// New starts a healthy plugin and stops it when the test ends.
 func New(t testing.TB) *Plugin {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "kms") // the path of a socket must be short
@@ -69,18 +71,18 @@ func New(t testing.TB) *Plugin {
 		p.Kill()
 		_ = os.RemoveAll(folder)
 	})
-	p.Set(Behaviour{})
+	p.Set(Behavior{})
 	p.Start()
 	return p
 }
 
-// Endpoint is where the plugin is.
+// Endpoint returns the URL of the plugin's socket.
 func (p *Plugin) Endpoint() string { return "unix://" + socketOf(p.folder) }
 
 func socketOf(folder string) string { return filepath.Join(folder, "s") }
 
 // Set changes the behavior of the plugin.
-func (p *Plugin) Set(b Behaviour) {
+func (p *Plugin) Set(b Behavior) {
 	p.t.Helper()
 	data, err := json.Marshal(b)
 	if err != nil {
@@ -92,18 +94,18 @@ func (p *Plugin) Set(b Behaviour) {
 	}
 }
 
-// Start starts the plugin again. It does not wait until the plugin listens, because clients do.
+// Start starts the plugin after Kill. It does not wait until the plugin listens, because clients do.
 func (p *Plugin) Start() {
 	p.t.Helper()
 	p.process = exec.Command(os.Args[0])
-	p.process.Env = append(os.Environ(), folderEnv+"="+p.folder)
+	p.process.Env = append(os.Environ(), dirEnv+"="+p.folder)
 	p.process.Stderr = os.Stderr
 	if err := p.process.Start(); err != nil {
 		p.t.Fatal(err)
 	}
 }
 
-// Kill ends the process at once.
+// Kill kills the process of the plugin. It has no effect on a stopped plugin.
 func (p *Plugin) Kill() {
 	if p.process == nil {
 		return
@@ -113,7 +115,7 @@ func (p *Plugin) Kill() {
 	p.process = nil
 }
 
-// Calls returns how often a method (Status, Encrypt, Decrypt) was called.
+// Calls returns the number of calls of a method: Status, Encrypt or Decrypt.
 func (p *Plugin) Calls(method string) int {
 	p.t.Helper()
 	info, err := os.Stat(filepath.Join(p.folder, method))
@@ -127,7 +129,7 @@ func (p *Plugin) Calls(method string) int {
 }
 
 func serve(folder string) error {
-	_ = os.Remove(socketOf(folder)) // of a process that was killed
+	_ = os.Remove(socketOf(folder)) // left by a killed process
 	listener, err := net.Listen("unix", socketOf(folder))
 	if err != nil {
 		return err
@@ -137,15 +139,16 @@ func serve(folder string) error {
 	return server.Serve(listener)
 }
 
-// service encrypts with a key that is made of its ID, so that it survives the process.
+// service encrypts with keys that are derived from their IDs, so that they are the same after a
+// restart.
 type service struct {
 	api.UnimplementedKeyManagementServiceServer
 	folder string
 }
 
-// begin counts a call and returns how to answer it.
-func (s service) begin(ctx context.Context, method string) (Behaviour, error) {
-	var b Behaviour
+// begin counts a call and returns the behavior of the plugin.
+func (s service) begin(ctx context.Context, method string) (Behavior, error) {
+	var b Behavior
 	calls, err := os.OpenFile(filepath.Join(s.folder, method), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return b, err
@@ -171,8 +174,8 @@ func (s service) begin(ctx context.Context, method string) (Behaviour, error) {
 	case <-ctx.Done():
 		return b, ctx.Err()
 	}
-	if b.Refuse {
-		return b, errors.New("it refuses")
+	if b.Fail {
+		return b, errors.New("the plugin is set to fail")
 	}
 	return b, nil
 }
@@ -211,7 +214,7 @@ func (s service) Decrypt(ctx context.Context, r *api.DecryptRequest) (*api.Decry
 		return nil, err
 	}
 	if len(r.Ciphertext) < 12 {
-		return nil, errors.New("it is too short")
+		return nil, errors.New("ciphertext is too short")
 	}
 	plain, err := keyOf(r.KeyId).Open(nil, r.Ciphertext[:12], r.Ciphertext[12:], nil)
 	if err != nil {

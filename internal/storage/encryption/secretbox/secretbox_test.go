@@ -32,19 +32,19 @@ func TestRoundTrip(t *testing.T) {
 			changed := bytes.Clone(sealed)
 			changed[i] ^= 1
 			if _, err := box.Open(changed, nil); err == nil {
-				t.Errorf("byte %d was changed, and it opens", i)
+				t.Errorf("a value with a modified byte %d was decrypted", i)
 			}
 			if _, err := box.Open(sealed[:i], nil); err == nil {
-				t.Errorf("%d bytes of %d open", i, len(sealed))
+				t.Errorf("a value truncated to %d of %d bytes was decrypted", i, len(sealed))
 			}
 		}
 	}
 	if _, err := New(make([]byte, 31)); err == nil {
-		t.Error("a key of 31 bytes")
+		t.Error("a key of 31 bytes was accepted")
 	}
 }
 
-// TestVector is the box of NaCl's own tests (tests/secretbox.c).
+// TestVector decrypts the box of NaCl's tests (tests/secretbox.c).
 func TestVector(t *testing.T) {
 	t.Parallel()
 	unhex := func(text string) []byte {

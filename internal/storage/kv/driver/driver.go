@@ -22,11 +22,12 @@ import (
 type Driver struct {
 	// Schemes are the schemes of the backend's URLs.
 	Schemes []string
-	// Shared reports that several processes can use a store at the same time.
+	// Shared is set if several processes can use a store at the same time.
 	Shared bool
-	// InDataDir reports that the store is a part of the server's data directory.
+	// InDataDir is set if the store is a part of the server's data directory.
 	InDataDir bool
-	// Check returns all errors of the URLs of one store, without accessing it. nil accepts all URLs.
+	// Check returns an error that describes all invalid URLs of one store. It does not access the
+	// store. If Check is nil, all URLs are valid.
 	Check func(urls []string) error
 	// Open opens a store, and creates it if it does not exist. It blocks until the store responds or
 	// ctx ends. The caller closes the store.
@@ -47,7 +48,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer registers the metrics of the store; nil disables them.
 	Registerer prometheus.Registerer
-	// World is the clock by which keys expire; nil selects the real one.
+	// World is the simulated clock for the expiry of keys; nil means the real clock.
 	World *simulation.Simulation
 }
 

@@ -47,8 +47,8 @@ const (
 	ackedMagic  = "MAINACKN"
 	ackedLen    = 20
 
-	// ackedSyncEvery is the minimum time between two syncs of the file.
-	ackedSyncEvery = 5 * time.Second
+	// ackedSyncInterval is the minimum time between two syncs of the file.
+	ackedSyncInterval = 5 * time.Second
 )
 
 // ErrLostWrites reports that the end of the store is missing. Config.AcceptLostWrites ignores it.
@@ -145,7 +145,7 @@ func (w *ackFile) syncLoop(done <-chan struct{}) {
 		select {
 		case <-done:
 			return
-		case <-time.After(ackedSyncEvery):
+		case <-time.After(ackedSyncInterval):
 		}
 	}
 }

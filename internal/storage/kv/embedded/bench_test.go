@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// benchValue is about the size of a small pod.
+// benchValue has about the size of a small pod.
 var benchValue = []byte(strings.Repeat("abcdefghijklmnop", 64))
 
 // BenchmarkCommit writes 1 KiB values durably. It reports the CPU time of the whole process per
@@ -155,7 +155,7 @@ func BenchmarkRange10k(b *testing.B) {
 	for name, req := range map[string]kv.RangeRequest{
 		"all":           {Start: prefix},
 		"page":          {Start: prefix, Limit: 501},
-		"page+count":    {Start: prefix, Limit: 501, Counted: true},
+		"page+count":    {Start: prefix, Limit: 501, WithCount: true},
 		"count":         {Start: prefix, CountOnly: true},
 		"count/unknown": {Start: prefix + "default/pod-0", CountOnly: true},
 	} {
@@ -187,7 +187,7 @@ func BenchmarkPages10k(b *testing.B) {
 		fill(b, s, 1)
 		left, start := int64(10000), prefix
 		for {
-			res, err := s.Range(b.Context(), kv.RangeRequest{Start: start, End: kv.PrefixEnd(prefix), At: at, Limit: 501, Counted: true})
+			res, err := s.Range(b.Context(), kv.RangeRequest{Start: start, End: kv.PrefixEnd(prefix), At: at, Limit: 501, WithCount: true})
 			if err != nil || res.Count != left {
 				b.Fatal(res.Count, left, err)
 			}

@@ -17,10 +17,12 @@ import (
 
 // Report is the result of Check for an intact store.
 type Report struct {
-	Format              int
+	// Format is the version of the storage format.
+	Format int
+	// Revision is the newest revision, Compacted the revision of the newest compaction.
 	Revision, Compacted kv.Revision
-	// Number of current keys, of keys with a time to live, of versions of current and former keys,
-	// and of commits in the change log.
+	// Keys is the number of current keys, Expiring the number of keys with a TTL, Versions the number
+	// of versions of current and deleted keys, and Commits the number of commits in the change log.
 	Keys, Expiring, Versions, Commits int64
 	// Marks is the number of recorded times with their newest revision.
 	Marks int64
@@ -28,14 +30,15 @@ type Report struct {
 	Bytes int64
 }
 
-// Exists reports whether a directory contains a store, even if its creation was interrupted.
+// Exists reports whether a directory contains a store, even if its creation was interrupted. It returns
+// false for a missing directory, and an error if the directory cannot be read.
 func Exists(dir string) (bool, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("list %s: %w", dir, err)
 	}
 	for _, e := range entries {
-		if name := e.Name(); engineFile(name) || name == creating || name == restoring {
+		if name := e.Name(); engineFile(name) || name == creatingFile || name == restoringFile {
 			return true, nil
 		}
 	}
@@ -81,7 +84,7 @@ func Check(ctx context.Context, dir string, to *CheckReader) (Report, error) {
 
 func (d *disk) check(ctx context.Context, names []string, to *CheckReader) (Report, error) {
 	for _, name := range names {
-		if name == creating || name == restoring {
+		if name == creatingFile || name == restoringFile {
 			return Report{}, fmt.Errorf("%s contains an incomplete store: the file %s exists", d.dir, name)
 		}
 	}
@@ -90,12 +93,12 @@ func (d *disk) check(ctx context.Context, names []string, to *CheckReader) (Repo
 	o.ReadOnly = true
 	var err error
 	if e.db, err = openPebble(d.dir, o); err != nil {
-		return Report{}, d.explainOpen(e.guard, err)
+		return Report{}, d.wrapOpenError(e.guard, err)
 	}
 	c := checker{ctx: ctx, e: e, to: to}
 	err = c.run()
 	if err != nil && ctx.Err() == nil && !errors.Is(err, ErrLostWrites) {
-		err = e.explain("check the store", err)
+		err = e.wrapError("check the store", err)
 	}
 	return c.report, errors.Join(err, e.close())
 }
@@ -121,14 +124,14 @@ func (c *checker) run() error {
 	if err != nil {
 		return err
 	}
-	if c.state, err = c.e.loadReached(noted); err != nil {
+	if c.state, err = c.e.loadAcknowledged(noted); err != nil {
 		return err
 	}
-	if err := c.e.contiguous(c.state, math.MaxInt); err != nil {
+	if err := c.e.checkContiguous(c.state, math.MaxInt); err != nil {
 		return err
 	}
 	if c.state.trimmed > c.state.compacted || c.state.compacted > c.state.revision {
-		return fault("revision %d, compacted to %d and trimmed to %d", c.state.revision, c.state.compacted, c.state.trimmed)
+		return corruptError("revision %d, compacted to %d and trimmed to %d", c.state.revision, c.state.compacted, c.state.trimmed)
 	}
 	c.report.Format, c.report.Revision, c.report.Compacted = formatVersion, c.state.revision, c.state.compacted
 	for _, part := range []func() error{c.versions, c.changes, c.expiries, c.marks} {
@@ -139,8 +142,8 @@ func (c *checker) run() error {
 	return nil
 }
 
-// fault returns an error that wraps kv.ErrCorrupt.
-func fault(format string, args ...any) error {
+// corruptError returns an error that wraps kv.ErrCorrupt.
+func corruptError(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, kv.ErrCorrupt)...)
 }
 
@@ -187,9 +190,9 @@ func (c *checker) versions() error {
 		first := !bytes.Equal(of, key)
 		switch {
 		case rev <= 0 || rev > c.state.revision:
-			return fault("%q has a version of revision %d, the newest being %d", of, rev, c.state.revision)
-		case !first && newer.entry != nil && !follows(newer.entry, v):
-			return fault("%q was created at %d according to revision %d, but not to revision %d", of, newer.entry.Created, newer.revision, rev)
+			return corruptError("%q has a version of revision %d, the newest being %d", of, rev, c.state.revision)
+		case !first && newer.entry != nil && !canPrecede(newer.entry, v):
+			return corruptError("%q was created at %d according to revision %d, but not to revision %d", of, newer.entry.Created, newer.revision, rev)
 		}
 		c.report.Versions++
 		if rev > c.state.trimmed {
@@ -219,8 +222,8 @@ func (c *checker) entry(entry *kv.Entry) error {
 	return c.to.Entry(entry)
 }
 
-// follows reports whether an entry can precede a version of its key.
-func follows(e *kv.Entry, before version) bool {
+// canPrecede reports whether an entry can precede a version of its key.
+func canPrecede(e *kv.Entry, before version) bool {
 	if before.entry == nil {
 		return e.Created == e.Modified // the key was deleted
 	}
@@ -235,14 +238,14 @@ func (c *checker) expiry(key string, v version) error {
 	c.report.Expiring++
 	raw, closer, err := c.e.db.Get(expiryKey(v.expires, key))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return fault("%q expires, but the index does not say so", key)
+		return corruptError("%q expires, but the index does not say so", key)
 	}
 	if err != nil {
 		return err
 	}
 	defer closer.Close()
 	if rev, err := decodeRevision(raw); err != nil || rev != v.revision {
-		return fault("the index says that %q expires at revision %d, which is %d", key, rev, v.revision)
+		return corruptError("the index says that %q expires at revision %d, which is %d", key, rev, v.revision)
 	}
 	return nil
 }
@@ -256,7 +259,7 @@ func (c *checker) changes() error {
 			return err
 		}
 		if rev <= 0 || rev > c.state.revision {
-			return fault("the change log has revision %d, the newest being %d", rev, c.state.revision)
+			return corruptError("the change log has revision %d, the newest being %d", rev, c.state.revision)
 		}
 		c.report.Commits++
 		for len(raw) > 0 {
@@ -275,14 +278,14 @@ func (c *checker) changes() error {
 		return nil
 	})
 	if err == nil && named != c.recent {
-		err = fault("the change log names %d versions after revision %d, where there are %d", named, c.state.trimmed, c.recent)
+		err = corruptError("the change log names %d versions after revision %d, where there are %d", named, c.state.trimmed, c.recent)
 	}
 	return err
 }
 
 func (c *checker) change(ch change, rev kv.Revision) error {
 	if ch.previous >= rev {
-		return fault("the change log has %q replaced at revision %d by revision %d", ch.key, ch.previous, rev)
+		return corruptError("the change log has %q replaced at revision %d by revision %d", ch.key, ch.previous, rev)
 	}
 	for _, at := range []kv.Revision{rev, ch.previous} {
 		if at == 0 {
@@ -290,7 +293,7 @@ func (c *checker) change(ch change, rev kv.Revision) error {
 		}
 		raw, closer, err := c.e.db.Get(appendVersionKey(nil, ch.key, at))
 		if errors.Is(err, pebble.ErrNotFound) {
-			return fault("the change log names %q at revision %d, which is missing", ch.key, at)
+			return corruptError("the change log names %q at revision %d, which is missing", ch.key, at)
 		}
 		if err != nil {
 			return err
@@ -300,7 +303,7 @@ func (c *checker) change(ch change, rev kv.Revision) error {
 			return err
 		}
 		if at == rev && deleted != ch.deleted {
-			return fault("the change log and the version of %q at revision %d differ about its deletion", ch.key, rev)
+			return corruptError("the change log and the version of %q at revision %d differ about its deletion", ch.key, rev)
 		}
 	}
 	return nil
@@ -315,7 +318,7 @@ func (c *checker) expiries() error {
 		return err
 	})
 	if err == nil && n != c.report.Expiring {
-		err = fault("the index has %d keys that expire, where there are %d", n, c.report.Expiring)
+		err = corruptError("the index has %d keys that expire, where there are %d", n, c.report.Expiring)
 	}
 	return err
 }
@@ -330,9 +333,9 @@ func (c *checker) marks() error {
 		case err != nil:
 			return err
 		case mark.Revision <= 0 || mark.Revision > c.state.revision:
-			return fault("a mark has revision %d, the newest being %d", mark.Revision, c.state.revision)
+			return corruptError("a mark has revision %d, the newest being %d", mark.Revision, c.state.revision)
 		case mark.Uptime < last.Uptime:
-			return fault("the mark of revision %d was made at an uptime of %s, that of revision %d before it at %s", mark.Revision, mark.Uptime, last.Revision, last.Uptime)
+			return corruptError("the mark of revision %d was made at an uptime of %s, that of revision %d before it at %s", mark.Revision, mark.Uptime, last.Revision, last.Uptime)
 		}
 		last = mark
 		c.report.Marks++

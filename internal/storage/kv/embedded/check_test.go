@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// checkable makes a store with some of everything, and closes it.
+// checkable creates a store with entries of all kinds and closes it.
 func checkable(t *testing.T) (dir string, want Report) {
 	t.Helper()
 	dir = t.TempDir()
@@ -63,20 +63,20 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	if _, err := Check(t.Context(), filepath.Join(dir, "none"), nil); !errors.Is(err, ErrNoStore) {
-		t.Errorf("a folder that is not there: %v", err)
+		t.Errorf("check of a missing directory: %v", err)
 	}
 	open(t, Config{Dir: dir})
 	if _, err := Check(t.Context(), dir, nil); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("a store in use: %v", err)
+		t.Errorf("check of a store in use: %v", err)
 	}
 }
 
-// TestCheckFinds breaks one rule at a time.
-func TestCheckFinds(t *testing.T) {
+// TestCheckInvariants violates one invariant of the format at a time.
+func TestCheckInvariants(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		damage func(*pebble.Batch, Report)
-		says   string
+		damage  func(*pebble.Batch, Report)
+		wantErr string
 	}{
 		"a version after the newest": {func(b *pebble.Batch, r Report) {
 			_ = b.Set(appendVersionKey(nil, "/a/000", r.Revision+5), []byte{0, 0, 'x'}, nil)
@@ -129,15 +129,15 @@ func TestCheckFinds(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := Check(t.Context(), dir, nil)
-			if err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("%v, want %q", err, tt.says)
+			if err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("%v, want %q", err, tt.wantErr)
 			}
 		})
 	}
 }
 
-// TestCheckFindsDamage flips a byte in each table in turn.
-func TestCheckFindsDamage(t *testing.T) {
+// TestCheckDamage flips a byte in each table in turn.
+func TestCheckDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, Config{Dir: dir, Retention: -1})
@@ -172,7 +172,7 @@ func TestCheckFindsDamage(t *testing.T) {
 		}
 	}
 	if _, err := Check(t.Context(), dir, nil); err != nil {
-		t.Errorf("mended: %v", err)
+		t.Errorf("check of the repaired store: %v", err)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestSnapshotWriter(t *testing.T) {
 		t.Fatal(info, err)
 	}
 	if sw.Put(Record{Entry: kv.Entry{Key: "0", Created: 1, Modified: 1}}) == nil || sw.Put(Record{Entry: kv.Entry{Key: "z\x00", Created: 1, Modified: 1}}) == nil {
-		t.Error("a record out of order, or with an impossible key, was taken")
+		t.Error("a record out of order or with an invalid key was accepted")
 	}
 	if err := sw.Close(); err != nil {
 		t.Fatal(err)

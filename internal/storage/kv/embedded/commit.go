@@ -121,7 +121,7 @@ func (s *Store) evaluate(t *txn) error {
 	at := kv.Revision(-1) // the revision at which versions outside of recent were read
 	s.mu.Lock()
 	for {
-		err := s.refusalLocked()
+		err := s.rejectionLocked()
 		if err == nil && s.mu.full != nil && needsSpace(t.ops) {
 			err = fmt.Errorf("commit: %w", s.mu.full)
 		}
@@ -154,7 +154,7 @@ func (s *Store) evaluate(t *txn) error {
 
 // readVersions fills t.found from disk, as of a revision that is not below floor.
 func (s *Store) readVersions(t *txn, floor kv.Revision) (at kv.Revision, err error) {
-	e, err := s.use()
+	e, err := s.acquireEngine()
 	if err != nil {
 		return 0, err
 	}
@@ -171,7 +171,7 @@ func (s *Store) readVersions(t *txn, floor kv.Revision) (at kv.Revision, err err
 		}
 	}
 	v.buf = r.buf
-	e.iterators.give(v)
+	e.iterators.put(v)
 	return v.at, nil
 }
 
@@ -371,7 +371,7 @@ func (s *Store) nextGroup() *group {
 
 // sync makes a group durable.
 func (s *Store) sync(g *group) error {
-	e, err := s.use()
+	e, err := s.acquireEngine()
 	if err != nil {
 		return err
 	}

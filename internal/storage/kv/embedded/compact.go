@@ -17,7 +17,7 @@ const trimBytes = 64 << 10
 // Compact implements kv.Backend. Compacting to an already compacted revision continues earlier
 // compactions: revisions that were held, and history that was not deleted yet.
 func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return err
 	}
 	if err := checkFuture(before, kv.Revision(s.published.Load())); err != nil {
@@ -35,7 +35,7 @@ func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 
 // markCompacted stores the new bound durably before reads observe it.
 func (s *Store) markCompacted(before kv.Revision) error {
-	e, err := s.useForWriting()
+	e, err := s.acquireForWrite()
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *Store) trim(ctx context.Context) error {
 // trimStep deletes a part of the history up to a revision and returns the revision that it reached.
 // It writes one batch without fsync: a step that is lost in a crash is repeated.
 func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
-	e, err := s.useForWriting()
+	e, err := s.acquireForWrite()
 	if err != nil {
 		return 0, err
 	}
@@ -82,7 +82,7 @@ func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 	from := s.history.trimmed + 1
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: logKey(from), UpperBound: logKey(to + 1)})
 	if err != nil {
-		return 0, e.explain("read the change log", err)
+		return 0, e.wrapError("read the change log", err)
 	}
 	defer it.Close()
 	b := e.db.NewBatch()
@@ -94,7 +94,7 @@ func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 			err = trimRecord(b, rev, it.Value())
 		}
 		if err != nil {
-			return 0, e.explain("read the change log", err)
+			return 0, e.wrapError("read the change log", err)
 		}
 		if b.Len() >= trimBytes {
 			done = rev
@@ -102,12 +102,12 @@ func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 		}
 	}
 	if err := it.Error(); err != nil {
-		return 0, e.explain("read the change log", err)
+		return 0, e.wrapError("read the change log", err)
 	}
 	_ = b.DeleteRange(logKey(from), logKey(done+1), nil)
 	_ = b.Set([]byte(metaTrimmed), revisionValue(done), nil)
 	if err := e.db.Apply(b, pebble.NoSync); err != nil {
-		return 0, e.explain("delete history", err)
+		return 0, e.wrapError("delete history", err)
 	}
 	return done, nil
 }
@@ -130,31 +130,32 @@ func trimRecord(b *pebble.Batch, rev kv.Revision, raw []byte) error {
 	return nil
 }
 
-// useForWriting is like use, but returns an error if the store rejects writes.
-func (s *Store) useForWriting() (*engine, error) {
+// acquireForWrite is like use, but returns an error if the store rejects writes.
+func (s *Store) acquireForWrite() (*engine, error) {
 	s.mu.Lock()
-	err := s.refusalLocked()
+	err := s.rejectionLocked()
 	s.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	return s.use()
+	return s.acquireEngine()
 }
 
 // Purge removes all history except the newest commit and the values that it replaced. It rewrites
 // all tables, so that they contain no removed data. The next Open removes the old logs. Purge reads
-// and writes all data of the store.
+// and writes all data of the store. Held revisions are retained. The error wraps kv.ErrUnavailable if
+// a disk write fails.
 func (s *Store) Purge(ctx context.Context) error {
 	if err := s.Compact(ctx, kv.Revision(s.published.Load())); err != nil {
 		return err
 	}
-	e, err := s.useForWriting()
+	e, err := s.acquireForWrite()
 	if err != nil {
 		return err
 	}
 	defer s.release()
 	if err := e.db.Flush(); err != nil {
-		return e.explain("purge", err)
+		return e.wrapError("purge", err)
 	}
 	if err := e.compactRange(ctx, []byte{0}, []byte{0xff}); err != nil {
 		return fmt.Errorf("purge: %w", err)
@@ -169,7 +170,7 @@ func (s *Store) Purge(ctx context.Context) error {
 // repair logs, and of closing the store.
 func (s *Store) logFailure(doing string, err error) {
 	s.mu.Lock()
-	refused := s.refusalLocked() != nil
+	refused := s.rejectionLocked() != nil
 	s.mu.Unlock()
 	if !refused {
 		s.log.Warn(doing, "dir", s.disk.dir, "err", err)

@@ -11,8 +11,8 @@ import (
 const (
 	// maxCounted is the maximum number of prefixes with a cached count or newest revision, and
 	// maxRests the maximum number of cached page ends.
-	maxCounted = 1024
-	maxRests   = 256
+	maxCounted  = 1024
+	maxPageEnds = 256
 )
 
 // counts caches the number of keys in requested ranges, so that the cost of a list page depends on
@@ -25,9 +25,9 @@ type counts struct {
 	published *atomic.Int64
 	prefixes  map[string]*prefixCount
 	newest    map[string]kv.Revision
-	// rests is a ring, next the place of its oldest.
-	rests []rest
-	next  int
+	// pageEnds is a ring, next the place of its oldest.
+	pageEnds []pageEnd
+	next     int
 }
 
 // prefixCount is the number of keys under a prefix.
@@ -38,8 +38,8 @@ type prefixCount struct {
 	known bool
 }
 
-// rest is the number of keys in [pos, end) at a revision.
-type rest struct {
+// pageEnd is the number of keys in [pos, end) at a revision.
+type pageEnd struct {
 	at       kv.Revision
 	pos, end string
 	n        int64
@@ -55,7 +55,7 @@ func (c *counts) reset(published kv.Revision) {
 	defer c.mu.Unlock()
 	clear(c.prefixes)
 	clear(c.newest)
-	c.rests, c.next = nil, 0
+	c.pageEnds, c.next = nil, 0
 	c.published.Store(int64(published))
 }
 
@@ -118,9 +118,9 @@ type counting struct {
 	known bool
 	// prefix receives the total; nil if the range is not cached.
 	prefix *prefixCount
-	// rest is the first cached page end in the range, if hasRest is true.
-	rest    rest
-	hasRest bool
+	// pageEnd is the first cached page end in the range, if hasRest is true.
+	pageEnd    pageEnd
+	hasPageEnd bool
 }
 
 // begin determines the revision of a range and returns its cached count.
@@ -133,19 +133,19 @@ func (c *counts) begin(req *kv.RangeRequest) counting {
 		counted.at = published
 	}
 	if counted.at == published && req.End == kv.PrefixEnd(req.Start) && strings.HasSuffix(req.Start, "/") {
-		c.followLocked(req, &counted)
+		c.findPrefixLocked(req, &counted)
 	}
 	if !counted.known && req.Limit > 0 && !req.CountOnly {
-		c.findRestLocked(req, &counted)
+		c.findPageEndLocked(req, &counted)
 	}
 	return counted
 }
 
-// followLocked finds the cache entry of the prefix. It adds an entry if there is none and the
+// findPrefixLocked finds the cache entry of the prefix. It adds an entry if there is none and the
 // request counts all keys.
-func (c *counts) followLocked(req *kv.RangeRequest, counted *counting) {
+func (c *counts) findPrefixLocked(req *kv.RangeRequest, counted *counting) {
 	switch p := c.prefixes[req.Start]; {
-	case p == nil && (req.CountOnly || req.Counted):
+	case p == nil && (req.CountOnly || req.WithCount):
 		if len(c.prefixes) >= maxCounted {
 			for other := range c.prefixes {
 				delete(c.prefixes, other)
@@ -159,21 +159,21 @@ func (c *counts) followLocked(req *kv.RangeRequest, counted *counting) {
 	}
 }
 
-// findRestLocked looks for the first page end in the range.
-func (c *counts) findRestLocked(req *kv.RangeRequest, counted *counting) {
-	for i := range c.rests {
-		r := &c.rests[i]
-		if r.at == counted.at && r.end == req.End && r.pos >= req.Start && (!counted.hasRest || r.pos < counted.rest.pos) {
-			counted.rest, counted.hasRest = *r, true
+// findPageEndLocked looks for the first page end in the range.
+func (c *counts) findPageEndLocked(req *kv.RangeRequest, counted *counting) {
+	for i := range c.pageEnds {
+		r := &c.pageEnds[i]
+		if r.at == counted.at && r.end == req.End && r.pos >= req.Start && (!counted.hasPageEnd || r.pos < counted.pageEnd.pos) {
+			counted.pageEnd, counted.hasPageEnd = *r, true
 		}
 	}
 }
 
-// pass records that the read has reached a key after n keys. If a cached page end starts at this
+// recordPosition records that the read has reached a key after n keys. If a cached page end starts at this
 // key, the total is known.
-func (k *counting) pass(key []byte, n int64) {
-	if k.hasRest && !k.known && string(key) >= k.rest.pos {
-		k.total, k.known = n+k.rest.n, true
+func (k *counting) recordPosition(key []byte, n int64) {
+	if k.hasPageEnd && !k.known && string(key) >= k.pageEnd.pos {
+		k.total, k.known = n+k.pageEnd.n, true
 	}
 }
 
@@ -194,15 +194,15 @@ func (c *counts) end(req *kv.RangeRequest, counted *counting, res *kv.RangeResul
 	if !counted.known || !res.More || len(res.Entries) == 0 {
 		return
 	}
-	r := rest{
+	r := pageEnd{
 		at: counted.at, end: req.End,
 		pos: res.Entries[len(res.Entries)-1].Key + "\x00",
 		n:   counted.total - int64(len(res.Entries)),
 	}
-	if len(c.rests) < maxRests {
-		c.rests = append(c.rests, r)
+	if len(c.pageEnds) < maxPageEnds {
+		c.pageEnds = append(c.pageEnds, r)
 		return
 	}
-	c.rests[c.next] = r
-	c.next = (c.next + 1) % maxRests
+	c.pageEnds[c.next] = r
+	c.next = (c.next + 1) % maxPageEnds
 }

@@ -23,20 +23,20 @@ func TestPrefixRevision(t *testing.T) {
 	}
 	put(t, s, "/r/pods/ns/a", "1")
 	if got, newest := of("/r/classes/"), kv.Revision(s.published.Load()); got != newest {
-		t.Errorf("a prefix that is asked about for the first time: %d, not the newest revision %d", got, newest)
+		t.Errorf("first request for a prefix: %d, want the newest revision %d", got, newest)
 	}
 	before := of("/r/classes/")
 	put(t, s, "/r/pods/ns/a", "2")
 	if got := of("/r/classes/"); got != before {
-		t.Errorf("after a pod: %d, not %d", got, before)
+		t.Errorf("after the write of a pod: %d, want %d", got, before)
 	}
 	written := put(t, s, "/r/classes/c", "1")
 	if got := of("/r/classes/"); got != written {
-		t.Errorf("after a class: %d, not %d", got, written)
+		t.Errorf("after the write of a class: %d, want %d", got, written)
 	}
 	res, err := s.Commit(t.Context(), kv.Op{Key: "/r/classes/c", Kind: kv.OpDelete, Expect: kv.AnyRevision})
 	if err != nil || of("/r/classes/") != res.Revision {
-		t.Errorf("after its deletion: %d, not %d (%v)", of("/r/classes/"), res.Revision, err)
+		t.Errorf("after the deletion of the class: %d, want %d (%v)", of("/r/classes/"), res.Revision, err)
 	}
 	var writers sync.WaitGroup
 	for w := range 8 {

@@ -21,7 +21,7 @@ import (
 // journal records the attempted and the acknowledged values of a writer's keys.
 type journal struct {
 	mu    sync.Mutex
-	tried map[string]int // the last value tried
+	tried map[string]int // the last attempted value
 	acked map[string]acked
 }
 
@@ -68,7 +68,7 @@ func (j *journal) check(t *testing.T, s *Store, had map[string]acked) {
 			t.Fatalf("get %s: %v", key, err)
 		}
 		if e == nil || e.Modified < a.revision {
-			t.Fatalf("%s was acknowledged at revision %d with value %d and is %v", key, a.revision, a.value, e)
+			t.Fatalf("%s is %v, acknowledged was value %d at revision %d", key, e, a.value, a.revision)
 		}
 	}
 	res, err := s.Range(t.Context(), kv.RangeRequest{})
@@ -80,13 +80,13 @@ func (j *journal) check(t *testing.T, s *Store, had map[string]acked) {
 	for _, e := range res.Entries {
 		var n int
 		if _, err := fmt.Sscanf(string(e.Value), "%d:", &n); err != nil || n < had[e.Key].value || n > j.tried[e.Key] {
-			t.Fatalf("%s has value %.20q (%v), acknowledged was %d, tried %d", e.Key, e.Value, err, had[e.Key].value, j.tried[e.Key])
+			t.Fatalf("%s has value %.20q (%v), acknowledged was %d, attempted %d", e.Key, e.Value, err, had[e.Key].value, j.tried[e.Key])
 		}
 	}
 }
 
-// TestCrash copies the disk, as a power failure would leave it, while writers
-// write, and opens the copies.
+// TestCrash copies the disk during concurrent writes, in the state after a power failure, and opens the
+// copies.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -173,17 +173,17 @@ func checkHistory(t *testing.T, s *Store) {
 	}
 	res, err := s.Range(t.Context(), kv.RangeRequest{At: newest})
 	if err != nil || len(res.Entries) != len(state) {
-		t.Fatalf("%d entries (%v), the history adds up to %d", len(res.Entries), err, len(state))
+		t.Fatalf("%d entries (%v), the events add up to %d", len(res.Entries), err, len(state))
 	}
 	for _, e := range res.Entries {
 		if state[e.Key] != e.Modified {
-			t.Fatalf("%s is of revision %d, the history says %d", e.Key, e.Modified, state[e.Key])
+			t.Fatalf("%s has revision %d, its last event has %d", e.Key, e.Modified, state[e.Key])
 		}
 	}
 }
 
-// TestCrashAtEveryWrite cuts the power before each single operation on the disk,
-// from the making of the store on.
+// TestCrashAtEveryWrite simulates a power failure before each disk operation, starting with the creation
+// of the store.
 func TestCrashAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewCrashableMem()
@@ -396,7 +396,7 @@ func await(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// TestCloseWhileBroken: a disk that stays broken does not keep Close waiting.
+// TestCloseWhileBroken checks that Close returns while disk writes fail.
 func TestCloseWhileBroken(t *testing.T) {
 	t.Parallel()
 	for _, suffix := range []string{".log", ".sst", ""} {
@@ -458,8 +458,8 @@ func TestErrorsWhileOpening(t *testing.T) {
 	}
 }
 
-// testErrorWhileOpening makes the i-th write fail, and the later ones if that is
-// lasting. It reports whether there were as many.
+// testErrorWhileOpening makes the i-th write fail, and all later writes if lasting is set. It reports
+// whether there were i writes.
 func testErrorWhileOpening(t *testing.T, j *journal, had map[string]acked, disk *vfs.MemFS, i int64, lasting bool) bool {
 	var n atomic.Int64
 	var opened atomic.Bool
@@ -487,7 +487,7 @@ func testErrorWhileOpening(t *testing.T, j *journal, had map[string]acked, disk 
 	}
 	s, err = Open(Config{Dir: "d", FS: disk.CrashClone(vfs.CrashCloneCfg{})})
 	if err != nil {
-		t.Errorf("open on a well disk: %v", err)
+		t.Errorf("open on an intact disk: %v", err)
 		return false
 	}
 	j.check(t, s, had)
@@ -497,8 +497,8 @@ func testErrorWhileOpening(t *testing.T, j *journal, had map[string]acked, disk 
 	return n.Load() > i
 }
 
-// testErrorWhileRestoring restores onto a disk where one operation fails: either
-// the store is there, whole, or Open does not take it for one.
+// testErrorWhileRestoring restores onto a disk with one failing operation. The store must then be
+// complete, or be rejected by Open.
 func testErrorWhileRestoring(t *testing.T, faulty vfs.FS, disk *vfs.MemFS, done *atomic.Bool) {
 	raw := smallSnapshot(t)
 	failed := restore(bytes.NewReader(raw), Config{Dir: "d", FS: faulty})
@@ -508,7 +508,7 @@ func testErrorWhileRestoring(t *testing.T, faulty vfs.FS, disk *vfs.MemFS, done 
 	if err == nil {
 		n := len(entries(t, s, 0).Entries)
 		if n != 3 && (failed == nil || n != 0) {
-			t.Errorf("restore: %v, and then there are %d entries of 3", failed, n)
+			t.Errorf("restore: %v, then %d entries of 3", failed, n)
 		}
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -516,7 +516,7 @@ func testErrorWhileRestoring(t *testing.T, faulty vfs.FS, disk *vfs.MemFS, done 
 		return
 	}
 	if failed == nil {
-		t.Errorf("open of what was restored: %v", err)
+		t.Errorf("open of the restored store: %v", err)
 	}
 	if err := restore(bytes.NewReader(raw), Config{Dir: "d", FS: after}); err != nil {
 		t.Errorf("restore again: %v", err)

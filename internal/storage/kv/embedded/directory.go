@@ -12,12 +12,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// creating is the name of a file that exists during the creation of a store. A directory with it
+// creatingFile is the name of a file that exists during the creation of a store. A directory with it
 // contains no acknowledged data.
-const creating = "CREATING"
+const creatingFile = "CREATING"
 
-// restoring is the name of a file that exists while Restore runs.
-const restoring = "RESTORING"
+// restoringFile is the name of a file that exists while Restore runs.
+const restoringFile = "RESTORING"
 
 // prepare reports whether a store must be created in the directory. It returns an error for a
 // damaged or incomplete store, which must not be replaced by an empty one.
@@ -35,18 +35,18 @@ func (d *disk) prepare() (isNew bool, err error) {
 		}
 	}
 	switch {
-	case has[restoring]:
+	case has[restoringFile]:
 		return false, fmt.Errorf("data directory %s contains an incomplete restore: empty it and restore again", d.dir)
-	case has[creating]:
-		return true, d.clear()
+	case has[creatingFile]:
+		return true, d.removeDatabase()
 	case leftovers == "" && has[ackFileName]:
 		return false, explain("open the store", d.dir, fmt.Errorf("%s exists without a database: %w", ackFileName, kv.ErrCorrupt))
 	case leftovers == "":
-		return true, d.mark(creating)
+		return true, d.createMarker(creatingFile)
 	}
 	desc, err := pebble.Peek(d.dir, d.fs)
 	if err != nil {
-		return false, d.explainOpen(newGuard(d.fs), err)
+		return false, d.wrapOpenError(newGuard(d.fs), err)
 	}
 	if !desc.Exists {
 		return false, explain("open the store", filepath.Join(d.dir, "marker.manifest.*"),
@@ -70,8 +70,8 @@ func engineFile(name string) bool {
 	return false
 }
 
-// mark creates an empty file durably.
-func (d *disk) mark(name string) error {
+// createMarker creates an empty file durably.
+func (d *disk) createMarker(name string) error {
 	f, err := d.fs.Create(filepath.Join(d.dir, name), vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return explain("write to data directory "+d.dir, d.dir, err)
@@ -82,7 +82,7 @@ func (d *disk) mark(name string) error {
 	return nil
 }
 
-func (d *disk) unmark(name string) error {
+func (d *disk) removeMarker(name string) error {
 	if err := errors.Join(d.fs.Remove(filepath.Join(d.dir, name)), syncDir(d.fs, d.dir)); err != nil {
 		return explain("write to data directory "+d.dir, d.dir, err)
 	}
@@ -134,5 +134,5 @@ func claim(cfg Config) error {
 	if err := d.lock(); err != nil {
 		return err
 	}
-	return errors.Join(d.mark(creating), d.unlock())
+	return errors.Join(d.createMarker(creatingFile), d.unlock())
 }

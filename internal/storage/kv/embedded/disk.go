@@ -76,7 +76,7 @@ func (d *disk) lock() error {
 	var opening *fs.PathError
 	switch {
 	case err == nil:
-		return d.protect()
+		return d.restrictPermissions()
 	case isFull(err):
 		return fmt.Errorf("write to data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
 	case errors.As(err, &opening):
@@ -87,8 +87,8 @@ func (d *disk) lock() error {
 	}
 }
 
-// protect restricts the files of the locked directory to their user.
-func (d *disk) protect() error {
+// restrictPermissions restricts the files of the locked directory to their user.
+func (d *disk) restrictPermissions() error {
 	if _, ok := d.fs.(privateFS); !ok {
 		return nil // in memory, or of a test
 	}
@@ -127,7 +127,7 @@ func (d *disk) options(e *engine) *pebble.Options {
 		Lock:               d.held,
 		Comparer:           newComparer(),
 		FormatMajorVersion: pebbleFormat,
-		MemTableSize:       uint64(d.memTable()),
+		MemTableSize:       uint64(d.memTableSize()),
 		CacheSize:          blockCacheBytes,
 		// Writers wait for flushes if this number of memtables is full. The same number of log
 		// files is retained for reuse.
@@ -176,9 +176,9 @@ func (d *disk) options(e *engine) *pebble.Options {
 // builds, so it requires a new formatVersion.
 const pebbleFormat = pebble.FormatTableFormatV6
 
-// explain converts an error of Pebble or of the file system into an error of package kv that names
+// wrapError converts an error of Pebble or of the file system into an error of package kv that names
 // the file.
-func (e *engine) explain(doing string, err error) error {
+func (e *engine) wrapError(doing string, err error) error {
 	file := e.dir
 	if p := e.disk.damaged.Load(); p != nil {
 		file = *p
@@ -219,11 +219,11 @@ func firstLine(err error) string {
 	return text
 }
 
-// explainOpen is like explain, for errors of opening an existing store. Unless a write or the operating
+// wrapOpenError is like explain, for errors of opening an existing store. Unless a write or the operating
 // system failed, the store is damaged. If Pebble reports corruption, the last read file is damaged;
 // otherwise files are missing, have a wrong size, or are inconsistent, and the error contains the
 // details.
-func (d *disk) explainOpen(g *guard, err error) error {
+func (d *disk) wrapOpenError(g *guard, err error) error {
 	if failed := g.failure(); failed != nil {
 		return explain("open the store", d.dir, failed)
 	}
@@ -277,7 +277,7 @@ func (d *disk) open(failed func(error)) (e *engine, err error) {
 		e = d.newEngine()
 		e.scheduler.setPaused(true) // until checkSpace
 		if e.db, err = openPebble(d.dir, d.options(e)); err != nil {
-			return nil, d.explainOpen(e.guard, err)
+			return nil, d.wrapOpenError(e.guard, err)
 		}
 	}
 	if err = e.guard.arm(failed); err != nil {
@@ -303,7 +303,7 @@ func (d *disk) openReadOnly(reason error) (*engine, error) {
 	o := d.options(e)
 	o.ReadOnly = true
 	if e.db, err = openPebble(d.dir, o); err != nil {
-		return nil, d.explainOpen(e.guard, err)
+		return nil, d.wrapOpenError(e.guard, err)
 	}
 	d.guard.Store(e.guard)
 	return e, nil
@@ -324,7 +324,7 @@ func (d *disk) openNew() (*engine, error) {
 	e.guard.deferSyncs()
 	var err error
 	if e.db, err = openPebble(d.dir, d.options(e)); err != nil {
-		return nil, d.explainOpen(e.guard, err)
+		return nil, d.wrapOpenError(e.guard, err)
 	}
 	if err := e.guard.arm(func(error) { e.guard.abandon() }); err != nil {
 		return nil, errors.Join(explain("make the store", d.dir, err), e.close())
@@ -361,13 +361,13 @@ func (d *disk) initialise(e *engine) error {
 	if err := e.complete(); err != nil {
 		return err
 	}
-	return d.unmark(creating)
+	return d.removeMarker(creatingFile)
 }
 
 // apply writes a batch durably.
 func (e *engine) apply(b *pebble.Batch) error {
 	if err := e.db.Apply(b, pebble.Sync); err != nil {
-		return e.explain("write", err)
+		return e.wrapError("write", err)
 	}
 	// The guard reports failed writes to Pebble as successful.
 	if err := e.guard.failure(); err != nil {
@@ -380,7 +380,7 @@ func (e *engine) apply(b *pebble.Batch) error {
 func (e *engine) close() error {
 	e.iterators.close()
 	if err := e.db.Close(); err != nil {
-		return e.explain("close the store", err)
+		return e.wrapError("close the store", err)
 	}
 	return nil
 }

@@ -14,11 +14,11 @@ import (
 // MemoryURL is the URL of an empty store in memory.
 const MemoryURL = "memory:"
 
-// URL returns the URL of the store in a directory, which must be an absolute path.
+// URL returns the URL of the store in a directory. dir must be an absolute path.
 func URL(dir string) string {
 	path := filepath.ToSlash(dir)
 	if !strings.HasPrefix(path, "/") {
-		path = "/" + path // a volume of Windows
+		path = "/" + path // a Windows path such as C:/data
 	}
 	return (&url.URL{Scheme: "file", Path: path}).String()
 }

@@ -20,18 +20,18 @@ func TestBackend(t *testing.T) {
 	})
 	// The store releases its memory continuously, as an idle store does, so transactions are
 	// evaluated and watches are served from disk.
-	t.Run("Forgetful", func(t *testing.T) {
+	t.Run("WithoutCache", func(t *testing.T) {
 		t.Parallel()
 		kvtest.Run(t, func(t *testing.T) kv.Backend {
 			s := open(t, Config{InMemory: true})
-			go s.forgetOften(t.Context())
+			go s.releaseOften(t.Context())
 			return s
 		})
 	})
 }
 
-// forgetOften releases the cached commits every millisecond until ctx ends.
-func (s *Store) forgetOften(ctx context.Context) {
+// releaseOften releases the cached commits every millisecond until ctx ends.
+func (s *Store) releaseOften(ctx context.Context) {
 	var last kv.Revision
 	for tick := time.NewTicker(time.Millisecond); ; {
 		select {

@@ -35,10 +35,10 @@ func BenchmarkEngines(b *testing.B) {
 type orderedStore interface {
 	// write makes the key-value pairs durable, atomically.
 	write(pairs ...[]byte) error
-	// writeMany is write of very many pairs at a time, durable or not.
+	// writeMany writes a large number of pairs, which need not be durable.
 	writeMany(pairs ...[]byte) error
-	// settle waits for background work to finish.
-	settle() error
+	// waitIdle waits for background work to finish.
+	waitIdle() error
 	get(key []byte) (n int, err error)
 	scan(from []byte, n int) error
 	Close() error
@@ -53,7 +53,7 @@ func engineKeys(rev int) [][]byte {
 	return [][]byte{appendVersionKey(nil, key, kv.Revision(rev)), engineValue(rev), logKey(kv.Revision(rev)), record}
 }
 
-// engineValue is a value that compresses about as objects do, to a third.
+// engineValue returns a value that compresses to about a third of its size, like typical objects.
 func engineValue(rev int) []byte {
 	value := slices.Clone(benchValue)
 	random := rand.New(rand.NewPCG(uint64(rev), 0))
@@ -104,7 +104,7 @@ func fillEngine(b *testing.B, s orderedStore) {
 			b.Fatal(err)
 		}
 	}
-	if err := s.settle(); err != nil {
+	if err := s.waitIdle(); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -162,7 +162,7 @@ func diskUse(t testing.TB, dir string) int64 {
 		}
 		info, err := d.Info()
 		if os.IsNotExist(err) {
-			return nil // it went while we looked
+			return nil // deleted during the walk
 		}
 		if err == nil {
 			sum += info.Size()
@@ -175,7 +175,7 @@ func diskUse(t testing.TB, dir string) int64 {
 	return sum
 }
 
-// pebbleStore is Pebble as the store opens it.
+// pebbleStore is Pebble with the options of the embedded store.
 type pebbleStore struct {
 	*engine
 	disk *disk
@@ -209,7 +209,7 @@ func (s pebbleStore) writeMany(pairs ...[]byte) error {
 	return s.db.Apply(s.batch(pairs), pebble.NoSync)
 }
 
-func (s pebbleStore) settle() error {
+func (s pebbleStore) waitIdle() error {
 	return s.db.Compact(context.Background(), []byte{0}, []byte{0xff}, false)
 }
 
@@ -304,7 +304,7 @@ func (s *bboltStore) writeMany(pairs ...[]byte) error {
 	})
 }
 
-func (s *bboltStore) settle() error { return nil }
+func (s *bboltStore) waitIdle() error { return nil }
 
 func (s *bboltStore) get(key []byte) (n int, err error) {
 	err = s.View(func(tx *bbolt.Tx) error {

@@ -42,8 +42,8 @@ func (x *expiries) wake(at int64) {
 	}
 }
 
-// take returns next and sets it to 0.
-func (x *expiries) take() int64 {
+// takeNext returns next and sets it to 0.
+func (x *expiries) takeNext() int64 {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	at := x.mu.next
@@ -96,8 +96,8 @@ func (s *Store) expireKeys() {
 // deletions are retried a second later.
 func (s *Store) expireDue(now int64) {
 	for {
-		s.expiries.take()
-		due, next, err := s.due(now)
+		s.expiries.takeNext()
+		due, next, err := s.expiredKeys(now)
 		s.expiries.wake(next)
 		if err == nil && len(due) > 0 {
 			err = s.deleteExpired(due)
@@ -113,9 +113,9 @@ func (s *Store) expireDue(now int64) {
 	}
 }
 
-// due returns at most expireBatch expired keys, and the Unix second in which the next key expires.
-func (s *Store) due(now int64) (due []expiry, next int64, err error) {
-	e, err := s.use()
+// expiredKeys returns at most expireBatch expired keys, and the Unix second in which the next key expires.
+func (s *Store) expiredKeys(now int64) (due []expiry, next int64, err error) {
+	e, err := s.acquireEngine()
 	if err != nil {
 		return nil, 0, err
 	}
@@ -128,14 +128,14 @@ func (s *Store) due(now int64) (due []expiry, next int64, err error) {
 	for ok := it.First(); ok; ok = it.Next() {
 		x, err := decodeExpiry(it.Key(), it.Value())
 		if err != nil {
-			return nil, 0, e.explain("read the expiry index", err)
+			return nil, 0, e.wrapError("read the expiry index", err)
 		}
 		if x.second > now || len(due) == expireBatch {
 			return due, x.second, nil
 		}
 		due = append(due, x)
 	}
-	return due, 0, e.explain("read the expiry index", it.Error())
+	return due, 0, e.wrapError("read the expiry index", it.Error())
 }
 
 // deleteExpired deletes the keys in one transaction each, unless they were written again.
@@ -162,7 +162,7 @@ func (s *Store) deleteExpired(due []expiry) error {
 func (e *engine) newExpiryIter() (*pebble.Iterator, error) {
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixExpiry}, UpperBound: []byte{prefixExpiry + 1}})
 	if err != nil {
-		return nil, e.explain("read the expiry index", err)
+		return nil, e.wrapError("read the expiry index", err)
 	}
 	return it, nil
 }
@@ -175,11 +175,11 @@ func (e *engine) firstExpiry() (int64, error) {
 	}
 	defer it.Close()
 	if !it.First() {
-		return 0, e.explain("read the expiry index", it.Error())
+		return 0, e.wrapError("read the expiry index", it.Error())
 	}
 	x, err := decodeExpiry(it.Key(), it.Value())
 	if err != nil {
-		return 0, e.explain("read the expiry index", err)
+		return 0, e.wrapError("read the expiry index", err)
 	}
 	return x.second, nil
 }

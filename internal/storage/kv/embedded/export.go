@@ -83,7 +83,7 @@ type SnapshotWriter struct {
 }
 
 // NewSnapshotWriter writes the header of a snapshot with the revision at. The caller must call Close
-// after the last record.
+// after the last record. The error comes from w.
 func NewSnapshotWriter(w io.Writer, at kv.Revision) (*SnapshotWriter, error) {
 	sw := &SnapshotWriter{w: newSnapshotWriter(w, at), at: at}
 	if sw.w.err != nil {
@@ -92,13 +92,14 @@ func NewSnapshotWriter(w io.Writer, at kv.Revision) (*SnapshotWriter, error) {
 	return sw, nil
 }
 
-// Put adds a record. Keys must ascend; otherwise, it returns an error.
+// Put adds a record. It returns an error if the key is not greater than the previous one, contains a
+// zero byte, or has invalid revisions, or if the write fails. It does not retain the value.
 func (sw *SnapshotWriter) Put(r Record) error {
 	switch {
 	case r.Key <= sw.last:
 		return fmt.Errorf("write snapshot: key %q comes after %q", r.Key, sw.last)
 	case r.Modified > sw.at || r.Created > r.Modified || r.Created <= 0:
-		return fmt.Errorf("write snapshot: key %q of revision %d was created at %d, the snapshot being of %d", r.Key, r.Modified, r.Created, sw.at)
+		return fmt.Errorf("write snapshot: key %q has revision %d and creation revision %d, which are invalid in a snapshot of revision %d", r.Key, r.Modified, r.Created, sw.at)
 	}
 	for i := range len(r.Key) {
 		if r.Key[i] == 0 {
@@ -126,7 +127,8 @@ func (sw *SnapshotWriter) flush() error {
 	return nil
 }
 
-// Close writes the trailer of the snapshot. It does not close the underlying writer.
+// Close writes buffered records and the trailer of the snapshot. It does not close the underlying
+// writer. A snapshot without its trailer is invalid.
 func (sw *SnapshotWriter) Close() error {
 	if err := sw.flush(); err != nil {
 		return err
@@ -140,5 +142,6 @@ func (sw *SnapshotWriter) Close() error {
 // ErrNoStore is returned by Check if there is no store.
 var ErrNoStore = errors.New("there is no store")
 
-// SyncName syncs the parent of a store directory, after the directory was renamed.
+// SyncName syncs the parent of a store directory. Callers use it after renaming the directory, so that the
+// new name is durable.
 func SyncName(dir string) error { return syncDir(vfs.Default, filepath.Dir(dir)) }

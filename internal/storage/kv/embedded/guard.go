@@ -32,8 +32,8 @@ type guard struct {
 	state atomic.Int32
 	// abandoned is closed by abandon.
 	abandoned chan struct{}
-	// void contains the files created after abandon, by the last element of their names.
-	void *vfs.MemFS
+	// discarded contains the files created after abandon, by the last element of their names.
+	discarded *vfs.MemFS
 	// slow is called if the sync of a file does not end within stallAfter. It may be nil.
 	slow func(name string)
 
@@ -57,7 +57,7 @@ const (
 )
 
 func newGuard(inner vfs.FS) *guard {
-	return &guard{FS: inner, abandoned: make(chan struct{}), void: vfs.NewMem()}
+	return &guard{FS: inner, abandoned: make(chan struct{}), discarded: vfs.NewMem()}
 }
 
 // Unwrap implements vfs.FS.
@@ -128,8 +128,8 @@ func (g *guard) wrote(name string, err error) {
 	g.check(name)
 }
 
-// do runs a write that returns only an error.
-func (g *guard) do(name string, write func() error) error {
+// runWrite runs a write that returns only an error.
+func (g *guard) runWrite(name string, write func() error) error {
 	if !g.check(name) {
 		g.wrote(name, write())
 	}
@@ -218,12 +218,12 @@ func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.
 
 func (g *guard) opened(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	if g.check(name) {
-		return g.void.Create(g.PathBase(name), vfs.WriteCategoryUnspecified)
+		return g.discarded.Create(g.PathBase(name), vfs.WriteCategoryUnspecified)
 	}
 	f, err := open()
 	if err != nil {
 		g.wrote(name, err)
-		return g.void.Create(g.PathBase(name), vfs.WriteCategoryUnspecified)
+		return g.discarded.Create(g.PathBase(name), vfs.WriteCategoryUnspecified)
 	}
 	return &guardedFile{File: f, guard: g, name: name}, nil
 }
@@ -231,7 +231,7 @@ func (g *guard) opened(name string, open func() (vfs.File, error)) (vfs.File, er
 // Open implements vfs.FS.
 func (g *guard) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	if g.state.Load() != guardWrites {
-		if f, err := g.void.Open(g.PathBase(name)); err == nil {
+		if f, err := g.discarded.Open(g.PathBase(name)); err == nil {
 			return f, nil
 		}
 	}
@@ -246,7 +246,7 @@ func (g *guard) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 // Stat implements vfs.FS.
 func (g *guard) Stat(name string) (vfs.FileInfo, error) {
 	if g.state.Load() != guardWrites {
-		if info, err := g.void.Stat(g.PathBase(name)); err == nil {
+		if info, err := g.discarded.Stat(g.PathBase(name)); err == nil {
 			return info, nil
 		}
 	}
@@ -265,19 +265,19 @@ func (g *guard) OpenDir(name string) (vfs.File, error) {
 // Link implements vfs.FS.
 func (g *guard) Link(oldname, newname string) error {
 	if g.check(newname) {
-		_ = g.void.Link(g.PathBase(oldname), g.PathBase(newname))
+		_ = g.discarded.Link(g.PathBase(oldname), g.PathBase(newname))
 		return nil
 	}
-	return g.do(newname, func() error { return g.FS.Link(oldname, newname) })
+	return g.runWrite(newname, func() error { return g.FS.Link(oldname, newname) })
 }
 
 // Rename implements vfs.FS.
 func (g *guard) Rename(oldname, newname string) error {
 	if g.check(newname) {
-		_ = g.void.Rename(g.PathBase(oldname), g.PathBase(newname))
+		_ = g.discarded.Rename(g.PathBase(oldname), g.PathBase(newname))
 		return nil
 	}
-	return g.do(newname, func() error {
+	return g.runWrite(newname, func() error {
 		g.renamed(oldname, newname)
 		return g.FS.Rename(oldname, newname)
 	})
@@ -285,7 +285,7 @@ func (g *guard) Rename(oldname, newname string) error {
 
 // MkdirAll implements vfs.FS.
 func (g *guard) MkdirAll(dir string, perm os.FileMode) error {
-	return g.do(dir, func() error { return g.FS.MkdirAll(dir, perm) })
+	return g.runWrite(dir, func() error { return g.FS.MkdirAll(dir, perm) })
 }
 
 // Remove implements vfs.FS. It ignores errors: a remaining file is harmless.
@@ -331,7 +331,7 @@ func (f *guardedFile) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func (f *guardedFile) Sync() error {
-	return f.guard.do(f.name, func() error {
+	return f.guard.runWrite(f.name, func() error {
 		if f.guard.deferSync(f) {
 			return nil
 		}
@@ -340,7 +340,7 @@ func (f *guardedFile) Sync() error {
 }
 
 func (f *guardedFile) SyncData() error {
-	return f.guard.do(f.name, func() error {
+	return f.guard.runWrite(f.name, func() error {
 		if f.guard.deferSync(f) {
 			return nil
 		}

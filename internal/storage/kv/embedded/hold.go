@@ -17,7 +17,7 @@ func (s *Store) Hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), 
 // hold is like Hold, with the given maximum duration; 0 means no limit.
 func (s *Store) hold(ctx context.Context, at kv.Revision, limit time.Duration) (kv.Revision, func(), error) {
 	for {
-		if err := s.alive(ctx); err != nil {
+		if err := s.checkOpen(ctx); err != nil {
 			return 0, nil, err
 		}
 		newest := kv.Revision(s.published.Load())

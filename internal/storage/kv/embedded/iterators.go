@@ -43,8 +43,8 @@ type iteratorPool struct {
 	closed bool
 }
 
-// take returns an unused iterator with at >= floor, or nil. The caller must pass it to give.
-func (x *iteratorPool) take(floor kv.Revision, creates bool) *pooledIterator {
+// get returns an unused iterator with at >= floor, or nil. The caller must pass it to give.
+func (x *iteratorPool) get(floor kv.Revision, creates bool) *pooledIterator {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	now := time.Now()
@@ -59,14 +59,14 @@ func (x *iteratorPool) take(floor kv.Revision, creates bool) *pooledIterator {
 	return nil
 }
 
-// give returns an iterator, which is retained or closed.
-func (x *iteratorPool) give(v *pooledIterator) {
-	if !x.keep(v) {
+// put returns an iterator, which is retained or closed.
+func (x *iteratorPool) put(v *pooledIterator) {
+	if !x.retain(v) {
 		_ = v.it.Close()
 	}
 }
 
-func (x *iteratorPool) keep(v *pooledIterator) bool {
+func (x *iteratorPool) retain(v *pooledIterator) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	left := time.Until(v.until)
@@ -125,7 +125,7 @@ func (x *iteratorPool) close() {
 // iterator returns an iterator with at >= floor. The caller must pass it to e.iterators.give or
 // close it.
 func (s *Store) iterator(e *engine, floor kv.Revision, creates bool) (*pooledIterator, error) {
-	if v := e.iterators.take(floor, creates); v != nil {
+	if v := e.iterators.get(floor, creates); v != nil {
 		return v, nil
 	}
 	v := &pooledIterator{at: kv.Revision(s.published.Load()), until: time.Now().Add(iteratorAge), creates: creates} // published is loaded before the iterator is created, as in read
@@ -134,5 +134,5 @@ func (s *Store) iterator(e *engine, floor kv.Revision, creates bool) (*pooledIte
 		LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1},
 		UseL6Filters: creates,
 	})
-	return v, e.explain("read", err)
+	return v, e.wrapError("read", err)
 }

@@ -42,7 +42,7 @@ func TestIteratorPool(t *testing.T) {
 					return
 				}
 				if res.Committed == wrong || !res.Committed && modified(&version{entry: res.Current[0]}) != have[i] {
-					t.Errorf("%s is of revision %d, an operation that expects %d has %+v", op.Key, have[i], op.Expect, res)
+					t.Errorf("%s has revision %d, an operation that expects %d returned %+v", op.Key, have[i], op.Expect, res)
 					return
 				}
 				switch {
@@ -64,12 +64,13 @@ func TestIteratorPool(t *testing.T) {
 	})
 }
 
-// TestIteratorIsReused: soon, where it is new enough, and as it was made.
+// TestIteratorIsReused checks that an iterator is reused only shortly after its creation, by transactions
+// with the same options, and if it is new enough.
 func TestIteratorIsReused(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: "d", FS: vfs.NewMem()})
 	at := put(t, s, "k", "v")
-	taken := func(floor kv.Revision, creates bool) *pooledIterator {
+	get := func(floor kv.Revision, creates bool) *pooledIterator {
 		t.Helper()
 		v, err := s.iterator(s.engine, floor, creates)
 		if err != nil {
@@ -78,36 +79,36 @@ func TestIteratorIsReused(t *testing.T) {
 		return v
 	}
 	x := &s.engine.iterators
-	give := func(v *pooledIterator, asked time.Duration) (kept bool) {
+	putBack := func(v *pooledIterator, interval time.Duration) (retained bool) {
 		x.mu.Lock()
-		x.busy = asked < iteratorGap
+		x.busy = interval < iteratorGap
 		x.mu.Unlock()
 		v.until = time.Now().Add(time.Hour)
-		x.give(v)
+		x.put(v)
 		return len(x.idle) > 0
 	}
-	v := taken(at, true)
-	if !give(v, 0) {
-		t.Fatal("an iterator is not kept")
+	v := get(at, true)
+	if !putBack(v, 0) {
+		t.Fatal("an iterator is not retained")
 	}
-	if other := taken(at, false); other == v {
-		t.Error("one that asks the last level's filters is used where that does not pay")
+	if other := get(at, false); other == v {
+		t.Error("an iterator with other options is reused")
 	} else {
 		_ = other.it.Close()
 	}
-	if newer := taken(put(t, s, "k", "w"), true); newer == v {
-		t.Error("one that is too old is used")
+	if newer := get(put(t, s, "k", "w"), true); newer == v {
+		t.Error("an outdated iterator is reused")
 	} else {
 		_ = newer.it.Close()
 	}
-	if again := taken(at, true); again != v {
-		t.Error("it is not used again")
+	if again := get(at, true); again != v {
+		t.Error("the iterator is not reused")
 	}
-	if give(v, iteratorGap) {
-		t.Error("one that was asked for after a while is kept")
+	if putBack(v, iteratorGap) {
+		t.Error("an iterator is retained although requests are rare")
 	}
-	if v = taken(at, true); !give(v, 0) {
-		t.Fatal("an iterator is not kept")
+	if v = get(at, true); !putBack(v, 0) {
+		t.Fatal("an iterator is not retained")
 	}
-	// The store is closed with it.
+	// The cleanup closes the store with an iterator in the pool.
 }

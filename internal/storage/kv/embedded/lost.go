@@ -9,22 +9,22 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// unflushed is the maximum number of commits that only log files can contain, and so can be lost
+// maxUnflushedCommits is the maximum number of commits that only log files can contain, and so can be lost
 // with one: each uses at least 200 bytes of the memtables.
-const unflushed = 4 * memTableBytes / 200
+const maxUnflushedCommits = 4 * memTableBytes / 200
 
-// loadReached loads the state of an engine that must contain the acknowledged revision. Otherwise, it
+// loadAcknowledged loads the state of an engine that must contain the acknowledged revision. Otherwise, it
 // returns ErrLostWrites, also if all logs are missing.
-func (e *engine) loadReached(noted kv.Revision) (state, error) {
+func (e *engine) loadAcknowledged(noted kv.Revision) (state, error) {
 	st, err := e.loadState()
 	if err == nil || errors.Is(err, errNoFormat) && noted > 0 {
-		err = e.reaches(st, noted)
+		err = e.checkAcknowledged(st, noted)
 	}
 	return st, err
 }
 
-// reaches returns ErrLostWrites if the newest revision of the store is older than noted.
-func (e *engine) reaches(st state, noted kv.Revision) error {
+// checkAcknowledged returns ErrLostWrites if the newest revision of the store is older than noted.
+func (e *engine) checkAcknowledged(st state, noted kv.Revision) error {
 	if st.revision >= noted {
 		return nil
 	}
@@ -33,20 +33,20 @@ func (e *engine) reaches(st state, noted kv.Revision) error {
 		e.dir, st.revision, noted, ErrLostWrites)
 }
 
-// contiguous checks that the last commits of the change log, up to limit, have no gap. Each
+// checkContiguous checks that the last commits of the change log, up to limit, have no gap. Each
 // revision has a record, except compacted ones and the first one of a store.
-func (e *engine) contiguous(st state, limit int) error {
+func (e *engine) checkContiguous(st state, limit int) error {
 	from := max(st.trimmed, st.first) + 1
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: logKey(from), UpperBound: []byte{prefixLog + 1}})
 	if err != nil {
-		return e.explain("read the change log", err)
+		return e.wrapError("read the change log", err)
 	}
 	defer it.Close()
 	next := st.revision
 	for ok := it.Last(); ok && limit > 0; ok = it.Prev() {
 		rev, err := logRevision(it.Key())
 		if err != nil {
-			return e.explain("read the change log", err)
+			return e.wrapError("read the change log", err)
 		}
 		if rev != next {
 			return e.gap(rev, next)
@@ -55,7 +55,7 @@ func (e *engine) contiguous(st state, limit int) error {
 		limit--
 	}
 	if err := it.Error(); err != nil {
-		return e.explain("read the change log", err)
+		return e.wrapError("read the change log", err)
 	}
 	if limit > 0 && next >= from {
 		return e.gap(from-1, next)
@@ -99,22 +99,22 @@ type lossRepair struct {
 func (m *lossRepair) versions() error {
 	it, err := m.e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1}})
 	if err != nil {
-		return m.e.explain("read", err)
+		return m.e.wrapError("read", err)
 	}
 	defer it.Close()
 	last := ""
 	for ok := it.First(); ok; ok = it.Next() {
 		key, rev, err := splitVersionKey(it.Key())
 		if err != nil {
-			return m.e.explain("read", err)
+			return m.e.wrapError("read", err)
 		}
 		raw, err := it.ValueAndErr()
 		if err != nil {
-			return m.e.explain("read", err)
+			return m.e.wrapError("read", err)
 		}
 		v, err := decodeVersion(string(key), rev, raw)
 		if err != nil {
-			return m.e.explain("read", err)
+			return m.e.wrapError("read", err)
 		}
 		newest := string(key) != last
 		last = string(key)
@@ -132,5 +132,5 @@ func (m *lossRepair) versions() error {
 		}
 		m.b = m.e.db.NewBatch()
 	}
-	return m.e.explain("read", it.Error())
+	return m.e.wrapError("read", it.Error())
 }

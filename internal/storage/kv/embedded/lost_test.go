@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// killed returns a copy of the directory of a store, as kill -9 would leave it:
-// all that was written is there, synced or not.
+// killed returns a copy of the directory of a store in the state after kill -9: it contains all writes,
+// synced or not.
 func killed(t *testing.T, s *Store) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "d")
@@ -28,7 +28,7 @@ func killed(t *testing.T, s *Store) string {
 	return dir
 }
 
-// logsOf returns the log files of a store that hold something, oldest first.
+// logsOf returns the non-empty log files of a store, oldest first.
 func logsOf(t *testing.T, dir string) (logs []string) {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join(dir, "*.log"))
@@ -101,13 +101,14 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
-// checkAccepted opens a store that has lost writes, and looks at it.
+// checkAccepted opens a store that has lost writes with AcceptLostWrites, and checks its revision, watches
+// and content.
 func checkAccepted(t *testing.T, dir string, newest kv.Revision) {
 	t.Helper()
 	s := open(t, Config{Dir: dir, Retention: -1, AcceptLostWrites: true})
 	at, err := s.CurrentRevision(t.Context())
 	if err != nil || at < newest+restoreEpoch {
-		t.Errorf("the store goes on at %d (%v), the newest was %d", at, err, newest)
+		t.Errorf("the store continues at revision %d (%v), the newest was %d", at, err, newest)
 	}
 	if res, err := s.Commit(t.Context(), kv.Op{Key: "after", Expect: kv.AnyRevision}); err != nil || res.Revision <= at {
 		t.Errorf("commit: %+v, %v", res, err)
@@ -127,7 +128,7 @@ func checkAccepted(t *testing.T, dir string, newest kv.Revision) {
 	}
 }
 
-// TestLostOlderLog: a log that is not the newest is missing, too.
+// TestLostOlderLog checks a store with a missing log that is not the newest one.
 func TestLostOlderLog(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewMem()
@@ -159,7 +160,7 @@ func TestLostOlderLog(t *testing.T) {
 	}
 	s = open(t, Config{Dir: "d", FS: mem, Retention: -1, AcceptLostWrites: true})
 	if at := s.published.Load(); at < int64(newest)+restoreEpoch {
-		t.Errorf("the store goes on at %d, the newest was %d", at, newest)
+		t.Errorf("the store continues at revision %d, the newest was %d", at, newest)
 	}
 	if e, _, err := s.Get(t.Context(), "a", 0); err != nil || e == nil || e.Modified != newest {
 		t.Errorf("a is %+v, %v; want revision %d", e, err, newest)
@@ -190,8 +191,8 @@ func TestLostDatabase(t *testing.T) {
 	}
 }
 
-// TestLossAcceptedInVain checks that AcceptLostWrites does not change an intact store.
-func TestLossAcceptedInVain(t *testing.T) {
+// TestAcceptWithoutLoss checks that AcceptLostWrites does not change an intact store.
+func TestAcceptWithoutLoss(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewMem()
 	for want := kv.Revision(firstRevision); want < firstRevision+3; want++ {

@@ -83,7 +83,7 @@ func (m *metrics) observeGroup(events int, took time.Duration) {
 func (s *Store) writable() float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.refusalLocked() != nil {
+	if s.rejectionLocked() != nil {
 		return 0
 	}
 	return 1
@@ -99,7 +99,7 @@ func (s *Store) alarm() float64 {
 }
 
 func (s *Store) diskBytes() float64 {
-	e, err := s.use()
+	e, err := s.acquireEngine()
 	if err != nil {
 		return 0
 	}

@@ -23,22 +23,22 @@ func (p privateFS) Unwrap() vfs.FS { return p.FS }
 // Create implements vfs.FS.
 func (p privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.Create(name, category)
-	return private(name, f, err)
+	return restrictFile(name, f, err)
 }
 
 // ReuseForWrite implements vfs.FS.
 func (p privateFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.ReuseForWrite(oldname, newname, category)
-	return private(newname, f, err)
+	return restrictFile(newname, f, err)
 }
 
 // OpenReadWrite implements vfs.FS.
 func (p privateFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
 	f, err := p.FS.OpenReadWrite(name, category, options...)
-	return private(name, f, err)
+	return restrictFile(name, f, err)
 }
 
-func private(name string, f vfs.File, err error) (vfs.File, error) {
+func restrictFile(name string, f vfs.File, err error) (vfs.File, error) {
 	if err != nil {
 		return nil, err
 	}

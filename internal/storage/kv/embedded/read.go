@@ -26,10 +26,10 @@ type reading struct {
 // newest revision before it creates the iterator, so that the iterator contains the complete
 // revision, and the compacted revision afterwards, so that its data cannot be missing.
 func (s *Store) read(ctx context.Context, start, end string, at kv.Revision) (*reading, error) {
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return nil, err
 	}
-	e, err := s.use()
+	e, err := s.acquireEngine()
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (s *Store) read(ctx context.Context, start, end string, at kv.Revision) (*r
 		}
 		if r.it, err = e.db.NewIter(&opts); err != nil {
 			s.release()
-			return nil, e.explain("read", err)
+			return nil, e.wrapError("read", err)
 		}
 		compacted := kv.Revision(s.compacted.Load())
 		if r.rev >= compacted {
@@ -83,7 +83,7 @@ func (r *reading) close() {
 func (r *reading) get(key string) (version, error) {
 	r.buf = appendVersionKey(r.buf[:0], key, r.rev)
 	if !r.it.SeekPrefixGE(r.buf) {
-		return version{}, r.e.explain("read", r.it.Error())
+		return version{}, r.e.wrapError("read", r.it.Error())
 	}
 	return r.version(key)
 }
@@ -92,15 +92,15 @@ func (r *reading) get(key string) (version, error) {
 func (r *reading) version(key string) (version, error) {
 	_, rev, err := splitVersionKey(r.it.Key())
 	if err != nil {
-		return version{}, r.e.explain("read", err)
+		return version{}, r.e.wrapError("read", err)
 	}
 	raw, err := r.it.ValueAndErr()
 	if err != nil {
-		return version{}, r.e.explain("read", err)
+		return version{}, r.e.wrapError("read", err)
 	}
 	v, err := decodeVersion(key, rev, raw)
 	if err != nil {
-		return version{}, r.e.explain("read", err)
+		return version{}, r.e.wrapError("read", err)
 	}
 	return v, nil
 }
@@ -117,7 +117,7 @@ func (r *reading) next(first bool) (key []byte, err error) {
 	for ok {
 		key, rev, err := splitVersionKey(r.it.Key())
 		if err != nil {
-			return nil, r.e.explain("read", err)
+			return nil, r.e.wrapError("read", err)
 		}
 		if rev > r.rev {
 			if ok = r.skipNewer(key); !ok {
@@ -125,7 +125,7 @@ func (r *reading) next(first bool) (key []byte, err error) {
 			}
 			found, _, err := splitVersionKey(r.it.Key())
 			if err != nil {
-				return nil, r.e.explain("read", err)
+				return nil, r.e.wrapError("read", err)
 			}
 			if !bytes.Equal(found, r.buf[1:len(r.buf)-suffixLen-1]) {
 				continue // the key was created after the revision
@@ -134,14 +134,14 @@ func (r *reading) next(first bool) (key []byte, err error) {
 		}
 		raw, err := r.it.ValueAndErr()
 		if err != nil {
-			return nil, r.e.explain("read", err)
+			return nil, r.e.wrapError("read", err)
 		}
 		if len(raw) > 0 && raw[0]&flagDeleted == 0 {
 			return key, nil
 		}
 		ok = r.it.NextPrefix()
 	}
-	return nil, r.e.explain("read", r.it.Error())
+	return nil, r.e.wrapError("read", r.it.Error())
 }
 
 // skipNewer skips the versions of a key after the revision. There are usually few, so it tries one
@@ -163,7 +163,7 @@ func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry,
 		return nil, 0, fmt.Errorf("get: key %q contains a zero byte", key)
 	}
 	if at == 0 {
-		if err := s.alive(ctx); err != nil {
+		if err := s.checkOpen(ctx); err != nil {
 			return nil, 0, err
 		}
 		if v, rev, ok := s.newest(key); ok {
@@ -230,15 +230,15 @@ func (s *Store) rangeAt(ctx context.Context, req *kv.RangeRequest, counted *coun
 			counted.total, counted.known = n, true
 			break
 		}
-		counted.pass(key, n)
+		counted.recordPosition(key, n)
 		if req.Limit > 0 && len(res.Entries) == req.Limit && !req.CountOnly {
 			res.More = true
-			if counted.known || !req.Counted {
+			if counted.known || !req.WithCount {
 				break
 			}
 		}
 		if n++; n%256 == 0 {
-			if err := s.alive(ctx); err != nil {
+			if err := s.checkOpen(ctx); err != nil {
 				return kv.RangeResult{}, err
 			}
 		}
@@ -251,7 +251,7 @@ func (s *Store) rangeAt(ctx context.Context, req *kv.RangeRequest, counted *coun
 		}
 		res.Entries = append(res.Entries, *v.entry)
 	}
-	if req.Counted || req.CountOnly || !res.More {
+	if req.WithCount || req.CountOnly || !res.More {
 		res.Count = counted.total
 	}
 	return res, nil

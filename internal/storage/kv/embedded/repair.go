@@ -17,20 +17,20 @@ const (
 	repairLast  = 5 * time.Second
 )
 
-// fail is called once per engine, after the first failed disk write. It must not block, because
+// handleWriteError is called once per engine, after the first failed disk write. It must not block, because
 // Pebble may hold locks.
-func (s *Store) fail(cause error) {
+func (s *Store) handleWriteError(cause error) {
 	broken := fmt.Errorf("writes are suspended: %w: %w", kv.ErrUnavailable, cause)
 	if isFull(cause) {
 		broken = fmt.Errorf("writes are suspended: %w: %w", kv.ErrNoSpace, cause)
 	}
-	if s.suspend(broken) {
+	if s.rejectWrites(broken) {
 		s.log.Error("a write to the store failed; writes are rejected until the disk accepts them again", "dir", s.disk.dir, "err", firstLine(cause))
 	}
 }
 
-// suspend rejects writes until repair has ended. It reports whether they were accepted before.
-func (s *Store) suspend(broken error) bool {
+// rejectWrites rejects writes until repair has ended. It reports whether they were accepted before.
+func (s *Store) rejectWrites(broken error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed {
@@ -85,7 +85,7 @@ func (d *disk) probe() (err error) {
 		return fmt.Errorf("probe the disk: %w", err)
 	}
 	block := make([]byte, 64<<10)
-	for n := int64(0); n < 2*d.memTable() && err == nil; n += int64(len(block)) {
+	for n := int64(0); n < 2*d.memTableSize() && err == nil; n += int64(len(block)) {
 		_, err = f.Write(block)
 	}
 	if err == nil {

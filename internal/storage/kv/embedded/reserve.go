@@ -15,10 +15,10 @@ import (
 // store removes it, which makes its space available for deletions and compactions. Its size is a
 // fraction of the disk, within these bounds in bytes.
 const (
-	reserveFile  = "RESERVE"
-	reserveLeast = 16 << 20
-	reserveMost  = 96 << 20
-	reserveShare = 16
+	reserveFile     = "RESERVE"
+	minReserve      = 16 << 20
+	maxReserve      = 96 << 20
+	reserveFraction = 16
 )
 
 // errFull is the reason of a store that accepts deletions only because the disk is almost full.
@@ -39,12 +39,12 @@ func (r *reserve) size() int64 {
 	if !known {
 		return 0
 	}
-	return min(max(int64(usage.TotalBytes/reserveShare), reserveLeast), reserveMost)
+	return min(max(int64(usage.TotalBytes/reserveFraction), minReserve), maxReserve)
 }
 
-// take creates the reserve. It returns kv.ErrNoSpace if there is too little space. If the file system
+// allocate creates the reserve. It returns kv.ErrNoSpace if there is too little space. If the file system
 // cannot allocate space in advance, it returns nil without a reserve.
-func (r *reserve) take() error {
+func (r *reserve) allocate() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.held = true

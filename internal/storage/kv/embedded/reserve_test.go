@@ -28,7 +28,7 @@ func newQuotaFS(size int64) *quotaFS {
 	return q
 }
 
-// free is how much more fits.
+// free returns the number of free bytes.
 func (q *quotaFS) free() int64 {
 	left := q.size.Load() - q.others.Load() - q.reserved.Load()
 	names, _ := q.List(q.dir)
@@ -141,7 +141,7 @@ func TestFullDisk(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	q.fill(20_000_000) // room for the reserve, and not for more
+	q.fill(20_000_000) // enough for the reserve only
 	s = open(t, Config{Dir: "d", FS: q, Retention: -1})
 	q.fill(0)
 	if e, _, err := s.Get(t.Context(), "k5", 0); e == nil || err != nil {
@@ -154,7 +154,7 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("put: %v", err)
 	}
 	if q.reserved.Load() == 0 {
-		t.Error("no space is set aside again")
+		t.Error("the reserve was not restored")
 	}
 }
 
@@ -191,8 +191,8 @@ func checkCompacts(t *testing.T, s *Store) {
 	}
 }
 
-// TestStartOnFullDisk: a store opens on a disk that is full to the last byte,
-// the reserve included; reads are served at once, and writes when there is room.
+// TestStartOnFullDisk checks that a store opens on a disk without a free byte and without its reserve. It
+// serves reads at once, and writes when space is available.
 func TestStartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, crashed := range []bool{false, true} {
@@ -241,7 +241,7 @@ func TestStartOnFullDisk(t *testing.T) {
 			if err := j.write(t, s, "after", 1_000); err != nil {
 				t.Errorf("put: %v", err)
 			}
-			for b := range w.Batches() { // the watch has lived through it
+			for b := range w.Batches() { // the watch is still open
 				if b.Revision >= kv.Revision(s.published.Load()) {
 					break
 				}
@@ -267,8 +267,8 @@ func TestNewStoreOnFullDisk(t *testing.T) {
 	}
 }
 
-// TestClaim: a directory that was claimed is still one after a power cut, and
-// one that a store can be made in.
+// TestClaim checks that a claim survives a power failure, and that a store can be created in a claimed
+// directory.
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewCrashableMem()
@@ -276,8 +276,8 @@ func TestClaim(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := mem.CrashClone(vfs.CrashCloneCfg{})
-	if _, err := after.Stat("/data/store/" + creating); err != nil {
-		t.Errorf("the claim is gone: %v", err)
+	if _, err := after.Stat("/data/store/" + creatingFile); err != nil {
+		t.Errorf("the claim was lost: %v", err)
 	}
 	s := open(t, Config{Dir: "/data/store", FS: after})
 	if err := s.Health(t.Context()); err != nil {

@@ -12,14 +12,14 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// maxMarkEvery is the maximum time between marks of the newest revision while there are writes. A
+// maxMarkInterval is the maximum time between marks of the newest revision while there are writes. A
 // short retention has more frequent marks.
-const maxMarkEvery = time.Minute
+const maxMarkInterval = time.Minute
 
-// elapsed is the total time that a store was open. History ages by it: it is independent of the
+// uptimeClock is the total time that a store was open. History ages by it: it is independent of the
 // machine's clock, and stops while no server runs, so that clients which return after a downtime
 // find the history that they need.
-type elapsed struct {
+type uptimeClock struct {
 	// before is the total of the previous runs.
 	before time.Duration
 	opened time.Time // by the monotonic clock; zero until the store is open
@@ -27,12 +27,12 @@ type elapsed struct {
 	recorded time.Duration
 }
 
-func (x *elapsed) now() time.Duration { return x.before + time.Since(x.opened) }
+func (x *uptimeClock) now() time.Duration { return x.before + time.Since(x.opened) }
 
-// begin starts the current run. After a crash, the record of the last run misses its end, so the time
+// start starts the current run. After a crash, the record of the last run misses its end, so the time
 // since the last record is added, up to most. If the clock is invalid, most is added, so that history
 // is compacted too early rather than too late.
-func (x *elapsed) begin(st *state, now time.Time, most time.Duration) {
+func (x *uptimeClock) start(st *state, now time.Time, most time.Duration) {
 	x.opened = time.Now()
 	x.before, x.recorded = st.uptime, st.uptime
 	if st.recorded.IsZero() {
@@ -45,12 +45,12 @@ func (x *elapsed) begin(st *state, now time.Time, most time.Duration) {
 	x.before += since
 }
 
-// markEvery returns the time between two marks.
-func (s *Store) markEvery() time.Duration {
+// markInterval returns the time between two marks.
+func (s *Store) markInterval() time.Duration {
 	if s.retention < 0 {
-		return maxMarkEvery
+		return maxMarkInterval
 	}
-	return min(max(s.retention/20, 10*time.Millisecond), maxMarkEvery)
+	return min(max(s.retention/20, 10*time.Millisecond), maxMarkInterval)
 }
 
 // retainHistory compacts history that is older than the retention and not held, and writes marks,
@@ -63,12 +63,12 @@ func (s *Store) retainHistory() {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	s.markTime()
-	marked := s.elapsed.now()
+	marked := s.uptime.now()
 	var assigned kv.Revision
 	for {
 		// The first compaction runs immediately, because a run may be shorter than a tick. Compact
 		// also continues earlier compactions that were interrupted or held.
-		if err := s.Compact(s.ctx, s.outlived()); err != nil {
+		if err := s.Compact(s.ctx, s.newestExpired()); err != nil {
 			s.logFailure("compact history", err)
 		}
 		select {
@@ -77,7 +77,7 @@ func (s *Store) retainHistory() {
 		case <-s.holds.Released():
 		case <-ticker.C:
 			assigned = s.releaseMemory(assigned)
-			if now := s.elapsed.now(); now-marked >= s.markEvery() {
+			if now := s.uptime.now(); now-marked >= s.markInterval() {
 				s.markTime()
 				marked = now
 			}
@@ -85,12 +85,12 @@ func (s *Store) retainHistory() {
 	}
 }
 
-// outlived returns the newest revision older than the retention, or 0 if there is none.
-func (s *Store) outlived() kv.Revision {
+// newestExpired returns the newest revision older than the retention, or 0 if there is none.
+func (s *Store) newestExpired() kv.Revision {
 	if s.retention < 0 {
 		return 0
 	}
-	return s.marks.AtUptime(s.elapsed.now() - s.retention)
+	return s.marks.AtUptime(s.uptime.now() - s.retention)
 }
 
 // releaseMemory drops the cached commits up to last, which must be the result of the previous call.
@@ -107,7 +107,7 @@ func (s *Store) releaseMemory(last kv.Revision) kv.Revision {
 
 // markTime records the newest revision and the uptime, while history ages.
 func (s *Store) markTime() {
-	e, err := s.useForWriting()
+	e, err := s.acquireForWrite()
 	if err != nil {
 		return // without an engine, there are no commits
 	}
@@ -122,10 +122,10 @@ func (s *Store) markTime() {
 // no later commit may follow.
 func (s *Store) writeMark(e *engine) error {
 	newest := kv.Revision(s.published.Load())
-	mark := history.Mark{Revision: newest, Time: s.now(), Uptime: s.elapsed.now()}
+	mark := history.Mark{Revision: newest, Time: s.now(), Uptime: s.uptime.now()}
 	thinned, added := s.marks.Add(mark)
 	ages := s.retention > 0 && newest > kv.Revision(s.compacted.Load())
-	if !added && (!ages || mark.Uptime-s.elapsed.recorded < min(worthRecording, s.markEvery())) {
+	if !added && (!ages || mark.Uptime-s.uptime.recorded < min(minUptimeRecord, s.markInterval())) {
 		return nil
 	}
 	b := e.db.NewBatch()
@@ -143,19 +143,19 @@ func (s *Store) writeMark(e *engine) error {
 		durable = pebble.Sync
 	}
 	if err := e.db.Apply(b, durable); err != nil {
-		return e.explain("write", err)
+		return e.wrapError("write", err)
 	}
-	s.elapsed.recorded = mark.Uptime
+	s.uptime.recorded = mark.Uptime
 	return nil
 }
 
-// worthRecording is the uptime that is recorded without a mark. Shorter times are not lost, because
+// minUptimeRecord is the uptime that is recorded without a mark. Shorter times are not lost, because
 // the time since the last record counts at the next start.
-const worthRecording = time.Second
+const minUptimeRecord = time.Second
 
 // RevisionAt implements kv.Backend, for the whole history over all runs.
 func (s *Store) RevisionAt(ctx context.Context, t time.Time) (kv.Revision, error) {
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return 0, err
 	}
 	newest, now := kv.Revision(s.published.Load()), s.now()
@@ -174,13 +174,13 @@ func (s *Store) RevisionAt(ctx context.Context, t time.Time) (kv.Revision, error
 func (e *engine) loadMarks(st *state) error {
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: markKey(st.compacted), UpperBound: []byte{prefixMark + 1}})
 	if err != nil {
-		return e.explain("read marks", err)
+		return e.wrapError("read marks", err)
 	}
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
 		mark, err := decodeMark(it.Key(), it.Value())
 		if err == nil && mark.Revision > st.revision {
-			err = fault("the newest revision is %d", st.revision)
+			err = corruptError("the newest revision is %d", st.revision)
 		}
 		if err != nil {
 			e.disk.log.Warn("a mark of a time is left out", "dir", e.dir, "err", err)
@@ -189,7 +189,7 @@ func (e *engine) loadMarks(st *state) error {
 		st.marks = append(st.marks, mark)
 		st.uptime = max(st.uptime, mark.Uptime)
 	}
-	return e.explain("read marks", it.Error())
+	return e.wrapError("read marks", it.Error())
 }
 
 // markKey returns the key of the mark of a revision.

@@ -33,28 +33,28 @@ func TestRetentionOverRuns(t *testing.T) {
 	t.Parallel()
 	const (
 		retention = 5 * time.Minute
-		perRun    = 12 // commits, evenly
+		perRun    = 12 // commits, at regular intervals
 		total     = 20 * time.Minute
 	)
 	never := func(int) time.Duration { return 0 }
 	for name, c := range map[string]struct {
 		killed bool
-		run    time.Duration               // 0 is a minute
-		down   time.Duration               // between two runs
+		run    time.Duration               // duration of a run; 0 means a minute
+		down   time.Duration               // time between two runs
 		jump   func(run int) time.Duration // clock offset of a run
-		within func(run int) time.Duration // and later in that run
+		within func(run int) time.Duration // clock offset in the second half of a run
 	}{
-		"stopped":                  {jump: never, within: never},
-		"killed":                   {killed: true, jump: never, within: never},
-		"killed soon":              {killed: true, run: 6 * time.Second, jump: never, within: never},
-		"stopped soon":             {run: 6 * time.Second, jump: never, within: never},
-		"down for days":            {down: 48 * time.Hour, jump: never, within: never},
-		"killed, down for days":    {killed: true, down: 48 * time.Hour, jump: never, within: never},
-		"the clock jumps ahead":    {jump: func(run int) time.Duration { return time.Duration(run) * 24 * time.Hour }, within: never},
-		"it jumps within runs":     {jump: never, within: func(run int) time.Duration { return time.Duration(run%2) * 1000 * time.Hour }},
-		"it falls back":            {jump: func(run int) time.Duration { return -time.Duration(run) * time.Hour }, within: never},
-		"killed, it falls back":    {killed: true, jump: func(run int) time.Duration { return -time.Duration(run) * time.Hour }, within: never},
-		"killed, no clock of note": {killed: true, jump: func(run int) time.Duration { return -time.Duration(run) * (time.Minute + time.Second) }, within: never},
+		"stopped":               {jump: never, within: never},
+		"killed":                {killed: true, jump: never, within: never},
+		"killed soon":           {killed: true, run: 6 * time.Second, jump: never, within: never},
+		"stopped soon":          {run: 6 * time.Second, jump: never, within: never},
+		"down for days":         {down: 48 * time.Hour, jump: never, within: never},
+		"killed, down for days": {killed: true, down: 48 * time.Hour, jump: never, within: never},
+		"the clock jumps ahead": {jump: func(run int) time.Duration { return time.Duration(run) * 24 * time.Hour }, within: never},
+		"it jumps within runs":  {jump: never, within: func(run int) time.Duration { return time.Duration(run%2) * 1000 * time.Hour }},
+		"it falls back":         {jump: func(run int) time.Duration { return -time.Duration(run) * time.Hour }, within: never},
+		"killed, it falls back": {killed: true, jump: func(run int) time.Duration { return -time.Duration(run) * time.Hour }, within: never},
+		"killed, slow clock":    {killed: true, jump: func(run int) time.Duration { return -time.Duration(run) * (time.Minute + time.Second) }, within: never},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,13 +80,13 @@ func TestRetentionOverRuns(t *testing.T) {
 							clock.jump(c.within(i))
 						}
 					}
-					// As much went as became too old in a minute, or two.
-					if gone := before + perRun - span(s); i > 0 && gone > 2*perMinute+2 {
-						t.Errorf("run %d: of %d commits %d went", i, before+perRun, gone)
+					// At most the commits of two minutes are deleted in a run.
+					if deleted := before + perRun - span(s); i > 0 && deleted > 2*perMinute+2 {
+						t.Errorf("run %d: %d of %d commits were deleted", i, deleted, before+perRun)
 					}
 					// History that is younger than the retention must exist.
-					if kept := span(s); kept < min(before+perRun, 4*perMinute) {
-						t.Errorf("run %d: %d commits are kept, there were %d", i, kept, before+perRun)
+					if retained := span(s); retained < min(before+perRun, 4*perMinute) {
+						t.Errorf("run %d: %d of %d commits are retained", i, retained, before+perRun)
 					}
 					if c.killed {
 						disk = disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 50, RNG: rand.New(rand.NewPCG(uint64(i), 0))})
@@ -102,8 +102,8 @@ func TestRetentionOverRuns(t *testing.T) {
 				}
 				defer s.Close()
 				synctest.Wait() // for the compaction at the start
-				if kept := span(s); kept > 7*perMinute {
-					t.Errorf("after %s in runs of %s, history of %d commits is kept, and %s are %d", total, run, kept, retention, 5*perMinute)
+				if retained := span(s); retained > 7*perMinute {
+					t.Errorf("after %s in runs of %s, %d commits are retained; %s contain %d commits", total, run, retained, retention, 5*perMinute)
 				}
 				checkHistory(t, s)
 			})
@@ -137,8 +137,8 @@ func TestMarksAtRest(t *testing.T) {
 	})
 }
 
-// TestRevisionAtOverRuns: the past is known over runs, after a kill as of the
-// last mark that reached the disk.
+// TestRevisionAtOverRuns checks that RevisionAt returns revisions of earlier runs. After a kill, these are
+// the revisions up to the last mark on disk.
 func TestRevisionAtOverRuns(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {
@@ -169,11 +169,11 @@ func TestRevisionAtOverRuns(t *testing.T) {
 					}
 					// A mark each minute, at a tick of ten seconds: eight commits.
 					if err != nil || got > rev || got < rev-8 {
-						t.Errorf("at %s: revision %d, %v; it was %d", at.Sub(began), got, err, rev)
+						t.Errorf("at %s: revision %d, %v; want about %d", at.Sub(began), got, err, rev)
 					}
 				}
 				if _, err := s.RevisionAt(t.Context(), began.Add(-time.Second)); !errors.Is(err, kv.ErrCompacted) {
-					t.Errorf("before the store was made: %v", err)
+					t.Errorf("before the creation of the store: %v", err)
 				}
 				if err := s.Close(); err != nil {
 					t.Fatal(err)
@@ -196,11 +196,11 @@ func TestTornMark(t *testing.T) {
 	if err := s.engine.db.Apply(b, pebble.Sync); err != nil {
 		t.Fatal(err)
 	}
-	killedAt := killed(t, s) // a run that ends writes another
+	killedAt := killed(t, s) // Close would write another mark
 	log := &lines{}
 	s = open(t, Config{Dir: killedAt, Retention: -1, Logger: log.logger()})
 	if !log.has("a mark of a time is left out") {
-		t.Error("the log says nothing of it")
+		t.Error("the invalid mark was not logged")
 	}
 	before := time.Now()
 	next := put(t, s, "a", "2")
@@ -234,11 +234,11 @@ func TestRestoredMarks(t *testing.T) {
 		time.Sleep(time.Second)
 		put(t, restored, "a", "2")
 		if rev, err := restored.RevisionAt(t.Context(), now); err != nil || rev != first {
-			t.Errorf("the restored store was at revision %d, it says %d, %v", first, rev, err)
+			t.Errorf("the restored store returns revision %d, %v, want %d", rev, err, first)
 		}
 		time.Sleep(6 * time.Minute)
 		if n := span(restored); n != 0 {
-			t.Errorf("%d commits are kept for longer than the retention", n)
+			t.Errorf("%d commits are retained for longer than the retention", n)
 		}
 		for _, s := range []*Store{s, restored} {
 			if err := s.Close(); err != nil {
@@ -248,7 +248,7 @@ func TestRestoredMarks(t *testing.T) {
 	})
 }
 
-// restoreInto restores a snapshot of a store into the folder d of a disk.
+// restoreInto restores a snapshot of a store into the directory d of a disk.
 func restoreInto(t *testing.T, s *Store, disk vfs.FS) {
 	t.Helper()
 	var buf bytes.Buffer
@@ -274,14 +274,14 @@ func TestHoldExpires(t *testing.T) {
 		put(t, s, "a", "2")
 		time.Sleep(kv.MaxHold - time.Second)
 		if e, _, err := s.Get(t.Context(), "a", held); err != nil || string(e.Value) != "1" {
-			t.Errorf("what is held: %v, %v", e, err)
+			t.Errorf("read at a held revision: %v, %v", e, err)
 		}
 		time.Sleep(time.Minute)
 		if _, _, err := s.Get(t.Context(), "a", held); !errors.Is(err, kv.ErrCompacted) {
-			t.Errorf("what was held for too long: %v", err)
+			t.Errorf("read after the end of the hold: %v", err)
 		}
 		if !log.has("held for too long") {
-			t.Error("the log says nothing of it")
+			t.Error("the end of the hold was not logged")
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -289,8 +289,7 @@ func TestHoldExpires(t *testing.T) {
 	})
 }
 
-// TestRetentionIdle: history ages in runs without a commit as well, each of which
-// ends by a kill.
+// TestRetentionIdle checks that history also ages in runs without a commit that end with a kill.
 func TestRetentionIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -30,32 +30,32 @@ type ring struct {
 		stripped, noted int
 		// last is the newest revision published to the ring.
 		last kv.Revision
-		// asked is the revision that each watch must report as progress, even if it has no events.
-		asked kv.Revision
-		// turn is the number of changes of the ring; sleepers are the waiting watches.
-		turn     uint64
-		sleepers []*sleeper
+		// progressRequested is the revision that each watch must report as progress, even if it has no events.
+		progressRequested kv.Revision
+		// version is the number of changes of the ring; waiters are the waiting watches.
+		version uint64
+		waiters []*waiter
 	}
 }
 
-// sleeper is a watch that waits for an event in its range. Most watches of a server are of rarely
+// waiter is a watch that waits for an event in its range. Most watches of a server are of rarely
 // changing resources, so a commit wakes only the affected watches.
-type sleeper struct {
+type waiter struct {
 	start, end string
-	// every reports that any event wakes the watch, because it still has to read older events.
-	every bool
-	// passed is the newest revision up to which the range had no events while the watch waited. It
+	// anyEvent reports that any event wakes the watch, because it still has to read older events.
+	anyEvent bool
+	// idleUntil is the newest revision up to which the range had no events while the watch waited. It
 	// belongs to the ring until the ring has sent to wake, which never blocks.
-	passed kv.Revision
-	wake   chan struct{}
+	idleUntil kv.Revision
+	wake      chan struct{}
 }
 
-func (s *sleeper) contains(key string) bool {
+func (s *waiter) contains(key string) bool {
 	return key >= s.start && (s.end == "" || key < s.end)
 }
 
-func (s *sleeper) concerned(events []kv.Event) bool {
-	return s.every || slices.ContainsFunc(events, func(ev kv.Event) bool { return s.contains(ev.Key) })
+func (s *waiter) matches(events []kv.Event) bool {
+	return s.anyEvent || slices.ContainsFunc(events, func(ev kv.Event) bool { return s.contains(ev.Key) })
 }
 
 // ringGroup contains the events of a group. It is immutable.
@@ -159,10 +159,10 @@ func (r *ring) atLocked(i int) *ringGroup {
 
 // wakeLocked wakes the watches with events in a group, and advances the others past the group.
 func (r *ring) wakeLocked(g *group) {
-	r.mu.turn++
-	r.mu.sleepers = slices.DeleteFunc(r.mu.sleepers, func(s *sleeper) bool {
-		if !s.concerned(g.events) {
-			s.passed = g.last
+	r.mu.version++
+	r.mu.waiters = slices.DeleteFunc(r.mu.waiters, func(s *waiter) bool {
+		if !s.matches(g.events) {
+			s.idleUntil = g.last
 			return false
 		}
 		s.wake <- struct{}{}
@@ -171,46 +171,46 @@ func (r *ring) wakeLocked(g *group) {
 }
 
 func (r *ring) wakeAllLocked() {
-	r.mu.turn++
-	for _, s := range r.mu.sleepers {
+	r.mu.version++
+	for _, s := range r.mu.waiters {
 		s.wake <- struct{}{}
 	}
-	clear(r.mu.sleepers)
-	r.mu.sleepers = r.mu.sleepers[:0]
+	clear(r.mu.waiters)
+	r.mu.waiters = r.mu.waiters[:0]
 }
 
-// askProgress requests that each watch report the newest revision.
-func (r *ring) askProgress() {
+// requestProgress requests that each watch report the newest revision.
+func (r *ring) requestProgress() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.asked = r.mu.last
+	r.mu.progressRequested = r.mu.last
 	r.wakeAllLocked()
 }
 
-// sleep registers a watch that has processed the groups that since returned together with turn. It
-// returns false if the ring has changed since. A registered watch is woken, or must call leave.
-func (r *ring) sleep(s *sleeper, turn uint64) bool {
+// addWaiter registers a watch that has processed the groups that since returned together with version. It
+// returns false if the ring has changed since. A registered watch is woken, or must call removeWaiter.
+func (r *ring) addWaiter(s *waiter, version uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.mu.turn != turn {
+	if r.mu.version != version {
 		return false
 	}
-	s.passed = r.mu.last
-	r.mu.sleepers = append(r.mu.sleepers, s)
+	s.idleUntil = r.mu.last
+	r.mu.waiters = append(r.mu.waiters, s)
 	return true
 }
 
-// leave removes a watch that sleep registered.
-func (r *ring) leave(s *sleeper) {
+// removeWaiter removes a watch that addWaiter registered.
+func (r *ring) removeWaiter(s *waiter) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.sleepers = slices.DeleteFunc(r.mu.sleepers, func(other *sleeper) bool { return other == s })
+	r.mu.waiters = slices.DeleteFunc(r.mu.waiters, func(other *waiter) bool { return other == s })
 }
 
-// ringState is the state of the ring at a turn.
+// ringState is the state of the ring at a version.
 type ringState struct {
-	last, asked kv.Revision
-	turn        uint64
+	last, requested kv.Revision
+	version         uint64
 }
 
 // since appends the groups with revisions of at least next to dst, up to its capacity. It returns
@@ -218,7 +218,7 @@ type ringState struct {
 func (r *ring) since(next kv.Revision, dst []ringGroup) (groups []ringGroup, at ringState, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at = ringState{r.mu.last, r.mu.asked, r.mu.turn}
+	at = ringState{r.mu.last, r.mu.progressRequested, r.mu.version}
 	if next > at.last {
 		return dst, at, true
 	}

@@ -25,7 +25,7 @@ func TestRingNotes(t *testing.T) {
 			t.Fatalf("at %d: groups %v since %d, %t", rev, groups, oldest, ok)
 		}
 		if _, _, ok := r.since(oldest-1, nil); ok && oldest > 1 {
-			t.Fatalf("at %d: the ring goes back to %d", rev, oldest-1)
+			t.Fatalf("at %d: the oldest revision in the ring is %d", rev, oldest-1)
 		}
 		for _, g := range groups {
 			noted := g.last > rev-kv.Revision(notedBytes/size)
@@ -36,17 +36,17 @@ func TestRingNotes(t *testing.T) {
 	}
 	for i, ev := range handed {
 		if ev.Note != kv.Revision(i+1) {
-			t.Errorf("revision %d was handed out and has lost its note", i+1)
+			t.Errorf("revision %d has lost its note after it was returned", i+1)
 		}
 	}
 }
 
-// TestRingWakes checks that an event wakes the sleepers whose range contains it and advances the
-// others, and that a request for progress wakes all sleepers.
+// TestRingWakes checks that an event wakes the waiters whose range contains it and advances the
+// others, and that a request for progress wakes all waiters.
 func TestRingWakes(t *testing.T) {
 	t.Parallel()
 	var r ring
-	awake := func(s *sleeper) bool {
+	awake := func(s *waiter) bool {
 		select {
 		case <-s.wake:
 			return true
@@ -54,39 +54,39 @@ func TestRingWakes(t *testing.T) {
 			return false
 		}
 	}
-	sleeperOf := func(start string, every bool) *sleeper {
-		return &sleeper{start: start, end: kv.PrefixEnd(start), every: every, wake: make(chan struct{}, 1)}
+	waiterOf := func(start string, every bool) *waiter {
+		return &waiter{start: start, end: kv.PrefixEnd(start), anyEvent: every, wake: make(chan struct{}, 1)}
 	}
-	pods, roles, rereading := sleeperOf("/pods/", false), sleeperOf("/roles/", false), sleeperOf("/roles/", true)
-	for _, s := range []*sleeper{pods, roles, rereading} {
-		if !r.sleep(s, 0) {
-			t.Fatal("nothing has happened, and a watch does not sleep")
+	pods, roles, rereading := waiterOf("/pods/", false), waiterOf("/roles/", false), waiterOf("/roles/", true)
+	for _, s := range []*waiter{pods, roles, rereading} {
+		if !r.addWaiter(s, 0) {
+			t.Fatal("addWaiter rejected a watch, although the ring has not changed")
 		}
 	}
 	publish := func(rev kv.Revision, key string) {
 		r.append(&group{first: rev, last: rev, events: []kv.Event{{Key: key, Revision: rev}}})
 	}
 	publish(1, "/pods/a")
-	if !awake(pods) || awake(roles) || !awake(rereading) || roles.passed != 1 || pods.passed != 0 {
-		t.Errorf("after a pod: pods at %d, roles at %d", pods.passed, roles.passed)
+	if !awake(pods) || awake(roles) || !awake(rereading) || roles.idleUntil != 1 || pods.idleUntil != 0 {
+		t.Errorf("after a pod: pods at %d, roles at %d", pods.idleUntil, roles.idleUntil)
 	}
-	if r.sleep(pods, 0) {
-		t.Error("a watch that has not seen the pod sleeps")
+	if r.addWaiter(pods, 0) {
+		t.Error("addWaiter accepted a watch that has not processed the event")
 	}
 	publish(2, "/roles/a")
-	if awake(pods) || !awake(roles) || roles.passed != 1 {
-		t.Errorf("after a role: roles at %d", roles.passed)
+	if awake(pods) || !awake(roles) || roles.idleUntil != 1 {
+		t.Errorf("after a role: roles at %d", roles.idleUntil)
 	}
 	_, at, _ := r.since(3, nil)
-	r.sleep(pods, at.turn)
-	r.leave(pods)
-	r.sleep(roles, at.turn)
-	r.askProgress()
-	if awake(pods) || !awake(roles) || roles.passed != 2 || len(r.mu.sleepers) != 0 {
-		t.Errorf("after a request for progress: roles at %d, %d sleep", roles.passed, len(r.mu.sleepers))
+	r.addWaiter(pods, at.version)
+	r.removeWaiter(pods)
+	r.addWaiter(roles, at.version)
+	r.requestProgress()
+	if awake(pods) || !awake(roles) || roles.idleUntil != 2 || len(r.mu.waiters) != 0 {
+		t.Errorf("after a request for progress: roles at %d, %d waiters", roles.idleUntil, len(r.mu.waiters))
 	}
-	if _, at, _ = r.since(3, nil); at.asked != 2 {
-		t.Errorf("progress is asked for up to %d", at.asked)
+	if _, at, _ = r.since(3, nil); at.requested != 2 {
+		t.Errorf("progress is requested up to %d", at.requested)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestReleaseMemory(t *testing.T) {
 	held := len(s.mu.recent.young) + len(s.mu.recent.old)
 	s.mu.Unlock()
 	if held > 0 || s.ring.mu.count > 0 {
-		t.Errorf("%d versions and %d groups are held", held, s.ring.mu.count)
+		t.Errorf("%d versions and %d groups are cached", held, s.ring.mu.count)
 	}
 	res, err := s.Commit(t.Context(), kv.Op{Key: "k0", Value: []byte("x"), Expect: 1})
 	if err != nil || res.Committed || string(res.Current[0].Value) != "90" {

@@ -9,8 +9,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// backlog is a database that has a number of compactions to run, each of which
-// ends at once, in a goroutine of its own.
+// backlog simulates a database with pending compactions. Each compaction ends at once, in its own
+// goroutine.
 type backlog struct {
 	s          *scheduler
 	left       atomic.Int64
@@ -36,14 +36,14 @@ func (b *backlog) Schedule(handle pebble.CompactionGrantHandle) bool {
 		}
 		b.running.Add(-1)
 		handle.Done()
-		b.look()
+		b.trySchedule()
 		b.all.Done()
 	}()
 	return true
 }
 
-// look does the same as Pebble after each flush and each compaction.
-func (b *backlog) look() {
+// trySchedule does the same as Pebble after each flush and each compaction.
+func (b *backlog) trySchedule() {
 	if b.left.Load() == 0 {
 		return
 	}
@@ -52,7 +52,7 @@ func (b *backlog) look() {
 	}
 }
 
-// TestScheduler: all compactions that are to run do, one at a time.
+// TestScheduler checks that all pending compactions run, one at a time.
 func TestScheduler(t *testing.T) {
 	t.Parallel()
 	for round := range 50 {
@@ -63,14 +63,14 @@ func TestScheduler(t *testing.T) {
 			const n = 100
 			b.left.Store(n)
 			b.all.Add(n)
-			b.look()
+			b.trySchedule()
 			b.all.Wait()
 			if b.overlapped.Load() {
-				t.Error("two compactions ran at a time")
+				t.Error("two compactions ran concurrently")
 			}
 			b.s.Unregister()
 			if ok, _ := b.s.TrySchedule(); ok {
-				t.Error("a compaction may run after Unregister")
+				t.Error("a compaction was granted after Unregister")
 			}
 		})
 	}

@@ -56,7 +56,7 @@ const (
 
 // Snapshot implements kv.Backend. Restore creates a store from the snapshot.
 func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) {
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return 0, err
 	}
 	// The receiver may be slow: only ctx limits the duration of a snapshot.
@@ -68,7 +68,7 @@ func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) 
 	sw := newSnapshotWriter(w, at)
 	var buf []byte
 	for start := ""; ; {
-		if err := s.alive(ctx); err != nil {
+		if err := s.checkOpen(ctx); err != nil {
 			return 0, err
 		}
 		// Chunks are copied before they are written, so that a slow receiver does not block the
@@ -94,14 +94,14 @@ func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) 
 // snapshotChunk appends the records of the keys from start to dst, up to a maximum size. last is the
 // last appended key; "" after the last key of the store.
 func (s *Store) snapshotChunk(dst []byte, start string, at kv.Revision) (chunk []byte, last string, err error) {
-	e, err := s.use()
+	e, err := s.acquireEngine()
 	if err != nil {
 		return nil, "", err
 	}
 	defer s.release()
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendBound(nil, start), UpperBound: []byte{prefixVersion + 1}})
 	if err != nil {
-		return nil, "", e.explain("read", err)
+		return nil, "", e.wrapError("read", err)
 	}
 	defer it.Close()
 	r := reading{s: s, e: e, it: it, rev: at}
@@ -360,27 +360,27 @@ func (d *disk) restore(sr *snapshotReader) error {
 	}
 	unfinished := false
 	for _, name := range names {
-		unfinished = unfinished || name == restoring
+		unfinished = unfinished || name == restoringFile
 	}
 	for _, name := range names {
 		if name != "LOCK" && name != reserveFile && !unfinished {
 			return fmt.Errorf("data directory %s is not empty: there is %s", d.dir, name)
 		}
 	}
-	if err := d.mark(restoring); err != nil {
+	if err := d.createMarker(restoringFile); err != nil {
 		return err
 	}
-	if err := d.clear(); err != nil {
+	if err := d.removeDatabase(); err != nil {
 		return err
 	}
-	if err := d.fill(sr); err != nil {
-		return errors.Join(err, d.clear(), d.unmark(restoring))
+	if err := d.writeRecords(sr); err != nil {
+		return errors.Join(err, d.removeDatabase(), d.removeMarker(restoringFile))
 	}
-	return d.unmark(restoring)
+	return d.removeMarker(restoringFile)
 }
 
-// clear removes the database files and the record of acknowledged writes.
-func (d *disk) clear() error {
+// removeDatabase removes the database files and the record of acknowledged writes.
+func (d *disk) removeDatabase() error {
 	names, err := d.fs.List(d.dir)
 	if err != nil {
 		return fmt.Errorf("clear data directory %s: %w", d.dir, err)
@@ -396,8 +396,8 @@ func (d *disk) clear() error {
 	return nil
 }
 
-// fill writes the records to a new database.
-func (d *disk) fill(sr *snapshotReader) error {
+// writeRecords writes the records to a new database.
+func (d *disk) writeRecords(sr *snapshotReader) error {
 	e, err := d.openNew()
 	if err != nil {
 		return err
@@ -406,7 +406,7 @@ func (d *disk) fill(sr *snapshotReader) error {
 		return errors.Join(err, e.close())
 	}
 	if err := e.db.Flush(); err != nil {
-		return errors.Join(e.explain("write", err), e.close())
+		return errors.Join(e.wrapError("write", err), e.close())
 	}
 	if err := e.close(); err != nil {
 		return err
@@ -418,7 +418,7 @@ func (e *engine) load(sr *snapshotReader) error {
 	b := e.db.NewBatch()
 	flush := func() error {
 		if err := e.db.Apply(b, pebble.NoSync); err != nil {
-			return e.explain("write", err)
+			return e.wrapError("write", err)
 		}
 		err := b.Close()
 		b = e.db.NewBatch()

@@ -16,7 +16,7 @@ import (
 // disk, no compaction can succeed, and deletions free no space. A store therefore reserves as much
 // free space as the size of its live files, up to maxHeadroom. With less free space, it releases
 // the reserve and accepts deletions only, while compactions run as long as their output fits.
-// regain ends this state. A quota has the same effect.
+// awaitSpace ends this state. A quota has the same effect.
 const (
 	maxHeadroom = 1 << 30
 	// minVolume is the minimum size of the volume of a store, in bytes.
@@ -32,8 +32,8 @@ const MinQuota = 64 << 20
 // be unused, or of the size of the live files that must be free, before puts are accepted again.
 const spaceSlack = 16
 
-// reclaimEvery is the minimum time between two calls of reclaim.
-const reclaimEvery = 5 * time.Second
+// reclaimInterval is the minimum time between two calls of reclaim.
+const reclaimInterval = 5 * time.Second
 
 // usage returns the size of the volume and its free space, if they are known.
 func (d *disk) usage() (usage vfs.DiskUsage, known bool) {
@@ -41,9 +41,9 @@ func (d *disk) usage() (usage vfs.DiskUsage, known bool) {
 	return usage, err == nil && usage.TotalBytes > 0
 }
 
-// memTable returns the size of a memtable in bytes. The store has up to four of them on disk, as
+// memTableSize returns the size of a memtable in bytes. The store has up to four of them on disk, as
 // log files.
-func (d *disk) memTable() int64 {
+func (d *disk) memTableSize() int64 {
 	if usage, known := d.usage(); known && usage.TotalBytes < smallVolume {
 		return memTableBytes / 4
 	}
@@ -63,23 +63,23 @@ func liveBytes(m *pebble.Metrics) int64 {
 	return int64(m.WAL.PhysicalSize + m.Table.Local.LiveSize + m.BlobFiles.Local.LiveSize)
 }
 
-// room returns the number of free bytes of the disk beyond the space that a compaction of the live
+// freeSpace returns the number of free bytes of the disk beyond the space that a compaction of the live
 // files may need; it is negative if space is missing. Files that compactions write or remove count
 // as free. If the free space is unknown, the result is positive.
-func (d *disk) room(m *pebble.Metrics) int64 {
+func (d *disk) freeSpace(m *pebble.Metrics) int64 {
 	usage, known := d.usage()
 	if !known {
 		return maxHeadroom
 	}
 	live := liveBytes(m)
 	temporary := int64(m.DiskSpaceUsage()) - live
-	return int64(min(usage.AvailBytes, 1<<60)) + temporary - min(live, maxHeadroom) - 4*d.memTable()
+	return int64(min(usage.AvailBytes, 1<<60)) + temporary - min(live, maxHeadroom) - 4*d.memTableSize()
 }
 
 // checkSpaceAfter adds written bytes, and calls checkSpace after a certain number of them.
 func (s *Store) checkSpaceAfter(e *engine, bytes int) {
 	e.unchecked += int64(bytes)
-	if e.unchecked >= s.disk.memTable()/4 {
+	if e.unchecked >= s.disk.memTableSize()/4 {
 		e.unchecked = 0
 		s.checkSpace(e)
 	}
@@ -89,34 +89,34 @@ func (s *Store) checkSpaceAfter(e *engine, bytes int) {
 // little free space. It pauses compactions if their output might not fit on the disk.
 func (s *Store) checkSpace(e *engine) {
 	m := e.db.Metrics()
-	room := s.disk.room(m)
+	room := s.disk.freeSpace(m)
 	if room < 0 && s.disk.reserve.release() {
-		room = s.disk.room(m)
+		room = s.disk.freeSpace(m)
 	}
 	e.scheduler.setPaused(room < 0)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.disk.reserve.isHeld() {
-		s.limitLocked(errFull)
+		s.rejectPutsLocked(errFull)
 	} else if s.quota > 0 && liveBytes(m) > s.quota {
-		s.limitLocked(fmt.Errorf("the store has reached its quota of %d MiB (--storage-quota); only deletions are accepted: %w", s.quota>>20, kv.ErrNoSpace))
+		s.rejectPutsLocked(fmt.Errorf("the store has reached its quota of %d MiB (--storage-quota); only deletions are accepted: %w", s.quota>>20, kv.ErrNoSpace))
 	}
 }
 
-// limitLocked rejects puts with an error until regain has ended.
-func (s *Store) limitLocked(reason error) {
+// rejectPutsLocked rejects puts with an error until awaitSpace has ended.
+func (s *Store) rejectPutsLocked(reason error) {
 	s.mu.full = reason
 	if !s.mu.regaining && !s.mu.closed {
 		s.mu.regaining = true
 		s.log.Error("the store accepts deletions only, until there is space", "dir", s.disk.dir, "err", reason)
-		s.tasks.Go(s.regain)
+		s.tasks.Go(s.awaitSpace)
 	}
 }
 
-// regain waits until the store is smaller than its quota and there is space for the reserve and
+// awaitSpace waits until the store is smaller than its quota and there is space for the reserve and
 // compactions, and accepts puts again.
-func (s *Store) regain() {
-	r := reclaiming{store: s}
+func (s *Store) awaitSpace() {
+	r := reclaimer{store: s}
 	for wait := repairFirst; ; wait = min(2*wait, repairLast) {
 		select {
 		case <-s.ctx.Done():
@@ -124,22 +124,22 @@ func (s *Store) regain() {
 		case <-time.After(wait):
 		}
 		r.run()
-		if s.setReserveAside() && s.unlimit() {
+		if s.restoreReserve() && s.acceptPuts() {
 			s.log.Info("the store accepts all writes again", "dir", s.disk.dir)
 			return
 		}
 	}
 }
 
-// setReserveAside reports whether the store can accept puts again. If so, the reserve is held.
-func (s *Store) setReserveAside() bool {
-	e, err := s.useForWriting()
+// restoreReserve reports whether the store can accept puts again. If so, the reserve is held.
+func (s *Store) restoreReserve() bool {
+	e, err := s.acquireForWrite()
 	if err != nil {
 		return false
 	}
 	defer s.release()
 	m := e.db.Metrics()
-	room := s.disk.room(m)
+	room := s.disk.freeSpace(m)
 	e.scheduler.setPaused(room < 0)
 	if s.quota > 0 && liveBytes(m) > s.quota-s.quota/spaceSlack {
 		return false
@@ -148,7 +148,7 @@ func (s *Store) setReserveAside() bool {
 	if !r.isHeld() {
 		room -= r.size()
 	}
-	if room < min(liveBytes(m), maxHeadroom)/spaceSlack || r.take() != nil {
+	if room < min(liveBytes(m), maxHeadroom)/spaceSlack || r.allocate() != nil {
 		return false
 	}
 	if s.disk.probe() != nil {
@@ -158,7 +158,7 @@ func (s *Store) setReserveAside() bool {
 	return true
 }
 
-func (s *Store) unlimit() bool {
+func (s *Store) acceptPuts() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.broken != nil || !s.disk.reserve.isHeld() {
@@ -168,21 +168,21 @@ func (s *Store) unlimit() bool {
 	return true
 }
 
-// reclaiming compacts a store while it is limited to deletions, each time that more history has
+// reclaimer compacts a store while it is limited to deletions, each time that more history has
 // been deleted.
-type reclaiming struct {
+type reclaimer struct {
 	store *Store
 	// trimmed is the revision up to which history had been deleted at the last compaction.
 	trimmed kv.Revision
 	at      time.Time
 }
 
-func (r *reclaiming) run() {
+func (r *reclaimer) run() {
 	s := r.store
 	s.history.Lock()
 	trimmed := s.history.trimmed
 	s.history.Unlock()
-	if trimmed == r.trimmed || time.Since(r.at) < reclaimEvery {
+	if trimmed == r.trimmed || time.Since(r.at) < reclaimInterval {
 		return
 	}
 	if err := s.reclaim(s.ctx); err != nil {
@@ -195,17 +195,17 @@ func (r *reclaiming) run() {
 // reclaim compacts all levels in steps of one table of the last level, so that the output of each
 // step is small.
 func (s *Store) reclaim(ctx context.Context) error {
-	e, err := s.useForWriting()
+	e, err := s.acquireForWrite()
 	if err != nil {
 		return err
 	}
 	defer s.release()
 	if err := e.db.Flush(); err != nil {
-		return e.explain("reclaim space", err)
+		return e.wrapError("reclaim space", err)
 	}
 	levels, err := e.db.SSTables()
 	if err != nil {
-		return e.explain("reclaim space", err)
+		return e.wrapError("reclaim space", err)
 	}
 	from := []byte{0}
 	for _, table := range lastLevel(levels) {
@@ -233,14 +233,14 @@ func (e *engine) compactRange(ctx context.Context, from, to []byte) error {
 	if err := errors.Join(ctx.Err(), e.guard.failure()); err != nil {
 		return fmt.Errorf("compact: %w: %w", kv.ErrUnavailable, err)
 	}
-	if e.disk.room(e.db.Metrics()) < 0 {
+	if e.disk.freeSpace(e.db.Metrics()) < 0 {
 		return fmt.Errorf("compact: %w", errFull)
 	}
 	if newComparer().Compare(from, to) >= 0 {
 		return nil
 	}
 	if err := e.db.Compact(ctx, from, to, false); err != nil {
-		return e.explain("compact", err)
+		return e.wrapError("compact", err)
 	}
 	return nil
 }

@@ -58,13 +58,13 @@ func emptyVolume(t *testing.T, s *Store, keys []string) {
 	for i := 1; i < len(keys); i += 2 {
 		e, _, err := s.Get(t.Context(), keys[i], 0)
 		if err != nil || e == nil || len(e.Value) != volumeValue {
-			t.Fatalf("%s was acknowledged, and is now %v, %v", keys[i], e, err)
+			t.Fatalf("%s was acknowledged, got %v, %v", keys[i], e, err)
 		}
 	}
 }
 
-// TestQuota: a store that has reached its quota accepts deletions only, also after it is opened
-// again, and puts when deletions have made it smaller.
+// TestQuota checks that a store that has reached its quota accepts deletions only, also after it is opened
+// again, and that it accepts puts again after deletions.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -73,7 +73,7 @@ func TestQuota(t *testing.T) {
 	var keys []string
 	fillVolume(t, s, func(key string) { keys = append(keys, key) })
 	if held := len(keys) * volumeValue; int64(held) > cfg.Quota || int64(held) < cfg.Quota/2 {
-		t.Errorf("the quota of %d bytes is reached with %d bytes of values", cfg.Quota, held)
+		t.Errorf("the quota of %d bytes was reached with %d bytes of values", cfg.Quota, held)
 	}
 	if err := s.Health(t.Context()); !errors.Is(err, kv.ErrNoSpace) || !strings.Contains(err.Error(), "--storage-quota") {
 		t.Errorf("health: %v", err)

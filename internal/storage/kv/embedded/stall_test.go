@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// lines is a log that may be read while it is written.
+// lines contains log output. It is safe for concurrent use.
 type lines struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -75,8 +75,8 @@ func TestStall(t *testing.T) {
 	await(t, "another line", func() bool { return log.has("has ended") })
 }
 
-// TestDamageSeen checks that Health names a damaged table after a read has detected the damage.
-func TestDamageSeen(t *testing.T) {
+// TestHealthAfterDamage checks that Health names a damaged table after a read has detected the damage.
+func TestHealthAfterDamage(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := open(t, Config{Dir: dir, Retention: -1})

@@ -18,12 +18,12 @@ func (s *Store) loadState(e *engine) (state, error) {
 	if err != nil {
 		return state{}, err
 	}
-	st, err := e.loadReached(noted)
+	st, err := e.loadAcknowledged(noted)
 	if err != nil && !errors.Is(err, ErrLostWrites) {
 		return st, err
 	}
 	if err == nil {
-		err = e.contiguous(st, unflushed)
+		err = e.checkContiguous(st, maxUnflushedCommits)
 	}
 	switch {
 	case err == nil:
@@ -107,7 +107,7 @@ func (e *engine) loadUptime(st *state) error {
 		return err
 	}
 	if uptime < 0 || uptime > maxUptime {
-		return e.explain("read uptime", fault("an uptime of %d ms", uptime))
+		return e.wrapError("read uptime", corruptError("an uptime of %d ms", uptime))
 	}
 	st.uptime = time.Duration(uptime) * time.Millisecond
 	if recorded != 0 {
@@ -123,12 +123,12 @@ func (e *engine) meta(name string) (kv.Revision, error) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, e.explain("read "+name[1:], err)
+		return 0, e.wrapError("read "+name[1:], err)
 	}
 	defer closer.Close()
 	rev, err := decodeRevision(raw)
 	if err != nil {
-		return 0, e.explain("read "+name[1:], err)
+		return 0, e.wrapError("read "+name[1:], err)
 	}
 	return rev, nil
 }
@@ -137,14 +137,14 @@ func (e *engine) meta(name string) (kv.Revision, error) {
 func (e *engine) lastLogged() (kv.Revision, error) {
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixLog}, UpperBound: []byte{prefixLog + 1}})
 	if err != nil {
-		return 0, e.explain("read the change log", err)
+		return 0, e.wrapError("read the change log", err)
 	}
 	var rev kv.Revision
 	if it.Last() {
 		rev, err = logRevision(it.Key())
 	}
 	if err = errors.Join(err, it.Close()); err != nil {
-		return 0, e.explain("read the change log", err)
+		return 0, e.wrapError("read the change log", err)
 	}
 	return rev, nil
 }

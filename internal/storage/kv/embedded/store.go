@@ -54,7 +54,7 @@ type Config struct {
 	now func() time.Time
 }
 
-// Store is a kv.Backend in a directory.
+// Store implements kv.Backend with a database in a directory or in memory. It is safe for concurrent use.
 type Store struct {
 	log     *slog.Logger
 	metrics *metrics
@@ -81,10 +81,10 @@ type Store struct {
 	quota     int64 // bytes; 0: no limit
 	// holds, marks and elapsed limit compaction: holds limits all compactions, marks and elapsed
 	// determine automatic compaction.
-	holds   *history.Holds
-	marks   history.Marks
-	elapsed elapsed
-	now     func() time.Time
+	holds  *history.Holds
+	marks  history.Marks
+	uptime uptimeClock
+	now    func() time.Time
 
 	// mu guards the state that transactions are evaluated against. No I/O is performed while it is
 	// held.
@@ -103,7 +103,7 @@ type Store struct {
 		// set, and replaced when it is cleared.
 		broken   error
 		brokenCh chan struct{}
-		// full is the reason for accepting deletions only, or nil. regaining is set while regain
+		// full is the reason for accepting deletions only, or nil. regaining is set while awaitSpace
 		// runs, which clears full.
 		full      error
 		regaining bool
@@ -161,7 +161,7 @@ func Open(cfg Config) (*Store, error) {
 		s.cancel()
 		return nil, errors.Join(err, s.disk.unlock())
 	}
-	_ = d.reserve.take() // openEngine checks whether the reserve is held
+	_ = d.reserve.allocate() // openEngine checks whether the reserve is held
 	refusal, err := s.openEngine()
 	if err != nil {
 		s.cancel()
@@ -176,7 +176,7 @@ func Open(cfg Config) (*Store, error) {
 		s.acks.record(kv.Revision(s.published.Load()))
 	}
 	s.start()
-	if refusal != nil && s.suspend(refusal) {
+	if refusal != nil && s.rejectWrites(refusal) {
 		s.log.Error("the disk is full: the store is only read until there is room", "dir", d.dir, "err", firstLine(refusal))
 	}
 	return s, nil
@@ -194,9 +194,9 @@ func (s *Store) start() {
 // the database read-only and returns the reason in refusal. The caller must hold life exclusively
 // or be the only user.
 func (s *Store) openEngine() (refusal, err error) {
-	e, err := s.disk.open(s.fail)
+	e, err := s.disk.open(s.handleWriteError)
 	if errors.Is(err, kv.ErrNoSpace) && s.disk.reserve.release() {
-		e, err = s.disk.open(s.fail)
+		e, err = s.disk.open(s.handleWriteError)
 	}
 	if errors.Is(err, kv.ErrNoSpace) {
 		refusal = err
@@ -213,8 +213,8 @@ func (s *Store) openEngine() (refusal, err error) {
 	s.history.trimmed = st.trimmed
 	s.compacted.Store(int64(st.compacted))
 	s.holds.Reset(st.compacted)
-	if s.elapsed.opened.IsZero() { // after a repair, the values in memory are newer
-		s.elapsed.begin(&st, s.now(), s.markEvery())
+	if s.uptime.opened.IsZero() { // after a repair, the values in memory are newer
+		s.uptime.start(&st, s.now(), s.markInterval())
 		for _, mark := range st.marks {
 			s.marks.Add(mark)
 		}
@@ -233,9 +233,9 @@ func (s *Store) openEngine() (refusal, err error) {
 	return refusal, nil
 }
 
-// use returns the engine for reading. The caller must call release. It returns errReopening during a
+// acquireEngine returns the engine for reading. The caller must call release. It returns errReopening during a
 // repair, and kv.ErrClosed after Close.
-func (s *Store) use() (*engine, error) {
+func (s *Store) acquireEngine() (*engine, error) {
 	s.life.RLock()
 	if s.engine != nil {
 		return s.engine, nil
@@ -250,8 +250,8 @@ func (s *Store) use() (*engine, error) {
 // errReopening reports that there is no engine during a repair.
 var errReopening = fmt.Errorf("the store is being reopened: %w", kv.ErrUnavailable)
 
-// refusalLocked returns the reason for rejecting all writes, or nil.
-func (s *Store) refusalLocked() error {
+// rejectionLocked returns the reason for rejecting all writes, or nil.
+func (s *Store) rejectionLocked() error {
 	if s.mu.closed {
 		return kv.ErrClosed
 	}
@@ -263,7 +263,7 @@ func (s *Store) release() { s.life.RUnlock() }
 
 // CurrentRevision implements kv.Backend.
 func (s *Store) CurrentRevision(ctx context.Context) (kv.Revision, error) {
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return 0, err
 	}
 	return kv.Revision(s.published.Load()), nil
@@ -271,7 +271,7 @@ func (s *Store) CurrentRevision(ctx context.Context) (kv.Revision, error) {
 
 // PrefixRevision implements kv.PrefixRevisioner.
 func (s *Store) PrefixRevision(ctx context.Context, prefix string) (kv.Revision, error) {
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return 0, err
 	}
 	return s.counts.newestOf(prefix), nil
@@ -279,16 +279,16 @@ func (s *Store) PrefixRevision(ctx context.Context, prefix string) (kv.Revision,
 
 // RequestProgress implements kv.Backend.
 func (s *Store) RequestProgress(ctx context.Context) error {
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return err
 	}
-	s.ring.askProgress()
+	s.ring.requestProgress()
 	return nil
 }
 
 // CompactedRevision implements kv.Backend.
 func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return 0, err
 	}
 	return kv.Revision(s.compacted.Load()), nil
@@ -297,11 +297,11 @@ func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
 // Health implements kv.Backend. A store with a damaged file serves the undamaged data, and reports
 // kv.ErrCorrupt.
 func (s *Store) Health(ctx context.Context) error {
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	err := s.refusalLocked()
+	err := s.rejectionLocked()
 	if err == nil {
 		err = s.mu.full
 	}
@@ -324,7 +324,7 @@ func (s *Store) damage() error {
 	return fmt.Errorf("%s is damaged; restore the data directory from a snapshot: %w", *file, kv.ErrCorrupt)
 }
 
-func (s *Store) alive(ctx context.Context) error {
+func (s *Store) checkOpen(ctx context.Context) error {
 	if s.ctx.Err() != nil {
 		return kv.ErrClosed
 	}

@@ -88,7 +88,7 @@ func TestReopen(t *testing.T) {
 		}
 	}
 	if _, _, err := s.Get(t.Context(), "k1", revs[99]); !errors.Is(err, kv.ErrCompacted) {
-		t.Errorf("read of what had been compacted: %v", err)
+		t.Errorf("read at a compacted revision: %v", err)
 	}
 	checkHistory(t, s)
 	await(t, "expiry", func() bool {
@@ -108,7 +108,7 @@ func TestInUse(t *testing.T) {
 	if _, err := Open(Config{Dir: dir}); err == nil || err.Error() != want {
 		t.Errorf("second open: %v, want %s", err, want)
 	}
-	// The same from another process.
+	// Open the store in another process.
 	cmd := exec.Command(os.Args[0], "-test.run=TestHelperOpens")
 	cmd.Env = append(os.Environ(), "EMBEDDED_TEST_DIR="+dir)
 	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), want) {
@@ -119,11 +119,11 @@ func TestInUse(t *testing.T) {
 	closeStore(t, open(t, Config{Dir: dir}))
 }
 
-// TestHelperOpens is run by TestInUse in another process.
+// TestHelperOpens opens a store in the child process of TestInUse.
 func TestHelperOpens(t *testing.T) {
 	dir := os.Getenv("EMBEDDED_TEST_DIR")
 	if dir == "" {
-		t.Skip("this is the other process of TestInUse")
+		t.Skip("runs only in the child process of TestInUse")
 	}
 	if _, err := Open(Config{Dir: dir}); err != nil {
 		t.Fatal(err)
@@ -172,7 +172,7 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("gather: %d families, %v", len(families), err)
 	}
 	if _, err := Open(Config{InMemory: true, Registerer: r}); err == nil {
-		t.Error("two stores share a registerer")
+		t.Error("a second store could register its metrics")
 	}
 	closeStore(t, s)
 	closeStore(t, open(t, Config{InMemory: true, Registerer: r}))
@@ -192,7 +192,7 @@ func TestNewerFormat(t *testing.T) {
 	}
 }
 
-// filled makes a store with tables, a log and a manifest worth damaging.
+// filled creates a store with tables, a log and a manifest, and closes it.
 func filled(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -275,13 +275,13 @@ func TestCorruptFiles(t *testing.T) {
 				advice = "restore a snapshot into another directory"
 			}
 			if !strings.Contains(err.Error(), advice) || !strings.Contains(err.Error(), dir) {
-				t.Errorf("the error does not say which file and what to do: %v", err)
+				t.Errorf("the error does not contain the file and the remedy: %v", err)
 			}
 		})
 	}
 }
 
-// useAll opens a store and reads all there should be.
+// useAll opens a store and reads all entries.
 func useAll(t *testing.T, dir string) error {
 	s, err := Open(Config{Dir: dir})
 	if err != nil {
@@ -337,12 +337,12 @@ func TestUnfinishedCreation(t *testing.T) {
 	t.Parallel()
 	dir := filled(t)
 	// The file marks a store whose creation was interrupted.
-	if err := os.WriteFile(filepath.Join(dir, creating), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, creatingFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, Config{Dir: dir})
 	if n := len(entries(t, s, 0).Entries); n != 0 {
-		t.Errorf("a store that was being made has %d entries", n)
+		t.Errorf("a partially created store has %d entries", n)
 	}
 	put(t, s, "a", "1")
 	closeStore(t, s)
@@ -351,7 +351,7 @@ func TestUnfinishedCreation(t *testing.T) {
 	}
 }
 
-// TestRewriteLoad: history that is no longer retained does not stay on disk.
+// TestRewriteLoad checks that history older than the retention is removed from disk.
 func TestRewriteLoad(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{InMemory: true, Retention: 100 * time.Millisecond})
@@ -369,7 +369,7 @@ func TestRewriteLoad(t *testing.T) {
 	checkHistory(t, s)
 }
 
-// countRecords counts all that is in the engine.
+// countRecords returns the number of records in the engine.
 func countRecords(t *testing.T, s *Store) (n int) {
 	it, err := s.engine.db.NewIter(nil)
 	if err != nil {
@@ -400,7 +400,7 @@ func TestSnapshot(t *testing.T) {
 	want := entries(t, s, 0)
 	// The store is written to and compacted while the snapshot is taken.
 	var buf bytes.Buffer
-	at, err := s.Snapshot(t.Context(), &meddler{w: &buf, meddle: func() {
+	at, err := s.Snapshot(t.Context(), &hookWriter{w: &buf, meddle: func() {
 		rev := put(t, s, "k1999", "later")
 		if err := s.Compact(t.Context(), rev); err != nil {
 			t.Error(err)
@@ -437,13 +437,13 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// meddler does something before each write.
-type meddler struct {
+// hookWriter calls a function before each write.
+type hookWriter struct {
 	w      *bytes.Buffer
 	meddle func()
 }
 
-func (m *meddler) Write(p []byte) (int, error) {
+func (m *hookWriter) Write(p []byte) (int, error) {
 	m.meddle()
 	return m.w.Write(p)
 }
@@ -508,9 +508,9 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 }
 
-// TestRestoreRefuses checks that Restore rejects snapshots with valid checksums and invalid
+// TestRestoreInvalid checks that Restore rejects snapshots with valid checksums and invalid
 // content.
-func TestRestoreRefuses(t *testing.T) {
+func TestRestoreInvalid(t *testing.T) {
 	t.Parallel()
 	record := func(key string) []byte {
 		return appendSnapshotRecord(nil, version{entry: &kv.Entry{Key: key, Value: []byte("v"), Created: 1, Modified: 1}, revision: 1})
@@ -550,7 +550,7 @@ func TestRestoreRefuses(t *testing.T) {
 func TestFileModes(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
-		t.Skip("Windows has no such modes")
+		t.Skip("Windows has no file modes")
 	}
 	dir := filled(t)
 	if err := os.Chmod(filepath.Join(dir, "LOCK"), 0o644); err != nil {
@@ -578,7 +578,7 @@ func TestFileModes(t *testing.T) {
 func TestUnfinishedRestore(t *testing.T) {
 	t.Parallel()
 	dir := filled(t)
-	if err := os.WriteFile(filepath.Join(dir, restoring), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, restoringFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "incomplete restore") {
@@ -675,7 +675,7 @@ func TestComparer(t *testing.T) {
 		prefix := a[:c.Split(a)]
 		after := c.ImmediateSuccessor(nil, prefix)
 		if c.Compare(prefix, after) >= 0 || c.Split(after) != len(after) {
-			t.Errorf("the successor of prefix %q is %q", prefix, after)
+			t.Errorf("successor of prefix %q is %q", prefix, after)
 		}
 	}
 }

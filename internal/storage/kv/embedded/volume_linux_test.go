@@ -19,7 +19,7 @@ func newVolume(t *testing.T, size int) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", size)); err != nil {
-		t.Skipf("a small volume cannot be mounted, which takes root: %v", err)
+		t.Skipf("mount of a small volume requires root: %v", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, 0); err != nil {
@@ -29,7 +29,7 @@ func newVolume(t *testing.T, size int) string {
 	return dir
 }
 
-// volumeSizes are in MiB.
+// volumeSizes returns the sizes of the tested volumes, in MiB.
 func volumeSizes() []int {
 	if testing.Short() {
 		return []int{64, 256}
@@ -37,8 +37,8 @@ func volumeSizes() []int {
 	return []int{64, 256, 1024}
 }
 
-// TestSmallVolume: a store that fills its volume accepts deletions, and puts when deletions have
-// made room.
+// TestSmallVolume checks that a store on a full volume accepts deletions, and that it accepts puts again
+// after deletions.
 func TestSmallVolume(t *testing.T) {
 	t.Parallel()
 	for _, size := range volumeSizes() {
@@ -57,7 +57,7 @@ func TestSmallVolume(t *testing.T) {
 	}
 }
 
-// TestVolumeTooSmall: a store is not opened on a volume on which compactions would not fit.
+// TestVolumeTooSmall checks that Open rejects a volume without enough space for compactions.
 func TestVolumeTooSmall(t *testing.T) {
 	t.Parallel()
 	if _, err := Open(Config{Dir: newVolume(t, 32) + "/store"}); !errors.Is(err, kv.ErrNoSpace) || !strings.Contains(err.Error(), "at least 48 MiB") {
@@ -99,11 +99,11 @@ func TestSmallVolumeKilled(t *testing.T) {
 	}
 }
 
-// TestHelperFills is run by TestSmallVolumeKilled in another process, which it kills.
+// TestHelperFills fills a store in the child process of TestSmallVolumeKilled, which kills the process.
 func TestHelperFills(t *testing.T) {
 	dir := os.Getenv("EMBEDDED_TEST_VOLUME")
 	if dir == "" {
-		t.Skip("this is the other process of TestSmallVolumeKilled")
+		t.Skip("runs only in the child process of TestSmallVolumeKilled")
 	}
 	s, err := Open(Config{Dir: dir, Retention: volumeRetention})
 	if err != nil {
@@ -111,5 +111,5 @@ func TestHelperFills(t *testing.T) {
 	}
 	fillVolume(t, s, func(key string) { fmt.Println("put", key) })
 	fmt.Println("full")
-	select {} // until it is killed
+	select {} // until the process is killed
 }

@@ -22,7 +22,7 @@ const (
 // of the current batch.
 type watch struct {
 	s *Store
-	sleeper
+	waiter
 	next kv.Revision
 	// delivered is the revision of the last batch that was delivered.
 	delivered kv.Revision
@@ -38,7 +38,7 @@ var _ kv.Watch = (*watch)(nil)
 // Watch implements kv.Backend. The events of a batch are shared with other watches, and receivers must
 // not modify them.
 func (s *Store) Watch(ctx context.Context, start, end string, from kv.Revision) (kv.Watch, error) {
-	if err := s.alive(ctx); err != nil {
+	if err := s.checkOpen(ctx); err != nil {
 		return nil, err
 	}
 	if from < 0 {
@@ -51,7 +51,7 @@ func (s *Store) Watch(ctx context.Context, start, end string, from kv.Revision) 
 	if compacted := kv.Revision(s.compacted.Load()); from < compacted {
 		return nil, fmt.Errorf("watch from revision %d, the oldest being %d: %w", from, compacted, kv.ErrCompacted)
 	}
-	w := &watch{s: s, sleeper: sleeper{start: start, end: end, wake: make(chan struct{}, 1)}, next: from, batches: make(chan kv.Batch)}
+	w := &watch{s: s, waiter: waiter{start: start, end: end, wake: make(chan struct{}, 1)}, next: from, batches: make(chan kv.Batch)}
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (w *watch) Stop() { w.cancel() }
 func (w *watch) run() {
 	defer w.s.metrics.watches.Dec()
 	defer w.cancel()
-	err := w.follow()
+	err := w.deliver()
 	if w.s.ctx.Err() != nil {
 		err = kv.ErrClosed
 	} else if w.ctx.Err() != nil {
@@ -92,8 +92,8 @@ func (w *watch) run() {
 	close(w.batches)
 }
 
-// follow delivers from the ring if it still contains next, and otherwise from disk.
-func (w *watch) follow() error {
+// deliver delivers from the ring if it still contains next, and otherwise from disk.
+func (w *watch) deliver() error {
 	room := make([]ringGroup, 0, watchGroups)
 	for {
 		clear(room[:cap(room)])
@@ -127,10 +127,10 @@ func (w *watch) fromRing(groups []ringGroup, at ringState) error {
 	switch {
 	case at.last >= w.next:
 		return nil // there may be more groups
-	case at.last == w.next-1 && (w.delivered < at.asked || w.delivered == 0 && at.last > 0):
+	case at.last == w.next-1 && (w.delivered < at.requested || w.delivered == 0 && at.last > 0):
 		return w.send(kv.Batch{Revision: at.last})
 	}
-	return w.sleep(at.turn, false)
+	return w.waitForChange(at.version, false)
 }
 
 // send delivers a batch. It blocks until the receiver accepts it or the watch ends.
@@ -146,23 +146,23 @@ func (w *watch) send(b kv.Batch) error {
 	return errEnded
 }
 
-// sleep waits until the ring has changed since turn: by an event in the range of the watch, or by any
+// waitForChange waits until the ring has changed since version: by an event in the range of the watch, or by any
 // event if every is set.
-func (w *watch) sleep(turn uint64, every bool) error {
-	w.every = every
-	if !w.s.ring.sleep(&w.sleeper, turn) {
+func (w *watch) waitForChange(version uint64, every bool) error {
+	w.anyEvent = every
+	if !w.s.ring.addWaiter(&w.waiter, version) {
 		return nil
 	}
 	select {
 	case <-w.wake:
 		if !every {
-			w.next = max(w.next, w.passed+1)
+			w.next = max(w.next, w.idleUntil+1)
 		}
 		return nil
 	case <-w.ctx.Done():
 	case <-w.s.ctx.Done():
 	}
-	w.s.ring.leave(&w.sleeper)
+	w.s.ring.removeWaiter(&w.waiter)
 	return errEnded
 }
 
@@ -193,7 +193,7 @@ func (w *watch) filter(events []kv.Event) []kv.Event {
 func (w *watch) fromDisk(at ringState) error {
 	b, err := w.s.readLog(w)
 	if errors.Is(err, errReopening) {
-		return w.sleep(at.turn, true)
+		return w.waitForChange(at.version, true)
 	}
 	if err != nil {
 		return err
@@ -206,7 +206,7 @@ func (w *watch) fromDisk(at ringState) error {
 
 // readLog reads the next batch for a watch from the change log.
 func (s *Store) readLog(w *watch) (kv.Batch, error) {
-	e, err := s.use()
+	e, err := s.acquireEngine()
 	if err != nil {
 		return kv.Batch{}, err
 	}
@@ -214,7 +214,7 @@ func (s *Store) readLog(w *watch) (kv.Batch, error) {
 	newest := kv.Revision(s.published.Load())
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: logKey(w.next), UpperBound: logKey(newest + 1)})
 	if err != nil {
-		return kv.Batch{}, e.explain("read the change log", err)
+		return kv.Batch{}, e.wrapError("read the change log", err)
 	}
 	defer it.Close()
 	// As in read, the iterator is created before this check, so that its data cannot be deleted.
@@ -227,16 +227,16 @@ func (s *Store) readLog(w *watch) (kv.Batch, error) {
 			return kv.Batch{}, err
 		}
 		err := l.add(it)
-		if errors.Is(err, errVanished) && w.next < kv.Revision(s.compacted.Load()) {
+		if errors.Is(err, errVersionMissing) && w.next < kv.Revision(s.compacted.Load()) {
 			err = fmt.Errorf("watch from revision %d: %w", w.next, kv.ErrCompacted)
 			return kv.Batch{}, err
 		}
 		if err != nil {
-			return kv.Batch{}, e.explain("read the change log", err)
+			return kv.Batch{}, e.wrapError("read the change log", err)
 		}
 	}
 	if err := it.Error(); err != nil {
-		return kv.Batch{}, e.explain("read the change log", err)
+		return kv.Batch{}, e.wrapError("read the change log", err)
 	}
 	return l.batch, nil
 }
@@ -313,7 +313,7 @@ func (l *logReader) load(key string, rev kv.Revision) (version, error) {
 	l.buf = appendVersionKey(l.buf[:0], key, rev)
 	raw, closer, err := l.e.db.Get(l.buf)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return version{}, fmt.Errorf("the change log names %q at revision %d: %w", key, rev, errVanished)
+		return version{}, fmt.Errorf("the change log names %q at revision %d: %w", key, rev, errVersionMissing)
 	}
 	if err != nil {
 		return version{}, err
@@ -322,6 +322,6 @@ func (l *logReader) load(key string, rev kv.Revision) (version, error) {
 	return decodeVersion(key, rev, raw)
 }
 
-// errVanished reports that a version in the log does not exist. This is expected only if the version was
+// errVersionMissing reports that a version in the log does not exist. This is expected only if the version was
 // compacted concurrently.
-var errVanished = fmt.Errorf("the version is missing: %w", kv.ErrCorrupt)
+var errVersionMissing = fmt.Errorf("the version is missing: %w", kv.ErrCorrupt)

@@ -40,13 +40,13 @@ type repeatPolicy func(err error, sent bool) bool
 
 // repeatRead allows every repetition, because reads have no effect.
 func repeatRead(err error, _ bool) bool {
-	return transient(err) || is(err, rpctypes.ErrTooManyRequests)
+	return transient(err) || isEtcdError(err, rpctypes.ErrTooManyRequests)
 }
 
 // repeatWrite allows the repetition of writes that were certainly not performed. etcd returns these
 // errors before it processes a request.
 func repeatWrite(err error, sent bool) bool {
-	return !sent && code(err) == codes.Unavailable || is(err, rpctypes.ErrNoLeader) || is(err, rpctypes.ErrTooManyRequests)
+	return !sent && code(err) == codes.Unavailable || isEtcdError(err, rpctypes.ErrNoLeader) || isEtcdError(err, rpctypes.ErrTooManyRequests)
 }
 
 // call sends a request, and repeats it on another member if that is safe. f must pass the call options
@@ -106,8 +106,8 @@ func (s *Store) shouldRetry(err error) bool {
 	return time.Duration(now-s.failingSince.Load()) < s.config.RequestTimeout
 }
 
-// is reports whether err is the given error of package rpctypes.
-func is(err, target error) bool { return errors.Is(rpctypes.Error(err), target) }
+// isEtcdError reports whether err is the given error of package rpctypes.
+func isEtcdError(err, target error) bool { return errors.Is(rpctypes.Error(err), target) }
 
 // tooLargeToSend reports whether a message exceeds the gRPC limit of the client or the server.
 func tooLargeToSend(err error) bool {
@@ -149,18 +149,18 @@ func (s *Store) explain(ctx context.Context, a callSpec, err error) error {
 	}
 	text := status.Convert(err).Message()
 	switch {
-	case is(err, rpctypes.ErrCompacted):
+	case isEtcdError(err, rpctypes.ErrCompacted):
 		return kv.ErrCompacted
-	case is(err, rpctypes.ErrFutureRev):
+	case isEtcdError(err, rpctypes.ErrFutureRev):
 		return kv.ErrFutureRevision
-	case is(err, rpctypes.ErrNoSpace):
+	case isEtcdError(err, rpctypes.ErrNoSpace):
 		s.full.Store(true)
 		return fmt.Errorf("%w: %s", kv.ErrNoSpace, text)
-	case is(err, rpctypes.ErrRequestTooLarge), tooLargeToSend(err):
+	case isEtcdError(err, rpctypes.ErrRequestTooLarge), tooLargeToSend(err):
 		return fmt.Errorf("%w: %s", kv.ErrTooLarge, text)
-	case is(err, rpctypes.ErrCorrupt):
+	case isEtcdError(err, rpctypes.ErrCorrupt):
 		return fmt.Errorf("%w: %s", kv.ErrCorrupt, text)
-	case is(err, rpctypes.ErrTooManyRequests):
+	case isEtcdError(err, rpctypes.ErrTooManyRequests):
 		return fmt.Errorf("%w: %s", kv.ErrUnavailable, text)
 	}
 	switch code(err) {

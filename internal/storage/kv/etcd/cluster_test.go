@@ -18,19 +18,19 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-// patience is the timeout for expected events. It is reached only on failure.
-const patience = time.Minute
+// eventTimeout is the timeout for expected events. It is reached only on failure.
+const eventTimeout = time.Minute
 
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(eventTimeout); !holds(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %s", what, patience)
+			t.Fatalf("%s: not within %s", what, eventTimeout)
 		}
 	}
 }
 
-// mustPut writes until it is acknowledged, as a client would.
+// mustPut retries a put until it is acknowledged.
 func mustPut(t *testing.T, s *Store, key, value string) kv.Revision {
 	t.Helper()
 	var rev kv.Revision
@@ -48,10 +48,10 @@ func mustPut(t *testing.T, s *Store, key, value string) kv.Revision {
 // follow receives batches up to a revision, and checks that events are in order and without
 // duplicates.
 type follow struct {
-	t    *testing.T
-	w    kv.Watch
-	told kv.Revision
-	all  []kv.Event
+	t        *testing.T
+	w        kv.Watch
+	progress kv.Revision
+	all      []kv.Event
 }
 
 func newFollow(t *testing.T, s *Store, prefix string) *follow {
@@ -66,23 +66,23 @@ func newFollow(t *testing.T, s *Store, prefix string) *follow {
 
 func (f *follow) until(rev kv.Revision) {
 	f.t.Helper()
-	timeout := time.After(patience)
-	for f.told < rev {
+	timeout := time.After(eventTimeout)
+	for f.progress < rev {
 		select {
 		case b, ok := <-f.w.Batches():
 			if !ok {
-				f.t.Fatalf("the watch ended at revision %d: %v", f.told, f.w.Err())
+				f.t.Fatalf("the watch ended at revision %d: %v", f.progress, f.w.Err())
 			}
 			for _, ev := range b.Events {
-				if ev.Revision <= f.told {
-					f.t.Fatalf("revision %d is told after %d", ev.Revision, f.told)
+				if ev.Revision <= f.progress {
+					f.t.Fatalf("event of revision %d after progress %d", ev.Revision, f.progress)
 				}
-				f.told = ev.Revision
+				f.progress = ev.Revision
 			}
 			f.all = append(f.all, b.Events...)
-			f.told = max(f.told, b.Revision)
+			f.progress = max(f.progress, b.Revision)
 		case <-timeout:
-			f.t.Fatalf("the watch is at revision %d, not %d, after %s", f.told, rev, patience)
+			f.t.Fatalf("the watch is at revision %d, not %d, after %s", f.progress, rev, eventTimeout)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func (f *follow) history(s *Store, prefix string, from kv.Revision) {
 	again := &follow{t: f.t, w: w}
 	again.until(f.all[len(f.all)-1].Revision)
 	if len(again.all) != len(f.all) {
-		f.t.Fatalf("the watch told %d events, history has %d", len(f.all), len(again.all))
+		f.t.Fatalf("the watch has %d events, history has %d", len(f.all), len(again.all))
 	}
 	for i, ev := range again.all {
 		if ev.Revision != f.all[i].Revision || ev.Key != f.all[i].Key || !bytes.Equal(ev.Value, f.all[i].Value) {
@@ -107,8 +107,8 @@ func (f *follow) history(s *Store, prefix string, from kv.Revision) {
 	}
 }
 
-// TestMemberLost: one of three members is stopped, the leader at that; requests
-// and watches go on.
+// TestMemberLost checks that requests and watches continue after the leader, one of three members, was
+// stopped.
 func TestMemberLost(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
@@ -135,7 +135,7 @@ func leader(t *testing.T, c *etcdtest.Cluster) *etcdtest.Member {
 	var found *etcdtest.Member
 	eventually(t, "election", func() bool {
 		for _, m := range c.Members {
-			if m.Leads() {
+			if m.IsLeader() {
 				found = m
 			}
 		}
@@ -162,7 +162,7 @@ func TestPartition(t *testing.T) {
 	alone.Isolate()
 	eventually(t, "another leader", func() bool {
 		for _, m := range c.Members {
-			if m != alone && m.Leads() {
+			if m != alone && m.IsLeader() {
 				return true
 			}
 		}
@@ -256,7 +256,7 @@ func TestFrozen(t *testing.T) {
 	mustPut(t, s, "/a/2", "x")
 }
 
-// TestLostConnections: connections break under watches and writes.
+// TestLostConnections checks watches and writes while connections are closed repeatedly.
 func TestLostConnections(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
@@ -296,8 +296,8 @@ func TestTLS(t *testing.T) {
 		t.Errorf("snapshot: %v", err)
 	}
 	for name, change := range map[string]struct {
-		change func(*Config)
-		says   string
+		change  func(*Config)
+		wantErr string
 	}{
 		"no client certificate": {func(c *Config) { c.CertFile, c.KeyFile = "", "" }, ""},
 		"no authority":          {func(c *Config) { c.CAFile = "" }, "unknown authority"},
@@ -306,17 +306,17 @@ func TestTLS(t *testing.T) {
 		wrong := config
 		change.change(&wrong)
 		s := open(t, wrong)
-		if err := s.Health(t.Context()); !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), change.says) {
+		if err := s.Health(t.Context()); !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), change.wantErr) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	config.CertFile = filepath.Join(t.TempDir(), "none")
 	if _, err := Open(config); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("a certificate that is not there: %v", err)
+		t.Errorf("open with a missing certificate file: %v", err)
 	}
 }
 
-// TestRenewedFiles: connections are made with the files as they are by then.
+// TestRenewedFiles checks that new connections use the current certificate files.
 func TestRenewedFiles(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{TLS: true})
@@ -354,11 +354,11 @@ func TestSize(t *testing.T) {
 		t.Errorf("%s: %g bytes", label, bytes)
 	}
 	if label, _ := size(without); label != "" {
-		t.Errorf("without: %s", label)
+		t.Errorf("label without Config.ClusterID: %s", label)
 	}
 	c.Members[0].Stop()
 	if _, again := size(registry); again != bytes {
-		t.Errorf("%g bytes, and then %g", bytes, again)
+		t.Errorf("the size changed from %g to %g bytes within an interval", bytes, again)
 	}
 }
 
@@ -390,7 +390,7 @@ func TestLeaseReuse(t *testing.T) {
 	}
 }
 
-// TestAwait: a store that is opened before etcd is up waits for it.
+// TestAwait checks that Await blocks until etcd is available.
 func TestAwait(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})

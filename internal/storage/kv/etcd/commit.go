@@ -71,7 +71,7 @@ func (s *Store) commit(ctx context.Context, ops []kv.Op) (kv.CommitResult, error
 	var gone error
 	resp, err := call(ctx, s, s.write("commit"), func(ctx context.Context, o ...grpc.CallOption) (*pb.TxnResponse, error) {
 		resp, err := s.rpc.Txn(ctx, txn, o...)
-		if err != nil && is(err, rpctypes.ErrLeaseNotFound) {
+		if err != nil && isEtcdError(err, rpctypes.ErrLeaseNotFound) {
 			gone = errLeaseGone
 		}
 		return resp, err
@@ -142,5 +142,5 @@ func (s *Store) transaction(ctx context.Context, ops []kv.Op) (*pb.TxnRequest, e
 	return txn, nil
 }
 
-// seconds returns the duration in seconds, rounded up, so that keys never expire early.
-func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
+// ceilSeconds returns the duration in seconds, rounded up, so that keys never expire early.
+func ceilSeconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

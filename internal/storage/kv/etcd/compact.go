@@ -63,7 +63,7 @@ func (s *Store) compact(ctx context.Context, to kv.Revision) error {
 	done := false
 	_, err = call(ctx, s, s.largeRead().named("compact"), func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.CompactResponse, error) {
 		resp, err := s.client.Compact(ctx, int64(to))
-		done = done || is(err, rpctypes.ErrCompacted)
+		done = done || isEtcdError(err, rpctypes.ErrCompacted)
 		return resp, err
 	})
 	if done {

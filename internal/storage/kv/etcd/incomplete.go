@@ -16,7 +16,8 @@ var ErrIncomplete = errors.New("the data is incomplete: a migration was interrup
 // the prefix, so that it is neither copied nor decoded as an object.
 func incompleteKey(prefix string) string { return strings.TrimSuffix(prefix, "/") + ".incomplete" }
 
-// SetIncomplete marks the data below a prefix as incomplete, or removes the mark.
+// SetIncomplete marks the data below a prefix as incomplete, or removes the mark. It has no effect if the
+// mark already has the requested state. The mark is a key outside the prefix.
 func (s *Store) SetIncomplete(ctx context.Context, prefix string, incomplete bool) error {
 	op := kv.Op{Key: incompleteKey(prefix), Kind: kv.OpDelete, Expect: kv.AnyRevision}
 	if incomplete {
@@ -33,7 +34,8 @@ func (s *Store) SetIncomplete(ctx context.Context, prefix string, incomplete boo
 	return nil
 }
 
-// CheckComplete returns ErrIncomplete if the data below a prefix is marked as incomplete.
+// CheckComplete returns an error that wraps ErrIncomplete if the data below a prefix is marked as
+// incomplete.
 func (s *Store) CheckComplete(ctx context.Context, prefix string) error {
 	mark, _, err := s.Get(ctx, incompleteKey(prefix), 0)
 	if err != nil {

@@ -38,8 +38,8 @@ func (l *leases) init() {
 	l.granting = make(chan struct{}, 1)
 }
 
-// take returns a lease that lasts at least ttl seconds, or 0 if there is none.
-func (l *leases) take(ttl int64) int64 {
+// find returns a lease that lasts at least ttl seconds, or 0 if there is none.
+func (l *leases) find(ttl int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	found := l.open[ttl]
@@ -70,8 +70,8 @@ func (l *leases) forget() {
 
 // lease returns the ID of a lease that lasts at least ttl from now.
 func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
-	want := seconds(ttl)
-	if id := s.leases.take(want); id != 0 {
+	want := ceilSeconds(ttl)
+	if id := s.leases.find(want); id != 0 {
 		return id, nil
 	}
 	select {
@@ -80,7 +80,7 @@ func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
-	if id := s.leases.take(want); id != 0 {
+	if id := s.leases.find(want); id != 0 {
 		return id, nil
 	}
 	lasts := want + max(0, min(want/leaseSlackPart, int64(s.config.LeaseReuse/time.Second)))
@@ -97,7 +97,8 @@ func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
 	return int64(granted.ID), nil
 }
 
-// Expiries returns the expiration times of all keys with a lease.
+// Expiries returns the expiration times of all keys with a lease, by key, to the second. It sends one
+// request per lease. The caller owns the map.
 func (s *Store) Expiries(ctx context.Context) (map[string]time.Time, error) {
 	ctx, leave, err := s.beginCall(ctx, false)
 	if err != nil {

@@ -26,12 +26,12 @@ func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry,
 		return nil, 0, err
 	}
 	defer leave()
-	if err := s.readable(at); err != nil {
+	if err := s.checkCompacted(at); err != nil {
 		return nil, 0, fmt.Errorf("get %q: %w", key, err)
 	}
 	if key == "" {
 		// etcd rejects requests for an empty key, which cannot exist.
-		at, err = s.orNewest(ctx, at)
+		at, err = s.resolveRevision(ctx, at)
 		return nil, at, err
 	}
 	resp, err := call(ctx, s, s.smallRead("get"), func(ctx context.Context, o ...grpc.CallOption) (*pb.RangeResponse, error) {
@@ -50,7 +50,7 @@ func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry,
 	return &e, at, nil
 }
 
-func (s *Store) orNewest(ctx context.Context, at kv.Revision) (kv.Revision, error) {
+func (s *Store) resolveRevision(ctx context.Context, at kv.Revision) (kv.Revision, error) {
 	newest, err := s.newest(ctx)
 	switch {
 	case err != nil:
@@ -63,9 +63,9 @@ func (s *Store) orNewest(ctx context.Context, at kv.Revision) (kv.Revision, erro
 	return newest, nil
 }
 
-// readable returns kv.ErrCompacted for the one revision that etcd retains beyond the contract of kv;
+// checkCompacted returns kv.ErrCompacted for the one revision that etcd retains beyond the contract of kv;
 // see Compact.
-func (s *Store) readable(at kv.Revision) error {
+func (s *Store) checkCompacted(at kv.Revision) error {
 	if at < 0 {
 		return fmt.Errorf("revision %d is negative", at)
 	}
@@ -113,11 +113,11 @@ func (s *Store) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 }
 
 func (s *Store) pages(ctx context.Context, req kv.RangeRequest) (kv.RangeResult, error) {
-	if err := s.readable(req.At); err != nil {
+	if err := s.checkCompacted(req.At); err != nil {
 		return kv.RangeResult{}, err
 	}
 	if isEmptyRange(req.Start, req.End) {
-		at, err := s.orNewest(ctx, req.At)
+		at, err := s.resolveRevision(ctx, req.At)
 		return kv.RangeResult{Revision: at}, err
 	}
 	res := kv.RangeResult{Revision: req.At}
@@ -140,7 +140,7 @@ func (s *Store) pages(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 			if res.Revision == 0 {
 				res.Revision = kv.Revision(resp.GetHeader().GetRevision())
 			}
-			res.Entries = make([]kv.Entry, 0, expected(req, resp))
+			res.Entries = make([]kv.Entry, 0, expectedEntries(req, resp))
 		}
 		for _, e := range resp.Kvs {
 			res.Entries = append(res.Entries, entry(e))
@@ -151,7 +151,7 @@ func (s *Store) pages(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 		if !res.More || n == req.Limit {
 			return res, nil
 		}
-		if s.mayStream(req) {
+		if s.shouldStream(req) {
 			switch streamed, err := s.stream(ctx, req.End, &res); {
 			case err != nil:
 				return kv.RangeResult{}, err
@@ -160,12 +160,12 @@ func (s *Store) pages(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 			}
 		}
 		page = min(max(pageBytes/(bytes/n+1), 1), maxPage)
-		start = after(&res)
+		start = nextStart(&res)
 	}
 }
 
-// expected returns the expected number of entries of a range, from its first page.
-func expected(req kv.RangeRequest, first *pb.RangeResponse) int64 {
+// expectedEntries returns the expected number of entries of a range, from its first page.
+func expectedEntries(req kv.RangeRequest, first *pb.RangeResponse) int64 {
 	switch {
 	case req.CountOnly:
 		return 0

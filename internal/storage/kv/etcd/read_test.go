@@ -74,7 +74,7 @@ func TestPages(t *testing.T) {
 			checkMany(t, res, limit)
 		}
 		if streamed := rpc.streams.Load() > 0; streamed == pages {
-			t.Errorf("pages wanted: %t, streamed: %t", pages, streamed)
+			t.Errorf("NoRangeStream is %t, streamed: %t", pages, streamed)
 		}
 	}
 }
@@ -159,9 +159,9 @@ func TestStreamBreaks(t *testing.T) {
 	}
 }
 
-// TestStreamRefused checks that the store tries to stream once and then reads in pages, if etcd
+// TestStreamUnsupported checks that the store tries to stream once and then reads in pages, if etcd
 // does not support streams.
-func TestStreamRefused(t *testing.T) {
+func TestStreamUnsupported(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})
 	putMany(t, s)
@@ -175,7 +175,7 @@ func TestStreamRefused(t *testing.T) {
 		checkMany(t, res, 0)
 	}
 	if got := rpc.streams.Load(); got != 1 {
-		t.Errorf("asked for %d streams", got)
+		t.Errorf("%d streams were requested", got)
 	}
 }
 

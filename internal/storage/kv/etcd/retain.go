@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// markEvery is the time between two marks.
-const markEvery = time.Minute
+// markInterval is the time between two marks.
+const markInterval = time.Minute
 
 // Hold implements kv.Backend. It prevents compaction by this client; other clients of the cluster
 // can still compact.
@@ -58,10 +58,10 @@ func (s *Store) grant(to kv.Revision) kv.Revision {
 	return granted
 }
 
-// markTimes requests the newest revision periodically if there are no other requests, so that its
+// recordTimes requests the newest revision periodically if there are no other requests, so that its
 // time is recorded, until Close.
-func (s *Store) markTimes() {
-	ticker := time.NewTicker(markEvery)
+func (s *Store) recordTimes() {
+	ticker := time.NewTicker(markInterval)
 	defer ticker.Stop()
 	for {
 		select {
@@ -73,13 +73,13 @@ func (s *Store) markTimes() {
 	}
 }
 
-// mark records the time of a revision that is or recently was the newest, at most once per
+// recordTime records the time of a revision that is or recently was the newest, at most once per
 // interval.
-func (s *Store) mark(revision kv.Revision) {
+func (s *Store) recordTime(revision kv.Revision) {
 	now := time.Now()
 	if last, ok := s.marks.Last(); ok {
 		since := now.Sub(last.Time)
-		if since >= 0 && since < markEvery {
+		if since >= 0 && since < markInterval {
 			return
 		}
 	}

@@ -41,14 +41,14 @@ func TestHeldCompaction(t *testing.T) {
 	c1 := round(one, round(one, compactor{}))
 	agreed(held - 1)
 	if e, _, err := one.Get(t.Context(), "/a", held); err != nil || string(e.Value) != "1" {
-		t.Fatalf("what is held: %v, %v", e, err)
+		t.Fatalf("read at a held revision: %v, %v", e, err)
 	}
 	// The second round of another client compacts to the revision of its first round.
 	c2 := round(two, compactor{})
 	round(two, c2)
 	agreed(c2.revision)
 	if _, _, err := one.Get(t.Context(), "/a", held); !errors.Is(err, kv.ErrCompacted) {
-		t.Errorf("what another client has compacted: %v", err)
+		t.Errorf("read at a revision that another client has compacted: %v", err)
 	}
 	round(one, round(one, c1))
 	agreed(c2.revision)
@@ -62,14 +62,14 @@ func TestMarks(t *testing.T) {
 		s := &Store{holds: history.NewHolds()}
 		began := time.Now()
 		for i := range 600 { // ten minutes
-			s.mark(kv.Revision(i + 1))
+			s.recordTime(kv.Revision(i + 1))
 			time.Sleep(time.Second)
 		}
 		if n := s.marks.Len(); n != 10 {
 			t.Errorf("%d marks after ten minutes", n)
 		}
 		if rev, ok := s.marks.AtTime(began.Add(90*time.Second), time.Now()); !ok || rev != 61 {
-			t.Errorf("revision %d, %t after 90 seconds; want that of the mark after 60", rev, ok)
+			t.Errorf("revision %d, %t at 90 seconds; want the revision of the mark at 60 seconds", rev, ok)
 		}
 		if rev, ok := s.marks.AtTime(began.Add(-time.Second), time.Now()); ok {
 			t.Errorf("revision %d before the start", rev)

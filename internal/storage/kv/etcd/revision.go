@@ -97,7 +97,7 @@ func (s *Store) requestRevision() (kv.Revision, error) {
 		return 0, err
 	}
 	revision := kv.Revision(resp.GetHeader().GetRevision())
-	s.mark(revision)
+	s.recordTime(revision)
 	return revision, nil
 }
 

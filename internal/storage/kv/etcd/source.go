@@ -20,7 +20,7 @@ type source struct {
 	watcher           clientv3.Watcher
 	ctx               context.Context
 	cancel            context.CancelFunc
-	answers           chan watchMessage
+	messages          chan watchMessage
 	progressRequested chan struct{} // contains a pending request for progress
 	tasks             sync.WaitGroup
 }
@@ -39,8 +39,8 @@ func (w *watch) open() (*source, error) {
 		return nil, fmt.Errorf("revision %d was requested, the oldest is %d: %w", w.next, compacted, kv.ErrCompacted)
 	}
 	src := &source{
-		watcher: clientv3.NewWatcher(w.s.client),
-		answers: make(chan watchMessage), progressRequested: make(chan struct{}, 1),
+		watcher:  clientv3.NewWatcher(w.s.client),
+		messages: make(chan watchMessage), progressRequested: make(chan struct{}, 1),
 	}
 	src.ctx, src.cancel = context.WithCancel(w.ctx)
 	first, last := bounds(w.start, w.end)
@@ -72,7 +72,7 @@ func (w *watch) open() (*source, error) {
 		return nil, err
 	}
 	src.tasks.Go(func() { src.read(w.s, responses) })
-	src.tasks.Go(src.askProgress)
+	src.tasks.Go(src.sendRequests)
 	return src, nil
 }
 
@@ -92,7 +92,7 @@ func (src *source) requestProgress() {
 	}
 }
 
-func (src *source) askProgress() {
+func (src *source) sendRequests() {
 	for {
 		select {
 		case <-src.progressRequested:
@@ -106,7 +106,7 @@ func (src *source) askProgress() {
 // read forwards etcd's messages. It always receives, because etcd's client buffers without limit
 // otherwise.
 func (src *source) read(s *Store, responses clientv3.WatchChan) {
-	defer close(src.answers)
+	defer close(src.messages)
 	for resp := range responses {
 		a := watchMessage{err: s.watchError(&resp)}
 		if a.err == nil {
@@ -120,7 +120,7 @@ func (src *source) read(s *Store, responses clientv3.WatchChan) {
 			}
 		}
 		select {
-		case src.answers <- a:
+		case src.messages <- a:
 		case <-src.ctx.Done():
 			return
 		}
@@ -137,7 +137,7 @@ func (s *Store) watchError(resp *clientv3.WatchResponse) error {
 	switch {
 	case err == nil:
 		return nil
-	case is(err, rpctypes.ErrCompacted):
+	case isEtcdError(err, rpctypes.ErrCompacted):
 		return kv.ErrCompacted
 	case transient(err):
 		return fmt.Errorf("%w: %s", kv.ErrUnavailable, status.Convert(err).Message())

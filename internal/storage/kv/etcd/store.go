@@ -106,7 +106,7 @@ func Open(config Config) (*Store, error) {
 		return nil, errors.Join(err, s.client.Close())
 	}
 	s.tasks.Go(s.compactReleased)
-	s.tasks.Go(s.markTimes)
+	s.tasks.Go(s.recordTimes)
 	if s.config.CompactionInterval > 0 {
 		s.tasks.Go(s.compactPeriodically)
 	}

@@ -21,7 +21,7 @@ func TestConfig(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		config Config
-		want   string // "" when it is right
+		want   string // "" if the config is valid
 	}{
 		"one server":         {Config{Endpoints: []string{"http://127.0.0.1:2379"}}, ""},
 		"a slash":            {Config{Endpoints: []string{"https://etcd.example:2379/"}, CAFile: "x"}, ""},
@@ -40,8 +40,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestLeases: keys that expire about together share a lease, and no more than a
-// thousand of them.
+// TestLeases checks that keys with similar times of expiry share a lease, up to 1000 keys per lease.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})
@@ -60,7 +59,7 @@ func TestLeases(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(leases.Leases) != 3 {
-		t.Errorf("%d leases for two times to live and %d keys", len(leases.Leases), maxLeaseKeys+11)
+		t.Errorf("%d leases for two TTLs and %d keys", len(leases.Leases), maxLeaseKeys+11)
 	}
 	for _, l := range leases.Leases {
 		left, err := s.client.TimeToLive(t.Context(), l.ID)
@@ -103,16 +102,16 @@ func TestCompactionProtocol(t *testing.T) {
 	agreed(two, 0)
 	r2 := mustPut(t, one, "/a", "2")
 	r3 := mustPut(t, one, "/a", "3")
-	c2 = round(two, c2) // the second one is quicker this time
+	c2 = round(two, c2) // the second client is first this time
 	agreed(one, r1+1)
 	if c1 = round(one, c1); c1 != (compactor{version: 2, revision: r3 + 1, agreed: r1 + 1}) {
-		t.Errorf("who comes late: %+v", c1)
+		t.Errorf("late round of the first client: %+v", c1)
 	}
 	if _, _, err := one.Get(t.Context(), "/a", r1); !errors.Is(err, kv.ErrCompacted) {
 		t.Errorf("get at a compacted revision: %v", err)
 	}
 	if e, _, err := one.Get(t.Context(), "/a", r2); err != nil || string(e.Value) != "2" {
-		t.Errorf("get at a kept revision: %v, %v", e, err)
+		t.Errorf("get at a retained revision: %v, %v", e, err)
 	}
 	round(one, c1)
 	agreed(two, r3+1)
@@ -149,16 +148,16 @@ func TestCorrupt(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})
 	s := open(t, Config{Endpoints: c.URLs()})
-	if err := c.Members[0].Corrupt(); err != nil {
+	if err := c.Members[0].RaiseCorrupt(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Commit(t.Context(), kv.Op{Key: "a", Value: []byte("x")}); !errors.Is(err, kv.ErrCorrupt) {
-		t.Errorf("a write: %v", err)
+		t.Errorf("write: %v", err)
 	}
 	if err := s.Health(t.Context()); !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), "has other data than the others") {
 		t.Errorf("health: %v", err)
 	}
-	if err := c.Members[0].Mend(); err != nil {
+	if err := c.Members[0].ClearCorrupt(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Health(t.Context()); err != nil {
@@ -191,12 +190,12 @@ func TestFull(t *testing.T) {
 	}
 	another := open(t, Config{Endpoints: c.URLs()}) // no write of this client was rejected
 	if err := another.Await(t.Context()); err != nil {
-		t.Errorf("a server that is started: %v", err)
+		t.Errorf("read of another client: %v", err)
 	}
 	if err := another.Health(t.Context()); !errors.Is(err, kv.ErrNoSpace) || !strings.Contains(err.Error(), "compact, defragment, and disarm the alarm") {
-		t.Errorf("its health: %v", err)
+		t.Errorf("health of another client: %v", err)
 	}
-	// Space is made as an operator makes it.
+	// Free space with the steps of an operator.
 	if _, err := s.Commit(t.Context(), kv.Op{Key: "0", Kind: kv.OpDelete, Expect: kv.AnyRevision}); err != nil {
 		t.Errorf("delete in a full store: %v", err)
 	}
@@ -220,10 +219,10 @@ func TestSnapshot(t *testing.T) {
 		t.Fatalf("snapshot at %d, %v; want %d", got, err, rev)
 	}
 	if !bytes.Contains(copied.Bytes(), []byte("needle")) {
-		t.Error("the snapshot lacks what was written")
+		t.Error("the snapshot does not contain the written value")
 	}
 	if _, err := s.Snapshot(t.Context(), failing{}); !errors.Is(err, errFailing) {
-		t.Errorf("snapshot to a writer that fails: %v", err)
+		t.Errorf("snapshot to a failing writer: %v", err)
 	}
 	sum := checksumWriter{w: &bytes.Buffer{}, sum: sha256.New()}
 	raw := copied.Bytes()
@@ -234,11 +233,11 @@ func TestSnapshot(t *testing.T) {
 		raw = raw[n:]
 	}
 	if err := sum.check(); !errors.Is(err, kv.ErrCorrupt) {
-		t.Errorf("a damaged snapshot: %v", err)
+		t.Errorf("verification of a damaged snapshot: %v", err)
 	}
 }
 
-var errFailing = errors.New("no more")
+var errFailing = errors.New("write failed")
 
 type failing struct{}
 
@@ -276,6 +275,6 @@ func TestRevisionsAreShared(t *testing.T) {
 	}
 	cancel()
 	if _, err := s.CurrentRevision(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that is gone: %v", err)
+		t.Errorf("call with a canceled context: %v", err)
 	}
 }

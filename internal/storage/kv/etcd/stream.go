@@ -17,10 +17,10 @@ import (
 // because its members may have been upgraded.
 const streamRecheck = 10 * time.Minute
 
-// mayStream reports whether the rest of a range should be read with RangeStream, which etcd has
+// shouldStream reports whether the rest of a range should be read with RangeStream, which etcd has
 // since 3.7 (KEP-5966). etcd counts the keys of the range for each page, but only once for a
 // stream, which it sends in parts.
-func (s *Store) mayStream(req kv.RangeRequest) bool {
+func (s *Store) shouldStream(req kv.RangeRequest) bool {
 	return !s.config.NoRangeStream && req.Limit == 0 && !req.CountOnly && time.Now().UnixNano() >= s.noStreamUntil.Load()
 }
 
@@ -58,7 +58,7 @@ func (s *Store) receive(ctx context.Context, end string, res *kv.RangeResult) (s
 	ctx, cancel := context.WithCancel(ctx) // cancel ends the stream
 	defer cancel()
 	enough := time.Now().Add(s.config.RequestTimeout / 2)
-	first, last := bounds(after(res), end)
+	first, last := bounds(nextStart(res), end)
 	stream, err := s.rpc.RangeStream(ctx, &pb.RangeRequest{Key: first, RangeEnd: last, Revision: int64(res.Revision)})
 	if err != nil {
 		return streamEnded, err
@@ -82,8 +82,8 @@ func (s *Store) receive(ctx context.Context, end string, res *kv.RangeResult) (s
 	}
 }
 
-// after returns the start of the range after the last entry of res.
-func after(res *kv.RangeResult) string { return res.Entries[len(res.Entries)-1].Key + "\x00" }
+// nextStart returns the start of the range after the last entry of res.
+func nextStart(res *kv.RangeResult) string { return res.Entries[len(res.Entries)-1].Key + "\x00" }
 
 func (s *Store) streamRead() callSpec {
 	read := s.largeRead()

@@ -44,8 +44,8 @@ type watch struct {
 	next kv.Revision
 	// seen is the newest revision whose progress is in the queue.
 	seen kv.Revision
-	// want is the revision of the newest progress request.
-	want kv.Revision
+	// requested is the revision of the newest progress request.
+	requested kv.Revision
 }
 
 // errEnded ends run without an error, because the receiver has stopped the watch.
@@ -124,14 +124,14 @@ func (w *watch) step() error {
 	}
 	var answers <-chan watchMessage
 	if w.source != nil {
-		answers = w.source.answers
+		answers = w.source.messages
 	}
 	var out chan<- kv.Batch
 	if !w.queue.empty() {
 		out = w.batches
 	}
 	var again <-chan time.Time
-	if w.source != nil && w.want > w.seen {
+	if w.source != nil && w.requested > w.seen {
 		again = time.After(progressPause)
 	}
 	select {
@@ -140,11 +140,11 @@ func (w *watch) step() error {
 			w.detach() // etcd's client closed the watch, for example because there is no leader
 			return nil
 		}
-		return w.take(a)
+		return w.enqueue(a)
 	case out <- w.queue.first():
 		w.queue.drop()
 	case want := <-w.progressRequests:
-		w.progress(want)
+		w.deliverProgress(want)
 	case <-again:
 		w.source.requestProgress()
 	case <-w.ctx.Done():
@@ -153,8 +153,8 @@ func (w *watch) step() error {
 	return nil
 }
 
-// take adds a message of etcd to the queue.
-func (w *watch) take(a watchMessage) error {
+// enqueue adds a message of etcd to the queue.
+func (w *watch) enqueue(a watchMessage) error {
 	if w.ctx.Err() != nil {
 		return errEnded
 	}
@@ -191,7 +191,7 @@ func (w *watch) detach() {
 func (w *watch) reopen() (err error) {
 	w.source, err = w.open()
 	if err == nil {
-		w.progress(w.want)
+		w.deliverProgress(w.requested)
 		return nil
 	}
 	if !errors.Is(err, kv.ErrUnavailable) {
@@ -205,22 +205,22 @@ func (w *watch) reopen() (err error) {
 	}
 }
 
-// progress reports to the receiver that all events up to a revision were delivered, immediately or
+// deliverProgress reports to the receiver that all events up to a revision were delivered, immediately or
 // when etcd confirms it. etcd sends no progress for watches from a future revision.
-func (w *watch) progress(want kv.Revision) {
-	w.want = max(w.want, want)
+func (w *watch) deliverProgress(want kv.Revision) {
+	w.requested = max(w.requested, want)
 	switch {
-	case w.want <= w.seen:
-	case w.want < w.next:
-		w.queue.add(kv.Batch{Revision: w.want})
-		w.seen = w.want
+	case w.requested <= w.seen:
+	case w.requested < w.next:
+		w.queue.add(kv.Batch{Revision: w.requested})
+		w.seen = w.requested
 	case w.source != nil:
 		w.source.requestProgress()
 	}
 }
 
-// request makes the watch deliver progress up to a revision. It does not block.
-func (w *watch) request(revision kv.Revision) {
+// requestProgress makes the watch deliver progress up to a revision. It does not block.
+func (w *watch) requestProgress(revision kv.Revision) {
 	for {
 		select {
 		case w.progressRequests <- revision:
@@ -240,7 +240,7 @@ func (s *Store) RequestProgress(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for w := range s.mu.watches {
-		w.request(newest)
+		w.requestProgress(newest)
 	}
 	return nil
 }

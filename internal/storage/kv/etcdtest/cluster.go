@@ -20,53 +20,53 @@ import (
 )
 
 const (
-	// patience is how long a member may take to start.
-	patience = time.Minute
-	// statusPatience is the timeout of one status request.
-	statusPatience = 10 * time.Second
+	// startTimeout is the timeout for the start of a member.
+	startTimeout = time.Minute
+	// statusTimeout is the timeout of one status request.
+	statusTimeout = 10 * time.Second
 )
 
 // Options configure a cluster. The zero value is one member over http.
 type Options struct {
-	// Members is how many there are; 0 means 1.
+	// Members is the number of members; 0 means 1.
 	Members int
-	// TLS makes clients use https and show a certificate; see Cluster.Files.
+	// TLS requires https and a client certificate; see Cluster.Files.
 	TLS bool
 	// SlowElections uses etcd's default timeouts. Otherwise a failed member is detected after a
 	// fraction of a second.
 	SlowElections bool
-	// QuotaBytes limits the database; 0 means etcd's default.
+	// QuotaBytes is the maximum size of the database in bytes; 0 means etcd's default.
 	QuotaBytes int64
 	// Durable enables etcd's fsyncs, for measurements.
 	Durable bool
 }
 
-// Cluster is a cluster of etcd.
+// Cluster is a running etcd cluster of a test.
 type Cluster struct {
 	Members []*Member
 	// Files are the certificates of a cluster with TLS.
 	Files Files
 }
 
-// Member is a member of a cluster. Clients reach it through a proxy, and so do
-// the other members.
+// Member is a member of a cluster. Clients and other members connect to it through proxies. Methods
+// without an error fail the test on failure.
 type Member struct {
 	t       testing.TB
 	name    string
 	dir     string
 	flags   []string
 	scheme  string // of clients
-	clients *proxy // to where the member listens for clients
-	peers   *proxy // to where it listens for other members
+	clients *proxy // forwards to the client address
+	peers   *proxy // forwards to the peer address
 	links   *links
 	status  *http.Client
-	id      string // hexadecimal, as members name each other
+	id      string // hexadecimal, as in the header X-Server-From
 
 	mu      sync.Mutex
-	process *process // nil while it is stopped
+	process *process // nil while the member is stopped
 }
 
-// Start starts a cluster and stops it with the test.
+// Start starts a cluster, waits until it serves reads, and stops it when the test ends.
 func Start(t testing.TB, opts Options) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -108,7 +108,7 @@ func Start(t testing.TB, opts Options) *Cluster {
 			t.Fatalf("start member %d of etcd: %v", i, err)
 		}
 		// A proxy identifies a link by the ID of the connecting member.
-		shared.own(c.Members[i].peers, c.Members[i].id)
+		shared.setOwner(c.Members[i].peers, c.Members[i].id)
 	}
 	return c
 }
@@ -137,7 +137,7 @@ func (m *Member) configure(opts Options, c *Cluster) {
 	m.t.Helper()
 	m.clients = newProxy(m.t, freeAddress(m.t), nil)
 	m.peers = newProxy(m.t, freeAddress(m.t), m.links)
-	m.scheme, m.status = "http", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: statusPatience}
+	m.scheme, m.status = "http", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: statusTimeout}
 	if opts.TLS {
 		m.scheme = "https"
 		m.status.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: c.TLSConfig(m.t)}
@@ -155,7 +155,7 @@ func (m *Member) configure(opts Options, c *Cluster) {
 	}
 }
 
-// freeAddress is one that had no listener a moment ago.
+// freeAddress returns a loopback address without a listener. Another process may use it afterwards.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -166,17 +166,17 @@ func freeAddress(t testing.TB) string {
 	return l.Addr().String()
 }
 
-// URL is where clients reach the member.
+// URL returns the client URL of the member, which is the URL of its proxy.
 func (m *Member) URL() string { return m.scheme + "://" + m.clients.address() }
 
-// start starts the member, at other addresses where another program has its own,
-// and returns when it can serve.
+// start starts the member and waits until it serves reads. If another program uses one of the
+// addresses, it tries again with other addresses.
 func (m *Member) start(binary string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for try := 0; ; try++ {
 		p, err := startProcess(binary, append(slices.Clip(m.flags),
-			"--listen-client-urls="+m.scheme+"://"+m.clients.to(), "--listen-peer-urls=http://"+m.peers.to()))
+			"--listen-client-urls="+m.scheme+"://"+m.clients.currentTarget(), "--listen-peer-urls=http://"+m.peers.currentTarget()))
 		if err != nil {
 			return err
 		}
@@ -188,28 +188,27 @@ func (m *Member) start(binary string) error {
 		if try == 5 || !strings.Contains(p.output.String(), "address already in use") {
 			return fmt.Errorf("%w\n%s", err, p.output.String())
 		}
-		m.clients.move(freeAddress(m.t))
-		m.peers.move(freeAddress(m.t))
+		m.clients.setTarget(freeAddress(m.t))
+		m.peers.setTarget(freeAddress(m.t))
 	}
 }
 
-// awaitReady waits until the member serves reads, for which it needs a leader, and
-// notes its id.
+// awaitReady waits until the member serves reads, which requires a leader, and sets id.
 func (m *Member) awaitReady(p *process) error {
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
 		select {
 		case <-p.running.Done():
-			return fmt.Errorf("it ended: %w", p.err)
+			return fmt.Errorf("etcd exited: %w", p.err)
 		default:
 		}
 		if m.isReady(p) {
 			break
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("it was not ready within %s", patience)
+			return fmt.Errorf("etcd was not ready within %s", startTimeout)
 		}
 	}
-	status, err := m.askStatus()
+	status, err := m.getStatus()
 	if err != nil {
 		return err
 	}
@@ -219,7 +218,7 @@ func (m *Member) awaitReady(p *process) error {
 }
 
 func (m *Member) isReady(p *process) bool {
-	req, err := http.NewRequestWithContext(p.running, http.MethodGet, m.scheme+"://"+m.clients.to()+"/readyz", nil)
+	req, err := http.NewRequestWithContext(p.running, http.MethodGet, m.scheme+"://"+m.clients.currentTarget()+"/readyz", nil)
 	if err != nil {
 		return false
 	}
@@ -231,7 +230,7 @@ func (m *Member) isReady(p *process) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// memberStatus is etcd's StatusResponse in JSON, as far as it is of interest.
+// memberStatus contains the used fields of etcd's StatusResponse in JSON.
 type memberStatus struct {
 	Header struct {
 		MemberID string `json:"member_id"`
@@ -239,47 +238,46 @@ type memberStatus struct {
 	Leader string `json:"leader"`
 }
 
-func (m *Member) askStatus() (status memberStatus, err error) {
+func (m *Member) getStatus() (status memberStatus, err error) {
 	return status, m.maintain("status", "{}", &status)
 }
 
-// maintain calls a method of etcd's maintenance API, of the member itself and not
-// through its proxy.
-func (m *Member) maintain(method, request string, answer any) error {
-	resp, err := m.status.Post(m.scheme+"://"+m.clients.to()+"/v3/maintenance/"+method, "application/json", strings.NewReader(request))
+// maintain calls a method of etcd's maintenance API. It bypasses the proxy of the member.
+func (m *Member) maintain(method, request string, response any) error {
+	resp, err := m.status.Post(m.scheme+"://"+m.clients.currentTarget()+"/v3/maintenance/"+method, "application/json", strings.NewReader(request))
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(answer); err != nil {
+	if err := json.NewDecoder(resp.Body).Decode(response); err != nil {
 		return fmt.Errorf("read the %s of %s: %w", method, m.name, err)
 	}
 	return nil
 }
 
-// Fill raises the alarm of a member whose database has reached its quota. Until Drain, the cluster
-// accepts deletions only.
-func (m *Member) Fill() error { return m.alarm("ACTIVATE", "NOSPACE") }
+// RaiseNoSpace raises etcd's NOSPACE alarm, as for a database that has reached its quota. Until
+// ClearNoSpace, the cluster accepts deletions only.
+func (m *Member) RaiseNoSpace() error { return m.alarm("ACTIVATE", "NOSPACE") }
 
-// Drain ends Fill.
-func (m *Member) Drain() error { return m.alarm("DEACTIVATE", "NOSPACE") }
+// ClearNoSpace clears the alarm of RaiseNoSpace.
+func (m *Member) ClearNoSpace() error { return m.alarm("DEACTIVATE", "NOSPACE") }
 
-// Corrupt raises the alarm of a member with inconsistent data. Until Mend, the cluster accepts no
-// writes.
-func (m *Member) Corrupt() error { return m.alarm("ACTIVATE", "CORRUPT") }
+// RaiseCorrupt raises etcd's CORRUPT alarm, as for a member with inconsistent data. Until
+// ClearCorrupt, the cluster accepts no writes.
+func (m *Member) RaiseCorrupt() error { return m.alarm("ACTIVATE", "CORRUPT") }
 
-// Mend ends Corrupt.
-func (m *Member) Mend() error { return m.alarm("DEACTIVATE", "CORRUPT") }
+// ClearCorrupt clears the alarm of RaiseCorrupt.
+func (m *Member) ClearCorrupt() error { return m.alarm("DEACTIVATE", "CORRUPT") }
 
 func (m *Member) alarm(action, alarm string) error {
 	id, err := strconv.ParseUint(m.id, 16, 64)
 	if err != nil {
 		return err
 	}
-	var answer struct{ Message string }
-	err = m.maintain("alarm", fmt.Sprintf(`{"action":%q,"memberID":"%d","alarm":%q}`, action, id, alarm), &answer)
-	if err == nil && answer.Message != "" {
-		err = errors.New(answer.Message)
+	var response struct{ Message string }
+	err = m.maintain("alarm", fmt.Sprintf(`{"action":%q,"memberID":"%d","alarm":%q}`, action, id, alarm), &response)
+	if err == nil && response.Message != "" {
+		err = errors.New(response.Message)
 	}
 	if err != nil {
 		return fmt.Errorf("%s the alarm %s of %s: %w", action, alarm, m.name, err)
@@ -289,30 +287,30 @@ func (m *Member) alarm(action, alarm string) error {
 
 // Defragment defragments the database of the member, which does not respond during that time.
 func (m *Member) Defragment() error {
-	var answer struct{ Message string }
-	if err := m.maintain("defragment", "{}", &answer); err != nil {
+	var response struct{ Message string }
+	if err := m.maintain("defragment", "{}", &response); err != nil {
 		return fmt.Errorf("defragment %s: %w", m.name, err)
 	}
-	if answer.Message != "" {
-		return fmt.Errorf("defragment %s: %s", m.name, answer.Message)
+	if response.Message != "" {
+		return fmt.Errorf("defragment %s: %s", m.name, response.Message)
 	}
 	return nil
 }
 
-// Leads reports whether the member is the leader.
-func (m *Member) Leads() bool {
+// IsLeader reports whether the member is the leader.
+func (m *Member) IsLeader() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.process == nil {
 		return false
 	}
-	status, err := m.askStatus()
+	status, err := m.getStatus()
 	return err == nil && status.Leader == status.Header.MemberID
 }
 
-// Stop stops the member, at once for its clients.
+// Stop closes the connections of clients and stops the member. It waits until the process has ended.
 func (m *Member) Stop() {
-	m.clients.breakOff()
+	m.clients.closeConnections()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.process != nil {
@@ -321,7 +319,7 @@ func (m *Member) Stop() {
 	}
 }
 
-// Restart starts a member that was stopped.
+// Restart starts a member after Stop and waits until it serves reads.
 func (m *Member) Restart() {
 	m.t.Helper()
 	binary, err := etcdBinary()
@@ -333,14 +331,14 @@ func (m *Member) Restart() {
 	}
 }
 
-// Isolate cuts the member off from the other members; clients still reach it.
-func (m *Member) Isolate() { m.links.set(m.id, true) }
+// Isolate separates the member from the other members. Clients can still connect to it.
+func (m *Member) Isolate() { m.links.setPartitioned(m.id, true) }
 
 // Rejoin ends Isolate.
-func (m *Member) Rejoin() { m.links.set(m.id, false) }
+func (m *Member) Rejoin() { m.links.setPartitioned(m.id, false) }
 
-// Disconnect breaks the connections of clients; new ones are served.
-func (m *Member) Disconnect() { m.clients.breakOff() }
+// Disconnect closes the connections of clients. Clients can connect again.
+func (m *Member) Disconnect() { m.clients.closeConnections() }
 
 // Freeze stops forwarding data on the connections of clients without closing them.
 func (m *Member) Freeze() { m.clients.freeze(true) }

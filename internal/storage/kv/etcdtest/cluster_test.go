@@ -11,14 +11,14 @@ func TestTakenPort(t *testing.T) {
 	c := Start(t, Options{})
 	m := c.Members[0]
 	m.Stop()
-	taken, err := net.Listen("tcp", m.clients.to())
+	other, err := net.Listen("tcp", m.clients.currentTarget())
 	if err != nil {
-		t.Skip("somebody else was faster") // the case under test
+		t.Skip("another process took the port") // the case under test
 	}
-	defer taken.Close()
+	defer other.Close()
 	m.Restart()
-	if got := m.clients.to(); got == taken.Addr().String() {
-		t.Errorf("the member listens on %s, which is taken", got)
+	if got := m.clients.currentTarget(); got == other.Addr().String() {
+		t.Errorf("the member listens on %s, which is in use", got)
 	}
 	conn, err := net.Dial("tcp", m.clients.address())
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Files are paths of PEM files: an authority, and certificates of the servers
-// and of a client that it has signed.
+// Files are the paths of PEM files: a CA certificate, and server and client certificates that the CA
+// has signed, with their keys.
 type Files struct {
 	CA, ServerCert, ServerKey, ClientCert, ClientKey string
 }
@@ -32,27 +32,26 @@ func newFiles(t testing.TB) Files {
 
 func (f Files) write(t testing.TB) {
 	t.Helper()
-	ca := template("etcd-ca")
+	ca := certTemplate("etcd-ca")
 	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
 	caKey := sign(t, ca, ca, nil, f.CA, "")
-	server := template("etcd")
+	server := certTemplate("etcd")
 	server.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1)}
 	server.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	sign(t, server, ca, caKey, f.ServerCert, f.ServerKey)
-	client := template("mainstay")
+	client := certTemplate("mainstay")
 	client.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	sign(t, client, ca, caKey, f.ClientCert, f.ClientKey)
 }
 
-func template(name string) *x509.Certificate {
+func certTemplate(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 }
 
-// sign writes a certificate with a new key; it signs itself where the parent's
-// key is nil.
+// sign writes a certificate with a new key. The certificate is self-signed if parentKey is nil.
 func sign(t testing.TB, cert, parent *x509.Certificate, parentKey *ecdsa.PrivateKey, certFile, keyFile string) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// etcdBinary builds etcd's server, unless the go command has it, and returns the
-// path of the program.
+// etcdBinary returns the path of the etcd server. It builds the server unless the build cache of the
+// go command contains it.
 var etcdBinary = sync.OnceValues(func() (string, error) {
 	root, err := goOutput("list", "-m", "-f", "{{.Dir}}", "mainstay.dev/mainstay")
 	if err != nil {
@@ -39,8 +39,8 @@ func goOutput(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// stopPatience is how long a member may take to stop in good order.
-const stopPatience = 20 * time.Second
+// stopTimeout is the time after which a process that ignores the stop signal is killed.
+const stopTimeout = 20 * time.Second
 
 // process is one run of etcd.
 type process struct {
@@ -51,15 +51,15 @@ type process struct {
 	err     error
 }
 
-// startProcess starts etcd. One goroutine, bound to its thread, both starts and
-// awaits it: on Linux the kernel ends the child with the thread that started it, so
-// that no etcd outlives a test run that was cut short.
+// startProcess starts etcd. One goroutine, which is locked to its thread, starts the process and waits
+// for it: on Linux, the kernel kills the child when that thread ends, so that no etcd outlives an
+// aborted test run.
 func startProcess(binary string, flags []string) (*process, error) {
 	running, ended := context.WithCancel(context.Background())
 	p := &process{cmd: exec.Command(binary, flags...), running: running}
 	p.cmd.Stdout, p.cmd.Stderr = &p.output, &p.output
 	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "ETCD_") { // they are flags, too
+		if !strings.HasPrefix(variable, "ETCD_") { // etcd reads such variables as flags
 			p.cmd.Env = append(p.cmd.Env, variable)
 		}
 	}
@@ -81,20 +81,20 @@ func startProcess(binary string, flags []string) (*process, error) {
 	return p, nil
 }
 
-// stop sends the process a signal to end, and kills it after a timeout.
+// stop sends the process a termination signal, and kills it after stopTimeout.
 func (p *process) stop() {
 	if p.cmd.Process.Signal(syscall.SIGTERM) == nil {
 		select {
 		case <-p.running.Done():
 			return
-		case <-time.After(stopPatience):
+		case <-time.After(stopTimeout):
 		}
 	}
 	_ = p.cmd.Process.Kill()
 	<-p.running.Done()
 }
 
-// lockedBuffer is a buffer that is read while it is written.
+// lockedBuffer is a buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// proxy passes connections on to a member.
+// proxy forwards connections to a member.
 type proxy struct {
 	listener net.Listener
 	links    *links // nil for clients, which are never partitioned
-	owner    string // id of the member behind it; guarded by links.mu
+	owner    string // ID of the target member; guarded by links.mu
 
 	mu     sync.Mutex
 	target string
 	open   map[net.Conn]string // connections and the IDs of their clients
-	frozen chan struct{}       // closed when bytes may pass; nil when they may
+	frozen chan struct{}       // closed by the end of the freeze; nil if the proxy is not frozen
 	tasks  sync.WaitGroup
 }
 
@@ -30,24 +30,25 @@ type links struct {
 	proxies []*proxy
 }
 
-// set partitions a member, or reconnects it.
-func (l *links) set(id string, cut bool) {
+// setPartitioned separates a member from the other members and closes its connections to them, or
+// allows connections again.
+func (l *links) setPartitioned(id string, cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.cut[id] = cut
 	for _, p := range l.proxies {
-		p.closeIf(func(from string) bool { return cut && (from == id || p.owner == id) })
+		p.closeMatching(func(from string) bool { return cut && (from == id || p.owner == id) })
 	}
 }
 
-// own sets the member behind a proxy.
-func (l *links) own(p *proxy, id string) {
+// setOwner sets the member behind a proxy.
+func (l *links) setOwner(p *proxy, id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.owner = id
 }
 
-func (l *links) pass(from string, p *proxy) bool {
+func (l *links) allowed(from string, p *proxy) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.cut[from] && !l.cut[p.owner]
@@ -69,15 +70,15 @@ func newProxy(t testing.TB, target string, links *links) *proxy {
 
 func (p *proxy) address() string { return p.listener.Addr().String() }
 
-// to is where connections are passed on to.
-func (p *proxy) to() string {
+// currentTarget returns the address to which new connections are forwarded.
+func (p *proxy) currentTarget() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.target
 }
 
-// move passes connections on to another address from now on.
-func (p *proxy) move(target string) {
+// setTarget sets the address to which new connections are forwarded.
+func (p *proxy) setTarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.target = target
@@ -93,11 +94,11 @@ func (p *proxy) accept() {
 	}
 }
 
-// serverFrom matches the header with the ID of the connecting etcd member.
-var serverFrom = regexp.MustCompile(`(?i)\r\nX-Server-From: ([0-9a-f]+)\r\n`)
+// senderHeader matches the header with the ID of the connecting etcd member.
+var senderHeader = regexp.MustCompile(`(?i)\r\nX-Server-From: ([0-9a-f]+)\r\n`)
 
-// who reads the head of the first request. It returns the ID of the sending member and the head.
-func who(conn net.Conn) (from string, head []byte, err error) {
+// readSender reads the head of the first request. It returns the ID of the sending member and the head.
+func readSender(conn net.Conn) (from string, head []byte, err error) {
 	buf := make([]byte, 4096)
 	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	for !bytes.Contains(head, []byte("\r\n\r\n")) {
@@ -108,7 +109,7 @@ func who(conn net.Conn) (from string, head []byte, err error) {
 		head = append(head, buf[:n]...)
 	}
 	_ = conn.SetReadDeadline(time.Time{})
-	if found := serverFrom.FindSubmatch(head); found != nil {
+	if found := senderHeader.FindSubmatch(head); found != nil {
 		from = string(found[1])
 	}
 	return from, head, nil
@@ -120,11 +121,11 @@ func (p *proxy) serve(conn net.Conn) {
 	var head []byte
 	if p.links != nil {
 		var err error
-		if from, head, err = who(conn); err != nil || !p.links.pass(from, p) {
+		if from, head, err = readSender(conn); err != nil || !p.links.allowed(from, p) {
 			return
 		}
 	}
-	to, err := net.Dial("tcp", p.to())
+	to, err := net.Dial("tcp", p.currentTarget())
 	if err != nil {
 		return
 	}
@@ -140,16 +141,16 @@ func (p *proxy) serve(conn net.Conn) {
 		defer p.mu.Unlock()
 		delete(p.open, conn)
 	}()
-	if p.links != nil && !p.links.pass(from, p) {
+	if p.links != nil && !p.links.allowed(from, p) {
 		return // the member was partitioned before this connection could be closed
 	}
 	var copying sync.WaitGroup
-	copying.Go(func() { p.pass(to, conn); to.Close(); conn.Close() })
-	copying.Go(func() { p.pass(conn, to); to.Close(); conn.Close() })
+	copying.Go(func() { p.copy(to, conn); to.Close(); conn.Close() })
+	copying.Go(func() { p.copy(conn, to); to.Close(); conn.Close() })
 	copying.Wait()
 }
 
-func (p *proxy) pass(to io.Writer, from io.Reader) {
+func (p *proxy) copy(to io.Writer, from io.Reader) {
 	buf := make([]byte, 64<<10)
 	for {
 		n, err := from.Read(buf)
@@ -182,9 +183,9 @@ func (p *proxy) freeze(on bool) {
 	}
 }
 
-func (p *proxy) breakOff() { p.closeIf(func(string) bool { return true }) }
+func (p *proxy) closeConnections() { p.closeMatching(func(string) bool { return true }) }
 
-func (p *proxy) closeIf(chosen func(from string) bool) {
+func (p *proxy) closeMatching(chosen func(from string) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for conn, from := range p.open {
@@ -197,5 +198,5 @@ func (p *proxy) closeIf(chosen func(from string) bool) {
 func (p *proxy) close() {
 	_ = p.listener.Close()
 	p.freeze(false)
-	p.breakOff()
+	p.closeConnections()
 }

@@ -29,7 +29,7 @@ type hold struct {
 	limit time.Duration
 }
 
-// NewHolds returns an empty set.
+// NewHolds returns an empty set without a compacted revision; see Reset.
 func NewHolds() *Holds {
 	h := &Holds{released: make(chan struct{}, 1)}
 	h.mu.held = make(map[*hold]struct{})
@@ -99,7 +99,7 @@ func (h *Holds) Grant(to kv.Revision) (granted kv.Revision, expired []Expired) {
 	return h.mu.floor, expired
 }
 
-// Expired is a hold that exceeded its maximum duration.
+// Expired describes a hold that Grant removed because it exceeded its maximum duration.
 type Expired struct {
 	Revision kv.Revision
 	Age      time.Duration

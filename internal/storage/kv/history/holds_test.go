@@ -13,7 +13,7 @@ import (
 func grant(t *testing.T, h *Holds, to, want kv.Revision) {
 	t.Helper()
 	if got, _ := h.Grant(to); got != want {
-		t.Errorf("asked for %d, compaction may go to %d, want %d", to, got, want)
+		t.Errorf("Grant(%d) is %d, want %d", to, got, want)
 	}
 }
 
@@ -22,7 +22,7 @@ func TestHolds(t *testing.T) {
 	h := NewHolds()
 	h.Reset(5)
 	if _, err := h.Add(t.Context(), 4, 0); !errors.Is(err, kv.ErrCompacted) {
-		t.Errorf("a revision that is gone is held: %v", err)
+		t.Errorf("hold of a compacted revision: %v", err)
 	}
 	grant(t, h, 0, 5)
 	release, err := h.Add(t.Context(), 7, 0)
@@ -32,7 +32,7 @@ func TestHolds(t *testing.T) {
 	grant(t, h, 6, 6)
 	select {
 	case <-h.Released():
-		t.Error("a release without any")
+		t.Error("Released received a value before a release")
 	default:
 	}
 	grant(t, h, 9, 7)
@@ -41,15 +41,15 @@ func TestHolds(t *testing.T) {
 	select {
 	case <-h.Released():
 	default:
-		t.Error("the release of what was wanted is not received")
+		t.Error("Released received no value after a release that delayed compaction")
 	}
 	grant(t, h, 0, 9)
 	if _, err := h.Add(t.Context(), 8, 0); !errors.Is(err, kv.ErrCompacted) {
-		t.Errorf("what compaction may have taken is held: %v", err)
+		t.Errorf("hold of a revision permitted for compaction: %v", err)
 	}
 }
 
-// TestHoldsEnd: a hold that is never released ends all the same.
+// TestHoldsEnd checks that a hold without release ends after its limit.
 func TestHoldsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -70,7 +70,7 @@ func TestHoldsEnd(t *testing.T) {
 		time.Sleep(time.Minute)
 		got, expired := h.Grant(0)
 		if got != 5 || len(expired) != 1 || expired[0] != (Expired{4, time.Minute}) {
-			t.Errorf("compaction may go to %d, expired are %v", got, expired)
+			t.Errorf("Grant is %d, expired holds are %v", got, expired)
 		}
 		time.Sleep(24 * time.Hour)
 		grant(t, h, 0, 5) // without a limit

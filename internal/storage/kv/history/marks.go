@@ -65,7 +65,7 @@ func (m *Marks) thinLocked() (thinned []Mark) {
 	return thinned
 }
 
-// Forget removes the marks of compacted revisions: those before the given one.
+// Forget removes the marks of revisions before the given one, which are compacted.
 func (m *Marks) Forget(before kv.Revision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

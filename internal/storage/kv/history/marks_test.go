@@ -7,11 +7,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// minute is a time of the tests' clock.
+// minute returns the n-th minute of the test clock.
 func minute(n int) time.Time { return time.Date(2026, 11, 22, 0, n, 0, 0, time.UTC) }
 
-// marked makes marks of revisions 10, 20, ... at these minutes of the clock, one
-// each minute of uptime.
+// marked returns marks of revisions 10, 20, ... at the given minutes of the clock, one per minute of
+// uptime.
 func marked(minutes ...int) *Marks {
 	var m Marks
 	for i, n := range minutes {
@@ -23,7 +23,7 @@ func marked(minutes ...int) *Marks {
 func TestAtTime(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		clock []int // at which revisions 10, 20, ... were marked
+		clock []int // minutes at which revisions 10, 20, ... were marked
 		now   int
 		want  map[int]kv.Revision // by minute; 0 if unknown
 	}{
@@ -72,14 +72,14 @@ func TestMarksAscend(t *testing.T) {
 		t.Fatal("a newer revision was not marked")
 	}
 	if last, _ := m.Last(); last.Uptime != time.Minute {
-		t.Errorf("the uptime went back to %s", last.Uptime)
+		t.Errorf("the uptime decreased to %s", last.Uptime)
 	}
 	m.Forget(20)
 	if rev, ok := m.AtTime(minute(1), minute(10)); ok {
-		t.Errorf("a forgotten mark says %d", rev)
+		t.Errorf("revision %d for the time of a forgotten mark", rev)
 	}
 	if rev, ok := m.AtTime(minute(2), minute(10)); !ok || rev != 20 {
-		t.Errorf("the mark of the compacted revision says %d, %t", rev, ok)
+		t.Errorf("the mark of the compacted revision has revision %d, %t", rev, ok)
 	}
 }
 

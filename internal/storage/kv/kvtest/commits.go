@@ -19,9 +19,9 @@ func testCompare(t *testing.T, b kv.Backend) {
 	refused := func(what string, op kv.Op, current []*kv.Entry) {
 		t.Helper()
 		before := rev(t, b)
-		res := attempt(t, b, op)
+		res := tryCommit(t, b, op)
 		if res.Committed || res.Revision != before {
-			t.Errorf("%s: %+v, the newest revision being %d", what, res, before)
+			t.Errorf("%s: %+v, the newest revision is %d", what, res, before)
 		}
 		diff(t, what, res.Current, current)
 		if after := rev(t, b); after != before {
@@ -70,7 +70,7 @@ func rev(t *testing.T, b kv.Backend) kv.Revision { t.Helper(); return current(t,
 func testCompareAtomic(t *testing.T, b kv.Backend) {
 	r1 := put(t, b, "a", "1")
 	put(t, b, "b", "1")
-	res := attempt(t, b,
+	res := tryCommit(t, b,
 		kv.Op{Key: "a", Value: []byte("2"), Expect: r1},
 		kv.Op{Key: "b", Value: []byte("2"), Expect: r1},
 		kv.Op{Key: "c", Value: []byte("2")},
@@ -85,7 +85,7 @@ func testCompareAtomic(t *testing.T, b kv.Backend) {
 		}
 	}
 	if get(t, b, "c", 0) != nil {
-		t.Error("a refused transaction wrote c")
+		t.Error("a rejected transaction wrote c")
 	}
 }
 
@@ -101,17 +101,17 @@ func testCheckAndAny(t *testing.T, b kv.Backend) {
 		t.Errorf("a check modified the key: %v", e)
 	}
 	put(t, b, "lock", "theirs")
-	res := attempt(t, b,
+	res := tryCommit(t, b,
 		kv.Op{Key: "lock", Kind: kv.OpCheck, Expect: r1},
 		kv.Op{Key: "a", Value: []byte("2"), Expect: r2},
 	)
 	if res.Committed {
-		t.Error("a transaction held although its check did not")
+		t.Error("a transaction with a false check was committed")
 	}
 	commit(t, b, kv.Op{Key: "a", Value: []byte("3"), Expect: kv.AnyRevision})
 	commit(t, b, kv.Op{Key: "a", Kind: kv.OpDelete, Expect: kv.AnyRevision})
 	if get(t, b, "a", 0) != nil {
-		t.Error("a is still there")
+		t.Error("a was not deleted")
 	}
 }
 
@@ -119,7 +119,7 @@ func testDeleteAbsent(t *testing.T, b kv.Backend) {
 	before := put(t, b, "a", "1")
 	w := watch(t, b, "", "", before+1)
 	for _, expect := range []kv.Revision{0, kv.AnyRevision} {
-		res := attempt(t, b, kv.Op{Key: "b", Kind: kv.OpDelete, Expect: expect})
+		res := tryCommit(t, b, kv.Op{Key: "b", Kind: kv.OpDelete, Expect: expect})
 		if !res.Committed || res.Revision != before {
 			t.Errorf("delete of an absent key, expecting %d: %+v", expect, res)
 		}
@@ -134,7 +134,7 @@ func testDeleteAbsent(t *testing.T, b kv.Backend) {
 func testNothingWritten(t *testing.T, b kv.Backend) {
 	r1 := put(t, b, "a", "1")
 	r2 := put(t, b, "b", "1")
-	res := attempt(t, b, kv.Op{Key: "a", Kind: kv.OpCheck, Expect: r1}, kv.Op{Key: "c", Kind: kv.OpCheck})
+	res := tryCommit(t, b, kv.Op{Key: "a", Kind: kv.OpCheck, Expect: r1}, kv.Op{Key: "c", Kind: kv.OpCheck})
 	if !res.Committed || res.Revision != r2 || current(t, b) != r2 {
 		t.Errorf("checks alone: %+v, newest %d, want %d", res, current(t, b), r2)
 	}
@@ -158,7 +158,7 @@ func testMultipleOps(t *testing.T, b kv.Backend) {
 		t.Errorf("a is %v", e)
 	}
 	if get(t, b, "b", 0) != nil {
-		t.Error("b is still there")
+		t.Error("b was not deleted")
 	}
 	res := list(t, b, kv.RangeRequest{Start: "n/", End: kv.PrefixEnd("n/")})
 	if len(res.Entries) != 100 {
@@ -166,16 +166,16 @@ func testMultipleOps(t *testing.T, b kv.Backend) {
 	}
 	for _, e := range res.Entries {
 		if e.Created != r2 || e.Modified != r2 {
-			t.Fatalf("%v is not of revision %d", e, r2)
+			t.Fatalf("%v does not have revision %d", e, r2)
 		}
 	}
-	// Half a transaction is never seen.
+	// No read observes a part of a transaction.
 	if n := list(t, b, kv.RangeRequest{At: r2 - 1, CountOnly: true}).Count; n != 2 {
 		t.Errorf("%d keys before the transaction", n)
 	}
 }
 
-func testMeaninglessCommits(t *testing.T, b kv.Backend) {
+func testInvalidCommits(t *testing.T, b kv.Backend) {
 	before := current(t, b)
 	for what, ops := range map[string][]kv.Op{
 		"no operations":   {},
@@ -211,7 +211,7 @@ func testConcurrentRevisions(t *testing.T, b kv.Backend) {
 				last = res.Revision
 				mu.Lock()
 				if other, taken := seen[last]; taken {
-					t.Errorf("%s and %s both have revision %d", key, other, last)
+					t.Errorf("%s and %s have the same revision %d", key, other, last)
 				}
 				seen[last] = key
 				mu.Unlock()
@@ -225,7 +225,7 @@ func testConcurrentRevisions(t *testing.T, b kv.Backend) {
 	}
 	for _, ev := range events {
 		if seen[ev.Revision] != ev.Key {
-			t.Fatalf("event of %s at %d, where %s was acknowledged", ev.Key, ev.Revision, seen[ev.Revision])
+			t.Fatalf("event of %s at %d, the acknowledged key is %s", ev.Key, ev.Revision, seen[ev.Revision])
 		}
 	}
 }
@@ -250,7 +250,7 @@ func testConcurrentCounter(t *testing.T, b kv.Backend) {
 	}
 }
 
-// increment counts a key up by compare and swap.
+// increment adds one to the value of a key by compare-and-swap.
 func increment(ctx context.Context, b kv.Backend, key string) error {
 	e, _, err := b.Get(ctx, key, 0)
 	if err != nil {
@@ -282,7 +282,7 @@ func testReadAfterAcknowledge(t *testing.T, b kv.Backend) {
 				}
 				e, at, err := b.Get(t.Context(), key, 0)
 				if err != nil || e == nil || e.Modified != res.Revision || at < res.Revision {
-					t.Errorf("after revision %d was acknowledged, a read gives %v at %d, %v", res.Revision, e, at, err)
+					t.Errorf("after revision %d was acknowledged, a read returned %v at %d, %v", res.Revision, e, at, err)
 					return
 				}
 				if now, err := b.CurrentRevision(t.Context()); err != nil || now < res.Revision {
@@ -313,7 +313,7 @@ func testContext(t *testing.T, b kv.Backend) {
 		t.Errorf("watch: %v", err)
 	}
 	if after := current(t, b); after != before || get(t, b, "b", 0) != nil {
-		t.Errorf("a commit whose context had ended was made")
+		t.Errorf("a commit with a canceled context was applied")
 	}
 }
 
@@ -324,7 +324,7 @@ func testTTL(t *testing.T, b kv.Backend) {
 	commit(t, b, kv.Op{Key: "long", Value: []byte("x"), TTL: time.Hour})
 	commit(t, b, kv.Op{Key: "ever", Value: []byte("x")})
 	if get(t, b, "short", 0) == nil && time.Since(began) < time.Second {
-		t.Error("the key is gone at once")
+		t.Error("the key expired at once")
 	}
 	eventually(t, "expiry", func() bool { return get(t, b, "short", 0) == nil })
 	if d := time.Since(began); d < time.Second {

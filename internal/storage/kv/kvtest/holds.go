@@ -54,16 +54,16 @@ func testHold(t *testing.T, b kv.Backend) {
 	_, later := hold(t, b, r5)
 	compact(t, b, r6)
 	if rev := compacted(t, b); rev != r3 {
-		t.Fatalf("compacted to %d, revision %d being held", rev, r3)
+		t.Fatalf("compacted to %d, although revision %d is held", rev, r3)
 	}
 	diff(t, "at the revision held", keys(list(t, b, kv.RangeRequest{At: r3}).Entries), []string{"a", "gone"})
 	diff(t, "value at the revision held", get(t, b, "a", r3), &kv.Entry{Key: "a", Value: []byte("3"), Created: r1, Modified: r3})
 	if _, _, err := b.Get(t.Context(), "a", r1); !errors.Is(err, kv.ErrCompacted) {
-		t.Errorf("get before the revision held: %v", err)
+		t.Errorf("get before the held revision: %v", err)
 	}
 	events := watch(t, b, "", "", r3).until(r6)
 	if len(events) != 4 || events[0].Revision != r3 || events[0].Prev == nil || events[1].Revision != r4 {
-		t.Errorf("a watch from the revision held has %+v", events)
+		t.Errorf("events of a watch from the held revision: %+v", events)
 	}
 
 	again()
@@ -89,7 +89,7 @@ func testHoldContext(t *testing.T, b kv.Backend) {
 	}
 	compact(t, b, r2)
 	if rev := compacted(t, b); rev > r1 {
-		t.Fatalf("compacted to %d, revision %d being held", rev, r1)
+		t.Fatalf("compacted to %d, although revision %d is held", rev, r1)
 	}
 	cancel()
 	eventually(t, "compaction after the context's end", func() bool { return compacted(t, b) == r2 })
@@ -119,7 +119,7 @@ func testHoldErrors(t *testing.T, b kv.Backend) {
 	}
 	held, release := hold(t, b, 0)
 	if held != r2 {
-		t.Errorf("the newest revision is %d, and %d is held", r2, held)
+		t.Errorf("revision %d is held, the newest revision is %d", held, r2)
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
@@ -171,14 +171,14 @@ func readHeld(t *testing.T, b kv.Backend) {
 	for i := range 5 {
 		e, _, err := b.Get(t.Context(), "a", held)
 		if err != nil || e == nil || first != nil && e.Modified != first.Modified {
-			t.Errorf("read %d at revision %d, which is held: %v, %v; it was %v", i, held, e, err, first)
+			t.Errorf("read %d at held revision %d: %v, %v; the first read returned %v", i, held, e, err, first)
 			return
 		}
 		first = e
 	}
 	w, err := b.Watch(t.Context(), "", "", held)
 	if err != nil {
-		t.Errorf("watch from revision %d, which is held: %v", held, err)
+		t.Errorf("watch from held revision %d: %v", held, err)
 		return
 	}
 	w.Stop()
@@ -215,10 +215,10 @@ func testRevisionAt(t *testing.T, b kv.Backend) {
 	}
 	compact(t, b, r2)
 	if rev, err := b.RevisionAt(t.Context(), between); !errors.Is(err, kv.ErrCompacted) {
-		t.Errorf("at a time that was compacted: revision %d, %v", rev, err)
+		t.Errorf("at a compacted time: revision %d, %v", rev, err)
 	}
 	if rev, err := b.RevisionAt(t.Context(), time.Now().Add(time.Hour)); err != nil || rev != r2 {
-		t.Errorf("the newest revision after all was compacted: %d, %v; want %d", rev, err, r2)
+		t.Errorf("newest revision after compaction: %d, %v; want %d", rev, err, r2)
 	}
 	if err := b.Close(); err != nil {
 		t.Fatal(err)

@@ -15,11 +15,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// patience is the timeout for events that should happen immediately. Only failures take that long.
-const patience = 30 * time.Second
+// timeout is the timeout for events that should happen immediately. Only failures take that long.
+const timeout = 30 * time.Second
 
-// Run runs the suite. open returns an empty backend, which the suite closes;
-// it is called once for each test, and the tests run in parallel.
+// Run runs the suite. open returns an empty backend, which the suite closes. It is called once for each
+// test. The tests run in parallel.
 func Run(t *testing.T, open func(t *testing.T) kv.Backend) {
 	for _, c := range []struct {
 		name string
@@ -43,7 +43,7 @@ func Run(t *testing.T, open func(t *testing.T) kv.Backend) {
 		{"DeleteAbsent", testDeleteAbsent},
 		{"NothingWritten", testNothingWritten},
 		{"MultipleOps", testMultipleOps},
-		{"MeaninglessCommits", testMeaninglessCommits},
+		{"MeaninglessCommits", testInvalidCommits},
 		{"ConcurrentRevisions", testConcurrentRevisions},
 		{"ConcurrentCounter", testConcurrentCounter},
 		{"ReadAfterAcknowledge", testReadAfterAcknowledge},
@@ -96,18 +96,18 @@ func remove(t *testing.T, b kv.Backend, key string) kv.Revision {
 	return commit(t, b, kv.Op{Key: key, Kind: kv.OpDelete, Expect: kv.AnyRevision})
 }
 
-// commit makes a transaction that must hold.
+// commit commits a transaction and requires that its conditions are satisfied.
 func commit(t *testing.T, b kv.Backend, ops ...kv.Op) kv.Revision {
 	t.Helper()
-	res := attempt(t, b, ops...)
+	res := tryCommit(t, b, ops...)
 	if !res.Committed {
-		t.Fatalf("commit of %q did not hold: found %v", ops[0].Key, res.Current)
+		t.Fatalf("commit of %q was rejected: current entries %v", ops[0].Key, res.Current)
 	}
 	return res.Revision
 }
 
-// attempt makes a transaction that may not hold.
-func attempt(t *testing.T, b kv.Backend, ops ...kv.Op) kv.CommitResult {
+// tryCommit commits a transaction whose conditions may be false.
+func tryCommit(t *testing.T, b kv.Backend, ops ...kv.Op) kv.CommitResult {
 	t.Helper()
 	res, err := b.Commit(t.Context(), ops...)
 	if err != nil {
@@ -123,7 +123,7 @@ func get(t *testing.T, b kv.Backend, key string, at kv.Revision) *kv.Entry {
 		t.Fatalf("get %q at %d: %v", key, at, err)
 	}
 	if at != 0 && rev != at {
-		t.Fatalf("get %q at %d: answer is for revision %d", key, at, rev)
+		t.Fatalf("get %q at %d: result has revision %d", key, at, rev)
 	}
 	return e
 }
@@ -135,7 +135,7 @@ func list(t *testing.T, b kv.Backend, req kv.RangeRequest) kv.RangeResult {
 		t.Fatalf("range %+v: %v", req, err)
 	}
 	if req.At != 0 && res.Revision != req.At {
-		t.Fatalf("range %+v: answer is for revision %d", req, res.Revision)
+		t.Fatalf("range %+v: result has revision %d", req, res.Revision)
 	}
 	return res
 }
@@ -187,10 +187,10 @@ func watch(t *testing.T, b kv.Backend, start, end string, from kv.Revision) *wat
 	return &watching{t: t, w: w, start: start, end: end, from: from}
 }
 
-// batch receives one batch, and false when the watch has ended.
+// batch receives one batch. It returns false if the watch has ended.
 func (w *watching) batch() (kv.Batch, bool) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	select {
 	case b, ok := <-w.w.Batches():
@@ -199,7 +199,7 @@ func (w *watching) batch() (kv.Batch, bool) {
 		}
 		return b, ok
 	case <-ctx.Done():
-		w.t.Fatalf("the watch delivered nothing within %s; it had got to revision %d with %d events", patience, w.delivered, len(w.events))
+		w.t.Fatalf("no batch within %s; the watch is at revision %d with %d events", timeout, w.delivered, len(w.events))
 		return kv.Batch{}, false
 	}
 }
@@ -215,7 +215,7 @@ func (w *watching) check(b kv.Batch) {
 	for _, ev := range b.Events {
 		switch {
 		case ev.Revision < last, ev.Revision <= w.delivered:
-			w.t.Fatalf("event of revision %d after revision %d was complete (or in reverse order)", ev.Revision, last)
+			w.t.Fatalf("event of revision %d after all events of revision %d", ev.Revision, last)
 		case ev.Revision > b.Revision:
 			w.t.Fatalf("event of revision %d in a batch with revision %d", ev.Revision, b.Revision)
 		case ev.Revision < w.from:
@@ -223,7 +223,7 @@ func (w *watching) check(b kv.Batch) {
 		case ev.Key < w.start || w.end != "" && ev.Key >= w.end:
 			w.t.Fatalf("event of key %q in a watch of [%q, %q)", ev.Key, w.start, w.end)
 		case seen[ev.Key] == ev.Revision:
-			w.t.Fatalf("key %q twice at revision %d", ev.Key, ev.Revision)
+			w.t.Fatalf("two events of key %q at revision %d", ev.Key, ev.Revision)
 		}
 		seen[ev.Key] = ev.Revision
 		last = ev.Revision
@@ -232,8 +232,7 @@ func (w *watching) check(b kv.Batch) {
 	w.events = append(w.events, b.Events...)
 }
 
-// until receives until everything up to rev was delivered, and returns all
-// events so far.
+// until receives batches until the progress is at least rev, and returns all received events.
 func (w *watching) until(rev kv.Revision) []kv.Event {
 	w.t.Helper()
 	for w.delivered < rev {
@@ -244,7 +243,7 @@ func (w *watching) until(rev kv.Revision) []kv.Event {
 	return w.events
 }
 
-// ended receives until the watch ends and returns why.
+// ended receives batches until the watch ends, and returns its error.
 func (w *watching) ended() error {
 	w.t.Helper()
 	for {
@@ -254,7 +253,7 @@ func (w *watching) ended() error {
 	}
 }
 
-// plain drops the notes, which are hints.
+// plain returns the events without notes, because backends may drop notes.
 func plain(events []kv.Event) []kv.Event {
 	out := make([]kv.Event, len(events))
 	for i, ev := range events {
@@ -267,12 +266,12 @@ func plain(events []kv.Event) []kv.Event {
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(timeout); ; {
 		if holds() {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s did not happen within %s", what, patience)
+			t.Fatalf("%s did not happen within %s", what, timeout)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// model is the reference implementation.
+// model is the reference implementation of a backend.
 type model struct {
 	rev       kv.Revision
 	compacted kv.Revision
@@ -22,7 +22,7 @@ type model struct {
 	// revisions must not be compacted.
 	wanted kv.Revision
 	held   []modelHold
-	// states are the entries as of each revision of a commit, oldest first.
+	// states contains the entries at the revision of each commit, oldest first.
 	states []modelState
 	events []kv.Event
 }
@@ -137,7 +137,7 @@ func testModel(t *testing.T, open func(t *testing.T) kv.Backend) {
 	}
 }
 
-// environment reads a number.
+// environment returns the number in an environment variable, or otherwise if the variable is not set.
 func environment(t *testing.T, name string, otherwise int64) int64 {
 	text := os.Getenv(name)
 	if text == "" {
@@ -191,7 +191,7 @@ func (mt *modelTest) key() string {
 	return fmt.Sprintf("%c/%d", 'a'+mt.rng.IntN(3), mt.rng.IntN(8))
 }
 
-// revision is one that may or may not be readable.
+// revision returns a random revision, which may be compacted or in the future.
 func (mt *modelTest) revision() kv.Revision {
 	switch mt.rng.IntN(4) {
 	case 0:
@@ -226,7 +226,7 @@ func (mt *modelTest) commit() {
 		ops = append(ops, op)
 	}
 	holds, writes, current := mt.m.decide(ops)
-	res := attempt(mt.T, mt.b, ops...)
+	res := tryCommit(mt.T, mt.b, ops...)
 	if res.Committed != holds {
 		mt.Fatalf("commit %+v: %+v, want committed %t", ops, res, holds)
 	}
@@ -236,7 +236,7 @@ func (mt *modelTest) commit() {
 		fallthrough
 	case !writes:
 		if res.Revision != mt.m.rev {
-			mt.Fatalf("a commit that wrote nothing has revision %d, the newest being %d", res.Revision, mt.m.rev)
+			mt.Fatalf("a commit without writes has revision %d, the newest revision is %d", res.Revision, mt.m.rev)
 		}
 	default:
 		if res.Revision <= mt.m.rev {
@@ -252,7 +252,7 @@ func (mt *modelTest) refused(at kv.Revision, err error) bool {
 	switch {
 	case at > mt.m.rev:
 		if !errors.Is(err, kv.ErrFutureRevision) {
-			mt.Fatalf("read at %d, the newest being %d: %v", at, mt.m.rev, err)
+			mt.Fatalf("read at %d, the newest revision is %d: %v", at, mt.m.rev, err)
 		}
 		return true
 	case at != 0 && at < mt.m.compacted:
@@ -289,7 +289,7 @@ func (mt *modelTest) get() {
 
 func (mt *modelTest) rangeAt(at kv.Revision) {
 	mt.Helper()
-	req := kv.RangeRequest{At: at, Limit: mt.rng.IntN(6), CountOnly: mt.rng.IntN(5) == 0, Counted: mt.rng.IntN(2) == 0}
+	req := kv.RangeRequest{At: at, Limit: mt.rng.IntN(6), CountOnly: mt.rng.IntN(5) == 0, WithCount: mt.rng.IntN(2) == 0}
 	req.Start, req.End = mt.span()
 	got, err := mt.b.Range(mt.Context(), req)
 	if mt.refused(at, err) {
@@ -319,7 +319,7 @@ func (mt *modelTest) rangeAt(at kv.Revision) {
 	if req.CountOnly {
 		got.More = want.More
 	}
-	if got.Count == 0 && want.More && !req.Counted {
+	if got.Count == 0 && want.More && !req.WithCount {
 		got.Count = want.Count
 	}
 	diff(mt.T, fmt.Sprintf("range %+v", req), got, want)
@@ -374,7 +374,7 @@ func (mt *modelTest) drain() {
 
 func (mt *modelTest) compact() {
 	mt.Helper()
-	// Watches are brought up to date first: one that lags may lose its history.
+	// Drain the watches first, because a slow watch may lose its history.
 	mt.drain()
 	at := mt.m.states[mt.rng.IntN(len(mt.m.states))].rev
 	if at < 1 || at <= mt.m.compacted {
@@ -402,7 +402,7 @@ func (mt *modelTest) hold() {
 		i := mt.rng.IntN(n)
 		mt.m.held[i].release()
 		mt.m.held = slices.Delete(mt.m.held, i, i+1)
-		mt.compactTo(mt.m.wanted) // done already, or soon
+		mt.compactTo(mt.m.wanted) // the backend compacts soon after the release
 		return
 	}
 	at := mt.revision()

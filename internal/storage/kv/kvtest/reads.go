@@ -13,14 +13,14 @@ import (
 
 func testEmpty(t *testing.T, b kv.Backend) {
 	if e := get(t, b, "a", 0); e != nil {
-		t.Errorf("an empty store has %v", e)
+		t.Errorf("an empty store contains %v", e)
 	}
 	res := list(t, b, kv.RangeRequest{})
 	if len(res.Entries) != 0 || res.Count != 0 || res.More {
 		t.Errorf("range of an empty store: %+v", res)
 	}
 	if res.Revision != current(t, b) {
-		t.Errorf("range is for revision %d, the newest is %d", res.Revision, current(t, b))
+		t.Errorf("range has revision %d, the newest is %d", res.Revision, current(t, b))
 	}
 	if err := b.Health(t.Context()); err != nil {
 		t.Errorf("health: %v", err)
@@ -72,13 +72,13 @@ func testValues(t *testing.T, b kv.Backend) {
 	for key, value := range values {
 		e := get(t, b, key, 0)
 		if e == nil || !bytes.Equal(e.Value, value) {
-			t.Errorf("%s: value was not kept", key)
+			t.Errorf("%s: another value was read", key)
 		}
 	}
 	for _, events := range [][]kv.Event{w.until(current(t, b)), watch(t, b, "", "", from).until(current(t, b))} {
 		for _, ev := range events {
 			if ev.Deleted || !bytes.Equal(ev.Value, values[ev.Key]) || ev.Created != ev.Revision {
-				t.Errorf("%s: event has another value, or is no creation", ev.Key)
+				t.Errorf("%s: event has another value or is not a creation", ev.Key)
 			}
 		}
 		if len(events) != len(values) {
@@ -101,7 +101,7 @@ func testKeys(t *testing.T, b kv.Backend) {
 	long := strings.Repeat("k", 4000)
 	put(t, b, long, "x")
 	if e := get(t, b, long, 0); e == nil || e.Key != long {
-		t.Error("a long key is not found")
+		t.Error("a long key was not found")
 	}
 }
 
@@ -194,7 +194,7 @@ func testRangeLimit(t *testing.T, b kv.Backend) {
 		{9, []string{"k0", "k1", "k2", "k3", "k5", "k6", "k7", "k8", "k9"}, false},
 		{10, []string{"k0", "k1", "k2", "k3", "k5", "k6", "k7", "k8", "k9"}, false},
 	} {
-		res := list(t, b, kv.RangeRequest{Start: "k", End: "l", Limit: c.limit, Counted: true})
+		res := list(t, b, kv.RangeRequest{Start: "k", End: "l", Limit: c.limit, WithCount: true})
 		diff(t, fmt.Sprintf("limit %d", c.limit), keys(res.Entries), c.want)
 		if res.More != c.more || res.Count != 9 {
 			t.Errorf("limit %d: more %t, count %d", c.limit, res.More, res.Count)
@@ -236,13 +236,13 @@ func testRangeCounted(t *testing.T, b kv.Backend) {
 		count := list(t, b, kv.RangeRequest{Start: p.start, End: p.end, CountOnly: true})
 		all := list(t, b, kv.RangeRequest{Start: p.start, End: p.end})
 		if p.left = int64(len(all.Entries)); count.Count != p.left || all.Count != p.left {
-			t.Fatalf("round %d: %s counts %d and %d, there are %d", round, prefix, count.Count, all.Count, p.left)
+			t.Fatalf("round %d: counts of %s are %d and %d, want %d", round, prefix, count.Count, all.Count, p.left)
 		}
 		p.at = all.Revision
 		open = append(open, p)
 		for i := 0; i < len(open); i++ {
 			p := &open[i]
-			res := list(t, b, kv.RangeRequest{Start: p.start, End: p.end, At: p.at, Limit: p.limit, Counted: round%2 == i%2})
+			res := list(t, b, kv.RangeRequest{Start: p.start, End: p.end, At: p.at, Limit: p.limit, WithCount: round%2 == i%2})
 			if res.Count != p.left && (!res.More || round%2 == i%2) {
 				t.Fatalf("round %d: [%q, %q) at %d counts %d, want %d", round, p.start, p.end, p.at, res.Count, p.left)
 			}
@@ -251,7 +251,7 @@ func testRangeCounted(t *testing.T, b kv.Backend) {
 				i--
 				continue
 			}
-			// As storage does it: the last entry is that of the next page.
+			// Like package storage: the last entry belongs to the next page.
 			n := max(1, len(res.Entries)-1)
 			p.start, p.left = res.Entries[n-1].Key+"\x00", p.left-int64(n)
 		}
@@ -335,7 +335,7 @@ func testCompact(t *testing.T, b kv.Backend) {
 	}
 	diff(t, "all compacted", keys(list(t, b, kv.RangeRequest{}).Entries), []string{"a", "b", "stays"})
 	diff(t, "after all compacted", get(t, b, "a", 0), &kv.Entry{Key: "a", Value: []byte("3"), Created: r1, Modified: r4})
-	res := attempt(t, b, kv.Op{Key: "gone", Value: []byte("y")})
+	res := tryCommit(t, b, kv.Op{Key: "gone", Value: []byte("y")})
 	if !res.Committed || res.Revision <= r4 {
 		t.Errorf("create after compaction: %+v", res)
 	}

@@ -139,7 +139,7 @@ func testWatchProgress(t *testing.T, b kv.Backend) {
 			}
 		}
 	}
-	// A watch that is new has progress too.
+	// A new watch also reports progress.
 	late := watch(t, b, "/quiet/", kv.PrefixEnd("/quiet/"), 0)
 	now := current(t, b)
 	if err := b.RequestProgress(t.Context()); err != nil {
@@ -297,7 +297,7 @@ func testWatchStop(t *testing.T, b kv.Backend) {
 		t.Errorf("a stopped watch has error %v", err)
 	}
 	stopped.w.Stop()
-	// One without a receiver ends as well.
+	// A watch without a receiver also ends.
 	ignored := watch(t, b, "", "", 0)
 	r2 := put(t, b, "a", "2")
 	ignored.w.Stop()
@@ -319,7 +319,7 @@ func testWatchContext(t *testing.T, b kv.Backend) {
 	put(t, b, "a", "1")
 	cancel()
 	if err := (&watching{t: t, w: w}).ended(); err != nil {
-		t.Errorf("a watch whose context was cancelled has error %v", err)
+		t.Errorf("a watch with a canceled context has error %v", err)
 	}
 }
 
@@ -345,7 +345,7 @@ func testWatchSeesWhatReadsSee(t *testing.T, b kv.Backend) {
 		}
 		for _, ev := range batch.Events {
 			if e := get(t, b, ev.Key, 0); e == nil || e.Modified != ev.Revision {
-				t.Fatalf("after the event of revision %d, a read gives %v", ev.Revision, e)
+				t.Fatalf("after the event of revision %d, a read returned %v", ev.Revision, e)
 			}
 		}
 	}
