@@ -41,7 +41,7 @@ func newAdmissionWebhooks(s *settings, access *loopback.Access, conns *connectio
 			return policies.Conditions(conditions, ignore)
 		},
 		InterceptReviews: !s.gates.Enabled(feature.ExcludeAdmissionWebhookVirtualResources),
-		Metrics: s.env.Telemetry.Metrics.Admission.Webhooks, Report: report, Logger: s.env.Telemetry.Logger,
+		Metrics:          s.env.Telemetry.Metrics.Admission.Webhooks, Report: report, Logger: s.env.Telemetry.Logger,
 	}
 	w, files := &admissionWebhooks{}, s.options.Admission.Config
 	var err error

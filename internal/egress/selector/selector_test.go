@@ -241,7 +241,7 @@ func TestRefused(t *testing.T) {
 			t.Error(conn, err)
 		}
 		for _, address := range []string{"", "x", ":443", "x:", "a b:443", "x:443 HTTP/1.1\r\nX: y\r\n\r\n", "a\x00:1", "é:1"} {
-			if conn, err := dial(t.Context(), "tcp", address); err == nil || !strings.Contains(err.Error(), "is no address") {
+			if conn, err := dial(t.Context(), "tcp", address); err == nil || !strings.Contains(err.Error(), "invalid address") {
 				t.Error(address, conn, err)
 			}
 		}
