@@ -52,7 +52,7 @@ func TestExplainAdmission(t *testing.T) {
 	as(t, c, "admin", "PATCH", "/api/v1/namespaces/default", `{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"baseline"}}}`, 200, "")
 	refused := explained(t, c, "POST", pods+explain, pod)
 	last := refused.Plugins[len(refused.Plugins)-1]
-	if refused.Code != 403 || refused.Object != nil || last.Plugin != "PodSecurity" || last.Refusal == "" || last.AuditAnnotations["pod-security.kubernetes.io/enforce-policy"] != "baseline:latest" {
+	if refused.Code != 403 || refused.Object != nil || last.Plugin != "PodSecurity" || last.Rejection == "" || last.AuditAnnotations["pod-security.kubernetes.io/enforce-policy"] != "baseline:latest" {
 		t.Errorf("refused: %d %s by %+v", refused.Code, refused.Status, last)
 	}
 	as(t, c, "admin", "POST", pods, pod, 403, `"details":{"name":"p","kind":"pods","causes":[{"reason":"AdmissionPlugin","message":"PodSecurity"}]}`)

@@ -241,7 +241,7 @@ func TestRefused(t *testing.T) {
 			t.Error(conn, err)
 		}
 		for _, address := range []string{"", "x", ":443", "x:", "a b:443", "x:443 HTTP/1.1\r\nX: y\r\n\r\n", "a\x00:1", "é:1"} {
-			if conn, err := dial(t.Context(), "tcp", address); err == nil || !strings.Contains(err.Error(), "is no address") {
+			if conn, err := dial(t.Context(), "tcp", address); err == nil || !strings.Contains(err.Error(), "invalid address") {
 				t.Error(address, conn, err)
 			}
 		}
@@ -339,7 +339,7 @@ func TestHostileProxy(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{
 		"HTTP/1.1 200 OK\r\nX: " + strings.Repeat("x", 2<<20): "unexpected EOF",
-		"HTTP/1.1 200 OK\r\n\r\nmore":                         "unexpected bytes after the answer",
+		"HTTP/1.1 200 OK\r\n\r\nmore":                         "unexpected data after the response",
 		"HTTP/1.1 407 Who Are You\r\n\r\n":                    "code 407: 407 Who Are You",
 		"SSH-2.0-x\r\n":                                       "malformed HTTP response",
 	} {

@@ -276,7 +276,7 @@ func TestTargets(t *testing.T) {
 		{webhook.Target{}, "webhook configuration must have either service or URL"},
 		{webhook.Target{URL: "https://a b"}, "unparsable URL"},
 		{webhook.Target{URL: "https://a", CABundle: []byte("none")}, "no certificate"},
-		{webhook.Target{Service: &egress.Service{Namespace: "a", Name: "b", Port: 443}}, "services cannot be found"},
+		{webhook.Target{Service: &egress.Service{Namespace: "a", Name: "b", Port: 443}}, "no resolver for services"},
 	} {
 		if _, err := new(webhook.Clients).Client(test.target); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: %v, want %q", test.target, err, test.want)
