@@ -190,7 +190,7 @@ func TestStoredDocument(t *testing.T) {
 				t.Errorf("%s: sent as %s", tt.name, got)
 			}
 		}
-		if got := codec.RememberedBytes(record) > 0; got != tt.cached {
+		if got := codec.CachedBytes(record) > 0; got != tt.cached {
 			t.Errorf("%s: cached %t", tt.name, got)
 		}
 		moved := appended(t, record.WithRevision(123))

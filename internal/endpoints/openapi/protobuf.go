@@ -28,7 +28,7 @@ func encode(json []byte, m *message) (wire []byte, left int, err error) {
 }
 
 // encoder writes a JSON text as protobuf in one pass. Its methods take the offset
-// of a value and return that of its end, or jsonplan.Bad.
+// of a value and return that of its end, or jsonplan.Invalid.
 type encoder struct {
 	in  *jsonplan.Cursor
 	out []byte
