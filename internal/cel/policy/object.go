@@ -141,7 +141,7 @@ func Document(value ref.Val) (any, error) {
 	return c.convert(value)
 }
 
-var errDocumentSize = fmt.Errorf("the value exceeds %d bytes as JSON", environment.MaxRequestSize)
+var errDocumentSize = fmt.Errorf("the value has more than %d bytes", environment.MaxRequestSize)
 
 // conversion is the remaining budget of a conversion: left is the number of bytes of the document,
 // and visits the number of values whose names may be checked.
