@@ -121,7 +121,7 @@ func TestCommandLine(t *testing.T) {
 		{"the embedded store as etcd", inDir("--etcd-servers=memory:"), 2, nil, []string{`--etcd-servers: "memory:" selects the store of --data-dir`}},
 		{"overrides without etcd", inDir("--etcd-servers-overrides=/events#http://127.0.0.1:1"), 2, nil, []string{"need --etcd-servers"}},
 		{"invalid overrides", inDir("--etcd-servers=http://127.0.0.1:1", "--etcd-servers-overrides=events#http://127.0.0.1:1,/services#http://127.0.0.1:1,/events#x"), 2, nil,
-			[]string{"must be of format: group/resource#servers", "services cannot be kept apart", `"x" is not a URL`}},
+			[]string{"must be of format: group/resource#servers", "services cannot have a separate store", `"x" is not a URL`}},
 		{"etcd CA without etcd", inDir("--etcd-cafile=x"), 2, nil, []string{"need --etcd-servers"}},
 		{"unknown log format", inDir("--logging-format=xml"), 2, nil, []string{`log format "xml" is not known`}},
 		{"invalid audit policy", inDir("--audit-policy-file="+file, "--audit-log-path=-"), 1, nil, []string{"loading audit policy file: failed decoding: ", ": from file " + file + "\n"}},
