@@ -301,7 +301,7 @@ func TestBrokenStreams(t *testing.T) {
 			})
 			tt.send(r)
 			r.await(tt.want)
-			if tt.name != "too many" {
+			if tt.name != "too many streams" {
 				r.request(11, true)
 				r.await("HEADERS 11 200 end")
 			}

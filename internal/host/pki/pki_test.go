@@ -218,7 +218,7 @@ func TestBrokenFiles(t *testing.T) {
 		{"a key others may read", "ca.key", func(file string) error { return os.Chmod(file, 0o644) }, []string{"ca.key", "0644", "chmod 600"}},
 		{"a broken serving key", "apiserver.key", overwrite("nonsense"), []string{"apiserver.key", "no PEM block"}},
 		{"a broken signing key", "sa.key", overwrite("nonsense"), []string{"sa.key", "no PEM block"}},
-		{"a leaf as authority", "ca.crt", copyFrom("apiserver"), []string{"ca.crt", "not one of an authority"}},
+		{"a leaf as authority", "ca.crt", copyFrom("apiserver"), []string{"ca.crt", "is not a CA certificate"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
