@@ -16,8 +16,8 @@ type values struct {
 	Disabled        bool
 	Limit           int
 	Bytes           int64
-	Period, Seconds time.Duration
-	PeriodSeconds   time.Duration
+	Period, Timeout time.Duration
+	Interval        time.Duration
 	Optional        *int64
 	Port            int
 	Addr            netip.Addr
@@ -32,8 +32,8 @@ func newFlagSet(v *values) *pflag.FlagSet {
 	LimitVar(fs, &v.Limit, "limit", 400, "")
 	BytesVar(fs, &v.Bytes, "bytes", "256Mi", "")
 	PeriodVar(fs, &v.Period, "period", time.Minute, "")
-	SecondsVar(fs, &v.Seconds, "seconds", time.Minute, "")
-	PeriodSecondsVar(fs, &v.PeriodSeconds, "period-seconds", time.Minute, "")
+	SecondsVar(fs, &v.Timeout, "seconds", time.Minute, "")
+	PeriodSecondsVar(fs, &v.Interval, "period-seconds", time.Minute, "")
 	OptionalSecondsVar(fs, &v.Optional, "optional", 300, "")
 	PortVar(fs, &v.Port, "port", 6443, "")
 	AddrVar(fs, &v.Addr, "addr", "")
@@ -56,8 +56,8 @@ func TestValues(t *testing.T) {
 		{"", values{}},
 		{"--enabled", values{}},
 		{"--enabled=false --fixed=a", values{Disabled: true}},
-		{"--limit=0 --bytes=0 --period=0 --seconds=0 --period-seconds=0 --optional=0 --port=0", values{Limit: -1, Bytes: -1, Period: -1, PeriodSeconds: -1, Optional: &zero, Port: -1}},
-		{"--limit=5 --bytes=1Ki --period=5s --seconds=5 --period-seconds=5 --port=7", values{Limit: 5, Bytes: 1024, Period: 5 * time.Second, Seconds: 5 * time.Second, PeriodSeconds: 5 * time.Second, Port: 7}},
+		{"--limit=0 --bytes=0 --period=0 --seconds=0 --period-seconds=0 --optional=0 --port=0", values{Limit: -1, Bytes: -1, Period: -1, Interval: -1, Optional: &zero, Port: -1}},
+		{"--limit=5 --bytes=1Ki --period=5s --seconds=5 --period-seconds=5 --port=7", values{Limit: 5, Bytes: 1024, Period: 5 * time.Second, Timeout: 5 * time.Second, Interval: 5 * time.Second, Port: 7}},
 		{"--addr=::ffff:10.0.0.1 --prefixes=10.1.2.3/8,fd00::/108", values{
 			Addr: netip.MustParseAddr("10.0.0.1"), Prefixes: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/108")},
 		}},
