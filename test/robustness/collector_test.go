@@ -38,7 +38,7 @@ func TestCollectorKilled(t *testing.T) {
 	etcd := "--etcd-servers=" + strings.Join(etcdtest.Start(t, etcdtest.Options{}).URLs(), ",")
 	acting := testserver.New(t, testserver.Options{Flags: []string{etcd}})
 	testserver.Eventually(t, time.Minute, func() error {
-		if !strings.Contains(acting.Logs(), "this server runs the controllers") {
+		if !strings.Contains(acting.Logs(), "acquired the lease of the controllers") {
 			return errors.New("the only server does not run the controllers")
 		}
 		return nil
