@@ -21,7 +21,7 @@ import (
 func output(t *testing.T, code int, args ...string) (stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	if got := run(args, &out, &errs, nil); got != code {
+	if got := run(args, &out, &errs, process{}); got != code {
 		t.Fatalf("mainstay %s: exit code %d, want %d: %s", strings.Join(args, " "), got, code, errs.String())
 	}
 	return out.String(), errs.String()

@@ -180,7 +180,7 @@ func copyProgram(source, target string) error {
 	return errors.Join(err, to.Close())
 }
 
-func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
+func newKubeAPIServer(p process) *cobra.Command {
 	flags, certDir := newServeFlags(), ""
 	flags.section("As kube-apiserver", func(all *pflag.FlagSet) {
 		all.StringVar(&certDir, "cert-dir", "", "folder of the serving certificate apiserver.crt and apiserver.key, unless --tls-cert-file names another")
@@ -198,13 +198,13 @@ func newKubeAPIServer(signals <-chan os.Signal) *cobra.Command {
 			if err := flags.check(); err != nil {
 				return &usageError{err}
 			}
-			ctx, stop := untilSignal(signals)
+			ctx, stop := untilSignal(p.signals)
 			err := flags.applyKubeAPIServerDefaults(ctx, certDir, programDir(), c.ErrOrStderr())
 			stop()
 			if err != nil {
 				return err
 			}
-			return serve(flags, c.OutOrStdout(), c.ErrOrStderr(), signals)
+			return serve(flags, c.OutOrStdout(), c.ErrOrStderr(), p)
 		},
 	}
 	flags.addTo(command.Flags())

@@ -85,7 +85,7 @@ func commandLines() map[string]string {
 func TestKnownCommandLines(t *testing.T) {
 	t.Parallel()
 	for name, line := range commandLines() {
-		command := newKubeAPIServer(nil)
+		command := newKubeAPIServer(process{})
 		if err := command.ParseFlags(strings.Fields(line)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

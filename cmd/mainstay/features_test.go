@@ -16,7 +16,7 @@ func TestFeatures(t *testing.T) {
 		known++
 	}
 	var table, document, stderr bytes.Buffer
-	if code := run([]string{"features"}, &table, &stderr, nil); code != exitOK {
+	if code := run([]string{"features"}, &table, &stderr, process{}); code != exitOK {
 		t.Fatal(code, stderr.String())
 	}
 	lines := strings.Split(strings.TrimSpace(table.String()), "\n")
@@ -38,7 +38,7 @@ func TestFeatures(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, rows[name], want)
 		}
 	}
-	if code := run([]string{"features", "-o", "json"}, &document, &stderr, nil); code != exitOK {
+	if code := run([]string{"features", "-o", "json"}, &document, &stderr, process{}); code != exitOK {
 		t.Fatal(code, stderr.String())
 	}
 	var gates []struct {
@@ -54,7 +54,7 @@ func TestFeatures(t *testing.T) {
 			t.Errorf("%+v", gate)
 		}
 	}
-	if code := run([]string{"features", "-o", "xml"}, &document, &stderr, nil); code != exitUsage || !strings.Contains(stderr.String(), `--output is "xml"; it must be json`) {
+	if code := run([]string{"features", "-o", "xml"}, &document, &stderr, process{}); code != exitUsage || !strings.Contains(stderr.String(), `--output is "xml"; it must be json`) {
 		t.Errorf("another format: %d, %s", code, stderr.String())
 	}
 }

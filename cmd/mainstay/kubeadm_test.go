@@ -99,7 +99,7 @@ func TestKubeadm(t *testing.T) {
 	var log lockedBuffer
 	signals, ended := make(chan os.Signal, 1), make(chan int, 1)
 	go func() {
-		ended <- run(commandLine(append([]string{"/usr/local/bin/kube-apiserver"}, flags...)), &log, &log, signals)
+		ended <- run(commandLine(append([]string{"/usr/local/bin/kube-apiserver"}, flags...)), &log, &log, process{signals: signals})
 	}()
 	t.Cleanup(func() {
 		signals <- syscall.SIGTERM

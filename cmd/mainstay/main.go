@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
 )
 
 // version is set by the linker when a release is built.
@@ -28,7 +30,24 @@ const (
 func main() {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	os.Exit(run(commandLine(os.Args), os.Stdout, os.Stderr, signals))
+	os.Exit(run(commandLine(os.Args), os.Stdout, os.Stderr, process{signals: signals, setLibraryLogger: klog.SetSlogLogger}))
+}
+
+// process is the part of the operating system's process that commands use. In tests, several
+// commands share one process, and each test passes its own value.
+type process struct {
+	// signals receives the signals that stop a command. Without it, nothing stops the command.
+	signals <-chan os.Signal
+	// setLibraryLogger sets the logger of the libraries that log with klog, which is global.
+	// Without it, they keep their logger.
+	setLibraryLogger func(*slog.Logger)
+}
+
+// logLibraries sets the logger of the libraries that log with klog.
+func (p process) logLibraries(logger *slog.Logger) {
+	if p.setLibraryLogger != nil {
+		p.setLibraryLogger(logger)
+	}
 }
 
 // commandLine returns the arguments of the program. If it runs as kube-apiserver or etcd, it
@@ -42,8 +61,8 @@ func commandLine(args []string) []string {
 }
 
 // run executes a command line and returns the exit code. Tests call it instead of main.
-func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int {
-	root := newRoot(signals)
+func run(args []string, stdout, stderr io.Writer, p process) int {
+	root := newRoot(p)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -66,7 +85,8 @@ func run(args []string, stdout, stderr io.Writer, signals <-chan os.Signal) int 
 	return exitFailure
 }
 
-func newRoot(signals <-chan os.Signal) *cobra.Command {
+func newRoot(p process) *cobra.Command {
+	signals := p.signals
 	root := &cobra.Command{
 		Use:   "mainstay",
 		Short: "A Kubernetes API server in one binary",
@@ -92,7 +112,7 @@ Start a server and use it:
 		}
 		return c.Help()
 	}
-	root.AddCommand(newServe(signals), newRun(signals), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals),
-		newEnvtestAssets(), newKubeAPIServer(signals), newEtcdPlaceholder(signals))
+	root.AddCommand(newServe(p), newRun(p), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals),
+		newEnvtestAssets(), newKubeAPIServer(p), newEtcdPlaceholder(signals))
 	return root
 }

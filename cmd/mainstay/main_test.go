@@ -137,7 +137,7 @@ func TestCommandLine(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var stdout, stderr bytes.Buffer
-			code := run(tt.args, &stdout, &stderr, terminatedIf(tt.code != 1))
+			code := run(tt.args, &stdout, &stderr, process{signals: terminatedIf(tt.code != 1)})
 			if code != tt.code {
 				t.Errorf("exit code %d, want %d", code, tt.code)
 			}
@@ -171,7 +171,7 @@ func terminatedIf(now bool) <-chan os.Signal {
 // name.
 func TestUpstreamFlags(t *testing.T) {
 	t.Parallel()
-	flags := newServe(nil).Flags()
+	flags := newServe(process{}).Flags()
 	rows := tableRows(upstreamFlags)
 	if len(rows) < 150 {
 		t.Errorf("the table holds %d flags", len(rows))
@@ -281,7 +281,7 @@ func TestSecondProcess(t *testing.T) {
 	t.Parallel()
 	s := testserver.New(t, testserver.Options{})
 	var stderr bytes.Buffer
-	code := run([]string{"serve", "--data-dir=" + s.Dir(), "--secure-port=0"}, io.Discard, &stderr, terminatedIf(true))
+	code := run([]string{"serve", "--data-dir=" + s.Dir(), "--secure-port=0"}, io.Discard, &stderr, process{signals: terminatedIf(true)})
 	if code != 1 || !strings.Contains(stderr.String(), "data directory is in use: "+s.Dir()+" belongs to process ") {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
@@ -298,7 +298,7 @@ func TestTakenPort(t *testing.T) {
 	taken := "--secure-port=" + s.URL()[strings.LastIndex(s.URL(), ":")+1:]
 	dir := filepath.Join(t.TempDir(), "data")
 	var stderr bytes.Buffer
-	if code := run([]string{"serve", "--data-dir=" + dir, taken}, io.Discard, &stderr, terminatedIf(true)); code != 1 {
+	if code := run([]string{"serve", "--data-dir=" + dir, taken}, io.Discard, &stderr, process{signals: terminatedIf(true)}); code != 1 {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -306,7 +306,7 @@ func TestTakenPort(t *testing.T) {
 	}
 	// Start the same server a second time: the message mentions both causes.
 	stderr.Reset()
-	code := run([]string{"serve", "--data-dir=" + s.Dir(), taken}, io.Discard, &stderr, terminatedIf(true))
+	code := run([]string{"serve", "--data-dir=" + s.Dir(), taken}, io.Discard, &stderr, process{signals: terminatedIf(true)})
 	if text := stderr.String(); code != 1 || !strings.Contains(text, "the port is in use") || !strings.Contains(text, "data directory is in use") {
 		t.Errorf("exit code %d: %s", code, text)
 	}

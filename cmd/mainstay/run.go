@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
 
 	"mainstay.dev/mainstay/internal/apitest/manifests"
 	"mainstay.dev/mainstay/internal/apitest/throwaway"
@@ -44,7 +44,7 @@ type runFlags struct {
 	logFile         string
 }
 
-func newRun(signals <-chan os.Signal) *cobra.Command {
+func newRun(p process) *cobra.Command {
 	flags := &runFlags{serveFlags: newServeFlags()}
 	flags.section("Running a command", flags.addFlags)
 	slices.Reverse(flags.sections) // its own flags first
@@ -63,7 +63,7 @@ func newRun(signals <-chan os.Signal) *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			r := &runner{flags: flags, stdout: c.OutOrStdout(), stderr: c.ErrOrStderr(), signals: signals}
+			r := &runner{flags: flags, stdout: c.OutOrStdout(), stderr: c.ErrOrStderr(), process: p}
 			return r.run(args)
 		},
 	}
@@ -77,7 +77,7 @@ func newRun(signals <-chan os.Signal) *cobra.Command {
 type runner struct {
 	flags          *runFlags
 	stdout, stderr io.Writer
-	signals        <-chan os.Signal
+	process
 
 	dir    string // temporary folder
 	server *throwaway.Server
@@ -96,7 +96,7 @@ func (r *runner) run(args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	closeLog, err := r.flags.openLog(&config, r.stderr)
+	closeLog, err := r.flags.openLog(&config, r.stderr, r.process)
 	if err != nil {
 		return err
 	}
@@ -255,12 +255,11 @@ func (f *runFlags) fixtures() ([]manifests.Object, error) {
 
 // openLog sets the logger of the server according to --server-log. Without the flag, logging is
 // disabled, because the output belongs to the command. The returned function closes the log file.
-func (f *runFlags) openLog(config *host.Config, stderr io.Writer) (func() error, error) {
+func (f *runFlags) openLog(config *host.Config, stderr io.Writer, p process) (func() error, error) {
 	log, done := f.log, func() error { return nil }
 	switch f.logFile {
 	case "":
-		klog.SetOutput(io.Discard)
-		klog.LogToStderr(false)
+		p.logLibraries(slog.New(slog.DiscardHandler))
 		return done, nil
 	case "-":
 		log.Output = stderr
@@ -275,7 +274,7 @@ func (f *runFlags) openLog(config *host.Config, stderr io.Writer) (func() error,
 	if err != nil {
 		return nil, errors.Join(&usageError{fmt.Errorf("--logging-format: %w", err)}, done())
 	}
-	klog.SetSlogLogger(logger)
+	p.logLibraries(logger)
 	config.Logger = logger
 	return done, nil
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"k8s.io/klog/v2"
 
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/host"
@@ -29,7 +28,7 @@ supported yet are rejected by name.
 SIGTERM or SIGINT stops the server gracefully: /readyz fails, requests in flight
 complete, watches end, and the store is closed. A second signal stops it immediately.`
 
-func newServe(signals <-chan os.Signal) *cobra.Command {
+func newServe(p process) *cobra.Command {
 	flags := newServeFlags()
 	command := &cobra.Command{
 		Use: "serve",
@@ -49,7 +48,7 @@ func newServe(signals <-chan os.Signal) *cobra.Command {
 			if err := flags.check(); err != nil {
 				return &usageError{err}
 			}
-			return serve(flags, c.OutOrStdout(), c.ErrOrStderr(), signals)
+			return serve(flags, c.OutOrStdout(), c.ErrOrStderr(), p)
 		},
 	}
 	flags.addTo(command.Flags())
@@ -62,7 +61,7 @@ func newServe(signals <-chan os.Signal) *cobra.Command {
 // milliseconds under load.
 const heapFloor = 64 << 20
 
-func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal) error {
+func serve(flags *serveFlags, stdout, stderr io.Writer, p process) error {
 	config, log := flags.config, flags.log
 	out := telemetry.NewLogWriter(stderr)
 	log.Output = out
@@ -70,7 +69,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	if err != nil {
 		return &usageError{fmt.Errorf("--logging-format: %w", err)}
 	}
-	klog.SetSlogLogger(logger) // apimachinery has no other configuration of its log
+	p.logLibraries(logger)
 	config.Logger, config.Version, config.Debug.Flags = logger, version, flags.values()
 	config.ControlPlane.Checks = append(config.ControlPlane.Checks, out.Check())
 	config.OnServing = func(serving host.Serving) {
@@ -90,13 +89,13 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, signals <-chan os.Signal
 	defer close(ended)
 	go func() { // ends with this function
 		select {
-		case <-signals:
+		case <-p.signals:
 			stop()
 		case <-ended:
 			return
 		}
 		select {
-		case <-signals:
+		case <-p.signals:
 			fmt.Fprintln(stderr, "mainstay: stopped immediately by a second signal")
 			os.Exit(exitFailure)
 		case <-ended:

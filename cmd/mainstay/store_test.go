@@ -25,7 +25,7 @@ import (
 func runCommand(t *testing.T, code int, want string, args ...string) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	got := run(args, &stdout, &stderr, nil)
+	got := run(args, &stdout, &stderr, process{})
 	out := stdout.String()
 	if code != 0 {
 		if out = stderr.String(); strings.Count(out, "\n") != 1 && code == 1 {

@@ -16,6 +16,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
 	"mainstay.dev/mainstay/internal/apis/builtin/all"
+	"mainstay.dev/mainstay/internal/apitest/alloctest"
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/rest"
@@ -168,9 +169,7 @@ func TestDefaultsOnce(t *testing.T) {
 		if seen[name]++; seen[name] > 3 {
 			continue
 		}
-		if n := testing.AllocsPerRun(10, func() { v.Default(again) }); n > 0 {
-			t.Errorf("%s: defaults of a complete object allocate %v times", c.Scenario, n)
-		}
+		alloctest.None(t, c.Scenario, func() { v.Default(again) })
 	}
 }
 

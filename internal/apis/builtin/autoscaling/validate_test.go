@@ -9,6 +9,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 	"mainstay.dev/mainstay/internal/apis/builtin/validation/validationtest"
+	"mainstay.dev/mainstay/internal/apitest/alloctest"
 	"mainstay.dev/mainstay/internal/feature"
 )
 
@@ -116,12 +117,9 @@ func TestScaleToZeroByGate(t *testing.T) {
 func TestValidAllocatesNothing(t *testing.T) {
 	hpa, validator := newHPA(), validation.NewValidator(feature.Defaults())
 	hpa.Spec.Metrics = append(hpa.Spec.Metrics, measured("apps/v1"))
-	allocated := testing.AllocsPerRun(100, func() {
+	alloctest.None(t, "HorizontalPodAutoscaler", func() {
 		if errs := validator.Validate(t.Context(), func(f validation.Field) { validate(f, hpa, hpa) }); len(errs) > 0 {
 			t.Fatal(errs)
 		}
 	})
-	if allocated > 0 {
-		t.Errorf("%.1f allocations", allocated)
-	}
 }

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 	"mainstay.dev/mainstay/internal/apis/builtin/validation/validationtest"
+	"mainstay.dev/mainstay/internal/apitest/alloctest"
 	"mainstay.dev/mainstay/internal/feature"
 )
 
@@ -102,14 +104,11 @@ func BenchmarkValidateConfigMap(b *testing.B) {
 func allocations[T any](t *testing.T, rules func(f validation.Field, obj, old *T), obj *T) {
 	t.Helper()
 	validator, ctx := validation.NewValidator(feature.Defaults()), t.Context()
-	allocated := testing.AllocsPerRun(100, func() {
+	alloctest.None(t, fmt.Sprintf("%T", obj), func() {
 		if faults := validator.Validate(ctx, func(f validation.Field) { rules(f, obj, nil) }); len(faults) > 0 {
 			t.Fatal(faults.ToAggregate())
 		}
 	})
-	if allocated > 0 {
-		t.Errorf("%.1f allocations for a %T", allocated, obj)
-	}
 }
 
 // TestValidAllocatesNothing checks that validation of a valid object does not allocate.

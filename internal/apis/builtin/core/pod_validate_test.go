@@ -11,6 +11,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/apitest/alloctest"
 	"mainstay.dev/mainstay/internal/feature"
 )
 
@@ -69,23 +70,17 @@ func podFaults(validator *validation.Validator, t testing.TB, spec *corev1.PodSp
 func TestValidPodAllocatesNothing(t *testing.T) {
 	pod, validator := fullPod(), validation.NewValidator(feature.Defaults())
 	declared(t).resource("v1 pods").Version.Default(pod)
-	allocated := testing.AllocsPerRun(100, func() {
+	alloctest.None(t, "a create", func() {
 		if n := podFaults(validator, t, &pod.Spec); n > 0 {
-			t.Fatalf("%d faults", n)
+			t.Fatalf("%d errors", n)
 		}
 	})
-	if allocated > 0 {
-		t.Errorf("%.1f allocations", allocated)
-	}
 	old := pod.Spec.DeepCopy()
-	allocated = testing.AllocsPerRun(100, func() {
+	alloctest.None(t, "an update", func() {
 		if faults := validator.Validate(t.Context(), func(f validation.Field) { podspec.Validate(f, &pod.Spec, old, podspec.Options{Pod: true}) }); len(faults) > 0 {
 			t.Fatal(faults)
 		}
 	})
-	if allocated > 0 {
-		t.Errorf("%.1f allocations of an update", allocated)
-	}
 }
 
 // TestHostilePods checks that comparisons within lists take linear time.

@@ -10,6 +10,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 	"mainstay.dev/mainstay/internal/apis/builtin/validation/validationtest"
+	"mainstay.dev/mainstay/internal/apitest/alloctest"
 	"mainstay.dev/mainstay/internal/feature"
 )
 
@@ -106,12 +107,9 @@ func TestValidAllocatesNothing(t *testing.T) {
 		addresses = append(addresses, fmt.Sprintf("10.0.0.%d", i+1))
 	}
 	slice, validator := newSlice(discoveryv1.AddressTypeIPv4, addresses...)(), validation.NewValidator(feature.Defaults())
-	allocated := testing.AllocsPerRun(100, func() {
+	alloctest.None(t, "EndpointSlice", func() {
 		if errs := validator.Validate(t.Context(), func(f validation.Field) { validateSlice(f, slice, slice) }); len(errs) > 0 {
 			t.Fatal(errs)
 		}
 	})
-	if allocated > 0 {
-		t.Errorf("%.1f allocations", allocated)
-	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 	"mainstay.dev/mainstay/internal/apis/builtin/validation/validationtest"
+	"mainstay.dev/mainstay/internal/apitest/alloctest"
 	"mainstay.dev/mainstay/internal/feature"
 )
 
@@ -207,9 +208,7 @@ func TestNothingWrongAllocatesNothing(t *testing.T) {
 	class := validClass()
 	class.AllowedTopologies = []corev1.TopologySelectorTerm{topologyOf("zone=a b")}
 	validator := validation.NewValidator(feature.Defaults())
-	if n := testing.AllocsPerRun(100, func() {
+	alloctest.None(t, "StorageClass", func() {
 		validator.Validate(t.Context(), func(f validation.Field) { validateClass(f, class, nil) })
-	}); n > 0 {
-		t.Errorf("%.0f allocations", n)
-	}
+	})
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/apitest/alloctest"
 	"mainstay.dev/mainstay/internal/feature"
 )
 
@@ -147,7 +148,7 @@ func TestNothingWrongAllocatesNothing(t *testing.T) {
 		ports[i] = corev1.ServicePort{Name: "port", Port: int32(i + 1), Protocol: corev1.ProtocolTCP}
 	}
 	labels := map[string]string{"app": "web", "tier": "front"}
-	allocated := testing.AllocsPerRun(100, func() {
+	alloctest.None(t, "Service", func() {
 		errs := v.Validate(t.Context(), func(f validation.Field) {
 			seen := validation.NewDuplicates[int32](len(ports))
 			for i := range ports {
@@ -166,7 +167,4 @@ func TestNothingWrongAllocatesNothing(t *testing.T) {
 			t.Fatal(errs)
 		}
 	})
-	if allocated > 0 {
-		t.Errorf("%.1f allocations", allocated)
-	}
 }
