@@ -1,3 +1,5 @@
+//go:build !nojsonplan
+
 package jsonplan_test
 
 import (

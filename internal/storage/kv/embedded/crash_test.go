@@ -182,6 +182,15 @@ func checkHistory(t *testing.T, s *Store) {
 	}
 }
 
+// stride returns the distance between two operations at which a test interrupts the store: 1, or 5
+// with -short.
+func stride() int {
+	if testing.Short() {
+		return 5
+	}
+	return 1
+}
+
 // TestCrashAtEveryWrite simulates a power failure before each disk operation, starting with the creation
 // of the store.
 func TestCrashAtEveryWrite(t *testing.T) {
@@ -225,7 +234,8 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	}
 	recording.Store(false)
 	t.Logf("%d crashes", len(cuts))
-	for i, c := range cuts {
+	for i := 0; i < len(cuts); i += stride() {
+		c := cuts[i]
 		survivor, err := Open(Config{Dir: "d", FS: c.disk, Retention: -1})
 		if err != nil {
 			t.Fatalf("crash %d: %v", i, err)
@@ -389,7 +399,7 @@ func checkComplete(t *testing.T, w kv.Watch, newest kv.Revision) {
 
 func await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("%s did not happen", what)
 		}
@@ -448,7 +458,7 @@ func TestErrorsWhileOpening(t *testing.T) {
 			case "restored":
 				had = nil
 			}
-			for i, failed := int64(0), true; failed; i++ {
+			for i, failed := int64(0), true; failed; i += int64(stride()) {
 				failed = testErrorWhileOpening(t, j, had, disk(), i, lasting)
 				if t.Failed() {
 					t.Fatalf("%s store, operation %d, lasting %t", what, i, lasting)

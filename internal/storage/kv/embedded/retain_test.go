@@ -34,8 +34,11 @@ func TestRetentionOverRuns(t *testing.T) {
 	const (
 		retention = 5 * time.Minute
 		perRun    = 12 // commits, at regular intervals
-		total     = 20 * time.Minute
 	)
+	total := 20 * time.Minute
+	if testing.Short() {
+		total = 10 * time.Minute
+	}
 	never := func(int) time.Duration { return 0 }
 	for name, c := range map[string]struct {
 		killed bool

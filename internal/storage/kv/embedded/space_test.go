@@ -67,6 +67,9 @@ func emptyVolume(t *testing.T, s *Store, keys []string) {
 // again, and that it accepts puts again after deletions.
 func TestQuota(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("writes 64 MiB; TestSmallVolume fills a store with -short")
+	}
 	registry := prometheus.NewRegistry()
 	cfg := Config{Dir: t.TempDir(), Retention: time.Second, Quota: 64 << 20, Registerer: registry}
 	s := open(t, cfg)

@@ -32,9 +32,9 @@ func newVolume(t *testing.T, size int) string {
 // volumeSizes returns the sizes of the tested volumes, in MiB.
 func volumeSizes() []int {
 	if testing.Short() {
-		return []int{64, 256}
+		return []int{64}
 	}
-	return []int{64, 256, 1024}
+	return []int{64, 256}
 }
 
 // TestSmallVolume checks that a store on a full volume accepts deletions, and that it accepts puts again
