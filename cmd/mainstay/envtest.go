@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"mainstay.dev/mainstay/internal/controlplane"
 )
@@ -181,10 +180,7 @@ func copyProgram(source, target string) error {
 }
 
 func newKubeAPIServer(p process) *cobra.Command {
-	flags, certDir := newServeFlags(), ""
-	flags.section("As kube-apiserver", func(all *pflag.FlagSet) {
-		all.StringVar(&certDir, "cert-dir", "", "folder of the serving certificate apiserver.crt and apiserver.key, unless --tls-cert-file names another")
-	})
+	flags := newServeFlags()
 	command := &cobra.Command{
 		Use:    kubeAPIServerName,
 		Short:  "Serve the Kubernetes API with kube-apiserver's command line",
@@ -199,7 +195,7 @@ func newKubeAPIServer(p process) *cobra.Command {
 				return &usageError{err}
 			}
 			ctx, stop := untilSignal(p.signals)
-			err := flags.applyKubeAPIServerDefaults(ctx, certDir, programDir(), c.ErrOrStderr())
+			err := flags.applyKubeAPIServerDefaults(ctx, programDir(), c.ErrOrStderr())
 			stop()
 			if err != nil {
 				return err
@@ -213,17 +209,12 @@ func newKubeAPIServer(p process) *cobra.Command {
 }
 
 // applyKubeAPIServerDefaults changes the defaults of serve to those of kube-apiserver. Without
-// --data-dir, no files are written. --cert-dir may contain the serving certificate. Only the
-// controllers run that --controllers or the folder of envtest-assets selects. If --etcd-servers is
-// the placeholder, objects are stored in memory.
-func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, certDir, assets string, log io.Writer) error {
+// --data-dir, the server writes only to --cert-dir. Only the controllers run that --controllers or
+// the folder of envtest-assets selects. If --etcd-servers is the placeholder, objects are stored in
+// memory.
+func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, assets string, log io.Writer) error {
 	c := &f.config
 	c.Storage.InMemory = !f.all.Changed("data-dir")
-	cert, key := filepath.Join(certDir, "apiserver.crt"), filepath.Join(certDir, "apiserver.key")
-	if _, err := os.Stat(cert); certDir != "" && c.TLS.CertFile == "" && err == nil {
-		c.TLS.CertFile, c.TLS.KeyFile = cert, key
-		fmt.Fprintf(log, "mainstay: --cert-dir=%s: the serving certificate is its apiserver.crt\n", certDir)
-	}
 	if !f.all.Changed("controllers") {
 		controllers, err := assetControllers(assets)
 		if err != nil {

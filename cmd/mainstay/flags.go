@@ -1,29 +1,31 @@
 package main
 
 import (
-	_ "embed"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	flagtypes "mainstay.dev/mainstay/internal/flags"
 	"mainstay.dev/mainstay/internal/host"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-//go:embed upstream-flags.tsv
-var upstreamFlags string
-
 // serveFlags contains the flags of serve and their values.
 type serveFlags struct {
-	config   host.Config
-	log      telemetry.LogConfig
-	version  bool
-	sections []section
-	tests    testFlags
-	all      *pflag.FlagSet
+	config host.Config
+	log    telemetry.LogConfig
+	// split writes log lines that are not errors to the standard output.
+	splitText, splitJSON bool
+	// contentionProfiling records blocking events for /debug/pprof/block.
+	contentionProfiling bool
+	// storageBackend is the value of --storage-backend.
+	storageBackend string
+	version        bool
+	sections       []section
+	tests          testFlags
+	all            *pflag.FlagSet
 }
 
 // section is a group of flags in the help.
@@ -37,7 +39,7 @@ type section struct {
 func newServeFlags() *serveFlags {
 	f := &serveFlags{}
 	c, api := &f.config, &f.config.ControlPlane
-	f.section("Storage", c.Storage.AddFlags, api.Storage.AddFlags, c.Limits.AddFlags)
+	f.section("Storage", f.addBackendFlag, c.Storage.AddFlags, api.Storage.AddFlags, c.Limits.AddFlags)
 	f.section("Serving", c.Listen.AddFlags, api.Services.AddFlags)
 	f.section("TLS", c.TLS.AddFlags)
 	f.section("Authentication and authorization", c.Authentication.AddFlags, api.Authentication.AddFlags, api.ServiceAccounts.AddFlags,
@@ -49,7 +51,7 @@ func newServeFlags() *serveFlags {
 	f.section("Aggregation", c.Aggregation.AddFlags, api.Aggregation.AddFlags, api.Peers.AddFlags)
 	f.section("Kubelets", c.Kubelet.AddFlags, api.Kubelet.AddFlags)
 	f.section("Connections to others", c.Egress.AddFlags)
-	f.section("Features", c.Debug.AddFlags, api.Features.AddFlags)
+	f.section("Features", c.Debug.AddFlags, f.addProfilingFlag, api.Health.AddFlags, c.Metrics.AddFlags, api.Features.AddFlags, addVersionFlags)
 	f.section("Servers for tests", f.tests.addFlags)
 	f.section("Logs", f.addLogFlags)
 	return f
@@ -65,33 +67,43 @@ func (f *serveFlags) section(title string, groups ...func(*pflag.FlagSet)) {
 	f.sections = append(f.sections, section{title, flags})
 }
 
+func (f *serveFlags) addProfilingFlag(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.contentionProfiling, "contention-profiling", false, "record blocking events for /debug/pprof/block; requires --profiling")
+}
+
 func (f *serveFlags) addLogFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.log.Format, "logging-format", telemetry.FormatText, "text or json")
 	flags.IntVarP(&f.log.Verbosity, "v", "v", 0, "log verbosity: 3 logs every request; 6 and above is for developers")
+	flagtypes.Var(flags, "vmodule", "pattern=N,...", "", "log verbosity of single source files, comma-separated, such as store*=4", func(text string) (err error) {
+		f.log.Modules, err = telemetry.ParseModuleVerbosity(text)
+		return err
+	})
+	flags.BoolVar(&f.splitText, "log-text-split-stream", false, "with --logging-format=text: write errors to the standard error and other lines to the standard output")
+	flags.BoolVar(&f.splitJSON, "log-json-split-stream", false, "with --logging-format=json: write errors to the standard error and other lines to the standard output")
 	flags.BoolVar(&f.version, "version", false, "print the version and exit")
 }
 
-// values returns the values of all supported flags, by name.
+// values returns the values of all flags that have an effect, by name.
 func (f *serveFlags) values() map[string]string {
 	values := map[string]string{}
 	f.all.VisitAll(func(flag *pflag.Flag) {
-		if _, unsupported := flag.Value.(*unsupportedValue); !unsupported {
+		if _, ignored := flag.Value.(*ignoredValue); !ignored {
 			values[flag.Name] = flag.Value.String()
 		}
 	})
 	return values
 }
 
-// unsupportedValue is the value of a flag of kube-apiserver that is not supported. It accepts any
-// text, so that serveFlags.check can report all such flags at once.
-type unsupportedValue struct{ kind string }
+// splitsLog reports whether log lines that are not errors go to the standard output.
+func (f *serveFlags) splitsLog() bool {
+	if f.log.Format == telemetry.FormatJSON {
+		return f.splitJSON
+	}
+	return f.splitText
+}
 
-func (v *unsupportedValue) Set(string) error { return nil }
-func (v *unsupportedValue) String() string   { return "" }
-func (v *unsupportedValue) Type() string     { return v.kind }
-
-// addTo adds all flags to a command. It also adds hidden flags for the unsupported flags of
-// kube-apiserver.
+// addTo adds all flags to a command, including hidden ones for the flags of kube-apiserver that have
+// no effect.
 func (f *serveFlags) addTo(flags *pflag.FlagSet) {
 	f.all = flags
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
@@ -100,28 +112,11 @@ func (f *serveFlags) addTo(flags *pflag.FlagSet) {
 	for _, section := range f.sections {
 		flags.AddFlagSet(section.flags)
 	}
-	for _, upstream := range tableRows(upstreamFlags) {
-		if name := upstream[0]; flags.Lookup(name) == nil {
-			flag := flags.VarPF(&unsupportedValue{kind: upstream[1]}, name, "", "not supported yet")
-			flag.Hidden = true
-			if upstream[1] == "bool" {
-				flag.NoOptDefVal = "true"
-			}
-		}
-	}
+	addIgnoredFlags(flags)
 }
 
-// check applies the flags of test servers. It returns an error for each unsupported flag that is
-// set.
-func (f *serveFlags) check() error {
-	var errs []error
-	f.all.Visit(func(flag *pflag.Flag) {
-		if _, ok := flag.Value.(*unsupportedValue); ok {
-			errs = append(errs, fmt.Errorf("--%s is not supported yet", flag.Name))
-		}
-	})
-	return errors.Join(append(errs, f.tests.applyTo(f.all, &f.config.Testing))...)
-}
+// check applies the flags of test servers, and returns their errors.
+func (f *serveFlags) check() error { return f.tests.applyTo(f.all, &f.config.Testing) }
 
 // usage prints the flags by section. It is a cobra usage function.
 func (f *serveFlags) usage(c *cobra.Command) error {

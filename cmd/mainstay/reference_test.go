@@ -58,7 +58,7 @@ After reading this page you can look up each command of the program and each fla
 				fmt.Fprintf(&page, "\n### %s\n", section.title)
 				writeFlags(&page, section.flags)
 			}
-			writeUnsupported(&page, command)
+			writeIgnored(&page, command)
 			continue
 		}
 		flags := pflag.NewFlagSet(command.Name(), pflag.ContinueOnError)
@@ -138,15 +138,14 @@ func writeFlags(page *bytes.Buffer, flags *pflag.FlagSet) {
 	})
 }
 
-// writeUnsupported lists the flags of kube-apiserver that the server rejects.
-func writeUnsupported(page *bytes.Buffer, serve *cobra.Command) {
-	var names []string
+// writeIgnored lists the flags of kube-apiserver that have no effect.
+func writeIgnored(page *bytes.Buffer, serve *cobra.Command) {
+	page.WriteString("\n### Flags of kube-apiserver without effect\n\nThe server accepts these flags, checks the type of their values, and logs a warning.\n\n| flag | type | reason |\n|---|---|---|\n")
 	serve.Flags().VisitAll(func(f *pflag.Flag) {
-		if _, unsupported := f.Value.(*unsupportedValue); unsupported {
-			names = append(names, "`--"+f.Name+"`")
+		if ignored, ok := f.Value.(*ignoredValue); ok {
+			fmt.Fprintf(page, "| `--%s` | %s | %s |\n", f.Name, ignored.kind, escapeMarkdown(ignored.reason))
 		}
 	})
-	fmt.Fprintf(page, "\n### Unsupported flags of kube-apiserver\n\nThe server exits with an error if one of these flags is set: %s.\n", strings.Join(names, ", "))
 }
 
 // escapeMarkdown escapes the characters that have a meaning in a table or in text.

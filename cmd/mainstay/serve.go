@@ -22,8 +22,8 @@ Without flags, the server listens on https://127.0.0.1:6443 and stores its data 
 key that signs service account tokens, and admin.kubeconfig for its administrator.
 The first start creates these files, and later starts use them.
 
-Flags have the same names as in kube-apiserver. Flags of kube-apiserver that are not
-supported yet are rejected by name.
+Flags have the same names as in kube-apiserver, and all flags of kube-apiserver are
+accepted. A flag that has no effect in this server is reported in the log.
 
 SIGTERM or SIGINT stops the server gracefully: /readyz fails, requests in flight
 complete, watches end, and the store is closed. A second signal stops it immediately.`
@@ -65,11 +65,20 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, p process) error {
 	config, log := flags.config, flags.log
 	out := telemetry.NewLogWriter(stderr)
 	log.Output = out
+	if flags.splitsLog() {
+		log.InfoOutput = stdout
+	}
 	logger, err := telemetry.NewLogger(log)
 	if err != nil {
 		return &usageError{fmt.Errorf("--logging-format: %w", err)}
 	}
 	p.logLibraries(logger)
+	for _, warning := range flags.warnings() {
+		logger.Warn(warning)
+	}
+	if flags.contentionProfiling && !config.Debug.DisableProfiling {
+		runtime.SetBlockProfileRate(1)
+	}
 	config.Logger, config.Version, config.Debug.Flags = logger, version, flags.values()
 	config.ControlPlane.Checks = append(config.ControlPlane.Checks, out.Check())
 	config.OnServing = func(serving host.Serving) {

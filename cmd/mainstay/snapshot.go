@@ -43,9 +43,10 @@ func newSnapshotSave(signals <-chan os.Signal) *cobra.Command {
 		Long: `Save a consistent snapshot of the store to FILE, which must not exist.
 
 With --kubeconfig, the snapshot is taken from a running server, which continues to
-serve reads and writes. The user must be in system:masters, such as the one in
-admin.kubeconfig. With --data-dir, it is taken from the data directory of a stopped
-server. All checksums are verified before FILE is created.
+serve reads and writes. The user needs the verb "download" on snapshots of
+mainstay.dev, as the user of admin.kubeconfig has. With --data-dir, it is taken from
+the data directory of a stopped server. All checksums are verified before FILE is
+created.
 
 A server with etcd returns a snapshot of etcd, in the format of etcdctl.`,
 		Example: `  mainstay snapshot save backup.snapshot --kubeconfig=mainstay-data/admin.kubeconfig

@@ -48,6 +48,9 @@ func (o Options) enables(r plugin.Registration) bool {
 	if r.Gate != "" && !o.Gates().Enabled(r.Gate) {
 		return false
 	}
+	if len(o.Admission.OnlyPlugins) > 0 {
+		return slices.Contains(o.Admission.OnlyPlugins, r.Name)
+	}
 	return !slices.Contains(o.Admission.DisablePlugins, r.Name) && (r.OnByDefault || slices.Contains(o.Admission.EnablePlugins, r.Name))
 }
 

@@ -53,6 +53,21 @@ func TestAdmissionOfOptions(t *testing.T) {
 	}
 }
 
+// TestOnlyAdmissionPlugins checks that the old list of plugins disables all others.
+func TestOnlyAdmissionPlugins(t *testing.T) {
+	t.Parallel()
+	c, err := New(newEnv(t), "/plugins", Options{Admission: AdmissionOptions{OnlyPlugins: []string{"Priority", "AlwaysPullImages"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	got := names(instanceOf(t, c).admission.chain)
+	slices.Sort(got)
+	if want := []string{"AlwaysPullImages", "Priority"}; !slices.Equal(got, want) {
+		t.Errorf("plugins %s, want %s", got, want)
+	}
+}
+
 func names(chain admission.Chain) []string {
 	var names []string
 	for _, p := range chain {

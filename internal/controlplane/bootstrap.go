@@ -58,6 +58,7 @@ func newBootstrapConfig(s *settings, r *resources, reporter *storageversions.Rep
 		Access: r.access, Stored: r.builtin.uncached,
 		ServiceRanges: s.options.Services.ClusterIPRange,
 		Port:          s.env.Network.Port,
+		NodePort:      s.options.Services.KubernetesNodePort,
 		Identity:      newServerIdentity(s),
 		Logger:        s.env.Telemetry.Logger,
 	}

@@ -17,7 +17,7 @@ type connections struct {
 
 func newConnections(s *settings, access *loopback.Access) *connections {
 	c := &connections{
-		proxy:    &proxy.Proxy{Stopping: s.env.Shutdown.Tunnels, Logger: s.env.Telemetry.Logger},
+		proxy:    &proxy.Proxy{Stopping: s.env.Shutdown.Tunnels, Logger: s.env.Telemetry.Logger, BytesPerSecond: s.options.Requests.MaxConnectionBytesPerSecond},
 		cluster:  newCluster(access),
 		networks: s.env.Network.Networks,
 	}

@@ -39,8 +39,9 @@ func (h *healthChecks) checks() map[string][]telemetry.Check {
 	ready = append(ready, env.Health.Storage...)
 	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: h.informersRunning})
 	ready = append(ready, hooks...)
+	graceEnds := time.Now().Add(options.Health.LivezGracePeriod)
 	for _, hook := range hooks {
-		live = append(live, toleratesStorageFaults(hook))
+		live = append(live, ignoresUnfinished(toleratesStorageFaults(hook), graceEnds))
 	}
 	ready = append(ready, env.Health.Ready...)
 	return map[string][]telemetry.Check{"/healthz": slices.Concat(live, env.Health.Storage), "/livez": live, "/readyz": ready}
@@ -64,6 +65,19 @@ func toleratesStorageFaults(check telemetry.Check) telemetry.Check {
 		}
 		return err
 	}}
+}
+
+// ignoresUnfinished returns a check that passes before a time if the hook is not finished.
+func ignoresUnfinished(check telemetry.Check, before time.Time) telemetry.Check {
+	run := check.Run
+	check.Run = func(ctx context.Context) error {
+		err := run(ctx)
+		if errors.Is(err, bootstrap.ErrNotFinished) && time.Now().Before(before) {
+			return nil
+		}
+		return err
+	}
+	return check
 }
 
 // informersRunning returns an error if a loop has ended that follows objects of the server. The

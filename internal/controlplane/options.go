@@ -8,6 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/audit"
+	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
@@ -28,6 +29,7 @@ type Options struct {
 	Kubelet         KubeletOptions
 	Requests        RequestOptions
 	Storage         StorageOptions
+	Health          HealthOptions
 	Features        FeatureOptions
 	// Audit selects the recorded requests and the backends. Start from audit.NewOptions, or call
 	// Audit.AddFlags. The zero value disables audit.
@@ -56,7 +58,7 @@ func (o Options) WithDefaults() Options {
 // Check returns all errors of options with defaults, with the names of their flags.
 func (o Options) Check() error {
 	return errors.Join(
-		o.Requests.check(), o.Services.check(), o.Controllers.check(), o.Storage.check(),
+		o.Requests.check(), o.Services.check(), o.Controllers.check(), o.Storage.check(), o.Health.check(),
 		o.Features.check(), o.checkManifests(), o.Audit.Check(), o.Authorization.check(), o.ServiceAccounts.check(),
 		o.Admission.check(), o.Peers.check(o.Gates()),
 	)
@@ -64,6 +66,11 @@ func (o Options) Check() error {
 
 // Gates returns the enabled feature gates. The options must have been checked.
 func (o Options) Gates() feature.Gates { return o.Features.enabled() }
+
+// deletion returns the settings of deletions.
+func (o *Options) deletion() registry.DeletionSettings {
+	return registry.DeletionSettings{Workers: o.Requests.DeleteCollectionWorkers, IgnorePropagation: o.Controllers.DisableGarbageCollection}
+}
 
 // checkManifests reports admission manifests without their feature gate.
 func (o Options) checkManifests() error {

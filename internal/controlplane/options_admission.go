@@ -17,6 +17,9 @@ import (
 type AdmissionOptions struct {
 	// EnablePlugins are enabled in addition to the default plugins; DisablePlugins are disabled.
 	EnablePlugins, DisablePlugins []string
+	// OnlyPlugins, if not empty, are the only enabled plugins; EnablePlugins and DisablePlugins must be
+	// empty then.
+	OnlyPlugins []string
 	// ConfigFile is an AdmissionConfiguration, which LoadConfig reads into Config; "" without one.
 	ConfigFile string
 	// Config is the configuration of plugins; nil selects their defaults.
@@ -33,6 +36,7 @@ type AdmissionOptions struct {
 func (o *AdmissionOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.EnablePlugins, "enable-admission-plugins", nil, "additional admission plugins, comma-separated; their order does not matter: "+strings.Join(AdmissionPlugins(), ", "))
 	fs.StringSliceVar(&o.DisablePlugins, "disable-admission-plugins", nil, "admission plugins to disable, comma-separated")
+	fs.StringSliceVar(&o.OnlyPlugins, "admission-control", nil, "the only admission plugins to enable, comma-separated; their order does not matter. Deprecated: use --enable-admission-plugins and --disable-admission-plugins, which cannot be combined with it")
 	fs.StringVar(&o.ConfigFile, "admission-control-config-file", "", "AdmissionConfiguration of apiserver.config.k8s.io/v1: configuration of admission plugins, or the names of files with it")
 	flags.OptionalSecondsVar(fs, &o.DefaultNotReadyTolerationSeconds, "default-not-ready-toleration-seconds", 300, "default toleration of pods for nodes that are not ready, in seconds")
 	flags.OptionalSecondsVar(fs, &o.DefaultUnreachableTolerationSeconds, "default-unreachable-toleration-seconds", 300, "default toleration of pods for unreachable nodes, in seconds")
@@ -67,13 +71,20 @@ func (o *AdmissionOptions) check() error {
 		known[r.Name] = r
 	}
 	var errs []error
-	for _, name := range o.EnablePlugins {
+	enabled, flag := o.EnablePlugins, "enable-admission-plugins"
+	if len(o.OnlyPlugins) > 0 {
+		if len(o.EnablePlugins)+len(o.DisablePlugins) > 0 {
+			errs = append(errs, errors.New("--admission-control cannot be combined with --enable-admission-plugins or --disable-admission-plugins"))
+		}
+		enabled, flag = o.OnlyPlugins, "admission-control"
+	}
+	for _, name := range enabled {
 		r, exists := known[name]
 		switch {
 		case !exists:
-			errs = append(errs, fmt.Errorf("--enable-admission-plugins: there is no admission plugin %q", name))
+			errs = append(errs, fmt.Errorf("--%s: there is no admission plugin %q", flag, name))
 		case r.RequiresConfig && !slices.Contains(o.Config.Configured(), name):
-			errs = append(errs, fmt.Errorf("--enable-admission-plugins=%s needs its configuration, by --admission-control-config-file", name))
+			errs = append(errs, fmt.Errorf("--%s=%s needs its configuration, by --admission-control-config-file", flag, name))
 		case slices.Contains(o.DisablePlugins, name):
 			errs = append(errs, fmt.Errorf("--enable-admission-plugins and --disable-admission-plugins both name %s", name))
 		}

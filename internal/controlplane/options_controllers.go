@@ -8,6 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/pflag"
+
+	"mainstay.dev/mainstay/internal/controllers/garbage"
+	"mainstay.dev/mainstay/internal/flags"
 )
 
 // Defaults of ControllerOptions, as in kube-controller-manager.
@@ -25,6 +28,9 @@ type ControllerOptions struct {
 	// -NAME disables one, and * enables all except OptionalControllers. Additionally, -* disables all
 	// controllers that are not named. Empty is *.
 	Names []string
+	// DisableGarbageCollection disables the controller that deletes the dependents of deleted objects,
+	// and the propagation policies of deletions.
+	DisableGarbageCollection bool
 	// KeepUnknownOwners keeps objects whose owners never existed, as tests create them. An object is
 	// still deleted if its owner existed and was deleted.
 	KeepUnknownOwners bool
@@ -40,6 +46,7 @@ type ControllerOptions struct {
 // AddFlags defines the flags of the options.
 func (o *ControllerOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Names, "controllers", nil, "controllers to run in the server, comma-separated: NAME enables one, -NAME disables one, * enables all except "+strings.Join(OptionalControllers(), ", ")+", -* disables all that are not named (default *); while a kube-controller-manager runs, only the named ones run; available: "+strings.Join(Controllers(), ", "))
+	flags.EnabledVar(fs, &o.DisableGarbageCollection, "enable-garbage-collector", "delete the dependents of deleted objects, and apply propagation policies; a kube-controller-manager must have the same value")
 	fs.DurationVar(&o.ClusterSigningDuration, "cluster-signing-duration", DefaultClusterSigningDuration, "maximum lifetime of signed certificates; certificate signing requests may specify a shorter one")
 	fs.DurationVar(&o.LegacyTokenCleanUpPeriod, "legacy-service-account-token-clean-up-period", DefaultLegacyTokenCleanUpPeriod, "how long the generated token of a secret may be unused before it becomes invalid, and after that before it is deleted")
 }
@@ -64,6 +71,9 @@ func (o *ControllerOptions) check() error {
 
 // enabled reports whether a controller is enabled.
 func (o *ControllerOptions) enabled(name string) bool {
+	if o.DisableGarbageCollection && name == garbage.Registration().Name {
+		return false
+	}
 	all := len(o.Names) == 0 || slices.Contains(o.Names, "*") && !slices.Contains(o.Names, noControllers)
 	return o.named(name) || all && !slices.Contains(OptionalControllers(), name) && !slices.Contains(o.Names, "-"+name)
 }

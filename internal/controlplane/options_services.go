@@ -21,6 +21,8 @@ const (
 const (
 	// EndpointsByLease publishes the addresses of all servers that share the store.
 	EndpointsByLease = "lease"
+	// EndpointsByMasterCount is the deprecated name of EndpointsByLease.
+	EndpointsByMasterCount = "master-count"
 	// EndpointsByOthers publishes no endpoints, and does not modify those of other programs.
 	EndpointsByOthers = "none"
 )
@@ -31,13 +33,17 @@ type ServiceOptions struct {
 	ClusterIPRange []netip.Prefix
 	// NodePortRange is the range of node ports; empty selects 30000-32767.
 	NodePortRange utilnet.PortRange
+	// KubernetesNodePort is the node port of the service default/kubernetes; 0 means that the service
+	// has the type ClusterIP.
+	KubernetesNodePort int
 	// EndpointReconciler selects the publisher of the endpoints of the service default/kubernetes:
-	// EndpointsByLease (or "") or EndpointsByOthers.
+	// EndpointsByLease (or ""), EndpointsByMasterCount or EndpointsByOthers.
 	EndpointReconciler string
 }
 
 // AddFlags defines the flags of the options.
 func (o *ServiceOptions) AddFlags(fs *pflag.FlagSet) {
+	fs.IntVar(&o.KubernetesNodePort, "kubernetes-service-node-port", 0, "node port of the service default/kubernetes, which then has the type NodePort; 0 means ClusterIP")
 	fs.StringVar(&o.EndpointReconciler, "endpoint-reconciler-type", EndpointsByLease, "who publishes the endpoints of the service default/kubernetes: lease (this server and all servers with the same etcd) or none (another program)")
 	flags.PrefixesVar(fs, &o.ClusterIPRange, "service-cluster-ip-range", "one or two CIDRs for service addresses (default "+DefaultServiceClusterIPRange+")")
 	fs.Var(&o.NodePortRange, "service-node-port-range", "range of node ports for services, such as 30000-32767 (default "+DefaultServiceNodePortRange+")")
@@ -55,8 +61,13 @@ func (o *ServiceOptions) setDefaults() {
 
 func (o *ServiceOptions) check() error {
 	var errs []error
-	if o.EndpointReconciler != EndpointsByLease && o.EndpointReconciler != EndpointsByOthers {
+	switch o.EndpointReconciler {
+	case EndpointsByLease, EndpointsByMasterCount, EndpointsByOthers:
+	default:
 		errs = append(errs, fmt.Errorf("--endpoint-reconciler-type=%s is not supported; it must be %s or %s", o.EndpointReconciler, EndpointsByLease, EndpointsByOthers))
+	}
+	if port := o.KubernetesNodePort; port != 0 && !o.NodePortRange.Contains(port) {
+		errs = append(errs, fmt.Errorf("--kubernetes-service-node-port is %d; it must be 0 or within --service-node-port-range (%s)", port, &o.NodePortRange))
 	}
 	return errors.Join(append(errs, o.checkRanges())...)
 }

@@ -3,9 +3,12 @@ package filters
 import (
 	"context"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -54,13 +57,33 @@ func (d *Drain) RejectNew() {
 }
 
 // EndLongRunning cancels the contexts of current and later long-running requests with the cause
-// ErrStopping. It does not wait for them.
-func (d *Drain) EndLongRunning() {
+// ErrStopping. It distributes the cancellations evenly over the given time and blocks until then. It
+// does not wait for the requests.
+func (d *Drain) EndLongRunning(over time.Duration) {
+	if over > 0 {
+		d.endGradually(over)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mu.stopping = true
 	for r := range d.mu.longRunning {
 		request.Cancel(r.ctx, ErrStopping)
+	}
+}
+
+// endGradually cancels the current long-running requests, one after the other.
+func (d *Drain) endGradually(over time.Duration) {
+	d.mu.Lock()
+	current := slices.Collect(maps.Keys(d.mu.longRunning))
+	d.mu.Unlock()
+	start, interval := time.Now(), over/time.Duration(len(current)+1)
+	for i, r := range current {
+		time.Sleep(time.Until(start.Add(time.Duration(i+1) * interval)))
+		d.mu.Lock()
+		if _, running := d.mu.longRunning[r]; running {
+			request.Cancel(r.ctx, ErrStopping)
+		}
+		d.mu.Unlock()
 	}
 }
 

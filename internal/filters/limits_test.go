@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -107,7 +109,7 @@ func TestDrain(t *testing.T) {
 		if got := <-send("/readyz"); got.Code != 503 || got.Header().Get("Retry-After") != "1" {
 			t.Errorf("after Refuse: %d %v", got.Code, got.Header())
 		}
-		drain.EndLongRunning()
+		drain.EndLongRunning(0)
 		<-watch
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -121,5 +123,35 @@ func TestDrain(t *testing.T) {
 			t.Error(err)
 		}
 		drain.RejectNew() // a second call has no effect
+	})
+}
+
+// TestEndLongRunningGradually checks that the watches end one after the other in the given time.
+func TestEndLongRunningGradually(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		drain := NewDrain()
+		start := time.Now()
+		var ended []time.Duration
+		var mu sync.Mutex
+		chain := Chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			mu.Lock()
+			defer mu.Unlock()
+			ended = append(ended, time.Since(start))
+		}), AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError), drain.Filter(writeError))
+		var watches sync.WaitGroup
+		for range 4 {
+			watches.Go(func() {
+				chain.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil))
+			})
+		}
+		synctest.Wait()
+		drain.EndLongRunning(10 * time.Second)
+		watches.Wait()
+		want := []time.Duration{2 * time.Second, 4 * time.Second, 6 * time.Second, 8 * time.Second}
+		if !slices.Equal(ended, want) {
+			t.Errorf("the watches ended after %v, want %v", ended, want)
+		}
 	})
 }

@@ -3,14 +3,20 @@ package host
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"mainstay.dev/mainstay/internal/host/pki"
 )
 
 // certificates selects the serving certificate of a connection. It is safe for concurrent use.
@@ -26,13 +32,21 @@ type sniCertificate struct {
 	names []string
 }
 
-// newCertificates loads the configured certificates. Without --tls-cert-file, setOwn must be called
-// before get.
-func newCertificates(config TLSConfig, reloader *fileReloader) (*certificates, error) {
+// newCertificates loads the configured certificates. If there is none in TLSConfig.CertFile and CertDir,
+// setOwn must be called before get. own is the server's own CA.
+func newCertificates(config TLSConfig, own *pki.Authority, reloader *fileReloader) (*certificates, error) {
 	c := &certificates{}
-	var err error
-	if config.CertFile != "" {
-		if c.file, err = openCertificateFile(reloader, "--tls-cert-file", config.CertFile, config.KeyFile); err != nil {
+	flag, certFile, keyFile := "--tls-cert-file", config.CertFile, config.KeyFile
+	if certFile == "" {
+		var err error
+		if certFile, keyFile, err = certificateIn(config.CertDir, own); err != nil {
+			return nil, fmt.Errorf("--cert-dir=%s: %w", config.CertDir, err)
+		}
+		flag = "--cert-dir"
+	}
+	if certFile != "" {
+		var err error
+		if c.file, err = openCertificateFile(reloader, flag, certFile, keyFile); err != nil {
 			return nil, err
 		}
 	}
@@ -44,6 +58,29 @@ func newCertificates(config TLSConfig, reloader *fileReloader) (*certificates, e
 		c.sni = append(c.sni, sniCertificate{file: file, names: sni.Names})
 	}
 	return c, nil
+}
+
+// certificateIn returns the files of the serving certificate and its key in a folder, or "" if dir is
+// "", if there is no certificate, or if the server's own CA has issued it.
+func certificateIn(dir string, own *pki.Authority) (certFile, keyFile string, err error) {
+	if dir == "" {
+		return "", "", nil
+	}
+	certFile, keyFile = filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key")
+	_, keyErr := os.Stat(keyFile)
+	encoded, err := os.ReadFile(certFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist):
+		return "", "", nil
+	case errors.Is(err, fs.ErrNotExist):
+		return "", "", errors.New("the folder contains apiserver.key but no apiserver.crt; add the certificate, or remove the key to let the server write its own")
+	case err != nil:
+		return "", "", err
+	}
+	if own.Issued(encoded) {
+		return "", "", nil
+	}
+	return certFile, keyFile, nil
 }
 
 func (c *certificates) setOwn(cert tls.Certificate) {

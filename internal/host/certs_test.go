@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestSNI(t *testing.T) {
 	add([]string{"wild.example", "*.example.com", "x.example.org"}, nil)
 	add([]string{"named"}, []string{"a.example.com", "*.example.net"})
 	add([]string{"own", "b.example.com", "*.example.net", "x.example.org"}, nil)
-	certs, err := newCertificates(config, reloader)
+	certs, err := newCertificates(config, authority, reloader)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,5 +112,69 @@ func TestHandshake(t *testing.T) {
 	}
 	if !strings.Contains(log.String(), "Use of insecure cipher 'TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256' detected.") {
 		t.Error("no warning about the cipher suite")
+	}
+}
+
+// TestCertDir checks the selection of the serving certificate in --cert-dir: one of another authority
+// is used, and the server replaces only its own.
+func TestCertDir(t *testing.T) {
+	t.Parallel()
+	open := func(dir string) *pki.Authority {
+		t.Helper()
+		authority, err := pki.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return authority
+	}
+	own, other := open(t.TempDir()), open(t.TempDir())
+	for name, tt := range map[string]struct {
+		authority *pki.Authority // of the files; nil if there are none
+		remove    string
+		used      bool
+		err       string
+	}{
+		"empty":               {},
+		"other authority":     {authority: other, used: true},
+		"own authority":       {authority: own},
+		"own without its key": {authority: own, remove: "apiserver.key"},
+		"key only":            {authority: other, remove: "apiserver.crt", err: "contains apiserver.key but no apiserver.crt"},
+	} {
+		dir := t.TempDir()
+		if tt.authority != nil {
+			writeServing(t, tt.authority, filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key"), "localhost")
+		}
+		if tt.remove != "" {
+			if err := os.Remove(filepath.Join(dir, tt.remove)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		certs, err := newCertificates(TLSConfig{CertDir: dir}, own, &fileReloader{logger: slog.New(slog.DiscardHandler)})
+		if err != nil || tt.err != "" {
+			if err == nil || tt.err == "" || !strings.Contains(err.Error(), tt.err) {
+				t.Errorf("%s: %v, want %q", name, err, tt.err)
+			}
+			continue
+		}
+		if (certs.file != nil) != tt.used {
+			t.Errorf("%s: the certificate is used: %t", name, certs.file != nil)
+		}
+	}
+	// Export replaces a pair that a crash left incomplete.
+	dir := t.TempDir()
+	serving, err := own.Serving([]string{"localhost"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := own.Export(dir, serving); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := tls.LoadX509KeyPair(filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key")); err != nil {
+			t.Error(err)
+		}
+		if err := os.Remove(filepath.Join(dir, "apiserver.key")); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -31,6 +31,7 @@ type Config struct {
 	Egress         EgressConfig
 	Shutdown       ShutdownConfig
 	Debug          DebugConfig
+	Metrics        MetricsConfig
 	Testing        TestingConfig
 
 	// Version is the version of the program; "" is reported as unknown.

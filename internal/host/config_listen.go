@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"mainstay.dev/mainstay/internal/flags"
 )
@@ -40,6 +41,9 @@ type ListenConfig struct {
 	// certificate and of the endpoints of default/kubernetes. Its zero value is derived from
 	// BindAddress.
 	AdvertiseAddress netip.Addr
+	// ExternalHostname is the name of the server, optionally with a port, in the URLs that it
+	// publishes, and in the serving certificate; "" selects AdvertiseAddress.
+	ExternalHostname string
 	// Hostname is the name of this machine; "" selects the operating system's.
 	Hostname string
 	// PermitPortSharing sets SO_REUSEPORT.
@@ -60,6 +64,7 @@ func (c *ListenConfig) AddFlags(fs *pflag.FlagSet) {
 	flags.AddrVar(fs, &c.BindAddress, "bind-address", "address to listen on; 0.0.0.0 and :: mean all addresses of this machine (default 127.0.0.1, or all addresses if --advertise-address is not a loopback address)")
 	flags.PortVar(fs, &c.SecurePort, "secure-port", DefaultSecurePort, "port to listen on; 0 selects a free port, which is printed and written to admin.kubeconfig")
 	flags.AddrVar(fs, &c.AdvertiseAddress, "advertise-address", "address under which other machines reach the server; it is part of the serving certificate and of the endpoints of the service default/kubernetes")
+	fs.StringVar(&c.ExternalHostname, "external-hostname", "", "name of the server, optionally with a port, in the URLs that it publishes (OpenID discovery), and in the serving certificate")
 	fs.BoolVar(&c.PermitPortSharing, "permit-port-sharing", false, "allow several processes to listen on the port (SO_REUSEPORT)")
 	fs.BoolVar(&c.DisableHTTP2, "disable-http2-serving", false, "serve HTTP/1.1 only")
 	fs.IntVar(&c.MaxStreams, "http2-max-streams-per-connection", DefaultMaxStreamsPerConnection, "maximum number of concurrent requests of an HTTP/2 connection; 0 selects the default")
@@ -103,7 +108,24 @@ func (c *ListenConfig) check() error {
 	if c.HTTP2Server != HTTP2Mainstay && c.HTTP2Server != HTTP2NetHTTP {
 		errs = append(errs, fmt.Errorf("--http2-server is %q; it must be %s or %s", c.HTTP2Server, HTTP2Mainstay, HTTP2NetHTTP))
 	}
+	if name := c.externalName(); c.ExternalHostname != "" && !isHost(name) {
+		errs = append(errs, fmt.Errorf("--external-hostname is %q; it must be a host name or IP address, optionally with a port", c.ExternalHostname))
+	}
 	return errors.Join(errs...)
+}
+
+// externalName returns ExternalHostname without its port.
+func (c *ListenConfig) externalName() string {
+	if host, _, err := net.SplitHostPort(c.ExternalHostname); err == nil {
+		return host
+	}
+	return c.ExternalHostname
+}
+
+// isHost reports whether a text is an IP address or a DNS name.
+func isHost(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil || len(validation.IsDNS1123Subdomain(text)) == 0
 }
 
 // certificateHosts returns the names and addresses of the serving certificate, sorted. serviceIP is
@@ -114,8 +136,10 @@ func (c *ListenConfig) certificateHosts(serviceIP netip.Addr) []string {
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local",
 		serviceIP.String(),
 	}
-	if c.Hostname != "" {
-		hosts = append(hosts, c.Hostname)
+	for _, name := range []string{c.Hostname, c.externalName()} {
+		if name != "" {
+			hosts = append(hosts, name)
+		}
 	}
 	for _, addr := range []netip.Addr{c.BindAddress, c.AdvertiseAddress} {
 		if addr.IsValid() && !addr.IsUnspecified() {

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -17,25 +18,38 @@ type ShutdownConfig struct {
 	// SendRetryAfter rejects new requests with 429 and Retry-After during the shutdown, instead of
 	// closing the port.
 	SendRetryAfter bool
+	// WatchGracePeriod is the time over which the watches end, so that clients do not all connect to
+	// another server at the same moment; 0 ends all at once.
+	WatchGracePeriod time.Duration
 }
 
 // AddFlags defines the flags of the config.
 func (c *ShutdownConfig) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Delay, "shutdown-delay-duration", 0, "how long to continue serving after a stop signal, while /readyz fails")
 	fs.BoolVar(&c.SendRetryAfter, "shutdown-send-retry-after", false, "during shutdown, respond to new requests with 429 and Retry-After instead of closing the port")
+	fs.DurationVar(&c.WatchGracePeriod, "shutdown-watch-termination-grace-period", 0, "time during shutdown over which the watches end, one after the other; 0 ends all at once")
 }
 
 func (c *ShutdownConfig) check() error {
+	var errs []error
 	if c.Delay < 0 {
-		return fmt.Errorf("--shutdown-delay-duration is %s; it cannot be negative", c.Delay)
+		errs = append(errs, fmt.Errorf("--shutdown-delay-duration is %s; it cannot be negative", c.Delay))
 	}
-	return nil
+	if c.WatchGracePeriod < 0 {
+		errs = append(errs, fmt.Errorf("--shutdown-watch-termination-grace-period is %s; it cannot be negative", c.WatchGracePeriod))
+	}
+	return errors.Join(errs...)
 }
 
 // DebugConfig configures pages about the process.
 type DebugConfig struct {
 	// DisableProfiling disables /debug/pprof.
 	DisableProfiling bool
+	// SocketPath is the path of a Unix socket that serves /debug/pprof without authentication to the
+	// user of the process; "" disables it.
+	SocketPath string
+	// ServeLogs serves the files below /var/log at /logs.
+	ServeLogs bool
 	// Flags are the flags of the process and their values, for /flagz.
 	Flags map[string]string
 }
@@ -43,6 +57,8 @@ type DebugConfig struct {
 // AddFlags defines the flags of the config.
 func (c *DebugConfig) AddFlags(fs *pflag.FlagSet) {
 	flags.EnabledVar(fs, &c.DisableProfiling, "profiling", "serve /debug/pprof")
+	fs.StringVar(&c.SocketPath, "debug-socket-path", "", "path of a Unix socket that serves /debug/pprof without authentication; only the user of the server can connect")
+	fs.BoolVar(&c.ServeLogs, "enable-logs-handler", false, "serve the files below /var/log at /logs; unlike in kube-apiserver, this is not the default. Deprecated in Kubernetes")
 }
 
 // EgressConfig configures connections to other servers.

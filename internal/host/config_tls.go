@@ -14,6 +14,10 @@ import (
 // and Go's choice of versions and cipher suites.
 type TLSConfig struct {
 	CertFile, KeyFile string
+	// CertDir is a folder for apiserver.crt and apiserver.key, which are used like CertFile and KeyFile
+	// if they exist and the server's own CA has not issued them. Otherwise, the server writes its
+	// certificate there. CertFile takes precedence; "" disables it.
+	CertDir string
 	// SNI are additional certificates, selected by server name.
 	SNI []SNICertificate
 	// MinVersion is a constant of crypto/tls; 0 selects TLS 1.2.
@@ -35,6 +39,7 @@ type SNICertificate struct {
 func (c *TLSConfig) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.CertFile, "tls-cert-file", "", "serving certificate, followed by its chain (default: issued by the server's own CA)")
 	fs.StringVar(&c.KeyFile, "tls-private-key-file", "", "key of --tls-cert-file")
+	fs.StringVar(&c.CertDir, "cert-dir", "", "folder of the serving certificate apiserver.crt and its key apiserver.key; the server writes its own certificate there if they do not exist. --tls-cert-file takes precedence")
 	flags.ListVar(fs, "tls-sni-cert-key", "cert,key", "additional serving certificate as CERT,KEY or CERT,KEY:NAME,...; may be repeated", c.addSNI)
 	flags.TLSVersionVar(fs, &c.MinVersion, "tls-min-version", "minimum TLS version: "+strings.Join(flags.TLSVersionNames(), ", ")+" (default VersionTLS12)")
 	flags.CurvesVar(fs, &c.CurvePreferences, "tls-curve-preferences", "allowed key exchanges, as numbers of crypto/tls.CurveID, comma-separated; Go selects among them (default: Go's)")

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -70,7 +71,7 @@ func openIdentity(ctx context.Context, config *Config, dir string, egress *selec
 			})
 		},
 		func() (err error) {
-			i.serving, err = newCertificates(config.TLS, reloader)
+			i.serving, err = newCertificates(config.TLS, i.authority, reloader)
 			return err
 		},
 		func() (err error) {
@@ -144,6 +145,11 @@ func (i *identity) renewServing() error {
 		return err
 	}
 	i.serving.setOwn(cert)
+	if dir := i.config.TLS.CertDir; dir != "" {
+		if err := i.authority.Export(dir, cert); err != nil {
+			return fmt.Errorf("--cert-dir: %w", err)
+		}
+	}
 	return nil
 }
 

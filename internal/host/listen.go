@@ -97,6 +97,12 @@ func (l *listener) url() string { return "https://" + l.hostPort() }
 
 // publicURL returns the URL for other machines.
 func (l *listener) publicURL() string {
+	if external := l.config.ExternalHostname; external != "" {
+		if _, _, err := net.SplitHostPort(external); err != nil {
+			external = net.JoinHostPort(external, strconv.Itoa(l.port()))
+		}
+		return "https://" + external
+	}
 	if addr := l.config.AdvertiseAddress; addr.IsValid() {
 		return "https://" + net.JoinHostPort(addr.String(), strconv.Itoa(l.port()))
 	}

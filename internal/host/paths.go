@@ -14,16 +14,23 @@ import (
 	"mainstay.dev/mainstay/internal/filters/faults"
 )
 
+// logDir is the folder of DebugConfig.ServeLogs, as in kube-apiserver.
+const logDir = "/var/log"
+
 // paths returns the handlers of the process, which are not part of any API.
 func (h *Host) paths() map[string]http.Handler {
 	paths := map[string]http.Handler{
 		SnapshotPath:    http.HandlerFunc(h.snapshot),
-		"/metrics":      promhttp.HandlerFor(h.metrics.registry, promhttp.HandlerOpts{}),
+		"/metrics":      promhttp.HandlerFor(h.metrics.served, promhttp.HandlerOpts{}),
 		"/metrics/slis": promhttp.HandlerFor(h.metrics.slis, promhttp.HandlerOpts{}),
 	}
 	if !h.config.Debug.DisableProfiling {
 		paths["/debug/pprof"] = http.RedirectHandler("/debug/pprof/", http.StatusMovedPermanently)
 		paths["/debug/pprof/"] = http.HandlerFunc(pprofIndex)
+	}
+	if h.config.Debug.ServeLogs {
+		paths["/logs"] = http.RedirectHandler("/logs/", http.StatusMovedPermanently)
+		paths["/logs/"] = http.StripPrefix("/logs", http.FileServer(http.Dir(logDir)))
 	}
 	if h.config.ControlPlane.Gates().Enabled(componentFlagz) {
 		paths["/flagz"] = h.flagPage()

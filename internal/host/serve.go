@@ -22,6 +22,11 @@ func (h *Host) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	stopDebug, err := h.serveDebugSocket()
+	if err != nil {
+		return err
+	}
+	defer stopDebug()
 	listener := newWriteTimeoutListener(h.listener.Listener, writeTimeout)
 	base := httpServer.TLSConfig.Clone()
 	served := make(chan error, 1)
@@ -99,25 +104,26 @@ func (h *Host) withdraw() {
 }
 
 // shutDown stops serving. /readyz fails immediately. After ShutdownConfig.Delay, new requests are
-// rejected and watches end; other requests may continue until the request timeout.
+// rejected and watches end, over ShutdownConfig.WatchGracePeriod; other requests may continue until the
+// request timeout has passed after that.
 func (h *Host) shutDown(httpServer *http.Server) error {
 	h.stopping.Store(true)
 	h.logger.Info("stopping")
 	h.withdraw()
 	time.Sleep(h.config.Shutdown.Delay)
 
-	ctx, cancel := context.WithTimeout(context.Background(), h.config.ControlPlane.Requests.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), h.config.Shutdown.WatchGracePeriod+h.config.ControlPlane.Requests.Timeout)
 	defer cancel()
 	if h.config.Shutdown.SendRetryAfter {
 		// The listener stays open, so that clients receive a Retry-After.
 		h.drain.SendRetryAfter()
-		h.drain.EndLongRunning()
+		h.drain.EndLongRunning(h.config.Shutdown.WatchGracePeriod)
 		h.endTunnels()
 		h.drain.RejectNew()
 		h.awaitRequests(ctx)
 	} else {
 		h.drain.RejectNew()
-		h.drain.EndLongRunning()
+		h.drain.EndLongRunning(h.config.Shutdown.WatchGracePeriod)
 		h.endTunnels()
 	}
 	err := httpServer.Shutdown(ctx)

@@ -504,3 +504,58 @@ func TestDeleteCollectionStopsWithItsRequest(t *testing.T) {
 		t.Error("it went on")
 	}
 }
+
+// TestDeleteCollectionWithWorkers checks that several workers delete all objects, that no more run at
+// a time than configured, and that the first error ends the deletion.
+func TestDeleteCollectionWithWorkers(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, nil, nil)
+	e.Deletion.Workers = 4
+	for i := range 40 {
+		e.create(pod(fmt.Sprintf("p%02d", i)))
+	}
+	var running, most atomic.Int64
+	broken := errors.New("not today")
+	var fail atomic.Bool
+	fail.Store(true)
+	validate := func(_ context.Context, _, old codec.Object) error {
+		defer running.Add(-1)
+		if n := running.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		if fail.Load() && old.GetName() == "p10" {
+			return broken
+		}
+		return nil
+	}
+	if _, err := e.DeleteCollection(e.ctx, "a", validate, metav1.DeleteOptions{}, rest.ListOptions{}); !errors.Is(err, broken) {
+		t.Errorf("error %v, want that of p10", err)
+	}
+	if e.get("p39") == nil {
+		t.Error("it went on")
+	}
+	fail.Store(false)
+	if _, err := e.DeleteCollection(e.ctx, "a", validate, metav1.DeleteOptions{}, rest.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	left, err := e.List(e.ctx, "", rest.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := names(t, left); len(got) > 0 || most.Load() > 4 {
+		t.Errorf("left %q with up to %d workers", got, most.Load())
+	}
+}
+
+// TestIgnorePropagation checks that propagation policies add no finalizers without a garbage collector.
+func TestIgnorePropagation(t *testing.T) {
+	t.Parallel()
+	e := newEnv(t, nil, nil)
+	e.Deletion.IgnorePropagation = true
+	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground} {
+		e.create(pod("p"))
+		if _, removed := e.delete("p", metav1.DeleteOptions{PropagationPolicy: &policy}); !removed {
+			t.Errorf("with %s, the pod was not removed", policy)
+		}
+	}
+}

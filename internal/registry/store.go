@@ -30,6 +30,18 @@ type Store struct {
 	// released before the write. Validation of some kinds takes milliseconds of CPU; a limit
 	// prevents bursts of their writes from delaying other requests. nil means no limit.
 	Limiter Limiter
+	// Deletion are the settings of deletions.
+	Deletion DeletionSettings
+}
+
+// DeletionSettings are the settings of the deletions of a server, common to all stores.
+type DeletionSettings struct {
+	// Workers is the maximum number of concurrent deletions in the deletion of a collection; 0 and 1
+	// delete one object after the other.
+	Workers int
+	// IgnorePropagation disables the finalizers "orphan" and "foregroundDeletion" of propagation
+	// policies, for servers without a garbage collector.
+	IgnorePropagation bool
 }
 
 // Limiter limits concurrent work, like semaphore.Weighted. It is safe for concurrent use.

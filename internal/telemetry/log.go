@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"strings"
 )
 
@@ -17,11 +18,16 @@ const (
 type LogConfig struct {
 	// Output is the destination of the log; nil discards it. It must support concurrent writes.
 	Output io.Writer
+	// InfoOutput is the destination of lines that are not errors; nil selects Output.
+	InfoOutput io.Writer
 	// Format is FormatText (the default) or FormatJSON.
 	Format string
 	// Verbosity is the value of the flag -v, as in other Kubernetes components: 0 for operators, 3
 	// to log all requests, 6 and more for developers.
 	Verbosity int
+	// Modules are the verbosities of single source files, if they are higher than Verbosity. The first
+	// pattern that matches a file applies.
+	Modules []ModuleVerbosity
 }
 
 // Verbosity returns the slog level of lines that are logged with -v=n and higher.
@@ -37,14 +43,28 @@ func NewLogger(config LogConfig) (*slog.Logger, error) {
 	if config.Output == nil {
 		return slog.New(slog.DiscardHandler), nil
 	}
-	options := &slog.HandlerOptions{Level: Verbosity(config.Verbosity), ReplaceAttr: replace}
+	level := Verbosity(config.Verbosity)
+	options := &slog.HandlerOptions{Level: level, ReplaceAttr: replace}
+	if len(config.Modules) > 0 {
+		options.Level = slog.Level(math.MinInt)
+	}
+	var newHandler func(io.Writer) slog.Handler
 	switch config.Format {
 	case "", FormatText:
-		return slog.New(slog.NewTextHandler(config.Output, options)), nil
+		newHandler = func(out io.Writer) slog.Handler { return slog.NewTextHandler(out, options) }
 	case FormatJSON:
-		return slog.New(slog.NewJSONHandler(config.Output, options)), nil
+		newHandler = func(out io.Writer) slog.Handler { return slog.NewJSONHandler(out, options) }
+	default:
+		return nil, fmt.Errorf("log format %q is not known; use %s or %s", config.Format, FormatText, FormatJSON)
 	}
-	return nil, fmt.Errorf("log format %q is not known; use %s or %s", config.Format, FormatText, FormatJSON)
+	handler := newHandler(config.Output)
+	if config.InfoOutput != nil {
+		handler = &splitHandler{errors: handler, others: newHandler(config.InfoOutput)}
+	}
+	if len(config.Modules) > 0 {
+		handler = newModuleHandler(handler, level, config.Modules)
+	}
+	return slog.New(handler), nil
 }
 
 func replace(groups []string, attr slog.Attr) slog.Attr { return shorten(redact(groups, attr)) }

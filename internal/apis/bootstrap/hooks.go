@@ -29,6 +29,9 @@ type Config struct {
 	ServiceRanges []netip.Prefix
 	// Port is the port of the API.
 	Port int
+	// NodePort is the node port of the service of the API; 0 means that the service has the type
+	// ClusterIP.
+	NodePort int
 	// Endpoint is the address under which clients reach this server. The zero value publishes no
 	// address.
 	Endpoint netip.Addr

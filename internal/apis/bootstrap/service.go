@@ -76,7 +76,7 @@ func (b *Bootstrap) serviceIP() netip.Addr { return b.config.ServiceRanges[0].Ma
 // defaults and allocation.
 func (b *Bootstrap) service() *corev1.Service {
 	policy, internal := corev1.IPFamilyPolicySingleStack, corev1.ServiceInternalTrafficPolicyCluster
-	return &corev1.Service{
+	service := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: metav1.NamespaceDefault, Name: serviceName,
 			Labels: map[string]string{"provider": "kubernetes", "component": "apiserver"},
@@ -89,6 +89,10 @@ func (b *Bootstrap) service() *corev1.Service {
 			}},
 		},
 	}
+	if b.config.NodePort != 0 {
+		service.Spec.Type, service.Spec.Ports[0].NodePort = corev1.ServiceTypeNodePort, int32(b.config.NodePort)
+	}
+	return service
 }
 
 func family(ip netip.Addr) corev1.IPFamily {

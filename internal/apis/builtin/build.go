@@ -128,7 +128,8 @@ func (r *resource) store(env *Env, gv schema.GroupVersion) *registry.Store {
 	path, _ := r.stored()
 	store := &registry.Store{
 		Resource: name, Kind: kind, Strategy: r.strategy(env),
-		Storage: env.open(storage.Spec{Path: path, Kind: kind, Namespaced: r.Namespaced, Resource: name, IndexFields: r.FieldSelectors.Indexed}),
+		Storage:  env.open(storage.Spec{Path: path, Kind: kind, Namespaced: r.Namespaced, Resource: name, IndexFields: r.FieldSelectors.Indexed}),
+		Deletion: env.Deletion,
 	}
 	if r.WritePolicy.ExpensiveValidation {
 		store.Limiter = env.ValidationLimiter

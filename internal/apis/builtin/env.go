@@ -40,6 +40,8 @@ type Env struct {
 	// ValidationLimiter limits the number of concurrent validations of rows with
 	// WritePolicy.ExpensiveValidation; nil is no limit.
 	ValidationLimiter registry.Limiter
+	// Deletion are the settings of deletions.
+	Deletion registry.DeletionSettings
 
 	Storage     StorageEnv
 	Services    ServiceNetwork

@@ -196,7 +196,7 @@ func (h *handler) open(ctx context.Context) (*openHandler, error) {
 	if h.source.config.Shared {
 		objects = &conditionalCreates{objects, h}
 	}
-	o.store = &registry.Store{Resource: h.group, Kind: h.kind, Strategy: h.strategy(o), Storage: objects}
+	o.store = &registry.Store{Resource: h.group, Kind: h.kind, Strategy: h.strategy(o), Storage: objects, Deletion: h.source.config.Deletion}
 	if h.version.status {
 		o.status = &registry.SubresourceStore{Store: o.store, Subresource: "status", Strategy: h.statusStrategy(o)}
 	}

@@ -19,6 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/egress"
 	"mainstay.dev/mainstay/internal/egress/webhook"
+	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/reflector"
@@ -57,6 +58,8 @@ type Config struct {
 	Conversions *conversion.Metrics
 	Rules       *rules.Metrics
 	Reflectors  *reflector.Metrics
+	// Deletion are the settings of deletions.
+	Deletion registry.DeletionSettings
 	// Idle is the retention period of unused handlers and compiled schemas; 0 means DefaultIdle.
 	Idle time.Duration
 	// Logger logs unreadable definitions and failed writes; nil discards.

@@ -24,6 +24,9 @@ type Proxy struct {
 	// Stopping closes upgraded connections when it is canceled; nil means never.
 	Stopping context.Context
 	Logger   *slog.Logger // nil discards
+	// BytesPerSecond is the maximum rate of each direction of an upgraded connection; 0 and negative
+	// values disable the limit.
+	BytesPerSecond int
 
 	buffers buffers
 }
@@ -56,7 +59,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, in *http.Request, backend *Backend)
 		return
 	}
 	if client := upgradeClient(w, in, backend, to); client != nil {
-		p.Join(client, to.ReadWriteCloser)
+		p.Join(client, p.Throttle(to.ReadWriteCloser))
 	}
 }
 

@@ -113,14 +113,19 @@ func (c *bufferedConn) Read(p []byte) (int, error) {
 // CloseWrite closes the write direction. It returns errors.ErrUnsupported if the connection does
 // not support this.
 func (c *bufferedConn) CloseWrite() error {
-	if half, ok := c.Conn.(halfCloser); ok {
-		return half.CloseWrite()
-	}
-	return errors.ErrUnsupported
+	return closeWrite(c.Conn)
 }
 
 // halfCloser is a connection that can close its write direction.
 type halfCloser interface{ CloseWrite() error }
+
+// closeWrite closes the write direction of a connection, or returns errors.ErrUnsupported.
+func closeWrite(conn any) error {
+	if half, ok := conn.(halfCloser); ok {
+		return half.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
 
 // Join copies between two connections until both directions have ended or a connection fails, and
 // closes both. It blocks until then. Proxy.Stopping closes both connections.

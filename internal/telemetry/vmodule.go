@@ -1,0 +1,109 @@
+package telemetry
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// ModuleVerbosity is the verbosity of the source files that match a pattern, as in klog's flag
+// --vmodule.
+type ModuleVerbosity struct {
+	// Pattern is a pattern of path.Match for the name of a file without ".go"; a pattern with a slash
+	// is compared with the last elements of the path.
+	Pattern string
+	// Verbosity has the meaning of LogConfig.Verbosity.
+	Verbosity int
+}
+
+// ParseModuleVerbosity parses a comma-separated list of PATTERN=N. Empty text is an empty list.
+func ParseModuleVerbosity(text string) ([]ModuleVerbosity, error) {
+	var modules []ModuleVerbosity
+	for item := range strings.SplitSeq(text, ",") {
+		if item == "" {
+			continue
+		}
+		pattern, number, found := strings.Cut(item, "=")
+		verbosity, err := strconv.Atoi(number)
+		if _, invalid := path.Match(pattern, ""); !found || pattern == "" || invalid != nil || err != nil || verbosity < 0 {
+			return nil, fmt.Errorf("%q is not of the form PATTERN=N, as in store*=4", item)
+		}
+		modules = append(modules, ModuleVerbosity{pattern, verbosity})
+	}
+	return modules, nil
+}
+
+func (m *ModuleVerbosity) matches(file string) bool {
+	name := strings.TrimSuffix(filepath.ToSlash(file), ".go")
+	elements := strings.Split(name, "/")
+	n := min(strings.Count(m.Pattern, "/")+1, len(elements))
+	matched, err := path.Match(m.Pattern, strings.Join(elements[len(elements)-n:], "/"))
+	return err == nil && matched
+}
+
+// moduleHandler is a handler that also writes lines below the level of the logger if their source file
+// has a higher verbosity.
+type moduleHandler struct {
+	slog.Handler
+	level   slog.Level // of other files
+	lowest  slog.Level // of all modules and level
+	modules []ModuleVerbosity
+	levels  *sync.Map // slog.Level by program counter
+}
+
+// newModuleHandler returns a handler that writes to out, whose level must not exclude any line.
+func newModuleHandler(out slog.Handler, level slog.Level, modules []ModuleVerbosity) *moduleHandler {
+	h := &moduleHandler{Handler: out, level: level, lowest: level, modules: modules, levels: &sync.Map{}}
+	for _, m := range modules {
+		h.lowest = min(h.lowest, Verbosity(m.Verbosity))
+	}
+	return h
+}
+
+// Enabled implements slog.Handler.
+func (h *moduleHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.lowest }
+
+// Handle implements slog.Handler.
+func (h *moduleHandler) Handle(ctx context.Context, record slog.Record) error {
+	if record.Level < h.level && record.Level < h.levelOf(record.PC) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+// levelOf returns the level of the file of a program counter: that of the first pattern that matches.
+func (h *moduleHandler) levelOf(pc uintptr) slog.Level {
+	if level, known := h.levels.Load(pc); known {
+		return level.(slog.Level)
+	}
+	frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()
+	level := h.level
+	for _, m := range h.modules {
+		if m.matches(frame.File) {
+			level = Verbosity(m.Verbosity)
+			break
+		}
+	}
+	h.levels.Store(pc, level)
+	return level
+}
+
+// WithAttrs implements slog.Handler.
+func (h *moduleHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	next := *h
+	next.Handler = h.Handler.WithAttrs(attrs)
+	return &next
+}
+
+// WithGroup implements slog.Handler.
+func (h *moduleHandler) WithGroup(name string) slog.Handler {
+	next := *h
+	next.Handler = h.Handler.WithGroup(name)
+	return &next
+}
