@@ -89,6 +89,7 @@ func TestCommandLine(t *testing.T) {
 		{"verbosity of files", inDir("--vmodule=store"), 2, nil, []string{`"store" is not of the form PATTERN=N`}},
 		{"allowed labels", inDir("--allow-metric-labels=metric=v"), 2, nil, []string{`"metric" is not of the form METRIC,LABEL`}},
 		{"missing file of allowed labels", inDir("--allow-metric-labels-manifest=nope"), 2, nil, []string{"--allow-metric-labels-manifest=nope: open nope"}},
+		{"tracing without a configuration", inDir("--tracing-config-file=nope"), 1, nil, []string{"--tracing-config-file: read the tracing configuration: open nope"}},
 		{"debug socket at a file", inDir("--debug-socket-path=" + os.Args[0]), 1, nil, []string{"the file exists and is not a socket"}},
 		{"flow control without seats", inDir("--max-requests-inflight=0", "--max-mutating-requests-inflight=0"), 2, nil, []string{"--max-requests-inflight=0 and --max-mutating-requests-inflight=0 must add up to something positive"}},
 		{"invalid seconds", inDir("--default-not-ready-toleration-seconds=5m"), 2, nil, []string{"it must be a number of seconds"}},
@@ -180,8 +181,7 @@ func terminatedIf(now bool) <-chan os.Signal {
 	return signals
 }
 
-// TestUpstreamFlags checks that each flag of kube-apiserver is either supported or rejected by
-// name.
+// TestUpstreamFlags checks that each flag of kube-apiserver is accepted.
 func TestUpstreamFlags(t *testing.T) {
 	t.Parallel()
 	flags := newServe(process{}).Flags()

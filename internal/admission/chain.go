@@ -5,6 +5,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // Chain is a list of plugins in order of execution. It must not be modified after use, and is then
@@ -56,7 +57,9 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 			continue
 		}
 		observation, began := a.observe(ctx, plugin, mutating), a.Metrics.now()
-		err := m.Mutate(ctx, a)
+		pluginCtx, span := tracing.StartNamed(ctx, "Mutate with", plugin.Name())
+		err := m.Mutate(pluginCtx, a)
+		span.End(err)
 		a.Metrics.observePlugin(began, plugin.Name(), mutating, a.Operation, err)
 		observation.end(ctx, a, err)
 		if err != nil {
@@ -79,7 +82,9 @@ func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 			continue
 		}
 		observation, began := a.observe(ctx, plugin, validating), a.Metrics.now()
-		err := v.Validate(ctx, a)
+		pluginCtx, span := tracing.StartNamed(ctx, "Validate with", plugin.Name())
+		err := v.Validate(pluginCtx, a)
+		span.End(err)
 		a.Metrics.observePlugin(began, plugin.Name(), validating, a.Operation, err)
 		observation.end(ctx, a, err)
 		if err != nil {

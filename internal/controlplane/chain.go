@@ -56,6 +56,7 @@ func newFilterChain(s *settings, d filterDependencies, final http.Handler) http.
 			Logger:        logger,
 			OnError:       onInvalid,
 		}),
+		filters.Trace(metrics.Tracer),
 		filters.Audit(d.audit),
 		filters.Impersonate(filters.ImpersonateConfig{
 			Authorizer: d.authorization.authorizer, Constrained: s.gates.Enabled(feature.ConstrainedImpersonation), Logger: logger, OnError: d.onError,

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
@@ -173,6 +174,8 @@ type Telemetry struct {
 	Logger   *slog.Logger
 	Requests *telemetry.Requests
 	Metrics  *Metrics
+	// Tracer records the spans of requests; nil disables tracing.
+	Tracer trace.TracerProvider
 	// Defined reports whether any control plane of the host defines a custom resource. The control
 	// planes share metrics by resource. nil is valid for a single control plane.
 	Defined func(schema.GroupResource) bool

@@ -11,6 +11,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // writeBody writes a complete body, indented or compressed if requested.
@@ -53,6 +54,8 @@ func (c *call) respondRecord(t target, code int, record *codec.Record) error {
 
 // writeRecord responds with an object, encoded into dst if it is large enough. It returns the body.
 func (c *call) writeRecord(dst []byte, t target, code int, record *codec.Record) ([]byte, error) {
+	_, span := tracing.Start(c.r.Context(), "SerializeObject")
+	defer span.End(nil)
 	encode := func(t target) ([]byte, error) {
 		switch t.view {
 		case table:

@@ -9,6 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters/flowcontrol"
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/telemetry"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // FlowControl returns a filter that queues each request until API priority and fairness admits it.
@@ -93,6 +94,8 @@ func queueWatermark(metrics *telemetry.Requests, info *request.Info) *telemetry.
 func measureWait(turn *flowcontrol.Turn, r *http.Request, mark *telemetry.Watermark) {
 	mark.Inc()
 	defer mark.Dec()
+	_, span := tracing.Start(r.Context(), "Wait in queue")
+	defer span.End(nil)
 	turn.Wait(r.Context())
 	request.SetQueueWait(r.Context(), turn.Waited())
 }

@@ -32,6 +32,7 @@ type Config struct {
 	Shutdown       ShutdownConfig
 	Debug          DebugConfig
 	Metrics        MetricsConfig
+	Tracing        TracingConfig
 	Testing        TestingConfig
 
 	// Version is the version of the program; "" is reported as unknown.

@@ -47,6 +47,7 @@ type Host struct {
 	// The components below are opened by Run.
 	listener *listener
 	egress   *selector.Selector
+	tracing  tracing
 	dir      *dataDir // nil without a data directory
 	identity *identity
 	store    *store
@@ -112,6 +113,9 @@ func (h *Host) open(ctx context.Context) (err error) {
 		return errors.Join(err, dataDirInUse(config.Storage.DataDir))
 	}
 	if h.egress, err = config.Egress.open(h.metrics.egress); err != nil {
+		return err
+	}
+	if err := h.openTracing(); err != nil {
 		return err
 	}
 	if err := h.openDataDir(); err != nil {
@@ -187,7 +191,7 @@ func (h *Host) controlPlaneEnv(authorization controlplane.Authorization) *contro
 		},
 		Health:    controlplane.Health{Ready: []telemetry.Check{h.shutdownCheck()}, Metrics: telemetry.NewHealthMetrics(h.metrics.slis)},
 		Shutdown:  controlplane.Shutdown{Drain: h.drain, Tunnels: h.tunnels},
-		Telemetry: controlplane.Telemetry{Logger: h.logger, Requests: h.metrics.requests, Metrics: h.metrics.controlPlane, Defined: h.planes.defines},
+		Telemetry: controlplane.Telemetry{Logger: h.logger, Requests: h.metrics.requests, Metrics: h.metrics.controlPlane, Tracer: h.tracing.tracer(), Defined: h.planes.defines},
 		Paths:     h.paths(), TypeConverter: openapi.NewTypeConverter(), Version: config.Version, World: config.Testing.Simulation,
 	}
 	if crypto := h.store.crypto; crypto != nil {
@@ -227,6 +231,7 @@ func (h *Host) close() error {
 	if h.identity != nil {
 		errs = append(errs, h.identity.close())
 	}
+	errs = append(errs, h.tracing.close())
 	if h.egress != nil {
 		errs = append(errs, h.egress.Close())
 	}

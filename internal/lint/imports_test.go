@@ -58,8 +58,8 @@ func layers() []layer {
 		{path: "limits", level: 0},
 		{path: "request", level: 0},
 		{path: "authorizer", level: 0, beside: []string{"request"}},
-		{path: "egress", level: 0, beside: []string{"feature", "request", "rest"}},  // requests to kubelets
-		{path: "cel", level: 0, beside: []string{"codec", "authorizer", "request"}}, // quantities; authorization expressions
+		{path: "egress", level: 0, beside: []string{"feature", "request", "rest", "telemetry"}}, // requests to kubelets; trace contexts
+		{path: "cel", level: 0, beside: []string{"codec", "authorizer", "request"}},             // quantities; authorization expressions
 		{path: "feature", level: 0},
 		{path: "flags", level: 0},
 		{path: "serviceaccount", level: 0, beside: []string{"egress"}},

@@ -9,6 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // Lists read the backend in chunks, so that their memory grows neither with the number of objects nor
@@ -31,7 +32,9 @@ func (s *Store) List(ctx context.Context, namespace string, options rest.ListOpt
 
 // ListPlanned implements WatchReader. The error is an *ExpiredError or *FutureRevisionError if the
 // revision of the plan is not available.
-func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, error) {
+func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (list *rest.List, err error) {
+	ctx, span := tracing.Start(ctx, "List from storage")
+	defer func() { span.End(err) }()
 	r := &reader{store: s, ctx: ctx, plan: plan}
 	// Reading the first chunk determines the revision, and detects most errors.
 	if err := r.first(); err != nil {
@@ -41,12 +44,11 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (*rest.List, er
 	if plan.Limit == 0 && !s.startsPlain(r) {
 		// A full list is streamed to the client, so errors must be detected before the first byte. A
 		// page is buffered anyway.
-		var err error
 		if records, err = readAll(records); err != nil {
 			return nil, err
 		}
 	}
-	list := &rest.List{Revision: int64(r.at), Uncached: true}
+	list = &rest.List{Revision: int64(r.at), Uncached: true}
 	total := r.chunk.Count
 	if plan.Namespaces != nil {
 		total = -1 // unknown: the count is for the first range only

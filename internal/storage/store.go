@@ -12,6 +12,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // DefaultPrefix is the default key prefix, as of kube-apiserver's --etcd-prefix.
@@ -174,7 +175,9 @@ func (s *Store) decode(ctx context.Context, e *kv.Entry) (record *codec.Record, 
 }
 
 // Get implements Interface.
-func (s *Store) Get(ctx context.Context, name types.NamespacedName, options ReadOptions) (*codec.Record, error) {
+func (s *Store) Get(ctx context.Context, name types.NamespacedName, options ReadOptions) (record *codec.Record, err error) {
+	ctx, span := tracing.Start(ctx, "Get from storage")
+	defer func() { span.End(err) }()
 	key, err := s.Key(name)
 	if err != nil {
 		return nil, err
@@ -199,7 +202,7 @@ func (s *Store) Get(ctx context.Context, name types.NamespacedName, options Read
 	if entry == nil {
 		return nil, notFound(name)
 	}
-	record, err := s.Record(ctx, entry)
+	record, err = s.Record(ctx, entry)
 	if err != nil {
 		return nil, s.trimKey(err)
 	}

@@ -12,10 +12,13 @@ import (
 
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // Create implements Interface.
-func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptions) (*codec.Record, error) {
+func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptions) (record *codec.Record, err error) {
+	ctx, span := tracing.Start(ctx, "Create in storage")
+	defer func() { span.End(err) }()
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	key, err := s.Key(name)
 	if err != nil {
@@ -147,12 +150,14 @@ func (s *Store) refresh(ctx context.Context, key string, st *objState) (same boo
 }
 
 // Update implements Interface.
-func (s *Store) Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {
+func (s *Store) Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (record *codec.Record, err error) {
+	ctx, span := tracing.Start(ctx, "Update in storage")
+	defer func() { span.End(err) }()
 	key, err := s.Key(name)
 	if err != nil {
 		return nil, err
 	}
-	record, err := s.guaranteedUpdate(ctx, name, key, update, options)
+	record, err = s.guaranteedUpdate(ctx, name, key, update, options)
 	var precondition *PreconditionError
 	if errors.As(err, &precondition) {
 		if precondition.Key = key; options.DryRun {

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // SlowRequestThreshold is the duration of a request from which its trace is logged.
@@ -42,8 +44,10 @@ func NewTrace(parent context.Context, start time.Time) (context.Context, *Trace)
 }
 
 // Step records the completion of a step in the context's trace. name is in the past tense, such as
-// "decoded body". Step takes ownership of attrs. It has no effect if the context has no trace.
+// "decoded body", and as an event of the context's span. Step takes ownership of attrs. It has no effect
+// if the context has neither.
 func Step(ctx context.Context, name string, attrs ...slog.Attr) {
+	tracing.Event(ctx, name)
 	t, _ := ctx.Value(traceKey{}).(*Trace)
 	t.step(name, attrs)
 }

@@ -17,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/webhook"
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // plugin is the common part of Mutating and Validating.
@@ -112,15 +113,17 @@ const maxResponse = 6 << 20
 
 // sendReview sends a review and returns the body of the response. It does not call a webhook while
 // its circuit is open.
-func (p *plugin) sendReview(ctx context.Context, q *reviewCall) ([]byte, error) {
+func (p *plugin) sendReview(ctx context.Context, q *reviewCall) (body []byte, err error) {
 	if q.configuredWebhook.clientErr != nil {
 		return nil, &callError{q.spec.Name, fmt.Errorf("could not get REST client: %w", q.configuredWebhook.clientErr), http.StatusInternalServerError}
 	}
+	ctx, span := tracing.StartNamed(ctx, "Call webhook", q.spec.Name)
+	defer func() { span.End(err) }()
 	began := time.Now()
 	if err := q.breaker.beginCall(began); err != nil {
 		return nil, &callError{q.spec.Name, fmt.Errorf("failed to call webhook: %w", err), http.StatusServiceUnavailable}
 	}
-	body, err := q.client.Call(ctx, q.review, webhook.Limits{Timeout: remainingTimeout(ctx, q.timeout()), MaxResponse: maxResponse})
+	body, err = q.client.Call(ctx, q.review, webhook.Limits{Timeout: remainingTimeout(ctx, q.timeout()), MaxResponse: maxResponse})
 	if err != nil && ctx.Err() != nil {
 		q.breaker.abandonCall()
 	} else {

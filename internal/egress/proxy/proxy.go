@@ -15,6 +15,7 @@ import (
 	"sync"
 
 	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // Proxy forwards requests. The zero value is ready for use; the fields must not be modified after
@@ -109,6 +110,7 @@ func setForwardedHeaders(r *httputil.ProxyRequest) {
 		r.Out.Header["X-Forwarded-For"] = before
 	}
 	r.SetXForwarded()
+	tracing.Inject(r.In.Context(), r.Out.Header)
 	if id := request.AuditID(r.In.Context()); id != "" {
 		r.Out.Header.Set("Audit-Id", id)
 	}

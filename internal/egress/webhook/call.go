@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/egress"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // Limits are the limits of one call. Both fields must be positive.
@@ -55,6 +56,7 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	if err := c.credentials.Authorize(request.Header); err != nil {
 		return nil, err
 	}
+	tracing.Inject(ctx, request.Header)
 	client := &http.Client{Transport: c.transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	response, err := client.Do(request)
 	if err != nil {

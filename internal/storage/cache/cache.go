@@ -37,6 +37,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 const (
@@ -287,10 +288,11 @@ func (c *Cacher) List(ctx context.Context, namespace string, options rest.ListOp
 }
 
 // ListPlanned implements storage.WatchReader.
-func (c *Cacher) ListPlanned(ctx context.Context, plan *storage.ListPlan) (*rest.List, error) {
+func (c *Cacher) ListPlanned(ctx context.Context, plan *storage.ListPlan) (list *rest.List, err error) {
+	ctx, span := tracing.Start(ctx, "List from cache")
+	defer func() { span.End(err) }()
 	var st *watchCache
 	var snap *snapshot
-	var err error
 	revision := int64(plan.At)
 	if plan.At > 0 {
 		st, snap = c.exactSnapshot(ctx, plan)
@@ -302,7 +304,7 @@ func (c *Cacher) ListPlanned(ctx context.Context, plan *storage.ListPlan) (*rest
 	if snap == nil {
 		return c.store.ListPlanned(ctx, plan)
 	}
-	list := &rest.List{Revision: revision}
+	list = &rest.List{Revision: revision}
 	total := func() (n int64) {
 		for start, end := range plan.Ranges {
 			n += count(snap.tree, start, end)

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // group contains transactions that share one fsync. It is guarded by Store.mu until nextGroup
@@ -39,7 +40,10 @@ func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, erro
 	if err := s.evaluate(&t); err != nil {
 		return kv.CommitResult{}, err
 	}
-	if err := s.waitDurable(ctx, &t); err != nil {
+	_, span := tracing.Start(ctx, "Wait for disk")
+	err := s.waitDurable(ctx, &t)
+	span.End(err)
+	if err != nil {
 		return kv.CommitResult{}, err
 	}
 	return t.result, nil

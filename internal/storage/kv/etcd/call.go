@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // First and maximum delay between two attempts of a request.
@@ -54,7 +57,9 @@ func repeatWrite(err error, sent bool) bool {
 // of package kv, as far as there is a corresponding one.
 func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Context, ...grpc.CallOption) (T, error)) (answer T, err error) {
 	began := time.Now()
-	defer func() { s.metrics.observe(a.name, began, err) }()
+	ctx, span := tracing.StartNamed(ctx, "etcd", a.name)
+	defer func() { s.metrics.observe(a.name, began, err); span.End(err) }()
+	ctx = withTraceContext(ctx)
 	all, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	pause := firstPause
@@ -82,6 +87,19 @@ func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Conte
 		}
 		pause = min(2*pause, lastPause)
 	}
+}
+
+// withTraceContext adds the trace context of a request to the metadata that etcd receives.
+func withTraceContext(ctx context.Context) context.Context {
+	if !tracing.HasContext(ctx) {
+		return ctx
+	}
+	header := propagation.MapCarrier{}
+	tracing.InjectInto(ctx, header)
+	for key, value := range header {
+		ctx = metadata.AppendToOutgoingContext(ctx, key, value)
+	}
+	return ctx
 }
 
 func attempt[T any](ctx context.Context, a callSpec, to *peer.Peer, f func(context.Context, ...grpc.CallOption) (T, error)) (T, error) {

@@ -1,0 +1,95 @@
+// Package tracing divides requests into OpenTelemetry spans (KEP-647), and propagates their context to
+// other servers. It uses the span in the context of a request. Without one, or for a request that is
+// not sampled, its functions do nothing and allocate nothing. All functions are safe for concurrent
+// use.
+package tracing
+
+import (
+	"context"
+	"net/http"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Scope is the name of the instrumentation scope of all spans.
+const Scope = "mainstay.dev/mainstay"
+
+// Span is a part of a request. The zero value is a span that is not recorded.
+type Span struct{ span trace.Span }
+
+// Start starts a span for a part of the request of ctx, and returns a context for its own parts. The
+// caller must call End.
+func Start(ctx context.Context, name string) (context.Context, Span) {
+	return start(ctx, "", name)
+}
+
+// StartNamed is Start with the name "KIND NAME", which is only joined for a request that is recorded.
+func StartNamed(ctx context.Context, kind, name string) (context.Context, Span) {
+	return start(ctx, kind, name)
+}
+
+func start(ctx context.Context, kind, name string) (context.Context, Span) {
+	parent := trace.SpanFromContext(ctx)
+	if !parent.IsRecording() {
+		return ctx, Span{}
+	}
+	ctx, span := parent.TracerProvider().Tracer(Scope).Start(ctx, spanName(kind, name))
+	return ctx, Span{span}
+}
+
+func spanName(kind, name string) string {
+	if kind == "" {
+		return name
+	}
+	return kind + " " + name
+}
+
+// Set adds an attribute.
+func (s Span) Set(name, value string) {
+	if s.span != nil {
+		s.span.SetAttributes(attribute.String(name, value))
+	}
+}
+
+// End ends the span. An error sets its status; nil means success.
+func (s Span) End(err error) {
+	if s.span == nil {
+		return
+	}
+	if err != nil {
+		s.span.SetStatus(codes.Error, err.Error())
+	}
+	s.span.End()
+}
+
+// Event adds an event to the span of ctx.
+func Event(ctx context.Context, name string) {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.AddEvent(name)
+	}
+}
+
+// Propagator returns the formats of trace contexts in requests: W3C Trace Context and Baggage, as in
+// kube-apiserver.
+func Propagator() propagation.TextMapPropagator {
+	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
+}
+
+// Inject adds the trace context of ctx to the header of a request to another server. It does not
+// change the header if ctx has none.
+func Inject(ctx context.Context, header http.Header) {
+	InjectInto(ctx, propagation.HeaderCarrier(header))
+}
+
+// InjectInto is Inject for other protocols.
+func InjectInto(ctx context.Context, carrier propagation.TextMapCarrier) {
+	if HasContext(ctx) {
+		Propagator().Inject(ctx, carrier)
+	}
+}
+
+// HasContext reports whether ctx has a trace context that other servers should receive.
+func HasContext(ctx context.Context) bool { return trace.SpanContextFromContext(ctx).IsValid() }
