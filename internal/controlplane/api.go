@@ -30,7 +30,7 @@ func newAPI(s *settings, r *resources, chain admission.Chain, authorizer authori
 		ControllerRuns: controllers.runsAnywhere,
 		Memory:         s.env.Limits.Memory,
 		UnsafeDeletion: s.gates.Enabled(feature.AllowUnsafeMalformedObjectDeletion),
-		World:          s.env.World,
+		Simulation:     s.env.Simulation,
 		Logger:         metrics.Logger,
 	})
 }

@@ -108,11 +108,11 @@ func (a *auditedAPI) Delete(ctx context.Context, resource *rest.Resource, option
 	return record, gone, err
 }
 
-// DeleteSome implements loopback.API. It records one request for all deletions: the first deletion
+// NewDeleter implements loopback.API. It records one request for all deletions: the first deletion
 // starts it and determines its result.
-func (a *auditedAPI) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (bool, error), error) {
+func (a *auditedAPI) NewDeleter(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (bool, error), error) {
 	audited := a.internal(ctx)
-	remove, err := a.API.DeleteSome(ctx, resource, options)
+	remove, err := a.API.NewDeleter(ctx, resource, options)
 	if err != nil {
 		return nil, err
 	}

@@ -138,13 +138,13 @@ func (d *defaultObjects) seed(ctx context.Context) error {
 	if !d.seedable {
 		return nil
 	}
-	backend, world := d.settings.env.Storage.Backend, d.settings.env.World
+	backend, sim := d.settings.env.Storage.Backend, d.settings.env.Simulation
 	prefix := d.settings.keyPrefix() + "/"
 	existing, err := backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
 	if err != nil || len(existing.Entries) > 0 {
 		return err
 	}
-	entries, err := bootstrap.Seed(world.Now(), func(key string) types.UID { return world.UID(key) })
+	entries, err := bootstrap.Seed(sim.Now(), func(key string) types.UID { return sim.UID(key) })
 	if err != nil || len(entries) == 0 {
 		return err
 	}

@@ -48,7 +48,7 @@ func New(env *Env, prefix string, options Options) (*ControlPlane, error) {
 		return nil, err
 	}
 	c := &ControlPlane{env: env, prefix: prefix, options: options, opening: semaphore.NewWeighted(1)}
-	c.lifetime, c.cancel = context.WithCancel(simulation.With(context.Background(), env.World))
+	c.lifetime, c.cancel = context.WithCancel(simulation.With(context.Background(), env.Simulation))
 	return c, nil
 }
 
@@ -74,7 +74,7 @@ func (c *ControlPlane) Open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the control plane at %s: %w", c.prefix, err)
 	}
-	if err := opened.start(simulation.With(ctx, c.env.World), c.lifetime); err != nil {
+	if err := opened.start(simulation.With(ctx, c.env.Simulation), c.lifetime); err != nil {
 		return fmt.Errorf("open the control plane at %s: %w", c.prefix, err)
 	}
 	c.opened.Store(opened)
@@ -106,8 +106,8 @@ func (c *ControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if c.env.World != nil {
-		r = r.WithContext(simulation.With(r.Context(), c.env.World))
+	if c.env.Simulation != nil {
+		r = r.WithContext(simulation.With(r.Context(), c.env.Simulation))
 	}
 	opened.handler.ServeHTTP(w, r)
 }

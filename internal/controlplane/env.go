@@ -50,8 +50,8 @@ type Env struct {
 	TypeConverter managedfields.TypeConverter
 	// Version is the version of this program; "" if it is unknown.
 	Version string
-	// World is the clock and random source of a server for tests; nil selects the real ones.
-	World *simulation.Simulation
+	// Simulation is the clock and random source of a server for tests; nil selects the real ones.
+	Simulation *simulation.Simulation
 }
 
 // Storage is the store of a host.

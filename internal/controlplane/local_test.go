@@ -194,7 +194,7 @@ func TestLocalWritesComplete(t *testing.T) {
 	if err != nil || written.Data["a"] != "2" {
 		t.Errorf("the interrupted write: %v, %v", written, err)
 	}
-	remove, err := client.DeleteSome(ctx, inDefault.Namespace, metav1.DeleteOptions{})
+	remove, err := client.NewDeleter(ctx, inDefault.Namespace, metav1.DeleteOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func (r *webhookReporter) write(ctx context.Context, state webhooks.State) error
 		return fmt.Errorf("read the configuration: %w", err)
 	}
 	// The storage is called without admission, which might call the failing webhook.
-	_, err = r.events.Create(ctx, webhookEvent(state, uid, metav1.NewTime(r.settings.env.World.Now())), nil, metav1.CreateOptions{})
+	_, err = r.events.Create(ctx, webhookEvent(state, uid, metav1.NewTime(r.settings.env.Simulation.Now())), nil, metav1.CreateOptions{})
 	return err
 }
 

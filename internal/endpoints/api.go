@@ -69,8 +69,8 @@ type Config struct {
 	// UnsafeDeletion permits users with the verb unsafe-delete-ignore-read-errors to delete
 	// unreadable objects (AllowUnsafeMalformedObjectDeletion).
 	UnsafeDeletion bool
-	// World is the clock for the times of managed fields; nil means the real clock.
-	World *simulation.Simulation
+	// Simulation is the clock for the times of managed fields; nil means the real clock.
+	Simulation *simulation.Simulation
 	// Logger receives requests that fail with a 500; nil discards them.
 	Logger *slog.Logger
 }
@@ -93,7 +93,7 @@ func New(config Config) *API {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
 	managers := apply.NewManagers(config.TypeConverter)
-	managers.Logger, managers.World = config.Logger, config.World
+	managers.Logger, managers.Simulation = config.Logger, config.Simulation
 	return &API{config: config, managers: managers}
 }
 

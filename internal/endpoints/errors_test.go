@@ -100,7 +100,7 @@ func TestErrorsAfterDisconnect(t *testing.T) {
 // backwards sorts the rows of a list in reverse order and numbers them.
 type backwards struct{ podColumns }
 
-func (backwards) Arrange(list []codec.Object, rows [][]any) ([]int, error) {
+func (backwards) SortRows(list []codec.Object, rows [][]any) ([]int, error) {
 	var order []int
 	for i := range rows {
 		order = append([]int{i}, order...)

@@ -109,10 +109,10 @@ func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav
 	return record, gone, err
 }
 
-// DeleteSome returns a function that deletes single objects of a collection, with the same
+// NewDeleter returns a function that deletes single objects of a collection, with the same
 // admission as a collection deletion. The function is safe for concurrent use. gone is as in
 // Delete.
-func (a *API) DeleteSome(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error) {
+func (a *API) NewDeleter(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error) {
 	s, ok := resource.Storage.(rest.GracefulDeleter)
 	if !ok {
 		return nil, methodNotAllowed()

@@ -111,7 +111,7 @@ func (c *call) respondTable(t target, list *rest.List) error {
 	if err != nil {
 		return err
 	}
-	if arranger, ok := m.convertor.(rest.Arranger); ok {
+	if arranger, ok := m.convertor.(rest.RowSorter); ok {
 		return c.respondArranged(t, list, m, arranger)
 	}
 	table := m.table(listMeta(list), true)
@@ -135,7 +135,7 @@ func (c *call) respondTable(t target, list *rest.List) error {
 
 // respondArranged responds with a table in which rows depend on each other. The table is therefore
 // completely in memory.
-func (c *call) respondArranged(t target, list *rest.List, m *tableBuilder, arranger rest.Arranger) error {
+func (c *call) respondArranged(t target, list *rest.List, m *tableBuilder, arranger rest.RowSorter) error {
 	table := m.table(metav1.ListMeta{}, true)
 	var objects []codec.Object
 	held := 0
@@ -166,12 +166,12 @@ func (c *call) respondArranged(t target, list *rest.List, m *tableBuilder, arran
 }
 
 // arrange calls the resource to change and reorder the rows of a list.
-func arrange(arranger rest.Arranger, objects []codec.Object, rows []metav1.TableRow) ([]metav1.TableRow, error) {
+func arrange(arranger rest.RowSorter, objects []codec.Object, rows []metav1.TableRow) ([]metav1.TableRow, error) {
 	cells := make([][]any, len(rows))
 	for i := range rows {
 		cells[i] = rows[i].Cells
 	}
-	order, err := arranger.Arrange(objects, cells)
+	order, err := arranger.SortRows(objects, cells)
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 // meantime.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
-	world := simulation.New(simulation.Config{})
-	s := startWithAccount(t, Config{Testing: TestingConfig{Simulation: world}})
+	sim := simulation.New(simulation.Config{})
+	s := startWithAccount(t, Config{Testing: TestingConfig{Simulation: sim}})
 	token := s.token(t, `{"expirationSeconds":1800}`).Status.Token
 	watch, err := s.admin.Get(s.URL + configMaps + "?watch=true&timeoutSeconds=600")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestClockJumps(t *testing.T) {
 		jump  time.Duration
 		valid bool
 	}{{0, true}, {time.Hour, false}, {-time.Hour, true}, {-time.Hour, false}, {2 * time.Hour, false}, {-time.Hour, true}} {
-		world.Advance(step.jump)
+		sim.Advance(step.jump)
 		name := "step-" + strconv.Itoa(i)
 		if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"`+name+`"}}`); code != 201 {
 			t.Fatalf("after a jump of %s: %d %s", step.jump, code, body)

@@ -170,7 +170,7 @@ func (h *Host) storeEnv() storeEnv {
 	return storeEnv{
 		gates: h.config.ControlPlane.Gates(), dir: h.dir, dial: h.egress.Etcd, pressed: h.config.Limits.MemoryPressed, encodings: h.encodings,
 		registry: h.metrics.registry, cache: h.metrics.cache, crypto: h.metrics.encryption,
-		logger: h.logger, world: h.config.Testing.Simulation,
+		logger: h.logger, simulation: h.config.Testing.Simulation,
 	}
 }
 
@@ -192,7 +192,7 @@ func (h *Host) controlPlaneEnv(authorization controlplane.Authorization) *contro
 		Health:    controlplane.Health{Ready: []telemetry.Check{h.shutdownCheck()}, Metrics: telemetry.NewHealthMetrics(h.metrics.slis)},
 		Shutdown:  controlplane.Shutdown{Drain: h.drain, Tunnels: h.tunnels},
 		Telemetry: controlplane.Telemetry{Logger: h.logger, Requests: h.metrics.requests, Metrics: h.metrics.controlPlane, Tracer: h.tracing.tracer(), Defined: h.planes.defines},
-		Paths:     h.paths(), TypeConverter: openapi.NewTypeConverter(), Version: config.Version, World: config.Testing.Simulation,
+		Paths:     h.paths(), TypeConverter: openapi.NewTypeConverter(), Version: config.Version, Simulation: config.Testing.Simulation,
 	}
 	if crypto := h.store.crypto; crypto != nil {
 		env.Storage.Transformer = crypto.For

@@ -82,12 +82,12 @@ type storeEnv struct {
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 	pressed func() bool // reports a lack of memory; may be nil
 	// encodings contains the cached encodings of objects.
-	encodings *codec.EncodingCache
-	registry  prometheus.Registerer
-	cache     *cache.Metrics
-	crypto    *encryption.Metrics
-	logger    *slog.Logger
-	world     *simulation.Simulation // nil for the real clock
+	encodings  *codec.EncodingCache
+	registry   prometheus.Registerer
+	cache      *cache.Metrics
+	crypto     *encryption.Metrics
+	logger     *slog.Logger
+	simulation *simulation.Simulation // nil for the real clock
 }
 
 // store is an open store with its change feeds, its overrides and the encryption of values.
@@ -135,7 +135,7 @@ func openStore(ctx context.Context, config *StorageConfig, env storeEnv) (*store
 func (s *store) driverConfig(urls []string, id string) driver.Config {
 	return driver.Config{
 		URLs: urls, Prefix: s.config.Prefix, ID: id,
-		Dial: s.env.dial, Logger: s.env.logger, Registerer: s.env.registry, World: s.env.world,
+		Dial: s.env.dial, Logger: s.env.logger, Registerer: s.env.registry, Simulation: s.env.simulation,
 	}
 }
 

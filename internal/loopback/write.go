@@ -125,16 +125,16 @@ func (c *Client[T]) Delete(ctx context.Context, name types.NamespacedName, optio
 	return err
 }
 
-// DeleteSome returns a function that deletes single objects of a namespace (of all namespaces if
+// NewDeleter returns a function that deletes single objects of a namespace (of all namespaces if
 // empty) as part of one collection deletion. The function is safe for concurrent use; gone reports
 // that the object no longer exists.
-func (c *Client[T]) DeleteSome(ctx context.Context, namespace string, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error) {
+func (c *Client[T]) NewDeleter(ctx context.Context, namespace string, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error) {
 	resource, _, err := find[rest.GracefulDeleter](c)
 	if err != nil {
 		return nil, err
 	}
 	ctx = c.context(ctx, "deletecollection", types.NamespacedName{Namespace: namespace})
-	remove, err := c.access.API.DeleteSome(ctx, resource, options)
+	remove, err := c.access.API.NewDeleter(ctx, resource, options)
 	if err != nil {
 		return nil, err
 	}

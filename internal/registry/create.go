@@ -49,7 +49,7 @@ func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.
 	var record *codec.Record
 	err := s.transact(ctx, s.Strategy, isDryRun(options.DryRun), func(begin beginWrite) (err error) {
 		candidate := obj
-		if s.Strategy.Begin != nil { // a conflict repeats the write
+		if s.Strategy.BeginTransaction != nil { // a conflict repeats the write
 			candidate = obj.DeepCopyObject().(codec.Object)
 		}
 		write := s.writeOptions(candidate, options.DryRun)
@@ -107,12 +107,12 @@ func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.
 	obj.SetDeletionTimestamp(nil)
 	obj.SetDeletionGracePeriodSeconds(nil)
 	obj.SetSelfLink("")
-	world := simulation.From(ctx)
-	obj.SetCreationTimestamp(now(world))
+	sim := simulation.From(ctx)
+	obj.SetCreationTimestamp(now(sim))
 	if base := obj.GetGenerateName(); obj.GetName() == "" && base != "" {
-		obj.SetName(strategy.generateName(base, world.Random(s.Resource.Group, s.Resource.Resource, obj.GetNamespace(), base)))
+		obj.SetName(strategy.generateName(base, sim.Random(s.Resource.Group, s.Resource.Resource, obj.GetNamespace(), base)))
 	}
-	obj.SetUID(world.UID(s.Resource.Group, s.Resource.Resource, obj.GetNamespace(), obj.GetName()))
+	obj.SetUID(sim.UID(s.Resource.Group, s.Resource.Resource, obj.GetNamespace(), obj.GetName()))
 	if strategy.Generation {
 		obj.SetGeneration(1)
 	}
@@ -145,6 +145,6 @@ func (s *Store) writeOptions(obj codec.Object, dryRun []string) storage.WriteOpt
 func isDryRun(dryRun []string) bool { return len(dryRun) > 0 }
 
 // now returns the time in whole seconds, the resolution of metav1.Time.
-func now(world *simulation.Simulation) metav1.Time {
-	return metav1.NewTime(world.Now().Truncate(time.Second))
+func now(sim *simulation.Simulation) metav1.Time {
+	return metav1.NewTime(sim.Now().Truncate(time.Second))
 }

@@ -59,7 +59,7 @@ func (s *Store) DeleteCorrupt(ctx context.Context, name types.NamespacedName, op
 // beginRemoval adds the writes of the transaction of a removal. It returns remove, or the error of
 // the transaction.
 func (s *Store) beginRemoval(current *codec.Record, begin beginWrite, write *storage.WriteOptions, remove error) error {
-	if s.Strategy.Begin == nil {
+	if s.Strategy.BeginTransaction == nil {
 		return remove
 	}
 	old, err := current.Shared()

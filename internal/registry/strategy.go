@@ -17,7 +17,7 @@
 //	  return the object ─────────▶ │ checkResourceVersion
 //	                               │ Strategy: Authorize,
 //	                               │   PrepareForUpdate, ...
-//	                               │ Strategy.Begin
+//	                               │ Strategy.BeginTransaction
 //	Chain.Validate ◀────────────── │ ValidateObjectFunc
 //	  accept or reject ──────────▶ │ object and options ───────▶ encode, charge quotas, commit
 //	                               │ ◀────────────────────────── on a conflict: call it again
@@ -44,7 +44,7 @@ import (
 // A creation calls, in this order: Authorize, PrepareForCreate, ValidateName (through the
 // validation of metadata), Validate, WarningsOnCreate, TTL. An update calls
 // Authorize, PrepareForUpdate, SpecChanged, ValidateUpdate, WarningsOnUpdate, BlocksRemoval (only
-// for an object with a deletion timestamp), TTL. Begin and then validating admission follow. The
+// for an object with a deletion timestamp), TTL. BeginTransaction and then validating admission follow. The
 // warnings are not called if validation fails.
 type Strategy struct {
 	// Namespaced reports whether the objects are in namespaces.
@@ -97,9 +97,9 @@ type Strategy struct {
 	// PrepareForDelete modifies an object that gets a deletion timestamp; may be nil.
 	PrepareForDelete func(obj codec.Object)
 
-	// Begin creates the transaction of a creation, update or removal, after validation. If it is
+	// BeginTransaction creates the transaction of a creation, update or removal, after validation. If it is
 	// nil, an object is written alone.
-	Begin Begin
+	BeginTransaction BeginTransactionFunc
 
 	// TTL returns the lifetime of an object after a write; 0 and a nil TTL mean unlimited.
 	TTL func(obj codec.Object) time.Duration

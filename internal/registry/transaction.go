@@ -19,11 +19,11 @@ type Transaction struct {
 	Rollback func()
 }
 
-// Begin creates the Transaction of one attempt to write obj over old; obj is nil for a deletion,
+// BeginTransactionFunc creates the Transaction of one attempt to write obj over old; obj is nil for a deletion,
 // old for a creation. It may complete obj, for example with its address, before validating
 // admission. An error rejects the write and should be an API error. With dryRun, no write follows.
-// After a conflict before the commit, Rollback and Begin are called again.
-type Begin func(ctx context.Context, obj, old codec.Object, dryRun bool) (Transaction, error)
+// After a conflict before the commit, Rollback and the function are called again.
+type BeginTransactionFunc func(ctx context.Context, obj, old codec.Object, dryRun bool) (Transaction, error)
 
 // maxAttempts is the maximum number of attempts if other objects of the transaction change: with n
 // writers of one quota, a writer loses at most about n-1 times in a row.
@@ -38,7 +38,7 @@ func noTransaction(codec.Object, codec.Object) ([]*storage.Op, error) { return n
 // transact calls write, which writes an object together with the result of its beginWrite. It
 // repeats the call up to maxAttempts times if it fails with an *storage.OpConflictError.
 func (s *Store) transact(ctx context.Context, strategy *Strategy, dryRun bool, write func(beginWrite) error) error {
-	if strategy.Begin == nil {
+	if strategy.BeginTransaction == nil {
 		return write(noTransaction)
 	}
 	var open Transaction
@@ -51,7 +51,7 @@ func (s *Store) transact(ctx context.Context, strategy *Strategy, dryRun bool, w
 	for attempt := 1; ; attempt++ {
 		err := write(func(obj, old codec.Object) (_ []*storage.Op, err error) {
 			rollback() // storage calls this again if the object was not the newest
-			open, err = strategy.Begin(ctx, obj, old, dryRun)
+			open, err = strategy.BeginTransaction(ctx, obj, old, dryRun)
 			return open.With, err
 		})
 		if err == nil && !dryRun {

@@ -20,7 +20,7 @@ import (
 
 // addresses assigns an address of a range to each pod. An address is a separate object that is
 // written and deleted together with the pod. reserved is the number of addresses reserved in memory
-// between Begin and the commit.
+// between BeginTransaction and the commit.
 type addresses struct {
 	storage.Interface
 	size     int
@@ -80,7 +80,7 @@ func (a *addresses) begin(ctx context.Context, obj, old codec.Object, dryRun boo
 func newAddresses(t *testing.T, size int) (*env, *addresses) {
 	t.Helper()
 	a := &addresses{size: size}
-	e := newEnv(t, &registry.Strategy{Begin: a.begin}, nil)
+	e := newEnv(t, &registry.Strategy{BeginTransaction: a.begin}, nil)
 	beside, err := storage.New(storage.Config{
 		Backend: e.Storage.(*storage.Store).Backend(), Kind: podKind(), Namespaced: true, ResourcePrefix: "addresses",
 	})

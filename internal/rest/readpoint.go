@@ -31,7 +31,7 @@ func WithoutReadPoint(ctx context.Context) context.Context {
 	if point == nil {
 		return ctx
 	}
-	point.Forget()
+	point.Reset()
 	return context.WithValue(ctx, readPointKey{}, (*ReadPoint)(nil))
 }
 
@@ -61,9 +61,9 @@ func (p *ReadPoint) Revision(store any, newest func() (int64, error)) (int64, er
 	return revision, nil
 }
 
-// Forget makes the next read query its store again. Call it after an event that later reads must
+// Reset makes the next read query its store again. Call it after an event that later reads must
 // include.
-func (p *ReadPoint) Forget() {
+func (p *ReadPoint) Reset() {
 	if p == nil {
 		return
 	}

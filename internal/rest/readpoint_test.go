@@ -28,7 +28,7 @@ func TestReadPoint(t *testing.T) {
 				t.Error("a store that cannot be asked gives no error")
 			}
 		}, "a", 3},
-		{"after Forget", func() { rest.ReadPointFrom(ctx).Forget() }, "a", 4},
+		{"after Reset", func() { rest.ReadPointFrom(ctx).Reset() }, "a", 4},
 		{"after a write", func() {
 			if inside := rest.ReadPointFrom(rest.WithoutReadPoint(ctx)); inside != nil {
 				t.Errorf("a write has a point: %v", inside)

@@ -146,12 +146,12 @@ type TableConvertor interface {
 	Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRowCondition, error)
 }
 
-// Arranger is a TableConvertor that sorts the rows of a list.
-type Arranger interface {
+// RowSorter is a TableConvertor that sorts the rows of a list.
+type RowSorter interface {
 	TableConvertor
-	// Arrange returns the order of the rows, as indexes of list. rows contains the cells of the
+	// SortRows returns the order of the rows, as indexes of list. rows contains the cells of the
 	// objects, which it may modify. It must not modify the objects.
-	Arrange(list []codec.Object, rows [][]any) (order []int, err error)
+	SortRows(list []codec.Object, rows [][]any) (order []int, err error)
 }
 
 // ValidateObjectFunc runs validating admission for a request, and returns an error to reject the

@@ -38,7 +38,7 @@ func TestNil(t *testing.T) {
 	t.Parallel()
 	w := simulation.From(simulation.With(context.Background(), nil))
 	if w != nil || w.Moved() != nil {
-		t.Error("a world that nobody made is no real one")
+		t.Error("a sim that nobody made is no real one")
 	}
 	before := time.Now()
 	if now := w.Now(); now.Before(before) {
@@ -96,11 +96,11 @@ func TestAfterFunc(t *testing.T) {
 	if got := <-called; got != "late" {
 		t.Errorf("two hours later: %s", got)
 	}
-	for name, world := range map[string]*simulation.Simulation{"real": nil, "going": simulation.New(simulation.Config{})} {
-		world.AfterFunc(world.Now().Add(time.Hour), say("too soon"))()
-		world.AfterFunc(world.Now().Add(time.Millisecond), say(name))
+	for name, sim := range map[string]*simulation.Simulation{"real": nil, "going": simulation.New(simulation.Config{})} {
+		sim.AfterFunc(sim.Now().Add(time.Hour), say("too soon"))()
+		sim.AfterFunc(sim.Now().Add(time.Millisecond), say(name))
 		if got := <-called; got != name {
-			t.Errorf("in the world that is %s: %s", name, got)
+			t.Errorf("in the sim that is %s: %s", name, got)
 		}
 	}
 }

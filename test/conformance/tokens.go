@@ -17,11 +17,16 @@ const tokenPattern = `\beyJ[\w-]+\.eyJ[\w-]+\.[\w{}-]+`
 
 var token = regexp.MustCompile(`^` + tokenPattern + `$`)
 
-// tokenSteps are the steps that return the tokens used in headers and bodies.
-var tokenSteps = map[string]string{
-	"{token of a-tok/default}": "token request with defaults",
-	"{token bound to pod p}":   "bound to the pod",
-	reviewedToken:              "token request with defaults",
+// tokenStep returns the name of the step that returns a token used in headers and bodies, or "" for
+// another name.
+func tokenStep(name string) string {
+	switch name {
+	case "{token of a-tok/default}", reviewedToken:
+		return "token request with defaults"
+	case "{token bound to pod p}":
+		return "bound to the pod"
+	}
+	return ""
 }
 
 // reviewedToken describes the token in the body of a TokenReview.
@@ -30,10 +35,10 @@ const reviewedToken = "{the token}"
 // brokenSignature is the step with an earlier token and an invalid signature.
 const brokenSignature = "token review: broken signature"
 
-// tokenOf returns the recorded token for a name in tokenSteps.
+// tokenOf returns the recorded token of tokenStep(name).
 func tokenOf(scenario Scenario, name string) (string, error) {
 	for _, step := range scenario.Steps {
-		if step.Name != tokenSteps[name] {
+		if step.Name != tokenStep(name) {
 			continue
 		}
 		var liveResponse struct{ Status struct{ Token string } }
@@ -42,13 +47,13 @@ func tokenOf(scenario Scenario, name string) (string, error) {
 		}
 		return liveResponse.Status.Token, nil
 	}
-	return "", fmt.Errorf("scenario %s has no step %q", scenario.Name, tokenSteps[name])
+	return "", fmt.Errorf("scenario %s has no step %q", scenario.Name, tokenStep(name))
 }
 
 // withTokens returns the headers of a step, with recorded tokens in place of their names.
 func withTokens(scenario Scenario, headers map[string]string) (map[string]string, error) {
 	name, bearer := strings.CutPrefix(headers["Authorization"], "Bearer ")
-	if !bearer || tokenSteps[name] == "" {
+	if !bearer || tokenStep(name) == "" {
 		return headers, nil
 	}
 	recorded, err := tokenOf(scenario, name)

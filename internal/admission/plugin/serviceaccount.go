@@ -168,7 +168,7 @@ func (p ServiceAccount) account(ctx context.Context, a *admission.Attributes, na
 	account, err := p.Accounts.Get(ctx, key)
 	if apierrors.IsNotFound(err) && name == defaultAccount && p.Provide != nil {
 		p.Provide(ctx, a.Namespace)
-		rest.ReadPointFrom(ctx).Forget()
+		rest.ReadPointFrom(ctx).Reset()
 		account, err = p.Accounts.Get(ctx, key)
 	}
 	if apierrors.IsNotFound(err) {

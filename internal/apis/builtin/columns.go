@@ -18,9 +18,9 @@ type Columns[O codec.Object] struct {
 	Cells func(obj O, now time.Time) []any
 	// Conditions returns the conditions of the table row; it may be nil.
 	Conditions func(obj O) []metav1.TableRowCondition
-	// Arrange processes all rows of a list, if they depend on each other; it may be nil. It may
+	// SortRows processes all rows of a list, if they depend on each other; it may be nil. It may
 	// modify cells, and returns the order of the rows as indexes.
-	Arrange func(list []O, rows [][]any) (order []int)
+	SortRows func(list []O, rows [][]any) (order []int)
 }
 
 // Column returns the definition of a column that is always shown.
@@ -55,8 +55,8 @@ func Age(then metav1.Time, now time.Time) string {
 
 // Table returns the table converter of columns, for objects that do not belong to a row.
 func Table[O codec.Object](columns *Columns[O]) rest.TableConvertor {
-	if columns.Arrange != nil {
-		return arrangedTable[O]{table[O]{columns}}
+	if columns.SortRows != nil {
+		return sortedTable[O]{table[O]{columns}}
 	}
 	return table[O]{columns}
 }
@@ -64,11 +64,11 @@ func Table[O codec.Object](columns *Columns[O]) rest.TableConvertor {
 // table adapts Columns to rest.TableConvertor.
 type table[O codec.Object] struct{ columns *Columns[O] }
 
-// arrangedTable is a table with rows that depend on each other.
-type arrangedTable[O codec.Object] struct{ table[O] }
+// sortedTable is a table with rows that depend on each other.
+type sortedTable[O codec.Object] struct{ table[O] }
 
-// Arrange implements rest.Arranger.
-func (t arrangedTable[O]) Arrange(list []codec.Object, rows [][]any) ([]int, error) {
+// SortRows implements rest.RowSorter.
+func (t sortedTable[O]) SortRows(list []codec.Object, rows [][]any) ([]int, error) {
 	objs := make([]O, len(list))
 	for i, obj := range list {
 		var err error
@@ -76,7 +76,7 @@ func (t arrangedTable[O]) Arrange(list []codec.Object, rows [][]any) ([]int, err
 			return nil, err
 		}
 	}
-	return t.columns.Arrange(objs, rows), nil
+	return t.columns.SortRows(objs, rows), nil
 }
 
 // Columns implements rest.TableConvertor.

@@ -46,7 +46,7 @@ func (r *resource) strategy(env *Env) *registry.Strategy {
 	s.ValidateUpdate = validateUpdate(env, validate)
 	r.setWarnings(env, s)
 	if hooks.BeginTransaction != nil {
-		s.Begin = func(ctx context.Context, obj, old codec.Object, dryRun bool) (registry.Transaction, error) {
+		s.BeginTransaction = func(ctx context.Context, obj, old codec.Object, dryRun bool) (registry.Transaction, error) {
 			return hooks.BeginTransaction(&Operation{Context: ctx, Env: env, DryRun: dryRun}, obj, old)
 		}
 	}
@@ -100,7 +100,7 @@ func (r *resource) statusStrategy(env *Env, main *registry.Strategy) *registry.S
 	}
 	s := *main
 	s.SpecChanged = nil // a change of the status does not increment the generation
-	s.Begin = beginRemovals(main.Begin)
+	s.BeginTransaction = beginRemovals(main.BeginTransaction)
 	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
 		fields.preserveAllButStatus(obj, old)
 		for _, f := range preserve {
@@ -116,9 +116,9 @@ func (r *resource) statusStrategy(env *Env, main *registry.Strategy) *registry.S
 	return &s
 }
 
-// beginRemovals returns the Begin hook of /status. A status has no allocations, but its write can
+// beginRemovals returns the BeginTransaction hook of /status. A status has no allocations, but its write can
 // remove the last finalizer, which deletes the object.
-func beginRemovals(begin registry.Begin) registry.Begin {
+func beginRemovals(begin registry.BeginTransactionFunc) registry.BeginTransactionFunc {
 	if begin == nil {
 		return nil
 	}

@@ -45,7 +45,7 @@ type Strategy[O codec.Object] struct {
 	// Warnings returns warnings for a valid object.
 	Warnings func(op *Operation, obj, old O) []string
 	// BeginTransaction returns the writes and reservations that are committed together with an
-	// object: see registry.Begin. obj is nil for a deletion.
+	// object: see registry.BeginTransactionFunc. obj is nil for a deletion.
 	BeginTransaction func(op *Operation, obj, old O) (registry.Transaction, error)
 }
 

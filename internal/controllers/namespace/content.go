@@ -166,5 +166,5 @@ func (e *resourceDeletion) deleteEntry(entry *kv.Entry) (deleted bool, finalizer
 // deletion. It is safe for concurrent use.
 func (c *Controller) newDeleter(ctx context.Context, r changes.Resource, namespace string) (func(types.NamespacedName) (bool, error), error) {
 	background := metav1.DeletePropagationBackground
-	return loopback.For[codec.Object](c.access, r.GVR()).DeleteSome(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background})
+	return loopback.For[codec.Object](c.access, r.GVR()).NewDeleter(ctx, namespace, metav1.DeleteOptions{PropagationPolicy: &background})
 }

@@ -193,7 +193,7 @@ func (s *subscriber) quotaChanged(c *changes.Change) {
 
 // isUpToDate reports whether the usage in a changed quota is current.
 func (s *subscriber) isUpToDate(c *changes.Change) bool {
-	if q := s.config.Ledger.At(types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, c.Revision); q != nil {
+	if q := s.config.Ledger.QuotaAt(types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, c.Revision); q != nil {
 		return IsUpToDate(q)
 	}
 	resource, ok := s.config.FindResource(c.Path)

@@ -26,9 +26,9 @@ type Managers struct {
 	// Logger receives debug messages about writes whose fields could not be recorded; nil discards
 	// them. It must not change after the first use.
 	Logger *slog.Logger
-	// World is the clock for the times of managed fields; nil means the real clock. It must not
+	// Simulation is the clock for the times of managed fields; nil means the real clock. It must not
 	// change after the first use.
-	World *simulation.Simulation
+	Simulation *simulation.Simulation
 
 	converter managedfields.TypeConverter
 	cache     *ownership.Cache
@@ -99,7 +99,7 @@ func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
 	}
 	made.fast = ownership.New(ownership.Config{
 		Version: resource.Version, Subresource: resource.Subresource, ResetFields: resource.ResetFields,
-		Converter: converter, Cache: m.cache, World: m.World,
+		Converter: converter, Cache: m.cache, Simulation: m.Simulation,
 	})
 	return made, nil
 }

@@ -140,7 +140,7 @@ func (f *Set) post(w http.ResponseWriter, r *http.Request) error {
 
 // Clock returns the handler of the simulated clock at ClockPath. GET returns the time, and POST
 // advances it by the duration in the field advance.
-func Clock(world *simulation.Simulation) http.Handler {
+func Clock(sim *simulation.Simulation) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
 			Advance jsonDuration `json:"advance"`
@@ -151,13 +151,13 @@ func Clock(world *simulation.Simulation) http.Handler {
 				writeError(w, r, err)
 				return
 			}
-			world.Advance(time.Duration(body.Advance))
+			sim.Advance(time.Duration(body.Advance))
 		case http.MethodGet:
 		default:
 			writeError(w, r, apierrors.NewMethodNotSupported(schema.GroupResource{Resource: ClockPath}, r.Method))
 			return
 		}
-		writeError(w, r, respond(w, http.StatusOK, map[string]any{"time": world.Now().UTC()}))
+		writeError(w, r, respond(w, http.StatusOK, map[string]any{"time": sim.Now().UTC()}))
 	})
 }
 

@@ -87,7 +87,7 @@ func (l *Ledger) Quotas(namespace string) []*corev1.ResourceQuota {
 
 // At returns a quota if the ledger contains it at a revision, otherwise nil. The object is shared and
 // must not be modified.
-func (l *Ledger) At(name types.NamespacedName, revision int64) *corev1.ResourceQuota {
+func (l *Ledger) QuotaAt(name types.NamespacedName, revision int64) *corev1.ResourceQuota {
 	records := l.records(name.Namespace)
 	i, found := find(records, name)
 	if !found || records[i].Revision() != revision {

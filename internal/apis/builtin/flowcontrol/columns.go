@@ -32,7 +32,7 @@ func flowSchemaColumns() *builtin.Columns[*flowcontrolv1.FlowSchema] {
 				builtin.Age(schema.CreationTimestamp, now), danglingText(schema),
 			}
 		},
-		Arrange: byPrecedence,
+		SortRows: byPrecedence,
 	}
 }
 

@@ -28,7 +28,7 @@ func classColumns() *builtin.Columns[*storagev1.StorageClass] {
 				builtin.Age(class.CreationTimestamp, now),
 			}
 		},
-		Arrange: markDefault,
+		SortRows: markDefault,
 	}
 }
 

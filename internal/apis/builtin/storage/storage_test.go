@@ -37,7 +37,7 @@ func TestDefaultClass(t *testing.T) {
 			rows = append(rows, columns.Cells(c, time.Now()))
 		}
 		var got []string
-		for _, i := range columns.Arrange(test.classes, rows) {
+		for _, i := range columns.SortRows(test.classes, rows) {
 			got = append(got, rows[i][0].(string))
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {

@@ -158,4 +158,4 @@ func seconds(t *metav1.Time) int64 {
 	return t.Unix()
 }
 
-func (k *Kind) now() *metav1.Time { return &metav1.Time{Time: k.world.Now().UTC()} }
+func (k *Kind) now() *metav1.Time { return &metav1.Time{Time: k.simulation.Now().UTC()} }

@@ -24,8 +24,8 @@ type Config struct {
 	Converter managedfields.TypeConverter
 	// Cache may be shared by many kinds; nil creates a cache for this kind.
 	Cache *Cache
-	// World is the clock for the times of entries; nil means the real clock.
-	World *simulation.Simulation
+	// Simulation is the clock for the times of entries; nil means the real clock.
+	Simulation *simulation.Simulation
 }
 
 // A Kind maintains the managed fields of a resource in one version. It is safe for concurrent use.
@@ -44,7 +44,7 @@ type Kind struct {
 	// reset is the set of fields that their writers do not own.
 	reset      []node
 	cache      *Cache
-	world      *simulation.Simulation
+	simulation *simulation.Simulation
 	workspaces sync.Pool // of *worker
 }
 
@@ -68,7 +68,7 @@ func New(config Config) *Kind {
 	of := kindSchema{typed.Schema(), *typed.TypeRef().NamedType}
 	k := &Kind{
 		version: v, gvk: v.GVK, apiVersion: v.GVK.GroupVersion().String(), subresource: config.Subresource,
-		schema: of, root: of.root(), goType: reflect.TypeOf(sample), cache: config.Cache, world: config.World,
+		schema: of, root: of.root(), goType: reflect.TypeOf(sample), cache: config.Cache, simulation: config.Simulation,
 	}
 	if k.cache == nil {
 		k.cache = &Cache{}

@@ -86,13 +86,13 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// world is the reference implementation: it evaluates all roles and bindings one by one.
-type world struct {
+// reference is the reference implementation: it evaluates all roles and bindings one by one.
+type reference struct {
 	roles    map[roleKey][]rbacv1.PolicyRule
 	bindings map[roleKey]rbacv1.RoleBinding
 }
 
-func (w *world) allows(q *authorizer.Attributes) bool {
+func (w *reference) allows(q *authorizer.Attributes) bool {
 	for at, b := range w.bindings {
 		if at.namespace != "" && at.namespace != q.Namespace {
 			continue
@@ -154,7 +154,7 @@ func TestModel(t *testing.T) {
 		}
 		return list
 	}
-	a, w := newAuthorizer(), &world{map[roleKey][]rbacv1.PolicyRule{}, map[roleKey]rbacv1.RoleBinding{}}
+	a, w := newAuthorizer(), &reference{map[roleKey][]rbacv1.PolicyRule{}, map[roleKey]rbacv1.RoleBinding{}}
 	rules := func() []rbacv1.PolicyRule {
 		var list []rbacv1.PolicyRule
 		for range random.IntN(12) {

@@ -48,8 +48,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer registers the metrics of the store; nil disables them.
 	Registerer prometheus.Registerer
-	// World is the simulated clock for the expiry of keys; nil means the real clock.
-	World *simulation.Simulation
+	// Simulation is the simulated clock for the expiry of keys; nil means the real clock.
+	Simulation *simulation.Simulation
 }
 
 // List is a registry of drivers. Their schemes are distinct.

@@ -291,7 +291,7 @@ func (s *Store) putLocked(g *group, op *kv.Op, was *version, rev kv.Revision) ve
 	}
 	now := version{entry: e, revision: rev}
 	if op.TTL > 0 {
-		now.expires = expirySecond(s.world.Now(), op.TTL)
+		now.expires = expirySecond(s.simulation.Now(), op.TTL)
 		_ = g.batch.Set(expiryKey(now.expires, op.Key), revisionValue(rev), nil)
 		if g.expires == 0 || now.expires < g.expires {
 			g.expires = now.expires

@@ -36,7 +36,7 @@ func Driver(config Config) driver.Driver {
 			}
 			config := config
 			config.Dir, config.InMemory = dir, dir == ""
-			config.Logger, config.Registerer, config.World = c.Logger, c.Registerer, c.World
+			config.Logger, config.Registerer, config.Simulation = c.Logger, c.Registerer, c.Simulation
 			store, err := Open(config)
 			if err != nil {
 				return nil, err // a nil *Store is not a nil kv.Backend

@@ -71,9 +71,9 @@ func (s *Store) expireKeys() {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
-		wait, moved := time.Hour, s.world.Moved()
+		wait, moved := time.Hour, s.simulation.Moved()
 		if at := s.expiries.peek(); at > 0 {
-			wait = min(wait, s.world.Until(time.Unix(at, 0)))
+			wait = min(wait, s.simulation.Until(time.Unix(at, 0)))
 		}
 		timer.Reset(wait)
 		select {
@@ -84,7 +84,7 @@ func (s *Store) expireKeys() {
 		case <-moved:
 		case <-timer.C:
 		}
-		now := s.world.Now().Unix()
+		now := s.simulation.Now().Unix()
 		if at := s.expiries.peek(); at == 0 || at > now {
 			continue
 		}

@@ -46,8 +46,8 @@ type Config struct {
 	Registerer prometheus.Registerer
 	// FS replaces the file system of the operating system, for fault injection.
 	FS vfs.FS
-	// World provides the clock for the expiration of keys; nil selects the real clock.
-	World *simulation.Simulation
+	// Simulation provides the clock for the expiration of keys; nil selects the real clock.
+	Simulation *simulation.Simulation
 	// stallAfter replaces the constant of the same name, for tests.
 	stallAfter time.Duration
 	// now replaces time.Now, for tests.
@@ -117,8 +117,8 @@ type Store struct {
 		trimmed kv.Revision
 	}
 
-	expiries expiries
-	world    *simulation.Simulation // Config.World
+	expiries   expiries
+	simulation *simulation.Simulation // Config.Simulation
 
 	// ctx ends when Close begins.
 	ctx    context.Context
@@ -140,7 +140,7 @@ func Open(cfg Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{log: d.log, disk: d, stall: newStall(cfg.stallAfter, d), retention: cfg.Retention, quota: cfg.Quota, acceptLost: cfg.AcceptLostWrites, world: cfg.World}
+	s := &Store{log: d.log, disk: d, stall: newStall(cfg.stallAfter, d), retention: cfg.Retention, quota: cfg.Quota, acceptLost: cfg.AcceptLostWrites, simulation: cfg.Simulation}
 	if s.retention == 0 {
 		s.retention = DefaultRetention
 	}
