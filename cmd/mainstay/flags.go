@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,12 +21,10 @@ type serveFlags struct {
 	splitText, splitJSON bool
 	// contentionProfiling records blocking events for /debug/pprof/block.
 	contentionProfiling bool
-	// storageBackend is the value of --storage-backend.
-	storageBackend string
-	version        bool
-	sections       []section
-	tests          testFlags
-	all            *pflag.FlagSet
+	version             bool
+	sections            []section
+	tests               testFlags
+	all                 *pflag.FlagSet
 }
 
 // section is a group of flags in the help.
@@ -39,7 +38,7 @@ type section struct {
 func newServeFlags() *serveFlags {
 	f := &serveFlags{}
 	c, api := &f.config, &f.config.ControlPlane
-	f.section("Storage", f.addBackendFlag, c.Storage.AddFlags, api.Storage.AddFlags, c.Limits.AddFlags)
+	f.section("Storage", c.Storage.AddFlags, api.Storage.AddFlags, c.Limits.AddFlags)
 	f.section("Serving", c.Listen.AddFlags, api.Services.AddFlags)
 	f.section("TLS", c.TLS.AddFlags)
 	f.section("Authentication and authorization", c.Authentication.AddFlags, api.Authentication.AddFlags, api.ServiceAccounts.AddFlags,
@@ -51,7 +50,7 @@ func newServeFlags() *serveFlags {
 	f.section("Aggregation", c.Aggregation.AddFlags, api.Aggregation.AddFlags, api.Peers.AddFlags)
 	f.section("Kubelets", c.Kubelet.AddFlags, api.Kubelet.AddFlags)
 	f.section("Connections to others", c.Egress.AddFlags)
-	f.section("Features", c.Debug.AddFlags, f.addProfilingFlag, api.Health.AddFlags, c.Metrics.AddFlags, c.Tracing.AddFlags, api.Features.AddFlags, addVersionFlags)
+	f.section("Features", c.Debug.AddFlags, f.addProfilingFlag, api.Health.AddFlags, c.Metrics.AddFlags, c.Tracing.AddFlags, api.Features.AddFlags)
 	f.section("Servers for tests", f.tests.addFlags)
 	f.section("Logs", f.addLogFlags)
 	return f
@@ -115,8 +114,10 @@ func (f *serveFlags) addTo(flags *pflag.FlagSet) {
 	addIgnoredFlags(flags)
 }
 
-// check applies the flags of test servers, and returns their errors.
-func (f *serveFlags) check() error { return f.tests.applyTo(f.all, &f.config.Testing) }
+// check applies the flags of test servers, and returns errors in flags that depend on each other.
+func (f *serveFlags) check() error {
+	return errors.Join(f.tests.applyTo(f.all, &f.config.Testing), f.checkLeadership())
+}
 
 // usage prints the flags by section. It is a cobra usage function.
 func (f *serveFlags) usage(c *cobra.Command) error {

@@ -74,23 +74,7 @@ func TestCommandLine(t *testing.T) {
 		{"argument", []string{"serve", "now"}, 2, nil, []string{`mainstay serve accepts no arguments, but got "now"`}},
 		{"unknown flag", []string{"serve", "--nope"}, 2, nil, []string{"unknown flag: --nope", `See "mainstay serve --help"`}},
 		{"underscores", inDir("--goaway_chance=1"), 2, nil, []string{"--goaway-chance is 1"}},
-		{"wrong type of a flag without effect", inDir("--default-watch-cache-size=big"), 2, nil, []string{`--default-watch-cache-size is "big"; it must be a number`}},
-		{"storage backend", inDir("--storage-backend=etcd2"), 2, nil, []string{`--storage-backend is "etcd2": it must be etcd3, or empty`}},
-		{"emulated version", inDir("--emulated-version=kube=1.30"), 2, nil, []string{"this server behaves like 1.37; other versions are not possible"}},
-		{"compatibility version", inDir("--min-compatibility-version=kube=1.20"), 2, nil, []string{`"kube=1.20" is not a version from 1.31 to 1.37`}},
-		{"two lists of admission plugins", inDir("--admission-control=Priority", "--disable-admission-plugins=Priority"), 2, nil, []string{"--admission-control cannot be combined with"}},
-		{"unknown plugin in the old list", inDir("--admission-control=Nope"), 2, nil, []string{`--admission-control: there is no admission plugin "Nope"`}},
-		{"too many workers", inDir("--delete-collection-workers=1000"), 2, nil, []string{"it must be between 1 and 256"}},
-		{"node port outside of the range", inDir("--kubernetes-service-node-port=80"), 2, nil, []string{"it must be 0 or within --service-node-port-range (30000-32767)"}},
-		{"external hostname", inDir("--external-hostname=a_b"), 2, nil, []string{`--external-hostname is "a_b"; it must be a host name or IP address`}},
-		{"negative grace period", inDir("--livez-grace-period=-1s"), 2, nil, []string{"--livez-grace-period is -1s; it cannot be negative"}},
-		{"negative watch grace period", inDir("--shutdown-watch-termination-grace-period=-1s"), 2, nil, []string{"--shutdown-watch-termination-grace-period is -1s; it cannot be negative"}},
-		{"negative rate", inDir("--max-connection-bytes-per-sec=-1"), 2, nil, []string{"--max-connection-bytes-per-sec is -1; it cannot be negative"}},
-		{"verbosity of files", inDir("--vmodule=store"), 2, nil, []string{`"store" is not of the form PATTERN=N`}},
-		{"allowed labels", inDir("--allow-metric-labels=metric=v"), 2, nil, []string{`"metric" is not of the form METRIC,LABEL`}},
-		{"missing file of allowed labels", inDir("--allow-metric-labels-manifest=nope"), 2, nil, []string{"--allow-metric-labels-manifest=nope: open nope"}},
 		{"tracing without a configuration", inDir("--tracing-config-file=nope"), 1, nil, []string{"--tracing-config-file: read the tracing configuration: open nope"}},
-		{"debug socket at a file", inDir("--debug-socket-path=" + os.Args[0]), 1, nil, []string{"the file exists and is not a socket"}},
 		{"flow control without seats", inDir("--max-requests-inflight=0", "--max-mutating-requests-inflight=0"), 2, nil, []string{"--max-requests-inflight=0 and --max-mutating-requests-inflight=0 must add up to something positive"}},
 		{"invalid seconds", inDir("--default-not-ready-toleration-seconds=5m"), 2, nil, []string{"it must be a number of seconds"}},
 		{"missing admission configuration", inDir("--admission-control-config-file=nope"), 2, nil, []string{"--admission-control-config-file: read the admission configuration: open nope"}},
@@ -190,7 +174,7 @@ func TestUpstreamFlags(t *testing.T) {
 		t.Errorf("the table holds %d flags", len(rows))
 	}
 	for _, row := range rows {
-		if len(row) != 3 && len(row) != 4 {
+		if len(row) != 3 {
 			t.Errorf("the table holds %q", row)
 		} else if flags.Lookup(row[0]) == nil {
 			t.Errorf("--%s is not known", row[0])

@@ -73,9 +73,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, p process) error {
 		return &usageError{fmt.Errorf("--logging-format: %w", err)}
 	}
 	p.logLibraries(logger)
-	for _, warning := range flags.warnings() {
-		logger.Warn(warning)
-	}
+	flags.warnIgnored(logger)
 	if flags.contentionProfiling && !config.Debug.DisableProfiling {
 		runtime.SetBlockProfileRate(1)
 	}

@@ -107,13 +107,17 @@ func (c Chain) ValidateFunc(r Request) rest.ValidateObjectFunc {
 
 // ValidateDeletionFunc returns the function that REST storage calls with an object before its
 // deletion. As in kube-apiserver, it calls the mutating plugins as well. It is nil if the chain has no
-// plugins for the operation.
+// plugins for the operation. It is safe for concurrent use: the deletions of a collection may run
+// concurrently.
 func (c Chain) ValidateDeletionFunc(r Request) rest.ValidateObjectFunc {
 	if !c.Mutates(r.Operation) && !c.Validates(r.Operation) {
 		return nil
 	}
 	return func(ctx context.Context, _, old codec.Object) error {
 		a := r.attributes(nil, old)
+		if r.Lookups != nil {
+			a.Lookups = new(Lookups)
+		}
 		if err := c.Mutate(ctx, a); err != nil {
 			return err
 		}

@@ -40,6 +40,7 @@ func newAPI(s *settings, r *resources, chain admission.Chain, authorizer authori
 func newResourceHandler(s *settings, r *resources, api *endpoints.API, paths *paths) *route.Handler {
 	handler := &route.Handler{Catalog: r.catalog, API: api, Aggregation: r.registrations, KnownPath: paths.isKnown}
 	discoveryDocuments := discovery.NewHandler(r.catalog, r.registrations)
+	discoveryDocuments.ServerAddress = s.env.Network.ExternalAddress
 	if r.peers != nil {
 		handler.Peers, discoveryDocuments.Peers = r.peers.Handler, r.peers
 	}

@@ -30,7 +30,7 @@ func newCustomResources(s *settings, builtin *builtinResources, conns *connectio
 		Storage:     builtin.storage.openCharged,
 		PathShared:  builtin.rows.StoresPath,
 		Shared:      s.env.Storage.Shared,
-		Deletion:    s.options.deletion(),
+		Deletion:    s.options.Storage.deletion(),
 		Changed:     listeners.changed,
 		Removed:     func(resource schema.GroupResource) { forgetMetrics(s.env, resource) },
 		Lifetime:    s.lifetime, Services: conns.resolver, Networks: conns.networks,

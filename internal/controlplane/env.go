@@ -135,6 +135,9 @@ type Network struct {
 	Address string
 	// PublicURL is the URL of this process for clients on other machines.
 	PublicURL string
+	// ExternalAddress is the host:port of this process in the discovery document of /api; "" selects
+	// the local address of a client's connection.
+	ExternalAddress string
 	// Endpoint and Port are the endpoint of the service default/kubernetes. The zero Endpoint
 	// publishes none.
 	Endpoint netip.Addr

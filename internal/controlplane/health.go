@@ -39,12 +39,14 @@ func (h *healthChecks) checks() map[string][]telemetry.Check {
 	ready = append(ready, env.Health.Storage...)
 	ready = append(ready, telemetry.Check{Name: "informer-sync", Run: h.informersRunning})
 	ready = append(ready, hooks...)
-	graceEnds := time.Now().Add(options.Health.LivezGracePeriod)
+	healthy := slices.Clone(live)
+	graceEnds := h.settings.started.Add(options.Health.LivezGracePeriod)
 	for _, hook := range hooks {
-		live = append(live, ignoresUnfinished(toleratesStorageFaults(hook), graceEnds))
+		hook = toleratesStorageFaults(hook)
+		healthy, live = append(healthy, hook), append(live, ignoresUnfinished(hook, graceEnds))
 	}
 	ready = append(ready, env.Health.Ready...)
-	return map[string][]telemetry.Check{"/healthz": slices.Concat(live, env.Health.Storage), "/livez": live, "/readyz": ready}
+	return map[string][]telemetry.Check{"/healthz": slices.Concat(healthy, env.Health.Storage), "/livez": live, "/readyz": ready}
 }
 
 func storageCheck(name, group string, backend kv.Backend, timeout time.Duration) telemetry.Check {

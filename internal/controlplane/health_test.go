@@ -6,11 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"mainstay.dev/mainstay/internal/apis/bootstrap"
 	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/storage/storagetest"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
@@ -44,4 +47,28 @@ func TestHealthIsTrue(t *testing.T) {
 			t.Errorf("%s passes although the loop of definitions has ended", name)
 		}
 	}
+}
+
+// TestLivezGracePeriod checks that unfinished hooks fail /livez only after the grace period.
+func TestLivezGracePeriod(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		h := &healthChecks{
+			settings: &settings{env: &Env{Storage: Storage{Backend: storagetest.InMemory(t)}}, gates: feature.Defaults(), started: time.Now()},
+			loops:    &loops{logger: slog.New(slog.DiscardHandler)}, bootstrap: bootstrap.New(bootstrap.Config{}),
+		}
+		h.settings.options.Health.LivezGracePeriod = time.Minute
+		checks := h.checks()
+		failed := func(path string) bool {
+			i := slices.IndexFunc(checks[path], func(c telemetry.Check) bool { return c.Name == "poststarthook/rbac/bootstrap-roles" })
+			return checks[path][i].Run(t.Context()) != nil
+		}
+		if failed("/livez") || !failed("/readyz") || !failed("/healthz") {
+			t.Error("the period must apply to /livez only")
+		}
+		time.Sleep(time.Minute)
+		if !failed("/livez") {
+			t.Error("the check passes after the period")
+		}
+	})
 }

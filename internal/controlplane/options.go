@@ -8,7 +8,6 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/audit"
-	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
@@ -52,6 +51,7 @@ func (o Options) WithDefaults() Options {
 	o.Services.setDefaults()
 	o.Requests.setDefaults()
 	o.Storage.setDefaults()
+	o.Controllers.disableGarbageCollector = o.Storage.DisableGarbageCollector
 	return o
 }
 
@@ -66,11 +66,6 @@ func (o Options) Check() error {
 
 // Gates returns the enabled feature gates. The options must have been checked.
 func (o Options) Gates() feature.Gates { return o.Features.enabled() }
-
-// deletion returns the settings of deletions.
-func (o *Options) deletion() registry.DeletionSettings {
-	return registry.DeletionSettings{Workers: o.Requests.DeleteCollectionWorkers, IgnorePropagation: o.Controllers.DisableGarbageCollection}
-}
 
 // checkManifests reports admission manifests without their feature gate.
 func (o Options) checkManifests() error {
@@ -91,6 +86,14 @@ func setDefault[T comparable](field *T, value T) {
 func checkNotNegative(flag string, value time.Duration) error {
 	if value < 0 {
 		return fmt.Errorf("--%s is %s; it cannot be negative", flag, value)
+	}
+	return nil
+}
+
+// checkAtLeastOne returns an error if the value of a flag is less than 1.
+func checkAtLeastOne(flag string, value int) error {
+	if value < 1 {
+		return fmt.Errorf("--%s is %d; it must be at least 1", flag, value)
 	}
 	return nil
 }

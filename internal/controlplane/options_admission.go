@@ -74,7 +74,7 @@ func (o *AdmissionOptions) check() error {
 	enabled, flag := o.EnablePlugins, "enable-admission-plugins"
 	if len(o.OnlyPlugins) > 0 {
 		if len(o.EnablePlugins)+len(o.DisablePlugins) > 0 {
-			errs = append(errs, errors.New("--admission-control cannot be combined with --enable-admission-plugins or --disable-admission-plugins"))
+			errs = append(errs, errors.New("admission-control and enable-admission-plugins/disable-admission-plugins flags are mutually exclusive"))
 		}
 		enabled, flag = o.OnlyPlugins, "admission-control"
 	}

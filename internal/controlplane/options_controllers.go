@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"mainstay.dev/mainstay/internal/controllers/garbage"
-	"mainstay.dev/mainstay/internal/flags"
 )
 
 // Defaults of ControllerOptions, as in kube-controller-manager.
@@ -28,9 +27,6 @@ type ControllerOptions struct {
 	// -NAME disables one, and * enables all except OptionalControllers. Additionally, -* disables all
 	// controllers that are not named. Empty is *.
 	Names []string
-	// DisableGarbageCollection disables the controller that deletes the dependents of deleted objects,
-	// and the propagation policies of deletions.
-	DisableGarbageCollection bool
 	// KeepUnknownOwners keeps objects whose owners never existed, as tests create them. An object is
 	// still deleted if its owner existed and was deleted.
 	KeepUnknownOwners bool
@@ -41,12 +37,13 @@ type ControllerOptions struct {
 	// LegacyTokenCleanUpPeriod is the period after which an unused token that was generated in a
 	// Secret becomes invalid, and the period after that until it is deleted; 0 selects 8760h.
 	LegacyTokenCleanUpPeriod time.Duration
+
+	disableGarbageCollector bool // StorageOptions.DisableGarbageCollector
 }
 
 // AddFlags defines the flags of the options.
 func (o *ControllerOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Names, "controllers", nil, "controllers to run in the server, comma-separated: NAME enables one, -NAME disables one, * enables all except "+strings.Join(OptionalControllers(), ", ")+", -* disables all that are not named (default *); while a kube-controller-manager runs, only the named ones run; available: "+strings.Join(Controllers(), ", "))
-	flags.EnabledVar(fs, &o.DisableGarbageCollection, "enable-garbage-collector", "delete the dependents of deleted objects, and apply propagation policies; a kube-controller-manager must have the same value")
 	fs.DurationVar(&o.ClusterSigningDuration, "cluster-signing-duration", DefaultClusterSigningDuration, "maximum lifetime of signed certificates; certificate signing requests may specify a shorter one")
 	fs.DurationVar(&o.LegacyTokenCleanUpPeriod, "legacy-service-account-token-clean-up-period", DefaultLegacyTokenCleanUpPeriod, "how long the generated token of a secret may be unused before it becomes invalid, and after that before it is deleted")
 }
@@ -71,7 +68,7 @@ func (o *ControllerOptions) check() error {
 
 // enabled reports whether a controller is enabled.
 func (o *ControllerOptions) enabled(name string) bool {
-	if o.DisableGarbageCollection && name == garbage.Registration().Name {
+	if o.disableGarbageCollector && name == garbage.Registration().Name {
 		return false
 	}
 	all := len(o.Names) == 0 || slices.Contains(o.Names, "*") && !slices.Contains(o.Names, noControllers)

@@ -19,9 +19,6 @@ const (
 	DefaultMaxMutatingInFlight = 200
 )
 
-// maxDeleteCollectionWorkers limits the load of one request.
-const maxDeleteCollectionWorkers = 256
-
 // RequestOptions configure limits and headers of requests.
 type RequestOptions struct {
 	// MaxInFlight and MaxMutatingInFlight are the maximum numbers of concurrent read and mutating
@@ -34,12 +31,9 @@ type RequestOptions struct {
 	Timeout time.Duration
 	// MinTimeout is the minimum duration of watches; 0 selects 30m.
 	MinTimeout time.Duration
-	// DeleteCollectionWorkers is the maximum number of concurrent deletions in one request that
-	// deletes a collection; 0 selects 1.
-	DeleteCollectionWorkers int
 	// MaxConnectionBytesPerSecond is the maximum rate of each direction of an upgraded connection, such
 	// as of exec and port-forward; 0 disables the limit.
-	MaxConnectionBytesPerSecond int
+	MaxConnectionBytesPerSecond int64
 	// GoAwayChance is the probability that an HTTP/2 request is followed by a GOAWAY frame, at most
 	// 0.02.
 	GoAwayChance float64
@@ -56,8 +50,7 @@ func (o *RequestOptions) AddFlags(fs *pflag.FlagSet) {
 	flags.EnabledVar(fs, &o.DisablePriorityAndFairness, "enable-priority-and-fairness", "distribute the sum of both limits among the flows of FlowSchemas and PriorityLevelConfigurations, instead of rejecting requests above the limits")
 	fs.DurationVar(&o.Timeout, "request-timeout", DefaultRequestTimeout, "timeout of requests other than watches")
 	flags.SecondsVar(fs, &o.MinTimeout, "min-request-timeout", DefaultMinRequestTimeout, "minimum duration of watches, in seconds; each watch ends after a random duration of one to two times this value")
-	fs.IntVar(&o.DeleteCollectionWorkers, "delete-collection-workers", 1, "maximum number of concurrent deletions in one request that deletes a collection")
-	fs.IntVar(&o.MaxConnectionBytesPerSecond, "max-connection-bytes-per-sec", 0, "maximum rate of each direction of an upgraded connection (exec, attach, port-forward, proxy), in bytes per second; 0 disables the limit")
+	fs.Int64Var(&o.MaxConnectionBytesPerSecond, "max-connection-bytes-per-sec", 0, "maximum rate of each direction of an upgraded connection (exec, attach, port-forward, proxy), in bytes per second; 0 disables the limit")
 	fs.Float64Var(&o.GoAwayChance, "goaway-chance", 0, "share of HTTP/2 requests after which the client is asked to open a new connection, at most 0.02")
 	fs.StringSliceVar(&o.CORSAllowedOrigins, "cors-allowed-origins", nil, "regular expressions of the origins that may use the API from browsers (CORS), comma-separated, such as ^https://www\\.example\\.com$")
 	fs.StringSliceVar(&o.HSTSDirectives, "strict-transport-security-directives", nil, "HSTS directives to send, comma-separated: max-age=SECONDS, includeSubDomains, preload")
@@ -68,16 +61,12 @@ func (o *RequestOptions) setDefaults() {
 	setDefault(&o.MaxMutatingInFlight, DefaultMaxMutatingInFlight)
 	setDefault(&o.Timeout, DefaultRequestTimeout)
 	setDefault(&o.MinTimeout, DefaultMinRequestTimeout)
-	setDefault(&o.DeleteCollectionWorkers, 1)
 }
 
 func (o *RequestOptions) check() error {
 	errs := []error{
 		checkNotNegative("request-timeout", o.Timeout),
 		checkNotNegative("min-request-timeout", o.MinTimeout),
-	}
-	if o.DeleteCollectionWorkers < 1 || o.DeleteCollectionWorkers > maxDeleteCollectionWorkers {
-		errs = append(errs, fmt.Errorf("--delete-collection-workers is %d; it must be between 1 and %d", o.DeleteCollectionWorkers, maxDeleteCollectionWorkers))
 	}
 	if o.MaxConnectionBytesPerSecond < 0 {
 		errs = append(errs, fmt.Errorf("--max-connection-bytes-per-sec is %d; it cannot be negative", o.MaxConnectionBytesPerSecond))

@@ -56,7 +56,7 @@ func newResources(s *settings, access *loopbackAccess, authorization *authorizat
 	}
 	r.builtin, err = newBuiltinResources(storage, newRowEnv(s, rowDependencies{
 		storage: storage.open, resources: r.finder, authorization: authorization, tokens: tokens, documents: r.documents,
-		proxy: r.connections.proxy, cluster: r.connections.cluster,
+		proxy: r.connections.nodes, cluster: r.connections.cluster,
 	}))
 	if err != nil {
 		return nil, err

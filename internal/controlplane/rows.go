@@ -38,7 +38,7 @@ func newRowEnv(s *settings, d rowDependencies) *builtin.Env {
 		DenyPrivileged:    options.Admission.DenyPrivileged,
 		EventTTL:          options.Storage.EventTTL,
 		ValidationLimiter: s.env.Limits.Validations,
-		Deletion:          options.deletion(),
+		Deletion:          options.Storage.deletion(),
 		Storage: builtin.StorageEnv{
 			Open:   d.storage,
 			Shared: s.env.Storage.Shared,

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"strings"
+	"time"
 
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/storage/reflector"
@@ -16,10 +17,11 @@ type settings struct {
 	gates   feature.Gates
 	// lifetime ends when the control plane is closed.
 	lifetime context.Context
+	started  time.Time
 }
 
 func newSettings(c *ControlPlane) *settings {
-	return &settings{env: c.env, prefix: c.prefix, options: c.options, gates: c.options.Gates(), lifetime: c.lifetime}
+	return &settings{env: c.env, prefix: c.prefix, options: c.options, gates: c.options.Gates(), lifetime: c.lifetime, started: time.Now()}
 }
 
 // keyPrefix returns the prefix of all keys, such as "/registry".

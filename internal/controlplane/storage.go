@@ -23,6 +23,8 @@ type objectStorage struct {
 	observers *observers
 	// ledger charges the writes of namespaced objects to quotas; nil without the plugin ResourceQuota.
 	ledger *quota.Ledger
+	// uncached contains the built-in resources without a watch cache.
+	uncached map[schema.GroupResource]bool
 }
 
 func newObjectStorage(s *settings, observers *observers, ledger *quota.Ledger) (*objectStorage, error) {
@@ -37,12 +39,16 @@ func newObjectStorage(s *settings, observers *observers, ledger *quota.Ledger) (
 	if !s.options.pluginEnabled(resourceQuota) {
 		ledger = nil
 	}
-	return &objectStorage{factory: opener, observers: observers, ledger: ledger}, nil
+	uncached, err := s.options.Storage.uncached()
+	if err != nil {
+		return nil, err
+	}
+	return &objectStorage{factory: opener, observers: observers, ledger: ledger, uncached: uncached}, nil
 }
 
 // open opens the storage of a built-in resource for requests.
 func (o *objectStorage) open(spec storage.Spec) (storage.Interface, error) {
-	spec.Observer = o.observers.ofWritten(spec.Resource)
+	spec.Observer, spec.Uncached = o.observers.ofWritten(spec.Resource), spec.Uncached || o.uncached[spec.Resource]
 	return o.openCharged(spec)
 }
 

@@ -115,7 +115,7 @@ func TestCancelled(t *testing.T) {
 		if r.Context().Done() != nil {
 			t.Error("the request has a context of its own")
 		}
-		drain.EndLongRunning(0)
+		drain.EndLongRunning()
 		request.Cancel(r.Context(), http.ErrHandlerTimeout)
 	}), AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError), drain.Filter(writeError)).ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil))
 	if len(w.causes) != 2 || w.causes[0] != ErrStopping || w.causes[1] != http.ErrHandlerTimeout {

@@ -3,9 +3,7 @@ package filters
 import (
 	"context"
 	"errors"
-	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +17,8 @@ import (
 var ErrStopping = errors.New("the server is stopping")
 
 // Drain tracks the active requests of a server and ends them during shutdown. RejectNew rejects new
-// requests, EndLongRunning cancels long-running ones, and Wait waits for the rest. Use NewDrain.
+// requests, EndWatches cancels watches gradually, EndLongRunning cancels all long-running requests,
+// and Wait waits for the rest. Use NewDrain.
 // Its methods are safe for concurrent use.
 type Drain struct {
 	sendRetryAfter atomic.Bool // reject with 429 while the listener is still open
@@ -57,12 +56,8 @@ func (d *Drain) RejectNew() {
 }
 
 // EndLongRunning cancels the contexts of current and later long-running requests with the cause
-// ErrStopping. It distributes the cancellations evenly over the given time and blocks until then. It
-// does not wait for the requests.
-func (d *Drain) EndLongRunning(over time.Duration) {
-	if over > 0 {
-		d.endGradually(over)
-	}
+// ErrStopping. It does not wait for them.
+func (d *Drain) EndLongRunning() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.mu.stopping = true
@@ -71,19 +66,56 @@ func (d *Drain) EndLongRunning(over time.Duration) {
 	}
 }
 
-// endGradually cancels the current long-running requests, one after the other.
-func (d *Drain) endGradually(over time.Duration) {
-	d.mu.Lock()
-	current := slices.Collect(maps.Keys(d.mu.longRunning))
-	d.mu.Unlock()
-	start, interval := time.Now(), over/time.Duration(len(current)+1)
-	for i, r := range current {
-		time.Sleep(time.Until(start.Add(time.Duration(i+1) * interval)))
-		d.mu.Lock()
-		if _, running := d.mu.longRunning[r]; running {
-			request.Cancel(r.ctx, ErrStopping)
+// minWatchEndRate is the minimum number of watches that EndWatches ends per second, as in
+// kube-apiserver.
+const minWatchEndRate = 200
+
+// EndWatches cancels the contexts of the current watches with the cause ErrStopping, evenly
+// distributed over period, but at least 200 per second. Clients then reconnect to other servers at
+// different times. It returns when all contexts are canceled or ctx ends. It does not wait for the
+// requests.
+func (d *Drain) EndWatches(ctx context.Context, period time.Duration) {
+	watches := d.watches()
+	if len(watches) == 0 {
+		return
+	}
+	interval := max(min(period/time.Duration(len(watches)), time.Second/minWatchEndRate), 1)
+	began := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for ended := 0; ended < len(watches); {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
 		}
-		d.mu.Unlock()
+		due := min(int(time.Since(began)/interval)+1, len(watches))
+		for ; ended < due; ended++ {
+			d.end(watches[ended])
+		}
+		timer.Reset(interval)
+	}
+}
+
+// watches returns the active watches.
+func (d *Drain) watches() []*response {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var watches []*response
+	for r := range d.mu.longRunning {
+		if info := request.InfoFrom(r.ctx); info != nil && info.Verb == "watch" {
+			watches = append(watches, r)
+		}
+	}
+	return watches
+}
+
+// end cancels the context of a long-running request, unless it has been served.
+func (d *Drain) end(r *response) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, active := d.mu.longRunning[r]; active {
+		request.Cancel(r.ctx, ErrStopping)
 	}
 }
 

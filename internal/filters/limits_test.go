@@ -5,8 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"slices"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,7 +108,7 @@ func TestDrain(t *testing.T) {
 		if got := <-send("/readyz"); got.Code != 503 || got.Header().Get("Retry-After") != "1" {
 			t.Errorf("after Refuse: %d %v", got.Code, got.Header())
 		}
-		drain.EndLongRunning(0)
+		drain.EndLongRunning()
 		<-watch
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
@@ -126,32 +125,46 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestEndLongRunningGradually checks that the watches end one after the other in the given time.
-func TestEndLongRunningGradually(t *testing.T) {
+// TestEndWatches checks that watches end one after the other, and that other requests continue.
+func TestEndWatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		drain := NewDrain()
-		start := time.Now()
-		var ended []time.Duration
-		var mu sync.Mutex
-		chain := Chain(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			<-r.Context().Done()
-			mu.Lock()
-			defer mu.Unlock()
-			ended = append(ended, time.Since(start))
-		}), AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError), drain.Filter(writeError))
-		var watches sync.WaitGroup
-		for range 4 {
-			watches.Go(func() {
+		handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+		chain := Chain(handler, AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError), drain.Filter(writeError))
+		drain.EndWatches(t.Context(), time.Second) // there are none
+		var ended atomic.Int32
+		for range 1000 {
+			go func() {
 				chain.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil))
-			})
+				ended.Add(1)
+			}()
 		}
+		logs := make(chan struct{})
+		go func() {
+			chain.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", "/api/v1/namespaces/a/pods/b/log?follow=true", nil))
+			close(logs)
+		}()
 		synctest.Wait()
-		drain.EndLongRunning(10 * time.Second)
-		watches.Wait()
-		want := []time.Duration{2 * time.Second, 4 * time.Second, 6 * time.Second, 8 * time.Second}
-		if !slices.Equal(ended, want) {
-			t.Errorf("the watches ended after %v, want %v", ended, want)
+		began := time.Now()
+		done := make(chan struct{})
+		go func() { drain.EndWatches(t.Context(), time.Minute); close(done) }()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := ended.Load(); n < 199 || n > 202 {
+			t.Errorf("%d watches have ended after 1s; want 200", n)
 		}
+		<-done
+		synctest.Wait()
+		if took := time.Since(began); ended.Load() != 1000 || took > 6*time.Second {
+			t.Errorf("%d watches have ended after %s", ended.Load(), took)
+		}
+		select {
+		case <-logs:
+			t.Error("another long-running request was canceled")
+		default:
+		}
+		drain.EndLongRunning()
+		<-logs
 	})
 }

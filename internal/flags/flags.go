@@ -116,6 +116,21 @@ func LimitVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) 
 	})
 }
 
+// PositiveVar defines a number that is at least 1.
+func PositiveVar(fs *pflag.FlagSet, p *int, name string, preset int, usage string) {
+	Var(fs, name, "int", strconv.Itoa(preset), usage, func(text string) error {
+		n, err := strconv.Atoi(text)
+		switch {
+		case err != nil:
+			return errNotANumber
+		case n < 1:
+			return errors.New("it must be at least 1")
+		}
+		*p = n
+		return nil
+	})
+}
+
 // BytesVar defines a maximum size in bytes, with the suffixes of Kubernetes quantities such as
 // 512Mi. The value 0 disables the limit and is stored as -1.
 func BytesVar(fs *pflag.FlagSet, p *int64, name, preset, usage string) {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -116,10 +117,11 @@ func (c *ListenConfig) check() error {
 
 // externalName returns ExternalHostname without its port.
 func (c *ListenConfig) externalName() string {
-	if host, _, err := net.SplitHostPort(c.ExternalHostname); err == nil {
-		return host
+	host, port, err := net.SplitHostPort(c.ExternalHostname)
+	if _, invalid := strconv.ParseUint(port, 10, 16); err != nil || invalid != nil {
+		return c.ExternalHostname
 	}
-	return c.ExternalHostname
+	return host
 }
 
 // isHost reports whether a text is an IP address or a DNS name.

@@ -18,8 +18,8 @@ type ShutdownConfig struct {
 	// SendRetryAfter rejects new requests with 429 and Retry-After during the shutdown, instead of
 	// closing the port.
 	SendRetryAfter bool
-	// WatchGracePeriod is the time over which the watches end, so that clients do not all connect to
-	// another server at the same moment; 0 ends all at once.
+	// WatchGracePeriod is the time over which watches are ended, one after the other; 0 ends all at
+	// once.
 	WatchGracePeriod time.Duration
 }
 
@@ -27,7 +27,7 @@ type ShutdownConfig struct {
 func (c *ShutdownConfig) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Delay, "shutdown-delay-duration", 0, "how long to continue serving after a stop signal, while /readyz fails")
 	fs.BoolVar(&c.SendRetryAfter, "shutdown-send-retry-after", false, "during shutdown, respond to new requests with 429 and Retry-After instead of closing the port")
-	fs.DurationVar(&c.WatchGracePeriod, "shutdown-watch-termination-grace-period", 0, "time during shutdown over which the watches end, one after the other; 0 ends all at once")
+	fs.DurationVar(&c.WatchGracePeriod, "shutdown-watch-termination-grace-period", 0, "during shutdown, end watches one after the other within this time, at least 200 per second, so that clients reconnect to other servers at different times; 0 ends all at once")
 }
 
 func (c *ShutdownConfig) check() error {
@@ -58,7 +58,7 @@ type DebugConfig struct {
 func (c *DebugConfig) AddFlags(fs *pflag.FlagSet) {
 	flags.EnabledVar(fs, &c.DisableProfiling, "profiling", "serve /debug/pprof")
 	fs.StringVar(&c.SocketPath, "debug-socket-path", "", "path of a Unix socket that serves /debug/pprof without authentication; only the user of the server can connect")
-	fs.BoolVar(&c.ServeLogs, "enable-logs-handler", false, "serve the files below /var/log at /logs; unlike in kube-apiserver, this is not the default. Deprecated in Kubernetes")
+	fs.BoolVar(&c.ServeLogs, "enable-logs-handler", false, "serve the files below /var/log at /logs; deprecated in Kubernetes")
 }
 
 // EgressConfig configures connections to other servers.

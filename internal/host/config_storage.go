@@ -18,7 +18,12 @@ import (
 const (
 	DefaultDataDir    = "mainstay-data"
 	DefaultEtcdPrefix = "/registry" // as in kube-apiserver
+
+	DefaultStorageInitializationTimeout = time.Minute // as in kube-apiserver
 )
+
+// BackendEtcd3 is the only backend that kube-apiserver accepts as --storage-backend.
+const BackendEtcd3 = "etcd3"
 
 // StorageConfig selects and configures the store.
 type StorageConfig struct {
@@ -32,6 +37,11 @@ type StorageConfig struct {
 	Prefix string
 	// DisableWatchCache reads objects from the store instead of memory.
 	DisableWatchCache bool
+	// Backend is "" or BackendEtcd3. It does not select the store: see EtcdConfig.Servers.
+	Backend string
+	// InitializationTimeout is the maximum time that a start waits for a response of etcd; 0 selects
+	// 1m.
+	InitializationTimeout time.Duration
 
 	Embedded   EmbeddedConfig
 	Etcd       EtcdConfig
@@ -47,11 +57,14 @@ func (c *StorageConfig) AddFlags(fs *pflag.FlagSet) {
 	c.Encryption.addFlags(fs)
 	flags.FixedVar(fs, "storage-media-type", "application/vnd.kubernetes.protobuf", "encoding of built-in kinds in the store; no other value is supported yet")
 	flags.EnabledVar(fs, &c.DisableWatchCache, "watch-cache", "serve reads and watches from memory")
+	fs.StringVar(&c.Backend, "storage-backend", "", "etcd3, as in kube-apiserver; --etcd-servers selects the store, also without this flag")
+	fs.DurationVar(&c.InitializationTimeout, "storage-initialization-timeout", DefaultStorageInitializationTimeout, "maximum time that a start waits for a response of etcd; the server exits then; 0 selects the default")
 }
 
 func (c *StorageConfig) setDefaults() error {
 	setDefault(&c.DataDir, DefaultDataDir)
 	setDefault(&c.Prefix, DefaultEtcdPrefix)
+	setDefault(&c.InitializationTimeout, DefaultStorageInitializationTimeout)
 	c.Etcd.setDefaults()
 	dir, err := filepath.Abs(c.DataDir)
 	if err != nil {
@@ -68,6 +81,12 @@ func (c *StorageConfig) check(gates feature.Gates) error {
 	}
 	if c.Embedded.Quota > 0 && len(c.Etcd.Servers) > 0 {
 		errs = append(errs, errors.New("--storage-quota limits the store in --data-dir, and cannot be set with --etcd-servers; set --quota-backend-bytes of etcd instead"))
+	}
+	if c.Backend != "" && c.Backend != BackendEtcd3 {
+		errs = append(errs, fmt.Errorf("--storage-backend invalid, allowed values: etcd3. If not specified, it will default to 'etcd3'; it is %q", c.Backend))
+	}
+	if c.InitializationTimeout < 0 {
+		errs = append(errs, fmt.Errorf("--storage-initialization-timeout is %s; it cannot be negative", c.InitializationTimeout))
 	}
 	return errors.Join(append(errs, c.Embedded.check(), c.Encryption.check(), c.checkServers(gates))...)
 }

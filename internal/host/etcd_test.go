@@ -129,19 +129,17 @@ func TestEtcdOutage(t *testing.T) {
 
 func TestEtcdNotThere(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("waits for 20 s; skipped with -short: TestStoppedWithoutEtcd waits less")
-	}
 	c := etcdtest.Start(t, etcdtest.Options{})
 	c.Members[0].Stop()
 	config := etcdConfig(c)
 	config.Storage.DataDir, config.Listen.SecurePort = t.TempDir(), AnyPort
+	config.Storage.InitializationTimeout = 5 * time.Second
 	s, err := New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	err = s.Run(context.Background())
-	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "use etcd at "+c.URLs()[0]+": no response for 20s") || strings.Contains(err.Error(), "\n") {
+	if !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), "use etcd at "+c.URLs()[0]+": no response for 5s") || strings.Contains(err.Error(), "\n") {
 		t.Errorf("without etcd it ends with: %v", err)
 	}
 }

@@ -115,6 +115,7 @@ func (h *Host) open(ctx context.Context) (err error) {
 	if h.egress, err = config.Egress.open(h.metrics.egress); err != nil {
 		return err
 	}
+	h.warnOfFlags()
 	if err := h.openTracing(); err != nil {
 		return err
 	}
@@ -152,6 +153,16 @@ func (h *Host) open(ctx context.Context) (err error) {
 	return h.served.Open(ctx)
 }
 
+// warnOfFlags logs values of flags that have another effect than in kube-apiserver.
+func (h *Host) warnOfFlags() {
+	if h.config.Storage.Backend == BackendEtcd3 && len(h.config.Storage.Etcd.Servers) == 0 {
+		h.logger.Warn("--storage-backend=etcd3 is set without --etcd-servers: objects are stored in the embedded store")
+	}
+	if h.config.ControlPlane.Services.EndpointReconciler == controlplane.EndpointsByMasterCount {
+		h.logger.Warn("--endpoint-reconciler-type=master-count has the effect of lease: the endpoints are those of the servers that run")
+	}
+}
+
 // openDataDir locks the data directory, unless all data is in memory. It claims the directory of the
 // embedded store before keys are created, because keys without a store indicate a lost store.
 func (h *Host) openDataDir() error {
@@ -186,7 +197,7 @@ func (h *Host) controlPlaneEnv(authorization controlplane.Authorization) *contro
 		Identity:      h.identity.controlPlane(),
 		Authorization: authorization,
 		Network: controlplane.Network{
-			Networks: h.egress.Networks, Address: h.listener.hostPort(), PublicURL: h.listener.publicURL(),
+			Networks: h.egress.Networks, Address: h.listener.hostPort(), PublicURL: h.listener.publicURL(), ExternalAddress: h.listener.externalAddress(),
 			Endpoint: config.Listen.endpoint(serviceIP), Port: h.listener.port(), Hostname: config.Listen.Hostname, PeerAuthorities: h.identity.peers,
 		},
 		Health:    controlplane.Health{Ready: []telemetry.Check{h.shutdownCheck()}, Metrics: telemetry.NewHealthMetrics(h.metrics.slis)},

@@ -97,16 +97,25 @@ func (l *listener) url() string { return "https://" + l.hostPort() }
 
 // publicURL returns the URL for other machines.
 func (l *listener) publicURL() string {
-	if external := l.config.ExternalHostname; external != "" {
-		if _, _, err := net.SplitHostPort(external); err != nil {
-			external = net.JoinHostPort(external, strconv.Itoa(l.port()))
-		}
+	if external := l.externalAddress(); external != "" {
 		return "https://" + external
 	}
 	if addr := l.config.AdvertiseAddress; addr.IsValid() {
 		return "https://" + net.JoinHostPort(addr.String(), strconv.Itoa(l.port()))
 	}
 	return l.url()
+}
+
+// externalAddress returns ListenConfig.ExternalHostname with a port, or "".
+func (l *listener) externalAddress() string {
+	external := l.config.ExternalHostname
+	if external == "" {
+		return ""
+	}
+	if _, _, err := net.SplitHostPort(external); err != nil {
+		return net.JoinHostPort(external, strconv.Itoa(l.port()))
+	}
+	return external
 }
 
 // port returns the port number.

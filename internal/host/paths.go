@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/filters/faults"
@@ -30,7 +31,7 @@ func (h *Host) paths() map[string]http.Handler {
 	}
 	if h.config.Debug.ServeLogs {
 		paths["/logs"] = http.RedirectHandler("/logs/", http.StatusMovedPermanently)
-		paths["/logs/"] = http.StripPrefix("/logs", http.FileServer(http.Dir(logDir)))
+		paths["/logs/"] = readOnly(http.StripPrefix("/logs", http.FileServer(http.Dir(logDir))))
 	}
 	if h.config.ControlPlane.Gates().Enabled(componentFlagz) {
 		paths["/flagz"] = h.flagPage()
@@ -46,6 +47,17 @@ func (h *Host) paths() map[string]http.Handler {
 		paths[faults.ClockPath] = faults.Clock(h.config.Testing.Simulation)
 	}
 	return paths
+}
+
+// readOnly rejects requests other than GET and HEAD.
+func readOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			writeFailure(w, r, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed, "the server does not allow this method on the requested resource")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // pprofIndex handles all paths below /debug/pprof/.

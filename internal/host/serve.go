@@ -104,7 +104,7 @@ func (h *Host) withdraw() {
 }
 
 // shutDown stops serving. /readyz fails immediately. After ShutdownConfig.Delay, new requests are
-// rejected and watches end, over ShutdownConfig.WatchGracePeriod; other requests may continue until the
+// rejected and watches end, within ShutdownConfig.WatchGracePeriod; other requests may continue until the
 // request timeout has passed after that.
 func (h *Host) shutDown(httpServer *http.Server) error {
 	h.stopping.Store(true)
@@ -112,18 +112,21 @@ func (h *Host) shutDown(httpServer *http.Server) error {
 	h.withdraw()
 	time.Sleep(h.config.Shutdown.Delay)
 
-	ctx, cancel := context.WithTimeout(context.Background(), h.config.Shutdown.WatchGracePeriod+h.config.ControlPlane.Requests.Timeout)
+	watches := h.config.Shutdown.WatchGracePeriod
+	ctx, cancel := context.WithTimeout(context.Background(), watches+h.config.ControlPlane.Requests.Timeout)
 	defer cancel()
 	if h.config.Shutdown.SendRetryAfter {
 		// The listener stays open, so that clients receive a Retry-After.
 		h.drain.SendRetryAfter()
-		h.drain.EndLongRunning(h.config.Shutdown.WatchGracePeriod)
+		h.drain.EndWatches(ctx, watches)
+		h.drain.EndLongRunning()
 		h.endTunnels()
 		h.drain.RejectNew()
 		h.awaitRequests(ctx)
 	} else {
 		h.drain.RejectNew()
-		h.drain.EndLongRunning(h.config.Shutdown.WatchGracePeriod)
+		h.drain.EndWatches(ctx, watches)
+		h.drain.EndLongRunning()
 		h.endTunnels()
 	}
 	err := httpServer.Shutdown(ctx)

@@ -33,7 +33,7 @@ func (c *StorageConfig) drivers(gates feature.Gates) driver.List {
 		}),
 		etcd.Driver(etcd.Config{
 			CAFile: c.Etcd.TLS.CAFile, CertFile: c.Etcd.TLS.CertFile, KeyFile: c.Etcd.TLS.KeyFile,
-			CompactionInterval: c.Etcd.CompactionInterval, LeaseReuse: c.Etcd.LeaseReuse, SizeInterval: c.Etcd.SizeInterval,
+			OpenTimeout: c.InitializationTimeout, CompactionInterval: c.Etcd.CompactionInterval, LeaseReuse: c.Etcd.LeaseReuse, SizeInterval: c.Etcd.SizeInterval,
 			NoRangeStream: !gates.Enabled(feature.EtcdRangeStream),
 		}),
 	}

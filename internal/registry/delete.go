@@ -1,13 +1,11 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -183,48 +181,4 @@ func (s *Strategy) propagation(finalizers []string, options metav1.DeleteOptions
 		return metav1.DeletePropagationOrphan
 	}
 	return metav1.DeletePropagationBackground
-}
-
-// DeleteCollection implements rest.CollectionDeleter. It skips objects that are deleted
-// concurrently. An error ends it; earlier deletions stay in effect. It calls validate concurrently if
-// there are several workers.
-func (s *Store) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObjectFunc, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
-	found, err := s.List(ctx, namespace, list)
-	if err != nil {
-		return nil, err
-	}
-	var deleted []*codec.Record
-	workers, stopped := errgroup.WithContext(ctx)
-	workers.SetLimit(max(s.Deletion.Workers, 1))
-	for record, err := range found.Items {
-		if err == nil {
-			err = stopped.Err()
-		}
-		if err != nil {
-			// The error of a worker is the cause, if there is one.
-			return nil, cmp.Or(workers.Wait(), err)
-		}
-		deleted = append(deleted, record)
-		workers.Go(func() error {
-			if err := stopped.Err(); err != nil {
-				return err
-			}
-			_, _, err := s.Delete(stopped, record.Name(), validate, options)
-			if isNotFound(err) {
-				return nil
-			}
-			return err
-		})
-	}
-	if err := workers.Wait(); err != nil {
-		return nil, err
-	}
-	return &rest.List{Revision: found.Revision, Continue: found.Continue, Remaining: found.Remaining,
-		Items: func(yield func(*codec.Record, error) bool) {
-			for _, record := range deleted {
-				if !yield(record, nil) {
-					return
-				}
-			}
-		}}, nil
 }

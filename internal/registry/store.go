@@ -29,20 +29,23 @@ type Store struct {
 	// Limiter limits the number of objects that are prepared and validated concurrently. It is
 	// released before the write. Validation of some kinds takes milliseconds of CPU; a limit
 	// prevents bursts of their writes from delaying other requests. nil means no limit.
-	Limiter Limiter
-	// Deletion are the settings of deletions.
-	Deletion DeletionSettings
+	Limiter  Limiter
+	Deletion Deletion
 }
 
-// DeletionSettings are the settings of the deletions of a server, common to all stores.
-type DeletionSettings struct {
-	// Workers is the maximum number of concurrent deletions in the deletion of a collection; 0 and 1
-	// delete one object after the other.
-	Workers int
-	// IgnorePropagation disables the finalizers "orphan" and "foregroundDeletion" of propagation
-	// policies, for servers without a garbage collector.
+// Deletion configures deletions, for all resources of a server. The zero value is the default.
+type Deletion struct {
+	// IgnorePropagation makes deletions ignore their propagation policy: no finalizer for dependents
+	// is added or removed, so that no garbage collector is required.
 	IgnorePropagation bool
+	// Workers is the number of concurrent deletions in the deletion of a collection; 0 is 1. Values
+	// above MaxDeletionWorkers have the effect of MaxDeletionWorkers.
+	Workers int
 }
+
+// MaxDeletionWorkers is the maximum of Deletion.Workers. More workers would occupy memory, but
+// share the same disk.
+const MaxDeletionWorkers = 256
 
 // Limiter limits concurrent work, like semaphore.Weighted. It is safe for concurrent use.
 type Limiter interface {

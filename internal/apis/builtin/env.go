@@ -41,7 +41,7 @@ type Env struct {
 	// WritePolicy.ExpensiveValidation; nil is no limit.
 	ValidationLimiter registry.Limiter
 	// Deletion are the settings of deletions.
-	Deletion registry.DeletionSettings
+	Deletion registry.Deletion
 
 	Storage     StorageEnv
 	Services    ServiceNetwork

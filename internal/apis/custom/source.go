@@ -59,7 +59,7 @@ type Config struct {
 	Rules       *rules.Metrics
 	Reflectors  *reflector.Metrics
 	// Deletion are the settings of deletions.
-	Deletion registry.DeletionSettings
+	Deletion registry.Deletion
 	// Idle is the retention period of unused handlers and compiled schemas; 0 means DefaultIdle.
 	Idle time.Duration
 	// Logger logs unreadable definitions and failed writes; nil discards.

@@ -39,7 +39,7 @@ func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (
 		_ = response.Body.Close()
 		return nil, nil, fmt.Errorf("the kubelet's connection is a %T, which cannot be written to", response.Body)
 	}
-	return response, c.config.Proxy.Throttle(upgraded), nil
+	return response, upgraded, nil
 }
 
 // upgradeError returns the error for a kubelet that did not upgrade the connection, with

@@ -103,7 +103,7 @@ func (s *session) connect(r *http.Request) error {
 		defer func() { _ = response.Body.Close() }()
 		return upgradeError(response)
 	}
-	s.kubelet = &spdyConn{ReadWriteCloser: conn}
+	s.kubelet = &spdyConn{ReadWriteCloser: s.client.config.Proxy.Throttle(conn)}
 	return nil
 }
 

@@ -25,9 +25,9 @@ type Proxy struct {
 	// Stopping closes upgraded connections when it is canceled; nil means never.
 	Stopping context.Context
 	Logger   *slog.Logger // nil discards
-	// BytesPerSecond is the maximum rate of each direction of an upgraded connection; 0 and negative
-	// values disable the limit.
-	BytesPerSecond int
+	// MaxBytesPerSecond is the maximum rate of upgraded connections in each direction, in bytes per
+	// second; 0 sets no limit.
+	MaxBytesPerSecond int64
 
 	buffers buffers
 }
@@ -60,7 +60,7 @@ func (p *Proxy) Serve(w http.ResponseWriter, in *http.Request, backend *Backend)
 		return
 	}
 	if client := upgradeClient(w, in, backend, to); client != nil {
-		p.Join(client, p.Throttle(to.ReadWriteCloser))
+		p.Join(client, to.ReadWriteCloser)
 	}
 }
 

@@ -128,8 +128,10 @@ func closeWrite(conn any) error {
 }
 
 // Join copies between two connections until both directions have ended or a connection fails, and
-// closes both. It blocks until then. Proxy.Stopping closes both connections.
+// closes both. It blocks until then. Proxy.Stopping closes both connections. MaxBytesPerSecond
+// limits both directions.
 func (p *Proxy) Join(a, b io.ReadWriteCloser) {
+	b = p.Throttle(b)
 	j := p.newPipe(a, b)
 	go j.copyBack()
 	j.copyHalf(b, a)

@@ -117,12 +117,15 @@ func responseKind(r *rest.Resource) *metav1.GroupVersionKind {
 	return &metav1.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind}
 }
 
-// serverAddress returns the local address of the request's connection, as the address of the server
-// for all clients.
-func serverAddress(r *http.Request) []metav1.ServerAddressByClientCIDR {
-	address := r.Host
-	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
-		address = local.String()
+// serverAddress returns Handler.ServerAddress, or the local address of the request's connection, as
+// the address of the server for all clients.
+func (h *Handler) serverAddress(r *http.Request) []metav1.ServerAddressByClientCIDR {
+	address := h.ServerAddress
+	if address == "" {
+		address = r.Host
+		if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+			address = local.String()
+		}
 	}
 	return []metav1.ServerAddressByClientCIDR{{ClientCIDR: "0.0.0.0/0", ServerAddress: address}}
 }

@@ -26,6 +26,9 @@ type Handler struct {
 	// groups unless a client requests the profile "nopeer". Peers may be nil, and must be set
 	// before the first request.
 	Peers Peers
+	// ServerAddress is the host:port of the server in the document of /api; "" selects the local
+	// address of the connection. It must be set before the first request.
+	ServerAddress string
 
 	catalog  *route.Catalog
 	registry Registry
@@ -122,7 +125,7 @@ func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, core bool) {
 }
 
 func (h *Handler) serveCoreVersions(w http.ResponseWriter, r *http.Request) {
-	versions := &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, ServerAddressByClientCIDRs: serverAddress(r)}
+	versions := &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, ServerAddressByClientCIDRs: h.serverAddress(r)}
 	for _, g := range h.groups() {
 		if g.name == "" {
 			for _, v := range g.versions {

@@ -17,6 +17,7 @@ import (
 const (
 	DefaultRequestTimeout     = 5 * time.Second
 	DefaultDialTimeout        = 5 * time.Second
+	DefaultOpenTimeout        = 20 * time.Second
 	DefaultCompactionInterval = 5 * time.Minute // as in kube-apiserver
 	DefaultHealthPrefix       = "/registry"
 	DefaultClusterID          = "etcd-0"         // as in kube-apiserver
@@ -39,6 +40,9 @@ type Config struct {
 	HealthPrefix string
 	// DialTimeout is the timeout of one attempt to connect; 0 selects 5s.
 	DialTimeout time.Duration
+	// OpenTimeout is the maximum time that Driver waits for a response of etcd when it opens a store; 0
+	// selects 20s.
+	OpenTimeout time.Duration
 	// RequestTimeout is the timeout of a small read, after which etcd counts as unavailable. The
 	// timeout of writes and large reads is up to twice as long. 0 selects 5s.
 	RequestTimeout time.Duration
@@ -73,6 +77,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.DialTimeout == 0 {
 		c.DialTimeout = DefaultDialTimeout
+	}
+	if c.OpenTimeout == 0 {
+		c.OpenTimeout = DefaultOpenTimeout
 	}
 	if c.RequestTimeout == 0 {
 		c.RequestTimeout = DefaultRequestTimeout
@@ -113,7 +120,7 @@ func (c Config) Check() error {
 	if !schemes["https"] && schemes["http"] && (c.CAFile != "" || c.CertFile != "") {
 		errs = append(errs, errors.New("certificates for etcd are given, but its servers are http"))
 	}
-	if c.DialTimeout < 0 || c.RequestTimeout < 0 {
+	if c.DialTimeout < 0 || c.OpenTimeout < 0 || c.RequestTimeout < 0 {
 		errs = append(errs, errors.New("a timeout for etcd is negative"))
 	}
 	return errors.Join(errs...)

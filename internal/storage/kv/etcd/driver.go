@@ -5,14 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/driver"
 )
-
-// openTimeout is the maximum time to wait for a response of etcd when a store is opened.
-const openTimeout = 20 * time.Second
 
 // Driver returns the driver of etcd clusters. The driver's Config determines the endpoints, the health
 // prefix, the cluster ID and the environment of a store; config has the other settings.
@@ -47,11 +43,15 @@ func openReady(ctx context.Context, config Config, prefix string) (*Store, error
 	if err != nil {
 		return nil, err
 	}
-	waitCtx, cancel := context.WithTimeout(ctx, openTimeout)
+	timeout := store.config.OpenTimeout
+	waitCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	err = store.Await(waitCtx)
+	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, kv.ErrUnavailable) {
+		err = fmt.Errorf("%w: %w", kv.ErrUnavailable, err) // the first attempt did not end in time
+	}
 	if errors.Is(err, kv.ErrUnavailable) && ctx.Err() == nil {
-		err = fmt.Errorf("no response for %s: %w", openTimeout, err)
+		err = fmt.Errorf("no response for %s: %w", timeout, err)
 	}
 	if err == nil {
 		err = store.CheckComplete(ctx, prefix)

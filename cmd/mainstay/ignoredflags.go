@@ -1,0 +1,220 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"mainstay.dev/mainstay/internal/controlplane"
+)
+
+// ignoredFlag is a flag of kube-apiserver without an effect in Mainstay. Its value is validated.
+type ignoredFlag struct {
+	name, kind string
+	// reason explains why the flag has no effect, for the log and the reference.
+	reason string
+	check  func(value string) error
+}
+
+// Names of the flags of coordinated leader election, which depend on each other.
+const (
+	leadershipLeaseDuration = "coordinated-leadership-lease-duration"
+	leadershipRenewDeadline = "coordinated-leadership-renew-deadline"
+	leadershipRetryPeriod   = "coordinated-leadership-retry-period"
+)
+
+// ignoredFlags returns the flags of kube-apiserver without an effect.
+func ignoredFlags() []ignoredFlag {
+	const (
+		unbuffered     = "log lines are written immediately"
+		noCoordination = "this server does not coordinate the leader election of other components"
+		noEmulation    = "this server emulates no other version"
+	)
+	return []ignoredFlag{
+		{"apiserver-count", "int", "the endpoints of the service default/kubernetes are published by leases, which need no count", checkPositive},
+		{leadershipLeaseDuration, "duration", noCoordination, checkDuration},
+		{leadershipRenewDeadline, "duration", noCoordination, checkDuration},
+		{leadershipRetryPeriod, "duration", noCoordination, checkDuration},
+		{"default-watch-cache-size", "int", "watch caches grow as required, also in kube-apiserver", checkInteger},
+		{"emulated-version", "strings", "the only possible version is that of the API", checkEmulatedVersion},
+		{"emulation-forward-compatible", "bool", noEmulation, checkBool},
+		{"log-flush-frequency", "duration", unbuffered, checkPositiveDuration},
+		{"log-json-info-buffer-size", "quantity", unbuffered, checkQuantity},
+		{"log-text-info-buffer-size", "quantity", unbuffered, checkQuantity},
+		{"min-compatibility-version", "strings", noEmulation, checkCompatibilityVersion},
+		{"permit-address-sharing", "bool", "all listening sockets have SO_REUSEADDR", checkBool},
+		{"runtime-config-emulation-forward-compatible", "bool", noEmulation, checkBool},
+		{"show-hidden-metrics-for-version", "string", "this server hides no metrics", checkPreviousVersion},
+	}
+}
+
+// ignoredValue is the value of an ignoredFlag.
+type ignoredValue struct {
+	ignoredFlag
+	value string
+}
+
+// Set implements pflag.Value.
+func (v *ignoredValue) Set(text string) error {
+	if err := v.check(text); err != nil {
+		return err
+	}
+	v.value = text
+	return nil
+}
+
+// String implements pflag.Value.
+func (v *ignoredValue) String() string { return v.value }
+
+// Type implements pflag.Value.
+func (v *ignoredValue) Type() string { return v.kind }
+
+// addIgnoredFlags defines hidden flags for ignoredFlags.
+func addIgnoredFlags(fs *pflag.FlagSet) {
+	for _, ignored := range ignoredFlags() {
+		flag := fs.VarPF(&ignoredValue{ignoredFlag: ignored}, ignored.name, "", ignored.reason)
+		flag.Hidden = true
+		if ignored.kind == "bool" {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+// warnIgnored logs a warning for each flag that is set and has no effect.
+func (f *serveFlags) warnIgnored(logger *slog.Logger) {
+	f.all.Visit(func(flag *pflag.Flag) {
+		if ignored, ok := flag.Value.(*ignoredValue); ok {
+			logger.Warn("a flag of kube-apiserver has no effect", "flag", "--"+flag.Name, "value", ignored.value, "reason", ignored.reason)
+		}
+	})
+}
+
+// checkLeadership validates the relation of the flags of coordinated leader election, as in
+// kube-apiserver.
+func (f *serveFlags) checkLeadership() error {
+	of := func(name string, preset time.Duration) time.Duration {
+		if d, err := time.ParseDuration(f.all.Lookup(name).Value.String()); err == nil {
+			return d
+		}
+		return preset
+	}
+	lease, renew, retry := of(leadershipLeaseDuration, 15*time.Second), of(leadershipRenewDeadline, 10*time.Second), of(leadershipRetryPeriod, 2*time.Second)
+	var errs []error
+	if lease <= renew {
+		errs = append(errs, fmt.Errorf("--%s is %s; it must be greater than --%s (%s)", leadershipLeaseDuration, lease, leadershipRenewDeadline, renew))
+	}
+	if renew <= retry {
+		errs = append(errs, fmt.Errorf("--%s is %s; it must be greater than --%s (%s)", leadershipRenewDeadline, renew, leadershipRetryPeriod, retry))
+	}
+	return errors.Join(errs...)
+}
+
+func checkBool(text string) error {
+	_, err := strconv.ParseBool(text)
+	return err
+}
+
+func checkInteger(text string) error {
+	_, err := strconv.Atoi(text)
+	return err
+}
+
+func checkPositive(text string) error {
+	n, err := strconv.Atoi(text)
+	if err == nil && n < 1 {
+		err = errors.New("it must be a positive number")
+	}
+	return err
+}
+
+func checkDuration(text string) error {
+	_, err := time.ParseDuration(text)
+	return err
+}
+
+func checkPositiveDuration(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = errors.New("it must be greater than zero")
+	}
+	return err
+}
+
+func checkQuantity(text string) error {
+	if q, err := resource.ParseQuantity(text); err != nil || q.Sign() < 0 {
+		return errors.New("it is not a size in bytes, such as 512Ki")
+	}
+	return nil
+}
+
+// kubeVersions calls check with the major and minor version of the component kube in a list of
+// [COMPONENT=]MAJOR.MINOR, with an optional leading v and patch version.
+func kubeVersions(list string, check func(major, minor int) error) error {
+	for item := range strings.SplitSeq(list, ",") {
+		component, text, named := strings.Cut(item, "=")
+		if !named {
+			component, text = "kube", item
+		}
+		if component != "kube" {
+			return fmt.Errorf("there is no component %q, only kube", component)
+		}
+		parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
+		if len(parts) < 2 || len(parts) > 3 {
+			return fmt.Errorf("%q is not a version such as kube=1.37", item)
+		}
+		major, errMajor := strconv.Atoi(parts[0])
+		minor, errMinor := strconv.Atoi(parts[1])
+		if errMajor != nil || errMinor != nil {
+			return fmt.Errorf("%q is not a version such as kube=1.37", item)
+		}
+		if err := check(major, minor); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// oldestCompatible is the oldest minor version of --min-compatibility-version, as in kube-apiserver
+// 1.37.
+const oldestCompatible = 34
+
+// apiMinor returns the minor version of the served API, such as 37.
+func apiMinor() int {
+	parts := strings.Split(controlplane.KubernetesVersion, ".")
+	minor, err := strconv.Atoi(parts[1])
+	if err != nil {
+		panic(fmt.Sprintf("the version %s of the API is invalid", controlplane.KubernetesVersion))
+	}
+	return minor
+}
+
+func checkEmulatedVersion(list string) error {
+	return kubeVersions(list, func(major, minor int) error {
+		if major != 1 || minor != apiMinor() {
+			return fmt.Errorf("this server emulates no other version than 1.%d", apiMinor())
+		}
+		return nil
+	})
+}
+
+func checkCompatibilityVersion(list string) error {
+	return kubeVersions(list, func(major, minor int) error {
+		if major != 1 || minor < oldestCompatible || minor > apiMinor() {
+			return fmt.Errorf("it must be a version from 1.%d to 1.%d", oldestCompatible, apiMinor())
+		}
+		return nil
+	})
+}
+
+func checkPreviousVersion(text string) error {
+	if previous := fmt.Sprintf("1.%d", apiMinor()-1); text != "" && text != previous {
+		return fmt.Errorf("must be omitted or have the value '%s'; only the previous minor version is allowed", previous)
+	}
+	return nil
+}

@@ -1,0 +1,31 @@
+package host
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// TestDeleteCollectionWorkers deletes a collection with several workers, which share the quota and
+// the context of the request.
+func TestDeleteCollectionWorkers(t *testing.T) {
+	t.Parallel()
+	var config Config
+	config.ControlPlane.Storage.DeleteCollectionWorkers = 8
+	r := start(t, config)
+	const collection = "/api/v1/namespaces/default/configmaps"
+	if code, body := r.do(t, "POST", "/api/v1/namespaces/default/resourcequotas", `{"metadata":{"name":"q"},"spec":{"hard":{"configmaps":"100"}}}`); code != 201 {
+		t.Fatalf("%d %s", code, body)
+	}
+	for i := range 40 {
+		if code, body := r.do(t, "POST", collection, fmt.Sprintf(`{"metadata":{"name":"c%d","labels":{"a":"b"}}}`, i)); code != 201 {
+			t.Fatalf("%d %s", code, body)
+		}
+	}
+	if code, body := r.do(t, "DELETE", collection+"?labelSelector=a%3Db", ""); code != 200 || strings.Count(body, `"name":"c`) != 40 {
+		t.Errorf("delete: %d %.200s", code, body)
+	}
+	if code, body := r.do(t, "GET", collection+"?labelSelector=a%3Db", ""); code != 200 || strings.Contains(body, `"name":"c`) {
+		t.Errorf("left: %d %.200s", code, body)
+	}
+}
