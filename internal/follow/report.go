@@ -76,8 +76,11 @@ func (c change) write(b *strings.Builder) {
 	if len(c.Members) > 0 {
 		fmt.Fprintf(b, "      with %s\n", strings.Join(shorten(c.Name, c.Members), ", "))
 	}
-	if len(c.Files) > 0 || c.Note != "" {
-		fmt.Fprintf(b, "      -> %s\n", strings.TrimSuffix(strings.Join(c.Files, " ")+": "+c.Note, ": "))
+	if len(c.Files) > 0 {
+		fmt.Fprintf(b, "      -> %s\n", strings.Join(c.Files, " "))
+	}
+	if c.Note != "" {
+		fmt.Fprintf(b, "      note: %s\n", c.Note)
 	}
 }
 

@@ -273,7 +273,9 @@ func (u *updater) rewriteImports(ctx context.Context) error {
 		}
 		rewritten := source
 		for from, to := range u.major {
-			rewritten = bytes.ReplaceAll(rewritten, []byte(from+"/"), []byte(to+"/"))
+			for _, end := range []string{`"`, `/`} {
+				rewritten = bytes.ReplaceAll(rewritten, []byte(`"`+from+end), []byte(`"`+to+end))
+			}
 		}
 		if bytes.Equal(source, rewritten) {
 			continue
@@ -358,6 +360,7 @@ func (u *updater) compile(ctx context.Context) error {
 		if out, err := (goCommand{filepath.Join(u.root, dir), u.env}).run(ctx, "list", "./..."); err == nil && len(out) == 0 {
 			continue // a module without packages
 		}
+		fmt.Fprintf(u.progress, "compiling the module in %s\n", dir)
 		cmd := exec.CommandContext(ctx, "go", "vet", "./...")
 		cmd.Dir, cmd.Env = filepath.Join(u.root, dir), append(os.Environ(), u.env...)
 		out, err := cmd.CombinedOutput()
