@@ -320,13 +320,13 @@ func metricSuffix(name string) string {
 	return suffix
 }
 
-// updateGates writes the published gates of a release into the gate table, and removes gates that
-// the release before published and this one does not, except gates that the code uses.
+// updateGates writes the changes of published gates into the gate table. It keeps the rows of removed
+// gates that the code uses.
 func (p *project) updateGates(root string, before, after release) error {
 	rows := maps.Clone(p.gates)
 	for _, k := range slices.Concat(before.sorted(), after.sorted()) {
 		switch d, ok := after[k]; {
-		case k.Category != gate:
+		case k.Category != gate, maps.Equal(before[k].Attributes, d.Attributes):
 		case ok && d.Attributes["stage"] != "":
 			rows[k.Name] = gateRow(d, rows[k.Name])
 		case !ok && before[k].Attributes["stage"] != "" && len(p.mentions("internal", `\bfeature\.`+regexp.QuoteMeta(k.Name)+`\b`)) == 0:
