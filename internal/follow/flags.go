@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// addFlags adds the flags that a package defines with pflag.
-func (r release) addFlags(p *sourcePackage) {
-	defaults := p.optionDefaults()
+// addFlags adds the flags that a package defines with pflag. others are all packages of its module,
+// whose constructors contain some defaults.
+func (r release) addFlags(p *sourcePackage, others []*sourcePackage) {
+	defaults := optionDefaults([]*sourcePackage{p}, optionDefaults(others, nil))
 	deprecated := map[string]string{}
 	var found []declaration
 	for _, file := range p.files {
@@ -95,34 +96,43 @@ func defaultOf(e ast.Expr, defaults map[string][]string) string {
 	return types.ExprString(e)
 }
 
-// optionDefaults returns the values of fields in struct literals of the package's constructors.
-func (p *sourcePackage) optionDefaults() map[string][]string {
+// optionDefaults returns the values of fields in struct literals of the packages' constructors,
+// sorted, by the name of the field. A value that is a field itself has the values of that field in
+// known, which may be nil.
+func optionDefaults(packages []*sourcePackage, known map[string][]string) map[string][]string {
 	defaults := map[string][]string{}
-	for _, file := range p.files {
-		for _, decl := range file.Decls {
-			function, ok := decl.(*ast.FuncDecl)
+	for _, p := range packages {
+		p.inspect(func(n ast.Node) {
+			function, ok := n.(*ast.FuncDecl)
 			if !ok || !strings.HasPrefix(function.Name.Name, "New") {
-				continue
+				return
 			}
 			ast.Inspect(function, func(n ast.Node) bool {
-				literal, ok := n.(*ast.CompositeLit)
-				if !ok {
-					return true
-				}
-				for name, value := range keyed(literal) {
-					text := types.ExprString(value)
-					if !slices.Contains(defaults[name], text) {
-						defaults[name] = append(defaults[name], text)
+				if literal, ok := n.(*ast.CompositeLit); ok {
+					for name, value := range keyed(literal) {
+						defaults[name] = append(defaults[name], fieldValues(value, known)...)
 					}
 				}
 				return true
 			})
-		}
+		})
 	}
-	for _, values := range defaults {
+	for name, values := range defaults {
 		slices.Sort(values)
+		defaults[name] = slices.Compact(values)
 	}
 	return defaults
+}
+
+// fieldValues returns the values of an expression in a constructor. A field without a known value
+// has none.
+func fieldValues(e ast.Expr, known map[string][]string) []string {
+	if selector, ok := e.(*ast.SelectorExpr); ok {
+		if object, ok := selector.X.(*ast.Ident); ok && object.Name == "defaults" {
+			return known[selector.Sel.Name]
+		}
+	}
+	return []string{types.ExprString(e)}
 }
 
 // imports reports whether a file imports a package.

@@ -182,7 +182,7 @@ func (r release) addModule(m fs.FS, s source) error {
 	}
 	for _, p := range packages {
 		r.addGates(p)
-		r.addFlags(p)
+		r.addFlags(p, packages)
 		r.addMetrics(p)
 	}
 	return nil
