@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"io"
 	"os"
@@ -89,6 +90,11 @@ func TestVersionErrors(t *testing.T) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
+	for _, args := range [][]string{{"-json", "-update", newVersion}, {"-partial", newVersion}, {"-require=a@v1.0.0", newVersion}} {
+		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "are for -update") {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
 	c := repository(t, publish(t, "1.24").env(t))
 	c.version = "v0.39.0"
 	_, err := c.compare(t.Context())
@@ -96,6 +102,16 @@ func TestVersionErrors(t *testing.T) {
 		t.Fatal("compare succeeded")
 	}
 	mustContain(t, err.Error(), "version not published: k8s.io/api v0.39.0", "go list -m -versions k8s.io/api")
+}
+
+// TestUnreachableProxy checks that an unreachable proxy is not taken for an unpublished version.
+func TestUnreachableProxy(t *testing.T) {
+	t.Parallel()
+	env := append(proxy(t.TempDir()).env(t), "GOPROXY=http://127.0.0.1:1")
+	_, err := openModule(t.Context(), env, "k8s.io/api", newVersion)
+	if err == nil || errors.Is(err, errNotPublished) || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("open module: %v", err)
+	}
 }
 
 // TestUpdate updates the fixture, and restores it with git.

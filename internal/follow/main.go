@@ -56,6 +56,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		}
 		return err
 	}
+	if *update && *asJSON || !*update && (c.partial || len(c.require) > 0) {
+		return errors.New("-json is for reports; -partial and -require are for -update")
+	}
 	if flags.NArg() != 1 {
 		flags.Usage()
 		return fmt.Errorf("one VERSION is required, got %d arguments", flags.NArg())

@@ -99,8 +99,15 @@ func openModule(ctx context.Context, env []string, path, version string) (*modul
 	case d.Zip != "":
 		return m, m.openZip(d.Zip)
 	}
+	if !unpublished.MatchString(d.Error) {
+		return nil, fmt.Errorf("download %s %s: %s", path, version, d.Error)
+	}
 	return nil, fmt.Errorf("%w: %s %s: %s; list the versions with: go list -m -versions %s", errNotPublished, path, version, d.Error, path)
 }
+
+// unpublished matches the errors of the go command about a version that the proxy does not have, in
+// contrast to errors of the network.
+var unpublished = regexp.MustCompile(`40[34] |410 |not found|unknown revision|no such file|no matching versions`)
 
 func (m *module) openZip(name string) error {
 	archive, err := zip.OpenReader(filepath.Clean(name))
