@@ -15,10 +15,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/blang/semver/v4"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/version"
@@ -253,6 +255,16 @@ func TestVerboseHealth(t *testing.T) {
 	}
 }
 
+// kubernetesMinor returns the minor version of the served API.
+func kubernetesMinor(t *testing.T) int {
+	t.Helper()
+	v, err := semver.ParseTolerant(controlplane.KubernetesVersion)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(v.Minor)
+}
+
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Version: "1.2.3"})
@@ -261,7 +273,9 @@ func TestVersion(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Major != "1" || got.Minor != "37" || got.GitVersion != "v1.37.0+mainstay-1.2.3" || got.EmulationMinor != "37" || got.MinCompatibilityMinor != "36" {
+	minor := kubernetesMinor(t)
+	if got.Major != "1" || got.Minor != strconv.Itoa(minor) || got.GitVersion != controlplane.KubernetesVersion+"+mainstay-1.2.3" ||
+		got.EmulationMinor != strconv.Itoa(minor) || got.MinCompatibilityMinor != strconv.Itoa(minor-1) {
 		t.Errorf("the version is %+v", got)
 	}
 	if !slices.Contains([]string{"clean", "dirty", "archive"}, got.GitTreeState) {

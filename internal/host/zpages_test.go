@@ -1,6 +1,7 @@
 package host
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -16,7 +17,7 @@ func TestZPages(t *testing.T) {
 		code                 int
 		contentType, want    string
 	}{
-		{"GET", "/statusz", "text/plain", 200, "text/plain; charset=utf-8", "\nEmulation version  1.37\n"},
+		{"GET", "/statusz", "text/plain", 200, "text/plain; charset=utf-8", fmt.Sprintf("\nEmulation version  1.%d\n", kubernetesMinor(t))},
 		{"GET", "/statusz", "application/json, */*", 200, "text/plain; charset=utf-8", " /metrics "},
 		{"GET", "/statusz", "application/json;v=v1beta1;g=config.k8s.io;as=Statusz", 200, "application/json;g=config.k8s.io;v=v1beta1;as=Statusz", `"kind":"Statusz"`},
 		{"GET", "/statusz", "application/yaml;v=v1alpha1;g=config.k8s.io;as=Statusz", 200, "application/yaml;g=config.k8s.io;v=v1alpha1;as=Statusz", "kind: Statusz"},

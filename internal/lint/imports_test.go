@@ -21,6 +21,7 @@ func layers() []layer {
 		{path: "test", level: 6},
 		{path: "gen", level: 6},
 		{path: "release", level: 6},
+		{path: "follow", level: 6},
 		{path: "lint", level: 6},
 		// Commands and the process.
 		{path: "cmd", level: 5, beside: []string{"host", "controlplane", "apitest"}},

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"mainstay.dev/mainstay/internal/apis/builtin/columnstest"
 	"mainstay.dev/mainstay/internal/codec"
 )
 
@@ -31,6 +32,7 @@ func TestColumnDefinitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := declared(t)
+	columns := columnstest.NewComparer()
 	for name, definitions := range want {
 		r := a.resource(name)
 		if r.Table == nil {
@@ -39,7 +41,7 @@ func TestColumnDefinitions(t *testing.T) {
 			}
 			continue
 		}
-		if diff := cmp.Diff(definitions, r.Table.Columns()); diff != "" {
+		if diff := columns.Diff(definitions, r.Table.Columns()); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}

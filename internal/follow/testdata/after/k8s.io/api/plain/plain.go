@@ -1,0 +1,2 @@
+// Package plain is a fixture.
+package plain

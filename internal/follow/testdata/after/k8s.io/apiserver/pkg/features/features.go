@@ -1,0 +1,22 @@
+// Package features is a fixture.
+package features
+
+const (
+	Direct featuregate.Feature = "Direct"
+	Gone   featuregate.Feature = "Gone"
+	Quick  featuregate.Feature = "Quick"
+)
+
+var needs = map[featuregate.Feature][]featuregate.Feature{
+	Quick: {Direct},
+}
+
+var gates = map[featuregate.Feature]featuregate.VersionedSpecs{
+	Direct: {
+		{Version: version.MustParse("1.36"), Default: false, PreRelease: featuregate.Alpha},
+		{Version: version.MustParse("1.38"), Default: true, PreRelease: featuregate.Beta},
+	},
+	Quick: {
+		{Version: version.MustParse("1.38"), Default: false, PreRelease: featuregate.Alpha},
+	},
+}

@@ -1,0 +1,5 @@
+// Package plain is a fixture.
+package plain
+
+// Old is removed in the next version.
+const Old = 1

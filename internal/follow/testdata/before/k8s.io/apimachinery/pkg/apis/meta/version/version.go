@@ -1,0 +1,5 @@
+// Package version is a fixture.
+package version
+
+// Minor is the minor version.
+const Minor = 37

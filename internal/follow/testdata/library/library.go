@@ -1,0 +1,5 @@
+// Package library is a fixture.
+package library
+
+// Name is a name.
+const Name = "library"
