@@ -96,12 +96,15 @@ func TestDeletionOutlivesWatch(t *testing.T) {
 		return err
 	})
 	before := definitions.watches.Load()
-	definitions.end <- struct{}{}
 	testserver.Eventually(t, time.Minute, func() error {
-		if definitions.watches.Load() == before {
-			return errNotYet
+		if definitions.watches.Load() > before {
+			return nil
 		}
-		return nil
+		select {
+		case definitions.end <- struct{}{}: // possibly received for a call of Next that has ended
+		default:
+		}
+		return errNotYet
 	})
 	free := func(_ context.Context, current codec.Object) (codec.Object, error) {
 		freed := current.DeepCopyObject().(codec.Object)
