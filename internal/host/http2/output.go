@@ -3,7 +3,6 @@ package http2
 import (
 	"bytes"
 	"net"
-	"runtime"
 	"sync"
 
 	h2 "golang.org/x/net/http2"
@@ -136,23 +135,6 @@ func (c *conn) flush() bool {
 	c.writeStarted = c.clock()
 	c.write()
 	return true
-}
-
-// flushBatched is flush with a preceding runtime.Gosched, so that other streams can append to the
-// same write. If only one handler is running, it does not yield, because it would resume late on
-// busy processors. Parked streams share a write through their queue instead.
-func (c *conn) flushBatched() {
-	if c.writing || c.pending == nil {
-		return
-	}
-	c.writing = true
-	c.writeStarted = c.clock()
-	if c.handlers > 1 {
-		c.mu.Unlock()
-		runtime.Gosched()
-		c.mu.Lock()
-	}
-	c.write()
 }
 
 // flushAsync is flush on another goroutine, for callers that must not block on the client, such as

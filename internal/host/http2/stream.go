@@ -223,7 +223,7 @@ func (s *stream) send(p *responsePart) error {
 // flush writes appended data. conn.mu must be held; it is released while blocking.
 func (s *stream) flush() {
 	if !s.shared {
-		s.conn.flushBatched()
+		s.conn.flush()
 	}
 }
 

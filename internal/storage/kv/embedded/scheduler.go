@@ -1,7 +1,6 @@
 package embedded
 
 import (
-	"runtime"
 	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -110,10 +109,8 @@ func (s *scheduler) grantLocked() {
 // Started implements pebble.CompactionGrantHandle.
 func (s *scheduler) Started() {}
 
-// MeasureCPU implements pebble.CompactionGrantHandle. A compaction calls it every 128 keys and
-// after writing a block. It yields the processor there, because Go would preempt a compaction only
-// after ten milliseconds.
-func (s *scheduler) MeasureCPU(pebble.CompactionGoroutineKind) { runtime.Gosched() }
+// MeasureCPU implements pebble.CompactionGrantHandle.
+func (s *scheduler) MeasureCPU(pebble.CompactionGoroutineKind) {}
 
 // CumulativeStats implements pebble.CompactionGrantHandle.
 func (s *scheduler) CumulativeStats(pebble.CompactionGrantHandleStats) {}
