@@ -65,13 +65,16 @@ func TestRequestHeaderConfig(t *testing.T) {
 	}{
 		{"none", RequestHeaderConfig{}, ""},
 		{"all", RequestHeaderConfig{ClientCAFile: "ca.crt", UsernameHeaders: []string{"X-User"}}, ""},
-		{"no authority", RequestHeaderConfig{UsernameHeaders: []string{"X-User"}}, "require --requestheader-client-ca-file"},
+		{"no authority", RequestHeaderConfig{UsernameHeaders: []string{"X-User"}}, ""},
 		{"no user", RequestHeaderConfig{ClientCAFile: "ca.crt"}, "requires --requestheader-username-headers"},
 		{"an empty name", RequestHeaderConfig{ClientCAFile: "ca.crt", UsernameHeaders: []string{"X-User"}, GroupHeaders: []string{" "}}, "--requestheader-group-headers: empty header name"},
 	} {
 		err := tt.config.check()
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 			t.Errorf("%s: %v", tt.name, err)
+		}
+		if ignored := tt.config.isIgnored(); ignored != (tt.name == "no authority") {
+			t.Errorf("%s: ignored is %t", tt.name, ignored)
 		}
 	}
 }

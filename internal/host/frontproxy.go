@@ -167,13 +167,15 @@ func (c RequestHeaderConfig) headers() (*authn.RequestHeaders, error) {
 
 func (c RequestHeaderConfig) check() error {
 	_, err := c.headers()
-	errs := []error{err}
-	others := len(c.AllowedNames) + len(c.UsernameHeaders) + len(c.UIDHeaders) + len(c.GroupHeaders) + len(c.ExtraHeadersPrefix)
-	switch {
-	case c.ClientCAFile == "" && others > 0:
-		errs = append(errs, errors.New("the other --requestheader-... flags require --requestheader-client-ca-file"))
-	case c.ClientCAFile != "" && len(c.UsernameHeaders) == 0:
-		errs = append(errs, errors.New("--requestheader-client-ca-file requires --requestheader-username-headers"))
+	if c.ClientCAFile != "" && len(c.UsernameHeaders) == 0 {
+		err = errors.Join(err, errors.New("--requestheader-client-ca-file requires --requestheader-username-headers"))
 	}
-	return errors.Join(errs...)
+	return err
+}
+
+// isIgnored reports whether names are set without ClientCAFile. They have no effect then, as in
+// kube-apiserver.
+func (c RequestHeaderConfig) isIgnored() bool {
+	names := len(c.AllowedNames) + len(c.UsernameHeaders) + len(c.UIDHeaders) + len(c.GroupHeaders) + len(c.ExtraHeadersPrefix)
+	return c.ClientCAFile == "" && names > 0
 }

@@ -158,6 +158,9 @@ func (h *Host) warnOfFlags() {
 	if h.config.Storage.Backend == BackendEtcd3 && len(h.config.Storage.Etcd.Servers) == 0 {
 		h.logger.Warn("--storage-backend=etcd3 is set without --etcd-servers: objects are stored in the embedded store")
 	}
+	if h.config.Authentication.RequestHeader.isIgnored() {
+		h.logger.Warn("the other --requestheader-... flags have no effect without --requestheader-client-ca-file")
+	}
 	if h.config.ControlPlane.Services.EndpointReconciler == controlplane.EndpointsByMasterCount {
 		h.logger.Warn("--endpoint-reconciler-type=master-count has the effect of lease: the endpoints are those of the servers that run")
 	}
