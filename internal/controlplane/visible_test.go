@@ -374,7 +374,7 @@ func (f *follower) list(ctx context.Context) string {
 // to list again.
 func (f *follower) watch(ctx context.Context, at string) string {
 	query := url.Values{"resourceVersion": {at}, "labelSelector": {f.selector}, "allowWatchBookmarks": {fmt.Sprint(f.random.IntN(2) == 0)}, "timeoutSeconds": {"1"}}
-	patience := 1 + f.random.IntN(40)
+	remaining := 1 + f.random.IntN(40)
 	code := f.visiblePlane.watch(ctx, f.user, query, func(e event) bool {
 		if e.Type == "ERROR" {
 			if e.Object.Code != 410 {
@@ -385,8 +385,8 @@ func (f *follower) watch(ctx context.Context, at string) string {
 		}
 		at = e.Object.ResourceVersion
 		f.take(e)
-		patience--
-		return patience > 0
+		remaining--
+		return remaining > 0
 	})
 	if code == 403 {
 		return ""

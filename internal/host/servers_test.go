@@ -135,11 +135,11 @@ func awaitEffect(t *testing.T, e *effect, writer *running, servers []*running) t
 	var waiting sync.WaitGroup
 	for _, s := range servers {
 		waiting.Go(func() {
-			patience := time.Minute
+			timeout := time.Minute
 			if s == writer && !strings.Contains(e.name, "a definition") { // asynchronous: names are accepted, objects are deleted
-				patience = 0
+				timeout = 0
 			}
-			err := awaitSeen(t, e, s, patience)
+			err := awaitSeen(t, e, s, timeout)
 			mu.Lock()
 			defer mu.Unlock()
 			if last = max(last, time.Since(responded)); err != nil {
@@ -151,15 +151,15 @@ func awaitEffect(t *testing.T, e *effect, writer *running, servers []*running) t
 	return last
 }
 
-func awaitSeen(t *testing.T, e *effect, s *running, patience time.Duration) error {
-	for until := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+func awaitSeen(t *testing.T, e *effect, s *running, timeout time.Duration) error {
+	for until := time.Now().Add(timeout); ; time.Sleep(time.Millisecond) {
 		switch got := e.see(t, s); {
 		case got == e.after:
 			return nil
 		case got != e.before:
 			return fmt.Errorf("in between there is %s", got)
 		case !time.Now().Before(until):
-			return fmt.Errorf("after %s it is not in effect", patience)
+			return fmt.Errorf("after %s it is not in effect", timeout)
 		}
 	}
 }

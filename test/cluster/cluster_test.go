@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// patience is a timeout for a busy machine.
-const patience = 5 * time.Minute
+// timeout is a timeout for a busy machine.
+const timeout = 5 * time.Minute
 
 // TestCluster starts a cluster, kills the server, and deletes all objects, with each division of
 // the controllers. No controller writes on both sides.

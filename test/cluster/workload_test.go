@@ -69,7 +69,7 @@ func (s *workload) open() {
 
 func (s *workload) await(condition func(context.Context) error) {
 	s.t.Helper()
-	testserver.Eventually(s.t, patience, func() error { return condition(s.t.Context()) })
+	testserver.Eventually(s.t, timeout, func() error { return condition(s.t.Context()) })
 }
 
 // unless returns err, or an error with the formatted text if ok is false.

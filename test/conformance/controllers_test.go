@@ -155,7 +155,7 @@ func (w *openWatch) awaitObjects() error {
 	}
 	want := byObject(withoutBookmarks(recorded))
 	var events []Event
-	patience := time.After(controllersTimeout)
+	timeout := time.After(controllersTimeout)
 	for {
 		differences := missingEvents(want, byObject(events))
 		if len(differences) == 0 {
@@ -170,7 +170,7 @@ func (w *openWatch) awaitObjects() error {
 			events = append(events, withoutBookmarks([]Event{event})...)
 		case err := <-w.ended:
 			return fmt.Errorf("the stream ended (%w), but\n%s", err, strings.Join(differences, "\n"))
-		case <-patience:
+		case <-timeout:
 			return fmt.Errorf("still\n%s", strings.Join(differences, "\n"))
 		}
 	}

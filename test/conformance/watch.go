@@ -116,8 +116,8 @@ func (w *openWatch) compare(c *Comparison) {
 // collect returns the events when there are enough, or when the server has closed the stream.
 func (w *openWatch) collect(enough int, serverEnds bool) ([]Event, error) {
 	var events []Event
-	patience := time.NewTimer(watchTimeout)
-	defer patience.Stop()
+	timeout := time.NewTimer(watchTimeout)
+	defer timeout.Stop()
 	take := func(line json.RawMessage) error {
 		var event Event
 		if err := json.Unmarshal(line, &event); err != nil {
@@ -142,7 +142,7 @@ func (w *openWatch) collect(enough int, serverEnds bool) ([]Event, error) {
 				return events, nil
 			}
 			return events, fmt.Errorf("read the stream: %w", err)
-		case <-patience.C:
+		case <-timeout.C:
 			return events, fmt.Errorf("the stream has not ended after %s", watchTimeout)
 		}
 	}

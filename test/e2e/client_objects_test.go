@@ -172,14 +172,14 @@ func objectConflict(t *testing.T, c *clients) {
 func objectCounter(t *testing.T, c *clients) {
 	c.create(t, "counter", "n", "0")
 	const writers, each = 8, 10
-	patience := retry.DefaultBackoff
-	patience.Steps, patience.Duration = 1000, time.Millisecond
-	patience.Factor, patience.Jitter = 1, 1
+	backoff := retry.DefaultBackoff
+	backoff.Steps, backoff.Duration = 1000, time.Millisecond
+	backoff.Factor, backoff.Jitter = 1, 1
 	var wg sync.WaitGroup
 	for range writers {
 		wg.Go(func() {
 			for range each {
-				err := retry.RetryOnConflict(patience, func() error {
+				err := retry.RetryOnConflict(backoff, func() error {
 					m, err := c.maps.Get(t.Context(), "counter", metav1.GetOptions{})
 					if err != nil {
 						return err

@@ -42,7 +42,7 @@ var watchingObjects = []clientBehaviour{
 // nextEvent returns the next event that is not a bookmark.
 func nextEvent(t *testing.T, w watch.Interface) watch.Event {
 	t.Helper()
-	patience := time.After(30 * time.Second)
+	timeout := time.After(30 * time.Second)
 	for {
 		select {
 		case e, open := <-w.ResultChan():
@@ -52,7 +52,7 @@ func nextEvent(t *testing.T, w watch.Interface) watch.Event {
 			if e.Type != watch.Bookmark {
 				return e
 			}
-		case <-patience:
+		case <-timeout:
 			t.Fatal("no event came")
 		}
 	}

@@ -164,7 +164,7 @@ func convertedSelections(t *testing.T, _ *clients, e *converted) {
 // expectEvent reads the next event of a watch that is not a bookmark.
 func expectEvent(t *testing.T, w watch.Interface, kind watch.EventType, spec string) {
 	t.Helper()
-	patience := time.After(time.Minute)
+	timeout := time.After(time.Minute)
 	for {
 		select {
 		case event, ok := <-w.ResultChan():
@@ -179,7 +179,7 @@ func expectEvent(t *testing.T, w watch.Interface, kind watch.EventType, spec str
 				t.Fatalf("%s %v, want %s %s", event.Type, event.Object, kind, spec)
 			}
 			return
-		case <-patience:
+		case <-timeout:
 			t.Fatalf("no %s %s", kind, spec)
 		}
 	}

@@ -124,7 +124,7 @@ func (c *crashes) run(ctx context.Context, rng *rand.Rand) (kills int, err error
 			case <-ctx.Done():
 				return ctx.Err()
 			}
-			if err := c.in.restart(ctx, true, rng, func() error { return c.settle(ctx) }); err != nil {
+			if err := c.in.restart(ctx, true, rng, func() error { return c.checkWrites(ctx) }); err != nil {
 				return fmt.Errorf("kill %d: %w", kills+1, err)
 			}
 			kills++
@@ -134,15 +134,15 @@ func (c *crashes) run(ctx context.Context, rng *rand.Rand) (kills int, err error
 	return kills, writing.Wait()
 }
 
-// settle compares the stored objects with the writes of all writers.
-func (c *crashes) settle(ctx context.Context) error {
+// checkWrites compares the stored objects with the writes of all writers.
+func (c *crashes) checkWrites(ctx context.Context) error {
 	c.looker.reconnect()
 	there, revision, out, err := c.looker.list(ctx)
 	if err != nil || out != done {
 		return fmt.Errorf("list: %s: %w", out, err)
 	}
 	for _, w := range c.writers {
-		if err := w.settle(there, revision); err != nil {
+		if err := w.verify(there, revision); err != nil {
 			return err
 		}
 	}
@@ -155,7 +155,7 @@ func (c *crashes) settle(ctx context.Context) error {
 // finish compares once more. A last write ends the watchers of all objects; a bookmark ends the
 // others, at the latest before their timeout.
 func (c *crashes) finish(ctx context.Context) error {
-	if err := c.settle(ctx); err != nil {
+	if err := c.checkWrites(ctx); err != nil {
 		return err
 	}
 	last, err := lastWrites(ctx, c.looker, "last", &c.end)

@@ -79,7 +79,7 @@ func (w *writer) write(ctx context.Context) (outcome, error) {
 }
 
 // note records the outcome of a request. It is called before the request counts as completed,
-// because settle may run then.
+// because verify may run then.
 func (w *writer) note(out outcome, try attempt, got object) error {
 	switch out {
 	case done:
@@ -112,9 +112,9 @@ func (w *writer) acknowledge(try attempt, got object) error {
 	return nil
 }
 
-// settle compares the stored objects at a revision with the expected ones, and determines the
+// verify compares the stored objects at a revision with the expected ones, and determines the
 // outcome of the pending request. It removes the writer's objects from there.
-func (w *writer) settle(there map[string]object, revision int64) error {
+func (w *writer) verify(there map[string]object, revision int64) error {
 	if revision < w.last {
 		return fmt.Errorf("the store is at revision %d, a write was acknowledged at %d", revision, w.last)
 	}

@@ -205,9 +205,9 @@ func randomRequests(t *testing.T, random *rand.Rand) {
 		if random.IntN(3) == 0 {
 			work.FinalSeats, work.AdditionalLatency = random.IntN(8), time.Duration(random.IntN(50))*time.Millisecond
 		}
-		duration, patience, hash := time.Duration(random.IntN(30))*time.Millisecond, time.Duration(1+random.IntN(100))*time.Millisecond, random.Uint64()
+		duration, timeout, hash := time.Duration(random.IntN(30))*time.Millisecond, time.Duration(1+random.IntN(100))*time.Millisecond, random.Uint64()
 		requests.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), timeout)
 			defer cancel()
 			r := &Request{Flow: flow, Hash: hash, Work: work}
 			if pass(ctx, s, r) {
