@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -50,19 +49,16 @@ func startServerSpan(ctx context.Context, tracer trace.Tracer, r *http.Request) 
 	if span.IsRecording() {
 		span.SetAttributes(
 			attribute.String("http.request.method", r.Method),
-			attribute.String("http.target", valid(r.RequestURI)),
-			attribute.String("url.path", valid(r.URL.Path)),
-			attribute.String("user_agent.original", valid(r.UserAgent()[:min(len(r.UserAgent()), maxUserAgent)])),
+			attribute.String("http.target", tracing.Text(r.RequestURI)),
+			attribute.String("url.path", tracing.Text(r.URL.Path)),
+			attribute.String("user_agent.original", tracing.Text(r.UserAgent())),
 			attribute.String("client.address", r.RemoteAddr),
 			attribute.String("network.protocol.version", strconv.Itoa(r.ProtoMajor)),
-			attribute.String("audit-id", valid(request.AuditID(ctx))),
+			attribute.String("audit-id", tracing.Text(request.AuditID(ctx))),
 		)
 	}
 	return ctx, span
 }
-
-// valid returns a text from a client in UTF-8, which exporters require.
-func valid(text string) string { return strings.ToValidUTF8(text, "\uFFFD") }
 
 // mayExtendTraces reports whether the spans of a user's requests belong to the user's traces.
 func mayExtendTraces(user *request.User) bool {
@@ -92,7 +88,7 @@ func spanName(r *http.Request, info *request.Info) string {
 	if info.Subresource != "" {
 		name += "/" + info.Subresource
 	}
-	return valid(name)
+	return tracing.Text(name)
 }
 
 type tracedRequest struct{ span trace.Span }

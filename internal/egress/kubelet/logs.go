@@ -14,6 +14,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // Log is a request for the log of a container.
@@ -54,6 +55,7 @@ func (c *Client) openLog(ctx context.Context, l *Log) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the request for a log: %w", err)
 	}
+	tracing.Inject(ctx, request.Header)
 	transport := c.kubelets.plain
 	if l.InsecureSkipTLSVerify {
 		transport = c.unverified

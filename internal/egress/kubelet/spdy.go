@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"mainstay.dev/mainstay/internal/egress/proxy"
+	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
 // Headers and protocols of SPDY upgrades.
@@ -27,6 +28,7 @@ func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (
 		return nil, nil, fmt.Errorf("make the request to a kubelet: %w", err)
 	}
 	request.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {spdyProtocol}, streamProtocolHeader: protocols}
+	tracing.Inject(ctx, request.Header)
 	response, err := c.kubelets.upgrading.RoundTrip(request)
 	if err != nil {
 		return nil, nil, fmt.Errorf("error dialing backend: %w", err)

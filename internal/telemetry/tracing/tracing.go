@@ -1,12 +1,13 @@
 // Package tracing divides requests into OpenTelemetry spans (KEP-647), and propagates their context to
 // other servers. It uses the span in the context of a request. Without one, or for a request that is
-// not sampled, its functions do nothing and allocate nothing. All functions are safe for concurrent
+// not sampled, its functions have no effect and do not allocate. All functions are safe for concurrent
 // use.
 package tracing
 
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -36,7 +37,7 @@ func start(ctx context.Context, kind, name string) (context.Context, Span) {
 	if !parent.IsRecording() {
 		return ctx, Span{}
 	}
-	ctx, span := parent.TracerProvider().Tracer(Scope).Start(ctx, spanName(kind, name))
+	ctx, span := parent.TracerProvider().Tracer(Scope).Start(ctx, Text(spanName(kind, name)))
 	return ctx, Span{span}
 }
 
@@ -50,7 +51,7 @@ func spanName(kind, name string) string {
 // Set adds an attribute.
 func (s Span) Set(name, value string) {
 	if s.span != nil {
-		s.span.SetAttributes(attribute.String(name, value))
+		s.span.SetAttributes(attribute.String(name, Text(value)))
 	}
 }
 
@@ -60,10 +61,17 @@ func (s Span) End(err error) {
 		return
 	}
 	if err != nil {
-		s.span.SetStatus(codes.Error, err.Error())
+		s.span.SetStatus(codes.Error, Text(err.Error()))
 	}
 	s.span.End()
 }
+
+// maxText is the maximum size of a text in a span, in bytes.
+const maxText = 4 << 10
+
+// Text returns a text that may come from a client or another server for use in a span: truncated to 4
+// KiB, and in UTF-8, because exporters reject all spans of a batch with an invalid one.
+func Text(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "\uFFFD") }
 
 // Event adds an event to the span of ctx.
 func Event(ctx context.Context, name string) {

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -55,6 +57,32 @@ func TestSpans(t *testing.T) {
 	}
 	if want := "00-" + got.SpanContext().TraceID().String() + "-" + got.SpanContext().SpanID().String() + "-01"; header.Get("Traceparent") != want {
 		t.Errorf("the header is %v, want %s", header, want)
+	}
+}
+
+// TestText checks that texts of clients are short and valid.
+func TestText(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "", "text": "text", "\xff": "\uFFFD", strings.Repeat("a", 5000): strings.Repeat("a", 4096),
+		strings.Repeat("a", 4095) + "\u00e9": strings.Repeat("a", 4095) + "\uFFFD", // truncated within a character
+	} {
+		if got := Text(text); got != want {
+			t.Errorf("%.10q of %d bytes becomes %.10q of %d bytes", text, len(text), got, len(got))
+		}
+	}
+	recorder := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(recorder))
+	ctx, root := provider.Tracer(Scope).Start(t.Context(), "GET")
+	_, span := StartNamed(ctx, "Call webhook", "\xff")
+	span.Set("key", "\xff")
+	span.End(errors.New("\xff" + strings.Repeat("a", 5000)))
+	root.End()
+	got := recorder.Ended()[0]
+	for _, text := range []string{got.Name(), got.Status().Description, got.Attributes()[0].Value.AsString()} {
+		if !utf8.ValidString(text) || len(text) > 4100 {
+			t.Errorf("the span contains %.20q of %d bytes", text, len(text))
+		}
 	}
 }
 
