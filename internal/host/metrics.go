@@ -17,8 +17,8 @@ import (
 // metrics are the metrics of a host and of its control planes.
 type metrics struct {
 	registry     *prometheus.Registry
-	served       prometheus.Gatherer  // the selected metrics of registry
-	slis         *prometheus.Registry // of /metrics/slis
+	slis         *prometheus.Registry   // of /metrics/slis
+	filter       telemetry.MetricFilter // of both registries, when they are served
 	requests     *telemetry.Requests
 	controlPlane *controlplane.Metrics
 	jwt          *oidc.Metrics
@@ -33,11 +33,11 @@ type metrics struct {
 // newMetrics registers the metrics.
 func newMetrics(config *Config) (*metrics, error) {
 	m := &metrics{registry: telemetry.NewRegistry(controlplane.Build(config.Version)), slis: prometheus.NewRegistry()}
-	filter, err := config.Metrics.filter()
+	var err error
+	m.filter, err = config.Metrics.filter()
 	if err != nil {
 		return nil, err
 	}
-	m.served = filter.Gatherer(m.registry)
 	m.requests = telemetry.NewRequests(m.registry)
 	m.registry.MustRegister(newFeatures(config.ControlPlane.Gates()))
 	hostname := config.Listen.Hostname

@@ -22,8 +22,8 @@ const logDir = "/var/log"
 func (h *Host) paths() map[string]http.Handler {
 	paths := map[string]http.Handler{
 		SnapshotPath:    http.HandlerFunc(h.snapshot),
-		"/metrics":      promhttp.HandlerFor(h.metrics.served, promhttp.HandlerOpts{}),
-		"/metrics/slis": promhttp.HandlerFor(h.metrics.slis, promhttp.HandlerOpts{}),
+		"/metrics":      promhttp.HandlerFor(h.metrics.filter.Gatherer(h.metrics.registry), promhttp.HandlerOpts{}),
+		"/metrics/slis": promhttp.HandlerFor(h.metrics.filter.Gatherer(h.metrics.slis), promhttp.HandlerOpts{}),
 	}
 	if !h.config.Debug.DisableProfiling {
 		paths["/debug/pprof"] = http.RedirectHandler("/debug/pprof/", http.StatusMovedPermanently)
