@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"mainstay.dev/mainstay/internal/apitest/race"
 )
 
 // BinaryEnv is the variable with the path of a binary to use instead of building one.
@@ -53,7 +55,7 @@ func build() (string, error) {
 	}
 	args := []string{"build", "-o", binary}
 	cgo := "CGO_ENABLED=0"
-	if raceDetector {
+	if race.Enabled {
 		args, cgo = append(args, "-race"), "CGO_ENABLED=1"
 	}
 	cmd := exec.Command("go", append(args, "./cmd/mainstay")...)

@@ -1,14 +1,18 @@
 // Package alloctest checks in tests that code does not allocate memory.
 package alloctest
 
-import "testing"
+import (
+	"testing"
 
-// None reports an error with this name if f allocates memory: if 100 calls, after one that warms up caches,
-// allocate 100 times or more. With the race detector it calls f once and checks nothing, because a
-// sync.Pool then drops values at random. The test must not run in parallel with other tests.
+	"mainstay.dev/mainstay/internal/apitest/race"
+)
+
+// None reports an error with this name if f allocates memory: if 100 calls, after one that fills
+// caches, allocate 100 times or more. With the race detector it calls f once and checks nothing,
+// because a sync.Pool then drops values at random. The test must not run in parallel with others.
 func None(t *testing.T, name string, f func()) {
 	t.Helper()
-	if raceDetector {
+	if race.Enabled {
 		f()
 		return
 	}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package alloctest
-
-const raceDetector = false

@@ -1,5 +1,0 @@
-//go:build !race
-
-package testserver
-
-const raceDetector = false
