@@ -17,7 +17,7 @@ import (
 type serveFlags struct {
 	config host.Config
 	log    telemetry.LogConfig
-	// split writes log lines that are not errors to the standard output.
+	// splitText and splitJSON write log lines of a format that are not errors to the standard output.
 	splitText, splitJSON bool
 	// contentionProfiling records blocking events for /debug/pprof/block.
 	contentionProfiling bool
@@ -127,15 +127,4 @@ func (f *serveFlags) usage(c *cobra.Command) error {
 		fmt.Fprintf(out, "\n%s:\n%s", section.title, section.flags.FlagUsagesWrapped(110))
 	}
 	return nil
-}
-
-// tableRows parses a table of tab-separated values, in which lines with # are comments.
-func tableRows(table string) [][]string {
-	var rows [][]string
-	for line := range strings.Lines(table) {
-		if line = strings.TrimRight(line, "\r\n"); line != "" && line[0] != '#' {
-			rows = append(rows, strings.Split(line, "\t"))
-		}
-	}
-	return rows
 }

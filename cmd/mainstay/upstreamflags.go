@@ -1,8 +1,0 @@
-package main
-
-import _ "embed"
-
-// upstreamFlags is a table with the flags of kube-apiserver.
-//
-//go:embed upstream-flags.tsv
-var upstreamFlags string
