@@ -111,8 +111,8 @@ func (c *call) respondTable(t target, list *rest.List) error {
 	if err != nil {
 		return err
 	}
-	if arranger, ok := m.convertor.(rest.RowSorter); ok {
-		return c.respondArranged(t, list, m, arranger)
+	if sorter, ok := m.convertor.(rest.RowSorter); ok {
+		return c.respondSorted(t, list, m, sorter)
 	}
 	table := m.table(listMeta(list), true)
 	head, err := codec.AppendObject(nil, table, codec.JSON)
@@ -133,9 +133,9 @@ func (c *call) respondTable(t target, list *rest.List) error {
 	return c.streamList(t, list, form)
 }
 
-// respondArranged responds with a table in which rows depend on each other. The table is therefore
+// respondSorted responds with a table in which rows depend on each other. The table is therefore
 // completely in memory.
-func (c *call) respondArranged(t target, list *rest.List, m *tableBuilder, arranger rest.RowSorter) error {
+func (c *call) respondSorted(t target, list *rest.List, m *tableBuilder, sorter rest.RowSorter) error {
 	table := m.table(metav1.ListMeta{}, true)
 	var objects []codec.Object
 	held := 0
@@ -158,20 +158,20 @@ func (c *call) respondArranged(t target, list *rest.List, m *tableBuilder, arran
 		table.Rows, objects = append(table.Rows, row), append(objects, obj)
 	}
 	var err error
-	if table.Rows, err = arrange(arranger, objects, table.Rows); err != nil {
+	if table.Rows, err = sortRows(sorter, objects, table.Rows); err != nil {
 		return err
 	}
 	table.ListMeta = listMeta(list)
 	return respondObject(c.w, c.r, t, http.StatusOK, table)
 }
 
-// arrange calls the resource to change and reorder the rows of a list.
-func arrange(arranger rest.RowSorter, objects []codec.Object, rows []metav1.TableRow) ([]metav1.TableRow, error) {
+// sortRows calls the resource to change and reorder the rows of a list.
+func sortRows(sorter rest.RowSorter, objects []codec.Object, rows []metav1.TableRow) ([]metav1.TableRow, error) {
 	cells := make([][]any, len(rows))
 	for i := range rows {
 		cells[i] = rows[i].Cells
 	}
-	order, err := arranger.SortRows(objects, cells)
+	order, err := sorter.SortRows(objects, cells)
 	if err != nil {
 		return nil, err
 	}

@@ -18,8 +18,7 @@ var ErrStopping = errors.New("the server is stopping")
 
 // Drain tracks the active requests of a server and ends them during shutdown. RejectNew rejects new
 // requests, EndWatches cancels watches gradually, EndLongRunning cancels all long-running requests,
-// and Wait waits for the rest. Use NewDrain.
-// Its methods are safe for concurrent use.
+// and Wait waits for the rest. Use NewDrain. Its methods are safe for concurrent use.
 type Drain struct {
 	sendRetryAfter atomic.Bool // reject with 429 while the listener is still open
 	mu             struct {

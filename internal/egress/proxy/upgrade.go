@@ -170,7 +170,7 @@ func (j *pipe) copyBack() {
 // direction, copyHalf closes both connections.
 func (j *pipe) copyHalf(dst io.Writer, src io.Reader) {
 	_, err := j.proxy.Copy(dst, src, nil)
-	if half, ok := dst.(halfCloser); ok && err == nil && half.CloseWrite() == nil {
+	if err == nil && closeWrite(dst) == nil {
 		return
 	}
 	j.close()

@@ -24,7 +24,7 @@ func (a *Authority) Issued(encoded []byte) bool {
 // apiserver.crt in dir, and its key to apiserver.key. It creates dir. Files that have this content
 // already are not written.
 func (a *Authority) Export(dir string, serving tls.Certificate) error {
-	stored, err := a.load("apiserver")
+	stored, err := a.load(servingName)
 	if err != nil {
 		return fmt.Errorf("export the serving certificate: %w", err)
 	}
@@ -32,8 +32,8 @@ func (a *Authority) Export(dir string, serving tls.Certificate) error {
 		return nil // it was not stored, because the disk is full
 	}
 	// The certificate is first: after a crash between the two, Issued recognizes it.
-	cert := content{filepath.Join(dir, "apiserver.crt"), slices.Concat(stored.certPEM, a.pem), 0o644}
-	key := content{filepath.Join(dir, "apiserver.key"), stored.keyPEM, 0o600}
+	cert := content{filepath.Join(dir, servingName+".crt"), slices.Concat(stored.certPEM, a.pem), 0o644}
+	key := content{filepath.Join(dir, servingName+".key"), stored.keyPEM, 0o600}
 	disk := system{}
 	if hasContent(disk, cert) && hasContent(disk, key) {
 		return nil

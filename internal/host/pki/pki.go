@@ -135,12 +135,15 @@ func (a *Authority) KeyPair() *tls.Certificate {
 // NotAfter returns the expiry time of the authority's certificate.
 func (a *Authority) NotAfter() time.Time { return a.cert.NotAfter }
 
+// servingName is the base name of the files of the serving certificate.
+const servingName = "apiserver"
+
 // Serving returns the serving certificate (apiserver.crt, apiserver.key) for hosts, which are names
 // or IP addresses. It issues and stores a new one if none is stored or if the stored one was not
 // signed by this authority, is about to expire, or lacks a host. If the disk is full, the new
 // certificate is used without being stored.
 func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
-	pair, err := a.leaf("apiserver", x509.ExtKeyUsageServerAuth, func(c *x509.Certificate) bool { return covers(c, hosts) },
+	pair, err := a.leaf(servingName, x509.ExtKeyUsageServerAuth, func(c *x509.Certificate) bool { return covers(c, hosts) },
 		func() *x509.Certificate {
 			template := &x509.Certificate{Subject: pkix.Name{CommonName: "kube-apiserver"}}
 			for _, host := range hosts {
