@@ -38,14 +38,19 @@ func TestIdle(t *testing.T) {
 		}
 	}
 	until("start", feed.Running)
-	w, err := c.Watch(ctx, "", rest.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	st := c.loaded.Load()
-	if st == nil {
-		t.Fatal("a watch did not load the cache")
-	}
+	// The cache can be dropped before the watch is attached to it, and the watch then reads the backend.
+	var w rest.Watch
+	var st *watchCache
+	until("watched cache", func() bool {
+		if w != nil {
+			w.Close()
+		}
+		if w, err = c.Watch(ctx, "", rest.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		st = c.loaded.Load()
+		return st != nil && st.watches.Load() > 0
+	})
 	if st.idleSince(time.Now().Add(time.Hour)) {
 		t.Error("a watched cache was dropped")
 	}

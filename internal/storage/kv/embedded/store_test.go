@@ -394,7 +394,7 @@ func TestSnapshot(t *testing.T) {
 		remove(t, s, fmt.Sprintf("k%04d", i*3))
 	}
 	put(t, s, "empty", "")
-	if _, err := s.Commit(t.Context(), kv.Op{Key: "short", TTL: time.Second}, kv.Op{Key: "long", TTL: time.Hour}); err != nil {
+	if _, err := s.Commit(t.Context(), kv.Op{Key: "short", TTL: 10 * time.Minute}, kv.Op{Key: "long", TTL: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	want := entries(t, s, 0)
@@ -425,7 +425,12 @@ func TestSnapshot(t *testing.T) {
 	if _, err := restored.Watch(t.Context(), "", "", at); !errors.Is(err, kv.ErrCompacted) {
 		t.Errorf("watch from before the restoration: %v", err)
 	}
-	await(t, "expiry", func() bool { e, _, err := restored.Get(t.Context(), "short", 0); return err == nil && e == nil })
+	restored.expireDue(time.Now().Add(20 * time.Minute).Unix())
+	for key, want := range map[string]bool{"short": false, "long": true} {
+		if e, _, err := restored.Get(t.Context(), key, 0); err != nil || (e != nil) != want {
+			t.Errorf("%s after the expiry of short: %v, %v", key, e, err)
+		}
+	}
 	put(t, restored, "k1999", "new")
 	checkHistory(t, restored)
 	if err := Restore(bytes.NewReader(buf.Bytes()), dir); err == nil || !strings.Contains(err.Error(), "in use") {
