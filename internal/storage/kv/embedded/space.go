@@ -32,7 +32,8 @@ const MinQuota = 64 << 20
 // be unused, or of the size of the live files that must be free, before puts are accepted again.
 const spaceSlack = 16
 
-// reclaimInterval is the minimum time between two calls of reclaim.
+// reclaimInterval is the minimum time between two calls of reclaim. It doubles with each call while no
+// history is deleted.
 const reclaimInterval = 5 * time.Second
 
 // usage returns the size of the volume and its free space, if they are known.
@@ -116,7 +117,7 @@ func (s *Store) rejectPutsLocked(reason error) {
 // awaitSpace waits until the store is smaller than its quota and there is space for the reserve and
 // compactions, and accepts puts again.
 func (s *Store) awaitSpace() {
-	r := reclaimer{store: s}
+	r := reclaimer{store: s, interval: reclaimInterval}
 	for wait := repairFirst; ; wait = min(2*wait, repairLast) {
 		select {
 		case <-s.ctx.Done():
@@ -168,13 +169,15 @@ func (s *Store) acceptPuts() bool {
 	return true
 }
 
-// reclaimer compacts a store while it is limited to deletions, each time that more history has
-// been deleted.
+// reclaimer compacts a store while it is limited to deletions: each time that more history has been
+// deleted, and from time to time otherwise, because a compaction may have freed less than it could.
 type reclaimer struct {
 	store *Store
-	// trimmed is the revision up to which history had been deleted at the last compaction.
-	trimmed kv.Revision
-	at      time.Time
+	// trimmed is the revision up to which history had been deleted at the last compaction, which ended
+	// at a time. The next compaction is an interval later.
+	trimmed  kv.Revision
+	at       time.Time
+	interval time.Duration
 }
 
 func (r *reclaimer) run() {
@@ -182,14 +185,17 @@ func (r *reclaimer) run() {
 	s.history.Lock()
 	trimmed := s.history.trimmed
 	s.history.Unlock()
-	if trimmed == r.trimmed || time.Since(r.at) < reclaimInterval {
+	if trimmed != r.trimmed {
+		r.interval = reclaimInterval
+	}
+	if trimmed == 0 || time.Since(r.at) < r.interval {
 		return
 	}
 	if err := s.reclaim(s.ctx); err != nil {
 		s.logFailure("reclaim space", err)
 		return
 	}
-	r.trimmed, r.at = trimmed, time.Now()
+	r.trimmed, r.at, r.interval = trimmed, time.Now(), 2*r.interval
 }
 
 // reclaim compacts all levels in steps of one table of the last level, so that the output of each
