@@ -80,6 +80,7 @@ func (d *headerDecoder) decode(f *h2.HeadersFrame) (*h2.MetaHeadersFrame, error)
 
 // release drops the fields of the last block.
 func (d *headerDecoder) release() {
+	d.hpack.SetEmitFunc(nil) // it refers to the block
 	if cap(d.fields) > retainedFields {
 		d.fields = nil
 		return
