@@ -20,6 +20,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
@@ -386,7 +387,8 @@ func countRecords(t *testing.T, s *Store) (n int) {
 
 func TestSnapshot(t *testing.T) {
 	t.Parallel()
-	s := open(t, Config{InMemory: true})
+	clock := simulation.New(simulation.Config{})
+	s := open(t, Config{InMemory: true, Simulation: clock})
 	for i := range 3000 {
 		put(t, s, fmt.Sprintf("k%04d", i%2000), strings.Repeat("v", i))
 	}
@@ -413,7 +415,7 @@ func TestSnapshot(t *testing.T) {
 	if err := Restore(bytes.NewReader(buf.Bytes()), dir); err != nil {
 		t.Fatal(err)
 	}
-	restored := open(t, Config{Dir: dir})
+	restored := open(t, Config{Dir: dir, Simulation: clock})
 	got := entries(t, restored, 0)
 	if got.Revision < want.Revision+restoreEpoch || got.Revision%restoreEpoch != 0 {
 		t.Errorf("restored revision %d after %d", got.Revision, want.Revision)
@@ -425,12 +427,8 @@ func TestSnapshot(t *testing.T) {
 	if _, err := restored.Watch(t.Context(), "", "", at); !errors.Is(err, kv.ErrCompacted) {
 		t.Errorf("watch from before the restoration: %v", err)
 	}
-	restored.expireDue(time.Now().Add(20 * time.Minute).Unix())
-	for key, want := range map[string]bool{"short": false, "long": true} {
-		if e, _, err := restored.Get(t.Context(), key, 0); err != nil || (e != nil) != want {
-			t.Errorf("%s after the expiry of short: %v, %v", key, e, err)
-		}
-	}
+	clock.Advance(20 * time.Minute)
+	await(t, "expiry", func() bool { e, _, err := restored.Get(t.Context(), "short", 0); return err == nil && e == nil })
 	put(t, restored, "k1999", "new")
 	checkHistory(t, restored)
 	if err := Restore(bytes.NewReader(buf.Bytes()), dir); err == nil || !strings.Contains(err.Error(), "in use") {
