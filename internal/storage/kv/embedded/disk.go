@@ -280,7 +280,11 @@ func (d *disk) open(failed func(error)) (e *engine, err error) {
 			return nil, d.wrapOpenError(e.guard, err)
 		}
 	}
-	if err = e.guard.arm(failed); err != nil {
+	suspend := func(err error) {
+		e.scheduler.setPaused(true) // compactRange must not wait for a compaction of this engine
+		failed(err)
+	}
+	if err = e.guard.arm(suspend); err != nil {
 		e.guard.abandon()
 		return nil, errors.Join(explain("open the store", d.dir, err), e.close())
 	}

@@ -19,7 +19,10 @@ type scheduler struct {
 	mu   struct {
 		sync.Mutex
 		running bool
-		paused  bool // no compaction starts, because its output might not fit on the disk
+		// paused is set while no compaction starts, because its output might not fit on the disk.
+		// pausedCh is closed when paused is set, and replaced when it is cleared.
+		paused   bool
+		pausedCh chan struct{}
 		// granting reports that grantLocked is calling db without the lock.
 		granting     bool
 		unregistered bool
@@ -34,6 +37,7 @@ var (
 func newScheduler() *scheduler {
 	s := &scheduler{}
 	s.idle.L = &s.mu.Mutex
+	s.mu.pausedCh = make(chan struct{})
 	return s
 }
 
@@ -66,15 +70,30 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 // compaction may always run, and no more.
 func (s *scheduler) UpdateGetAllowedWithoutPermission() {}
 
-// setPaused prevents new compactions from starting, or permits them again.
+// setPaused prevents new compactions from starting, or permits them again. The former does not
+// block.
 func (s *scheduler) setPaused(paused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := s.mu.paused
+	if paused == s.mu.paused {
+		return
+	}
 	s.mu.paused = paused
-	if was && !paused && s.db != nil {
+	if paused {
+		close(s.mu.pausedCh)
+		return
+	}
+	s.mu.pausedCh = make(chan struct{})
+	if s.db != nil {
 		s.grantLocked()
 	}
+}
+
+// whenPaused returns a channel that is closed as soon as compactions are paused.
+func (s *scheduler) whenPaused() <-chan struct{} {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mu.pausedCh
 }
 
 // Done implements pebble.CompactionGrantHandle. The compaction has ended, and the next one may start.

@@ -1,12 +1,18 @@
 package embedded
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
 // backlog simulates a database with pending compactions. Each compaction ends at once, in its own
@@ -71,6 +77,52 @@ func TestScheduler(t *testing.T) {
 			b.s.Unregister()
 			if ok, _ := b.s.TrySchedule(); ok {
 				t.Error("a compaction was granted after Unregister")
+			}
+		})
+	}
+}
+
+// TestEndOfWaitingCompaction checks that a compaction which waits for another one ends with an error when
+// compactions are paused, and when a disk write fails, and that the store is repaired after the failure.
+func TestEndOfWaitingCompaction(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		end  func(t *testing.T, s *Store, f *faults)
+		want error
+	}{
+		"paused": {func(_ *testing.T, s *Store, _ *faults) { s.engine.scheduler.setPaused(true) }, kv.ErrNoSpace},
+		"write error": {func(t *testing.T, s *Store, f *faults) {
+			f.begin(syscall.EIO)
+			defer f.end()
+			if _, err := s.Commit(t.Context(), kv.Op{Key: "failed"}); err == nil {
+				t.Error("a commit succeeded although its write failed")
+			}
+		}, kv.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &faults{fails: func(errorfs.Op) bool { return true }}
+			s := open(t, Config{Dir: "d", FS: errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(f.inject))})
+			put(t, s, "a", "1")
+			scheduler := s.engine.scheduler
+			if ok, _ := scheduler.TrySchedule(); !ok { // and never ends
+				t.Fatal("another compaction runs")
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- s.reclaim(t.Context()) }()
+			await(t, "a waiting compaction", func() bool {
+				waits, _ := scheduler.db.GetWaitingCompaction()
+				return waits
+			})
+			test.end(t, s, f)
+			if err := <-ended; !errors.Is(err, test.want) {
+				t.Errorf("compaction: %v, want %v", err, test.want)
+			}
+			if errors.Is(test.want, kv.ErrUnavailable) {
+				await(t, "repair", func() bool {
+					_, err := s.Commit(t.Context(), kv.Op{Key: "b", Expect: kv.AnyRevision})
+					return err == nil
+				})
 			}
 		})
 	}

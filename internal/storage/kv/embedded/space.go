@@ -32,8 +32,7 @@ const MinQuota = 64 << 20
 // be unused, or of the size of the live files that must be free, before puts are accepted again.
 const spaceSlack = 16
 
-// reclaimInterval is the minimum time between two calls of reclaim. It doubles with each call while no
-// history is deleted.
+// reclaimInterval is the minimum time between two calls of reclaim.
 const reclaimInterval = 5 * time.Second
 
 // usage returns the size of the volume and its free space, if they are known.
@@ -117,7 +116,7 @@ func (s *Store) rejectPutsLocked(reason error) {
 // awaitSpace waits until the store is smaller than its quota and there is space for the reserve and
 // compactions, and accepts puts again.
 func (s *Store) awaitSpace() {
-	r := reclaimer{store: s, interval: reclaimInterval}
+	r := reclaimer{store: s}
 	for wait := repairFirst; ; wait = min(2*wait, repairLast) {
 		select {
 		case <-s.ctx.Done():
@@ -140,8 +139,7 @@ func (s *Store) restoreReserve() bool {
 	}
 	defer s.release()
 	m := e.db.Metrics()
-	room := s.disk.freeSpace(m)
-	e.scheduler.setPaused(room < 0)
+	room := e.updatePause(m)
 	if s.quota > 0 && liveBytes(m) > s.quota-s.quota/spaceSlack {
 		return false
 	}
@@ -169,15 +167,13 @@ func (s *Store) acceptPuts() bool {
 	return true
 }
 
-// reclaimer compacts a store while it is limited to deletions: each time that more history has been
-// deleted, and from time to time otherwise, because a compaction may have freed less than it could.
+// reclaimer compacts a store while it is limited to deletions, each time that more history has
+// been deleted.
 type reclaimer struct {
 	store *Store
-	// trimmed is the revision up to which history had been deleted at the last compaction, which ended
-	// at a time. The next compaction is an interval later.
-	trimmed  kv.Revision
-	at       time.Time
-	interval time.Duration
+	// trimmed is the revision up to which history had been deleted at the last compaction.
+	trimmed kv.Revision
+	at      time.Time
 }
 
 func (r *reclaimer) run() {
@@ -185,17 +181,14 @@ func (r *reclaimer) run() {
 	s.history.Lock()
 	trimmed := s.history.trimmed
 	s.history.Unlock()
-	if trimmed != r.trimmed {
-		r.interval = reclaimInterval
-	}
-	if trimmed == 0 || time.Since(r.at) < r.interval {
+	if trimmed == r.trimmed || time.Since(r.at) < reclaimInterval {
 		return
 	}
 	if err := s.reclaim(s.ctx); err != nil {
 		s.logFailure("reclaim space", err)
 		return
 	}
-	r.trimmed, r.at, r.interval = trimmed, time.Now(), 2*r.interval
+	r.trimmed, r.at = trimmed, time.Now()
 }
 
 // reclaim compacts all levels in steps of one table of the last level, so that the output of each
@@ -234,19 +227,41 @@ func lastLevel(levels [][]pebble.SSTableInfo) []pebble.SSTableInfo {
 	return nil
 }
 
-// compactRange compacts the keys of [from, to).
+// updatePause pauses compactions if their output might not fit on the disk, and permits them otherwise.
+// It returns the free space as freeSpace does.
+func (e *engine) updatePause(m *pebble.Metrics) int64 {
+	room := e.disk.freeSpace(m)
+	e.scheduler.setPaused(room < 0)
+	return room
+}
+
+// compactRange compacts the keys of [from, to). It returns an error that wraps kv.ErrNoSpace if
+// compactions are paused, and kv.ErrUnavailable if a disk write fails, also while it waits: the caller
+// holds the engine, which repair can replace only after that.
 func (e *engine) compactRange(ctx context.Context, from, to []byte) error {
-	if err := errors.Join(ctx.Err(), e.guard.failure()); err != nil {
-		return fmt.Errorf("compact: %w: %w", kv.ErrUnavailable, err)
-	}
-	if e.disk.freeSpace(e.db.Metrics()) < 0 {
-		return fmt.Errorf("compact: %w", errFull)
-	}
 	if newComparer().Compare(from, to) >= 0 {
 		return nil
 	}
-	if err := e.db.Compact(ctx, from, to, false); err != nil {
-		return e.wrapError("compact", err)
+	e.updatePause(e.db.Metrics())
+	paused := e.scheduler.whenPaused()
+	if err := errors.Join(ctx.Err(), e.guard.failure()); err != nil {
+		return fmt.Errorf("compact: %w: %w", kv.ErrUnavailable, err)
 	}
-	return nil
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-paused:
+			cancel(errFull)
+		case <-ctx.Done():
+		}
+	}()
+	err := e.db.Compact(ctx, from, to, false)
+	switch failure := e.guard.failure(); {
+	case failure != nil:
+		return fmt.Errorf("compact: %w: %w", kv.ErrUnavailable, failure)
+	case err != nil && context.Cause(ctx) == errFull:
+		return fmt.Errorf("compact: %w", errFull)
+	}
+	return e.wrapError("compact", err)
 }

@@ -38,11 +38,12 @@ func volumeSizes() []int {
 }
 
 // TestSmallVolume checks that a store on a full volume accepts deletions, and that it accepts puts again
-// after deletions. It does not run beside the other tests of the package: without enough processor time, a
-// store sometimes did not accept puts again within two minutes.
+// after deletions.
 func TestSmallVolume(t *testing.T) {
+	t.Parallel()
 	for _, size := range volumeSizes() {
 		t.Run(fmt.Sprintf("%dMiB", size), func(t *testing.T) {
+			t.Parallel()
 			s := open(t, Config{Dir: newVolume(t, size) + "/store", Retention: volumeRetention})
 			for round := range 2 {
 				var keys []string
