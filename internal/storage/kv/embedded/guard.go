@@ -22,7 +22,9 @@ import (
 //   - all other writes block, so that flushes and compactions do not replace readable files by
 //     incomplete ones;
 //   - after a call of abandon, all writes are discarded, and new files are created in memory, so
-//     that Pebble can be closed.
+//     that Pebble can be closed;
+//   - a table that was being written is removed when Pebble closes it, which frees its space. No
+//     manifest on disk contains it, because Pebble adds only closed tables.
 //
 // A guard that is not armed yet belongs to an engine without readers. After a failed write, it
 // abandons the disk immediately, and arm returns the error. Errors are hidden from Pebble even
@@ -137,6 +139,8 @@ func (g *guard) runWrite(name string, write func() error) error {
 }
 
 func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
+
+func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
 // deferSyncs delays all syncs until syncDeferred, for the creation of a store, which has no value
 // before it is complete.
@@ -360,6 +364,9 @@ func (f *guardedFile) SyncTo(length int64) (bool, error) {
 func (f *guardedFile) Close() error {
 	if f.guard.state.Load() != guardWrites || f.dir {
 		_ = f.File.Close()
+		if isTable(f.name) {
+			_ = f.guard.FS.Remove(f.name)
+		}
 		return nil
 	}
 	f.guard.wrote(f.name, f.File.Close())

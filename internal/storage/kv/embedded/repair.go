@@ -52,9 +52,10 @@ func (s *Store) rejectWrites(broken error) bool {
 	return true
 }
 
-// repair waits until the disk is writable, and reopens the store.
+// repair waits until the disk is writable, and reopens the store. On a full disk it reopens the store
+// once without waiting, because the failed engine may have filled the disk with an incomplete table.
 func (s *Store) repair() {
-	wait := repairFirst
+	wait, reopened := repairFirst, false
 	for {
 		select {
 		case <-s.ctx.Done():
@@ -66,7 +67,8 @@ func (s *Store) repair() {
 		if isFull(err) && s.disk.reserve.release() {
 			err = s.disk.probe()
 		}
-		if err == nil {
+		if err == nil || isFull(err) && !reopened {
+			reopened = true
 			err = s.reopen()
 		}
 		if err == nil {

@@ -1,8 +1,11 @@
 package embedded
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -15,11 +18,11 @@ import (
 )
 
 // quotaFS is a file system with a limited size. others is the number of bytes used by files outside
-// the store, reserved is the size of the reserve.
+// the store, reserved is the size of the reserve. GetDiskUsage reports overstated bytes too many.
 type quotaFS struct {
 	vfs.FS
-	size, others, reserved atomic.Int64
-	dir                    string
+	size, others, reserved, overstated atomic.Int64
+	dir                                string
 }
 
 func newQuotaFS(size int64) *quotaFS {
@@ -73,7 +76,7 @@ func (q *quotaFS) Remove(name string) error {
 }
 
 func (q *quotaFS) GetDiskUsage(string) (vfs.DiskUsage, error) {
-	free := uint64(max(q.free(), 0))
+	free := uint64(max(q.free()+q.overstated.Load(), 0))
 	return vfs.DiskUsage{TotalBytes: uint64(q.size.Load()), AvailBytes: free}, nil
 }
 
@@ -188,6 +191,51 @@ func checkCompacts(t *testing.T, s *Store) {
 	}
 	if compacted, _ := s.CompactedRevision(t.Context()); err != nil || compacted != at {
 		t.Errorf("compacted to %d of %d: %v", compacted, at, err)
+	}
+}
+
+// TestIncompleteTable checks that the store recovers from a compaction that fills the disk.
+func TestIncompleteTable(t *testing.T) {
+	t.Parallel()
+	q := newQuotaFS(100 << 20)
+	s := open(t, Config{Dir: "d", FS: q, Retention: -1})
+	value := make([]byte, 100_000)
+	random := rand.NewChaCha8([32]byte{})
+	write := func(keys ...int) {
+		t.Helper()
+		for _, k := range keys {
+			_, _ = random.Read(value)
+			if _, err := s.Commit(t.Context(), kv.Op{Key: fmt.Sprintf("k%03d", k), Value: value, Expect: kv.AnyRevision}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for k := range 200 {
+		write(k)
+	}
+	engine := s.engine
+	if err := engine.db.Compact(t.Context(), []byte{0}, []byte{0xff}, false); err != nil {
+		t.Fatal(err)
+	}
+	write(0, 199) // the key range of this table overlaps all others
+	if err := engine.db.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the removal of compacted tables", func() bool { return engine.db.Metrics().Table.ZombieCount == 0 })
+	s.disk.reserve.release()
+	q.overstated.Store(100 << 20) // compactions are not paused
+	q.fill(4 << 20)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _ = engine.db.Compact(ctx, []byte{0}, []byte{0xff}, false) }()
+	await(t, "a full disk", func() bool { return isFull(engine.guard.failure()) })
+	q.overstated.Store(0)
+	await(t, "deletions to be accepted", func() bool {
+		_, err := s.Commit(t.Context(), kv.Op{Key: "k000", Kind: kv.OpDelete, Expect: kv.AnyRevision})
+		return err == nil
+	})
+	if e, _, err := s.Get(t.Context(), "k199", 0); err != nil || e == nil || !bytes.Equal(e.Value, value) {
+		t.Errorf("get: entry %t, %v", e != nil, err)
 	}
 }
 
