@@ -1,9 +1,10 @@
-// Package feature contains the feature gates of Kubernetes v1.37 with their stages and defaults,
-// and the gates of a server as a value. Code checks a gate at the place that the gate changes; the
-// table gates.tsv describes the effects for users.
+// Package feature contains the feature gates of Kubernetes with their stages and defaults in each
+// minor version from Oldest to Newest, and the gates of a server as a value. Code checks a gate at the
+// place that the gate changes; the table gates.tsv describes the effects for users.
 package feature
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -31,7 +32,7 @@ const (
 	Deprecated Stage = "DEPRECATED"
 )
 
-// Spec is the definition of a gate in Kubernetes v1.37.
+// Spec is the definition of a gate in a minor version of Kubernetes.
 type Spec struct {
 	Gate    Gate
 	Default bool
@@ -44,7 +45,7 @@ type Spec struct {
 	Effect string
 }
 
-// Known returns the gates of Kubernetes v1.37, sorted by name. It parses the table in each
+// Known returns the gates of the Newest version, sorted by name. It parses the table in each
 // iteration.
 func Known() iter.Seq[Spec] {
 	return func(yield func(Spec) bool) {
@@ -71,20 +72,29 @@ func parseSpec(line string) Spec {
 	return spec
 }
 
-// Gates is a set of enabled gates. In the zero value, all gates are disabled. It is immutable and
-// safe for concurrent use.
-type Gates struct{ on map[Gate]bool }
+// Gates is a set of enabled gates of one minor version. In the zero value, all gates are disabled. It
+// is immutable and safe for concurrent use.
+type Gates struct {
+	on    map[Gate]bool
+	minor int // 0 means Newest
+}
 
-// Defaults returns the gates that are enabled by default in v1.37.
-func Defaults() Gates {
+// Defaults returns the gates that are enabled by default in the Newest version.
+func Defaults() Gates { return DefaultsOf(Newest) }
+
+// DefaultsOf returns the gates that are enabled by default in a minor version.
+func DefaultsOf(minor int) Gates {
 	on := make(map[Gate]bool)
-	for spec := range Known() {
+	for spec := range KnownIn(minor) {
 		if spec.Default {
 			on[spec.Gate] = true
 		}
 	}
-	return Gates{on}
+	return Gates{on, minor}
 }
+
+// Known returns the gates of the minor version, as KnownIn does.
+func (g Gates) Known() iter.Seq[Spec] { return KnownIn(cmp.Or(g.minor, Newest)) }
 
 // Enabled reports whether a gate is enabled. It returns false for an unknown gate.
 func (g Gates) Enabled(gate Gate) bool { return g.on[gate] }
@@ -130,7 +140,7 @@ func (g Gates) With(set Set) (Gates, error) {
 	}
 	unknown := maps.Clone(set)
 	var errs []error
-	for spec := range Known() {
+	for spec := range g.Known() {
 		delete(unknown, spec.Gate)
 		value, ok := set.override(spec)
 		switch {
@@ -141,10 +151,16 @@ func (g Gates) With(set Set) (Gates, error) {
 			on[spec.Gate] = value
 		}
 	}
+	for spec := range Known() {
+		if value, ok := unknown[spec.Gate]; ok {
+			delete(unknown, spec.Gate)
+			errs = append(errs, fmt.Errorf("cannot set feature gate %s to %t, feature is PreAlpha at emulated version 1.%d", spec.Gate, value, g.minor))
+		}
+	}
 	for _, gate := range slices.Sorted(maps.Keys(unknown)) {
 		errs = append(errs, fmt.Errorf("unrecognized feature gate: %s", gate))
 	}
-	with := Gates{on}
+	with := Gates{on, g.minor}
 	if len(errs) == 0 {
 		errs = with.dependencyErrors()
 	}
@@ -177,7 +193,7 @@ func (s Set) override(spec Spec) (on, ok bool) {
 // dependencyErrors returns an error for each enabled gate whose dependencies are disabled.
 func (g Gates) dependencyErrors() []error {
 	var errs []error
-	for spec := range Known() {
+	for spec := range g.Known() {
 		if !g.Enabled(spec.Gate) {
 			continue
 		}

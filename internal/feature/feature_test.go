@@ -1,6 +1,7 @@
 package feature_test
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -112,5 +113,44 @@ func TestWith(t *testing.T) {
 		if err == nil && (!gates.Enabled(tt.on) || gates.Enabled(tt.off)) {
 			t.Errorf("%q: %s is %t, %s is %t", tt.value, tt.on, gates.Enabled(tt.on), tt.off, gates.Enabled(tt.off))
 		}
+	}
+}
+
+// TestHistory checks the states of gates in earlier minor versions.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		gate  feature.Gate
+		minor int
+		want  string
+	}{
+		{"MutatingAdmissionPolicy", 33, "false ALPHA false"},
+		{"MutatingAdmissionPolicy", 34, "false BETA false"},
+		{"MutatingAdmissionPolicy", 35, "false BETA false"},
+		{"MutatingAdmissionPolicy", 36, "true GA false"},
+		{"AggregatedDiscoveryRemoveBetaType", 34, "true DEPRECATED false"},
+		{"AggregatedDiscoveryRemoveBetaType", 35, "true DEPRECATED true"},
+		{"EtcdRangeStream", 36, ""},
+		{"EtcdRangeStream", 37, "true BETA false"},
+		{"WatchList", 33, "false BETA false"},
+	} {
+		got := ""
+		for spec := range feature.KnownIn(tt.minor) {
+			if spec.Gate == tt.gate {
+				got = fmt.Sprintf("%t %s %t", spec.Default, spec.Stage, spec.Locked)
+			}
+		}
+		if got != tt.want {
+			t.Errorf("%s in 1.%d: got %q, want %q", tt.gate, tt.minor, got, tt.want)
+		}
+	}
+	for minor := feature.Oldest; minor <= feature.Newest; minor++ {
+		if _, err := feature.DefaultsOf(minor).With(nil); err != nil {
+			t.Errorf("1.%d: %v", minor, err)
+		}
+	}
+	_, err := feature.DefaultsOf(36).Parse("EtcdRangeStream=true")
+	if want := "cannot set feature gate EtcdRangeStream to true, feature is PreAlpha at emulated version 1.36"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }

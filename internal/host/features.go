@@ -12,7 +12,7 @@ type features struct {
 	desc  *prometheus.Desc
 }
 
-// newFeatures returns the metric of all feature gates.
+// newFeatures returns the metric of the feature gates of the minor version of gates.
 func newFeatures(gates feature.Gates) prometheus.Collector {
 	return &features{gates, prometheus.NewDesc("kubernetes_feature_enabled",
 		"[BETA] This metric records the data about the stage and enablement of a k8s feature.", []string{"name", "stage"}, nil)}
@@ -24,7 +24,7 @@ func (f *features) Describe(descs chan<- *prometheus.Desc) { descs <- f.desc }
 // Collect implements prometheus.Collector. As in kube-apiserver, the stage of a generally available
 // feature is empty.
 func (f *features) Collect(metrics chan<- prometheus.Metric) {
-	for spec := range feature.Known() {
+	for spec := range f.gates.Known() {
 		stage, value := string(spec.Stage), 0.0
 		if spec.Stage == feature.GA {
 			stage = ""

@@ -1,0 +1,62 @@
+package feature
+
+import (
+	_ "embed"
+	"iter"
+	"strconv"
+	"strings"
+)
+
+// The minor versions of Kubernetes whose gates are known. gates.tsv contains the gates of Newest.
+const (
+	Oldest = 33
+	Newest = 37
+)
+
+//go:embed history.tsv
+var historyTable string
+
+// KnownIn returns the gates of a minor version from Oldest to Newest, sorted by name. Their
+// dependencies and effects are those in the Newest version. It parses the tables in each iteration.
+func KnownIn(minor int) iter.Seq[Spec] {
+	if minor == Newest {
+		return Known()
+	}
+	return func(yield func(Spec) bool) {
+		earlier := statesIn(minor)
+		for spec := range Known() {
+			if state, ok := earlier[spec.Gate]; ok {
+				if state.Stage == "" {
+					continue
+				}
+				spec.Default, spec.Stage, spec.Locked = state.Default, state.Stage, state.Locked
+			}
+			if !yield(spec) {
+				return
+			}
+		}
+	}
+}
+
+// statesIn returns the gates that have another state in a minor version than in Newest. The stage of
+// gates that the version does not have is "".
+func statesIn(minor int) map[Gate]Spec {
+	states := map[Gate]Spec{}
+	for line := range strings.Lines(historyTable) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		column := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+		gate := Gate(column[0])
+		last, err := strconv.Atoi(column[1])
+		if _, found := states[gate]; found || err != nil || last < minor {
+			continue
+		}
+		state := Spec{Gate: gate, Default: column[2] == "true", Locked: column[4] == "locked"}
+		if column[3] != "-" {
+			state.Stage = Stage(column[3])
+		}
+		states[gate] = state
+	}
+	return states
+}
