@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/emulation"
 )
 
 // ignoredFlag is a flag of kube-apiserver without an effect in Mainstay. Its value is validated.
@@ -34,7 +33,6 @@ func ignoredFlags() []ignoredFlag {
 	const (
 		unbuffered     = "log lines are written immediately"
 		noCoordination = "this server does not coordinate the leader election of other components"
-		noEmulation    = "this server emulates no other version"
 	)
 	return []ignoredFlag{
 		{"apiserver-count", "int", "the endpoints of the service default/kubernetes are published by leases, which need no count", checkPositive},
@@ -42,14 +40,10 @@ func ignoredFlags() []ignoredFlag {
 		{leadershipRenewDeadline, "duration", noCoordination, checkDuration},
 		{leadershipRetryPeriod, "duration", noCoordination, checkDuration},
 		{"default-watch-cache-size", "int", "watch caches grow as required, also in kube-apiserver", checkInteger},
-		{"emulated-version", "strings", "the only possible version is that of the API", checkEmulatedVersion},
-		{"emulation-forward-compatible", "bool", noEmulation, checkBool},
 		{"log-flush-frequency", "duration", unbuffered, checkPositiveDuration},
 		{"log-json-info-buffer-size", "quantity", unbuffered, checkQuantity},
 		{"log-text-info-buffer-size", "quantity", unbuffered, checkQuantity},
-		{"min-compatibility-version", "strings", noEmulation, checkCompatibilityVersion},
 		{"permit-address-sharing", "bool", "all listening sockets have SO_REUSEADDR", checkBool},
-		{"runtime-config-emulation-forward-compatible", "bool", noEmulation, checkBool},
 		{"show-hidden-metrics-for-version", "string", "this server hides no metrics", checkPreviousVersion},
 	}
 }
@@ -153,67 +147,8 @@ func checkQuantity(text string) error {
 	return nil
 }
 
-// kubeVersions calls check with the major and minor version of the component kube in a list of
-// [COMPONENT=]MAJOR.MINOR, with an optional leading v and patch version.
-func kubeVersions(list string, check func(major, minor int) error) error {
-	for item := range strings.SplitSeq(list, ",") {
-		component, text, named := strings.Cut(item, "=")
-		if !named {
-			component, text = "kube", item
-		}
-		if component != "kube" {
-			return fmt.Errorf("there is no component %q, only kube", component)
-		}
-		parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
-		if len(parts) < 2 || len(parts) > 3 {
-			return fmt.Errorf("%q is not a version such as kube=1.37", item)
-		}
-		major, errMajor := strconv.Atoi(parts[0])
-		minor, errMinor := strconv.Atoi(parts[1])
-		if errMajor != nil || errMinor != nil {
-			return fmt.Errorf("%q is not a version such as kube=1.37", item)
-		}
-		if err := check(major, minor); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// oldestCompatible is the oldest minor version of --min-compatibility-version, as in kube-apiserver
-// 1.37.
-const oldestCompatible = 34
-
-// apiMinor returns the minor version of the served API, such as 37.
-func apiMinor() int {
-	parts := strings.Split(controlplane.KubernetesVersion, ".")
-	minor, err := strconv.Atoi(parts[1])
-	if err != nil {
-		panic(fmt.Sprintf("the version %s of the API is invalid", controlplane.KubernetesVersion))
-	}
-	return minor
-}
-
-func checkEmulatedVersion(list string) error {
-	return kubeVersions(list, func(major, minor int) error {
-		if major != 1 || minor != apiMinor() {
-			return fmt.Errorf("this server emulates no other version than 1.%d", apiMinor())
-		}
-		return nil
-	})
-}
-
-func checkCompatibilityVersion(list string) error {
-	return kubeVersions(list, func(major, minor int) error {
-		if major != 1 || minor < oldestCompatible || minor > apiMinor() {
-			return fmt.Errorf("it must be a version from 1.%d to 1.%d", oldestCompatible, apiMinor())
-		}
-		return nil
-	})
-}
-
 func checkPreviousVersion(text string) error {
-	if previous := fmt.Sprintf("1.%d", apiMinor()-1); text != "" && text != previous {
+	if previous := fmt.Sprintf("1.%d", emulation.Newest-1); text != "" && text != previous {
 		return fmt.Errorf("must be omitted or have the value '%s'; only the previous minor version is allowed", previous)
 	}
 	return nil

@@ -59,9 +59,9 @@ func TestCommandLine(t *testing.T) {
 		stderr []string
 	}{
 		{"help", []string{}, 0, []string{"Available Commands:", "serve", "completion"}, nil},
-		{"version", []string{"version"}, 0, []string{"mainstay " + version, "Kubernetes API " + controlplane.KubernetesVersion}, nil},
+		{"version", []string{"version"}, 0, []string{"mainstay " + version, "Kubernetes API " + controlplane.KubernetesVersion()}, nil},
 		{"version as a flag", []string{"serve", "--version"}, 0, []string{"mainstay " + version}, nil},
-		{"version of the program", []string{"--version"}, 0, []string{"mainstay " + version, "Kubernetes API " + controlplane.KubernetesVersion}, nil},
+		{"version of the program", []string{"--version"}, 0, []string{"mainstay " + version, "Kubernetes API " + controlplane.KubernetesVersion()}, nil},
 		{"plugin with a disabled gate", []string{"admission", "--feature-gates=MutatingAdmissionPolicy=false"}, 0, []string{"no (feature gate MutatingAdmissionPolicy)"}, nil},
 		{"a kubeconfig without a server", []string{"kubeconfig", "--user=jane", "--data-dir=nowhere"}, 1, nil, []string{"--data-dir", "--kubeconfig or $KUBECONFIG"}},
 		{"routes", []string{"routes"}, 0, []string{"get", "/readyz"}, nil},
@@ -248,7 +248,7 @@ func TestServe(t *testing.T) {
 		seen[entry.Msg] = true
 	}
 	want := []string{
-		"Mainstay " + version + " serves the Kubernetes API " + controlplane.KubernetesVersion + " at " + s.URL() + "\n",
+		"Mainstay " + version + " serves the Kubernetes API " + controlplane.KubernetesVersion() + " at " + s.URL() + "\n",
 		"To use it:  export KUBECONFIG='" + strings.ReplaceAll(s.Kubeconfig(), "'", `'\''`) + "'\n",
 	}
 	if !slices.Equal(plain, want) {

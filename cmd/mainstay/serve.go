@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/host"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
@@ -80,7 +79,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, p process) error {
 	config.Logger, config.Version, config.Debug.Flags = logger, version, flags.values()
 	config.ControlPlane.Checks = append(config.ControlPlane.Checks, out.Check())
 	config.OnServing = func(serving host.Serving) {
-		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\n", version, controlplane.KubernetesVersion, serving.URL)
+		fmt.Fprintf(stdout, "Mainstay %s serves the Kubernetes API %s at %s\n", version, config.ControlPlane.ServedVersion(), serving.URL)
 		if serving.Kubeconfig != "" {
 			fmt.Fprintf(stdout, "To use it:  export KUBECONFIG=%s\n", shellQuote(serving.Kubeconfig))
 		}

@@ -21,5 +21,5 @@ func newVersion() *cobra.Command {
 
 func printVersion(out io.Writer) {
 	fmt.Fprintf(out, "mainstay %s\nKubernetes API %s\n%s %s/%s\n",
-		version, controlplane.KubernetesVersion, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		version, controlplane.KubernetesVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

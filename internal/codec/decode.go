@@ -33,6 +33,9 @@ var protobufMagic = [...]byte{'k', '8', 's', 0}
 // custom resource.
 func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) {
 	obj, err := v.decode(body, media, strict)
+	if strict && media != Protobuf && obj != nil && (err == nil || runtime.IsStrictDecodingError(err)) {
+		err = v.addUnknownFields(obj, err)
+	}
 	if v.Accept == nil || obj == nil {
 		return obj, err
 	}
@@ -61,6 +64,21 @@ func (v *Version) applyAccept(obj Object, strict bool, found error) (Object, err
 		unknown = append(before.Errors(), unknown...)
 	}
 	return obj, runtime.NewStrictDecodingError(unknown)
+}
+
+// addUnknownFields adds the errors of UnknownFields to a strict decoding error, which may be nil.
+func (v *Version) addUnknownFields(obj Object, found error) error {
+	if v.UnknownFields == nil {
+		return found
+	}
+	errs := v.UnknownFields(obj)
+	if len(errs) == 0 {
+		return found
+	}
+	if before, ok := runtime.AsStrictDecodingError(found); ok {
+		errs = append(before.Errors(), errs...)
+	}
+	return runtime.NewStrictDecodingError(errs)
 }
 
 func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) {
@@ -311,6 +329,9 @@ func (v *Version) FromDocument(document map[string]any, wantStrict bool) (obj Ob
 	}
 	if err != nil {
 		return nil, nil, err
+	}
+	if wantStrict && v.UnknownFields != nil {
+		strict = append(strict, v.UnknownFields(obj)...)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
 	return obj, strict, nil

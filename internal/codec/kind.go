@@ -38,6 +38,10 @@ type Version struct {
 	// which it returns if report is set. An API error is sent to the client unchanged. A nil Accept
 	// allows every object of the right type.
 	Accept func(obj Object, report bool) (unknown []error, err error)
+	// UnknownFields returns errors of strict decoding for the set fields of an object that its type
+	// has, but the version does not; nil if the version has all fields of the type. It must not
+	// modify the object.
+	UnknownFields func(Object) []error
 	// List is the kind of lists of v; empty means the kind followed by "List".
 	List string
 	// Untyped means that objects are *unstructured.Unstructured. They have no protobuf encoding and

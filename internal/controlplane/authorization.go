@@ -143,6 +143,9 @@ func (a *authorization) follow(builtin *builtinResources) (reflectors, error) {
 	var all reflectors
 	for _, followers := range a.followers() {
 		for resource := range followers.Resources() {
+			if !builtin.stores(resource) {
+				continue
+			}
 			stored, err := builtin.uncached(resource)
 			if err != nil {
 				return nil, err

@@ -15,7 +15,10 @@ import (
 
 // FeatureOptions enable and disable features and built-in APIs.
 type FeatureOptions struct {
-	// Gates contains the feature gates that are set; others have their defaults in v1.37.
+	// Emulation selects an older minor version of the API; its zero value serves the newest one.
+	Emulation EmulationOptions
+	// Gates contains the feature gates that are set; others have their defaults in the served minor
+	// version.
 	Gates feature.Set
 	// RuntimeConfig selects the served versions and resources of built-in APIs, see
 	// builtin.NewEnablement; nil selects the stable ones.
@@ -25,6 +28,7 @@ type FeatureOptions struct {
 // AddFlags defines the flags of the options. Repeated flags add values. check reports unknown names,
 // because a later flag may complete an earlier one.
 func (o *FeatureOptions) AddFlags(fs *pflag.FlagSet) {
+	o.Emulation.AddFlags(fs)
 	flags.ListVar(fs, "runtime-config", "apis", "built-in APIs to enable or disable, as api/all, api/ga, api/beta, api/alpha, GROUP/VERSION or GROUP/VERSION/RESOURCE, each with =true|false, comma-separated; may be repeated", o.setRuntimeConfig)
 	flags.ListVar(fs, "feature-gates", "gates", "feature gates as NAME=true|false, comma-separated; may be repeated. \"mainstay features\" lists them", o.setGates)
 }
@@ -51,8 +55,11 @@ func (o *FeatureOptions) setRuntimeConfig(value string) error {
 }
 
 func (o *FeatureOptions) check() error {
+	if err := o.Emulation.check(); err != nil {
+		return err
+	}
 	var errs []error
-	if _, err := feature.Defaults().With(o.Gates); err != nil {
+	if _, err := feature.DefaultsOf(o.Emulation.minor()).With(o.Gates); err != nil {
 		errs = append(errs, fmt.Errorf("--feature-gates: %w", err))
 	}
 	if _, err := o.enablement(); err != nil {
@@ -63,7 +70,7 @@ func (o *FeatureOptions) check() error {
 
 // enabled returns the enabled feature gates. The options must have been checked.
 func (o *FeatureOptions) enabled() feature.Gates {
-	gates, _ := feature.Defaults().With(o.Gates)
+	gates, _ := feature.DefaultsOf(o.Emulation.minor()).With(o.Gates)
 	return gates
 }
 

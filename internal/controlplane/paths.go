@@ -71,7 +71,7 @@ func indexPaths(host map[string]http.Handler) []string {
 // newPaths creates the handlers of non-resource paths.
 func newPaths(s *settings, catalog *route.Catalog, api *endpoints.API, webhooks *admissionWebhooks, flow *flowControl, health *healthChecks) (*paths, error) {
 	p := &paths{exact: map[string]http.Handler{}}
-	versionJSON, err := json.MarshalIndent(versionInfo(Build(s.env.Version)), "", "  ")
+	versionJSON, err := json.MarshalIndent(s.options.versionInfo(s.env.Version), "", "  ")
 	if err != nil {
 		return nil, fmt.Errorf("encode the version: %w", err)
 	}

@@ -1,6 +1,8 @@
 package controlplane
 
 import (
+	"strconv"
+
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -52,7 +54,7 @@ func newResources(s *settings, access *loopbackAccess, authorization *authorizat
 	}
 	r := &resources{
 		access: access.Access, finder: access.finder, versions: &versionListeners{}, connections: newConnections(s, access.Access),
-		documents: openapi.New(openapi.Config{Version: kubernetesMajor + "." + kubernetesMinor, Issuer: true}),
+		documents: openapi.New(openapi.Config{Version: kubernetesMajor + "." + strconv.Itoa(s.release.Minor()), Release: s.release, Issuer: true}),
 	}
 	r.builtin, err = newBuiltinResources(storage, newRowEnv(s, rowDependencies{
 		storage: storage.open, resources: r.finder, authorization: authorization, tokens: tokens, documents: r.documents,

@@ -35,6 +35,7 @@ func newRowEnv(s *settings, d rowDependencies) *builtin.Env {
 	env := &builtin.Env{
 		Gates:             s.gates,
 		Enablement:        enablement,
+		Release:           s.release,
 		DenyPrivileged:    options.Admission.DenyPrivileged,
 		EventTTL:          options.Storage.EventTTL,
 		ValidationLimiter: s.env.Limits.Validations,

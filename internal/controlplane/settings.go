@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"mainstay.dev/mainstay/internal/emulation"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
@@ -15,13 +16,20 @@ type settings struct {
 	prefix  string
 	options Options // with defaults
 	gates   feature.Gates
+	// release is the emulated version; nil emulates none.
+	release *emulation.Release
 	// lifetime ends when the control plane is closed.
 	lifetime context.Context
 	started  time.Time
 }
 
 func newSettings(c *ControlPlane) *settings {
-	return &settings{env: c.env, prefix: c.prefix, options: c.options, gates: c.options.Gates(), lifetime: c.lifetime, started: time.Now()}
+	gates := c.options.Gates()
+	return &settings{
+		env: c.env, prefix: c.prefix, options: c.options,
+		gates: gates, release: c.options.Features.Emulation.release(gates),
+		lifetime: c.lifetime, started: time.Now(),
+	}
 }
 
 // keyPrefix returns the prefix of all keys, such as "/registry".

@@ -1,23 +1,28 @@
 package controlplane
 
 import (
+	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/version"
 
+	"mainstay.dev/mainstay/internal/emulation"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// The Kubernetes version of the served API, and the minimum compatibility version.
-const (
-	kubernetesMajor    = "1"
-	kubernetesMinor    = "37"
-	compatibilityMinor = "36"
-)
+const kubernetesMajor = "1"
 
-// KubernetesVersion is the version of the served API with the prefix "v".
-const KubernetesVersion = "v" + kubernetesMajor + "." + kubernetesMinor + ".0"
+// KubernetesVersion returns the newest version of the API with the prefix "v".
+func KubernetesVersion() string { return versionOf(emulation.Newest) }
+
+// versionOf returns the Kubernetes version of a minor version, with the prefix "v".
+func versionOf(minor int) string { return fmt.Sprintf("v%s.%d.0", kubernetesMajor, minor) }
+
+// ServedVersion returns the Kubernetes version of the served API with the prefix "v", which is the
+// emulated version if there is one.
+func (o Options) ServedVersion() string { return versionOf(o.Features.Emulation.minor()) }
 
 // Values of /version for a binary that was built outside of a git tree, as in the builds of Kubernetes.
 const (
@@ -25,12 +30,13 @@ const (
 	unknownDate = "1970-01-01T00:00:00Z"
 )
 
-// Build returns the build information of this binary. own is the version of Mainstay; it becomes the
-// build metadata of GitVersion, because clients parse GitVersion as a semantic version.
-func Build(own string) telemetry.Build {
+// Build returns the build information of this binary with the Kubernetes version of the served API. own
+// is the version of Mainstay; it becomes the build metadata of GitVersion, because clients parse
+// GitVersion as a semantic version.
+func (o Options) Build(own string) telemetry.Build {
 	b := telemetry.Build{
-		Major: kubernetesMajor, Minor: kubernetesMinor,
-		GitVersion: KubernetesVersion + "+mainstay-" + own, GitTreeState: unknownTree, BuildDate: unknownDate,
+		Major: kubernetesMajor, Minor: strconv.Itoa(o.Features.Emulation.minor()),
+		GitVersion: o.ServedVersion() + "+mainstay-" + own, GitTreeState: unknownTree, BuildDate: unknownDate,
 	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -52,11 +58,12 @@ func Build(own string) telemetry.Build {
 	return b
 }
 
-func versionInfo(b telemetry.Build) version.Info {
+func (o Options) versionInfo(own string) version.Info {
+	b := o.Build(own)
 	return version.Info{
 		Major: b.Major, Minor: b.Minor,
 		EmulationMajor: b.Major, EmulationMinor: b.Minor,
-		MinCompatibilityMajor: b.Major, MinCompatibilityMinor: compatibilityMinor,
+		MinCompatibilityMajor: b.Major, MinCompatibilityMinor: strconv.Itoa(o.Features.Emulation.minCompatibility()),
 		GitVersion: b.GitVersion, GitCommit: b.GitCommit, GitTreeState: b.GitTreeState, BuildDate: b.BuildDate,
 		GoVersion: runtime.Version(), Compiler: runtime.Compiler, Platform: runtime.GOOS + "/" + runtime.GOARCH,
 	}

@@ -40,6 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	c := command{progress: stderr}
 	asJSON := flags.Bool("json", false, "write the report as JSON")
+	emulation := flags.Bool("emulation", false, "write the table of fields that older minor versions lack; without VERSION")
 	update := flags.Bool("update", false, "update go.mod of all modules, rewrite imports and tables, and run the generators")
 	flags.BoolVar(&c.partial, "partial", false, "with -update: keep the version of modules that are not published at VERSION")
 	flags.Func("require", "with -update: also require `PATH@VERSION`; may be repeated", func(text string) error {
@@ -47,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return nil
 	})
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: go run ./internal/follow [-json] [-update [-partial] [-require PATH@VERSION]...] VERSION")
+		fmt.Fprintln(stderr, "usage: go run ./internal/follow [-json] [-update [-partial] [-require PATH@VERSION]...] VERSION\n       go run ./internal/follow -emulation")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {
@@ -59,19 +60,23 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if *update && *asJSON || !*update && (c.partial || len(c.require) > 0) {
 		return errors.New("-json is for reports; -partial and -require are for -update")
 	}
-	if flags.NArg() != 1 {
+	if *emulation && flags.NArg() == 0 && !*asJSON && !*update {
+		if err := c.findRoot(ctx); err != nil {
+			return err
+		}
+		return c.writeEmulation(ctx)
+	}
+	if flags.NArg() != 1 || *emulation {
 		flags.Usage()
-		return fmt.Errorf("one VERSION is required, got %d arguments", flags.NArg())
+		return fmt.Errorf("one VERSION is required, got %d arguments; -emulation has none", flags.NArg())
 	}
 	c.version = flags.Arg(0)
 	if err := checkVersion(c.version); err != nil {
 		return err
 	}
-	gomod, err := goCommand{}.run(ctx, "env", "GOMOD")
-	if err != nil {
+	if err := c.findRoot(ctx); err != nil {
 		return err
 	}
-	c.root = filepath.Dir(strings.TrimSpace(string(gomod)))
 	if *update {
 		return c.update(ctx, stdout)
 	}
@@ -83,6 +88,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return r.writeJSON(stdout)
 	}
 	return r.writeText(stdout)
+}
+
+// findRoot finds the repository of the working directory.
+func (c *command) findRoot(ctx context.Context) error {
+	gomod, err := goCommand{}.run(ctx, "env", "GOMOD")
+	if err != nil {
+		return err
+	}
+	c.root = filepath.Dir(strings.TrimSpace(string(gomod)))
+	return nil
 }
 
 // compare reads both versions and returns the report.

@@ -32,7 +32,7 @@ type metrics struct {
 
 // newMetrics registers the metrics.
 func newMetrics(config *Config) (*metrics, error) {
-	m := &metrics{registry: telemetry.NewRegistry(controlplane.Build(config.Version)), slis: prometheus.NewRegistry()}
+	m := &metrics{registry: telemetry.NewRegistry(config.ControlPlane.Build(config.Version)), slis: prometheus.NewRegistry()}
 	var err error
 	m.filter, err = config.Metrics.filter()
 	if err != nil {

@@ -151,7 +151,7 @@ func registeredMetrics(t *testing.T) []metric {
 			t.Fatalf("register the metrics of %s: %v", name, err)
 		}
 	}
-	registry := telemetry.NewRegistry(controlplane.Build("0.1.0"))
+	registry := telemetry.NewRegistry(controlplane.Options{}.Build("0.1.0"))
 	descriptions := make(chan *prometheus.Desc)
 	go func() { defer close(descriptions); registry.Describe(descriptions) }()
 	for d := range descriptions {

@@ -258,7 +258,7 @@ func TestVerboseHealth(t *testing.T) {
 // kubernetesMinor returns the minor version of the served API.
 func kubernetesMinor(t *testing.T) int {
 	t.Helper()
-	v, err := semver.ParseTolerant(controlplane.KubernetesVersion)
+	v, err := semver.ParseTolerant(controlplane.KubernetesVersion())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	minor := kubernetesMinor(t)
-	if got.Major != "1" || got.Minor != strconv.Itoa(minor) || got.GitVersion != controlplane.KubernetesVersion+"+mainstay-1.2.3" ||
+	if got.Major != "1" || got.Minor != strconv.Itoa(minor) || got.GitVersion != controlplane.KubernetesVersion()+"+mainstay-1.2.3" ||
 		got.EmulationMinor != strconv.Itoa(minor) || got.MinCompatibilityMinor != strconv.Itoa(minor-1) {
 		t.Errorf("the version is %+v", got)
 	}

@@ -35,8 +35,9 @@ type zPage struct {
 
 // statusPage is /statusz: versions and the uptime.
 func (h *Host) statusPage(started time.Time, paths []string) zPage {
-	version := strings.TrimPrefix(controlplane.KubernetesVersion, "v")
-	emulated := version[:strings.LastIndexByte(version, '.')]
+	version := strings.TrimPrefix(controlplane.KubernetesVersion(), "v")
+	emulated := strings.TrimPrefix(h.config.ControlPlane.ServedVersion(), "v")
+	emulated = emulated[:strings.LastIndexByte(emulated, '.')]
 	return zPage{
 		kind: "Statusz",
 		text: func() string {

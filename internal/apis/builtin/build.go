@@ -97,7 +97,7 @@ func (r *resource) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	if env.builds(gv.WithResource(r.Names.Plural)) {
 		deprecated := deprecation{warning: r.Versions.Warning}
 		if r.Versions.Deprecated > 0 {
-			deprecated = deprecatedSince(r.Versions.Deprecated, hub.GVK, "")
+			deprecated = env.deprecatedSince(r.Versions.Deprecated, hub.GVK, "")
 		}
 		resources = r.serve(env, store, servedVersion{hub, convertLabel, deprecated})
 	}
@@ -109,7 +109,7 @@ func (r *resource) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		}
 		named := *store // its errors contain the requested group
 		named.Resource.Group = version.GVK.Group
-		served := servedVersion{version, convertLabel, deprecatedSince(other.Deprecated, version.GVK, other.Successor)}
+		served := servedVersion{version, convertLabel, env.deprecatedSince(other.Deprecated, version.GVK, other.Successor)}
 		if other.ConvertLabel != nil {
 			served.convertLabel = other.ConvertLabel
 		}
@@ -121,13 +121,14 @@ func (r *resource) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 // store creates the store of the resource.
 func (r *resource) store(env *Env, gv schema.GroupVersion) *registry.Store {
 	kind := r.kind(gv, env.Gates)
+	r.emulate(kind, env.Release)
 	if env.Storage.Shared && r.Storage.SharedVersion != nil {
 		kind.Stored = r.Storage.SharedVersion
 	}
 	name := schema.GroupResource{Group: gv.Group, Resource: r.Names.Plural}
 	path, _ := r.stored()
 	store := &registry.Store{
-		Resource: name, Kind: kind, Strategy: r.strategy(env),
+		Resource: name, Kind: kind, Strategy: r.strategy(env, kind),
 		Storage:  env.open(storage.Spec{Path: path, Kind: kind, Namespaced: r.Namespaced, Resource: name, IndexFields: r.FieldSelectors.Indexed}),
 		Deletion: env.Deletion,
 	}
@@ -200,7 +201,7 @@ func (r *resource) serve(env *Env, store *registry.Store, served servedVersion) 
 		main.ResetFields = resetFields(gvk, append([]string{"status"}, s.MainResetFields...)...)
 		status := *main
 		status.Subresource, status.ShortNames, status.Categories, status.StorageVersionHash = "status", nil, nil, ""
-		status.Storage = &registry.SubresourceStore{Store: store, Subresource: "status", Strategy: r.statusStrategy(env, store.Strategy)}
+		status.Storage = &registry.SubresourceStore{Store: store, Subresource: "status", Strategy: r.statusStrategy(env, store)}
 		status.ResetFields = resetFields(gvk, slices.Concat([]string{"spec"}, s.PreservedMetadata, s.ResetFields)...)
 		resources = append(resources, &status)
 	}

@@ -115,6 +115,15 @@ func (e Enablement) Serves(resource schema.GroupVersionResource) bool {
 	return isStable(resource.Version)
 }
 
+// Explicit reports whether a resource, its version, or all versions of its stability are enabled by the
+// configuration.
+func (e Enablement) Explicit(resource schema.GroupVersionResource) bool {
+	if on, ok := e.resources[resource]; ok {
+		return on
+	}
+	return e.versions[resource.GroupVersion()]
+}
+
 // All reports whether all built resources are served.
 func (e Enablement) All() bool {
 	for _, on := range e.versions {
@@ -171,8 +180,8 @@ type deprecation struct {
 // deprecatedSince returns the deprecation of a version. since is the minor version of Kubernetes that
 // deprecated it, or 0 if it is not deprecated. As in kube-apiserver, the warning has a successor
 // only if the types of k8s.io/api declare one.
-func deprecatedSince(since int, gvk schema.GroupVersionKind, successor string) deprecation {
-	if since == 0 {
+func (env *Env) deprecatedSince(since int, gvk schema.GroupVersionKind, successor string) deprecation {
+	if since == 0 || since > env.Release.Minor() {
 		return deprecation{}
 	}
 	text := fmt.Sprintf("%s %s is deprecated in v1.%d+, unavailable in v1.%d+", gvk.GroupVersion(), gvk.Kind, since, since+releasesServed)

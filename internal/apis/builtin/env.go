@@ -18,6 +18,7 @@ import (
 	celtyped "mainstay.dev/mainstay/internal/cel/typed"
 	"mainstay.dev/mainstay/internal/egress"
 	"mainstay.dev/mainstay/internal/egress/kubelet"
+	"mainstay.dev/mainstay/internal/emulation"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/request"
@@ -33,6 +34,8 @@ type Env struct {
 	// Enablement selects the served resources. Resources of stable versions are always built,
 	// because the server may use them.
 	Enablement Enablement
+	// Release is the emulated version of Kubernetes; nil emulates none.
+	Release *emulation.Release
 	// DenyPrivileged rejects pods with privileged containers.
 	DenyPrivileged bool
 	// EventTTL is the lifetime of events; 0 if they do not expire.

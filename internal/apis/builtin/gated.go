@@ -76,7 +76,12 @@ func (s *Strategy[O]) defaultsFor(gates feature.Gates) func(O) {
 	return all
 }
 
-// dropDisabled clears the fields of disabled features of a row. old is nil on creation.
-func (r *resource) dropDisabled(env *Env, obj, old codec.Object) {
-	DropDisabledFields(env.Gates, r.Strategy.GatedFields, obj, old)
+// dropDisabled returns a function that clears the fields of disabled features of a row, and the fields
+// that the emulated version lacks. Its second argument is nil on creation.
+func (r *resource) dropDisabled(env *Env, kind *codec.Kind) func(obj, old codec.Object) {
+	lacking := r.lackingFields(kind, env.Release)
+	return func(obj, old codec.Object) {
+		DropDisabledFields(env.Gates, r.Strategy.GatedFields, obj, old)
+		lacking.Drop(obj, old)
+	}
 }

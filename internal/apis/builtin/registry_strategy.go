@@ -15,7 +15,7 @@ import (
 type rules func(f validation.Field, obj, old codec.Object)
 
 // strategy creates the registry strategy of the resource itself.
-func (r *resource) strategy(env *Env) *registry.Strategy {
+func (r *resource) strategy(env *Env, kind *codec.Kind) *registry.Strategy {
 	policy, hooks, deletion := &r.WritePolicy, &r.Strategy, &r.Deletion
 	s := &registry.Strategy{
 		Namespaced: r.Namespaced, ValidateName: policy.ValidateName, ExactGenerateName: policy.ExactGenerateName,
@@ -36,7 +36,7 @@ func (r *resource) strategy(env *Env) *registry.Strategy {
 			return hooks.Authorize(&Operation{Context: ctx, Env: env}, obj, old)
 		}
 	}
-	r.setPrepare(env, s)
+	r.setPrepare(env, kind, s)
 	validate := withExternal(env, hooks.ValidateExternal, hooks.Validate)
 	if validate != nil {
 		s.Validate = func(ctx context.Context, obj codec.Object) field.ErrorList {
@@ -56,13 +56,13 @@ func (r *resource) strategy(env *Env) *registry.Strategy {
 	return s
 }
 
-func (r *resource) setPrepare(env *Env, s *registry.Strategy) {
-	hooks, fields := &r.Strategy, r.specStatus()
+func (r *resource) setPrepare(env *Env, kind *codec.Kind, s *registry.Strategy) {
+	hooks, fields, dropDisabled := &r.Strategy, r.specStatus(), r.dropDisabled(env, kind)
 	s.PrepareForCreate = func(ctx context.Context, obj codec.Object) {
 		if r.Status != nil && !r.Status.AllowOnCreate {
 			fields.clearStatus(obj)
 		}
-		r.dropDisabled(env, obj, nil)
+		dropDisabled(obj, nil)
 		if hooks.PrepareForCreate != nil {
 			hooks.PrepareForCreate(&Operation{Context: ctx, Env: env}, obj)
 		}
@@ -74,7 +74,7 @@ func (r *resource) setPrepare(env *Env, s *registry.Strategy) {
 		if hooks.PrepareForUpdate != nil {
 			hooks.PrepareForUpdate(&Operation{Context: ctx, Env: env}, obj, old)
 		}
-		r.dropDisabled(env, obj, old)
+		dropDisabled(obj, old)
 	}
 }
 
@@ -92,12 +92,13 @@ func (r *resource) setWarnings(env *Env, s *registry.Strategy) {
 }
 
 // statusStrategy creates the registry strategy of /status from the strategy of the resource.
-func (r *resource) statusStrategy(env *Env, main *registry.Strategy) *registry.Strategy {
-	status, fields := r.Status, r.specStatus()
+func (r *resource) statusStrategy(env *Env, store *registry.Store) *registry.Strategy {
+	status, fields, dropDisabled := r.Status, r.specStatus(), r.dropDisabled(env, store.Kind)
 	var preserve []func(obj, old codec.Object)
 	for _, name := range status.PreservedMetadata {
 		preserve = append(preserve, preserveMetadata(name))
 	}
+	main := store.Strategy
 	s := *main
 	s.SpecChanged = nil // a change of the status does not increment the generation
 	s.BeginTransaction = beginRemovals(main.BeginTransaction)
@@ -106,7 +107,7 @@ func (r *resource) statusStrategy(env *Env, main *registry.Strategy) *registry.S
 		for _, f := range preserve {
 			f(obj, old)
 		}
-		r.dropDisabled(env, obj, old)
+		dropDisabled(obj, old)
 		if status.PrepareForUpdate != nil {
 			status.PrepareForUpdate(&Operation{Context: ctx, Env: env}, obj, old)
 		}

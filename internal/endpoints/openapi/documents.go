@@ -11,12 +11,17 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/emulation"
 )
 
 // Config configures Documents. The zero value describes a server without group versions.
 type Config struct {
 	// Version is the version in the documents, such as 1.37.
 	Version string
+	// Release is the emulated version of Kubernetes, whose fields the built-in schemas have; nil
+	// emulates none.
+	Release *emulation.Release
 	// Parts are the group versions served from the start.
 	Parts []Part
 	// Issuer adds the two documents of service account issuer discovery.
@@ -76,6 +81,7 @@ func New(c Config) *Documents {
 		remotes:   map[string]*Remote{},
 		parts:     map[string]int{},
 	}
+	d.library.emulate(c.Release)
 	d.cache.free.Store(maxPlain)
 	d.mu.Lock()
 	defer d.mu.Unlock()

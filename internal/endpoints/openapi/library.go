@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"iter"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/flate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/emulation"
 )
 
 // modelsFile is written by the generator, which documents its format. Only the
@@ -39,6 +43,11 @@ type library struct {
 	// commonChunk is the chunk with the schemas of metadata, which all documents need; nil until
 	// its first use.
 	commonChunk atomic.Pointer[chunk]
+
+	// release is the emulated version; nil emulates none. fewerUses returns the models to which the
+	// models without all of their fields refer; it is nil if release is nil.
+	release   *emulation.Release
+	fewerUses func() map[uint32][]uint32
 
 	names, positions, digests, uses, used, kinds, chunks table
 	text, data                                           string
@@ -143,10 +152,26 @@ func (l *library) closure(set map[uint32]bool) {
 	for len(queue) > 0 {
 		i := queue[len(queue)-1]
 		queue = queue[:len(queue)-1]
-		for u := l.uses.at(i); u < l.uses.at(i+1); u++ {
-			if use := l.used.at(u); !set[use] {
+		for use := range l.usesOf(i) {
+			if !set[use] {
 				set[use] = true
 				queue = append(queue, use)
+			}
+		}
+	}
+}
+
+// usesOf returns the models to which model i refers.
+func (l *library) usesOf(i uint32) iter.Seq[uint32] {
+	if l.fewerUses != nil {
+		if uses, ok := l.fewerUses()[i]; ok {
+			return slices.Values(uses)
+		}
+	}
+	return func(yield func(uint32) bool) {
+		for u := l.uses.at(i); u < l.uses.at(i+1); u++ {
+			if !yield(l.used.at(u)) {
+				return
 			}
 		}
 	}
@@ -181,7 +206,7 @@ func (f *inflater) schema(i uint32, v version) ([]byte, error) {
 		}
 	}
 	start, length := place.at(1+2*uint32(v)), place.at(2+2*uint32(v))
-	return f.at.plain[start:][:length], nil
+	return f.library.withoutNewFields(f.library.name(i), f.at.plain[start:][:length])
 }
 
 func (f *inflater) inflate(number uint32) error {

@@ -1,0 +1,200 @@
+package emulation
+
+import (
+	"fmt"
+	"path"
+	"reflect"
+	"strings"
+)
+
+// Fields finds and clears the fields of a type that a version lacks. It is immutable and safe for
+// concurrent use.
+type Fields struct{ root *typePlan }
+
+// typePlan contains the fields of a struct that are missing, disabled, or contain such fields.
+type typePlan struct{ fields []fieldPlan }
+
+type fieldPlan struct {
+	index int
+	json  string // "" for an embedded struct
+	state fieldState
+	inner *typePlan
+}
+
+// FieldsOf returns the Fields of objects of a struct type, or nil if the emulated version has all its
+// fields. apiVersion is the API version of the objects, such as v1beta2, which may differ from the
+// version in the package of their type.
+func (r *Release) FieldsOf(t reflect.Type, apiVersion string) *Fields {
+	if r == nil {
+		return nil
+	}
+	b := planBuilder{states: r.states, plans: map[reflect.Type]*typePlan{}, pkg: t.PkgPath(), apiVersion: apiVersion}
+	root := b.plan(t)
+	if !root.affected(map[*typePlan]bool{}) {
+		return nil
+	}
+	return &Fields{root}
+}
+
+// planBuilder creates the plans of a type and of the types that it contains.
+type planBuilder struct {
+	states map[string]map[string]fieldState
+	plans  map[reflect.Type]*typePlan
+	// The types of pkg are looked up as types of apiVersion.
+	pkg, apiVersion string
+}
+
+// plan returns the plan of a struct type, with all fields of struct types.
+func (b *planBuilder) plan(t reflect.Type) *typePlan {
+	if p, ok := b.plans[t]; ok {
+		return p
+	}
+	p := &typePlan{}
+	b.plans[t] = p
+	states := b.states[b.typeKey(t)]
+	for i := range t.NumField() {
+		f := t.Field(i)
+		json, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || json == "-" {
+			continue
+		}
+		plan := fieldPlan{index: i, json: json, state: states[json]}
+		if element := structOf(f.Type); element != nil && strings.HasPrefix(element.PkgPath(), "k8s.io/") {
+			plan.inner = b.plan(element)
+		}
+		if plan.state != 0 || plan.inner != nil {
+			p.fields = append(p.fields, plan)
+		}
+	}
+	return p
+}
+
+// typeKey returns the key of a type in the table, such as core/v1.PodSpec.
+func (b *planBuilder) typeKey(t reflect.Type) string {
+	version := path.Base(t.PkgPath())
+	if t.PkgPath() == b.pkg {
+		version = b.apiVersion
+	}
+	return path.Base(path.Dir(t.PkgPath())) + "/" + version + "." + t.Name()
+}
+
+// structOf returns the struct type of a field, of its elements or of its values, or nil.
+func structOf(t reflect.Type) reflect.Type {
+	for {
+		switch t.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+			t = t.Elem()
+		case reflect.Struct:
+			return t
+		default:
+			return nil
+		}
+	}
+}
+
+// affected reports whether the plan, or a plan in it, contains a missing or disabled field.
+func (p *typePlan) affected(seen map[*typePlan]bool) bool {
+	if seen[p] {
+		return false
+	}
+	seen[p] = true
+	for i := range p.fields {
+		if f := &p.fields[i]; f.state != 0 || f.inner != nil && f.inner.affected(seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// visitor is called with each set field that is missing or disabled. It may clear the value.
+type visitor func(f *fieldPlan, value reflect.Value, at string)
+
+// visit calls the visitor for the fields of a struct. at is the path of the struct with a final dot.
+func (p *typePlan) visit(v reflect.Value, at string, call visitor) {
+	for i := range p.fields {
+		f := &p.fields[i]
+		value := v.Field(f.index)
+		if value.IsZero() {
+			continue
+		}
+		if f.state != 0 {
+			call(f, value, at+f.json)
+		}
+		if f.inner != nil && !value.IsZero() {
+			name := at + f.json
+			if f.json == "" {
+				name = strings.TrimSuffix(at, ".")
+			}
+			f.inner.visitIn(value, name, call)
+		}
+	}
+}
+
+// visitIn visits the structs in a value: the value itself, its elements or its values.
+func (p *typePlan) visitIn(v reflect.Value, at string, call visitor) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			p.visitIn(v.Elem(), at, call)
+		}
+	case reflect.Struct:
+		if at != "" {
+			at += "."
+		}
+		p.visit(v, at, call)
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			p.visitIn(v.Index(i), fmt.Sprintf("%s[%d]", at, i), call)
+		}
+	case reflect.Map:
+		p.visitMap(v, at, call)
+	}
+}
+
+// visitMap visits the values of a map. They cannot be modified in place, so it stores changed copies.
+func (p *typePlan) visitMap(v reflect.Value, at string, call visitor) {
+	for _, key := range v.MapKeys() {
+		value := reflect.New(v.Type().Elem()).Elem()
+		value.Set(v.MapIndex(key))
+		cleared := false
+		p.visitIn(value, fmt.Sprintf("%s.%v", at, key), func(f *fieldPlan, field reflect.Value, at string) {
+			call(f, field, at)
+			cleared = cleared || field.IsZero()
+		})
+		if cleared {
+			v.SetMapIndex(key, value)
+		}
+	}
+}
+
+// Drop clears the missing and disabled fields of obj, except fields that old uses anywhere, as objects
+// keep the content that a newer version wrote. Both are pointers to structs; old may be nil.
+func (f *Fields) Drop(obj, old any) {
+	if f == nil {
+		return
+	}
+	used := map[*fieldPlan]bool{}
+	if v := reflect.ValueOf(old); old != nil && !v.IsNil() {
+		f.root.visitIn(v, "", func(field *fieldPlan, _ reflect.Value, _ string) { used[field] = true })
+	}
+	f.root.visitIn(reflect.ValueOf(obj), "", func(field *fieldPlan, value reflect.Value, _ string) {
+		if !used[field] {
+			value.SetZero()
+		}
+	})
+}
+
+// Unknown returns the paths of the set fields of obj that the version does not have, such as
+// spec.containers[0].restartPolicyRules. obj is a pointer to a struct and is not modified.
+func (f *Fields) Unknown(obj any) []string {
+	if f == nil {
+		return nil
+	}
+	var paths []string
+	f.root.visitIn(reflect.ValueOf(obj), "", func(field *fieldPlan, _ reflect.Value, at string) {
+		if field.state == missing {
+			paths = append(paths, at)
+		}
+	})
+	return paths
+}

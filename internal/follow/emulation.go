@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+// The files of the kinds and fields that emulated versions lack.
+const (
+	emulatedKindsFile  = "internal/emulation/kinds.tsv"
+	emulatedFieldsFile = "internal/emulation/fields.tsv"
+)
+
+const kindsHeader = `# Kinds that older minor versions of Kubernetes do not have, from the published versions of the modules: API version, kind,
+# minor version that added it.
+`
+
+const fieldsHeader = `# Fields of the API that older minor versions of Kubernetes do not have or disable, from the published versions of the
+# modules: type, field, minor version that added the field ("-": it is older than all emulated versions), and the feature
+# gates of the field that are locked today but were disabled in some version ("-": none).
+`
+
+// writeEmulation writes the tables of kinds and fields that emulated versions lack. It reads the first patch
+// version of each older minor version.
+func (c *command) writeEmulation(ctx context.Context) error {
+	releases := map[int]release{}
+	for minor := feature.Oldest; minor <= feature.Newest; minor++ {
+		releases[minor] = release{}
+		for _, s := range sources() {
+			if s.api == "" {
+				continue
+			}
+			s.code = ""
+			version := fmt.Sprintf("v0.%d.0", minor)
+			fmt.Fprintf(c.progress, "reading %s %s\n", s.module, version)
+			if err := c.readModule(ctx, s, version, releases[minor]); err != nil {
+				return err
+			}
+		}
+		releases[minor].promoteEmbedded()
+	}
+	if err := c.writeTable(emulatedKindsFile, kindsHeader, emulatedKinds(releases)); err != nil {
+		return err
+	}
+	return c.writeTable(emulatedFieldsFile, fieldsHeader, emulatedFields(releases))
+}
+
+func (c *command) writeTable(name, header string, rows []string) error {
+	return os.WriteFile(filepath.Join(c.root, filepath.FromSlash(name)), []byte(header+strings.Join(rows, "")), 0o644)
+}
+
+// emulatedKinds returns the rows of the table of kinds, sorted.
+func emulatedKinds(releases map[int]release) []string {
+	var rows []string
+	for k := range releases[feature.Newest] {
+		if k.Category != kind {
+			continue
+		}
+		added := feature.Newest
+		for minor := feature.Newest; minor >= feature.Oldest; minor-- {
+			if _, ok := releases[minor][k]; ok {
+				added = minor
+			}
+		}
+		if dot := strings.LastIndex(k.Name, "."); added > feature.Oldest {
+			rows = append(rows, fmt.Sprintf("%s\t%s\t%d\n", k.Name[:dot], k.Name[dot+1:], added))
+		}
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+// promoteEmbedded adds the fields of embedded types to the types that embed them, as in JSON.
+func (r release) promoteEmbedded() {
+	for added := true; added; {
+		added = false
+		for _, d := range r {
+			if d.Category != field || !strings.HasSuffix(d.Name, "("+d.GoName+")") {
+				continue
+			}
+			for _, promoted := range r.fieldsOf(d.Package, d.GoName) {
+				json := strings.TrimPrefix(promoted.Name, promoted.Parent.Name+".")
+				promoted.Name, promoted.Parent = d.Parent.Name+"."+json, d.Parent
+				if _, ok := r[key{field, promoted.Name}]; !ok && !strings.HasPrefix(json, "(") {
+					r.add(promoted)
+					added = true
+				}
+			}
+		}
+	}
+}
+
+// fieldsOf returns the fields of a type.
+func (r release) fieldsOf(apiPackage, goName string) []declaration {
+	var list []declaration
+	for _, d := range r {
+		if d.Category == field && d.Package == apiPackage && strings.HasSuffix(d.Parent.Name, "."+goName) {
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// emulatedFields returns the rows of the table of fields, sorted.
+func emulatedFields(releases map[int]release) []string {
+	var rows []string
+	for k, d := range releases[feature.Newest] {
+		if k.Category != field || strings.HasSuffix(d.Name, ")") {
+			continue
+		}
+		added, withParent, gates := feature.Newest, false, []string{}
+		for minor := feature.Newest; minor >= feature.Oldest; minor-- {
+			earlier, ok := releases[minor][k]
+			if ok {
+				added = minor
+				_, parentIsOlder := releases[minor-1][d.Parent]
+				withParent = !parentIsOlder
+				gates = append(gates, markedGates("+featureGate", earlier.Attributes["+featureGate"])...)
+			}
+		}
+		gates = slices.DeleteFunc(gates, func(name string) bool { return !wasDisabled(feature.Gate(name)) })
+		slices.Sort(gates)
+		row := []string{typeKey(d), strings.TrimPrefix(d.Name, d.Parent.Name+"."), "-", "-"}
+		if added > feature.Oldest && !withParent {
+			row[2] = fmt.Sprint(added)
+		}
+		if gates = slices.Compact(gates); len(gates) > 0 {
+			row[3] = strings.Join(gates, ",")
+		}
+		if row[2] != "-" || row[3] != "-" {
+			rows = append(rows, strings.Join(row, "\t")+"\n")
+		}
+	}
+	slices.Sort(rows)
+	return rows
+}
+
+// typeKey returns the directory of the API version and the name of the type of a field, such as
+// core/v1.PodSpec.
+func typeKey(d declaration) string {
+	return d.Package + d.Parent.Name[strings.LastIndex(d.Parent.Name, "."):]
+}
+
+// wasDisabled reports whether a gate is locked to true in the newest version and disabled by default in
+// an older one. Fields of other gates are declared by the resources that have them.
+func wasDisabled(gate feature.Gate) bool {
+	for spec := range feature.Known() {
+		if spec.Gate == gate && !(spec.Locked && spec.Default) {
+			return false
+		}
+	}
+	for minor := feature.Oldest; minor < feature.Newest; minor++ {
+		known := false
+		for spec := range feature.KnownIn(minor) {
+			known = known || spec.Gate == gate
+			if spec.Gate == gate && !spec.Default {
+				return true
+			}
+		}
+		if !known && slices.ContainsFunc(slices.Collect(feature.Known()), func(s feature.Spec) bool { return s.Gate == gate }) {
+			return true
+		}
+	}
+	return false
+}
