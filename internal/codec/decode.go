@@ -66,12 +66,9 @@ func (v *Version) applyAccept(obj Object, strict bool, found error) (Object, err
 	return obj, runtime.NewStrictDecodingError(unknown)
 }
 
-// addUnknownFields adds the errors of UnknownFields to a strict decoding error, which may be nil.
+// addUnknownFields adds UnknownFieldErrors to a strict decoding error, which may be nil.
 func (v *Version) addUnknownFields(obj Object, found error) error {
-	if v.UnknownFields == nil {
-		return found
-	}
-	errs := v.UnknownFields(obj)
+	errs := v.UnknownFieldErrors(obj)
 	if len(errs) == 0 {
 		return found
 	}
@@ -330,8 +327,8 @@ func (v *Version) FromDocument(document map[string]any, wantStrict bool) (obj Ob
 	if err != nil {
 		return nil, nil, err
 	}
-	if wantStrict && v.UnknownFields != nil {
-		strict = append(strict, v.UnknownFields(obj)...)
+	if wantStrict {
+		strict = append(strict, v.UnknownFieldErrors(obj)...)
 	}
 	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
 	return obj, strict, nil

@@ -7,6 +7,7 @@ package codec
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -38,10 +39,10 @@ type Version struct {
 	// which it returns if report is set. An API error is sent to the client unchanged. A nil Accept
 	// allows every object of the right type.
 	Accept func(obj Object, report bool) (unknown []error, err error)
-	// UnknownFields returns errors of strict decoding for the set fields of an object that its type
-	// has, but the version does not; nil if the version has all fields of the type. It must not
-	// modify the object.
-	UnknownFields func(Object) []error
+	// UnknownFields returns the paths of the set fields of an object that its type has, but the
+	// version does not, such as spec.containers[0].image; nil if the version has all fields of the
+	// type. It must not modify the object.
+	UnknownFields func(Object) []string
 	// List is the kind of lists of v; empty means the kind followed by "List".
 	List string
 	// Untyped means that objects are *unstructured.Unstructured. They have no protobuf encoding and
@@ -110,6 +111,18 @@ func (v *Version) ListKind() schema.GroupVersionKind {
 		return v.GVK.GroupVersion().WithKind(v.List)
 	}
 	return v.GVK.GroupVersion().WithKind(v.GVK.Kind + "List")
+}
+
+// UnknownFieldErrors returns the errors of strict decoding for UnknownFields.
+func (v *Version) UnknownFieldErrors(obj Object) []error {
+	if v.UnknownFields == nil {
+		return nil
+	}
+	var errs []error
+	for _, path := range v.UnknownFields(obj) {
+		errs = append(errs, fmt.Errorf("unknown field %q", path))
+	}
+	return errs
 }
 
 func (v *Version) isHub() bool { return v.FromHub == nil }

@@ -104,7 +104,7 @@ func (a *authorization) configured(name string) bool {
 }
 
 func openNodeAuthorizer(s *settings, a *authorization) authorizer.Authorizer {
-	a.node = node.New(node.Config{Rules: bootstrap.NodeRules(), Gates: s.gates, Logger: s.env.Telemetry.Logger, Metrics: s.reflectorMetrics()})
+	a.node = node.New(node.Config{Rules: bootstrap.NodeRules(s.gates), Gates: s.gates, Logger: s.env.Telemetry.Logger, Metrics: s.reflectorMetrics()})
 	return a.node
 }
 

@@ -31,8 +31,9 @@ type defaultObjects struct {
 	conditions    *flowschemas.Conditions
 	aggregation   *clusterroles.Aggregator // nil if the controller is disabled
 	// seedable reports that the recorded objects can be used for a first start: no other server can
-	// be starting, values are not encrypted, this server aggregates roles, and neither the audit log
-	// nor policies in files must process the creation of the objects.
+	// be starting, values are not encrypted, this server aggregates roles, neither the audit log nor
+	// policies in files must process the creation of the objects, and the feature gates do not
+	// change them.
 	seedable bool
 }
 
@@ -48,14 +49,14 @@ func newDefaultObjects(s *settings, r *resources, clusterAuth *clusterAuth, cond
 		settings: s, bootstrap: bootstrap.New(config), registrations: r.registrations, clusterAuth: clusterAuth, conditions: conditions,
 		aggregation: controllerOf[*clusterroles.Aggregator](controllers),
 	}
-	d.seedable = !s.env.Storage.Shared && s.env.Storage.Transformer == nil && d.aggregation != nil && !process
+	d.seedable = !s.env.Storage.Shared && s.env.Storage.Transformer == nil && d.aggregation != nil && !process && bootstrap.Recorded(s.gates)
 	r.versions.add(func([]schema.GroupVersion) { d.bootstrap.VersionsChanged() })
 	return d, nil
 }
 
 func newBootstrapConfig(s *settings, r *resources, reporter *storageversions.Reporter) (bootstrap.Config, error) {
 	config := bootstrap.Config{
-		Access: r.access, Stored: r.builtin.uncached,
+		Access: r.access, Stored: r.builtin.uncached, Gates: s.gates,
 		ServiceRanges: s.options.Services.ClusterIPRange,
 		Port:          s.env.Network.Port,
 		NodePort:      s.options.Services.KubernetesNodePort,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -83,18 +84,28 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	if err != nil {
 		return nil, nil, err
 	}
+	before := v.UnknownFieldErrors(obj)
 	obj, err = v.Decode(changed, codec.JSON, fieldValidation != metav1.FieldValidationIgnore)
 	if err == nil {
 		return obj, strict, nil
 	}
-	found, ok := runtime.AsStrictDecodingError(err)
+	decoding, ok := runtime.AsStrictDecodingError(err)
 	if !ok {
 		return nil, nil, invalidPatch(patch.show(changed), decodingCause(err))
 	}
-	if fieldValidation == metav1.FieldValidationStrict {
-		return nil, nil, invalidPatch(patch.show(changed), found)
+	found := withoutKnown(decoding.Errors(), before)
+	if len(found) > 0 && fieldValidation == metav1.FieldValidationStrict {
+		return nil, nil, invalidPatch(patch.show(changed), runtime.NewStrictDecodingError(found))
 	}
-	return obj, append(strict, found.Errors()...), nil
+	return obj, append(strict, found...), nil
+}
+
+// withoutKnown removes the errors of strict decoding that the object had before a patch: it keeps
+// fields that a newer server wrote.
+func withoutKnown(found, before []error) []error {
+	return slices.DeleteFunc(found, func(err error) bool {
+		return slices.ContainsFunc(before, func(b error) bool { return b.Error() == err.Error() })
+	})
 }
 
 // decodingCause returns the cause of a decoding error, without text about bodies.

@@ -80,11 +80,12 @@ func mergeIntoWhole(v *codec.Version, obj codec.Object, patch map[string]any, sc
 	if err != nil {
 		return nil, nil, strategicError(err)
 	}
+	before := v.UnknownFieldErrors(obj)
 	obj, strict, err := v.FromDocument(merged, wantStrict)
 	if err != nil {
 		return nil, nil, invalidPatch(fmt.Sprintf("%+v", patch), err)
 	}
-	return obj, strict, nil
+	return obj, withoutKnown(strict, before), nil
 }
 
 // mergeStrategic merges a patch into a document. The library panics on some invalid patches, such

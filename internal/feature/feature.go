@@ -93,8 +93,11 @@ func DefaultsOf(minor int) Gates {
 	return Gates{on, minor}
 }
 
+// Minor returns the minor version.
+func (g Gates) Minor() int { return cmp.Or(g.minor, Newest) }
+
 // Known returns the gates of the minor version, as KnownIn does.
-func (g Gates) Known() iter.Seq[Spec] { return KnownIn(cmp.Or(g.minor, Newest)) }
+func (g Gates) Known() iter.Seq[Spec] { return KnownIn(g.Minor()) }
 
 // Enabled reports whether a gate is enabled. It returns false for an unknown gate.
 func (g Gates) Enabled(gate Gate) bool { return g.on[gate] }

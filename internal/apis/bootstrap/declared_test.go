@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/feature"
 )
 
 // documents reads the default objects of kube-apiserver v1.37, by kind, namespace and name.
@@ -100,44 +101,53 @@ func prune(content map[string]any) map[string]any {
 func TestDeclared(t *testing.T) {
 	t.Parallel()
 	b := New(Config{ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}})
-	tests := []struct {
-		kind string
-		set  set
-	}{
-		{"ClusterRole", rbacObjects()[0]}, {"ClusterRoleBinding", rbacObjects()[1]}, {"Role", rbacObjects()[2]}, {"RoleBinding", rbacObjects()[3]},
-		{"PriorityLevelConfiguration", flowControlObjects()[0]}, {"FlowSchema", flowControlObjects()[1]},
-	}
 	facts := documents(t, "objects.yaml.gz")
-	for key, document := range documents(t, "rbac.yaml.gz") {
-		facts[key] = document
-	}
-	for _, tt := range tests {
-		seen := 0
-		for _, obj := range tt.set.objects {
-			got := document(t, tt.kind, obj)
-			want, ok := facts[keyOf(got)]
-			if !ok {
-				t.Errorf("%s is not kube-apiserver's", keyOf(got))
-				continue
-			}
-			delete(want, "apiVersion")
-			if diff := cmp.Diff(prune(want), got); diff != "" {
-				t.Errorf("%s (-kube-apiserver +declared):\n%s", keyOf(got), diff)
-			}
-			seen++
-		}
-		for key := range facts {
-			if strings.HasPrefix(key, tt.kind+"/") {
-				seen--
-			}
-		}
-		if seen != 0 {
-			t.Errorf("%d of %s are missing", -seen, tt.kind)
-		}
-	}
+	compareDeclared(t, facts, "PriorityLevelConfiguration", flowControlObjects()[0])
+	compareDeclared(t, facts, "FlowSchema", flowControlObjects()[1])
+	compareRoles(t, documents(t, "rbac.yaml.gz"), feature.Defaults())
 	for _, hook := range b.Hooks() {
 		if hook.Name == "" || hook.Check(t.Context()) == nil {
 			t.Errorf("hook %q is done before it has run", hook.Name)
 		}
+	}
+}
+
+// TestEmulatedRoles compares the roles of an emulated version with those that kube-apiserver v1.36
+// creates.
+func TestEmulatedRoles(t *testing.T) {
+	t.Parallel()
+	compareRoles(t, documents(t, "rbac-1.36.yaml.gz"), feature.DefaultsOf(36))
+}
+
+func compareRoles(t *testing.T, facts map[string]map[string]any, gates feature.Gates) {
+	t.Helper()
+	for i, kind := range []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"} {
+		compareDeclared(t, facts, kind, rbacObjects(gates)[i])
+	}
+}
+
+func compareDeclared(t *testing.T, facts map[string]map[string]any, kind string, declared set) {
+	t.Helper()
+	seen := 0
+	for _, obj := range declared.objects {
+		got := document(t, kind, obj)
+		want, ok := facts[keyOf(got)]
+		if !ok {
+			t.Errorf("%s is not kube-apiserver's", keyOf(got))
+			continue
+		}
+		delete(want, "apiVersion")
+		if diff := cmp.Diff(prune(want), got); diff != "" {
+			t.Errorf("%s (-kube-apiserver +declared):\n%s", keyOf(got), diff)
+		}
+		seen++
+	}
+	for key := range facts {
+		if strings.HasPrefix(key, kind+"/") {
+			seen--
+		}
+	}
+	if seen != 0 {
+		t.Errorf("%d of %s are missing", -seen, kind)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage"
@@ -22,6 +23,8 @@ import (
 type Config struct {
 	// Access gives the server access to its own control plane.
 	Access *loopback.Access
+	// Gates are the enabled feature gates, on which the default roles depend.
+	Gates feature.Gates
 	// Stored returns the storage of a resource without a cache.
 	Stored func(resource schema.GroupResource) (storage.Interface, error)
 	// ServiceRanges are one or two ranges of cluster IPs. The first address of the first range is
@@ -121,7 +124,7 @@ func New(config Config) *Bootstrap {
 	b.hooks = []*Hook{
 		system,
 		{Name: "start-legacy-token-tracking-controller", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(simulation.Now(ctx))) }, after: system},
-		{Name: "rbac/bootstrap-roles", recorded: true, run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects()...) }, after: system},
+		{Name: "rbac/bootstrap-roles", recorded: true, run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects(config.Gates)...) }, after: system},
 		{Name: "scheduling/bootstrap-system-priority-classes", recorded: true, run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
 		{Name: "priority-and-fairness-config-producer", recorded: true, every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
 		{Name: "bootstrap-controller", every: 1, run: b.ensureService, after: ranges}, // the allocation of its address requires the ranges

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/feature"
 )
 
 const (
@@ -22,11 +23,14 @@ const (
 	coreGroupInTables    = "core"
 )
 
-// rbacObjects returns the default roles and bindings.
-func rbacObjects() []set {
+// rbacObjects returns the default roles and bindings of a server with these gates.
+func rbacObjects(gates feature.Gates) []set {
 	rbac := rbacv1.SchemeGroupVersion
+	filter := newRoleFilter(gates)
 	roles, bindings := grants(controllerRoles())
-	return append(clusterSets(slices.Concat(userRoles(), systemRoles(), roles), slices.Concat(systemBindings(), bindings)),
+	roles = filter.roles(slices.Concat(userRoles(), systemRoles(), roles))
+	bindings = filter.bindings(slices.Concat(systemBindings(), bindings))
+	return append(clusterSets(roles, bindings),
 		set{resource: rbac.WithResource("roles"), objects: objects(namespacedRoles()), revise: reviseRole},
 		set{resource: rbac.WithResource("rolebindings"), objects: objects(namespacedBindings()), revise: reviseBinding, replace: otherRole},
 	)

@@ -89,6 +89,7 @@ func controllerRoles() []controllerRole {
 			allow("get list watch", "core", "nodes pods services"),
 			allow("update", "core", "services/finalizers"),
 			allow("create delete get list update watch", "discovery.k8s.io", "endpointslices"),
+			allow("create", "discovery.k8s.io", "endpointslices/restricted"),
 			allow("create patch update", "core events.k8s.io", "events"),
 		}},
 		{"endpointslicemirroring-controller", []rbacv1.PolicyRule{
@@ -96,6 +97,7 @@ func controllerRoles() []controllerRole {
 			allow("update", "core", "services/finalizers"),
 			allow("update", "core", "endpoints/finalizers"),
 			allow("create delete get list update watch", "discovery.k8s.io", "endpointslices"),
+			allow("create", "discovery.k8s.io", "endpointslices/restricted"),
 			allow("create patch update", "core events.k8s.io", "events"),
 		}},
 		{"ephemeral-volume-controller", []rbacv1.PolicyRule{
@@ -235,6 +237,10 @@ func controllerRoles() []controllerRole {
 			allow("patch update", "networking.k8s.io", "servicecidrs/finalizers"),
 			allow("patch update", "networking.k8s.io", "servicecidrs/status"),
 			allow("get list watch", "networking.k8s.io", "ipaddresses"),
+			allow("create patch update", "core events.k8s.io", "events"),
+		}},
+		{"service-ca-cert-publisher", []rbacv1.PolicyRule{
+			allow("create update", "core", "configmaps"),
 			allow("create patch update", "core events.k8s.io", "events"),
 		}},
 		{"service-controller", []rbacv1.PolicyRule{

@@ -1,6 +1,10 @@
 package bootstrap
 
-import rbacv1 "k8s.io/api/rbac/v1"
+import (
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"mainstay.dev/mainstay/internal/feature"
+)
 
 // systemRoles returns the roles of components, nodes, and authenticated and unauthenticated users.
 func systemRoles() []*rbacv1.ClusterRole {
@@ -100,7 +104,7 @@ func systemRoles() []*rbacv1.ClusterRole {
 			urls("get", "/flagz /healthz /healthz/* /livez /livez/* /metrics /metrics/slis /readyz /readyz/* /statusz"),
 			allow("get", "core", "nodes/metrics"),
 		),
-		clusterRole("system:node", NodeRules()...),
+		clusterRole(nodeRole, nodeRules()...),
 		clusterRole("system:node-bootstrapper",
 			allow("create get list watch", "certificates.k8s.io", "certificatesigningrequests"),
 		),
@@ -137,9 +141,15 @@ func systemRoles() []*rbacv1.ClusterRole {
 	}
 }
 
-// NodeRules returns the rules of the role system:node. The Node authorizer also uses them, for
-// requests without specific rules.
-func NodeRules() []rbacv1.PolicyRule {
+const nodeRole = "system:node"
+
+// NodeRules returns the rules of the role system:node of a server with these gates. The Node authorizer
+// also uses them, for requests without specific rules.
+func NodeRules(gates feature.Gates) []rbacv1.PolicyRule {
+	return newRoleFilter(gates).rules(nodeRole, nodeRules())
+}
+
+func nodeRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		allow("create", "authentication.k8s.io", "tokenreviews"),
 		allow("create", "authorization.k8s.io", "localsubjectaccessreviews subjectaccessreviews"),

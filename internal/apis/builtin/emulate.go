@@ -1,7 +1,6 @@
 package builtin
 
 import (
-	"fmt"
 	"reflect"
 
 	"mainstay.dev/mainstay/internal/codec"
@@ -20,7 +19,7 @@ func (r *resource) emulate(kind *codec.Kind, release *emulation.Release) {
 			continue
 		}
 		emulated := *v
-		emulated.UnknownFields = func(obj codec.Object) []error { return unknownErrors(fields.Unknown(obj)) }
+		emulated.UnknownFields = func(obj codec.Object) []string { return fields.Unknown(obj) }
 		kind.Versions[i] = &emulated
 		if kind.Hub == v {
 			kind.Hub = &emulated
@@ -51,13 +50,4 @@ func (r *resource) lackingFields(kind *codec.Kind, release *emulation.Release) *
 		return nil
 	}
 	return release.FieldsOf(r.goType, r.knownVersion(kind, release).GVK.Version)
-}
-
-// unknownErrors returns the errors of strict decoding for unknown fields.
-func unknownErrors(paths []string) []error {
-	errs := make([]error, len(paths))
-	for i, path := range paths {
-		errs[i] = fmt.Errorf("unknown field %q", path)
-	}
-	return errs
 }

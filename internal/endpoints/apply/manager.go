@@ -158,6 +158,9 @@ func (m *Manager) versioned(obj codec.Object) (codec.Object, error) {
 // It modifies neither; the result may share memory with applied. A conflict with another manager is
 // an API error (409), unless force is set.
 func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager string, force bool) (codec.Object, error) {
+	if err := m.checkDeclared(applied); err != nil {
+		return nil, err
+	}
 	if u, ok := applied.(*unstructured.Unstructured); ok && m.fast != nil {
 		if merged := m.fast.Apply(live, u, manager, force); merged != nil {
 			return merged, nil
@@ -174,6 +177,25 @@ func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager strin
 		return merged.(codec.Object), nil
 	}
 	return m.refill(live, merged.(codec.Object), u, manager)
+}
+
+// checkDeclared returns an error with kube-apiserver's message if an applied configuration sets fields
+// that the version does not have, although its type does.
+func (m *Manager) checkDeclared(applied runtime.Object) error {
+	u, ok := applied.(*unstructured.Unstructured)
+	if !ok || m.version.UnknownFields == nil {
+		return nil
+	}
+	obj, _, err := m.version.FromDocument(runtime.DeepCopyJSON(u.Object), false)
+	if err != nil {
+		return nil // the merge reports it
+	}
+	unknown := m.version.UnknownFields(obj)
+	if len(unknown) == 0 {
+		return nil
+	}
+	return fmt.Errorf("failed to create typed patch object (%s/%s; %s, Kind=%s): .%s: field not declared in schema",
+		u.GetNamespace(), u.GetName(), u.GetAPIVersion(), u.GetKind(), unknown[0])
 }
 
 // refill restores empty maps and lists of live that the fallback dropped from merged. The objects
