@@ -15,6 +15,9 @@ import (
 const (
 	emulatedKindsFile  = "internal/emulation/kinds.tsv"
 	emulatedFieldsFile = "internal/emulation/fields.tsv"
+	// clientFieldsFile contains the fields of each type in the schema of client-go, for a test. %d is
+	// the minor version.
+	clientFieldsFile = "internal/endpoints/openapi/testdata/fields-1.%d.json.gz"
 )
 
 const kindsHeader = `# Kinds that older minor versions of Kubernetes do not have, from the published versions of the modules: API version, kind,
@@ -44,6 +47,11 @@ func (c *command) writeEmulation(ctx context.Context) error {
 			}
 		}
 		releases[minor].promoteEmbedded()
+		if minor < feature.Newest {
+			if err := c.writeClientFields(ctx, minor); err != nil {
+				return err
+			}
+		}
 	}
 	if err := c.writeTable(emulatedKindsFile, kindsHeader, emulatedKinds(releases)); err != nil {
 		return err
