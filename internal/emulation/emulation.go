@@ -2,8 +2,6 @@
 // not have or disables, and the resources that it serves (KEP-4330).
 package emulation
 
-//go:generate go run ../follow -emulation
-
 import (
 	_ "embed"
 	"fmt"
@@ -23,7 +21,7 @@ const (
 	Newest = feature.Newest
 )
 
-// The tables are written by the generator; their headers describe the columns.
+// The tables are written by "go run ./internal/follow -emulation"; their headers describe the columns.
 var (
 	//go:embed kinds.tsv
 	kindTable string

@@ -128,11 +128,12 @@ func TestUpdate(t *testing.T) {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
 	mustContain(t, progress.String(), "[1/8] find the modules", "[8/8] compile all packages")
-	mustContain(t, out.String(), "keep the current one: 1\n  k8s.io/kms v0.37.2", "changed: 1\n  internal/controlplane/generated.txt",
+	mustContain(t, out.String(), "keep the current one: 1\n  k8s.io/kms v0.37.2", "changed: 1\n  internal/feature/generated.txt",
 		"do not compile: 1\n  example.com/project/internal/broken", "1 of them with rewritten imports")
 	mustContain(t, read(t, c.root, "go.mod"), "k8s.io/api "+newVersion, "k8s.io/apimachinery "+newVersion, "sigs.k8s.io/library/v7 v7.0.0")
 	mustContain(t, read(t, c.root, "nested", "go.mod"), "k8s.io/api "+newVersion, "k8s.io/kms "+oldVersion)
-	mustContain(t, read(t, c.root, versionFile), `kubernetesMinor    = "38"`, `compatibilityMinor = "37"`, `"sigs.k8s.io/library/v7"`)
+	mustContain(t, read(t, c.root, versionFile), "Newest = 38", `"sigs.k8s.io/library/v7"`)
+	mustContain(t, read(t, c.root, historyFile), "Direct\t36\t-\t-\t-\nDirect\t37\tfalse\tALPHA\t-\nQuick\t37\t-\t-\t-\n")
 	want := "# The gates.\nDirect\ttrue\tBETA\t-\t-\twater runs directly\nQuick\tfalse\tALPHA\t-\tDirect\t-\n"
 	if diff := cmp.Diff(want, read(t, c.root, gatesFile)); diff != "" {
 		t.Errorf("gate table (-want +got):\n%s", diff)

@@ -12,10 +12,11 @@ import (
 // Files of this project, relative to its root.
 const (
 	gatesFile     = "internal/feature/gates.tsv"
+	historyFile   = "internal/feature/history.tsv"
 	gateNames     = "internal/feature/names.go"
 	flagsFile     = "cmd/mainstay/upstream-flags.tsv"
 	metricsFile   = "docs/reference/metrics.md"
-	versionFile   = "internal/controlplane/version.go"
+	versionFile   = "internal/feature/history.go"
 	builtinDir    = "internal/apis/builtin"
 	declaredDir   = "internal/apis/builtin/declarative"
 	openAPIDir    = "internal/endpoints/openapi/data"

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -42,24 +43,58 @@ func (p *project) updateGates(root string, before, after release) error {
 			delete(rows, k.Name)
 		}
 	}
-	name := filepath.Join(root, filepath.FromSlash(gatesFile))
-	table, err := os.ReadFile(name)
+	if err := p.updateHistory(root, rows); err != nil {
+		return err
+	}
+	var table []string
+	for _, gate := range slices.Sorted(maps.Keys(rows)) {
+		table = append(table, strings.Join(rows[gate], "\t")+"\n")
+	}
+	return rewriteTable(root, gatesFile, table)
+}
+
+// updateHistory adds the current states of the gates that have another state in the new rows, as the
+// states up to the previous minor version.
+func (p *project) updateHistory(root string, rows map[string][]string) error {
+	history, last := map[string][][]string{}, strconv.Itoa(p.minor-1)
+	if err := eachRow(os.DirFS(root), historyFile, 5, func(row []string) { history[row[0]] = append(history[row[0]], row) }); err != nil {
+		return err
+	}
+	var table []string
+	for _, gate := range slices.Sorted(maps.Keys(rows)) {
+		states, current := history[gate], []string{gate, last, "-", "-", "-"}
+		if row := p.gates[gate]; row != nil {
+			copy(current[2:], row[1:4])
+		}
+		isNew := !slices.Equal(current[2:], rows[gate][1:4])
+		if isNew && (len(states) == 0 || states[len(states)-1][1] != last) {
+			states = append(states, current)
+		}
+		for _, state := range states {
+			table = append(table, strings.Join(state, "\t")+"\n")
+		}
+	}
+	return rewriteTable(root, historyFile, table)
+}
+
+// rewriteTable replaces the rows of a table, and keeps its comments.
+func rewriteTable(root, file string, rows []string) error {
+	name := filepath.Join(root, filepath.FromSlash(file))
+	old, err := os.ReadFile(name)
 	if err != nil {
 		return err
 	}
 	var updated strings.Builder
-	for line := range strings.Lines(string(table)) {
+	for line := range strings.Lines(string(old)) {
 		if strings.HasPrefix(line, "#") {
 			updated.WriteString(line)
 		}
 	}
-	for _, gate := range slices.Sorted(maps.Keys(rows)) {
-		updated.WriteString(strings.Join(rows[gate], "\t") + "\n")
-	}
+	updated.WriteString(strings.Join(rows, ""))
 	return os.WriteFile(name, []byte(updated.String()), 0o644)
 }
 
-// updateMinor sets the minor version of Kubernetes, and the compatible minor version before it.
+// updateMinor sets the newest minor version of Kubernetes.
 func updateMinor(root, version string) error {
 	minor, err := minorOf(version)
 	if err != nil {
@@ -70,12 +105,10 @@ func updateMinor(root, version string) error {
 	if err != nil {
 		return err
 	}
-	for constant, value := range map[string]int{"kubernetesMinor": minor, "compatibilityMinor": minor - 1} {
-		pattern := regexp.MustCompile(`(\b` + constant + `\s*= )"[0-9]+"`)
-		if !pattern.Match(source) {
-			return fmt.Errorf("%s has no constant %s: correct updateMinor in internal/follow", versionFile, constant)
-		}
-		source = pattern.ReplaceAll(source, fmt.Appendf(nil, `${1}"%d"`, value))
+	pattern := regexp.MustCompile(`(\bNewest\s*= )[0-9]+`)
+	if !pattern.Match(source) {
+		return fmt.Errorf("%s has no constant Newest: correct updateMinor in internal/follow", versionFile)
 	}
+	source = pattern.ReplaceAll(source, fmt.Appendf(nil, `${1}%d`, minor))
 	return os.WriteFile(name, source, 0o644)
 }
