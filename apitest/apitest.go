@@ -16,6 +16,7 @@ package apitest
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -29,6 +30,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apitest/manifests"
 	"mainstay.dev/mainstay/internal/apitest/throwaway"
+	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters/faults"
 	"mainstay.dev/mainstay/internal/host"
@@ -49,6 +51,9 @@ type Options struct {
 	// Seed is the seed for UIDs and generated names. Tests that create the same objects in the same
 	// order get the same values. 0 means random values.
 	Seed uint64
+	// KubernetesVersion is the Kubernetes version whose API the server has, such as "1.33": its
+	// resources, fields, feature gates and default objects. "" means the newest version.
+	KubernetesVersion string
 	// FeatureGates enables or disables features by name.
 	FeatureGates map[string]bool
 	// RuntimeConfig enables or disables API versions and resources, with the keys and values of
@@ -87,7 +92,10 @@ func Start(t testing.TB) *Server {
 func (o Options) Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{t: t, simulation: simulation.New(simulation.Config{Time: o.Time, Seed: o.Seed})}
-	config := o.config()
+	config, err := o.config()
+	if err != nil {
+		t.Fatalf("start a server: %v", err)
+	}
 	if config.Storage.InMemory = !o.OnDisk; o.OnDisk {
 		config.Storage.DataDir = filepath.Join(t.TempDir(), "data")
 	}
@@ -98,7 +106,6 @@ func (o Options) Start(t testing.TB) *Server {
 		config.Listen.Listener, s.dial = inside, inside.dial
 	}
 	config.Testing.Faults, config.Testing.Simulation = &s.faults, s.simulation
-	var err error
 	if s.server, err = throwaway.Start(t.Context(), config); err != nil {
 		t.Fatalf("start a server: %v", err)
 	}
@@ -107,9 +114,16 @@ func (o Options) Start(t testing.TB) *Server {
 }
 
 // config returns the configuration of the server, except its storage, listener and clock.
-func (o Options) config() host.Config {
+func (o Options) config() (host.Config, error) {
 	config := host.Config{Logger: o.Logger}
 	api := &config.ControlPlane
+	if o.KubernetesVersion != "" {
+		minor, err := controlplane.ParseMinor(o.KubernetesVersion)
+		if err != nil {
+			return config, fmt.Errorf("apitest.Options.KubernetesVersion: %w", err)
+		}
+		api.Features.Emulation.Minor = minor
+	}
 	api.Features.RuntimeConfig = o.RuntimeConfig
 	for name, enabled := range o.FeatureGates {
 		if api.Features.Gates == nil {
@@ -120,7 +134,7 @@ func (o Options) config() host.Config {
 	api.Controllers.Names = o.Controllers
 	api.Authorization.Modes = o.AuthorizationModes
 	api.Admission.EnablePlugins, api.Admission.DisablePlugins = o.EnableAdmissionPlugins, o.DisableAdmissionPlugins
-	return config
+	return config, nil
 }
 
 func (s *Server) stop() {

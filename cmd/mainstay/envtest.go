@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,11 +27,13 @@ const (
 )
 
 // assetsMarker is the name of a file in each folder that envtest-assets has created and may
-// replace. It contains the value of --controllers for the folder's kube-apiserver.
+// replace. It contains the values of --controllers and --emulated-version for the folder's
+// kube-apiserver, each on a line.
 const assetsMarker = ".mainstay-envtest-assets"
 
 func newEnvtestAssets() *cobra.Command {
 	var controllers []string
+	var emulation controlplane.EmulationOptions
 	command := &cobra.Command{
 		Use:   "envtest-assets DIR",
 		Short: "Create a folder that envtest can use instead of kube-apiserver and etcd",
@@ -43,9 +46,13 @@ is a real one. kubectl is the one in PATH, if there is one.
 
 As with the real kube-apiserver, no controller of kube-controller-manager runs: objects
 with a deleted owner remain, and deleted namespaces keep terminating. --controllers
-selects controllers that run nevertheless.`,
+selects controllers that run nevertheless.
+
+--kubernetes-version selects the Kubernetes version of the API, for tests against
+several versions.`,
 		Example: `  mainstay envtest-assets bin/envtest
   mainstay envtest-assets --controllers=namespace-controller,garbage-collector-controller bin/envtest
+  mainstay envtest-assets --kubernetes-version=1.33 bin/envtest-1.33
   KUBEBUILDER_ASSETS=$PWD/bin/envtest go test ./...`,
 		Args: func(c *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -54,12 +61,16 @@ selects controllers that run nevertheless.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := (controlplane.Options{Controllers: controlplane.ControllerOptions{Names: controllers}}).WithDefaults().Check(); err != nil {
+			options := controlplane.Options{
+				Controllers: controlplane.ControllerOptions{Names: controllers},
+				Features:    controlplane.FeatureOptions{Emulation: emulation},
+			}
+			if err := options.WithDefaults().Check(); err != nil {
 				return &usageError{err}
 			}
 			dir, err := filepath.Abs(args[0])
 			if err == nil {
-				err = createAssets(dir, controllers)
+				err = createAssets(dir, assets{controllers, emulation.Minor})
 			}
 			if err != nil {
 				return fmt.Errorf("create the folder for envtest: %w", err)
@@ -68,13 +79,49 @@ selects controllers that run nevertheless.`,
 			return nil
 		},
 	}
+	emulation.AddVersionFlag(command.Flags(), "kubernetes-version")
 	command.Flags().StringSliceVar(&controllers, "controllers", nil, "controllers to run in the folder's kube-apiserver, comma-separated, with the syntax of --controllers of mainstay serve (default: no controllers)")
 	return command
 }
 
-// createAssets creates the files of the folder, and records the controllers in it. It replaces
-// files only in a folder that it has created.
-func createAssets(dir string, controllers []string) error {
+// assets are the settings of the kube-apiserver in a folder.
+type assets struct {
+	controllers []string
+	minor       int // emulated minor version; 0 emulates none
+}
+
+// encode returns the content of the file assetsMarker.
+func (a assets) encode() []byte {
+	return fmt.Appendf(nil, "%s\n%d\n", strings.Join(a.controllers, ","), a.minor)
+}
+
+// readAssets returns the settings that envtest-assets has recorded in a folder. An empty list of
+// controllers, or another folder, disables all controllers.
+func readAssets(dir string) (assets, error) {
+	a := assets{controllers: []string{"-*"}}
+	recorded, err := os.ReadFile(filepath.Join(dir, assetsMarker))
+	if errors.Is(err, fs.ErrNotExist) {
+		return a, nil
+	}
+	if err != nil {
+		return a, fmt.Errorf("read the settings in the folder for envtest: %w", err)
+	}
+	controllers, minor, _ := strings.Cut(string(recorded), "\n")
+	if controllers != "" {
+		a.controllers = strings.Split(controllers, ",")
+	}
+	if minor = strings.TrimSpace(minor); minor == "" {
+		return a, nil
+	}
+	if a.minor, err = strconv.Atoi(minor); err != nil {
+		return a, fmt.Errorf("the file %s in the folder for envtest is damaged: create the folder again", assetsMarker)
+	}
+	return a, nil
+}
+
+// createAssets creates the files of the folder, and records the settings in it. It replaces files
+// only in a folder that it has created.
+func createAssets(dir string, settings assets) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -99,7 +146,7 @@ func createAssets(dir string, controllers []string) error {
 			return fmt.Errorf("another %s exists in %s; choose another folder", name, dir)
 		}
 	}
-	if err := replaceFile(filepath.Join(dir, assetsMarker), []byte(strings.Join(controllers, ","))); err != nil {
+	if err := replaceFile(filepath.Join(dir, assetsMarker), settings.encode()); err != nil {
 		return err
 	}
 	for name, source := range sources {
@@ -210,17 +257,20 @@ func newKubeAPIServer(p process) *cobra.Command {
 
 // applyKubeAPIServerDefaults changes the defaults of serve to those of kube-apiserver. Without
 // --data-dir, the server writes only to --cert-dir. Only the controllers run that --controllers or
-// the folder of envtest-assets selects. If --etcd-servers is the placeholder, objects are stored in
+// the folder of envtest-assets selects, and the folder also selects the Kubernetes version. If --etcd-servers is the placeholder, objects are stored in
 // memory.
 func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, assets string, log io.Writer) error {
 	c := &f.config
 	c.Storage.InMemory = !f.all.Changed("data-dir")
+	settings, err := readAssets(assets)
+	if err != nil {
+		return err
+	}
 	if !f.all.Changed("controllers") {
-		controllers, err := assetControllers(assets)
-		if err != nil {
-			return err
-		}
-		c.ControlPlane.Controllers.Names = controllers
+		c.ControlPlane.Controllers.Names = settings.controllers
+	}
+	if !f.all.Changed("emulated-version") {
+		c.ControlPlane.Features.Emulation.Minor = settings.minor
 	}
 	if len(c.Storage.Etcd.Servers) > 0 {
 		placeholder, err := isPlaceholder(ctx, c.Storage.Etcd.Servers[0])
@@ -242,19 +292,6 @@ func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, assets stri
 // namespaceGrace gives tests time to finalize a deleted namespace themselves, if the namespace
 // controller is selected.
 const namespaceGrace = 500 * time.Millisecond
-
-// assetControllers returns the controllers that envtest-assets has recorded in a folder. For an
-// empty list, or another folder, it returns "-*", which disables all controllers.
-func assetControllers(dir string) ([]string, error) {
-	recorded, err := os.ReadFile(filepath.Join(dir, assetsMarker))
-	switch {
-	case errors.Is(err, fs.ErrNotExist), err == nil && len(recorded) == 0:
-		return []string{"-*"}, nil
-	case err != nil:
-		return nil, fmt.Errorf("read the list of controllers in the folder for envtest: %w", err)
-	}
-	return strings.Split(string(recorded), ","), nil
-}
 
 // placeholderTimeout bounds the wait for an etcd that does not listen yet, which is probed every
 // placeholderPoll.

@@ -45,7 +45,7 @@ func TestAssetsReplaceNothing(t *testing.T) {
 	if err := os.WriteFile(file, []byte("real"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := createAssets(dir, nil); err == nil || !strings.Contains(err.Error(), "another etcd exists in "+dir) {
+	if err := createAssets(dir, assets{}); err == nil || !strings.Contains(err.Error(), "another etcd exists in "+dir) {
 		t.Errorf("over another etcd: %v", err)
 	}
 	if data, err := os.ReadFile(file); err != nil || string(data) != "real" {
@@ -128,7 +128,7 @@ func TestAssetsFollowNoLinks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if name != assetsMarker {
-				if err := createAssets(dir, nil); err != nil {
+				if err := createAssets(dir, assets{}); err != nil {
 					t.Fatal(err)
 				}
 				_ = os.Remove(filepath.Join(dir, name))
@@ -136,7 +136,7 @@ func TestAssetsFollowNoLinks(t *testing.T) {
 			if err := os.Symlink(elsewhere, filepath.Join(dir, name)); err != nil {
 				t.Skip(err)
 			}
-			err := createAssets(dir, nil)
+			err := createAssets(dir, assets{})
 			if refused := err != nil; refused != (name == assetsMarker) {
 				t.Errorf("make the folder again: %v", err)
 			}
@@ -147,25 +147,27 @@ func TestAssetsFollowNoLinks(t *testing.T) {
 	}
 }
 
-// TestControllersOfAssets checks which controllers the folder's kube-apiserver runs: none, like the
-// real one, unless the folder or the command line selects some.
-func TestControllersOfAssets(t *testing.T) {
+// TestSettingsOfAssets checks which controllers the folder's kube-apiserver runs: none, like the real
+// one, unless the folder or the command line selects some. It also checks the Kubernetes version.
+func TestSettingsOfAssets(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		recorded []string
 		line     string
 		want     string
+		minor    int
 	}{
-		"none":                 {nil, "", "-*"},
-		"as envtest runs it":   {nil, "--disable-admission-plugins=ServiceAccount", "-*"},
-		"in the folder":        {[]string{"namespace-controller", "garbage-collector-controller"}, "", "namespace-controller,garbage-collector-controller"},
-		"as a flag":            {nil, "--controllers=*,-namespace-controller", "*,-namespace-controller"},
-		"a flag of the folder": {[]string{"*"}, "--controllers=-*", "-*"},
+		"none":                 {nil, "", "-*", 34},
+		"as envtest runs it":   {nil, "--disable-admission-plugins=ServiceAccount", "-*", 34},
+		"in the folder":        {[]string{"namespace-controller", "garbage-collector-controller"}, "", "namespace-controller,garbage-collector-controller", 34},
+		"as a flag":            {nil, "--controllers=*,-namespace-controller", "*,-namespace-controller", 34},
+		"a flag of the folder": {[]string{"*"}, "--controllers=-*", "-*", 34},
+		"another version":      {nil, "--emulated-version=1.35", "-*", 35},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := createAssets(dir, test.recorded); err != nil {
+			if err := createAssets(dir, assets{controllers: test.recorded, minor: 34}); err != nil {
 				t.Fatal(err)
 			}
 			flags := newServeFlags()
@@ -180,6 +182,9 @@ func TestControllersOfAssets(t *testing.T) {
 			if got := strings.Join(flags.config.ControlPlane.Controllers.Names, ","); got != test.want {
 				t.Errorf("--controllers is %q; want %q", got, test.want)
 			}
+			if got := flags.config.ControlPlane.Features.Emulation.Minor; got != test.minor {
+				t.Errorf("the emulated minor version is %d; want %d", got, test.minor)
+			}
 		})
 	}
 }
@@ -188,7 +193,7 @@ func TestControllersOfAssets(t *testing.T) {
 // envtest-assets, as in the container image.
 func TestControllersOutsideAssets(t *testing.T) {
 	t.Parallel()
-	if got, err := assetControllers(t.TempDir()); err != nil || !slices.Equal(got, []string{"-*"}) {
-		t.Errorf("the controllers are %q, %v; want none", got, err)
+	if got, err := readAssets(t.TempDir()); err != nil || !slices.Equal(got.controllers, []string{"-*"}) || got.minor != 0 {
+		t.Errorf("the settings are %+v, %v; want none", got, err)
 	}
 }

@@ -32,10 +32,15 @@ type EmulationOptions struct {
 
 // AddFlags defines the flags of the options.
 func (o *EmulationOptions) AddFlags(fs *pflag.FlagSet) {
-	flags.ListVar(fs, "emulated-version", "versions", fmt.Sprintf("serve the API of an older Kubernetes version, from 1.%d to 1.%d, such as 1.%d or kube=1.%d: its resources, fields, feature gates, bootstrap objects and /version", emulation.Oldest, emulation.Newest, emulation.Oldest, emulation.Oldest), kubeVersion(&o.Minor))
+	o.AddVersionFlag(fs, "emulated-version")
 	flags.ListVar(fs, "min-compatibility-version", "versions", "oldest Kubernetes version to which this server can be rolled back, as shown in /version (default: the version before --emulated-version)", kubeVersion(&o.MinCompatibility))
 	fs.BoolVar(&o.ForwardCompatible, "emulation-forward-compatible", false, "also serve stable versions of APIs that are newer than --emulated-version")
 	fs.BoolVar(&o.RuntimeConfigForwardCompatible, "runtime-config-emulation-forward-compatible", false, "let --runtime-config enable APIs that are newer than --emulated-version")
+}
+
+// AddVersionFlag defines the flag for Minor.
+func (o *EmulationOptions) AddVersionFlag(fs *pflag.FlagSet, name string) {
+	flags.ListVar(fs, name, "versions", fmt.Sprintf("Kubernetes version of the API, from 1.%d to 1.%d, such as 1.%d: its resources, fields, feature gates, default objects and /version", emulation.Oldest, emulation.Newest, emulation.Oldest), kubeVersion(&o.Minor))
 }
 
 // kubeVersion returns a function that sets the minor version of the component kube from a list of

@@ -1,0 +1,136 @@
+package emulation_test
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcev1 "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/emulation"
+	"mainstay.dev/mainstay/internal/feature"
+)
+
+func newRelease(t *testing.T, o emulation.Options) *emulation.Release {
+	t.Helper()
+	r, err := emulation.New(o, feature.DefaultsOf(o.Minor))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestNew(t *testing.T) {
+	t.Parallel()
+	for minor, want := range map[int]string{
+		0: "", 33: "", 37: "",
+		32: "version 1.32 cannot be emulated: choose a version from 1.33 to 1.37",
+		38: "version 1.38 cannot be emulated: choose a version from 1.33 to 1.37",
+		-1: "version 1.-1 cannot be emulated: choose a version from 1.33 to 1.37",
+	} {
+		r, err := emulation.New(emulation.Options{Minor: minor}, feature.Gates{})
+		if got := errorText(err); got != want {
+			t.Errorf("%d: got error %q, want %q", minor, got, want)
+		}
+		if isNewest := minor == 0 || minor == 37; isNewest != (r == nil) && want == "" {
+			t.Errorf("%d: got %v", minor, r)
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// TestServes checks which kinds are served in an API version.
+func TestServes(t *testing.T) {
+	t.Parallel()
+	claims := schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaim"}
+	policies := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1beta1", Kind: "MutatingAdmissionPolicy"}
+	pods := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
+	for _, tt := range []struct {
+		options emulation.Options
+		kind    schema.GroupVersionKind
+		enabled bool
+		want    bool
+	}{
+		{emulation.Options{Minor: 33}, pods, false, true},
+		{emulation.Options{Minor: 33}, claims, true, false},
+		{emulation.Options{Minor: 34}, claims, false, true},
+		{emulation.Options{Minor: 37}, claims, false, true},
+		{emulation.Options{Minor: 33, Forward: true}, claims, false, true},
+		{emulation.Options{Minor: 33, Forward: true}, policies, true, false},
+		{emulation.Options{Minor: 33, ForwardEnabled: true}, policies, true, true},
+		{emulation.Options{Minor: 33, ForwardEnabled: true}, policies, false, false},
+		{emulation.Options{Minor: 34}, policies, true, true},
+	} {
+		if got := newRelease(t, tt.options).Serves(tt.kind, tt.enabled); got != tt.want {
+			t.Errorf("%+v serves %s: %t, want %t", tt.options, tt.kind, got, tt.want)
+		}
+	}
+}
+
+// TestDrop checks that missing and disabled fields are dropped, except fields that the old object uses.
+func TestDrop(t *testing.T) {
+	t.Parallel()
+	newPod := func() *corev1.Pod {
+		name := "name"
+		return &corev1.Pod{Spec: corev1.PodSpec{
+			Hostname: "host", HostnameOverride: &name, // added in 1.34
+			ResourceClaims: []corev1.PodResourceClaim{{Name: "claim"}}, // disabled in 1.33
+			Containers: []corev1.Container{
+				{Name: "a"},
+				{Name: "b", Resources: corev1.ResourceRequirements{Claims: []corev1.ResourceClaim{{Name: "claim"}}}, RestartPolicyRules: []corev1.ContainerRestartRule{{}}},
+			},
+			EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{RestartPolicyRules: []corev1.ContainerRestartRule{{}}}}},
+		}}
+	}
+	fields := newRelease(t, emulation.Options{Minor: 33}).FieldsOf(reflect.TypeFor[corev1.Pod](), "v1")
+	want := []string{"spec.containers[1].restartPolicyRules", "spec.ephemeralContainers[0].restartPolicyRules", "spec.hostnameOverride"}
+	got := fields.Unknown(newPod())
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("unknown fields: got %q, want %q", got, want)
+	}
+
+	created := newPod()
+	fields.Drop(created, (*corev1.Pod)(nil))
+	if s := created.Spec; s.Hostname == "" || s.HostnameOverride != nil || s.ResourceClaims != nil || s.Containers[1].Resources.Claims != nil ||
+		s.Containers[1].RestartPolicyRules != nil || s.EphemeralContainers[0].RestartPolicyRules != nil {
+		t.Errorf("created: %+v", s)
+	}
+
+	old := newPod()
+	old.Spec.Containers, old.Spec.EphemeralContainers = nil, nil
+	updated := newPod()
+	fields.Drop(updated, old)
+	if s := updated.Spec; s.HostnameOverride == nil || s.ResourceClaims == nil || s.Containers[1].RestartPolicyRules != nil {
+		t.Errorf("updated: %+v", s)
+	}
+}
+
+// TestDropInMaps checks fields of structs that are values of a map, in an API version with the Go types
+// of another one.
+func TestDropInMaps(t *testing.T) {
+	t.Parallel()
+	slice := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{
+		Name:     "a",
+		Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"memory": {RequestPolicy: &resourcev1.CapacityRequestPolicy{}}},
+	}}}}
+	fields := newRelease(t, emulation.Options{Minor: 33}).FieldsOf(reflect.TypeFor[resourcev1.ResourceSlice](), "v1beta2")
+	if got, want := fields.Unknown(slice), "spec.devices[0].capacity.memory.requestPolicy"; strings.Join(got, " ") != want {
+		t.Errorf("unknown fields: got %q, want %s", got, want)
+	}
+	fields.Drop(slice, nil)
+	if capacity, ok := slice.Spec.Devices[0].Capacity["memory"]; !ok || capacity.RequestPolicy != nil {
+		t.Errorf("the capacity is %+v", slice.Spec.Devices[0].Capacity)
+	}
+	if fields := newRelease(t, emulation.Options{Minor: 33}).FieldsOf(reflect.TypeFor[corev1.ConfigMap](), "v1"); fields != nil {
+		t.Error("config maps lack fields")
+	}
+}
