@@ -36,7 +36,7 @@ func layers() []layer {
 		{path: "filters", level: 4},
 		{path: "endpoints/route", level: 4},
 		{path: "endpoints/discovery", level: 4, beside: []string{"endpoints/route"}},
-		{path: "endpoints/openapi", level: 0, beside: []string{"codec"}}, // its JSON reader
+		{path: "endpoints/openapi", level: 0, beside: []string{"codec", "emulation"}}, // the JSON reader of codec
 		// A single request.
 		{path: "endpoints", level: 3, beside: []string{"admission"}},
 		{path: "admission", level: 3},
@@ -56,6 +56,7 @@ func layers() []layer {
 		{path: "rest", level: 0, beside: []string{"codec", "request"}},
 		{path: "telemetry", level: 0, beside: []string{"request"}},
 		{path: "codec", level: 0},
+		{path: "emulation", level: 0, beside: []string{"feature"}},
 		{path: "limits", level: 0},
 		{path: "request", level: 0},
 		{path: "authorizer", level: 0, beside: []string{"request"}},
