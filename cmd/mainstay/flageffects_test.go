@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
@@ -45,6 +46,7 @@ func TestFlagEffects(t *testing.T) {
 		check(t, t.Context(), client)
 	}
 	checkDebugSocket(t, filepath.Join(dir, "debug"))
+	checkVerbosity(t, client, server)
 	checkCertDir(t, filepath.Join(dir, "certs"), server.URL())
 	if _, err := client.Discovery().RESTClient().Get().AbsPath("/logs/").DoRaw(t.Context()); err != nil {
 		t.Errorf("/logs/: %v", err)
@@ -110,6 +112,32 @@ func checkDebugSocket(t *testing.T, path string) {
 	defer response.Body.Close()
 	if body, err := io.ReadAll(response.Body); err != nil || !strings.Contains(string(body), "goroutine profile") {
 		t.Errorf("the debug socket responds with %.100s, %v", body, err)
+	}
+}
+
+// checkVerbosity changes the verbosity of the log at /debug/flags/v.
+func checkVerbosity(t *testing.T, client *kubernetes.Clientset, server *testserver.Server) {
+	t.Helper()
+	put := func(body string) (string, error) {
+		response, err := client.Discovery().RESTClient().Put().AbsPath("/debug/flags/v").Body([]byte(body)).DoRaw(t.Context())
+		return string(response), err
+	}
+	if response, err := put("3"); err != nil || response != "successfully set klog.logging.verbosity to 3" {
+		t.Errorf("set the verbosity: %s, %v", response, err)
+	}
+	if _, err := client.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(server.Logs(), "level=V3") {
+		t.Error("requests are not logged with verbosity 3")
+	}
+	for _, body := range []string{"", "-1", "x", strings.Repeat("1", 1000)} {
+		if response, err := put(body); !apierrors.IsBadRequest(err) {
+			t.Errorf("set the verbosity %.10q: %s, %v", body, response, err)
+		}
+	}
+	if _, err := client.Discovery().RESTClient().Get().AbsPath("/debug/flags/v").DoRaw(t.Context()); err == nil {
+		t.Error("GET succeeded")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"runtime"
 	"strings"
@@ -67,6 +68,8 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, p process) error {
 	if flags.splitsLog() {
 		log.InfoOutput = stdout
 	}
+	log.Level = new(slog.LevelVar)
+	config.Debug.LogLevel = log.Level
 	logger, err := telemetry.NewLogger(log)
 	if err != nil {
 		return &usageError{fmt.Errorf("--logging-format: %w", err)}

@@ -3,6 +3,7 @@ package host
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -43,10 +44,13 @@ func (c *ShutdownConfig) check() error {
 
 // DebugConfig configures pages about the process.
 type DebugConfig struct {
-	// DisableProfiling disables /debug/pprof.
+	// DisableProfiling disables /debug/pprof and /debug/flags.
 	DisableProfiling bool
-	// SocketPath is the path of a Unix socket that serves /debug/pprof without authentication to the
-	// user of the process; "" disables it.
+	// LogLevel is the level of the logger, which clients can change at /debug/flags/v; nil disables
+	// this path.
+	LogLevel *slog.LevelVar
+	// SocketPath is the path of a Unix socket that serves the paths below /debug without
+	// authentication to the user of the process; "" disables it.
 	SocketPath string
 	// ServeLogs serves the files below /var/log at /logs.
 	ServeLogs bool
@@ -56,8 +60,8 @@ type DebugConfig struct {
 
 // AddFlags defines the flags of the config.
 func (c *DebugConfig) AddFlags(fs *pflag.FlagSet) {
-	flags.EnabledVar(fs, &c.DisableProfiling, "profiling", "serve /debug/pprof")
-	fs.StringVar(&c.SocketPath, "debug-socket-path", "", "path of a Unix socket that serves /debug/pprof without authentication; only the user of the server can connect")
+	flags.EnabledVar(fs, &c.DisableProfiling, "profiling", "serve /debug/pprof, and /debug/flags/v, which changes the log verbosity")
+	fs.StringVar(&c.SocketPath, "debug-socket-path", "", "path of a Unix socket that serves /debug/pprof and /debug/flags/v without authentication; only the user of the server can connect")
 	fs.BoolVar(&c.ServeLogs, "enable-logs-handler", false, "serve the files below /var/log at /logs; deprecated in Kubernetes")
 }
 

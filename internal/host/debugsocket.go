@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// serveDebugSocket serves /debug/pprof on the Unix socket of DebugConfig.SocketPath, if it is set. It
+// serveDebugSocket serves the paths below /debug on the Unix socket of DebugConfig.SocketPath, if it is set. It
 // replaces the socket of an earlier process. The returned function closes and removes the socket.
 func (h *Host) serveDebugSocket() (stop func(), err error) {
 	path := h.config.Debug.SocketPath
@@ -22,7 +22,9 @@ func (h *Host) serveDebugSocket() (stop func(), err error) {
 		return nil, fmt.Errorf("--debug-socket-path=%s: %w", path, err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("/debug/pprof/", pprofIndex)
+	for path, handler := range h.debugPaths() {
+		mux.Handle(path, handler)
+	}
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: readHeaderTimeout}
 	go func() { // ends with Close
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

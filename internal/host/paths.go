@@ -1,10 +1,14 @@
 package host
 
 import (
+	"fmt"
+	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/pprof"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +17,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/filters/faults"
+	"mainstay.dev/mainstay/internal/telemetry"
 )
 
 // logDir is the folder of DebugConfig.ServeLogs, as in kube-apiserver.
@@ -26,8 +31,7 @@ func (h *Host) paths() map[string]http.Handler {
 		"/metrics/slis": promhttp.HandlerFor(h.metrics.filter.Gatherer(h.metrics.slis), promhttp.HandlerOpts{}),
 	}
 	if !h.config.Debug.DisableProfiling {
-		paths["/debug/pprof"] = http.RedirectHandler("/debug/pprof/", http.StatusMovedPermanently)
-		paths["/debug/pprof/"] = http.HandlerFunc(pprofIndex)
+		maps.Copy(paths, h.debugPaths())
 	}
 	if h.config.Debug.ServeLogs {
 		paths["/logs"] = http.RedirectHandler("/logs/", http.StatusMovedPermanently)
@@ -57,6 +61,49 @@ func readOnly(next http.Handler) http.Handler {
 			return
 		}
 		next.ServeHTTP(w, r)
+	})
+}
+
+// debugPaths returns the handlers of the paths below /debug.
+func (h *Host) debugPaths() map[string]http.Handler {
+	paths := map[string]http.Handler{
+		"/debug/pprof":  http.RedirectHandler("/debug/pprof/", http.StatusMovedPermanently),
+		"/debug/pprof/": http.HandlerFunc(pprofIndex),
+	}
+	if level := h.config.Debug.LogLevel; level != nil {
+		paths["/debug/flags/v"] = verbosityHandler(level)
+	}
+	return paths
+}
+
+// maxVerbosityText is the maximum size of the body of a request to /debug/flags/v, in bytes.
+const maxVerbosityText = 64
+
+// verbosityHandler sets the verbosity of the log to the number in the body of a PUT request.
+func verbosityHandler(level *slog.LevelVar) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		respond := func(code int, format string, args ...any) {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			w.WriteHeader(code)
+			fmt.Fprintf(w, format, args...)
+		}
+		if r.Method != http.MethodPut {
+			respond(http.StatusNotAcceptable, "unsupported http method")
+			return
+		}
+		body, err := io.ReadAll(io.LimitReader(r.Body, maxVerbosityText))
+		if err != nil {
+			respond(http.StatusBadRequest, "error reading request body: %v", err)
+			return
+		}
+		verbosity, err := strconv.ParseUint(string(body), 10, 16)
+		if err != nil {
+			respond(http.StatusBadRequest, "failed set klog.logging.verbosity %s: %v", body, err)
+			return
+		}
+		level.Set(telemetry.Verbosity(int(verbosity)))
+		respond(http.StatusOK, "successfully set klog.logging.verbosity to %d", verbosity)
 	})
 }
 

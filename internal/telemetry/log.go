@@ -25,6 +25,9 @@ type LogConfig struct {
 	// Verbosity is the value of the flag -v, as in other Kubernetes components: 0 for operators, 3
 	// to log all requests, 6 and more for developers.
 	Verbosity int
+	// Level is the level of the logger, which NewLogger sets according to Verbosity. It can be changed
+	// later. nil selects a level that does not change.
+	Level *slog.LevelVar
 	// Modules are the verbosities of single source files, if they are higher than Verbosity. The first
 	// pattern that matches a file applies.
 	Modules []ModuleVerbosity
@@ -43,7 +46,11 @@ func NewLogger(config LogConfig) (*slog.Logger, error) {
 	if config.Output == nil {
 		return slog.New(slog.DiscardHandler), nil
 	}
-	level := Verbosity(config.Verbosity)
+	level := config.Level
+	if level == nil {
+		level = new(slog.LevelVar)
+	}
+	level.Set(Verbosity(config.Verbosity))
 	options := &slog.HandlerOptions{Level: level, ReplaceAttr: replace}
 	if len(config.Modules) > 0 {
 		options.Level = slog.Level(math.MinInt)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -51,15 +52,15 @@ func (m *ModuleVerbosity) matches(file string) bool {
 // has a higher verbosity.
 type moduleHandler struct {
 	slog.Handler
-	level   slog.Level // of other files
-	lowest  slog.Level // of all modules and level
+	level   slog.Leveler // of other files
+	lowest  slog.Level   // of all modules
 	modules []ModuleVerbosity
-	levels  *sync.Map // slog.Level by program counter
+	levels  *sync.Map // slog.Level of modules by program counter; math.MaxInt for other files
 }
 
 // newModuleHandler returns a handler that writes to out, whose level must not exclude any line.
-func newModuleHandler(out slog.Handler, level slog.Level, modules []ModuleVerbosity) *moduleHandler {
-	h := &moduleHandler{Handler: out, level: level, lowest: level, modules: modules, levels: &sync.Map{}}
+func newModuleHandler(out slog.Handler, level slog.Leveler, modules []ModuleVerbosity) *moduleHandler {
+	h := &moduleHandler{Handler: out, level: level, lowest: math.MaxInt, modules: modules, levels: &sync.Map{}}
 	for _, m := range modules {
 		h.lowest = min(h.lowest, Verbosity(m.Verbosity))
 	}
@@ -67,23 +68,26 @@ func newModuleHandler(out slog.Handler, level slog.Level, modules []ModuleVerbos
 }
 
 // Enabled implements slog.Handler.
-func (h *moduleHandler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.lowest }
+func (h *moduleHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= min(h.lowest, h.level.Level())
+}
 
 // Handle implements slog.Handler.
 func (h *moduleHandler) Handle(ctx context.Context, record slog.Record) error {
-	if record.Level < h.level && record.Level < h.levelOf(record.PC) {
+	if record.Level < h.level.Level() && record.Level < h.levelOf(record.PC) {
 		return nil
 	}
 	return h.Handler.Handle(ctx, record)
 }
 
-// levelOf returns the level of the file of a program counter: that of the first pattern that matches.
+// levelOf returns the level of the file of a program counter: that of the first pattern that matches,
+// or math.MaxInt.
 func (h *moduleHandler) levelOf(pc uintptr) slog.Level {
 	if level, known := h.levels.Load(pc); known {
 		return level.(slog.Level)
 	}
 	frame, _ := runtime.CallersFrames([]uintptr{pc}).Next()
-	level := h.level
+	level := slog.Level(math.MaxInt)
 	for _, m := range h.modules {
 		if m.matches(frame.File) {
 			level = Verbosity(m.Verbosity)

@@ -72,6 +72,9 @@ func (d *document) etag() string {
 	h := sha512.New()
 	h.Write(d.head)
 	h.Write(d.tail)
+	if release := d.library.release; release != nil {
+		fmt.Fprint(h, release.Minor()) // the digests are those of the schemas with all fields
+	}
 	for _, i := range slices.Sorted(maps.Keys(d.builtin)) {
 		h.Write([]byte(d.library.digest(i)))
 	}
