@@ -158,22 +158,23 @@ func typeKey(d declaration) string {
 // wasDisabled reports whether a gate is locked to true in the newest version and disabled by default in
 // an older one. Fields of other gates are declared by the resources that have them.
 func wasDisabled(gate feature.Gate) bool {
-	for spec := range feature.Known() {
-		if spec.Gate == gate && !(spec.Locked && spec.Default) {
-			return false
-		}
+	if newest, known := specIn(feature.Newest, gate); !known || !newest.Locked || !newest.Default {
+		return false
 	}
 	for minor := feature.Oldest; minor < feature.Newest; minor++ {
-		known := false
-		for spec := range feature.KnownIn(minor) {
-			known = known || spec.Gate == gate
-			if spec.Gate == gate && !spec.Default {
-				return true
-			}
-		}
-		if !known && slices.ContainsFunc(slices.Collect(feature.Known()), func(s feature.Spec) bool { return s.Gate == gate }) {
+		if older, known := specIn(minor, gate); !known || !older.Default {
 			return true
 		}
 	}
 	return false
+}
+
+// specIn returns the definition of a gate in a minor version.
+func specIn(minor int, gate feature.Gate) (feature.Spec, bool) {
+	for spec := range feature.KnownIn(minor) {
+		if spec.Gate == gate {
+			return spec, true
+		}
+	}
+	return feature.Spec{}, false
 }
