@@ -240,7 +240,7 @@ func TestInvalidFlags(t *testing.T) {
 		"--allow-metric-labels-manifest=" + missing:                        "--allow-metric-labels-manifest: open " + missing,
 		"--show-hidden-metrics-for-version=1.35":                           "must be omitted or have the value '1.36'; only the previous minor version is allowed",
 		"--vmodule=a":                                                      `--vmodule is "a": "a" is not of the form PATTERN=N`,
-		"--emulated-version=kube=1.32":                                     "--emulated-version: version 1.32 cannot be emulated: choose a version from 1.33 to 1.37",
+		"--emulated-version=kube=1.32":                                     "version 1.32 cannot be emulated: choose a version from 1.33 to 1.37",
 		"--emulated-version=2.33":                                          `"2.33" is not a version such as kube=1.37`,
 		"--emulated-version=1.36 --feature-gates=EtcdRangeStream=true":     "feature is PreAlpha at emulated version 1.36",
 		"--emulated-version=x=1.37":                                        `there is no component "x", only kube`,

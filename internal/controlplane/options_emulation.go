@@ -98,7 +98,7 @@ func (o *EmulationOptions) minCompatibility() int {
 
 func (o *EmulationOptions) check() error {
 	if _, err := emulation.New(emulation.Options{Minor: o.Minor}, feature.Gates{}); err != nil {
-		return fmt.Errorf("--emulated-version: %w", err)
+		return err
 	}
 	if oldest := min(oldestCompatible, o.minor()-1); o.minCompatibility() < oldest || o.minCompatibility() > o.minor() {
 		return fmt.Errorf("--min-compatibility-version is 1.%d; it must be a version from 1.%d to 1.%d", o.MinCompatibility, oldest, o.minor())
