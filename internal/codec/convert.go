@@ -128,8 +128,8 @@ func cutPrefix(b []byte, text string) ([]byte, bool) {
 	return b[len(text):], true
 }
 
-// Convert converts records of one kind to the hub version, so that their other methods do not
-// block. It ignores nil records, converted records, and kinds without Kind.Convert. It blocks while
+// Convert converts records of one kind to the hub version, which their other methods require. It
+// ignores nil records, converted records, and kinds without Kind.Convert. It blocks while
 // records are converted, by this or by concurrent calls. It returns the error of Kind.Convert or
 // ctx, or ErrUndecodable if a stored value cannot be decoded; some of the records may be converted
 // nevertheless.
@@ -314,16 +314,19 @@ func (r *Record) convertedTail() (storedTail, bool) {
 	return value.tail, true
 }
 
+// ErrNotConverted is wrapped by the errors of methods that require a conversion of the record, if
+// Convert was not called before. They cannot call Kind.Convert, because they have no context.
+var ErrNotConverted = errors.New("the stored object has not been converted to the hub version")
+
 // decode returns a new object in the hub version, owned by the caller.
 func (r *Record) decode() (Object, error) {
 	if r.conversion == nil {
 		return r.kind.DecodeStored(r.value, r.revision)
 	}
-	// This blocks if the caller did not call Convert before.
-	if err := Convert(context.Background(), r); err != nil {
-		return nil, err
-	}
 	value := r.conversion.value.Load()
+	if value == nil {
+		return nil, fmt.Errorf("decode %s %s: %w", r.kind.Hub.GVK.Kind, r.name, ErrNotConverted)
+	}
 	if value.asStored {
 		return r.kind.DecodeStored(r.value, r.revision)
 	}

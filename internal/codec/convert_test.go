@@ -77,10 +77,12 @@ func TestConvertOnce(t *testing.T) {
 	if obj, err := a.Object(); err != nil || obj.GetResourceVersion() != "7" || obj.GetName() != "a" || obj.GetObjectKind().GroupVersionKind() != kind.Hub.GVK {
 		t.Errorf("%v, %v", obj, err)
 	}
-	// Callers that did not call Convert get the result, too.
 	late := thingRecord(kind, "v1", "e")
-	if obj, err := late.Shared(); err != nil || obj.(*unstructured.Unstructured).Object["converted"] != true || m.calls.Load() != 2 {
-		t.Errorf("%v, %v, called %d times", obj, err, m.calls.Load())
+	if obj, err := late.Shared(); !errors.Is(err, ErrNotConverted) || m.calls.Load() != 1 {
+		t.Errorf("without Convert: %v, %v, called %d times", obj, err, m.calls.Load())
+	}
+	if _, err := late.JSONTail(kind.Hub); !errors.Is(err, ErrNotConverted) {
+		t.Errorf("encode without Convert: %v", err)
 	}
 }
 

@@ -124,9 +124,8 @@ func (r *Record) StoredSize() int { return len(r.value) }
 // modified.
 func (r *Record) Stored() []byte { return r.value }
 
-// Shared returns the object in the hub version. It is shared and must not be modified. It blocks if
-// the record needs conversion (see Convert), and returns ErrUndecodable if the stored value is
-// invalid.
+// Shared returns the object in the hub version. It is shared and must not be modified. It returns
+// ErrNotConverted if Convert must be called before, and ErrUndecodable if the stored value is invalid.
 func (r *Record) Shared() (Object, error) {
 	if d := r.object.Load(); d != nil && !d.asWritten {
 		return d.Object, nil

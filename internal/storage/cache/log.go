@@ -240,7 +240,8 @@ func (l *changeLog) index(c *storage.Change) {
 }
 
 // indexField adds a change to the topics of the old and new value of a field. If an object cannot be decoded,
-// it adds the change to all topics of the field, so that their watches return the error.
+// or has not been converted, it adds the change to all topics of the field: their watches convert it, or
+// return the error.
 func (l *changeLog) indexField(field string, c *storage.Change) {
 	before, err := fieldValue(c.Prev, field)
 	after, err2 := fieldValue(c.Record, field)
