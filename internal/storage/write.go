@@ -138,13 +138,16 @@ func (s *Store) stateOf(ctx context.Context, entry *kv.Entry) (objState, error) 
 	return objState{record: record, stale: stale, fresh: true}, err
 }
 
-// refresh replaces a state by the newest one, and reports whether the revision is the same.
+// refresh replaces a state by the newest one, and reports whether the revision is the same. It then keeps
+// the record, which has been converted.
 func (s *Store) refresh(ctx context.Context, key string, st *objState) (same bool, err error) {
 	newest, err := s.read(ctx, key)
 	if err != nil {
 		return false, err
 	}
-	same = newest.revision() == st.revision()
+	if same = newest.revision() == st.revision(); same {
+		newest.record = st.record
+	}
 	*st = newest
 	return same, nil
 }
