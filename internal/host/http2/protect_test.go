@@ -50,33 +50,41 @@ func TestFloods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := connect(t, func(w http.ResponseWriter, r *http.Request) {
-				if r.Method == "POST" {
-					untilGone(w, r)
-				}
-			}, nil)
-			r.post(1)
-			r.post(3)
-			r.ok(r.frames.WriteRSTStream(3, h2.ErrCodeCancel))
-			var goAway bool
-			read := make(chan struct{})
-			go func() {
-				defer close(read)
-				for got := range r.got {
-					goAway = goAway || strings.HasPrefix(got, "GOAWAY") && strings.HasSuffix(got, "ENHANCE_YOUR_CALM")
-				}
-			}()
-			var closed error // TCP drops a GOAWAY that was not read when the server closes the connection
-			for i := range 2 * floodFrames {
-				if closed = send(r, i); closed != nil {
-					break
-				}
-			}
-			<-read
-			if !goAway && closed == nil {
-				t.Error("the connection did not end for the flood")
-			}
+			// The time does not advance while frames are sent, so that the speed of the machine has no
+			// effect.
+			synctest.Test(t, func(t *testing.T) { testFlood(t, send) })
 		})
+	}
+}
+
+// testFlood sends frames until the connection ends.
+func testFlood(t *testing.T, send func(r *raw, i int) error) {
+	t.Helper()
+	r := connect(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "POST" {
+			untilGone(w, r)
+		}
+	}, nil)
+	r.post(1)
+	r.post(3)
+	r.ok(r.frames.WriteRSTStream(3, h2.ErrCodeCancel))
+	var goAway bool
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for got := range r.got {
+			goAway = goAway || strings.HasPrefix(got, "GOAWAY") && strings.HasSuffix(got, "ENHANCE_YOUR_CALM")
+		}
+	}()
+	var closed error // TCP drops a GOAWAY that was not read when the server closes the connection
+	for i := range 2 * floodFrames {
+		if closed = send(r, i); closed != nil {
+			break
+		}
+	}
+	<-read
+	if !goAway && closed == nil {
+		t.Error("the connection did not end for the flood")
 	}
 }
 
