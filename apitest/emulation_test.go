@@ -2,11 +2,14 @@ package apitest_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -62,6 +65,37 @@ func TestKubernetesVersions(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestDiscoveryAsRecorded compares the resources of an emulated version with those of a real
+// kube-apiserver.
+func TestDiscoveryAsRecorded(t *testing.T) {
+	t.Parallel()
+	recorded, err := os.ReadFile(filepath.Join("testdata", "resources-1.36.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for line := range strings.Lines(string(recorded)) {
+		if !strings.HasPrefix(line, "#") {
+			want = append(want, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	_, lists, err := client(t, apitest.Options{KubernetesVersion: "1.36"}.Start(t).Config()).Discovery().ServerGroupsAndResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, list := range lists {
+		for _, r := range list.APIResources {
+			slices.Sort(r.Verbs)
+			got = append(got, strings.Join([]string{list.GroupVersion, r.Name, r.Kind, strings.Join(r.Verbs, ",")}, "\t"))
+		}
+	}
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("resources (-recorded +got):\n%s", diff)
 	}
 }
 
