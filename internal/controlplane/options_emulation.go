@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/internal/apis/builtin"
 	"mainstay.dev/mainstay/internal/emulation"
-	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/flags"
 )
 
@@ -66,7 +66,7 @@ func kubeVersion(minor *int) func(list string) error {
 }
 
 // ParseMinor returns the minor version of a Kubernetes version such as 1.33, v1.33 or 1.33.4. It
-// returns an error for a malformed version and for a version that cannot be emulated.
+// returns an error for a malformed version.
 func ParseMinor(version string) (int, error) {
 	parts := strings.Split(strings.TrimPrefix(version, "v"), ".")
 	if len(parts) < 2 || len(parts) > 3 {
@@ -97,7 +97,7 @@ func (o *EmulationOptions) minCompatibility() int {
 }
 
 func (o *EmulationOptions) check() error {
-	if _, err := emulation.New(emulation.Options{Minor: o.Minor}, feature.Gates{}); err != nil {
+	if err := emulation.Check(o.Minor); err != nil {
 		return err
 	}
 	if oldest := min(oldestCompatible, o.minor()-1); o.minCompatibility() < oldest || o.minCompatibility() > o.minor() {
@@ -106,10 +106,7 @@ func (o *EmulationOptions) check() error {
 	return nil
 }
 
-// release returns the emulated version, or nil for the newest one. The options must have been checked.
-func (o *EmulationOptions) release(gates feature.Gates) *emulation.Release {
-	r, _ := emulation.New(emulation.Options{
-		Minor: o.Minor, Forward: o.ForwardCompatible, ForwardEnabled: o.RuntimeConfigForwardCompatible,
-	}, gates)
-	return r
+// newer returns the resources that are served although the emulated version does not have them.
+func (o *EmulationOptions) newer() builtin.NewerResources {
+	return builtin.NewerResources{Stable: o.ForwardCompatible, Explicit: o.RuntimeConfigForwardCompatible}
 }

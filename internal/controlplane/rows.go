@@ -36,6 +36,7 @@ func newRowEnv(s *settings, d rowDependencies) *builtin.Env {
 		Gates:             s.gates,
 		Enablement:        enablement,
 		Release:           s.release,
+		Newer:             options.Features.Emulation.newer(),
 		DenyPrivileged:    options.Admission.DenyPrivileged,
 		EventTTL:          options.Storage.EventTTL,
 		ValidationLimiter: s.env.Limits.Validations,

@@ -27,7 +27,7 @@ func newSettings(c *ControlPlane) *settings {
 	gates := c.options.Gates()
 	return &settings{
 		env: c.env, prefix: c.prefix, options: c.options,
-		gates: gates, release: c.options.Features.Emulation.release(gates),
+		gates: gates, release: emulation.New(c.options.Features.Emulation.Minor, gates),
 		lifetime: c.lifetime, started: time.Now(),
 	}
 }

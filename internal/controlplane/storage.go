@@ -84,16 +84,9 @@ func newBuiltinResources(objects *objectStorage, rows *builtin.Env) (*builtinRes
 	b := &builtinResources{storage: objects, rows: rows, static: route.NewStatic(resources)}
 	b.served = b.static
 	if !rows.Enablement.All() || rows.Release != nil {
-		b.served = route.NewStatic(slices.DeleteFunc(slices.Clone(resources), func(r *rest.Resource) bool { return !serves(rows, r) }))
+		b.served = route.NewStatic(slices.DeleteFunc(slices.Clone(resources), func(r *rest.Resource) bool { return !rows.Serves(r.GVR(), r.Version.GVK.Kind) }))
 	}
 	return b, nil
-}
-
-// serves reports whether a built-in resource is enabled and part of the emulated version.
-func serves(rows *builtin.Env, r *rest.Resource) bool {
-	resource := r.GVR()
-	return rows.Enablement.Serves(resource) &&
-		rows.Release.Serves(r.GroupVersion.WithKind(r.Version.GVK.Kind), rows.Enablement.Explicit(resource))
 }
 
 // stores reports whether the server stores objects of a built-in resource, which is not the case if its

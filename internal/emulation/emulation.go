@@ -5,7 +5,6 @@ package emulation
 import (
 	_ "embed"
 	"fmt"
-	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/tsv"
 )
 
 // The minor versions that can be emulated. Newest is the version of the API itself.
@@ -32,8 +32,7 @@ var (
 // Release is an emulated minor version of Kubernetes. A nil *Release is the Newest version, which has
 // everything. It is immutable and safe for concurrent use.
 type Release struct {
-	minor             int
-	forward, explicit bool // see Options
+	minor int
 	// newKinds are the kinds that the version does not have.
 	newKinds map[schema.GroupVersionKind]bool
 	// states maps fields to their state, by type and JSON name.
@@ -48,56 +47,35 @@ const (
 	missing                        // the field does not exist
 )
 
-// Options configure an emulated version.
-type Options struct {
-	// Minor is the emulated minor version; 0 means Newest.
-	Minor int
-	// Forward also serves stable versions of resources that the emulated version lacks
-	// (--emulation-forward-compatible).
-	Forward bool
-	// ForwardEnabled also serves newer versions of resources that are enabled explicitly
-	// (--runtime-config-emulation-forward-compatible).
-	ForwardEnabled bool
+// Check returns an error for a minor version that cannot be emulated. 0 stands for Newest.
+func Check(minor int) error {
+	if minor != 0 && (minor < Oldest || minor > Newest) {
+		return fmt.Errorf("version 1.%d cannot be emulated: choose a version from 1.%d to 1.%d", minor, Oldest, Newest)
+	}
+	return nil
 }
 
-// New returns an emulated version, or nil for the Newest one. gates are the gates of the same minor
-// version. It returns an error for a version that cannot be emulated.
-func New(o Options, gates feature.Gates) (*Release, error) {
-	switch {
-	case o.Minor == 0 || o.Minor == Newest:
-		return nil, nil
-	case o.Minor < Oldest || o.Minor > Newest:
-		return nil, fmt.Errorf("version 1.%d cannot be emulated: choose a version from 1.%d to 1.%d", o.Minor, Oldest, Newest)
+// New returns an emulated version, or nil for the Newest one. The minor version must have been checked.
+// gates are the gates of the same version.
+func New(minor int, gates feature.Gates) *Release {
+	if minor == 0 || minor == Newest {
+		return nil
 	}
-	r := &Release{
-		minor: o.Minor, forward: o.Forward, explicit: o.ForwardEnabled,
-		newKinds: map[schema.GroupVersionKind]bool{}, states: map[string]map[string]fieldState{},
-	}
-	for column := range rowsOf(kindTable) {
-		if added, err := strconv.Atoi(column[2]); err != nil || added > o.Minor {
+	r := &Release{minor: minor, newKinds: map[schema.GroupVersionKind]bool{}, states: map[string]map[string]fieldState{}}
+	for column := range tsv.Rows(kindTable) {
+		if added, err := strconv.Atoi(column[2]); err != nil || added > minor {
 			r.newKinds[schema.FromAPIVersionAndKind(column[0], column[1])] = true
 		}
 	}
-	for column := range rowsOf(fieldTable) {
-		if state := stateOf(column[2], column[3], o.Minor, gates); state != 0 {
+	for column := range tsv.Rows(fieldTable) {
+		if state := stateOf(column[2], column[3], minor, gates); state != 0 {
 			if r.states[column[0]] == nil {
 				r.states[column[0]] = map[string]fieldState{}
 			}
 			r.states[column[0]][column[1]] = state
 		}
 	}
-	return r, nil
-}
-
-// rowsOf returns the columns of each row of a table.
-func rowsOf(table string) iter.Seq[[]string] {
-	return func(yield func([]string) bool) {
-		for line := range strings.Lines(table) {
-			if !strings.HasPrefix(line, "#") && !yield(strings.Split(strings.TrimSuffix(line, "\n"), "\t")) {
-				return
-			}
-		}
-	}
+	return r
 }
 
 // stateOf returns the state of a field, or 0 if the version has the field.
@@ -154,13 +132,3 @@ func modelKey(model string) string {
 
 // HasKind reports whether the version has a kind in an API version.
 func (r *Release) HasKind(gvk schema.GroupVersionKind) bool { return r == nil || !r.newKinds[gvk] }
-
-// Serves reports whether a kind is served in an API version: the version has it, or a forward
-// compatible option permits it. enabled reports that the user has enabled it explicitly.
-func (r *Release) Serves(gvk schema.GroupVersionKind, enabled bool) bool {
-	return r.HasKind(gvk) || r.forward && isStable(gvk.Version) || r.explicit && enabled
-}
-
-func isStable(version string) bool {
-	return !strings.Contains(version, "alpha") && !strings.Contains(version, "beta")
-}

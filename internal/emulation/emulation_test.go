@@ -14,16 +14,11 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-func newRelease(t *testing.T, o emulation.Options) *emulation.Release {
-	t.Helper()
-	r, err := emulation.New(o, feature.DefaultsOf(o.Minor))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+func newRelease(minor int) *emulation.Release {
+	return emulation.New(minor, feature.DefaultsOf(minor))
 }
 
-func TestNew(t *testing.T) {
+func TestCheck(t *testing.T) {
 	t.Parallel()
 	for minor, want := range map[int]string{
 		0: "", 33: "", 37: "",
@@ -31,11 +26,12 @@ func TestNew(t *testing.T) {
 		38: "version 1.38 cannot be emulated: choose a version from 1.33 to 1.37",
 		-1: "version 1.-1 cannot be emulated: choose a version from 1.33 to 1.37",
 	} {
-		r, err := emulation.New(emulation.Options{Minor: minor}, feature.Gates{})
-		if got := errorText(err); got != want {
+		if got := errorText(emulation.Check(minor)); got != want {
 			t.Errorf("%d: got error %q, want %q", minor, got, want)
 		}
-		if isNewest := minor == 0 || minor == 37; isNewest != (r == nil) && want == "" {
+	}
+	for minor, newest := range map[int]bool{0: true, 33: false, 37: true} {
+		if r := newRelease(minor); (r == nil) != newest {
 			t.Errorf("%d: got %v", minor, r)
 		}
 	}
@@ -48,30 +44,21 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestServes checks which kinds are served in an API version.
-func TestServes(t *testing.T) {
+// TestHasKind checks which kinds an API version has.
+func TestHasKind(t *testing.T) {
 	t.Parallel()
 	claims := schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaim"}
 	policies := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1beta1", Kind: "MutatingAdmissionPolicy"}
 	pods := schema.GroupVersionKind{Version: "v1", Kind: "Pod"}
 	for _, tt := range []struct {
-		options emulation.Options
-		kind    schema.GroupVersionKind
-		enabled bool
-		want    bool
+		minor int
+		kind  schema.GroupVersionKind
+		want  bool
 	}{
-		{emulation.Options{Minor: 33}, pods, false, true},
-		{emulation.Options{Minor: 33}, claims, true, false},
-		{emulation.Options{Minor: 34}, claims, false, true},
-		{emulation.Options{Minor: 37}, claims, false, true},
-		{emulation.Options{Minor: 33, Forward: true}, claims, false, true},
-		{emulation.Options{Minor: 33, Forward: true}, policies, true, false},
-		{emulation.Options{Minor: 33, ForwardEnabled: true}, policies, true, true},
-		{emulation.Options{Minor: 33, ForwardEnabled: true}, policies, false, false},
-		{emulation.Options{Minor: 34}, policies, true, true},
+		{33, pods, true}, {33, claims, false}, {34, claims, true}, {37, claims, true}, {33, policies, false}, {34, policies, true},
 	} {
-		if got := newRelease(t, tt.options).Serves(tt.kind, tt.enabled); got != tt.want {
-			t.Errorf("%+v serves %s: %t, want %t", tt.options, tt.kind, got, tt.want)
+		if got := newRelease(tt.minor).HasKind(tt.kind); got != tt.want {
+			t.Errorf("1.%d has %s: %t, want %t", tt.minor, tt.kind, got, tt.want)
 		}
 	}
 }
@@ -91,7 +78,7 @@ func TestDrop(t *testing.T) {
 			EphemeralContainers: []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{RestartPolicyRules: []corev1.ContainerRestartRule{{}}}}},
 		}}
 	}
-	fields := newRelease(t, emulation.Options{Minor: 33}).FieldsOf(reflect.TypeFor[corev1.Pod](), "v1")
+	fields := newRelease(33).FieldsOf(reflect.TypeFor[corev1.Pod](), "v1")
 	want := []string{"spec.containers[1].restartPolicyRules", "spec.ephemeralContainers[0].restartPolicyRules", "spec.hostnameOverride"}
 	got := fields.Unknown(newPod())
 	if slices.Sort(got); !slices.Equal(got, want) {
@@ -122,7 +109,7 @@ func TestDropInMaps(t *testing.T) {
 		Name:     "a",
 		Capacity: map[resourcev1.QualifiedName]resourcev1.DeviceCapacity{"memory": {RequestPolicy: &resourcev1.CapacityRequestPolicy{}}},
 	}}}}
-	fields := newRelease(t, emulation.Options{Minor: 33}).FieldsOf(reflect.TypeFor[resourcev1.ResourceSlice](), "v1beta2")
+	fields := newRelease(33).FieldsOf(reflect.TypeFor[resourcev1.ResourceSlice](), "v1beta2")
 	if got, want := fields.Unknown(slice), "spec.devices[0].capacity.memory.requestPolicy"; strings.Join(got, " ") != want {
 		t.Errorf("unknown fields: got %q, want %s", got, want)
 	}
@@ -130,7 +117,7 @@ func TestDropInMaps(t *testing.T) {
 	if capacity, ok := slice.Spec.Devices[0].Capacity["memory"]; !ok || capacity.RequestPolicy != nil {
 		t.Errorf("the capacity is %+v", slice.Spec.Devices[0].Capacity)
 	}
-	if fields := newRelease(t, emulation.Options{Minor: 33}).FieldsOf(reflect.TypeFor[corev1.ConfigMap](), "v1"); fields != nil {
+	if fields := newRelease(33).FieldsOf(reflect.TypeFor[corev1.ConfigMap](), "v1"); fields != nil {
 		t.Error("config maps lack fields")
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"mainstay.dev/mainstay/internal/tsv"
 )
 
 //go:embed gates.tsv
@@ -49,17 +51,16 @@ type Spec struct {
 // iteration.
 func Known() iter.Seq[Spec] {
 	return func(yield func(Spec) bool) {
-		for line := range strings.Lines(table) {
-			if !strings.HasPrefix(line, "#") && !yield(parseSpec(line)) {
+		for column := range tsv.Rows(table) {
+			if !yield(parseSpec(column)) {
 				return
 			}
 		}
 	}
 }
 
-// parseSpec parses a line of the table, in which "-" means empty.
-func parseSpec(line string) Spec {
-	column := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+// parseSpec parses a row of the table, in which "-" means empty.
+func parseSpec(column []string) Spec {
 	spec := Spec{Gate: Gate(column[0]), Default: column[1] == "true", Stage: Stage(column[2]), Locked: column[3] == "locked"}
 	if column[4] != "-" {
 		for need := range strings.SplitSeq(column[4], ",") {

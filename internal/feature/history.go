@@ -4,7 +4,8 @@ import (
 	_ "embed"
 	"iter"
 	"strconv"
-	"strings"
+
+	"mainstay.dev/mainstay/internal/tsv"
 )
 
 // The minor versions of Kubernetes whose gates are known. gates.tsv contains the gates of Newest.
@@ -42,11 +43,7 @@ func KnownIn(minor int) iter.Seq[Spec] {
 // gates that the version does not have is "".
 func statesIn(minor int) map[Gate]Spec {
 	states := map[Gate]Spec{}
-	for line := range strings.Lines(historyTable) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		column := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+	for column := range tsv.Rows(historyTable) {
 		gate := Gate(column[0])
 		last, err := strconv.Atoi(column[1])
 		if _, found := states[gate]; found || err != nil || last < minor {

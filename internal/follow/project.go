@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"mainstay.dev/mainstay/internal/tsv"
 )
 
 // Files of this project, relative to its root.
@@ -96,11 +98,7 @@ func eachRow(root fs.FS, name string, columns int, visit func([]string)) error {
 	if err != nil {
 		return fmt.Errorf("read a table of this project: %w", err)
 	}
-	for line := range strings.Lines(string(table)) {
-		if strings.HasPrefix(line, "#") {
-			continue
-		}
-		row := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
+	for row := range tsv.Rows(string(table)) {
 		if len(row) != columns {
 			return fmt.Errorf("%s: %q has %d columns, want %d", name, row[0], len(row), columns)
 		}

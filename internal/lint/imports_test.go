@@ -56,16 +56,17 @@ func layers() []layer {
 		{path: "rest", level: 0, beside: []string{"codec", "request"}},
 		{path: "telemetry", level: 0, beside: []string{"request"}},
 		{path: "codec", level: 0},
-		{path: "emulation", level: 0, beside: []string{"feature"}},
+		{path: "emulation", level: 0, beside: []string{"feature", "tsv"}},
 		{path: "limits", level: 0},
 		{path: "request", level: 0},
 		{path: "authorizer", level: 0, beside: []string{"request"}},
 		{path: "egress", level: 0, beside: []string{"feature", "request", "rest", "telemetry"}}, // requests to kubelets; trace contexts
 		{path: "cel", level: 0, beside: []string{"codec", "authorizer", "request"}},             // quantities; authorization expressions
-		{path: "feature", level: 0},
+		{path: "feature", level: 0, beside: []string{"tsv"}},
 		{path: "flags", level: 0},
 		{path: "serviceaccount", level: 0, beside: []string{"egress"}},
 		{path: "simulation", level: 0},
+		{path: "tsv", level: 0},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/emulation"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/rest"
@@ -28,6 +29,7 @@ func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 		stores:    map[schema.GroupResource]*registry.Store{},
 		specs:     map[schema.GroupResource]*storage.Spec{},
 		paths:     map[string]bool{},
+		lacking:   map[*codec.Kind]*emulation.Fields{},
 		validator: validation.NewValidator(env.Gates),
 	}
 	env.built.validator.DenyPrivileged = env.DenyPrivileged
@@ -121,7 +123,9 @@ func (r *resource) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 // store creates the store of the resource.
 func (r *resource) store(env *Env, gv schema.GroupVersion) *registry.Store {
 	kind := r.kind(gv, env.Gates)
-	r.emulate(kind, env.Release)
+	if env.Release != nil {
+		r.emulate(env, kind)
+	}
 	if env.Storage.Shared && r.Storage.SharedVersion != nil {
 		kind.Stored = r.Storage.SharedVersion
 	}

@@ -4,17 +4,14 @@ import (
 	"reflect"
 
 	"mainstay.dev/mainstay/internal/codec"
-	"mainstay.dev/mainstay/internal/emulation"
 )
 
-// emulate changes a kind into that of an emulated version: its objects are stored in an API version
+// emulate changes a kind into that of the emulated version: its objects are stored in an API version
 // that the emulated version has, and fields that it does not have are unknown to clients.
-func (r *resource) emulate(kind *codec.Kind, release *emulation.Release) {
-	if release == nil {
-		return
-	}
+func (r *resource) emulate(env *Env, kind *codec.Kind) {
+	known := r.knownVersion(env, kind)
 	for i, v := range kind.Versions {
-		fields := release.FieldsOf(reflect.TypeOf(v.New()).Elem(), v.GVK.Version)
+		fields := env.Release.FieldsOf(reflect.TypeOf(v.New()).Elem(), v.GVK.Version)
 		if fields == nil {
 			continue
 		}
@@ -27,27 +24,22 @@ func (r *resource) emulate(kind *codec.Kind, release *emulation.Release) {
 		if kind.Stored == v {
 			kind.Stored = &emulated
 		}
+		if known == v {
+			known, env.built.lacking[kind] = &emulated, fields
+		}
 	}
-	if known := r.knownVersion(kind, release); kind.Stored == nil && known != kind.Hub {
+	if kind.Stored == nil && known != kind.Hub {
 		kind.Stored = known
 	}
 }
 
-// knownVersion returns the first version with the type of the hub version that the release has; the
-// hub version if there is none.
-func (r *resource) knownVersion(kind *codec.Kind, release *emulation.Release) *codec.Version {
+// knownVersion returns the first version with the Go type of the hub version that the emulated version
+// has; the hub version if there is none.
+func (r *resource) knownVersion(env *Env, kind *codec.Kind) *codec.Version {
 	for _, v := range kind.Versions {
-		if reflect.TypeOf(v.New()) == reflect.PointerTo(r.goType) && release.HasKind(v.GVK) {
+		if reflect.TypeOf(v.New()).Elem() == r.goType && env.Release.HasKind(v.GVK) {
 			return v
 		}
 	}
 	return kind.Hub
-}
-
-// lackingFields returns the fields of the hub version that a release lacks.
-func (r *resource) lackingFields(kind *codec.Kind, release *emulation.Release) *emulation.Fields {
-	if release == nil {
-		return nil
-	}
-	return release.FieldsOf(r.goType, r.knownVersion(kind, release).GVK.Version)
 }

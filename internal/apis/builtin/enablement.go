@@ -115,9 +115,9 @@ func (e Enablement) Serves(resource schema.GroupVersionResource) bool {
 	return isStable(resource.Version)
 }
 
-// Explicit reports whether a resource, its version, or all versions of its stability are enabled by the
-// configuration.
-func (e Enablement) Explicit(resource schema.GroupVersionResource) bool {
+// isExplicit reports whether the configuration enables a resource, its version, or all versions of its
+// stability.
+func (e Enablement) isExplicit(resource schema.GroupVersionResource) bool {
 	if on, ok := e.resources[resource]; ok {
 		return on
 	}
@@ -137,6 +137,22 @@ func (e Enablement) All() bool {
 		}
 	}
 	return true
+}
+
+// NewerResources selects resources that are newer than the emulated version.
+type NewerResources struct {
+	// Stable selects resources of stable versions.
+	Stable bool
+	// Explicit selects resources that Enablement enables explicitly.
+	Explicit bool
+}
+
+// Serves reports whether a resource and its subresources are served: it is enabled, and the emulated
+// version has its kind or Newer selects it.
+func (env *Env) Serves(resource schema.GroupVersionResource, kind string) bool {
+	return env.Enablement.Serves(resource) &&
+		(env.Release.HasKind(resource.GroupVersion().WithKind(kind)) ||
+			env.Newer.Stable && isStable(resource.Version) || env.Newer.Explicit && env.Enablement.isExplicit(resource))
 }
 
 // builds reports whether a resource is built: it is served, or stable.

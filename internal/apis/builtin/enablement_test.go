@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/emulation"
+	"mainstay.dev/mainstay/internal/feature"
 )
 
 func TestEnablement(t *testing.T) {
@@ -54,6 +56,42 @@ func TestEnablement(t *testing.T) {
 		}
 		if off := parseResource(tt.off); tt.off != "" && e.Serves(off) {
 			t.Errorf("%v: %s is served", tt.config, tt.off)
+		}
+	}
+}
+
+// TestServesNewer checks which resources an emulated version serves.
+func TestServesNewer(t *testing.T) {
+	t.Parallel()
+	const claims, policies = "resource.k8s.io/v1/resourceclaims", "admissionregistration.k8s.io/v1beta1/mutatingadmissionpolicies"
+	for _, tt := range []struct {
+		minor          int
+		newer          builtin.NewerResources
+		enabled        string // key of --runtime-config
+		resource, kind string
+		want           bool
+	}{
+		{33, builtin.NewerResources{}, "", "apps/v1/deployments", "Deployment", true},
+		{33, builtin.NewerResources{}, "resource.k8s.io/v1", claims, "ResourceClaim", false},
+		{34, builtin.NewerResources{}, "", claims, "ResourceClaim", true},
+		{37, builtin.NewerResources{}, "", claims, "ResourceClaim", true},
+		{33, builtin.NewerResources{Stable: true}, "", claims, "ResourceClaim", true},
+		{33, builtin.NewerResources{Stable: true}, "api/beta", policies, "MutatingAdmissionPolicy", false},
+		{33, builtin.NewerResources{Explicit: true}, "api/beta", policies, "MutatingAdmissionPolicy", true},
+		{33, builtin.NewerResources{Explicit: true}, "", policies, "MutatingAdmissionPolicy", false},
+		{34, builtin.NewerResources{}, "", policies, "MutatingAdmissionPolicy", false},
+		{34, builtin.NewerResources{}, "api/beta", policies, "MutatingAdmissionPolicy", true},
+	} {
+		resource := parseResource(tt.resource)
+		env := &builtin.Env{Release: emulation.New(tt.minor, feature.DefaultsOf(tt.minor)), Newer: tt.newer}
+		if tt.enabled != "" {
+			var err error
+			if env.Enablement, err = builtin.NewEnablement(map[string]string{tt.enabled: "true"}, []schema.GroupVersion{resource.GroupVersion()}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := env.Serves(resource, tt.kind); got != tt.want {
+			t.Errorf("1.%d with %q and %+v serves %s: %t, want %t", tt.minor, tt.enabled, tt.newer, tt.resource, got, tt.want)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 	"mainstay.dev/mainstay/internal/authorizer"
 	celtyped "mainstay.dev/mainstay/internal/cel/typed"
+	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/egress"
 	"mainstay.dev/mainstay/internal/egress/kubelet"
 	"mainstay.dev/mainstay/internal/emulation"
@@ -36,6 +37,8 @@ type Env struct {
 	Enablement Enablement
 	// Release is the emulated version of Kubernetes; nil emulates none.
 	Release *emulation.Release
+	// Newer selects the resources that are served although Release does not have them.
+	Newer NewerResources
 	// DenyPrivileged rejects pods with privileged containers.
 	DenyPrivileged bool
 	// EventTTL is the lifetime of events; 0 if they do not expire.
@@ -128,10 +131,12 @@ type RoleResolver interface {
 
 // built is the state of an Env that Build creates.
 type built struct {
-	stores    map[schema.GroupResource]*registry.Store
-	specs     map[schema.GroupResource]*storage.Spec
-	paths     map[string]bool
-	errs      []error // errors of StorageEnv.Open
+	stores map[schema.GroupResource]*registry.Store
+	specs  map[schema.GroupResource]*storage.Spec
+	paths  map[string]bool
+	errs   []error // errors of StorageEnv.Open
+	// lacking are the fields of the hub version that Release lacks; kinds with all fields are absent.
+	lacking   map[*codec.Kind]*emulation.Fields
 	validator *validation.Validator
 }
 

@@ -76,12 +76,9 @@ func (s *Strategy[O]) defaultsFor(gates feature.Gates) func(O) {
 	return all
 }
 
-// dropDisabled returns a function that clears the fields of disabled features of a row, and the fields
-// that the emulated version lacks. Its second argument is nil on creation.
-func (r *resource) dropDisabled(env *Env, kind *codec.Kind) func(obj, old codec.Object) {
-	lacking := r.lackingFields(kind, env.Release)
-	return func(obj, old codec.Object) {
-		DropDisabledFields(env.Gates, r.Strategy.GatedFields, obj, old)
-		lacking.Drop(obj, old)
-	}
+// dropDisabled clears the fields of disabled features of a row, and the fields that the emulated
+// version lacks. old is nil on creation.
+func (r *resource) dropDisabled(env *Env, kind *codec.Kind, obj, old codec.Object) {
+	DropDisabledFields(env.Gates, r.Strategy.GatedFields, obj, old)
+	env.built.lacking[kind].Drop(obj, old)
 }

@@ -57,12 +57,12 @@ func (r *resource) strategy(env *Env, kind *codec.Kind) *registry.Strategy {
 }
 
 func (r *resource) setPrepare(env *Env, kind *codec.Kind, s *registry.Strategy) {
-	hooks, fields, dropDisabled := &r.Strategy, r.specStatus(), r.dropDisabled(env, kind)
+	hooks, fields := &r.Strategy, r.specStatus()
 	s.PrepareForCreate = func(ctx context.Context, obj codec.Object) {
 		if r.Status != nil && !r.Status.AllowOnCreate {
 			fields.clearStatus(obj)
 		}
-		dropDisabled(obj, nil)
+		r.dropDisabled(env, kind, obj, nil)
 		if hooks.PrepareForCreate != nil {
 			hooks.PrepareForCreate(&Operation{Context: ctx, Env: env}, obj)
 		}
@@ -74,7 +74,7 @@ func (r *resource) setPrepare(env *Env, kind *codec.Kind, s *registry.Strategy) 
 		if hooks.PrepareForUpdate != nil {
 			hooks.PrepareForUpdate(&Operation{Context: ctx, Env: env}, obj, old)
 		}
-		dropDisabled(obj, old)
+		r.dropDisabled(env, kind, obj, old)
 	}
 }
 
@@ -93,12 +93,11 @@ func (r *resource) setWarnings(env *Env, s *registry.Strategy) {
 
 // statusStrategy creates the registry strategy of /status from the strategy of the resource.
 func (r *resource) statusStrategy(env *Env, store *registry.Store) *registry.Strategy {
-	status, fields, dropDisabled := r.Status, r.specStatus(), r.dropDisabled(env, store.Kind)
+	main, status, fields := store.Strategy, r.Status, r.specStatus()
 	var preserve []func(obj, old codec.Object)
 	for _, name := range status.PreservedMetadata {
 		preserve = append(preserve, preserveMetadata(name))
 	}
-	main := store.Strategy
 	s := *main
 	s.SpecChanged = nil // a change of the status does not increment the generation
 	s.BeginTransaction = beginRemovals(main.BeginTransaction)
@@ -107,7 +106,7 @@ func (r *resource) statusStrategy(env *Env, store *registry.Store) *registry.Str
 		for _, f := range preserve {
 			f(obj, old)
 		}
-		dropDisabled(obj, old)
+		r.dropDisabled(env, store.Kind, obj, old)
 		if status.PrepareForUpdate != nil {
 			status.PrepareForUpdate(&Operation{Context: ctx, Env: env}, obj, old)
 		}

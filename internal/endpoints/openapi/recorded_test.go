@@ -5,8 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -101,21 +99,7 @@ func compareChanges(t *testing.T, version string, want, have map[string]any) {
 		}
 		differences(want[name], have[name], version+" "+name, &lines)
 	}
-	slices.Sort(lines)
-	file := filepath.Join("testdata", version+"-"+changes)
-	text := strings.Join(lines, "\n") + "\n"
-	if *rewrite {
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	golden, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(golden), text); diff != "" {
-		t.Errorf("changes of schemas since the recording (-golden +now):\n%s", diff)
-	}
+	compareGolden(t, version+"-"+changes, lines)
 }
 
 func differences(want, have any, path string, lines *[]string) {

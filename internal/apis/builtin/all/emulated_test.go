@@ -19,16 +19,13 @@ func TestEmulatedStorageVersions(t *testing.T) {
 		t.Run(fmt.Sprintf("1.%d", minor), func(t *testing.T) {
 			t.Parallel()
 			gates := feature.DefaultsOf(minor)
-			release, err := emulation.New(emulation.Options{Minor: minor}, gates)
-			if err != nil {
-				t.Fatal(err)
-			}
+			release := emulation.New(minor, gates)
 			resources, err := builtin.Build(&builtin.Env{Gates: gates, Release: release}, all.Groups())
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, r := range resources {
-				if r.Kind == nil || r.Subresource != "" || !release.Serves(r.Version.GVK, false) {
+				if r.Kind == nil || r.Subresource != "" || !release.HasKind(r.Version.GVK) {
 					continue
 				}
 				if stored := cmp.Or(r.Kind.Stored, r.Kind.Hub); !release.HasKind(stored.GVK) {
@@ -45,10 +42,7 @@ func TestEmulatedStorageVersion(t *testing.T) {
 	t.Parallel()
 	for minor, want := range map[int]string{33: "v1beta2", 34: "v1"} {
 		gates := feature.DefaultsOf(minor)
-		release, err := emulation.New(emulation.Options{Minor: minor}, gates)
-		if err != nil {
-			t.Fatal(err)
-		}
+		release := emulation.New(minor, gates)
 		enablement, err := builtin.NewEnablement(map[string]string{"resource.k8s.io/v1beta2": "true"}, all.Versions())
 		if err != nil {
 			t.Fatal(err)
