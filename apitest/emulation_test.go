@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"mainstay.dev/mainstay/apitest"
+	"mainstay.dev/mainstay/internal/tsv"
 )
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
@@ -77,10 +78,8 @@ func TestDiscoveryAsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want []string
-	for line := range strings.Lines(string(recorded)) {
-		if !strings.HasPrefix(line, "#") {
-			want = append(want, strings.TrimSuffix(line, "\n"))
-		}
+	for row := range tsv.Rows(string(recorded)) {
+		want = append(want, strings.Join(row, "\t"))
 	}
 	_, lists, err := client(t, apitest.Options{KubernetesVersion: "1.36"}.Start(t).Config()).Discovery().ServerGroupsAndResources()
 	if err != nil {
@@ -154,6 +153,24 @@ func TestFieldsOfVersion(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), unknown) {
 			t.Errorf("%s patch: %v", name, err)
 		}
+	}
+}
+
+// TestFieldsOfSubresource checks that a subresource does not store fields that the emulated version lacks.
+func TestFieldsOfSubresource(t *testing.T) {
+	t.Parallel()
+	c := podClient(t, apitest.Options{KubernetesVersion: "1.33"}.Start(t).Config())
+	pod := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "a"},
+		"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "i"}}, "volumes": []any{map[string]any{"name": "v", "emptyDir": map[string]any{}}}},
+	}}
+	if _, err := c.Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	const patch = `{"spec":{"ephemeralContainers":[{"name":"e","image":"i","env":[{"name":"E","valueFrom":{"fileKeyRef":{"volumeName":"v","path":"p","key":"k"}}}]}]}}`
+	_, err := c.Patch(t.Context(), "a", types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldValidation: metav1.FieldValidationIgnore}, "ephemeralcontainers")
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "spec.ephemeralContainers[0].env[0].valueFrom") {
+		t.Errorf("a variable from a file: %v", err)
 	}
 }
 

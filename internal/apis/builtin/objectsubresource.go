@@ -32,6 +32,7 @@ func NewObjectSubresource[O codec.Object](sub ObjectSubresource[O]) Subresource 
 			Namespaced: main.Namespaced, Generation: main.Generation, SpecChanged: main.SpecChanged, BlocksRemoval: main.BlocksRemoval,
 			PrepareForUpdate: func(ctx context.Context, obj, old codec.Object) {
 				sub.PrepareForUpdate(&Operation{Context: ctx, Env: env}, typed[O](obj), typed[O](old))
+				env.built.lacking[store.Kind].Drop(obj, old)
 			},
 			ValidateUpdate: validateUpdate(env, eraseRules(sub.Validate)),
 		}}
