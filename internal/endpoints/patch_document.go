@@ -84,25 +84,25 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	if err != nil {
 		return nil, nil, err
 	}
-	before := v.UnknownFieldErrors(obj)
-	obj, err = v.Decode(changed, codec.JSON, fieldValidation != metav1.FieldValidationIgnore)
+	out, err := v.Decode(changed, codec.JSON, fieldValidation != metav1.FieldValidationIgnore)
 	if err == nil {
-		return obj, strict, nil
+		return out, strict, nil
 	}
 	decoding, ok := runtime.AsStrictDecodingError(err)
 	if !ok {
 		return nil, nil, invalidPatch(patch.show(changed), decodingCause(err))
 	}
-	found := withoutKnown(decoding.Errors(), before)
+	found := newErrors(decoding.Errors(), v, obj)
 	if len(found) > 0 && fieldValidation == metav1.FieldValidationStrict {
 		return nil, nil, invalidPatch(patch.show(changed), runtime.NewStrictDecodingError(found))
 	}
-	return obj, append(strict, found...), nil
+	return out, append(strict, found...), nil
 }
 
-// withoutKnown removes the errors of strict decoding that the object had before a patch: it keeps
-// fields that a newer server wrote.
-func withoutKnown(found, before []error) []error {
+// newErrors removes the errors of strict decoding that the object had before a patch, for fields that a
+// server of a newer version wrote.
+func newErrors(found []error, v *codec.Version, obj codec.Object) []error {
+	before := v.UnknownFieldErrors(obj)
 	return slices.DeleteFunc(found, func(err error) bool {
 		return slices.ContainsFunc(before, func(b error) bool { return b.Error() == err.Error() })
 	})

@@ -80,12 +80,14 @@ func mergeIntoWhole(v *codec.Version, obj codec.Object, patch map[string]any, sc
 	if err != nil {
 		return nil, nil, strategicError(err)
 	}
-	before := v.UnknownFieldErrors(obj)
-	obj, strict, err := v.FromDocument(merged, wantStrict)
+	out, strict, err := v.FromDocument(merged, wantStrict)
 	if err != nil {
 		return nil, nil, invalidPatch(fmt.Sprintf("%+v", patch), err)
 	}
-	return obj, withoutKnown(strict, before), nil
+	if len(strict) > 0 {
+		strict = newErrors(strict, v, obj)
+	}
+	return out, strict, nil
 }
 
 // mergeStrategic merges a patch into a document. The library panics on some invalid patches, such
