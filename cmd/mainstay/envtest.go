@@ -257,8 +257,8 @@ func newKubeAPIServer(p process) *cobra.Command {
 
 // applyKubeAPIServerDefaults changes the defaults of serve to those of kube-apiserver. Without
 // --data-dir, the server writes only to --cert-dir. Only the controllers run that --controllers or
-// the folder of envtest-assets selects, and the folder also selects the Kubernetes version. If --etcd-servers is the placeholder, objects are stored in
-// memory.
+// the folder of envtest-assets selects; the folder also selects the Kubernetes version. If
+// --etcd-servers is the placeholder, objects are stored in memory.
 func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, assets string, log io.Writer) error {
 	c := &f.config
 	c.Storage.InMemory = !f.all.Changed("data-dir")

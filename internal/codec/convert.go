@@ -17,9 +17,10 @@ import (
 
 // Kind.Convert may be a network call (a conversion webhook). Values whose stored version differs
 // from the hub version are therefore converted in batches, before they are decoded: code that
-// returns records calls Convert first. A record caches the converted value for its lifetime.
-// Concurrent conversions are merged per record, similar to singleflight: a caller waits for the
-// records that another call is converting, and converts the remaining records in a new call.
+// returns records calls Convert first. Without it, methods of the record return ErrNotConverted. A
+// record caches the converted value for its lifetime. Concurrent conversions are merged per record,
+// similar to singleflight: a caller waits for the records that another call is converting, and converts
+// the remaining records in a new call.
 
 // MaxConverted and MaxConvertedBytes limit the number of objects in one call of Kind.Convert and
 // the total size of their stored values. A larger object is converted in a call of its own.

@@ -45,8 +45,8 @@ func appendJSONHead(dst []byte, gvk schema.GroupVersionKind) []byte {
 
 // JSONTail returns the JSON encoding of the object in version v without the opening brace and the
 // type: `"metadata":{...},...}`. Appended to JSONHead it forms a complete object; appended to a
-// brace, a list item without a type. The result may be shared and must not be modified. It may
-// block on conversion; see Convert.
+// brace, a list item without a type. The result may be shared and must not be modified. It
+// returns ErrNotConverted if Convert must be called before.
 func (r *Record) JSONTail(v *Version) ([]byte, error) {
 	if !v.isHub() {
 		obj, err := r.convertTo(v)
@@ -247,7 +247,7 @@ func (r *Record) convertTo(v *Version) (Object, error) {
 }
 
 // Object returns a copy of the record's object in version v, with its type set. The caller owns the
-// copy. It may block on conversion; see Convert.
+// copy. It returns ErrNotConverted if Convert must be called before.
 func (v *Version) Object(r *Record) (Object, error) {
 	if v.isHub() {
 		return r.Object()

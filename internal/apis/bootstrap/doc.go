@@ -1,6 +1,6 @@
 // Package bootstrap declares and reconciles the default objects of every cluster, as kube-apiserver
-// v1.37 creates them: namespaces, the RBAC defaults, priority classes, the configuration of flow
-// control, and the service default/kubernetes with its endpoints.
+// creates them in the served version: namespaces, the RBAC defaults, priority classes, the
+// configuration of flow control, and the service default/kubernetes with its endpoints.
 //
 // The declarations are in one file per kind. ensure.go creates, updates and deletes the objects,
 // hooks.go runs the reconciliation, endpoints.go publishes the addresses of the servers of a

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"slices"
+	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 
@@ -108,5 +109,5 @@ func (c *gatedRole) selects(groups []string, resource string) bool {
 	if c.group == "" || !slices.Contains(groups, group) {
 		return false
 	}
-	return c.resource == "*" || c.resource == resource || len(resource) > len(c.resource) && resource[:len(c.resource)+1] == c.resource+"/"
+	return c.resource == "*" || c.resource == resource || strings.HasPrefix(resource, c.resource+"/")
 }
