@@ -90,6 +90,10 @@ type Op struct {
 	// Removing marks an OpPut as a step of a deletion, which waits for finalizers or a grace
 	// period. A backend short of space may accept it while it accepts deletions only.
 	Removing bool
+	// Origin describes who made the commit; the encoding belongs to the writer (package origin). The
+	// first Origin of the ops applies to the whole commit. A backend may store it for its watchers, or
+	// ignore it.
+	Origin []byte
 	// Note is passed with the commit to watchers in this process, so that they need not decode the
 	// value. It is a hint: the event may have a nil Note if another process wrote it, or if it was
 	// read from the history on disk.
@@ -139,6 +143,8 @@ type Event struct {
 	Created Revision
 	// Prev is the entry before the change, or nil if the key did not exist. Immutable.
 	Prev *Entry
+	// Origin is the Origin of the commit, or nil if it is unknown. Immutable.
+	Origin []byte
 	// Note is the Note of the Op, or nil.
 	Note any
 }

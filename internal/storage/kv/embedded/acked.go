@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
 // ackFile stores the newest acknowledged revision in a file beside the database. It detects the
@@ -135,7 +136,7 @@ func (w *ackFile) syncLoop(done <-chan struct{}) {
 		if !w.failed.Load() {
 			err := w.file.SyncData()
 			if err == nil && !named {
-				err = syncDir(w.fs, w.dir)
+				err = pebblefs.SyncDir(w.fs, w.dir)
 				named = err == nil
 			}
 			if err != nil {
@@ -157,7 +158,7 @@ func (w *ackFile) close() error {
 	}
 	err := errors.Join(w.file.Sync(), w.file.Close())
 	if err == nil {
-		err = syncDir(w.fs, w.dir)
+		err = pebblefs.SyncDir(w.fs, w.dir)
 	}
 	if err != nil {
 		return fmt.Errorf("record the last acknowledged write: %w", err)

@@ -13,6 +13,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/history"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // Report is the result of Check for an intact store.
@@ -179,7 +180,7 @@ func (c *checker) versions() error {
 	var key []byte
 	var newer version
 	return c.each(prefixVersion, func(rawKey, rawValue []byte) error {
-		of, rev, err := splitVersionKey(rawKey)
+		of, rev, err := versionkey.Split(rawKey)
 		if err != nil {
 			return err
 		}
@@ -291,7 +292,7 @@ func (c *checker) change(ch change, rev kv.Revision) error {
 		if at == 0 {
 			continue
 		}
-		raw, closer, err := c.e.db.Get(appendVersionKey(nil, ch.key, at))
+		raw, closer, err := c.e.db.Get(versionkey.Append(nil, ch.key, at))
 		if errors.Is(err, pebble.ErrNotFound) {
 			return corruptError("the change log names %q at revision %d, which is missing", ch.key, at)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/history"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // checkable creates a store with entries of all kinds and closes it.
@@ -79,23 +80,23 @@ func TestCheckInvariants(t *testing.T) {
 		wantErr string
 	}{
 		"a version after the newest": {func(b *pebble.Batch, r Report) {
-			_ = b.Set(appendVersionKey(nil, "/a/000", r.Revision+5), []byte{0, 0, 'x'}, nil)
+			_ = b.Set(versionkey.Append(nil, "/a/000", r.Revision+5), []byte{0, 0, 'x'}, nil)
 		}, "the newest being"},
 		"a version that does not decode": {func(b *pebble.Batch, r Report) {
-			_ = b.Set(appendVersionKey(nil, "/a/000", r.Revision), []byte{0}, nil)
+			_ = b.Set(versionkey.Append(nil, "/a/000", r.Revision), []byte{0}, nil)
 		}, "malformed version"},
 		"a version that no commit made": {func(b *pebble.Batch, r Report) {
-			_ = b.Set(appendVersionKey(nil, "/b", r.Revision), []byte{0, 0, 'x'}, nil)
+			_ = b.Set(versionkey.Append(nil, "/b", r.Revision), []byte{0, 0, 'x'}, nil)
 		}, "the change log names"},
 		"a creation that is another": {func(b *pebble.Batch, r Report) {
-			_ = b.Set(appendVersionKey(nil, "/a/049", r.Revision), []byte{0, 3, 'x'}, nil)
+			_ = b.Set(versionkey.Append(nil, "/a/049", r.Revision), []byte{0, 3, 'x'}, nil)
 		}, "was created at"},
 		"a version that is missing": {func(b *pebble.Batch, r Report) {
-			_ = b.Delete(appendVersionKey(nil, "/a/049", r.Revision), nil)
+			_ = b.Delete(versionkey.Append(nil, "/a/049", r.Revision), nil)
 		}, "which is missing"},
 		"a log record that does not decode": {func(b *pebble.Batch, r Report) { _ = b.Set(logKey(r.Revision), []byte{9}, nil) }, "malformed change log"},
 		"a deletion that was none": {func(b *pebble.Batch, r Report) {
-			_ = b.Set(appendVersionKey(nil, "/a/049", r.Revision), deletedVersion(), nil)
+			_ = b.Set(versionkey.Append(nil, "/a/049", r.Revision), deletedVersion(), nil)
 		}, "differ about its deletion"},
 		"an expiry of nothing": {func(b *pebble.Batch, r Report) {
 			_ = b.Set(expiryKey(1, "/none"), revisionValue(1), nil)

@@ -11,6 +11,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
@@ -61,7 +62,7 @@ func validate(ops []kv.Op) error {
 	size := 0
 	for i := range ops {
 		op := &ops[i]
-		size += len(op.Key) + len(op.Value)
+		size += len(op.Key) + len(op.Value) + len(op.Origin)
 		switch {
 		case op.Key == "":
 			return fmt.Errorf("commit: the key of operation %d is empty", i)
@@ -167,14 +168,14 @@ func (s *Store) readVersions(t *txn, floor kv.Revision) (at kv.Revision, err err
 	if err != nil {
 		return 0, err
 	}
-	r := reading{s: s, e: e, it: v.it, rev: v.at, buf: v.buf}
+	r := reading{Cursor: versionkey.NewCursor(v.it, v.at, v.buf), s: s, e: e}
 	for i := range t.ops {
 		if t.found[i], err = r.get(t.ops[i].Key); err != nil {
 			_ = v.it.Close()
 			return 0, err
 		}
 	}
-	v.buf = r.buf
+	v.buf = r.Buffer()
 	e.iterators.put(v)
 	return v.at, nil
 }
@@ -245,9 +246,12 @@ func (s *Store) appendLocked(t *txn) {
 	s.mu.assigned++
 	rev := s.mu.assigned
 	g.last = rev
-	logLen := 0
+	logLen, origin := 0, originOf(t.ops)
 	for i := range t.ops {
-		logLen += s.applyLocked(g, &t.ops[i], &t.found[i], rev)
+		logLen += s.applyLocked(g, &t.ops[i], &t.found[i], rev, origin)
+	}
+	if len(origin) > 0 {
+		_ = g.batch.Set(originKey(rev), origin, nil)
 	}
 	putLogRecord(g.batch, t, rev, logLen)
 	s.mu.recent.forget(rev, kv.Revision(s.published.Load()))
@@ -255,21 +259,31 @@ func (s *Store) appendLocked(t *txn) {
 	t.result = kv.CommitResult{Committed: true, Revision: rev}
 }
 
+// originOf returns the first origin of the operations, or nil.
+func originOf(ops []kv.Op) []byte {
+	for i := range ops {
+		if len(ops[i].Origin) > 0 {
+			return ops[i].Origin
+		}
+	}
+	return nil
+}
+
 // applyLocked adds an operation to the group and returns the size of its change in the log, 0
 // without a change.
-func (s *Store) applyLocked(g *group, op *kv.Op, was *version, rev kv.Revision) int {
+func (s *Store) applyLocked(g *group, op *kv.Op, was *version, rev kv.Revision, origin []byte) int {
 	if op.Kind == kv.OpCheck || op.Kind == kv.OpDelete && was.entry == nil {
 		return 0
 	}
 	if was.expires > 0 {
 		_ = g.batch.Delete(expiryKey(was.expires, op.Key), nil)
 	}
-	ev := kv.Event{Key: op.Key, Revision: rev, Prev: was.entry, Note: op.Note}
+	ev := kv.Event{Key: op.Key, Revision: rev, Prev: was.entry, Origin: origin, Note: op.Note}
 	now := version{revision: rev}
 	if op.Kind == kv.OpDelete {
 		ev.Deleted = true
-		tombstone := g.batch.SetDeferred(versionKeyLen(op.Key), len(deletedVersion()))
-		putVersionKey(tombstone.Key, op.Key, rev)
+		tombstone := g.batch.SetDeferred(versionkey.Len(op.Key), len(deletedVersion()))
+		versionkey.Put(tombstone.Key, op.Key, rev)
 		copy(tombstone.Value, deletedVersion())
 		_ = tombstone.Finish()
 	} else {
@@ -303,8 +317,8 @@ func (s *Store) putLocked(g *group, op *kv.Op, was *version, rev kv.Revision) ve
 
 // putVersion adds a version to a batch, encoding in place.
 func putVersion(b *pebble.Batch, e *kv.Entry, expires int64) {
-	w := b.SetDeferred(versionKeyLen(e.Key), versionHeaderLen(e.Created, e.Modified, expires)+len(e.Value))
-	putVersionKey(w.Key, e.Key, e.Modified)
+	w := b.SetDeferred(versionkey.Len(e.Key), versionHeaderLen(e.Created, e.Modified, expires)+len(e.Value))
+	versionkey.Put(w.Key, e.Key, e.Modified)
 	copy(putVersionHeader(w.Value, e.Created, e.Modified, expires), e.Value)
 	_ = w.Finish()
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // trimBytes is the maximum size of a step of deleting history: small compared with a memtable, so
@@ -105,6 +106,7 @@ func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 		return 0, e.wrapError("read the change log", err)
 	}
 	_ = b.DeleteRange(logKey(from), logKey(done+1), nil)
+	_ = b.DeleteRange(originKey(from), originKey(done+1), nil)
 	_ = b.Set([]byte(metaTrimmed), revisionValue(done), nil)
 	if err := e.db.Apply(b, pebble.NoSync); err != nil {
 		return 0, e.wrapError("delete history", err)
@@ -121,10 +123,10 @@ func trimRecord(b *pebble.Batch, rev kv.Revision, raw []byte) error {
 		}
 		raw = rest
 		if c.previous > 0 {
-			_ = b.SingleDelete(appendVersionKey(nil, c.key, c.previous), nil)
+			_ = b.SingleDelete(versionkey.Append(nil, c.key, c.previous), nil)
 		}
 		if c.deleted {
-			_ = b.SingleDelete(appendVersionKey(nil, c.key, rev), nil)
+			_ = b.SingleDelete(versionkey.Append(nil, c.key, rev), nil)
 		}
 	}
 	return nil
@@ -160,7 +162,7 @@ func (s *Store) Purge(ctx context.Context) error {
 	if err := e.compactRange(ctx, []byte{0}, []byte{0xff}); err != nil {
 		return fmt.Errorf("purge: %w", err)
 	}
-	if err := e.guard.failure(); err != nil {
+	if err := e.guard.Failure(); err != nil {
 		return fmt.Errorf("purge: %w: %w", kv.ErrUnavailable, err)
 	}
 	return nil

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
 // creatingFile is the name of a file that exists during the creation of a store. A directory with it
@@ -46,7 +47,7 @@ func (d *disk) prepare() (isNew bool, err error) {
 	}
 	desc, err := pebble.Peek(d.dir, d.fs)
 	if err != nil {
-		return false, d.wrapOpenError(newGuard(d.fs), err)
+		return false, d.wrapOpenError(pebblefs.New(d.fs), err)
 	}
 	if !desc.Exists {
 		return false, explain("open the store", filepath.Join(d.dir, "marker.manifest.*"),
@@ -76,43 +77,15 @@ func (d *disk) createMarker(name string) error {
 	if err != nil {
 		return explain("write to data directory "+d.dir, d.dir, err)
 	}
-	if err := errors.Join(f.Close(), syncDir(d.fs, d.dir)); err != nil {
+	if err := errors.Join(f.Close(), pebblefs.SyncDir(d.fs, d.dir)); err != nil {
 		return explain("write to data directory "+d.dir, d.dir, err)
 	}
 	return nil
 }
 
 func (d *disk) removeMarker(name string) error {
-	if err := errors.Join(d.fs.Remove(filepath.Join(d.dir, name)), syncDir(d.fs, d.dir)); err != nil {
+	if err := errors.Join(d.fs.Remove(filepath.Join(d.dir, name)), pebblefs.SyncDir(d.fs, d.dir)); err != nil {
 		return explain("write to data directory "+d.dir, d.dir, err)
-	}
-	return nil
-}
-
-func syncDir(fs vfs.FS, dir string) error {
-	f, err := fs.OpenDir(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
-
-// makeDir creates a directory and its parents durably.
-func makeDir(fs vfs.FS, dir string) error {
-	var made []string
-	for at := dir; ; at = fs.PathDir(at) {
-		if _, err := fs.Stat(at); err == nil || fs.PathDir(at) == at {
-			break
-		}
-		made = append(made, at)
-	}
-	if err := fs.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	for _, at := range made {
-		if err := syncDir(fs, fs.PathDir(at)); err != nil {
-			return err
-		}
 	}
 	return nil
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // Sizes for a small idle store. Pebble subtracts the memtables from the block cache. Two or three
@@ -34,7 +36,7 @@ type disk struct {
 	fs    vfs.FS
 	log   *slog.Logger
 	held  *pebble.Lock
-	guard atomic.Pointer[guard] // of the newest engine
+	guard atomic.Pointer[pebblefs.Guard] // of the newest engine
 	// damaged is the name of the last file in which Pebble found corruption.
 	damaged atomic.Pointer[string]
 	reserve reserve
@@ -52,7 +54,7 @@ func newDisk(cfg Config) (*disk, error) {
 	case cfg.InMemory:
 		d.fs = vfs.NewMem()
 	case d.fs == nil:
-		d.fs = privateFS{vfs.Default}
+		d.fs = pebblefs.Private{FS: vfs.Default}
 	}
 	if d.dir == "" {
 		if !cfg.InMemory {
@@ -65,7 +67,7 @@ func newDisk(cfg Config) (*disk, error) {
 
 // lock creates the directory if necessary and locks it for this process.
 func (d *disk) lock() error {
-	err := makeDir(d.fs, d.dir)
+	err := pebblefs.MakeDir(d.fs, d.dir)
 	if isFull(err) {
 		return fmt.Errorf("make data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
 	}
@@ -89,10 +91,10 @@ func (d *disk) lock() error {
 
 // restrictPermissions restricts the files of the locked directory to their user.
 func (d *disk) restrictPermissions() error {
-	if _, ok := d.fs.(privateFS); !ok {
+	if _, ok := d.fs.(pebblefs.Private); !ok {
 		return nil // in memory, or of a test
 	}
-	if err := protect(d.dir); err != nil {
+	if err := pebblefs.Protect(d.dir); err != nil {
 		return errors.Join(fmt.Errorf("restrict the files of data directory %s to their user: %w", d.dir, err), d.unlock())
 	}
 	return nil
@@ -109,7 +111,7 @@ func (d *disk) unlock() error {
 type engine struct {
 	db    *pebble.DB
 	dir   string
-	guard *guard
+	guard *pebblefs.Guard
 	disk  *disk
 	// readOnly reports that the database was opened read-only, on a full disk.
 	readOnly  bool
@@ -125,7 +127,7 @@ func (d *disk) options(e *engine) *pebble.Options {
 	o := &pebble.Options{
 		FS:                 e.guard,
 		Lock:               d.held,
-		Comparer:           newComparer(),
+		Comparer:           versionkey.NewComparer(),
 		FormatMajorVersion: pebbleFormat,
 		MemTableSize:       uint64(d.memTableSize()),
 		CacheSize:          blockCacheBytes,
@@ -140,16 +142,16 @@ func (d *disk) options(e *engine) *pebble.Options {
 		L0StopWritesThreshold: 1000,
 		LBaseMaxBytes:         64 << 20,
 		MaxOpenFiles:          500,
-		Logger:                engineLog{log: d.log, failed: e.guard.fail},
+		Logger:                engineLog{log: d.log, failed: e.guard.Fail},
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) {
-				if e.guard.failure() != nil {
+				if e.guard.Failure() != nil {
 					return // ignore consequences
 				}
 				d.log.Warn("background work on the store failed", "dir", d.dir, "err", firstLine(err))
 			},
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
-				if e.guard.failure() != nil {
+				if e.guard.Failure() != nil {
 					return // an incompletely written file is not corrupt
 				}
 				if before := d.damaged.Swap(&info.Path); before != nil && *before == info.Path {
@@ -223,13 +225,13 @@ func firstLine(err error) string {
 // system failed, the store is damaged. If Pebble reports corruption, the last read file is damaged;
 // otherwise files are missing, have a wrong size, or are inconsistent, and the error contains the
 // details.
-func (d *disk) wrapOpenError(g *guard, err error) error {
-	if failed := g.failure(); failed != nil {
+func (d *disk) wrapOpenError(g *pebblefs.Guard, err error) error {
+	if failed := g.Failure(); failed != nil {
 		return explain("open the store", d.dir, failed)
 	}
 	file := d.dir
-	if pebble.IsCorruptionError(err) && g.lastRead() != "" {
-		file = g.lastRead()
+	if pebble.IsCorruptionError(err) && g.LastRead() != "" {
+		file = g.LastRead()
 	}
 	var refused syscall.Errno
 	if !errors.As(err, &refused) || refused == syscall.ENOENT {
@@ -284,8 +286,8 @@ func (d *disk) open(failed func(error)) (e *engine, err error) {
 		e.scheduler.setPaused(true) // compactRange must not wait for a compaction of this engine
 		failed(err)
 	}
-	if err = e.guard.arm(suspend); err != nil {
-		e.guard.abandon()
+	if err = e.guard.Arm(suspend); err != nil {
+		e.guard.Abandon()
 		return nil, errors.Join(explain("open the store", d.dir, err), e.close())
 	}
 	d.guard.Store(e.guard)
@@ -314,9 +316,9 @@ func (d *disk) openReadOnly(reason error) (*engine, error) {
 }
 
 func (d *disk) newEngine() *engine {
-	g := newGuard(d.fs)
-	g.slow = func(name string) {
-		d.log.Warn("the sync of a file of the store does not end", "file", name, "after", stallAfter)
+	g := pebblefs.New(d.fs)
+	g.Slow = func(name string) {
+		d.log.Warn("the sync of a file of the store does not end", "file", name, "after", pebblefs.StallAfter)
 	}
 	return &engine{dir: d.dir, guard: g, disk: d, scheduler: newScheduler()}
 }
@@ -325,12 +327,12 @@ func (d *disk) newEngine() *engine {
 // the guard at the end.
 func (d *disk) openNew() (*engine, error) {
 	e := d.newEngine()
-	e.guard.deferSyncs()
+	e.guard.DeferSyncs()
 	var err error
 	if e.db, err = openPebble(d.dir, d.options(e)); err != nil {
 		return nil, d.wrapOpenError(e.guard, err)
 	}
-	if err := e.guard.arm(func(error) { e.guard.abandon() }); err != nil {
+	if err := e.guard.Arm(func(error) { e.guard.Abandon() }); err != nil {
 		return nil, errors.Join(explain("make the store", d.dir, err), e.close())
 	}
 	return e, nil
@@ -338,10 +340,10 @@ func (d *disk) openNew() (*engine, error) {
 
 // complete makes all data since openNew durable.
 func (e *engine) complete() error {
-	if err := e.guard.failure(); err != nil {
+	if err := e.guard.Failure(); err != nil {
 		return explain("make the store", e.dir, err)
 	}
-	return explain("make the store", e.dir, e.guard.syncDeferred())
+	return explain("make the store", e.dir, e.guard.SyncDeferred())
 }
 
 // openPebble opens a database, and converts a panic about its content into an error.
@@ -374,7 +376,7 @@ func (e *engine) apply(b *pebble.Batch) error {
 		return e.wrapError("write", err)
 	}
 	// The guard reports failed writes to Pebble as successful.
-	if err := e.guard.failure(); err != nil {
+	if err := e.guard.Failure(); err != nil {
 		return fmt.Errorf("write: outcome unknown: %w: %w", kv.ErrUnavailable, err)
 	}
 	return b.Close()

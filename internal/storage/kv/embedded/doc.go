@@ -44,9 +44,9 @@
 //   - retain, hold: determine that revision, from the retention period and the held revisions.
 //     Marks record which revision was the newest at a time.
 //   - expire: deletes keys with an expired TTL, with ordinary commits.
-//   - guard, repair: after a failed disk write, the guard rejects all further writes. Reads
-//     continue, and the store reopens itself when the disk accepts writes again. If the disk is
-//     full at startup, the store opens read-only.
+//   - repair: after a failed disk write, the guard (package pebblefs) discards all further writes.
+//     Reads continue, and the store reopens itself when the disk accepts writes again. If the disk
+//     is full at startup, the store opens read-only.
 //   - reserve: a file that reserves space for deletions on a full disk.
 //   - acked, lost: a file with the newest acknowledged revision, to detect lost writes at the next
 //     start.

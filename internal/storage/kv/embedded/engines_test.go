@@ -16,6 +16,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // BenchmarkEngines runs the same load with Pebble, as the store uses it, and with bbolt: durable
@@ -50,7 +51,7 @@ func engineKeys(rev int) [][]byte {
 	key := fmt.Sprintf("/registry/pods/default/pod-%08d", rev*7919%10000)
 	record := make([]byte, changeLen(change{key: key}))
 	putChange(record, change{key: key})
-	return [][]byte{appendVersionKey(nil, key, kv.Revision(rev)), engineValue(rev), logKey(kv.Revision(rev)), record}
+	return [][]byte{versionkey.Append(nil, key, kv.Revision(rev)), engineValue(rev), logKey(kv.Revision(rev)), record}
 }
 
 // engineValue returns a value that compresses to about a third of its size, like typical objects.

@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
 // Record is an entry of a snapshot.
@@ -144,4 +145,4 @@ var ErrNoStore = errors.New("there is no store")
 
 // SyncName syncs the parent of a store directory. Callers use it after renaming the directory, so that the
 // new name is durable.
-func SyncName(dir string) error { return syncDir(vfs.Default, filepath.Dir(dir)) }
+func SyncName(dir string) error { return pebblefs.SyncDir(vfs.Default, filepath.Dir(dir)) }

@@ -1,13 +1,11 @@
 package embedded
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // formatVersion is the version of the format on disk.
@@ -22,7 +20,7 @@ import (
 //	    trimmed                      the revision up to which history has been deleted
 //	    uptime                       total time that the store was open, in milliseconds
 //	    recorded                     time of the last write of uptime, in Unix milliseconds
-//	k<key> 00 <^revision: 8>         one version of a key
+//	k<key> 00 <^revision: 8>         one version of a key; see package versionkey
 //	    flags: 1                     bit 0: deletion; bit 1: has an expiry
 //	    created: uvarint             revision minus creation revision
 //	    expires: uvarint             Unix second; only if bit 1 is set
@@ -31,36 +29,32 @@ import (
 //	    flags: 1                     bit 0: deletion
 //	    previous: uvarint            revision of the replaced version; 0 if there was none
 //	    length: uvarint, key
+//	o<revision: 8>                   kv.Op.Origin of a commit
 //	x<second: 8><key>                a key that expires in this Unix second
 //	    revision: 8                  revision of the expiring version
 //	t<revision: 8>                   mark: the newest revision at a time
 //	    time: 8                      Unix milliseconds
 //	    uptime: 8                    uptime at this time, in milliseconds
 //
-// The complement of the revision sorts the newest version of a key first. The version at revision
-// R is the first key at or after <key> 00 ^R. Keys contain no zero byte, so that all versions of
-// "a" sort before the versions of "ab".
-//
 // Versions and log records are written once and never overwritten, so Pebble's SingleDelete can
 // remove them. The newest revision is the revision of the last log record, or the metadata key
 // "revision" if that is greater. The log record of the compacted revision is retained, so that the
 // log of a store with commits is never empty.
 //
-// Marks, "uptime" and "recorded" were added later to version 1. They are optional, and builds
+// Marks, origins, "uptime" and "recorded" were added later to version 1. They are optional, and builds
 // without them ignore them.
 const formatVersion = 1
 
 const (
-	flagDeleted = 1 << 0
+	flagDeleted = versionkey.FlagDeleted
 	flagExpires = 1 << 1
 
-	suffixLen = 8
-
 	prefixMeta    = 'm'
-	prefixVersion = 'k'
+	prefixVersion = versionkey.Prefix
 	prefixLog     = 'l'
 	prefixExpiry  = 'x'
 	prefixMark    = 't'
+	prefixOrigin  = 'o'
 )
 
 // Names of the meta keys, with their prefix.
@@ -81,48 +75,6 @@ type version struct {
 	revision kv.Revision
 	// expires is a Unix second; 0 if the version does not expire.
 	expires int64
-}
-
-// versionKeyLen returns the length of a version key.
-func versionKeyLen(key string) int { return 1 + len(key) + 1 + suffixLen }
-
-// putVersionKey writes a version key to dst, which must have length versionKeyLen(key).
-func putVersionKey(dst []byte, key string, rev kv.Revision) {
-	dst[0] = prefixVersion
-	copy(dst[1:], key)
-	dst[1+len(key)] = 0
-	binary.BigEndian.PutUint64(dst[2+len(key):], ^uint64(rev))
-}
-
-// appendVersionKey appends a version key to dst.
-func appendVersionKey(dst []byte, key string, rev kv.Revision) []byte {
-	dst = append(dst, prefixVersion)
-	dst = append(dst, key...)
-	dst = append(dst, 0)
-	return binary.BigEndian.AppendUint64(dst, ^uint64(rev))
-}
-
-// splitVersionKey parses a version key. The returned key aliases raw.
-func splitVersionKey(raw []byte) (key []byte, rev kv.Revision, err error) {
-	n := len(raw) - suffixLen - 1
-	if n < 1 || raw[0] != prefixVersion || raw[n] != 0 {
-		return nil, 0, fmt.Errorf("malformed version key %q: %w", raw, kv.ErrCorrupt)
-	}
-	return raw[1:n], kv.Revision(^binary.BigEndian.Uint64(raw[n+1:])), nil
-}
-
-// appendBound appends the position in Pebble's key space between the versions of keys smaller than
-// bound and all others. Unlike a key, a bound may contain a zero byte: no key is between "a" and
-// "a\x00...".
-func appendBound(dst []byte, bound string) []byte {
-	dst = append(dst, prefixVersion)
-	for i := 0; i < len(bound); i++ {
-		if bound[i] == 0 {
-			dst = append(dst, bound[:i]...)
-			return append(dst, 1)
-		}
-	}
-	return append(dst, bound...)
 }
 
 // versionHeaderLen returns the length of the data before the value.
@@ -183,6 +135,11 @@ func decodeVersion(key string, rev kv.Revision, raw []byte) (version, error) {
 // logKey returns the key of a change log record.
 func logKey(rev kv.Revision) []byte {
 	return binary.BigEndian.AppendUint64([]byte{prefixLog}, uint64(rev))
+}
+
+// originKey returns the key of the origin of a commit.
+func originKey(rev kv.Revision) []byte {
+	return binary.BigEndian.AppendUint64([]byte{prefixOrigin}, uint64(rev))
 }
 
 // logRevision parses the key of a change log record.
@@ -277,31 +234,6 @@ func uvarintLen(v uint64) int {
 		n++
 	}
 	return n
-}
-
-// newComparer returns a bytewise comparer, like Pebble's default, that splits a version's key into
-// key and revision, so that bloom filters and seeks use keys without versions. Its name is part of
-// the format.
-func newComparer() *pebble.Comparer {
-	c := *pebble.DefaultComparer
-	c.Name = "mainstay.versions.1"
-	c.Split = func(key []byte) int {
-		if len(key) > 0 && key[0] == prefixVersion {
-			if i := bytes.IndexByte(key, 0); i >= 0 {
-				return i + 1
-			}
-		}
-		return len(key)
-	}
-	c.ImmediateSuccessor = func(dst, prefix []byte) []byte {
-		dst = append(dst, prefix...)
-		if n := len(dst); n > 0 && dst[0] == prefixVersion && dst[n-1] == 0 {
-			dst[n-1] = 1
-			return dst
-		}
-		return append(dst, 0)
-	}
-	return &c
 }
 
 func decodeRevision(raw []byte) (kv.Revision, error) {

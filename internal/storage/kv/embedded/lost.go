@@ -7,6 +7,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // maxUnflushedCommits is the maximum number of commits that only log files can contain, and so can be lost
@@ -81,6 +82,7 @@ func (e *engine) acceptLoss(st state, noted kv.Revision) (kv.Revision, error) {
 	}
 	at := restoredRevision(max(st.revision, noted))
 	_ = m.b.DeleteRange([]byte{prefixLog}, []byte{prefixLog + 1}, nil)
+	_ = m.b.DeleteRange([]byte{prefixOrigin}, []byte{prefixOrigin + 1}, nil)
 	_ = m.b.DeleteRange([]byte{prefixMark}, []byte{prefixMark + 1}, nil)
 	_ = m.b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
 	for _, name := range []string{metaRevision, metaCompacted, metaTrimmed} {
@@ -104,7 +106,7 @@ func (m *lossRepair) versions() error {
 	defer it.Close()
 	last := ""
 	for ok := it.First(); ok; ok = it.Next() {
-		key, rev, err := splitVersionKey(it.Key())
+		key, rev, err := versionkey.Split(it.Key())
 		if err != nil {
 			return m.e.wrapError("read", err)
 		}

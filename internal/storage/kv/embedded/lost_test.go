@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // killed returns a copy of the directory of a store in the state after kill -9: it contains all writes,
@@ -147,7 +148,7 @@ func TestLostOlderLog(t *testing.T) {
 	// Delete the records that a missing log would have contained.
 	b := s.engine.db.NewBatch()
 	_ = b.Delete(logKey(newest-9), nil)
-	_ = b.Delete(appendVersionKey(nil, "a", newest-9), nil)
+	_ = b.Delete(versionkey.Append(nil, "a", newest-9), nil)
 	if err := s.engine.db.Apply(b, pebble.Sync); err != nil {
 		t.Fatal(err)
 	}

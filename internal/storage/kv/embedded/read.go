@@ -1,25 +1,21 @@
 package embedded
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/cockroachdb/pebble/v2"
-
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
-// reading is an iterator over the versions at a revision. It retains the store's engine until it is
+// reading is a cursor over the versions at a revision. It retains the store's engine until it is
 // closed.
 type reading struct {
-	s   *Store
-	e   *engine
-	it  *pebble.Iterator
-	rev kv.Revision
-	buf []byte
+	versionkey.Cursor
+	s *Store
+	e *engine
 }
 
 // read starts a read of the keys of [start, end) at a revision; 0 selects the newest. It determines the
@@ -34,29 +30,26 @@ func (s *Store) read(ctx context.Context, start, end string, at kv.Revision) (*r
 		return nil, err
 	}
 	r := &reading{s: s, e: e}
-	opts := pebble.IterOptions{LowerBound: appendBound(nil, start), UpperBound: []byte{prefixVersion + 1}}
-	if end != "" {
-		opts.UpperBound = appendBound(nil, max(start, end))
-	}
+	opts := versionkey.Bounds(start, end)
 	for {
 		newest := kv.Revision(s.published.Load())
-		r.rev = at
+		r.At = at
 		if at == 0 {
-			r.rev = newest
+			r.At = newest
 		}
 		if err := checkFuture(at, newest); err != nil {
 			s.release()
 			return nil, err
 		}
-		if r.it, err = e.db.NewIter(&opts); err != nil {
+		if r.Iter, err = e.db.NewIter(&opts); err != nil {
 			s.release()
 			return nil, e.wrapError("read", err)
 		}
 		compacted := kv.Revision(s.compacted.Load())
-		if r.rev >= compacted {
+		if r.At >= compacted {
 			return r, nil
 		}
-		_ = r.it.Close()
+		_ = r.Iter.Close()
 		if at != 0 {
 			s.release()
 			return nil, fmt.Errorf("read at revision %d, the oldest being %d: %w", at, compacted, kv.ErrCompacted)
@@ -75,26 +68,25 @@ func checkFuture(at, newest kv.Revision) error {
 }
 
 func (r *reading) close() {
-	_ = r.it.Close()
+	_ = r.Iter.Close()
 	r.s.release()
 }
 
 // get returns the version of one key.
 func (r *reading) get(key string) (version, error) {
-	r.buf = appendVersionKey(r.buf[:0], key, r.rev)
-	if !r.it.SeekPrefixGE(r.buf) {
-		return version{}, r.e.wrapError("read", r.it.Error())
+	if !r.Seek(key) {
+		return version{}, r.e.wrapError("read", r.Iter.Error())
 	}
 	return r.version(key)
 }
 
 // version decodes the version at the iterator.
 func (r *reading) version(key string) (version, error) {
-	_, rev, err := splitVersionKey(r.it.Key())
+	_, rev, err := versionkey.Split(r.Iter.Key())
 	if err != nil {
 		return version{}, r.e.wrapError("read", err)
 	}
-	raw, err := r.it.ValueAndErr()
+	raw, err := r.Iter.ValueAndErr()
 	if err != nil {
 		return version{}, r.e.wrapError("read", err)
 	}
@@ -105,56 +97,10 @@ func (r *reading) version(key string) (version, error) {
 	return v, nil
 }
 
-// next moves to the next key that exists at the revision, and the iterator to its version. first is
-// true for the first call.
+// next moves to the next key that exists at the revision; see Cursor.Next.
 func (r *reading) next(first bool) (key []byte, err error) {
-	var ok bool
-	if first {
-		ok = r.it.First()
-	} else {
-		ok = r.it.NextPrefix()
-	}
-	for ok {
-		key, rev, err := splitVersionKey(r.it.Key())
-		if err != nil {
-			return nil, r.e.wrapError("read", err)
-		}
-		if rev > r.rev {
-			if ok = r.skipNewer(key); !ok {
-				break
-			}
-			found, _, err := splitVersionKey(r.it.Key())
-			if err != nil {
-				return nil, r.e.wrapError("read", err)
-			}
-			if !bytes.Equal(found, r.buf[1:len(r.buf)-suffixLen-1]) {
-				continue // the key was created after the revision
-			}
-			key = found
-		}
-		raw, err := r.it.ValueAndErr()
-		if err != nil {
-			return nil, r.e.wrapError("read", err)
-		}
-		if len(raw) > 0 && raw[0]&flagDeleted == 0 {
-			return key, nil
-		}
-		ok = r.it.NextPrefix()
-	}
-	return nil, r.e.wrapError("read", r.it.Error())
-}
-
-// skipNewer skips the versions of a key after the revision. There are usually few, so it tries one
-// step before it seeks. buf contains the version key of the search.
-func (r *reading) skipNewer(key []byte) bool {
-	r.buf = appendVersionKey(r.buf[:0], string(key), r.rev)
-	if !r.it.Next() {
-		return false
-	}
-	if bytes.Compare(r.it.Key(), r.buf) >= 0 {
-		return true
-	}
-	return r.it.SeekGE(r.buf)
+	key, err = r.Next(first)
+	return key, r.e.wrapError("read", err)
 }
 
 // Get implements kv.Backend.
@@ -179,7 +125,7 @@ func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry,
 	if err != nil {
 		return nil, 0, err
 	}
-	return v.entry, r.rev, nil
+	return v.entry, r.At, nil
 }
 
 // newest returns the newest version of a key and the revision of the lookup. It returns false if the
@@ -215,7 +161,7 @@ func (s *Store) rangeAt(ctx context.Context, req *kv.RangeRequest, counted *coun
 		return kv.RangeResult{}, err
 	}
 	defer r.close()
-	res := kv.RangeResult{Revision: r.rev}
+	res := kv.RangeResult{Revision: r.At}
 	if req.CountOnly && counted.known {
 		res.Count = counted.total
 		return res, nil

@@ -126,7 +126,7 @@ func (s *Store) reopen() error {
 
 // abandonIfFailed abandons the newest guard if a write has failed, which releases its blocked writes.
 func (d *disk) abandonIfFailed() {
-	if g := d.guard.Load(); g != nil && g.failure() != nil {
-		g.abandon()
+	if g := d.guard.Load(); g != nil && g.Failure() != nil {
+		g.Abandon()
 	}
 }

@@ -228,7 +228,7 @@ func TestIncompleteTable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { _ = engine.db.Compact(ctx, []byte{0}, []byte{0xff}, false) }()
-	await(t, "a full disk", func() bool { return isFull(engine.guard.failure()) })
+	await(t, "a full disk", func() bool { return isFull(engine.guard.Failure()) })
 	q.overstated.Store(0)
 	await(t, "deletions to be accepted", func() bool {
 		_, err := s.Commit(t.Context(), kv.Op{Key: "k000", Kind: kv.OpDelete, Expect: kv.AnyRevision})

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // A snapshot is a stream. Integers are big endian; "uvarint" is the encoding of package
@@ -99,12 +100,13 @@ func (s *Store) snapshotChunk(dst []byte, start string, at kv.Revision) (chunk [
 		return nil, "", err
 	}
 	defer s.release()
-	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: appendBound(nil, start), UpperBound: []byte{prefixVersion + 1}})
+	bounds := versionkey.Bounds(start, "")
+	it, err := e.db.NewIter(&bounds)
 	if err != nil {
 		return nil, "", e.wrapError("read", err)
 	}
 	defer it.Close()
-	r := reading{s: s, e: e, it: it, rev: at}
+	r := reading{Cursor: versionkey.NewCursor(it, at, nil), s: s, e: e}
 	for first := true; len(dst) < snapshotChunk; first = false {
 		key, err := r.next(first)
 		if err != nil {

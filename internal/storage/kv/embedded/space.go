@@ -10,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // A compaction writes its output before its input is removed. If the output does not fit on the
@@ -239,12 +240,12 @@ func (e *engine) updatePause(m *pebble.Metrics) int64 {
 // compactions are paused, and kv.ErrUnavailable if a disk write fails, also while it waits: the caller
 // holds the engine, which repair can replace only after that.
 func (e *engine) compactRange(ctx context.Context, from, to []byte) error {
-	if newComparer().Compare(from, to) >= 0 {
+	if versionkey.NewComparer().Compare(from, to) >= 0 {
 		return nil
 	}
 	e.updatePause(e.db.Metrics())
 	paused := e.scheduler.whenPaused()
-	if err := errors.Join(ctx.Err(), e.guard.failure()); err != nil {
+	if err := errors.Join(ctx.Err(), e.guard.Failure()); err != nil {
 		return fmt.Errorf("compact: %w: %w", kv.ErrUnavailable, err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -257,7 +258,7 @@ func (e *engine) compactRange(ctx context.Context, from, to []byte) error {
 		}
 	}()
 	err := e.db.Compact(ctx, from, to, false)
-	switch failure := e.guard.failure(); {
+	switch failure := e.guard.Failure(); {
 	case failure != nil:
 		return fmt.Errorf("compact: %w: %w", kv.ErrUnavailable, failure)
 	case err != nil && context.Cause(ctx) == errFull:

@@ -7,11 +7,8 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
-
-// stallAfter is the duration of a disk write after which Health and the log report it. It is much
-// longer than a write to a busy disk, and shorter than request timeouts.
-const stallAfter = 5 * time.Second
 
 // stall measures the duration of the current group write, because a write to a hanging disk returns
 // no error. err is safe for concurrent use; begin and end are called by commitLoop only.
@@ -28,7 +25,7 @@ type stall struct {
 
 func newStall(after time.Duration, d *disk) *stall {
 	if after == 0 {
-		after = stallAfter
+		after = pebblefs.StallAfter
 	}
 	w := &stall{after: after, log: d.log, dir: d.dir}
 	w.timer = time.AfterFunc(time.Hour, w.report)
@@ -66,15 +63,4 @@ func (w *stall) err() error {
 		return nil
 	}
 	return fmt.Errorf("a write to the disk of %s has been under way for %s: %w", w.dir, age.Round(time.Millisecond), kv.ErrUnavailable)
-}
-
-// syncWatched syncs a file that no commit waits for, such as a table or the manifest, and logs a sync
-// that exceeds stallAfter.
-func (g *guard) syncWatched(name string, sync func() error) error {
-	if isLog(name) || g.slow == nil {
-		return sync()
-	}
-	timer := time.AfterFunc(stallAfter, func() { g.slow(name) })
-	defer timer.Stop()
-	return sync()
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
 // lines contains log output. It is safe for concurrent use.
@@ -46,7 +47,7 @@ func TestStall(t *testing.T) {
 	var gate atomic.Pointer[chan struct{}]
 	var log lines
 	hang := errorfs.InjectorFunc(func(op errorfs.Op) error {
-		if ch := gate.Load(); ch != nil && isLog(op.Path) && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
+		if ch := gate.Load(); ch != nil && pebblefs.IsLog(op.Path) && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
 			<-*ch
 		}
 		return nil

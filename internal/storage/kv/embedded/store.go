@@ -348,7 +348,7 @@ func (s *Store) Close() error {
 	defer s.life.Unlock()
 	var err error
 	if s.engine != nil {
-		if !s.engine.readOnly && s.engine.guard.failure() == nil {
+		if !s.engine.readOnly && s.engine.guard.Failure() == nil {
 			err = s.writeMark(s.engine)
 		}
 		err = errors.Join(err, s.engine.close())

@@ -22,6 +22,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 func put(t testing.TB, s *Store, key, value string) kv.Revision {
@@ -604,7 +605,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("ka\x00\xff\xff\xff\xff\xff\xff\xff\xfe"), []byte{0, 0, 'x'})
 	f.Add(logKey(5), []byte{0, 3, 1, 'a'})
 	f.Fuzz(func(t *testing.T, key, value []byte) {
-		_, _, _ = splitVersionKey(key)
+		_, _, _ = versionkey.Split(key)
 		_, _ = decodeVersion("a", 7, value)
 		_, _ = decodeExpiry(key, value)
 		_, _ = logRevision(key)
@@ -621,7 +622,7 @@ func TestFormat(t *testing.T) {
 		{entry: &kv.Entry{Key: "a\xff\x01", Value: []byte{}, Created: 1, Modified: 1 << 40}, revision: 1 << 40},
 		{entry: &kv.Entry{Key: "/x", Value: make([]byte, 1000), Created: 200, Modified: 900}, revision: 900, expires: 1 << 33},
 	} {
-		db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Comparer: newComparer(), Logger: engineLog{log: slog.New(slog.DiscardHandler)}})
+		db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Comparer: versionkey.NewComparer(), Logger: engineLog{log: slog.New(slog.DiscardHandler)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -634,7 +635,7 @@ func TestFormat(t *testing.T) {
 		if err != nil || !it.First() {
 			t.Fatal(err)
 		}
-		key, rev, err := splitVersionKey(it.Key())
+		key, rev, err := versionkey.Split(it.Key())
 		if err != nil || string(key) != v.entry.Key || rev != v.revision {
 			t.Errorf("key %q at %d, %v", key, rev, err)
 		}
@@ -656,11 +657,11 @@ func TestFormat(t *testing.T) {
 // prefix.
 func TestComparer(t *testing.T) {
 	t.Parallel()
-	c := newComparer()
+	c := versionkey.NewComparer()
 	var keys [][]byte
 	for _, key := range []string{"a", "a\x01", "a\xff", "ab", "b", "\xff"} {
 		for _, rev := range []kv.Revision{1, 2, 1 << 40} {
-			keys = append(keys, appendVersionKey(nil, key, rev))
+			keys = append(keys, versionkey.Append(nil, key, rev))
 		}
 	}
 	keys = append(keys, []byte(metaFormat), logKey(1), logKey(256), expiryKey(1, "a"), expiryKey(1, "ab"))

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // Limits of one step of a watch.
@@ -264,7 +266,8 @@ func (l *logReader) add(it *pebble.Iterator) error {
 	if err != nil {
 		return err
 	}
-	for len(raw) > 0 {
+	var origin []byte
+	for first := true; len(raw) > 0; {
 		var c change
 		if c, raw, err = decodeChange(raw); err != nil {
 			return err
@@ -272,10 +275,17 @@ func (l *logReader) add(it *pebble.Iterator) error {
 		if !l.w.contains(c.key) {
 			continue
 		}
+		if first {
+			if origin, err = l.origin(rev); err != nil {
+				return err
+			}
+			first = false
+		}
 		ev, err := l.event(c, rev)
 		if err != nil {
 			return err
 		}
+		ev.Origin = origin
 		l.batch.Events = append(l.batch.Events, ev)
 		l.bytes += len(ev.Value)
 	}
@@ -308,9 +318,22 @@ func (l *logReader) event(c change, rev kv.Revision) (kv.Event, error) {
 	return ev, nil
 }
 
+// origin reads the origin of a commit, or nil if it has none.
+func (l *logReader) origin(rev kv.Revision) ([]byte, error) {
+	raw, closer, err := l.e.db.Get(originKey(rev))
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer closer.Close()
+	return bytes.Clone(raw), nil
+}
+
 // load reads the version of a key at exactly the revision rev.
 func (l *logReader) load(key string, rev kv.Revision) (version, error) {
-	l.buf = appendVersionKey(l.buf[:0], key, rev)
+	l.buf = versionkey.Append(l.buf[:0], key, rev)
 	raw, closer, err := l.e.db.Get(l.buf)
 	if errors.Is(err, pebble.ErrNotFound) {
 		return version{}, fmt.Errorf("the change log names %q at revision %d: %w", key, rev, errVersionMissing)

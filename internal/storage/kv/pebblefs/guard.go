@@ -1,4 +1,6 @@
-package embedded
+// Package pebblefs contains file systems for Pebble databases: Guard hides failed writes, and Private
+// restricts files to their user.
+package pebblefs
 
 import (
 	"errors"
@@ -7,37 +9,39 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// guard is a file system for Pebble that hides failed writes, because Pebble ends the process if a
+// Guard is a file system for Pebble that hides failed writes, because Pebble ends the process if a
 // write to its log or manifest fails. After the first failed write, the guard writes nothing more:
 // the directory stays as if the process had been killed at that time. Pebble continues to serve
 // reads until the store reopens the engine.
 //
 // After a failed write,
-//   - writes to log files are discarded and reported as successful; the store checks failure()
+//   - writes to log files are discarded and reported as successful; the store checks Failure
 //     before it acknowledges a commit;
 //   - all other writes block, so that flushes and compactions do not replace readable files by
 //     incomplete ones;
-//   - after a call of abandon, all writes are discarded, and new files are created in memory, so
+//   - after a call of Abandon, all writes are discarded, and new files are created in memory, so
 //     that Pebble can be closed;
 //   - a table that was being written is removed when Pebble closes it, which frees its space. No
 //     manifest on disk contains it, because Pebble adds only closed tables.
 //
 // A guard that is not armed yet belongs to an engine without readers. After a failed write, it
-// abandons the disk immediately, and arm returns the error. Errors are hidden from Pebble even
+// abandons the disk immediately, and Arm returns the error. Errors are hidden from Pebble even
 // during Open, because Pebble retries some operations until they succeed.
-type guard struct {
+type Guard struct {
 	vfs.FS
 	state atomic.Int32
-	// abandoned is closed by abandon.
+	// abandoned is closed by Abandon.
 	abandoned chan struct{}
-	// discarded contains the files created after abandon, by the last element of their names.
+	// discarded contains the files created after Abandon, by the last element of their names.
 	discarded *vfs.MemFS
-	// slow is called if the sync of a file does not end within stallAfter. It may be nil.
-	slow func(name string)
+	// Slow is called if the sync of a file, except of a log, does not end within StallAfter. It may be
+	// nil.
+	Slow func(name string)
 
 	mu struct {
 		sync.Mutex
@@ -53,28 +57,29 @@ type guard struct {
 }
 
 const (
-	guardWrites int32 = iota
-	guardFailed
-	guardAbandoned
+	stateWrites int32 = iota
+	stateFailed
+	stateAbandoned
 )
 
-func newGuard(inner vfs.FS) *guard {
-	return &guard{FS: inner, abandoned: make(chan struct{}), discarded: vfs.NewMem()}
+// New returns a guard of a file system.
+func New(inner vfs.FS) *Guard {
+	return &Guard{FS: inner, abandoned: make(chan struct{}), discarded: vfs.NewMem()}
 }
 
 // Unwrap implements vfs.FS.
-func (g *guard) Unwrap() vfs.FS { return g.FS }
+func (g *Guard) Unwrap() vfs.FS { return g.FS }
 
-// arm makes the guard call failed once after a failed write. It returns an earlier failure.
-func (g *guard) arm(failed func(error)) error {
+// Arm makes the guard call failed once after a failed write. It returns an earlier failure.
+func (g *Guard) Arm(failed func(error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.armed, g.mu.failed, g.mu.read = true, failed, ""
 	return g.mu.err
 }
 
-// fail records the first failed write. All later writes are discarded or block.
-func (g *guard) fail(err error) {
+// Fail records the first failed write. All later writes are discarded or block.
+func (g *Guard) Fail(err error) {
 	g.mu.Lock()
 	if g.mu.err != nil {
 		g.mu.Unlock()
@@ -82,18 +87,18 @@ func (g *guard) fail(err error) {
 	}
 	g.mu.err = err
 	armed, failed := g.mu.armed, g.mu.failed
-	g.state.CompareAndSwap(guardWrites, guardFailed)
+	g.state.CompareAndSwap(stateWrites, stateFailed)
 	g.mu.Unlock()
 	if !armed {
-		g.abandon()
+		g.Abandon()
 		return
 	}
 	failed(err)
 }
 
-// failure returns the error of the first failed write, or nil.
-func (g *guard) failure() error {
-	if g.state.Load() == guardWrites {
+// Failure returns the error of the first failed write, or nil.
+func (g *Guard) Failure() error {
+	if g.state.Load() == stateWrites {
 		return nil
 	}
 	g.mu.Lock()
@@ -101,20 +106,20 @@ func (g *guard) failure() error {
 	return g.mu.err
 }
 
-// abandon discards the blocked writes and all later ones.
-func (g *guard) abandon() {
-	if g.state.Swap(guardAbandoned) != guardAbandoned {
+// Abandon discards the blocked writes and all later ones.
+func (g *Guard) Abandon() {
+	if g.state.Swap(stateAbandoned) != stateAbandoned {
 		close(g.abandoned)
 	}
 }
 
 // check is called before each write. It reports whether to discard the write, and blocks between a
-// failure and abandon.
-func (g *guard) check(name string) (swallow bool) {
-	if g.state.Load() == guardWrites {
+// Failure and abandon.
+func (g *Guard) check(name string) (swallow bool) {
+	if g.state.Load() == stateWrites {
 		return false
 	}
-	if !isLog(name) {
+	if !IsLog(name) {
 		<-g.abandoned
 	}
 	return true
@@ -122,43 +127,88 @@ func (g *guard) check(name string) (swallow bool) {
 
 // wrote handles the result of each write. If it returns, the caller reports the write to Pebble as
 // successful.
-func (g *guard) wrote(name string, err error) {
+func (g *Guard) wrote(name string, err error) {
 	if err == nil {
 		return
 	}
-	g.fail(err)
+	g.Fail(err)
 	g.check(name)
 }
 
 // runWrite runs a write that returns only an error.
-func (g *guard) runWrite(name string, write func() error) error {
+func (g *Guard) runWrite(name string, write func() error) error {
 	if !g.check(name) {
 		g.wrote(name, write())
 	}
 	return nil
 }
 
-func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
+// StallAfter is the duration of a disk write after which it is reported. It is much longer than a write
+// to a busy disk, and shorter than request timeouts.
+const StallAfter = 5 * time.Second
+
+// syncWatched syncs a file that no commit waits for, such as a table or the manifest, and reports a
+// sync that exceeds StallAfter.
+func (g *Guard) syncWatched(name string, sync func() error) error {
+	if IsLog(name) || g.Slow == nil {
+		return sync()
+	}
+	timer := time.AfterFunc(StallAfter, func() { g.Slow(name) })
+	defer timer.Stop()
+	return sync()
+}
+
+// SyncDir syncs a directory, so that its new and renamed files are durable.
+func SyncDir(fs vfs.FS, dir string) error {
+	d, err := fs.OpenDir(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// MakeDir creates a directory and its parents durably.
+func MakeDir(fs vfs.FS, dir string) error {
+	var made []string
+	for at := dir; ; at = fs.PathDir(at) {
+		if _, err := fs.Stat(at); err == nil || fs.PathDir(at) == at {
+			break
+		}
+		made = append(made, at)
+	}
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for _, at := range made {
+		if err := SyncDir(fs, fs.PathDir(at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// IsLog reports whether a file of Pebble is a write-ahead log.
+func IsLog(name string) bool { return strings.HasSuffix(name, ".log") }
 
 func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
-// deferSyncs delays all syncs until syncDeferred, for the creation of a store, which has no value
+// DeferSyncs delays all syncs until SyncDeferred, for the creation of a store, which has no value
 // before it is complete.
-func (g *guard) deferSyncs() {
+func (g *Guard) DeferSyncs() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.mu.unsynced = make(map[string]bool)
 }
 
-// syncDeferred performs the delayed syncs.
-func (g *guard) syncDeferred() error {
+// SyncDeferred performs the delayed syncs.
+func (g *Guard) SyncDeferred() error {
 	g.mu.Lock()
 	names := g.mu.unsynced
 	g.mu.unsynced = nil
 	g.mu.Unlock()
 	for name, isDir := range names {
 		if isDir {
-			if err := syncDir(g.FS, name); err != nil {
+			if err := SyncDir(g.FS, name); err != nil {
 				return err
 			}
 			continue
@@ -178,7 +228,7 @@ func (g *guard) syncDeferred() error {
 }
 
 // deferSync reports whether the sync of a file is delayed, and records the file if it is.
-func (g *guard) deferSync(f *guardedFile) bool {
+func (g *Guard) deferSync(f *guardedFile) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.mu.unsynced == nil {
@@ -189,7 +239,7 @@ func (g *guard) deferSync(f *guardedFile) bool {
 }
 
 // renamed tracks a renamed file with a delayed sync.
-func (g *guard) renamed(oldname, newname string) {
+func (g *Guard) renamed(oldname, newname string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if isDir, ok := g.mu.unsynced[oldname]; ok {
@@ -198,29 +248,29 @@ func (g *guard) renamed(oldname, newname string) {
 	}
 }
 
-// lastRead returns the name of the last file opened for reading before the guard was armed.
-func (g *guard) lastRead() string {
+// LastRead returns the name of the last file opened for reading before the guard was armed.
+func (g *Guard) LastRead() string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.mu.read
 }
 
 // Create implements vfs.FS.
-func (g *guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+func (g *Guard) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return g.opened(name, func() (vfs.File, error) { return g.FS.Create(name, c) })
 }
 
 // ReuseForWrite implements vfs.FS.
-func (g *guard) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
+func (g *Guard) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
 	return g.opened(newname, func() (vfs.File, error) { return g.FS.ReuseForWrite(oldname, newname, c) })
 }
 
 // OpenReadWrite implements vfs.FS.
-func (g *guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+func (g *Guard) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
 	return g.opened(name, func() (vfs.File, error) { return g.FS.OpenReadWrite(name, c, opts...) })
 }
 
-func (g *guard) opened(name string, open func() (vfs.File, error)) (vfs.File, error) {
+func (g *Guard) opened(name string, open func() (vfs.File, error)) (vfs.File, error) {
 	if g.check(name) {
 		return g.discarded.Create(g.PathBase(name), vfs.WriteCategoryUnspecified)
 	}
@@ -233,8 +283,8 @@ func (g *guard) opened(name string, open func() (vfs.File, error)) (vfs.File, er
 }
 
 // Open implements vfs.FS.
-func (g *guard) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
-	if g.state.Load() != guardWrites {
+func (g *Guard) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
+	if g.state.Load() != stateWrites {
 		if f, err := g.discarded.Open(g.PathBase(name)); err == nil {
 			return f, nil
 		}
@@ -248,8 +298,8 @@ func (g *guard) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 }
 
 // Stat implements vfs.FS.
-func (g *guard) Stat(name string) (vfs.FileInfo, error) {
-	if g.state.Load() != guardWrites {
+func (g *Guard) Stat(name string) (vfs.FileInfo, error) {
+	if g.state.Load() != stateWrites {
 		if info, err := g.discarded.Stat(g.PathBase(name)); err == nil {
 			return info, nil
 		}
@@ -258,7 +308,7 @@ func (g *guard) Stat(name string) (vfs.FileInfo, error) {
 }
 
 // OpenDir implements vfs.FS. A directory is opened to be synced.
-func (g *guard) OpenDir(name string) (vfs.File, error) {
+func (g *Guard) OpenDir(name string) (vfs.File, error) {
 	f, err := g.FS.OpenDir(name)
 	if err != nil {
 		return nil, err
@@ -267,7 +317,7 @@ func (g *guard) OpenDir(name string) (vfs.File, error) {
 }
 
 // Link implements vfs.FS.
-func (g *guard) Link(oldname, newname string) error {
+func (g *Guard) Link(oldname, newname string) error {
 	if g.check(newname) {
 		_ = g.discarded.Link(g.PathBase(oldname), g.PathBase(newname))
 		return nil
@@ -276,7 +326,7 @@ func (g *guard) Link(oldname, newname string) error {
 }
 
 // Rename implements vfs.FS.
-func (g *guard) Rename(oldname, newname string) error {
+func (g *Guard) Rename(oldname, newname string) error {
 	if g.check(newname) {
 		_ = g.discarded.Rename(g.PathBase(oldname), g.PathBase(newname))
 		return nil
@@ -288,21 +338,21 @@ func (g *guard) Rename(oldname, newname string) error {
 }
 
 // MkdirAll implements vfs.FS.
-func (g *guard) MkdirAll(dir string, perm os.FileMode) error {
+func (g *Guard) MkdirAll(dir string, perm os.FileMode) error {
 	return g.runWrite(dir, func() error { return g.FS.MkdirAll(dir, perm) })
 }
 
 // Remove implements vfs.FS. It ignores errors: a remaining file is harmless.
-func (g *guard) Remove(name string) error {
-	if g.state.Load() != guardWrites {
+func (g *Guard) Remove(name string) error {
+	if g.state.Load() != stateWrites {
 		return nil
 	}
 	return g.FS.Remove(name)
 }
 
 // RemoveAll implements vfs.FS.
-func (g *guard) RemoveAll(name string) error {
-	if g.state.Load() != guardWrites {
+func (g *Guard) RemoveAll(name string) error {
+	if g.state.Load() != stateWrites {
 		return nil
 	}
 	return g.FS.RemoveAll(name)
@@ -311,7 +361,7 @@ func (g *guard) RemoveAll(name string) error {
 // guardedFile is a file opened for writing, or a directory.
 type guardedFile struct {
 	vfs.File
-	guard *guard
+	guard *Guard
 	name  string
 	dir   bool
 }
@@ -362,7 +412,7 @@ func (f *guardedFile) SyncTo(length int64) (bool, error) {
 }
 
 func (f *guardedFile) Close() error {
-	if f.guard.state.Load() != guardWrites || f.dir {
+	if f.guard.state.Load() != stateWrites || f.dir {
 		_ = f.File.Close()
 		if isTable(f.name) {
 			_ = f.guard.FS.Remove(f.name)

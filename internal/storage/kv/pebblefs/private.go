@@ -1,4 +1,4 @@
-package embedded
+package pebblefs
 
 import (
 	"errors"
@@ -13,27 +13,27 @@ import (
 // fileMode is the mode of all files of a store, which may contain unencrypted secrets.
 const fileMode fs.FileMode = 0o600
 
-// privateFS is the file system of the operating system. Pebble uses the umask for new files;
-// privateFS sets fileMode.
-type privateFS struct{ vfs.FS }
+// Private is the file system of the operating system. Pebble uses the umask for new files;
+// Private sets fileMode.
+type Private struct{ vfs.FS }
 
 // Unwrap implements vfs.FS.
-func (p privateFS) Unwrap() vfs.FS { return p.FS }
+func (p Private) Unwrap() vfs.FS { return p.FS }
 
 // Create implements vfs.FS.
-func (p privateFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (p Private) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.Create(name, category)
 	return restrictFile(name, f, err)
 }
 
 // ReuseForWrite implements vfs.FS.
-func (p privateFS) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
+func (p Private) ReuseForWrite(oldname, newname string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	f, err := p.FS.ReuseForWrite(oldname, newname, category)
 	return restrictFile(newname, f, err)
 }
 
 // OpenReadWrite implements vfs.FS.
-func (p privateFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
+func (p Private) OpenReadWrite(name string, category vfs.DiskWriteCategory, options ...vfs.OpenOption) (vfs.File, error) {
 	f, err := p.FS.OpenReadWrite(name, category, options...)
 	return restrictFile(name, f, err)
 }
@@ -49,7 +49,7 @@ func restrictFile(name string, f vfs.File, err error) (vfs.File, error) {
 }
 
 // Lock implements vfs.FS.
-func (p privateFS) Lock(name string) (closer io.Closer, err error) {
+func (p Private) Lock(name string) (closer io.Closer, err error) {
 	if closer, err = p.FS.Lock(name); err != nil {
 		return nil, err
 	}
@@ -59,9 +59,9 @@ func (p privateFS) Lock(name string) (closer io.Closer, err error) {
 	return closer, nil
 }
 
-// protect sets the mode of the files in a directory that were made by a version without
-// privateFS.
-func protect(dir string) error {
+// Protect sets the mode of the files in a directory that were made by a version without
+// Private.
+func Protect(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err
