@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
 )
 
@@ -209,11 +210,16 @@ func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
 }
 
 // fieldManager returns the client's field manager, or the printable prefix of its user agent up to
-// the maximum length.
+// the maximum length. It also records the manager in the context of the request.
 func (c *call) fieldManager(manager string) string {
-	if manager != "" {
-		return manager
+	if manager == "" {
+		manager = c.userAgentPrefix()
 	}
+	request.SetFieldManager(c.r.Context(), manager)
+	return manager
+}
+
+func (c *call) userAgentPrefix() string {
 	prefix, _, _ := strings.Cut(c.r.UserAgent(), "/")
 	var name []byte
 	for _, r := range prefix {

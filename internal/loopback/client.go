@@ -127,6 +127,7 @@ func (c *Client[T]) context(ctx context.Context, verb string, name types.Namespa
 		user = serverUser()
 	}
 	request.SetUser(ctx, user)
+	request.SetFieldManager(ctx, c.access.Manager)
 	return ctx
 }
 

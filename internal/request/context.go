@@ -56,6 +56,7 @@ type scope struct {
 	authentication   *Authentication
 	impersonation    *Impersonation
 	auditID          string
+	fieldManager     string
 	received         time.Time
 	original         *http.Request
 	cancel           context.CancelCauseFunc // of a long-running request; nil for others
@@ -128,6 +129,30 @@ func SetAuditID(ctx context.Context, id string) {
 	if s := scopeFrom(ctx); s != nil {
 		s.auditID = id
 	}
+}
+
+// FieldManager returns the manager of the fields that the request writes; empty before it is known, and
+// outside a request.
+func FieldManager(ctx context.Context) string {
+	if s := scopeFrom(ctx); s != nil {
+		return s.fieldManager
+	}
+	return ""
+}
+
+// SetFieldManager sets the manager of the fields that the request writes.
+func SetFieldManager(ctx context.Context, manager string) {
+	if s := scopeFrom(ctx); s != nil {
+		s.fieldManager = manager
+	}
+}
+
+// UserAgent returns the header User-Agent of the request; empty outside a request and after Release.
+func UserAgent(ctx context.Context) string {
+	if s := scopeFrom(ctx); s != nil && s.original != nil {
+		return s.original.UserAgent()
+	}
+	return ""
 }
 
 // Received returns the time at which the request arrived; the zero time outside a request.
