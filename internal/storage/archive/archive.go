@@ -1,0 +1,243 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Config is the configuration of an Archive. Dir or InMemory is required.
+type Config struct {
+	// Dir is the directory of the archive. It must not contain other files, and is created if it does
+	// not exist.
+	Dir string
+	// InMemory stores all data in memory, for tests; Dir is ignored.
+	InMemory bool
+	// Prefix is the prefix of the archived keys, such as "/registry/"; it ends with a slash.
+	Prefix string
+	// Policy is the retention.
+	Policy Policy
+	// Logger receives messages for operators; nil discards them.
+	Logger *slog.Logger
+	// Registerer registers the metrics of the archive; nil disables them.
+	Registerer prometheus.Registerer
+	// FS replaces the file system of the operating system, for fault injection.
+	FS vfs.FS
+
+	// now replaces time.Now, for tests.
+	now func() time.Time
+}
+
+// Archive keeps the versions of the keys of a backend. It is safe for concurrent use.
+type Archive struct {
+	dir     string
+	fs      vfs.FS
+	prefix  string // of the archived keys
+	policy  Policy
+	log     *slog.Logger
+	metrics *metrics
+	now     func() time.Time
+
+	// life is held shared while the database is used, and exclusively while it is replaced or closed.
+	life sync.RWMutex
+	db   *database // nil after Close and after a failed write
+
+	// position is the newest archived revision; 0 before the first resync.
+	position atomic.Int64
+
+	mu struct {
+		sync.Mutex
+		// moved is closed and replaced when position changes, or when the archive stops to follow.
+		moved  chan struct{}
+		closed bool
+		// current is the time at which position was the newest revision of the backend.
+		current time.Time
+		// start is the revision of the first resync.
+		start kv.Revision
+		// floors has a floor of each resource with a rule, and of the others under "". It may also have
+		// floors of resources whose rule was removed.
+		floors map[string]floor
+		// counted has the floors of resources with Rule.MaxVersions.
+		counted map[string]floor
+		gaps    []gap // in ascending order
+	}
+
+	// hold protects the changes since the last flush in the backend. It is used by follow, and by Close
+	// after follow has ended.
+	hold hold
+
+	backend kv.Backend // set by Start
+	ctx     context.Context
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup
+}
+
+// ErrNoDir is returned by Open for a Config without a directory.
+var ErrNoDir = errors.New("open the history: no directory given")
+
+// Open opens the archive in cfg.Dir, or creates it. The error wraps kv.ErrCorrupt if the archive is
+// damaged. The caller must call Close.
+func Open(cfg Config) (*Archive, error) {
+	policy := cfg.Policy.withDefaults()
+	if err := policy.check(); err != nil {
+		return nil, err
+	}
+	if cfg.Dir == "" && !cfg.InMemory {
+		return nil, ErrNoDir
+	}
+	a := &Archive{dir: cfg.Dir, fs: cfg.FS, prefix: cfg.Prefix, policy: policy, log: cfg.Logger, now: cfg.now}
+	if a.log == nil {
+		a.log = slog.New(slog.DiscardHandler)
+	}
+	if a.now == nil {
+		a.now = time.Now
+	}
+	if cfg.InMemory {
+		a.dir, a.fs = "history", vfs.NewMem()
+	}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	a.mu.moved = make(chan struct{})
+	if err := a.reopen(); err != nil {
+		return nil, err
+	}
+	var err error
+	if a.metrics, err = newMetrics(cfg.Registerer, a); err != nil {
+		return nil, errors.Join(err, a.db.close())
+	}
+	return a, nil
+}
+
+// reopen opens the database and loads the state, which is that of the last flush.
+func (a *Archive) reopen() error {
+	db, err := openDatabase(a.dir, a.fs, a.log)
+	if err != nil {
+		return err
+	}
+	st, err := db.load()
+	if err != nil {
+		return errors.Join(err, db.close())
+	}
+	a.life.Lock()
+	a.db = db
+	a.life.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.position.Store(int64(st.position))
+	a.mu.current, a.mu.start, a.mu.floors, a.mu.counted, a.mu.gaps = st.current, st.start, st.floors, st.counted, st.gaps
+	for resource := range a.policy.Resources {
+		if _, ok := a.mu.floors[resource]; !ok {
+			a.mu.floors[resource] = a.mu.floors[""] // the resource had no rule of its own before
+		}
+	}
+	return nil
+}
+
+// acquire returns the database. The caller must call release if the error is nil. The error is
+// kv.ErrClosed after Close, and wraps kv.ErrUnavailable after a failed write.
+func (a *Archive) acquire() (*database, error) {
+	a.life.RLock()
+	if a.db != nil {
+		return a.db, nil
+	}
+	a.life.RUnlock()
+	if a.ctx.Err() != nil {
+		return nil, kv.ErrClosed
+	}
+	return nil, fmt.Errorf("the history is being reopened after a failed write: %w", kv.ErrUnavailable)
+}
+
+func (a *Archive) release() { a.life.RUnlock() }
+
+// Position returns the newest archived revision; 0 if the archive is empty. A backend must hold this
+// revision until Start has been called.
+func (a *Archive) Position() kv.Revision { return kv.Revision(a.position.Load()) }
+
+// Start starts to follow a backend, which must be open until Close returns. It must be called once. The
+// error reports that the archive belongs to another backend.
+func (a *Archive) Start(ctx context.Context, backend kv.Backend) error {
+	newest, err := backend.CurrentRevision(ctx)
+	if err != nil {
+		return fmt.Errorf("start the history: %w", err)
+	}
+	if at := a.Position(); at > newest {
+		return fmt.Errorf("the history in %s is newer than the store: it ends at revision %d, and the newest revision of the store is %d; it belongs to another store, or the store was replaced by an older copy: move the directory away", a.dir, at, newest)
+	}
+	a.backend = backend
+	a.run(a.follow)
+	a.run(a.retain)
+	return nil
+}
+
+// run runs a function in a goroutine that Close waits for. It returns false after Close.
+func (a *Archive) run(task func()) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.mu.closed {
+		a.tasks.Go(task)
+	}
+	return !a.mu.closed
+}
+
+// Close stops to follow the backend, and flushes and closes the archive. Later reads return
+// kv.ErrClosed.
+func (a *Archive) Close() error {
+	a.mu.Lock()
+	a.mu.closed = true
+	a.mu.Unlock()
+	a.cancel()
+	a.tasks.Wait()
+	a.hold.end()
+	a.life.Lock()
+	defer a.life.Unlock()
+	a.metrics.unregister()
+	if a.db == nil {
+		return nil
+	}
+	err := errors.Join(a.db.flush(), a.db.close())
+	a.db = nil
+	return err
+}
+
+// await waits until the archive has reached a revision of its backend, or ctx ends.
+func (a *Archive) await(ctx context.Context, at kv.Revision) error {
+	for requested := false; ; {
+		a.mu.Lock()
+		moved := a.mu.moved
+		a.mu.Unlock()
+		if a.Position() >= at {
+			return nil
+		}
+		if !requested {
+			if err := a.backend.RequestProgress(ctx); err != nil {
+				return err
+			}
+			requested = true
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-a.ctx.Done():
+			return kv.ErrClosed
+		}
+	}
+}
+
+// moveTo sets the position after its batch was written.
+func (a *Archive) moveTo(at kv.Revision, current time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.position.Store(int64(at))
+	a.mu.current = current
+	close(a.mu.moved)
+	a.mu.moved = make(chan struct{})
+}

@@ -1,0 +1,229 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
+	"mainstay.dev/mainstay/internal/storage/origin"
+)
+
+const (
+	// flushInterval is the time between two flushes. A crash loses the changes since the last flush,
+	// which are read again from the backend.
+	flushInterval = time.Minute
+	// retryDelay is the delay before the archive follows the backend again after an error.
+	retryDelay = 2 * time.Second
+	// batchBytes is the size of a batch above which it is written.
+	batchBytes = 1 << 20
+)
+
+// follow archives the changes of the backend until Close.
+func (a *Archive) follow() {
+	for {
+		err := a.followOnce()
+		if a.ctx.Err() != nil {
+			return
+		}
+		a.log.Warn("the history does not follow the store; it tries again", "dir", a.dir, "err", firstLine(err))
+		a.metrics.interrupted()
+		select {
+		case <-a.ctx.Done():
+			return
+		case <-time.After(retryDelay):
+		}
+		if err := a.repair(); err != nil {
+			a.log.Warn("the history is not writable", "dir", a.dir, "err", firstLine(err))
+		}
+	}
+}
+
+// repair replaces the database after a failed write.
+func (a *Archive) repair() error {
+	a.life.Lock()
+	db := a.db
+	if db != nil && db.guard.Failure() == nil {
+		a.life.Unlock()
+		return nil
+	}
+	a.db = nil
+	if db != nil {
+		_ = db.close() // only discards data
+	}
+	a.life.Unlock()
+	return a.reopen()
+}
+
+// followOnce archives changes until an error.
+func (a *Archive) followOnce() error {
+	db, err := a.acquire()
+	if err != nil {
+		return err
+	}
+	defer a.release()
+	f := &follower{a: a, db: db}
+	if f.watch, err = a.openWatch(db); err != nil {
+		return err
+	}
+	defer f.watch.Stop()
+	a.holdPosition()
+	flush := time.NewTicker(flushInterval)
+	defer flush.Stop()
+	for {
+		select {
+		case batch, ok := <-f.watch.Batches():
+			if !ok {
+				return errors.Join(errWatchEnded, f.watch.Err())
+			}
+			if err := f.archive(batch); err != nil {
+				return err
+			}
+		case <-flush.C:
+			if err := f.flush(); err != nil {
+				return err
+			}
+		case <-db.failed:
+			return db.failure()
+		case <-a.ctx.Done():
+			return a.ctx.Err()
+		}
+	}
+}
+
+var errWatchEnded = errors.New("the watch of the store has ended")
+
+// openWatch starts a watch at the position. If the backend does not have the changes since then, it
+// compares all keys first.
+func (a *Archive) openWatch(db *database) (kv.Watch, error) {
+	if at := a.Position(); at > 0 {
+		w, err := a.backend.Watch(a.ctx, a.prefix, kv.PrefixEnd(a.prefix), at+1)
+		if err == nil || !errors.Is(err, kv.ErrCompacted) {
+			return w, err
+		}
+	}
+	held, release, err := a.backend.Hold(a.ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := a.resync(db, held); err != nil {
+		return nil, fmt.Errorf("compare the history with the store: %w", err)
+	}
+	return a.backend.Watch(a.ctx, a.prefix, kv.PrefixEnd(a.prefix), held+1)
+}
+
+// follower writes the changes of one watch.
+type follower struct {
+	a     *Archive
+	db    *database
+	watch kv.Watch
+	buf   []byte
+}
+
+// flush makes the archived changes durable, so that the backend need no longer hold them.
+func (f *follower) flush() error {
+	if f.a.Position() != f.a.hold.revision {
+		if err := f.db.flush(); err != nil {
+			return err
+		}
+	}
+	f.a.holdPosition() // also extends the hold
+	return nil
+}
+
+// hold is a hold of the backend.
+type hold struct {
+	revision kv.Revision
+	release  func() // nil without a hold
+}
+
+func (h *hold) end() {
+	if h.release != nil {
+		h.release()
+	}
+	*h = hold{}
+}
+
+// holdPosition holds the position, which must be durable, instead of an earlier one.
+func (a *Archive) holdPosition() {
+	held, release, err := a.backend.Hold(context.WithoutCancel(a.ctx), a.Position()) // Close ends it
+	if err != nil {
+		if a.ctx.Err() == nil {
+			a.log.Warn("the store does not hold the changes that the history has not flushed", "dir", a.dir, "err", err)
+		}
+		return
+	}
+	a.hold.end()
+	a.hold = hold{held, release}
+}
+
+// archive writes a batch of changes.
+func (f *follower) archive(batch kv.Batch) error {
+	now := f.a.now()
+	b := f.db.NewBatch()
+	for i := range batch.Events {
+		ev := &batch.Events[i]
+		f.add(b, ev, now)
+		last := i+1 == len(batch.Events) || batch.Events[i+1].Revision != ev.Revision
+		if !last || b.Len() < batchBytes {
+			continue
+		}
+		if err := f.write(b, ev.Revision, now); err != nil {
+			return err
+		}
+		b = f.db.NewBatch()
+	}
+	return f.write(b, batch.Revision, now)
+}
+
+// write writes a batch that completes a revision.
+func (f *follower) write(b *pebble.Batch, at kv.Revision, now time.Time) error {
+	_ = b.Set([]byte(metaPosition), uintValue(uint64(at)), nil)
+	_ = b.Set([]byte(metaCurrent), uintValue(encodeTime(now)), nil)
+	if err := f.db.apply(b); err != nil {
+		return err
+	}
+	f.a.moveTo(at, now)
+	return nil
+}
+
+// add adds a change to a batch. Its time is that of its origin, or now.
+func (f *follower) add(b *pebble.Batch, ev *kv.Event, now time.Time) {
+	v := version{key: ev.Key, revision: ev.Revision, deleted: ev.Deleted, created: ev.Created, time: now, origin: ev.Origin, value: ev.Value}
+	if o, err := origin.Decode(ev.Origin); err == nil && !o.Time.IsZero() {
+		v.time = o.Time
+	}
+	c := change{revision: ev.Revision, key: ev.Key, deleted: ev.Deleted, time: v.time}
+	if ev.Prev != nil {
+		c.previous = ev.Prev.Modified
+	}
+	if ev.Deleted {
+		v.created = ev.Revision
+	}
+	f.buf = putVersion(b, f.buf, &v)
+	_ = b.Set(changeKey(c.revision, c.key), c.value(), nil)
+}
+
+// putVersion adds a version to a batch. It returns buf for the next call.
+func putVersion(b *pebble.Batch, buf []byte, v *version) []byte {
+	buf = versionkey.Append(buf[:0], v.key, v.revision)
+	n := len(buf)
+	buf = appendVersion(buf, v)
+	_ = b.Set(buf[:n], buf[n:], nil)
+	return buf
+}
+
+// catchUp waits until the archive has all changes that the backend had acknowledged before the call,
+// and returns its position.
+func (a *Archive) catchUp(ctx context.Context) (kv.Revision, error) {
+	newest, err := a.backend.CurrentRevision(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return newest, a.await(ctx, newest)
+}

@@ -1,0 +1,52 @@
+package archive
+
+import (
+	"strings"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
+)
+
+// Sizes returns the estimated size of the versions of each resource on disk, in bytes. Versions that have
+// not been flushed do not count.
+func (a *Archive) Sizes() (map[string]int64, error) {
+	db, err := a.acquire()
+	if err != nil {
+		return nil, err
+	}
+	defer a.release()
+	sizes := map[string]int64{}
+	bounds := versionkey.Bounds(a.prefix, kv.PrefixEnd(a.prefix))
+	it, err := db.NewIter(&bounds)
+	if err != nil {
+		return nil, db.explain("read the history", err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; {
+		key, _, err := versionkey.Split(it.Key())
+		if err != nil {
+			return nil, db.explain("read the history", err)
+		}
+		resource := folderOf(strings.TrimPrefix(string(key), a.prefix))
+		start := a.prefix + resource + "/"
+		from, to := versionkey.AppendBound(nil, start), versionkey.AppendBound(nil, kv.PrefixEnd(start))
+		bytes, err := db.EstimateDiskUsage(from, to)
+		if err != nil {
+			return nil, db.explain("read the history", err)
+		}
+		sizes[resource] = int64(bytes)
+		ok = it.SeekGE(to)
+	}
+	return sizes, db.explain("read the history", it.Error())
+}
+
+// folderOf returns the resource of a key without its prefix: the first segment, or the first two
+// segments if the first one is an API group.
+func folderOf(rest string) string {
+	first, more, ok := strings.Cut(rest, "/")
+	if !ok || !strings.Contains(first, ".") {
+		return first
+	}
+	second, _, _ := strings.Cut(more, "/")
+	return first + "/" + second
+}

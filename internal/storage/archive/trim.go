@@ -1,0 +1,268 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
+)
+
+// trimInterval is the time between two applications of the policy.
+const trimInterval = time.Minute
+
+// retain applies the policy until Close.
+func (a *Archive) retain() {
+	ticker := time.NewTicker(trimInterval)
+	defer ticker.Stop()
+	for {
+		if err := a.Trim(a.ctx); err != nil && a.ctx.Err() == nil {
+			a.log.Warn("delete old history", "dir", a.dir, "err", firstLine(err))
+		}
+		select {
+		case <-ticker.C:
+		case <-a.ctx.Done():
+			return
+		}
+	}
+}
+
+// Trim deletes the versions that the policy does not retain. An open archive calls it periodically.
+func (a *Archive) Trim(ctx context.Context) error {
+	db, err := a.acquire()
+	if err != nil {
+		return err
+	}
+	defer a.release()
+	if a.Position() == 0 {
+		return nil
+	}
+	for resource := range a.withRules() {
+		rule := a.policy.rule(resource)
+		to, err := a.floorAt(db, a.now().Add(-rule.MaxAge))
+		if err != nil {
+			return err
+		}
+		if err := a.trimTo(ctx, db, resource, to); err != nil {
+			return err
+		}
+		if rule.MaxVersions > 0 {
+			if err := a.trimVersions(ctx, db, resource, rule.MaxVersions); err != nil {
+				return err
+			}
+		}
+	}
+	if err := a.trimGaps(db); err != nil {
+		return err
+	}
+	return a.limitSize(ctx, db)
+}
+
+// withRules yields the resources with a rule, and "" for the others.
+func (a *Archive) withRules() func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		if !yield("") {
+			return
+		}
+		for resource := range a.policy.Resources {
+			if !yield(resource) {
+				return
+			}
+		}
+	}
+}
+
+// floorAt returns the floor for a maximum age: the newest revision that is older than a time.
+func (a *Archive) floorAt(db *database, t time.Time) (floor, error) {
+	oldest := a.oldest()
+	if !t.After(oldest.time) {
+		return oldest, nil
+	}
+	at, err := db.revisionAt(t, oldest.revision, a.Position())
+	return floor{at, t}, err
+}
+
+// trimTo deletes the versions of a resource that were replaced up to a revision. It moves the floor
+// first, so that readers notice the missing versions.
+func (a *Archive) trimTo(ctx context.Context, db *database, resource string, to floor) error {
+	a.mu.Lock()
+	from := a.mu.floors[resource]
+	if to.revision > from.revision || to.revision == from.revision && to.time.After(from.time) {
+		a.mu.floors[resource] = to
+	}
+	a.mu.Unlock()
+	if to.revision <= from.revision {
+		return nil
+	}
+	it, err := db.changes(from.revision+1, to.revision)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	b := db.NewBatch()
+	_ = b.Set(floorKey(resource), to.value(), nil)
+	for ok := it.First(); ok; ok = it.Next() {
+		c, err := decodeChange(it.Key(), it.Value())
+		if err != nil {
+			return db.explain("read the history", err)
+		}
+		if a.resourceOf(c.key) != resource {
+			continue
+		}
+		if c.previous > 0 {
+			_ = b.Delete(versionkey.Append(nil, c.key, c.previous), nil)
+		}
+		if c.deleted {
+			_ = b.Delete(versionkey.Append(nil, c.key, c.revision), nil)
+		}
+		_ = b.Delete(it.Key(), nil)
+		if b.Len() < batchBytes {
+			continue
+		}
+		if err := errors.Join(ctx.Err(), db.apply(b)); err != nil {
+			return err
+		}
+		b = db.NewBatch()
+	}
+	return errors.Join(db.explain("read the history", it.Error()), db.apply(b))
+}
+
+// trimVersions deletes the versions of a resource beyond a number of versions for each key.
+func (a *Archive) trimVersions(ctx context.Context, db *database, resource string, most int) error {
+	start := a.prefix
+	if resource != "" {
+		start += resource + "/"
+	}
+	bounds := versionkey.Bounds(start, kv.PrefixEnd(start))
+	it, err := db.NewIter(&bounds)
+	if err != nil {
+		return db.explain("read the history", err)
+	}
+	defer it.Close()
+	t := versionTrimmer{a: a, db: db, resource: resource, most: most}
+	for ok := it.First(); ok; ok = it.Next() {
+		if err := errors.Join(ctx.Err(), t.visit(it)); err != nil {
+			return err
+		}
+	}
+	return errors.Join(db.explain("read the history", it.Error()), t.write())
+}
+
+// versionTrimmer deletes the versions of one key after another.
+type versionTrimmer struct {
+	a        *Archive
+	db       *database
+	resource string
+	most     int
+
+	key     string
+	kept    int // number of versions of key
+	oldest  floor
+	deletes [][]byte
+	// floor is the newest of the oldest kept versions of the keys with deleted versions.
+	floor floor
+}
+
+// visit handles the version at the iterator. The versions of a key are visited from the newest one.
+func (t *versionTrimmer) visit(it *pebble.Iterator) error {
+	key, rev, err := versionkey.Split(it.Key())
+	if err != nil {
+		return t.db.explain("read the history", err)
+	}
+	if string(key) != t.key {
+		t.key, t.kept = string(key), 0
+	}
+	if t.a.resourceOf(t.key) != t.resource {
+		return nil
+	}
+	if t.kept < t.most {
+		v, err := decodeVersion(t.key, rev, it.Value())
+		if err != nil {
+			return t.db.explain("read the history", err)
+		}
+		t.kept++
+		t.oldest = floor{rev, v.time}
+		return nil
+	}
+	if t.oldest.revision > t.floor.revision {
+		t.floor = t.oldest
+	}
+	t.deletes = append(t.deletes, append([]byte(nil), it.Key()...))
+	return nil
+}
+
+// write moves the floor of the resource, and then deletes the versions.
+func (t *versionTrimmer) write() error {
+	if len(t.deletes) == 0 {
+		return nil
+	}
+	t.a.mu.Lock()
+	if t.floor.revision > t.a.mu.counted[t.resource].revision {
+		t.a.mu.counted[t.resource] = t.floor
+	}
+	at := t.a.mu.counted[t.resource]
+	t.a.mu.Unlock()
+	b := t.db.NewBatch()
+	_ = b.Set(countKey(t.resource), at.value(), nil)
+	for _, key := range t.deletes {
+		_ = b.Delete(key, nil)
+	}
+	return t.db.apply(b)
+}
+
+// trimGaps removes the gaps before the floor of all resources.
+func (a *Archive) trimGaps(db *database) error {
+	oldest := a.oldest()
+	b := db.NewBatch()
+	a.mu.Lock()
+	for len(a.mu.gaps) > 0 && a.mu.gaps[0].to < oldest.revision && a.mu.gaps[0].from > 0 {
+		_ = b.Delete(gapKey(a.mu.gaps[0].from), nil)
+		a.mu.gaps = a.mu.gaps[1:]
+	}
+	a.mu.Unlock()
+	return db.apply(b)
+}
+
+// limitSize deletes the oldest eighth of the history until the archive is smaller than the limit, or
+// contains the newest versions only.
+func (a *Archive) limitSize(ctx context.Context, db *database) error {
+	for {
+		size := db.size()
+		oldest, newest := a.oldest(), a.Position()
+		if size <= a.policy.MaxBytes || oldest.revision >= newest {
+			return nil
+		}
+		to := floor{revision: oldest.revision + max((newest-oldest.revision)/8, 1)}
+		var err error
+		if to.time, err = a.TimeOf(to.revision); err != nil {
+			return err
+		}
+		a.log.Warn("the history is too large: its oldest part is deleted", "dir", a.dir, "bytes", size, "limit", a.policy.MaxBytes, "before", to.time.UTC().Format(time.RFC3339))
+		a.metrics.limited()
+		for resource := range a.withRules() {
+			if err := a.trimTo(ctx, db, resource, to); err != nil {
+				return err
+			}
+		}
+		if err := db.reclaim(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// size returns the size of the database on disk, in bytes.
+func (db *database) size() int64 { return int64(db.Metrics().DiskSpaceUsage()) }
+
+// reclaim rewrites all tables, which frees the space of deleted versions.
+func (db *database) reclaim(ctx context.Context) error {
+	if err := db.flush(); err != nil {
+		return err
+	}
+	if err := db.Compact(ctx, []byte{0}, []byte{0xff}, false); err != nil {
+		return db.explain("compact the history", err)
+	}
+	return db.failure()
+}

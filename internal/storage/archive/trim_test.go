@@ -1,0 +1,72 @@
+package archive
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"path/filepath"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+)
+
+// TestLimitSize checks that the oldest history is deleted if the archive is too large, and that the newest
+// state stays.
+func TestLimitSize(t *testing.T) {
+	t.Parallel()
+	backend := openBackend(t, embedded.Config{})
+	a := openArchive(t, backend, Config{Dir: filepath.Join(t.TempDir(), "history"), Policy: Policy{MaxBytes: 2 << 20}})
+	random := rand.NewChaCha8([32]byte{})
+	value := make([]byte, 64<<10)
+	put(t, backend, "pods/a/old", "1", minute(0))
+	var last kv.Revision
+	for n := range 100 {
+		_, _ = random.Read(value) // never fails
+		last = put(t, backend, "pods/a/x", string(value), minute(n))
+	}
+	catchUp(t, a)
+	db, err := a.acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.flush()
+	a.release()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Trim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if size := a.sizeMetric(); size > 2<<20 {
+		t.Errorf("the archive has %.0f bytes", size)
+	}
+	if oldest := a.oldestTime(); !oldest.After(minute(50)) || !oldest.Before(minute(99)) {
+		t.Errorf("the oldest state is of %s", oldest)
+	}
+	v, err := a.View(t.Context(), last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := v.Range(t.Context(), kv.RangeRequest{Start: "/registry/pods/", Limit: 1, WithCount: true})
+	if err != nil || len(res.Entries) != 1 || !res.More || res.Count != 2 {
+		t.Errorf("a page: %d entries of %d, %v", len(res.Entries), res.Count, err)
+	}
+	if e, _, err := v.Get(t.Context(), "/registry/pods/a/x", 0); err != nil || !bytes.Equal(e.Value, value) {
+		t.Errorf("the newest value: %v", err)
+	}
+	sizes, err := a.Sizes()
+	if err != nil || sizes["pods"] < 64<<10 || len(sizes) != 1 {
+		t.Errorf("sizes by resource: %v, %v", sizes, err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	v := version{key: "a", revision: 7, created: 3, time: minute(1), origin: []byte("o"), value: []byte("v")}
+	f.Add([]byte("r\x00\x00\x00\x00\x00\x00\x00\x07a"), appendVersion(nil, &v))
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		_, _ = decodeVersion("a", 7, value)
+		_, _ = decodeChange(key, value)
+		_, _ = decodeGap(key, value)
+		_, _ = decodeFloor(key, value)
+	})
+}
