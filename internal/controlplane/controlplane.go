@@ -106,6 +106,7 @@ func (c *ControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	r = cutMoment(r)
 	if c.env.Simulation != nil {
 		r = r.WithContext(simulation.With(r.Context(), c.env.Simulation))
 	}

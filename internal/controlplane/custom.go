@@ -29,6 +29,7 @@ func newCustomResources(s *settings, builtin *builtinResources, conns *connectio
 		Definitions: definitions,
 		Storage:     builtin.storage.openCharged,
 		PathShared:  builtin.rows.StoresPath,
+		ReadOnly:    s.readOnly,
 		Shared:      s.env.Storage.Shared,
 		Deletion:    s.options.Storage.deletion(),
 		Changed:     listeners.changed,

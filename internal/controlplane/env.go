@@ -26,6 +26,7 @@ import (
 	"mainstay.dev/mainstay/internal/serviceaccount"
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/archive"
 	"mainstay.dev/mainstay/internal/storage/cache"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/telemetry"
@@ -70,6 +71,8 @@ type Storage struct {
 	Encodings *codec.EncodingCache
 	// Shared reports that other processes may serve the same objects.
 	Shared bool
+	// History has the earlier states of the objects in Backend; nil disables requests for the past.
+	History *archive.Archive
 }
 
 // Limits are the resource limits of a host.

@@ -21,6 +21,7 @@ type instance struct {
 	defaultObjects *defaultObjects
 	flow           *flowControl
 	counts         *objectCounts
+	past           *past // nil without a history
 
 	// configuration are the components that load the objects that configure the server, in this
 	// order. maintenance are the loops that start when the objects of every cluster exist.
@@ -84,10 +85,16 @@ func newInstance(s *settings) (*instance, error) {
 		return nil, err
 	}
 	handler := newResourceHandler(s, i.resources, api, paths)
+	final := newRootHandler(paths, handler)
+	if history := s.env.Storage.History; history != nil && history.Prefix() == s.keyPrefix()+"/" {
+		i.past = newPast(s, authorization, tokens, api)
+		i.maintenance = append(i.maintenance, component{"earlier states", nil, i.past.run})
+		final = i.past.handler(final)
+	}
 	i.handler = newFilterChain(s, filterDependencies{
 		onError: api.WriteError, audit: audit, authorization: authorization, authenticator: newAuthenticator(s, tokens), flow: i.flow,
 		resolve: handler.Resolve, storageVersions: reporter,
-	}, newRootHandler(paths, handler))
+	}, final)
 
 	i.configuration = []component{
 		rights.component(authorizationObjects),
@@ -102,12 +109,12 @@ func newInstance(s *settings) (*instance, error) {
 	if audit != nil {
 		i.configuration = append(i.configuration, component{auditEvents, nil, audit.Sink.Run})
 	}
-	i.maintenance = []component{
+	i.maintenance = append(i.maintenance, []component{
 		{registrationObjects, nil, i.resources.registrations.Run},
 		{clusterAuthData, nil, i.clusterAuth.run},
 		i.controllers.component(),
 		{clusterObjects, nil, func(ctx context.Context) error { i.defaultObjects.bootstrap.Run(ctx); return nil }},
-	}
+	}...)
 	if peers := i.resources.peers; peers != nil {
 		i.maintenance = append(i.maintenance, component{peerServers, nil, func(ctx context.Context) error { peers.Run(ctx); return nil }})
 	}

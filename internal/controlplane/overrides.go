@@ -45,6 +45,24 @@ func storageOverrides(overrides []Override) map[schema.GroupResource]factory.Ove
 	return found
 }
 
+// StoragePaths returns the paths of the objects of a resource below the prefix of a control plane, such as
+// "pods" or "example.com/widgets".
+func StoragePaths(resource schema.GroupResource) []string {
+	var paths []string
+	for path, known := range builtin.Paths(all.Groups()) {
+		if known == resource {
+			paths = append(paths, path)
+		}
+	}
+	if paths == nil {
+		return []string{resource.Group + "/" + resource.Resource} // a custom resource
+	}
+	return paths
+}
+
+// ServerLeasePaths returns the paths of the leases of servers.
+func ServerLeasePaths() []string { return []string{serverLeasesPath, peerLeasesPath} }
+
 // Overridable reports whether a resource can have a separate store. Like in kube-apiserver, custom
 // resources, definitions and APIServices cannot.
 func Overridable(resource schema.GroupResource) bool {

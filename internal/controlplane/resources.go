@@ -54,7 +54,7 @@ func newResources(s *settings, access *loopbackAccess, authorization *authorizat
 	}
 	r := &resources{
 		access: access.Access, finder: access.finder, versions: &versionListeners{}, connections: newConnections(s, access.Access),
-		documents: openapi.New(openapi.Config{Version: kubernetesMajor + "." + strconv.Itoa(s.release.Minor()), Release: s.release, Issuer: true}),
+		documents: openapi.New(openapi.Config{Version: kubernetesMajor + "." + strconv.Itoa(s.release.Minor()), Release: s.release, Issuer: true, PathPrefix: s.pathPrefix}),
 	}
 	r.builtin, err = newBuiltinResources(storage, newRowEnv(s, rowDependencies{
 		storage: storage.open, resources: r.finder, authorization: authorization, tokens: tokens, documents: r.documents,

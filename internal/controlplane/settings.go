@@ -18,6 +18,10 @@ type settings struct {
 	gates   feature.Gates
 	// release is the emulated version; nil emulates none.
 	release *emulation.Release
+	// readOnly is set if the backend is a view of the past: nothing is written.
+	readOnly bool
+	// pathPrefix precedes the paths of the API in documents.
+	pathPrefix string
 	// lifetime ends when the control plane is closed.
 	lifetime context.Context
 	started  time.Time

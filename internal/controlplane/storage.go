@@ -31,7 +31,7 @@ func newObjectStorage(s *settings, observers *observers, ledger *quota.Ledger) (
 	env := &s.env.Storage
 	opener, err := factory.New(factory.Config{
 		Backend: env.Backend, Prefix: s.prefix, Feed: env.Feed, Overrides: storageOverrides(env.Overrides), Transformer: env.Transformer,
-		Encodings: env.Encodings, Metrics: s.env.Telemetry.Metrics.Storage.Storage,
+		Encodings: env.Encodings, Metrics: s.env.Telemetry.Metrics.Storage.Storage, RecordOrigins: env.History != nil,
 	})
 	if err != nil {
 		return nil, err

@@ -13,6 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 // defaultColumns are the columns of kinds that declare no columns.
@@ -44,7 +45,7 @@ func (c *call) tableBuilder(t target) (*tableBuilder, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &tableBuilder{convertor: c.resource.Table, version: c.resource.Version, gv: t.viewVersion, include: include, now: time.Now()}
+	m := &tableBuilder{convertor: c.resource.Table, version: c.resource.Version, gv: t.viewVersion, include: include, now: simulation.Now(c.r.Context())}
 	if m.convertor == nil {
 		m.convertor = defaultColumns{}
 	}

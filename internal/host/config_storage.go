@@ -46,6 +46,7 @@ type StorageConfig struct {
 	Embedded   EmbeddedConfig
 	Etcd       EtcdConfig
 	Encryption EncryptionConfig
+	History    HistoryConfig
 }
 
 // AddFlags defines the flags of the config and of its groups.
@@ -55,6 +56,7 @@ func (c *StorageConfig) AddFlags(fs *pflag.FlagSet) {
 	c.Etcd.addFlags(fs)
 	fs.StringVar(&c.Prefix, "etcd-prefix", DefaultEtcdPrefix, "prefix of all keys in the store")
 	c.Encryption.addFlags(fs)
+	c.History.addFlags(fs)
 	flags.FixedVar(fs, "storage-media-type", "application/vnd.kubernetes.protobuf", "encoding of built-in kinds in the store; no other value is supported yet")
 	flags.EnabledVar(fs, &c.DisableWatchCache, "watch-cache", "serve reads and watches from memory")
 	fs.StringVar(&c.Backend, "storage-backend", "", "etcd3, as in kube-apiserver; --etcd-servers selects the store, also without this flag")
@@ -66,6 +68,7 @@ func (c *StorageConfig) setDefaults() error {
 	setDefault(&c.Prefix, DefaultEtcdPrefix)
 	setDefault(&c.InitializationTimeout, DefaultStorageInitializationTimeout)
 	c.Etcd.setDefaults()
+	c.History.setDefaults(!c.InMemory && len(c.Etcd.Servers) == 0)
 	dir, err := filepath.Abs(c.DataDir)
 	if err != nil {
 		return fmt.Errorf("find the data directory: %w", err)
@@ -88,7 +91,7 @@ func (c *StorageConfig) check(gates feature.Gates) error {
 	if c.InitializationTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--storage-initialization-timeout is %s; it cannot be negative", c.InitializationTimeout))
 	}
-	return errors.Join(append(errs, c.Embedded.check(), c.Encryption.check(), c.checkServers(gates))...)
+	return errors.Join(append(errs, c.Embedded.check(), c.Encryption.check(), c.History.check(), c.checkServers(gates))...)
 }
 
 // EmbeddedConfig configures the embedded store.

@@ -21,6 +21,8 @@ const (
 	pidFile  = "pid"
 	pkiDir   = "pki"
 	storeDir = "store"
+
+	historyDir = "history"
 )
 
 // ErrInUse reports that another process has locked the data directory.
@@ -76,6 +78,9 @@ func (d *dataDir) owner() string {
 }
 
 func (d *dataDir) store() string { return filepath.Join(d.path, storeDir) }
+
+// history returns the folder of the history.
+func (d *dataDir) history() string { return filepath.Join(d.path, historyDir) }
 
 // pki returns the folder of keys and certificates, or pki.InMemory without a data directory.
 func (d *dataDir) pki() string {
@@ -142,7 +147,7 @@ func (d *dataDir) checkNew() error {
 // isOwn reports whether an entry of a data directory belongs to the server or to the file system.
 func isOwn(name string) bool {
 	switch name {
-	case lockFile, pidFile, pkiDir, storeDir, kubeconfigFile, "lost+found":
+	case lockFile, pidFile, pkiDir, storeDir, historyDir, kubeconfigFile, "lost+found":
 		return true
 	}
 	return strings.HasPrefix(name, storeDir+".") || strings.HasPrefix(name, "."+kubeconfigFile)

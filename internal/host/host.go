@@ -195,6 +195,7 @@ func (h *Host) controlPlaneEnv(authorization controlplane.Authorization) *contro
 	env := &controlplane.Env{
 		Storage: controlplane.Storage{
 			Backend: h.store.backend, Feed: h.store.feed, Overrides: h.store.overrides, Shared: h.store.shared, Encodings: h.encodings,
+			History: h.store.history,
 		},
 		Limits:        controlplane.Limits{Memory: h.memory, Validations: validationLimiter()},
 		Identity:      h.identity.controlPlane(),

@@ -17,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/simulation"
+	"mainstay.dev/mainstay/internal/storage/archive"
 	"mainstay.dev/mainstay/internal/storage/cache"
 	"mainstay.dev/mainstay/internal/storage/encryption"
 	"mainstay.dev/mainstay/internal/storage/kv"
@@ -95,7 +96,8 @@ type store struct {
 	config    *StorageConfig
 	env       storeEnv
 	backend   kv.Backend
-	shared    bool // other processes may use the backend
+	shared    bool             // other processes may use the backend
+	history   *archive.Archive // nil without a history
 	overrides []controlplane.Override
 	feed      *cache.Feed              // nil without a watch cache
 	crypto    *encryption.Transformers // nil without encryption
@@ -119,17 +121,50 @@ func openStore(ctx context.Context, config *StorageConfig, env storeEnv) (*store
 		return nil, err
 	}
 	s.shared = d.Shared
-	s.backend, err = d.Open(ctx, s.driverConfig(urls, ""))
+	if err := s.openHistory(); err != nil {
+		return nil, err
+	}
+	main := s.driverConfig(urls, "")
+	if s.history != nil {
+		main.Held = s.history.Position()
+	}
+	s.backend, err = d.Open(ctx, main)
 	if err != nil {
+		if s.history != nil {
+			err = errors.Join(err, s.history.Close())
+		}
 		if d.InDataDir && env.dir != nil {
 			err = env.dir.explainStore(err)
 		}
 		return nil, err
 	}
-	if err := s.openOverrides(ctx); err != nil {
+	if s.history != nil {
+		err = s.history.Start(ctx, s.backend)
+	}
+	if err == nil {
+		err = s.openOverrides(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// openHistory opens the history, if it is enabled. It is opened before the backend, because the backend
+// must hold the changes that are not in the history.
+func (s *store) openHistory() (err error) {
+	history := &s.config.History
+	if !history.enabled() {
+		return nil
+	}
+	config := archive.Config{
+		InMemory: s.env.dir == nil, Prefix: "/" + strings.Trim(s.config.Prefix, "/") + "/", Policy: history.policy(), Logger: s.env.logger, Registerer: s.env.registry,
+	}
+	if s.env.dir != nil {
+		config.Dir = s.env.dir.history()
+	}
+	s.history, err = archive.Open(config)
+	return err
 }
 
 func (s *store) driverConfig(urls []string, id string) driver.Config {
@@ -240,6 +275,9 @@ func (s *store) close() error {
 	s.stop()
 	s.running.Wait()
 	var errs []error
+	if s.history != nil {
+		errs = append(errs, s.history.Close())
+	}
 	for _, backend := range append([]kv.Backend{s.backend}, backendsOf(s.overrides)...) {
 		if err := backend.Close(); err != nil {
 			errs = append(errs, fmt.Errorf("close the store: %w", err))

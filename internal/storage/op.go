@@ -10,7 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/origin"
 )
 
 // OpRequest describes the write of one object in a transaction with writes of other objects.
@@ -112,6 +114,10 @@ func (s *Store) prepareCheck(version *Version) (*Op, error) {
 // itself is not satisfied, the result is not committed, and its first entry is the current entry of the
 // object.
 func (s *Store) commit(ctx context.Context, op kv.Op, with []*Op) (kv.CommitResult, error) {
+	if s.origins {
+		o := origin.Of(ctx, simulation.Now(ctx))
+		op.Origin = o.Encode()
+	}
 	with, err := s.commitToOthers(ctx, with)
 	if err != nil {
 		return kv.CommitResult{}, err

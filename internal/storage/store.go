@@ -41,6 +41,8 @@ type Config struct {
 	MaxObjectBytes int
 	// Metrics are shared by all Stores of a server; nil disables them.
 	Metrics *Metrics
+	// RecordOrigins stores the origin of each write for the history.
+	RecordOrigins bool
 }
 
 // Store is the Interface over a backend, without a cache. It is safe for concurrent use.
@@ -52,6 +54,7 @@ type Store struct {
 	transformer Transformer
 	maxBytes    int
 	metrics     *Metrics
+	origins     bool // Config.RecordOrigins
 	// root is the prefix of all keys of the server, without a trailing slash. prefix is the prefix of
 	// all keys of the resource, with a trailing slash.
 	root, prefix string
@@ -73,7 +76,7 @@ func New(cfg Config) (*Store, error) {
 	root := "/" + strings.Trim(cfg.Prefix, "/")
 	return &Store{
 		backend: cfg.Backend, kind: cfg.Kind, resource: cfg.GroupResource, namespaced: cfg.Namespaced,
-		transformer: cfg.Transformer, maxBytes: cfg.MaxObjectBytes, metrics: cfg.Metrics,
+		transformer: cfg.Transformer, maxBytes: cfg.MaxObjectBytes, metrics: cfg.Metrics, origins: cfg.RecordOrigins,
 		root: root, prefix: root + "/" + cfg.ResourcePrefix + "/",
 	}, nil
 }
@@ -213,7 +216,7 @@ func (s *Store) Get(ctx context.Context, name types.NamespacedName, options Read
 func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err error) error {
 	switch {
 	case errors.Is(err, kv.ErrCompacted):
-		return &ExpiredError{Message: fmt.Sprintf("The resourceVersion for the provided read is too old: %d", at)}
+		return expired(err, fmt.Sprintf("The resourceVersion for the provided read is too old: %d", at))
 	case errors.Is(err, kv.ErrFutureRevision):
 		current, err := s.backend.CurrentRevision(ctx)
 		if err != nil {
@@ -222,6 +225,15 @@ func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err e
 		return &FutureRevisionError{Requested: int64(at), Current: int64(current)}
 	}
 	return fmt.Errorf("get %s: %w", key, err)
+}
+
+// expired returns an *ExpiredError with the message of a *kv.CompactedError, or another message.
+func expired(err error, message string) error {
+	var compacted *kv.CompactedError
+	if errors.As(err, &compacted) {
+		message = compacted.Message
+	}
+	return &ExpiredError{Message: message}
 }
 
 // Cached implements Interface. A Store has no objects in memory.

@@ -85,6 +85,10 @@ func newController(s *Source) (*controller, error) {
 	c.startFinalization = func(ctx context.Context, task func() bool) {
 		c.finalizations.Go(func() { retry(ctx, func() bool { return c.runFinalization(ctx, task) }) })
 	}
+	if s.config.ReadOnly {
+		none := func(context.Context, func() bool) {}
+		c.startStatusWrite, c.startFinalization = none, none
+	}
 	var err error
 	c.reflector, err = reflector.New(reflector.Config{
 		Name: "definitions", Collection: s.config.Definitions, Replace: c.replace, BeforeWatch: c.syncAll, Apply: c.apply,

@@ -38,6 +38,8 @@ type Config struct {
 	// PathShared reports whether a built-in resource also stores objects under a path. Such objects
 	// are not deleted with a definition. nil means that there are none.
 	PathShared func(path string) bool
+	// ReadOnly serves the definitions by their stored conditions, and writes nothing.
+	ReadOnly bool
 	// Shared is true if other servers write to the same store.
 	Shared bool
 	// Changed is called with the group versions whose discovery has changed; nil is ignored. A lock

@@ -19,6 +19,8 @@ import (
 type Config struct {
 	// Version is the version in the documents, such as 1.37.
 	Version string
+	// PathPrefix precedes the paths in the index of the v3 documents, such as "/at/rv/7"; usually empty.
+	PathPrefix string
 	// Release is the emulated version of Kubernetes, whose fields the built-in schemas have; nil
 	// emulates none.
 	Release *emulation.Release
@@ -41,9 +43,10 @@ const maxPlain = 96 << 20
 // v3 documents for discovery, and one v2 document of all resources. Each is built on first use. It
 // is safe for concurrent use.
 type Documents struct {
-	library *library
-	about   info
-	cache   *plainCache
+	library    *library
+	about      info
+	pathPrefix string // Config.PathPrefix
+	cache      *plainCache
 
 	mu sync.RWMutex
 	// sources and documents are keyed by the path of the v3 document.
@@ -73,13 +76,14 @@ func New(c Config) *Documents {
 		c.KeepPlain = DefaultKeepPlain
 	}
 	d := &Documents{
-		library:   openLibrary(modelsFile),
-		cache:     &plainCache{idle: c.KeepPlain},
-		about:     info{Title: "Kubernetes", Version: c.Version},
-		sources:   map[string]*documentSource{},
-		documents: map[string]*Document{},
-		remotes:   map[string]*Remote{},
-		parts:     map[string]int{},
+		library:    openLibrary(modelsFile),
+		cache:      &plainCache{idle: c.KeepPlain},
+		about:      info{Title: "Kubernetes", Version: c.Version},
+		pathPrefix: c.PathPrefix,
+		sources:    map[string]*documentSource{},
+		documents:  map[string]*Document{},
+		remotes:    map[string]*Remote{},
+		parts:      map[string]int{},
 	}
 	d.library.emulate(c.Release)
 	d.cache.free.Store(maxPlain)
@@ -251,7 +255,7 @@ func (d *Documents) currentIndex() (*v3Index, error) {
 	if index != nil {
 		return index, nil
 	}
-	index, err := makeIndex(documents, remotes)
+	index, err := makeIndex(d.pathPrefix, documents, remotes)
 	if err != nil {
 		return nil, err
 	}
@@ -264,7 +268,7 @@ func (d *Documents) currentIndex() (*v3Index, error) {
 	return index, nil
 }
 
-func makeIndex(documents map[string]*Document, remotes map[string]*Remote) (*v3Index, error) {
+func makeIndex(prefix string, documents map[string]*Document, remotes map[string]*Remote) (*v3Index, error) {
 	type entry struct {
 		URL string `json:"serverRelativeURL"`
 	}
@@ -277,15 +281,15 @@ func makeIndex(documents map[string]*Document, remotes map[string]*Remote) (*v3I
 		if err != nil {
 			return nil, fmt.Errorf("v3 document %s: %w", path, err)
 		}
-		paths[path] = entry{hashedURL(path, etag)}
+		paths[path] = entry{prefix + hashedURL(path, etag)}
 	}
 	for path, r := range remotes {
 		switch {
 		case r.Handler == nil:
 		case r.ETag == "":
-			paths[path] = entry{"/openapi/v3/" + path}
+			paths[path] = entry{prefix + "/openapi/v3/" + path}
 		default:
-			paths[path] = entry{hashedURL(path, r.ETag)}
+			paths[path] = entry{prefix + hashedURL(path, r.ETag)}
 		}
 	}
 	data, err := json.Marshal(map[string]any{"paths": paths})

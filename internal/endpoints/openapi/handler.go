@@ -84,7 +84,7 @@ func (h *handler) serveHashed(w http.ResponseWriter, r *http.Request, name strin
 	if hash != etag {
 		w.Header().Set("Etag", strconv.Quote(etag))
 		w.Header().Set("Vary", "Accept")
-		http.Redirect(w, r, hashedURL(name, etag), http.StatusMovedPermanently)
+		http.Redirect(w, r, h.documents.pathPrefix+hashedURL(name, etag), http.StatusMovedPermanently)
 		return
 	}
 	w.Header().Set("Cache-Control", "public, immutable")

@@ -157,6 +157,9 @@ func (a *Archive) acquire() (*database, error) {
 
 func (a *Archive) release() { a.life.RUnlock() }
 
+// Prefix returns Config.Prefix.
+func (a *Archive) Prefix() string { return a.prefix }
+
 // Position returns the newest archived revision; 0 if the archive is empty. A backend must hold this
 // revision until Start has been called.
 func (a *Archive) Position() kv.Revision { return kv.Revision(a.position.Load()) }

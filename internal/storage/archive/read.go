@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
-// ExpiredError reports that the archive does not have a requested state. It wraps kv.ErrCompacted.
+// ExpiredError reports that the archive does not have a requested state. It wraps a kv.CompactedError.
 type ExpiredError struct {
 	// Resource is the storage path of the resource; "" if the state of all resources is missing.
 	Resource string
@@ -38,8 +38,8 @@ func (e *ExpiredError) Error() string {
 		of, e.From.UTC().Format(time.RFC3339), e.To.UTC().Format(time.RFC3339))
 }
 
-// Unwrap returns kv.ErrCompacted.
-func (e *ExpiredError) Unwrap() error { return kv.ErrCompacted }
+// Unwrap returns a *kv.CompactedError with the message.
+func (e *ExpiredError) Unwrap() error { return &kv.CompactedError{Message: e.Error()} }
 
 // checkGaps returns an *ExpiredError if the states at a revision are unknown.
 func (a *Archive) checkGaps(at kv.Revision) error {

@@ -41,6 +41,8 @@ type Config struct {
 	Encodings *codec.EncodingCache
 	// Metrics are the metrics of all opened Stores; nil disables them.
 	Metrics *storage.Metrics
+	// RecordOrigins stores the origin of each write for the history.
+	RecordOrigins bool
 }
 
 // Override is a separate backend for individual resources.
@@ -86,6 +88,7 @@ func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
 	store, err := storage.New(storage.Config{
 		Backend: backend, Prefix: f.config.Prefix, ResourcePrefix: spec.Path, Kind: spec.Kind,
 		Namespaced: spec.Namespaced, GroupResource: spec.Resource, Transformer: f.transformer(spec.Resource), Metrics: f.config.Metrics,
+		RecordOrigins: f.config.RecordOrigins,
 	})
 	if err != nil {
 		return nil, err

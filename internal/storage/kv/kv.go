@@ -47,6 +47,14 @@ var (
 	ErrClosed = errors.New("store is closed")
 )
 
+// CompactedError is an ErrCompacted with a message for clients.
+type CompactedError struct{ Message string }
+
+func (e *CompactedError) Error() string { return e.Message }
+
+// Unwrap returns ErrCompacted.
+func (e *CompactedError) Unwrap() error { return ErrCompacted }
+
 // RangeRequest requests the keys of [Start, End) in ascending byte order.
 type RangeRequest struct {
 	Start, End string

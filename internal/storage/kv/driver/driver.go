@@ -42,6 +42,9 @@ type Config struct {
 	Prefix string
 	// ID identifies the store in metrics; "" selects the backend's default.
 	ID string
+	// Held is a revision that the backend must not compact soon after it was opened, because a reader
+	// continues there; 0 means none. A shared store may compact it.
+	Held kv.Revision
 	// Dial connects to the store; nil connects directly.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger receives messages for operators; nil discards them.

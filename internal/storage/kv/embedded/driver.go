@@ -35,7 +35,7 @@ func Driver(config Config) driver.Driver {
 				return nil, err
 			}
 			config := config
-			config.Dir, config.InMemory = dir, dir == ""
+			config.Dir, config.InMemory, config.Held = dir, dir == "", c.Held
 			config.Logger, config.Registerer, config.Simulation = c.Logger, c.Registerer, c.Simulation
 			store, err := Open(config)
 			if err != nil {

@@ -21,6 +21,9 @@ import (
 // DefaultRetention is the retention of history if Config does not specify one.
 const DefaultRetention = 5 * time.Minute
 
+// heldAtOpen is the duration of the hold of Config.Held.
+const heldAtOpen = time.Minute
+
 // Config is the configuration of a Store. Dir or InMemory is required.
 type Config struct {
 	// Dir is the directory of the store. It must not contain other files, and is created if it does
@@ -36,6 +39,9 @@ type Config struct {
 	// smaller again; 0: no limit. It may be exceeded by a few MiB. Quotas less than
 	// MinQuota leave little space between logs and history.
 	Quota int64
+	// Held is a revision that is held when the store is opened, for a reader that holds it by itself
+	// within heldAtOpen; 0 holds none. A newer or compacted revision is ignored.
+	Held kv.Revision
 	// AcceptLostWrites opens a store whose newest writes are missing, instead of returning
 	// ErrLostWrites. The store continues at a revision greater than all revisions that clients have
 	// seen. History starts at that revision.
@@ -170,6 +176,9 @@ func Open(cfg Config) (*Store, error) {
 	if s.metrics, err = newMetrics(cfg.Registerer, s); err != nil {
 		s.cancel()
 		return nil, errors.Join(err, s.engine.close(), s.disk.unlock())
+	}
+	if cfg.Held > 0 {
+		_, _ = s.holds.Add(s.ctx, cfg.Held, heldAtOpen) // fails if the revision was compacted
 	}
 	s.acks = d.openAckFile()
 	if refusal == nil {

@@ -1,0 +1,103 @@
+package controlplane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/archive"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// momentPrefix precedes the moment in the path of a request for an earlier state:
+//
+//	/at/2026-11-27T14:02:00Z/api/v1/pods     at a time
+//	/at/-15m/api/v1/pods                     before now
+//	/at/rv/12345/api/v1/pods                 at a resourceVersion
+const momentPrefix = "/at/"
+
+// revisionSegment is the segment before a resourceVersion.
+const revisionSegment = "rv"
+
+type momentKey struct{}
+
+// momentFrom returns the moment of a request, as in its path; "" selects the present.
+func momentFrom(ctx context.Context) string {
+	moment, _ := ctx.Value(momentKey{}).(string)
+	return moment
+}
+
+// cutMoment moves the moment from the path of a request to its context. It returns other requests
+// unchanged.
+func cutMoment(r *http.Request) *http.Request {
+	moment, rest, ok := splitMoment(r.URL.Path)
+	if !ok {
+		return r
+	}
+	cut := r.WithContext(context.WithValue(r.Context(), momentKey{}, moment))
+	location := *r.URL
+	location.Path = rest
+	if _, raw, ok := splitMoment(r.URL.RawPath); ok {
+		location.RawPath = raw
+	} else {
+		location.RawPath = ""
+	}
+	cut.URL = &location
+	return cut
+}
+
+// splitMoment returns the moment of a path, and the path after it.
+func splitMoment(path string) (moment, rest string, ok bool) {
+	after, ok := strings.CutPrefix(path, momentPrefix)
+	if !ok {
+		return "", "", false
+	}
+	moment, rest, _ = strings.Cut(after, "/")
+	if moment == revisionSegment {
+		var revision string
+		revision, rest, _ = strings.Cut(rest, "/")
+		moment += "/" + revision
+	}
+	return moment, "/" + rest, true
+}
+
+// errMoment is returned for a moment that cannot be parsed.
+var errMoment = errors.New("the path must begin with /at/ and a moment: a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion")
+
+// revisionOf returns the revision of a moment. The error is errMoment, or one of the archive.
+func revisionOf(ctx context.Context, history *archive.Archive, moment string, now time.Time) (kv.Revision, error) {
+	if text, ok := strings.CutPrefix(moment, revisionSegment+"/"); ok {
+		revision, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || revision <= 0 {
+			return 0, errMoment
+		}
+		return kv.Revision(revision), nil
+	}
+	at, err := time.Parse(time.RFC3339, moment)
+	if text, ok := strings.CutPrefix(moment, "-"); ok {
+		var age time.Duration
+		age, err = parseAge(text)
+		at = now.Add(-age)
+	}
+	if err != nil {
+		return 0, errMoment
+	}
+	return history.RevisionAt(ctx, at)
+}
+
+// parseAge parses a duration such as 15m or 2d.
+func parseAge(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		return time.Duration(n) * 24 * time.Hour, err
+	}
+	age, err := time.ParseDuration(text)
+	if err == nil && age < 0 {
+		err = fmt.Errorf("%s is negative", text)
+	}
+	return age, err
+}

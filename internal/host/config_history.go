@@ -1,0 +1,114 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/flags"
+	"mainstay.dev/mainstay/internal/storage/archive"
+)
+
+// HistoryConfig configures the history of the served control plane: how long the earlier states of
+// objects can be read.
+type HistoryConfig struct {
+	// MaxAge is the maximum time since an object was changed or deleted, after which its earlier state
+	// is deleted. 0 selects 30 days for an embedded store on disk, and no history for all other stores;
+	// a negative value disables the history.
+	MaxAge time.Duration
+	// MaxBytes is the maximum size of the history on disk; 0 selects 1 GiB. The oldest states are
+	// deleted first.
+	MaxBytes int64
+	// Resources has the rules of individual resources, which are added to those of
+	// DefaultHistoryResources.
+	Resources map[schema.GroupResource]archive.Rule
+}
+
+// DefaultHistoryResources returns the rules of resources that change often and describe the present.
+func DefaultHistoryResources() map[schema.GroupResource]archive.Rule {
+	return map[schema.GroupResource]archive.Rule{
+		{Group: "coordination.k8s.io", Resource: "leases"}: {MaxAge: 15 * time.Minute},
+		{Resource: "events"}: {MaxAge: time.Hour},
+	}
+}
+
+// noHistory as HistoryConfig.MaxAge disables the history.
+const noHistory = -1
+
+func (c *HistoryConfig) addFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&c.MaxAge, "history-max-age", 0, fmt.Sprintf("how long the earlier states of changed and deleted objects can be read, see --help of \"mainstay at\"; 0 selects %s for an embedded store on disk and no history for other stores; a negative value disables the history", archive.DefaultMaxAge))
+	flags.BytesVar(fs, &c.MaxBytes, "history-max-size", "1Gi", "maximum size of the history on disk, such as 512Mi or 10Gi; if it is exceeded, the oldest states are deleted first; 0 selects the default")
+	flags.ListVar(fs, "history-resources", "rules", "maximum age, and optionally maximum number of versions of an object, in the history of individual resources, as RESOURCE[.GROUP]=AGE[/VERSIONS], comma-separated; may be repeated (default: leases.coordination.k8s.io=15m,events=1h)", c.addResources)
+}
+
+// addResources parses a list of rules.
+func (c *HistoryConfig) addResources(list string) error {
+	for item := range strings.SplitSeq(list, ",") {
+		name, value, ok := strings.Cut(strings.TrimSpace(item), "=")
+		age, versions, limited := strings.Cut(value, "/")
+		var rule archive.Rule
+		var err error
+		if ok && name != "" {
+			rule.MaxAge, err = time.ParseDuration(age)
+		}
+		if limited && err == nil {
+			rule.MaxVersions, err = strconv.Atoi(versions)
+		}
+		if !ok || name == "" || err != nil || rule.MaxAge <= 0 || limited && rule.MaxVersions <= 0 {
+			return fmt.Errorf("%q is not a rule such as leases.coordination.k8s.io=15m or nodes=720h/100", item)
+		}
+		if c.Resources == nil {
+			c.Resources = map[schema.GroupResource]archive.Rule{}
+		}
+		c.Resources[schema.ParseGroupResource(name)] = rule
+	}
+	return nil
+}
+
+// setDefaults selects whether there is a history. embedded is set for an embedded store on disk.
+func (c *HistoryConfig) setDefaults(embedded bool) {
+	if c.MaxAge == 0 && embedded {
+		c.MaxAge = archive.DefaultMaxAge
+	}
+	if c.MaxAge == 0 {
+		c.MaxAge = noHistory
+	}
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = archive.DefaultMaxBytes
+	}
+}
+
+// minHistorySize is the minimum of HistoryConfig.MaxBytes.
+const minHistorySize = 16 << 20
+
+func (c *HistoryConfig) check() error {
+	if c.MaxBytes > 0 && c.MaxBytes < minHistorySize {
+		return errors.New("--history-max-size must be at least 16Mi")
+	}
+	return nil
+}
+
+func (c *HistoryConfig) enabled() bool { return c.MaxAge > 0 }
+
+// policy returns the policy of the archive.
+func (c *HistoryConfig) policy() archive.Policy {
+	p := archive.Policy{MaxAge: c.MaxAge, MaxBytes: c.MaxBytes, Resources: map[string]archive.Rule{}}
+	for _, rules := range []map[schema.GroupResource]archive.Rule{DefaultHistoryResources(), c.Resources} {
+		for resource, rule := range rules {
+			for _, path := range controlplane.StoragePaths(resource) {
+				p.Resources[path] = rule
+			}
+		}
+	}
+	// The leases of servers belong to no resource.
+	for _, path := range controlplane.ServerLeasePaths() {
+		p.Resources[path] = archive.Rule{MaxAge: 15 * time.Minute}
+	}
+	return p
+}
