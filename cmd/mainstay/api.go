@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -33,18 +34,17 @@ const (
 // newAPIClient returns a client with the credentials of a kubeconfig. If file is "", it reads
 // $KUBECONFIG or, if that is not set, the kubeconfig in ./mainstay-data.
 func newAPIClient(file string) (*apiClient, error) {
-	if file == "" {
-		file = os.Getenv("KUBECONFIG")
-	}
-	if file == "" {
-		file = filepath.Join(host.DefaultDataDir, "admin.kubeconfig")
-	}
-	client, at, err := kubeconfig.Client(file, nil)
+	client, at, err := kubeconfig.Client(kubeconfigFile(file), nil)
 	if err != nil {
 		return nil, err
 	}
 	client.Timeout = apiTimeout
 	return &apiClient{client, at}, nil
+}
+
+// kubeconfigFile returns the kubeconfig of newAPIClient.
+func kubeconfigFile(file string) string {
+	return cmp.Or(file, os.Getenv("KUBECONFIG"), filepath.Join(host.DefaultDataDir, "admin.kubeconfig"))
 }
 
 // do sends a request with a JSON body, if body is not nil, and decodes the response into result. It

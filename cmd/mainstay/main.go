@@ -112,7 +112,7 @@ Start a server and use it:
 		}
 		return c.Help()
 	}
-	root.AddCommand(newServe(p), newRun(p), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals),
+	root.AddCommand(newServe(p), newRun(p), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newAt(p), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals),
 		newEnvtestAssets(), newKubeAPIServer(p), newEtcdPlaceholder(signals))
 	return root
 }

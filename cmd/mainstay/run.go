@@ -159,30 +159,40 @@ func (r *runner) kubeconfig() string { return filepath.Join(r.dir, "kubeconfig")
 // command runs the command and waits until it exits. If the server ends first, the command receives
 // SIGTERM.
 func (r *runner) command(args []string) error {
+	code, err := runWith(args, r.kubeconfig(), r.stdout, r.stderr, r.signals, r.server.Ended())
+	if code != exitOK {
+		return r.failed(code)
+	}
+	return err
+}
+
+// runWith runs a command with a kubeconfig and returns its exit code. It forwards signals to the
+// command, and SIGTERM if the server ends first.
+func runWith(args []string, kubeconfig string, stdout, stderr io.Writer, signals <-chan os.Signal, serverEnded <-chan struct{}) (exitCode, error) {
 	command := exec.Command(args[0], args[1:]...)
-	command.Stdin, command.Stdout, command.Stderr = os.Stdin, r.stdout, r.stderr
-	command.Env = append(os.Environ(), "KUBECONFIG="+r.kubeconfig())
+	command.Stdin, command.Stdout, command.Stderr = os.Stdin, stdout, stderr
+	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	others, stop := otherSignals()
 	defer stop()
 	if err := command.Start(); err != nil {
-		fmt.Fprintf(r.stderr, "mainstay: run %s: %v\n", args[0], err)
-		return r.failed(cannotRun(err))
+		fmt.Fprintf(stderr, "mainstay: run %s: %v\n", args[0], err)
+		return cannotRun(err), nil
 	}
 	ended, passed := make(chan struct{}), make(chan struct{})
 	go func() { // ends with the command
 		defer close(passed)
-		forwardSignals(command.Process, r.signals, others, r.server.Ended(), ended)
+		forwardSignals(command.Process, signals, others, serverEnded, ended)
 	}()
 	err := command.Wait()
 	close(ended)
 	<-passed
 	if code := exitCodeOf(command.ProcessState); code != exitOK {
-		return r.failed(code)
+		return code, nil
 	}
 	if err != nil {
-		return fmt.Errorf("run %s: %w", args[0], err)
+		return exitOK, fmt.Errorf("run %s: %w", args[0], err)
 	}
-	return nil
+	return exitOK, nil
 }
 
 // failed returns the exit code as an error. With --keep-on-failure, it first waits for a signal,

@@ -21,7 +21,7 @@ type instance struct {
 	defaultObjects *defaultObjects
 	flow           *flowControl
 	counts         *objectCounts
-	past           *past // nil without a history
+	past           *past
 
 	// configuration are the components that load the objects that configure the server, in this
 	// order. maintenance are the loops that start when the objects of every cluster exist.
@@ -86,11 +86,8 @@ func newInstance(s *settings) (*instance, error) {
 	}
 	handler := newResourceHandler(s, i.resources, api, paths)
 	final := newRootHandler(paths, handler)
-	if history := s.env.Storage.History; history != nil && history.Prefix() == s.keyPrefix()+"/" {
-		i.past = newPast(s, authorization, tokens, api)
-		i.maintenance = append(i.maintenance, component{"earlier states", nil, i.past.run})
-		final = i.past.handler(final)
-	}
+	i.past = newPast(s, authorization, tokens, api)
+	final = i.past.handler(final)
 	i.handler = newFilterChain(s, filterDependencies{
 		onError: api.WriteError, audit: audit, authorization: authorization, authenticator: newAuthenticator(s, tokens), flow: i.flow,
 		resolve: handler.Resolve, storageVersions: reporter,
@@ -109,12 +106,15 @@ func newInstance(s *settings) (*instance, error) {
 	if audit != nil {
 		i.configuration = append(i.configuration, component{auditEvents, nil, audit.Sink.Run})
 	}
-	i.maintenance = append(i.maintenance, []component{
+	i.maintenance = []component{
 		{registrationObjects, nil, i.resources.registrations.Run},
 		{clusterAuthData, nil, i.clusterAuth.run},
 		i.controllers.component(),
 		{clusterObjects, nil, func(ctx context.Context) error { i.defaultObjects.bootstrap.Run(ctx); return nil }},
-	}...)
+	}
+	if i.past.history != nil {
+		i.maintenance = append(i.maintenance, component{earlierStates, nil, i.past.run})
+	}
 	if peers := i.resources.peers; peers != nil {
 		i.maintenance = append(i.maintenance, component{peerServers, nil, func(ctx context.Context) error { peers.Run(ctx); return nil }})
 	}

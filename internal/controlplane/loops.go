@@ -28,6 +28,7 @@ const (
 	clusterAuthData         = "cluster authentication data"
 	controllerLoops         = "controllers"
 	clusterObjects          = "default objects of the cluster"
+	earlierStates           = "earlier states"
 )
 
 // component is a part of a control plane with state to load or a loop to run.

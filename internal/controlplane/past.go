@@ -15,8 +15,10 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 	"mainstay.dev/mainstay/internal/endpoints"
 	"mainstay.dev/mainstay/internal/endpoints/discovery"
+	"mainstay.dev/mainstay/internal/endpoints/route"
 	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage/archive"
 	"mainstay.dev/mainstay/internal/storage/kv"
@@ -28,8 +30,8 @@ const HistoryVerb = "history"
 
 // Headers of responses from an earlier state.
 const (
-	revisionHeader = "Mainstay-Revision"
-	timeHeader     = "Mainstay-Time" // RFC 3339; missing if the time is unknown
+	RevisionHeader = "Mainstay-Revision"
+	TimeHeader     = "Mainstay-Time" // RFC 3339; missing if the time is unknown
 )
 
 const (
@@ -44,7 +46,7 @@ const (
 // concurrent use.
 type past struct {
 	settings      *settings
-	history       *archive.Archive
+	history       *archive.Archive // nil if there is no history of this control plane
 	authorization *authorization
 	tokens        authn.Tokens
 	api           *endpoints.API
@@ -54,9 +56,12 @@ type past struct {
 }
 
 func newPast(s *settings, authorization *authorization, tokens authn.Tokens, api *endpoints.API) *past {
+	history := s.env.Storage.History
+	if history != nil && history.Prefix() != s.keyPrefix()+"/" {
+		history = nil
+	}
 	return &past{
-		settings: s, history: s.env.Storage.History, authorization: authorization, tokens: tokens, api: api,
-		views: map[kv.Revision]*view{},
+		settings: s, history: history, authorization: authorization, tokens: tokens, api: api, views: map[kv.Revision]*view{},
 	}
 }
 
@@ -81,6 +86,9 @@ func (p *past) serve(w http.ResponseWriter, r *http.Request, moment string) erro
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return readOnlyError(info)
 	}
+	if p.history == nil {
+		return apierrors.NewBadRequest("this server has no history; --history-max-age enables it")
+	}
 	if err := p.authorize(ctx, info); err != nil {
 		return err
 	}
@@ -93,14 +101,29 @@ func (p *past) serve(w http.ResponseWriter, r *http.Request, moment string) erro
 		return momentError(err)
 	}
 	context.AfterFunc(ctx, func() { p.release(v) }) // a watch continues after its handler has returned
-	w.Header().Set(revisionHeader, strconv.FormatInt(int64(revision), 10))
+	w.Header().Set(RevisionHeader, strconv.FormatInt(int64(revision), 10))
 	if !v.time.IsZero() {
-		w.Header().Set(timeHeader, v.time.UTC().Format(time.RFC3339))
+		w.Header().Set(TimeHeader, v.time.UTC().Format(time.RFC3339))
 		r = r.WithContext(simulation.With(ctx, simulation.New(simulation.Config{Time: v.time})))
 	}
-	request.SetRoute(ctx, v.handler.Resolve(info))
+	resolved := v.handler.Resolve(info)
+	if connects(resolved) {
+		return readOnlyError(info)
+	}
+	request.SetRoute(ctx, resolved)
 	v.handler.ServeHTTP(w, r)
 	return nil
+}
+
+// connects reports whether a route connects to another program, such as a kubelet, which has only the
+// present state.
+func connects(resolved request.Route) bool {
+	r, ok := resolved.(*route.Route)
+	if !ok || r.Resource == nil {
+		return false
+	}
+	_, ok = r.Resource.Storage.(rest.Connecter)
+	return ok
 }
 
 // readOnlyError returns the error for a write.

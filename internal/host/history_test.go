@@ -1,0 +1,232 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
+)
+
+const (
+	historyMap = configMaps + "/a"
+	pastMap    = "/api/v1/namespaces/default/configmaps/a"
+)
+
+// at returns the path of a request for the state at a revision.
+func at(revision, path string) string { return "/at/rv/" + revision + path }
+
+// revisionOf returns the resourceVersion of an object or list.
+func revisionOf(t *testing.T, body string) string {
+	t.Helper()
+	var object metav1.PartialObjectMetadata
+	if err := json.Unmarshal([]byte(body), &object); err != nil {
+		t.Fatal(err)
+	}
+	return object.ResourceVersion
+}
+
+// expectCode checks the status code and a part of the body of a response.
+func (r *running) expectCode(t *testing.T, want int, part, method, path string, header ...string) string {
+	t.Helper()
+	code, body := r.send(t, method, path, "", header...)
+	if code != want || !strings.Contains(body, part) {
+		t.Errorf("%s %s: %d %s, want %d with %q", method, path, code, body, want, part)
+	}
+	return body
+}
+
+// TestPast reads objects, lists, tables and documents of earlier revisions and times, also of deleted
+// definitions and after a restart.
+func TestPast(t *testing.T) {
+	t.Parallel()
+	config := withoutControllers(Config{})
+	config.Storage.DataDir = t.TempDir()
+	s := start(t, config)
+	first := revisionOf(t, s.must(t, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"x":"1"}}`))
+	s.must(t, "PUT", historyMap, `{"metadata":{"name":"a"},"data":{"x":"2"}}`)
+	establish(t, dynamicClient(t, s), definitionOf("example.com", "Widget", map[string]string{"v1": `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`}, "v1"))
+	const widgets = "/apis/example.com/v1/widgets"
+	second := revisionOf(t, s.must(t, "POST", widgets, `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"size":7}}`))
+	s.must(t, "DELETE", historyMap, "")
+	s.must(t, "DELETE", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/widgets.example.com", "")
+	awaitGone(t, dynamicClient(t, s).Resource(definitionsGVR), "widgets.example.com")
+
+	check := func() {
+		t.Helper()
+		s.expectCode(t, 200, `"x":"1"`, "GET", at(first, pastMap))
+		s.expectCode(t, 200, `"x":"2"`, "GET", at(second, pastMap))
+		s.expectCode(t, 404, "NotFound", "GET", "/at/-0s"+pastMap)
+		s.expectCode(t, 200, `"size":7`, "GET", at(second, widgets))
+		s.expectCode(t, 200, `"kind":"Table"`, "GET", at(second, widgets), "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+		s.expectCode(t, 200, "widgets", "GET", at(second, "/apis/example.com/v1"))
+		s.expectCode(t, 404, "", "GET", at(first, "/apis/example.com/v1"))
+		index := s.expectCode(t, 200, `"`+at(second, "/openapi/v3/apis/example.com/v1"), "GET", at(second, "/openapi/v3"))
+		var paths struct {
+			Paths map[string]struct{ ServerRelativeURL string }
+		}
+		if err := json.Unmarshal([]byte(index), &paths); err != nil {
+			t.Fatal(err)
+		}
+		s.expectCode(t, 200, "com.example.v1.Widget", "GET", paths.Paths["apis/example.com/v1"].ServerRelativeURL)
+		if got := revisionOf(t, s.expectCode(t, 200, "", "GET", at(second, configMaps))); got != second {
+			t.Errorf("the resourceVersion of a list is %s, want %s", got, second)
+		}
+	}
+	check()
+	s.end(t)
+	s = start(t, config)
+	check()
+}
+
+// TestPastRequests checks requests that are rejected, and the headers of responses.
+func TestPastRequests(t *testing.T) {
+	t.Parallel()
+	s := start(t, withoutControllers(Config{}))
+	now := revisionOf(t, s.must(t, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"x":"1"}}`))
+	for _, method := range []string{"DELETE", "PUT", "POST", "PATCH"} {
+		s.expectCode(t, 405, "the past cannot be changed", method, at(now, pastMap))
+	}
+	for _, path := range []string{"proxy", "log", "exec", "attach", "portforward"} {
+		s.expectCode(t, 405, "", "GET", at(now, "/api/v1/namespaces/default/pods/a/"+path))
+	}
+	for moment, want := range map[string]int{
+		"rv/": 400, "rv/x": 400, "rv/-1": 400, "rv/0": 400, "rv/99999999999999999999": 400, "rv/999999": 400, "x": 400, "-x": 400, "--1h": 400, "-99999d": 400,
+		"2026-13-01T00:00:00Z": 400, "2020-01-01T00:00:00Z": 410, "-20d": 410, "-0s": 200, "-0d": 200, "2200-01-01T00:00:00%2B01:00": 200,
+	} {
+		s.expectCode(t, want, "", "GET", "/at/"+moment+pastMap)
+	}
+	for _, path := range []string{"", "/", "/healthz", "/metrics", "/mainstay/v1/snapshot", "/logs/"} {
+		s.expectCode(t, 404, "", "GET", at(now, path))
+	}
+	s.expectCode(t, 404, "", "GET", "/at")
+	request, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/at/-0s"+pastMap, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := s.admin.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if got := response.Header.Get(controlplane.RevisionHeader); got < now {
+		t.Errorf("%s is %s, want at least %s", controlplane.RevisionHeader, got, now)
+	}
+	if changed, err := time.Parse(time.RFC3339, response.Header.Get(controlplane.TimeHeader)); err != nil || time.Since(changed) > time.Hour {
+		t.Errorf("%s is %s, %v", controlplane.TimeHeader, changed, err)
+	}
+	if got := s.must(t, "GET", historyMap, ""); !strings.Contains(got, `"x":"1"`) {
+		t.Errorf("the object after rejected writes: %s", got)
+	}
+}
+
+// TestPastDisabled checks that a server without a history does not serve the present instead.
+func TestPastDisabled(t *testing.T) {
+	t.Parallel()
+	config := withoutControllers(Config{})
+	config.Storage.History.MaxAge = -1
+	s := start(t, config)
+	s.must(t, "POST", configMaps, `{"metadata":{"name":"a"}}`)
+	s.expectCode(t, 400, "no history", "GET", "/at/-0s"+pastMap)
+	s.expectCode(t, 405, "", "DELETE", "/at/-0s"+pastMap)
+	s.must(t, "GET", historyMap, "")
+}
+
+// TestPastAuthorization checks that the permissions of the present apply, and that the verb history is
+// required in addition.
+func TestPastAuthorization(t *testing.T) {
+	t.Parallel()
+	config := withoutControllers(Config{})
+	config.Authentication.TokenFile.File = tokens(t)
+	s := start(t, config)
+	s.must(t, "POST", configMaps, `{"metadata":{"name":"a"}}`)
+	now := revisionOf(t, s.must(t, "GET", historyMap, ""))
+	const roles = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+	role := func(name, verbs string) {
+		s.must(t, "POST", roles, `{"metadata":{"name":"`+name+`"},"rules":[{"apiGroups":[""],"resources":["configmaps"],"verbs":[`+verbs+`]}]}`)
+		s.must(t, "POST", strings.Replace(roles, "roles", "rolebindings", 1), `{"metadata":{"name":"`+name+`"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"Role","name":"`+name+`"},"subjects":[{"kind":"User","name":"jane"}]}`)
+	}
+	expect := func(want string) {
+		t.Helper()
+		for _, path := range []string{pastMap, configMaps} {
+			if got := withToken(t, s, "jane", at(now, path)); got != want {
+				t.Errorf("GET %s: %s, want %s", path, got, want)
+			}
+		}
+	}
+	expect("403")
+	role("reader", `"get","list"`)
+	expect("403")
+	role("historian", `"history"`)
+	expect("200")
+	if got := withToken(t, s, "jane", at(now, "/api/v1/configmaps")); got != "403" {
+		t.Errorf("list in all namespaces: %s", got)
+	}
+	s.must(t, "DELETE", roles+"/reader", "")
+	expect("403") // although the role existed at the revision
+}
+
+// TestPastWatch checks that a watch replays the events up to the moment, and then stays open.
+func TestPastWatch(t *testing.T) {
+	t.Parallel()
+	s := start(t, withoutControllers(Config{}))
+	created := revisionOf(t, s.must(t, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"x":"1"}}`))
+	s.must(t, "PUT", historyMap, `{"metadata":{"name":"a"},"data":{"x":"2"}}`)
+	s.must(t, "DELETE", historyMap, "")
+	last := revisionOf(t, s.must(t, "GET", configMaps, ""))
+	s.must(t, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"x":"3"}}`)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, "GET", s.URL+at(last, configMaps)+"?watch=1&resourceVersion="+created, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := s.admin.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	events := json.NewDecoder(response.Body)
+	for _, want := range []string{"MODIFIED 2", "DELETED 2"} {
+		var event struct {
+			Type   string
+			Object struct{ Data map[string]string }
+		}
+		if err := events.Decode(&event); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(event.Type, " ", event.Object.Data["x"]); got != want {
+			t.Errorf("event %s, want %s", got, want)
+		}
+	}
+}
+
+// TestPastEncrypted checks that values that are encrypted in the store can be read.
+func TestPastEncrypted(t *testing.T) {
+	t.Parallel()
+	plainAndEncrypted(t, func(t *testing.T, config Config) {
+		config.Storage.History.MaxAge = time.Hour
+		s := start(t, withoutControllers(config))
+		first := revisionOf(t, s.must(t, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"x":"1"}}`))
+		s.must(t, "PUT", historyMap, `{"metadata":{"name":"a"},"data":{"x":"2"}}`)
+		s.expectCode(t, 200, `"x":"1"`, "GET", at(first, pastMap))
+	})
+}
+
+// TestPastOverEtcd checks a local history of a store in etcd.
+func TestPastOverEtcd(t *testing.T) {
+	t.Parallel()
+	config := withoutControllers(etcdConfig(etcdtest.Start(t, etcdtest.Options{})))
+	config.Storage.History.MaxAge = time.Hour
+	s := start(t, config)
+	first := revisionOf(t, s.must(t, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"x":"1"}}`))
+	s.must(t, "PUT", historyMap, `{"metadata":{"name":"a"},"data":{"x":"2"}}`)
+	s.expectCode(t, 200, `"x":"1"`, "GET", at(first, pastMap))
+}
