@@ -66,7 +66,7 @@ func (a *Archive) followOnce() error {
 		return err
 	}
 	defer a.release()
-	f := &follower{a: a, db: db}
+	f := &follower{a: a, db: db, chains: chains{}}
 	if f.watch, err = a.openWatch(db); err != nil {
 		return err
 	}
@@ -123,6 +123,8 @@ type follower struct {
 	db    *database
 	watch kv.Watch
 	buf   []byte
+	// chains has the depths of versions that were written to db.
+	chains chains
 }
 
 // flush makes the archived changes durable, so that the backend need no longer hold them.
@@ -204,9 +206,21 @@ func (f *follower) add(b *pebble.Batch, ev *kv.Event, now time.Time) {
 	}
 	if ev.Deleted {
 		v.created = ev.Revision
+	} else {
+		f.shorten(&v, ev.Prev)
 	}
 	f.buf = putVersion(b, f.buf, &v)
 	_ = b.Set(changeKey(c.revision, c.key), c.value(), nil)
+}
+
+// shorten replaces the value of a version by a delta to the version before it, if that is smaller.
+func (f *follower) shorten(v *version, before *kv.Entry) {
+	if before != nil && f.chains.next(v.key, before.Modified) {
+		if delta := encodeDelta(before.Value, v.value); delta != nil {
+			v.delta, v.value = true, delta
+		}
+	}
+	f.chains.record(v.key, v.revision, v.delta)
 }
 
 // putVersion adds a version to a batch. It returns buf for the next call.

@@ -20,11 +20,12 @@ import (
 //	    current                      the time at which position was the newest revision of the backend
 //	    start                        the revision of the first resync
 //	k<key> 00 <^revision: 8>         one version of a key; see package versionkey
-//	    flags: 1                     bit 0: deletion
+//	    flags: 1                     bit 0: deletion; bit 1: delta
 //	    age: uvarint                 revision minus creation revision
 //	    time: uvarint                time of the change; 0 if it is unknown
 //	    length: uvarint, origin      kv.Op.Origin
-//	    value                        the remaining bytes
+//	    value                        the remaining bytes; a delta to the next older version of the
+//	                                 key if bit 1 is set
 //	r<revision: 8><key>              one change; there is none for versions of the first resync
 //	    flags: 1                     bit 0: deletion
 //	    time: uvarint
@@ -52,25 +53,33 @@ const (
 	metaStart    = "mstart"
 )
 
+// flagDelta is set in the flags of a version whose value is a delta.
+const flagDelta = 1 << 1
+
 // version is a decoded version of a key.
 type version struct {
 	key      string
 	revision kv.Revision
 	deleted  bool
+	delta    bool // value is a delta to that of the next older version
 	created  kv.Revision
 	time     time.Time // zero if it is unknown
 	// origin and value alias the decoded bytes.
 	origin, value []byte
 }
 
+// entry returns the entry of a complete version, which must not alias the database.
 func (v *version) entry() *kv.Entry {
-	return &kv.Entry{Key: v.key, Value: append(make([]byte, 0, len(v.value)), v.value...), Created: v.created, Modified: v.revision}
+	return &kv.Entry{Key: v.key, Value: v.value, Created: v.created, Modified: v.revision}
 }
 
 func appendVersion(dst []byte, v *version) []byte {
 	var flags byte
 	if v.deleted {
 		flags = versionkey.FlagDeleted
+	}
+	if v.delta {
+		flags |= flagDelta
 	}
 	dst = binary.AppendUvarint(append(dst, flags), uint64(v.revision-v.created))
 	dst = binary.AppendUvarint(dst, encodeTime(v.time))
@@ -83,7 +92,8 @@ func appendVersion(dst []byte, v *version) []byte {
 func decodeVersion(key string, rev kv.Revision, raw []byte) (version, error) {
 	v := version{key: key, revision: rev}
 	r := reader{raw}
-	v.deleted = r.byte()&versionkey.FlagDeleted != 0
+	flags := r.byte()
+	v.deleted, v.delta = flags&versionkey.FlagDeleted != 0, flags&flagDelta != 0
 	age := r.uvarint()
 	v.time = decodeTime(r.uvarint())
 	v.origin = r.bytes(r.uvarint())

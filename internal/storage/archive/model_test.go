@@ -86,7 +86,7 @@ func (m *model) write() {
 		m.record(remove(m.t, m.backend, key, at), key, "")
 		return
 	}
-	value := fmt.Sprint(m.rand.IntN(1000))
+	value := strings.Repeat("text that does not change ", 10) + fmt.Sprint(m.rand.IntN(1000)) // stored as a delta
 	m.record(put(m.t, m.backend, key, value, at), key, value)
 }
 

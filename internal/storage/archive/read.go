@@ -1,10 +1,12 @@
 package archive
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -226,7 +228,7 @@ func (a *Archive) get(key string, at kv.Revision) (*kv.Entry, error) {
 		}
 		return nil, a.checkFloor(key, at) // the version may have been deleted
 	}
-	v, err := readVersion(&c, key)
+	v, err := readVersion(it, key)
 	if err != nil || v.deleted {
 		return nil, db.explain("read the history", err)
 	}
@@ -272,7 +274,7 @@ func (a *Archive) scan(ctx context.Context, req *kv.RangeRequest, at kv.Revision
 		if res.More || req.CountOnly {
 			continue
 		}
-		v, err := readVersion(&c, string(key))
+		v, err := readVersion(it, string(key))
 		if err != nil {
 			return res, db.explain("read the history", err)
 		}
@@ -280,13 +282,54 @@ func (a *Archive) scan(ctx context.Context, req *kv.RangeRequest, at kv.Revision
 	}
 }
 
-// readVersion decodes the version at a cursor. It aliases the database.
-func readVersion(c *versionkey.Cursor, key string) (version, error) {
-	_, rev, err := versionkey.Split(c.Iter.Key())
+// readVersion returns the complete version at an iterator, and may move the iterator to older versions of
+// the key. The value does not alias the database.
+func readVersion(it *pebble.Iterator, key string) (version, error) {
+	v, err := versionAt(it, key)
+	if err != nil || !v.delta {
+		v.value, v.origin = bytes.Clone(v.value), bytes.Clone(v.origin)
+		return v, err
+	}
+	v.origin = bytes.Clone(v.origin)
+	deltas := [][]byte{bytes.Clone(v.value)}
+	for {
+		if !it.Next() {
+			return version{}, cmp.Or(it.Error(), errDeltaBase)
+		}
+		older, err := versionAt(it, key)
+		if err != nil {
+			return version{}, err
+		}
+		if !older.delta {
+			v.value = bytes.Clone(older.value)
+			break
+		}
+		if deltas = append(deltas, bytes.Clone(older.value)); len(deltas) > maxDepth {
+			return version{}, errDeltaBase
+		}
+	}
+	for _, delta := range slices.Backward(deltas) {
+		if v.value, err = decodeDelta(v.value, delta); err != nil {
+			return version{}, err
+		}
+	}
+	v.delta = false
+	return v, nil
+}
+
+var errDeltaBase = fmt.Errorf("the base of a delta is missing: %w", kv.ErrCorrupt)
+
+// versionAt decodes the version at an iterator, which must be a version of the key. It aliases the
+// database.
+func versionAt(it *pebble.Iterator, key string) (version, error) {
+	of, rev, err := versionkey.Split(it.Key())
 	if err != nil {
 		return version{}, err
 	}
-	raw, err := c.Iter.ValueAndErr()
+	if string(of) != key {
+		return version{}, errDeltaBase
+	}
+	raw, err := it.ValueAndErr()
 	if err != nil {
 		return version{}, err
 	}

@@ -1,12 +1,11 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
-
-	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
@@ -178,16 +177,18 @@ func (db *database) event(c *change) (kv.Event, error) {
 	return ev, nil
 }
 
-// version returns the version of a key at exactly a revision, or nil if it does not exist.
+// version returns the complete version of a key at exactly a revision, or nil if it does not exist.
 func (db *database) version(key string, at kv.Revision) (*version, error) {
-	raw, closer, err := db.Get(versionkey.Append(nil, key, at))
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, nil
-	}
+	bounds := versionkey.Bounds(key, "")
+	it, err := db.NewIter(&bounds)
 	if err != nil {
 		return nil, err
 	}
-	defer closer.Close()
-	v, err := decodeVersion(key, at, append([]byte(nil), raw...))
+	defer it.Close()
+	raw := versionkey.Append(nil, key, at)
+	if !it.SeekPrefixGE(raw) || !bytes.Equal(it.Key(), raw) {
+		return nil, it.Error()
+	}
+	v, err := readVersion(it, key)
 	return &v, err
 }

@@ -102,8 +102,8 @@ func (a *Archive) trimTo(ctx context.Context, db *database, resource string, to 
 		return err
 	}
 	defer it.Close()
-	b := db.NewBatch()
-	_ = b.Set(floorKey(resource), to.value(), nil)
+	t := trimBatch{db: db, Batch: db.NewBatch(), newest: map[string]kv.Revision{}}
+	_ = t.Set(floorKey(resource), to.value(), nil)
 	for ok := it.First(); ok; ok = it.Next() {
 		c, err := decodeChange(it.Key(), it.Value())
 		if err != nil {
@@ -112,22 +112,58 @@ func (a *Archive) trimTo(ctx context.Context, db *database, resource string, to 
 		if a.resourceOf(c.key) != resource {
 			continue
 		}
-		if c.previous > 0 {
-			_ = b.Delete(versionkey.Append(nil, c.key, c.previous), nil)
-		}
-		if c.deleted {
-			_ = b.Delete(versionkey.Append(nil, c.key, c.revision), nil)
-		}
-		_ = b.Delete(it.Key(), nil)
-		if b.Len() < batchBytes {
+		t.delete(&c)
+		if t.Len() < batchBytes {
 			continue
 		}
-		if err := errors.Join(ctx.Err(), db.apply(b)); err != nil {
+		if err := errors.Join(ctx.Err(), t.apply()); err != nil {
 			return err
 		}
-		b = db.NewBatch()
+		t = trimBatch{db: db, Batch: db.NewBatch(), newest: map[string]kv.Revision{}}
 	}
-	return errors.Join(db.explain("read the history", it.Error()), db.apply(b))
+	return errors.Join(db.explain("read the history", it.Error()), t.apply())
+}
+
+// trimBatch deletes versions that were replaced.
+type trimBatch struct {
+	*pebble.Batch
+	db *database
+	// newest has the newest version of each key with deleted versions, which stays.
+	newest map[string]kv.Revision
+}
+
+// delete deletes the version that a change replaced, and the change.
+func (t *trimBatch) delete(c *change) {
+	if c.previous > 0 {
+		_ = t.Delete(versionkey.Append(nil, c.key, c.previous), nil)
+	}
+	if c.deleted {
+		_ = t.Delete(versionkey.Append(nil, c.key, c.revision), nil)
+		delete(t.newest, c.key)
+	} else if c.previous > 0 {
+		t.newest[c.key] = c.revision
+	}
+	_ = t.Delete(changeKey(c.revision, c.key), nil)
+}
+
+// apply makes the remaining versions independent of the deleted ones, and applies the batch.
+func (t *trimBatch) apply() error {
+	for key, at := range t.newest {
+		if err := t.complete(key, at); err != nil {
+			return t.db.explain("read the history", err)
+		}
+	}
+	return t.db.apply(t.Batch)
+}
+
+// complete writes a version that is a delta as a complete one.
+func (t *trimBatch) complete(key string, at kv.Revision) error {
+	v, err := t.db.version(key, at)
+	if err != nil || v == nil {
+		return err
+	}
+	putVersion(t.Batch, nil, v)
+	return nil
 }
 
 // trimVersions deletes the versions of a resource beyond a number of versions for each key.
@@ -142,7 +178,7 @@ func (a *Archive) trimVersions(ctx context.Context, db *database, resource strin
 		return db.explain("read the history", err)
 	}
 	defer it.Close()
-	t := versionTrimmer{a: a, db: db, resource: resource, most: most}
+	t := versionTrimmer{a: a, db: db, resource: resource, most: most, newest: map[string]kv.Revision{}}
 	for ok := it.First(); ok; ok = it.Next() {
 		if err := errors.Join(ctx.Err(), t.visit(it)); err != nil {
 			return err
@@ -158,10 +194,12 @@ type versionTrimmer struct {
 	resource string
 	most     int
 
-	key     string
-	kept    int // number of versions of key
-	oldest  floor
+	key    string
+	kept   int // number of versions of key
+	oldest floor
+	// deletes are the deleted versions, and newest the oldest kept versions of their keys.
 	deletes [][]byte
+	newest  map[string]kv.Revision
 	// floor is the newest of the oldest kept versions of the keys with deleted versions.
 	floor floor
 }
@@ -190,6 +228,7 @@ func (t *versionTrimmer) visit(it *pebble.Iterator) error {
 	if t.oldest.revision > t.floor.revision {
 		t.floor = t.oldest
 	}
+	t.newest[t.key] = t.oldest.revision
 	t.deletes = append(t.deletes, append([]byte(nil), it.Key()...))
 	return nil
 }
@@ -205,12 +244,12 @@ func (t *versionTrimmer) write() error {
 	}
 	at := t.a.mu.counted[t.resource]
 	t.a.mu.Unlock()
-	b := t.db.NewBatch()
+	b := trimBatch{db: t.db, Batch: t.db.NewBatch(), newest: t.newest}
 	_ = b.Set(countKey(t.resource), at.value(), nil)
 	for _, key := range t.deletes {
 		_ = b.Delete(key, nil)
 	}
-	return t.db.apply(b)
+	return b.apply()
 }
 
 // trimGaps removes the gaps before the floor of all resources.

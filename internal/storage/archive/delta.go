@@ -1,0 +1,80 @@
+package archive
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/klauspost/compress/s2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// A version is stored as a delta to the version before it, because most updates change a small part of
+// an object. At most maxDepth deltas follow each other. The last one is a delta to a complete value.
+const maxDepth = 16
+
+// Limits of deltas.
+const (
+	minDeltaBase = 64             // a smaller value is stored completely
+	maxDeltaBase = s2.MaxDictSize // as is the successor of a larger value
+	maxValue     = 64 << 20       // of a decoded value, in case of corruption
+	encrypted    = "k8s:enc:"     // encrypted values have nothing in common
+	maxChains    = 1 << 14        // keys whose depth is known
+)
+
+// encodeDelta returns the delta of a value to a base, or nil if it would not be smaller than half of the
+// value.
+func encodeDelta(base, value []byte) []byte {
+	if len(base) < minDeltaBase || len(base) > maxDeltaBase || bytes.HasPrefix(value, []byte(encrypted)) {
+		return nil
+	}
+	delta := s2.MakeDict(base, nil).Encode(nil, value)
+	if len(delta) > len(value)/2 {
+		return nil
+	}
+	return delta
+}
+
+// decodeDelta is the inverse of encodeDelta. The error wraps kv.ErrCorrupt.
+func decodeDelta(base, delta []byte) ([]byte, error) {
+	size, err := s2.DecodedLen(delta)
+	if err == nil && (size > maxValue || len(base) < minDeltaBase || len(base) > maxDeltaBase) {
+		err = s2.ErrCorrupt
+	}
+	var value []byte
+	if err == nil {
+		value, err = s2.MakeDict(base, nil).Decode(nil, delta)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("malformed delta: %w: %w", kv.ErrCorrupt, err)
+	}
+	return value, nil
+}
+
+// chains has the depth of the newest versions: the number of deltas to a complete value. If the depth
+// of a version is unknown, the next version is stored completely. It is used by one goroutine.
+type chains map[string]chain
+
+type chain struct {
+	revision kv.Revision
+	depth    int
+}
+
+// next reports whether the version after a previous one may be a delta.
+func (c chains) next(key string, previous kv.Revision) bool {
+	last, ok := c[key]
+	return ok && last.revision == previous && last.depth < maxDepth
+}
+
+// record records the newest version of a key.
+func (c chains) record(key string, revision kv.Revision, delta bool) {
+	last := c[key]
+	if len(c) >= maxChains {
+		clear(c) // the keys that are in use are added again
+	}
+	if delta {
+		c[key] = chain{revision, last.depth + 1}
+		return
+	}
+	c[key] = chain{revision, 0}
+}
