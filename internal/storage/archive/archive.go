@@ -210,8 +210,8 @@ func (a *Archive) Close() error {
 	return err
 }
 
-// await waits until the archive has reached a revision of its backend, or ctx ends.
-func (a *Archive) await(ctx context.Context, at kv.Revision) error {
+// Await waits until the archive has reached a revision, which need not exist yet, or ctx ends.
+func (a *Archive) Await(ctx context.Context, at kv.Revision) error {
 	for requested := false; ; {
 		a.mu.Lock()
 		moved := a.mu.moved

@@ -47,7 +47,7 @@ func openArchive(t *testing.T, backend kv.Backend, cfg Config) *Archive {
 
 func catchUp(t *testing.T, a *Archive) {
 	t.Helper()
-	if _, err := a.catchUp(t.Context()); err != nil {
+	if _, err := a.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -229,7 +229,7 @@ func TestRepair(t *testing.T) {
 	last := put(t, backend, "pods/a/x", "2", minute(2))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := a.await(ctx, last); err != nil {
+	if err := a.Await(ctx, last); err != nil {
 		t.Fatal(err)
 	}
 	for at, want := range map[kv.Revision]string{first: "1", last: "2"} {
@@ -342,5 +342,64 @@ func TestReplay(t *testing.T) {
 	w.Stop()
 	if _, ok := <-w.Batches(); ok || w.Err() != nil {
 		t.Errorf("after the end: %t, %v", ok, w.Err())
+	}
+}
+
+// TestChanges checks the changes of a range of revisions and of one key.
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	backend := openBackend(t, embedded.Config{})
+	old := put(t, backend, "pods/a/old", "0", minute(0))
+	a := openArchive(t, backend, Config{})
+	value := func(n int) string { return strings.Repeat("text that does not change ", 10) + fmt.Sprint(n) }
+	first := put(t, backend, "pods/a/x", value(0), minute(1))
+	for n := 1; n < 40; n++ {
+		put(t, backend, "pods/a/x", value(n), minute(n+1))
+		put(t, backend, "leases/a/x", value(n), minute(n+1))
+	}
+	put(t, backend, "pods/a/old", "1", minute(50))
+	last := remove(t, backend, "pods/a/x", minute(51))
+	catchUp(t, a)
+	describe := func(c *Change) string {
+		values := func(e *kv.Entry) string {
+			if e == nil {
+				return "-"
+			}
+			return string(e.Value[max(0, len(e.Value)-2):])
+		}
+		return fmt.Sprintf("%s %s %s>%s %t %t", strings.TrimPrefix(c.Key, "/registry/"), c.Time.UTC().Format("04"), values(c.Before), values(c.After), c.Created(), c.Deleted)
+	}
+	var all, one []string
+	err := a.Changes(t.Context(), first, last, func(key string) bool { return strings.HasPrefix(key, "/registry/pods/") }, func(c *Change) bool {
+		all = append(all, describe(c))
+		return true
+	})
+	if err != nil || len(all) != 42 {
+		t.Fatalf("%d changes, %v", len(all), err)
+	}
+	for i, want := range map[int]string{
+		0: "pods/a/x 01 -> 0 true false", 1: "pods/a/x 02  0> 1 false false", 39: "pods/a/x 40 38>39 false false",
+		40: "pods/a/old 50 0>1 false false", 41: "pods/a/x 51 39>- false true",
+	} {
+		if all[i] != want {
+			t.Errorf("change %d is %q, want %q", i, all[i], want)
+		}
+	}
+	err = a.Versions(t.Context(), "/registry/pods/a/x", last, func(c *Change) bool {
+		one = append(one, describe(c))
+		return true
+	})
+	if want := append(all[:40:40], all[41]); err != nil || fmt.Sprint(one) != fmt.Sprint(want) {
+		t.Errorf("changes of a key: %v\n%q\nwant\n%q", err, one, want)
+	}
+	var n int
+	err = a.Versions(t.Context(), "/registry/pods/a/old", last, func(c *Change) bool {
+		if n++; n == 1 && (!c.Time.IsZero() || c.Revision != old) {
+			t.Errorf("the version before the archive: %+v", c)
+		}
+		return n < 2
+	})
+	if err != nil || n != 2 {
+		t.Errorf("%d versions, %v", n, err)
 	}
 }

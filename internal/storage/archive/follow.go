@@ -232,12 +232,12 @@ func putVersion(b *pebble.Batch, buf []byte, v *version) []byte {
 	return buf
 }
 
-// catchUp waits until the archive has all changes that the backend had acknowledged before the call,
-// and returns its position.
-func (a *Archive) catchUp(ctx context.Context) (kv.Revision, error) {
+// CatchUp waits until the archive has all changes that the backend acknowledged before the call, and
+// returns the newest revision.
+func (a *Archive) CatchUp(ctx context.Context) (kv.Revision, error) {
 	newest, err := a.backend.CurrentRevision(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return newest, a.await(ctx, newest)
+	return newest, a.Await(ctx, newest)
 }

@@ -109,7 +109,7 @@ func (a *Archive) oldest() floor {
 // the time is unknown. If the clock was set back, several revisions may have the same time; RevisionAt
 // returns one of them.
 func (a *Archive) RevisionAt(ctx context.Context, t time.Time) (kv.Revision, error) {
-	newest, err := a.catchUp(ctx)
+	newest, err := a.CatchUp(ctx)
 	if err != nil {
 		return 0, err
 	}

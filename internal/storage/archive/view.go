@@ -27,7 +27,7 @@ var _ kv.Backend = (*View)(nil)
 // View returns the state at a revision, after the archive has reached it. The error is an *ExpiredError
 // if the state is unknown, and kv.ErrFutureRevision if the revision does not exist.
 func (a *Archive) View(ctx context.Context, at kv.Revision) (*View, error) {
-	newest, err := a.catchUp(ctx)
+	newest, err := a.CatchUp(ctx)
 	if err != nil {
 		return nil, err
 	}
