@@ -40,17 +40,32 @@ func leaseResources() map[string]schema.GroupResource {
 // Resource returns the resource of a key, or false if the key is outside of the prefix or belongs to
 // no resource.
 func (k *Keys) Resource(key string) (schema.GroupResource, bool) {
-	path, found := strings.CutPrefix(key, k.prefix)
+	path, _, found := k.split(key)
 	if !found {
 		return schema.GroupResource{}, false
 	}
-	first, rest, _ := strings.Cut(path, "/")
-	second, _, _ := strings.Cut(rest, "/")
-	for _, path := range []string{first + "/" + second, first} {
-		if resource, found := k.paths[path]; found {
-			return resource, true
-		}
+	if resource, found := k.paths[path]; found {
+		return resource, true
+	}
+	group, resource, _ := strings.Cut(path, "/")
+	return schema.GroupResource{Group: group, Resource: resource}, true
+}
+
+// split returns the storage path of a key's resource and the rest of the key, or false if the key
+// belongs to no resource.
+func (k *Keys) split(key string) (path, rest string, found bool) {
+	below, found := strings.CutPrefix(key, k.prefix)
+	if !found {
+		return "", "", false
+	}
+	first, more, _ := strings.Cut(below, "/")
+	second, last, _ := strings.Cut(more, "/")
+	if _, found := k.paths[first+"/"+second]; found {
+		return first + "/" + second, last, true
+	}
+	if _, found := k.paths[first]; found {
+		return first, more, true
 	}
 	// Custom resources: group/resource/...
-	return schema.GroupResource{Group: first, Resource: second}, strings.Contains(first, ".") && second != ""
+	return first + "/" + second, last, strings.Contains(first, ".") && second != ""
 }

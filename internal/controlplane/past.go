@@ -56,13 +56,11 @@ type past struct {
 }
 
 func newPast(s *settings, authorization *authorization, tokens authn.Tokens, api *endpoints.API) *past {
-	history := s.env.Storage.History
-	if history != nil && history.Prefix() != s.keyPrefix()+"/" {
-		history = nil
+	p := &past{settings: s, authorization: authorization, tokens: tokens, api: api, views: map[kv.Revision]*view{}}
+	if s.hasHistory() {
+		p.history = s.env.Storage.History
 	}
-	return &past{
-		settings: s, history: history, authorization: authorization, tokens: tokens, api: api, views: map[kv.Revision]*view{},
-	}
+	return p
 }
 
 // handler returns the handler behind the filters. present serves the requests for the present.

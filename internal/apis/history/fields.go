@@ -1,0 +1,124 @@
+package history
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+)
+
+// changedFields returns the paths of the fields that differ between two states of an object, in order,
+// up to a maximum number. truncated reports that there are more.
+func changedFields(before, after map[string]any) (paths []string, truncated bool) {
+	d := fieldDiff{}
+	d.compareObjects("", withoutNoise(before), withoutNoise(after))
+	if len(d.paths) > MaxFields {
+		return d.paths[:MaxFields], true
+	}
+	return d.paths, false
+}
+
+// noise are the fields of metadata that each write changes.
+func noise() []string { return []string{"managedFields", "resourceVersion", "generation"} }
+
+// withoutNoise returns a copy of an object without noise.
+func withoutNoise(object map[string]any) map[string]any {
+	metadata, ok := object["metadata"].(map[string]any)
+	if !ok {
+		return object
+	}
+	object, metadata = maps.Clone(object), maps.Clone(metadata)
+	for _, name := range noise() {
+		delete(metadata, name)
+	}
+	object["metadata"] = metadata
+	return object
+}
+
+// fieldDiff collects the paths of changed fields.
+type fieldDiff struct{ paths []string }
+
+func (d *fieldDiff) compare(path string, before, after any) {
+	if len(d.paths) > MaxFields {
+		return
+	}
+	switch a := after.(type) {
+	case map[string]any:
+		if b, ok := before.(map[string]any); ok {
+			d.compareObjects(path, b, a)
+			return
+		}
+	case []any:
+		if b, ok := before.([]any); ok {
+			d.compareLists(path, b, a)
+			return
+		}
+	}
+	if !reflect.DeepEqual(before, after) {
+		d.paths = append(d.paths, path)
+	}
+}
+
+func (d *fieldDiff) compareObjects(path string, before, after map[string]any) {
+	names := slices.Collect(maps.Keys(after))
+	for name := range before {
+		if _, ok := after[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		at := name
+		if path != "" {
+			at = path + "." + name
+		}
+		d.compare(at, before[name], after[name])
+	}
+}
+
+// compareLists compares elements with the same name, key or type if all elements have a distinct one, and
+// otherwise elements at the same position.
+func (d *fieldDiff) compareLists(path string, before, after []any) {
+	for _, key := range []string{"name", "key", "type", "uid"} {
+		b, okBefore := byKey(before, key)
+		a, okAfter := byKey(after, key)
+		if !okBefore || !okAfter {
+			continue
+		}
+		names := slices.Sorted(maps.Keys(a))
+		for name := range b {
+			if _, ok := a[name]; !ok {
+				names = append(names, name)
+			}
+		}
+		for _, name := range names {
+			d.compare(path+"["+name+"]", b[name], a[name])
+		}
+		return
+	}
+	for i := range max(len(before), len(after)) {
+		var b, a any
+		if i < len(before) {
+			b = before[i]
+		}
+		if i < len(after) {
+			a = after[i]
+		}
+		d.compare(path+"["+strconv.Itoa(i)+"]", b, a)
+	}
+}
+
+// byKey returns the elements of a list by the value of a field. ok is false if the field of an element is
+// missing or not distinct.
+func byKey(list []any, key string) (elements map[string]any, ok bool) {
+	elements = make(map[string]any, len(list))
+	for _, element := range list {
+		object, _ := element.(map[string]any)
+		name, _ := object[key].(string)
+		if _, double := elements[name]; double || name == "" {
+			return nil, false
+		}
+		elements[name] = element
+	}
+	return elements, true
+}

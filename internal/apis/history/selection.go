@@ -1,0 +1,145 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/archive"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// changeSelection is the set of changes that a list or watch selects.
+type changeSelection struct {
+	namespace  string // "" selects all
+	namespaces *request.Namespaces
+	// keys are the keys of the only selected object; nil selects by the other fields.
+	keys     []string
+	from, to kv.Revision
+	after    position // of the last change of the previous page
+	labels   labels.Selector
+	fields   []fields.Requirement
+}
+
+// selection returns the selection of a list up to a revision.
+func (s *Storage) selection(ctx context.Context, namespace string, options rest.ListOptions, newest kv.Revision) (*changeSelection, error) {
+	sel := &changeSelection{namespace: namespace, namespaces: options.Namespaces, labels: options.Labels, to: newest}
+	sel.from, _ = s.config.Archive.Oldest()
+	if options.Fields != nil {
+		for _, requirement := range options.Fields.Requirements() {
+			if err := s.require(ctx, sel, requirement); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if options.Continue != "" {
+		revision, ordinal, ok := parseName(options.Continue)
+		if !ok {
+			return nil, apierrors.NewBadRequest("continue key is not valid: " + options.Continue)
+		}
+		sel.after, sel.from = position{revision, ordinal}, max(sel.from, revision)
+	}
+	s.selectObject(sel)
+	return sel, nil
+}
+
+// require adds a requirement of a field selector.
+func (s *Storage) require(ctx context.Context, sel *changeSelection, requirement fields.Requirement) error {
+	if requirement.Field != sinceField && requirement.Field != untilField {
+		sel.fields = append(sel.fields, requirement)
+		return nil
+	}
+	if requirement.Operator == selection.NotEquals {
+		return apierrors.NewBadRequest(requirement.Field + " requires the operator =")
+	}
+	at, err := parseTime(requirement.Value, s.config.Now(ctx))
+	if err != nil {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s is %q; it must be a time such as 2026-11-27T14:02:00Z or an age such as 15m", requirement.Field, requirement.Value))
+	}
+	revision, err := s.config.Archive.RevisionAt(ctx, at)
+	var expired *archive.ExpiredError
+	if errors.As(err, &expired) {
+		return nil // the history begins later
+	}
+	if err != nil {
+		return err
+	}
+	if requirement.Field == sinceField {
+		sel.from = max(sel.from, revision+1)
+	} else {
+		sel.to = min(sel.to, revision)
+	}
+	return nil
+}
+
+// parseTime parses a time, or an age before now.
+func parseTime(text string, now time.Time) (time.Time, error) {
+	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
+		return now.Add(-age), nil
+	}
+	return time.Parse(time.RFC3339, text)
+}
+
+// selectObject sets the keys if the field selector requires one object.
+func (s *Storage) selectObject(sel *changeSelection) {
+	var resource, name string
+	for _, requirement := range sel.fields {
+		if requirement.Operator == selection.NotEquals {
+			continue
+		}
+		switch requirement.Field {
+		case "object.resource":
+			resource = requirement.Value
+		case "object.name":
+			name = requirement.Value
+		case "metadata.namespace":
+			if sel.namespace == "" {
+				sel.namespace = requirement.Value
+			}
+		}
+	}
+	if resource != "" && name != "" {
+		sel.keys = s.config.Keys(schema.ParseGroupResource(resource), types.NamespacedName{Namespace: sel.namespace, Name: name})
+	}
+}
+
+// includesObject reports whether changes of an object can be selected.
+func (sel *changeSelection) includesObject(o Object) bool {
+	if sel.namespace != "" && o.Namespace != sel.namespace {
+		return false
+	}
+	return sel.namespaces == nil || sel.namespaces.Has(o.Namespace)
+}
+
+// includes reports whether a change is in the range of the selection. Versions of an unknown time were
+// copied when the archive was created, and are no changes.
+func (sel *changeSelection) includes(c *archive.Change) bool {
+	if c.Revision < sel.from || c.Revision > sel.to || c.Time.IsZero() {
+		return false
+	}
+	return c.Revision > sel.after.revision || c.Revision == sel.after.revision && c.Ordinal > sel.after.ordinal
+}
+
+// matches evaluates the selectors.
+func (sel *changeSelection) matches(c *Change) bool {
+	if sel.labels != nil && !sel.labels.Matches(labels.Set(c.Labels)) {
+		return false
+	}
+	for _, requirement := range sel.fields {
+		value, _ := c.field(requirement.Field)
+		if (value == requirement.Value) == (requirement.Operator == selection.NotEquals) {
+			return false
+		}
+	}
+	return true
+}

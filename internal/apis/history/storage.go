@@ -1,0 +1,316 @@
+package history
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/archive"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/origin"
+)
+
+// Config describes the objects of an archive.
+type Config struct {
+	Archive *archive.Archive
+	// Parse returns the object of a key, or false if the key does not belong to an object.
+	Parse func(key string) (Object, bool)
+	// Keys returns the keys that an object can have. The namespace is empty for cluster-scoped objects.
+	Keys func(resource schema.GroupResource, name types.NamespacedName) []string
+	// JSON returns a stored value as JSON, in the version in which it is stored.
+	JSON func(ctx context.Context, entry *kv.Entry) ([]byte, error)
+	// Allows reports whether the user of a request may read the history of an object.
+	Allows func(ctx context.Context, object Object) bool
+	// Now returns the current time.
+	Now func(ctx context.Context) time.Time
+}
+
+// Object is the identity of an object by its key.
+type Object struct {
+	Resource schema.GroupResource
+	types.NamespacedName
+}
+
+// Storage serves changes. It is safe for concurrent use.
+type Storage struct {
+	config Config
+	kind   *codec.Kind
+}
+
+// Storage serves these verbs.
+var (
+	_ rest.Getter  = (*Storage)(nil)
+	_ rest.Lister  = (*Storage)(nil)
+	_ rest.Watcher = (*Storage)(nil)
+)
+
+// New returns the resource of changes.
+func New(config Config) *rest.Resource {
+	version := &codec.Version{GVK: GroupVersion().WithKind("Change"), New: newObject, Untyped: true}
+	return &rest.Resource{
+		GroupVersion: GroupVersion(), Name: Resource, Singular: "change", Namespaced: true,
+		Version: version, Storage: &Storage{config: config, kind: &codec.Kind{Hub: version}}, Table: table{}, FieldLabel: fieldLabel,
+	}
+}
+
+// fieldLabel returns the key of a field selector, or an error for an unknown one.
+func fieldLabel(label, value string) (key, converted string, err error) {
+	var c Change
+	if _, ok := c.field(label); !ok && label != sinceField && label != untilField {
+		return "", "", fmt.Errorf("%q is not a known field selector: only metadata.name, metadata.namespace, object.resource, object.name, object.uid, operation, user, impersonatedBy, verb, fieldManager, since and until", label)
+	}
+	return label, value, nil
+}
+
+// maxChanges is the maximum number of changes in a response. The rest follows with a continue token.
+const maxChanges = 5000
+
+// List implements rest.Lister. The changes are in the order of revisions.
+func (s *Storage) List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error) {
+	newest, err := s.config.Archive.CatchUp(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkVersion(options, newest); err != nil {
+		return nil, err
+	}
+	sel, err := s.selection(ctx, namespace, options, newest)
+	if err != nil {
+		return nil, err
+	}
+	limit := maxChanges
+	if options.Limit > 0 {
+		limit = int(min(options.Limit, maxChanges))
+	}
+	found, more, err := s.read(ctx, sel, limit)
+	if err != nil {
+		return nil, err
+	}
+	list := &rest.List{Revision: int64(newest), Uncached: true, Items: func(yield func(*codec.Record, error) bool) {
+		for _, record := range found {
+			if !yield(record, nil) {
+				return
+			}
+		}
+	}}
+	if more {
+		list.Continue = found[len(found)-1].Name().Name
+	}
+	return list, nil
+}
+
+// checkVersion returns an error for a resourceVersion that does not exist yet.
+func checkVersion(options rest.ListOptions, newest kv.Revision) error {
+	if options.ResourceVersion == "" {
+		return nil
+	}
+	at, err := strconv.ParseInt(options.ResourceVersion, 10, 64)
+	if err != nil || at < 0 {
+		return apierrors.NewBadRequest(fmt.Sprintf("invalid resourceVersion %q", options.ResourceVersion))
+	}
+	if kv.Revision(at) > newest {
+		return apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", at, newest), 1)
+	}
+	return nil
+}
+
+// read returns the selected changes. more reports that the limit was reached.
+func (s *Storage) read(ctx context.Context, sel *changeSelection, limit int) (found []*codec.Record, more bool, err error) {
+	allowed := map[Object]bool{}
+	var failed error
+	visit := func(c *archive.Change) bool {
+		object, _ := s.config.Parse(c.Key)
+		if !sel.includes(c) || !s.allows(ctx, allowed, object) {
+			return true
+		}
+		if len(found) == limit {
+			more = true
+			return false
+		}
+		change, err := s.change(ctx, object, c)
+		if err != nil {
+			failed = err
+			return false
+		}
+		if !sel.matches(change) {
+			return true
+		}
+		record, err := s.record(change)
+		if err != nil {
+			failed = err
+			return false
+		}
+		found = append(found, record)
+		return true
+	}
+	if sel.keys != nil {
+		for _, key := range sel.keys {
+			err = errors.Join(err, s.config.Archive.Versions(ctx, key, sel.to, visit))
+		}
+	} else {
+		err = s.config.Archive.Changes(ctx, sel.from, sel.to, func(key string) bool {
+			object, ok := s.config.Parse(key)
+			return ok && sel.includesObject(object)
+		}, visit)
+	}
+	return found, more, errors.Join(err, failed)
+}
+
+// allows reports whether the user may read the history of an object. It caches the results for all
+// objects of a resource and namespace.
+func (s *Storage) allows(ctx context.Context, cache map[Object]bool, object Object) bool {
+	all := Object{Resource: object.Resource, NamespacedName: types.NamespacedName{Namespace: object.Namespace}}
+	allowed, ok := cache[all]
+	if !ok {
+		allowed = s.config.Allows(ctx, all)
+		cache[all] = allowed
+	}
+	return allowed || s.config.Allows(ctx, object)
+}
+
+// Get implements rest.Getter.
+func (s *Storage) Get(ctx context.Context, name types.NamespacedName, _ metav1.GetOptions) (*codec.Record, error) {
+	missing := apierrors.NewNotFound(GroupVersion().WithResource(Resource).GroupResource(), name.Name)
+	revision, ordinal, ok := parseName(name.Name)
+	if !ok {
+		return nil, missing
+	}
+	newest, err := s.config.Archive.CatchUp(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sel := &changeSelection{namespace: name.Namespace, from: revision, to: min(revision, newest), after: position{revision, ordinal - 1}}
+	found, _, err := s.read(ctx, sel, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 || found[0].Name() != name {
+		return nil, missing
+	}
+	return found[0], nil
+}
+
+// change converts a change of the archive.
+func (s *Storage) change(ctx context.Context, object Object, c *archive.Change) (*Change, error) {
+	o, err := origin.Decode(c.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("read the origin of revision %d: %w", c.Revision, err)
+	}
+	change := &Change{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: changeName(position{c.Revision, c.Ordinal}), Namespace: object.Namespace, CreationTimestamp: metav1.NewTime(c.Time),
+		},
+		Object:    ObjectReference{Resource: object.Resource.String(), Name: object.Name},
+		Operation: operationOf(c), Revision: strconv.FormatInt(int64(c.Revision), 10),
+		User: o.User, ImpersonatedBy: o.ImpersonatedBy, Verb: o.Verb, Subresource: o.Subresource,
+		FieldManager: o.FieldManager, UserAgent: o.UserAgent, AuditID: o.AuditID,
+	}
+	if c.Before != nil && !c.Created() {
+		change.PreviousRevision = strconv.FormatInt(int64(c.Before.Modified), 10)
+	}
+	return change, s.describe(ctx, change, c)
+}
+
+// describe adds the data of the object before and after the change.
+func (s *Storage) describe(ctx context.Context, change *Change, c *archive.Change) error {
+	before, err := s.document(ctx, c.Before)
+	if err != nil {
+		return err
+	}
+	after, err := s.document(ctx, c.After)
+	if err != nil {
+		return err
+	}
+	newest := after
+	if newest == nil {
+		newest = before
+	}
+	var meta metav1.PartialObjectMetadata
+	if newest != nil {
+		if err := convert(newest, &meta); err != nil {
+			return err
+		}
+	}
+	change.Object.APIVersion, change.Object.Kind, change.Object.UID, change.Labels = meta.APIVersion, meta.Kind, meta.UID, meta.Labels
+	if change.Operation == Updated && before != nil && after != nil {
+		change.Fields, change.FieldsTruncated = changedFields(before, after)
+	}
+	return nil
+}
+
+// document returns the decoded JSON of an entry, or nil. A value that cannot be decrypted or decoded is
+// nil, too, so that the rest of the change is visible.
+func (s *Storage) document(ctx context.Context, entry *kv.Entry) (map[string]any, error) {
+	if entry == nil {
+		return nil, nil
+	}
+	text, err := s.config.JSON(ctx, entry)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	var document map[string]any
+	if err != nil || json.Unmarshal(text, &document) != nil {
+		return nil, nil //nolint:nilerr // see above
+	}
+	return document, nil
+}
+
+// convert copies the metadata of a document.
+func convert(document map[string]any, to *metav1.PartialObjectMetadata) error {
+	metadata, _ := document["metadata"].(map[string]any)
+	short := map[string]any{"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": map[string]any{"uid": metadata["uid"], "labels": metadata["labels"]}}
+	text, err := json.Marshal(short)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, to)
+}
+
+func operationOf(c *archive.Change) Operation {
+	switch {
+	case c.Deleted:
+		return Deleted
+	case c.Created():
+		return Created
+	}
+	return Updated
+}
+
+// record returns the record of a change.
+func (s *Storage) record(c *Change) (*codec.Record, error) {
+	text, err := c.encode()
+	if err != nil {
+		return nil, fmt.Errorf("encode a change: %w", err)
+	}
+	revision, err := strconv.ParseInt(c.Revision, 10, 64)
+	if err != nil {
+		return nil, err
+	}
+	return codec.NewRecord(s.kind, types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, text, revision), nil
+}
+
+// position is the position of a change in the order of changes.
+type position struct {
+	revision kv.Revision
+	ordinal  int
+}
+
+func changeName(p position) string { return fmt.Sprintf("%d-%d", p.revision, p.ordinal) }
+
+func parseName(name string) (kv.Revision, int, bool) {
+	first, second, ok := strings.Cut(name, "-")
+	revision, err := strconv.ParseInt(first, 10, 64)
+	ordinal, err2 := strconv.ParseInt(second, 10, 32)
+	return kv.Revision(revision), int(ordinal), ok && err == nil && err2 == nil && revision > 0 && ordinal >= 0
+}

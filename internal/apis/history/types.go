@@ -1,0 +1,130 @@
+// Package history implements the API group history.mainstay.dev: the changes of objects, with their time,
+// their user and the changed fields. The changes are read from an archive (storage/archive). The API is
+// read-only.
+package history
+
+import (
+	"encoding/json"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// GroupVersion is the served version of the API.
+func GroupVersion() schema.GroupVersion {
+	return schema.GroupVersion{Group: "history.mainstay.dev", Version: "v1"}
+}
+
+// Resource is the plural name of changes.
+const Resource = "changes"
+
+// Operation is what a change did to an object.
+type Operation string
+
+// The operations.
+const (
+	Created Operation = "Created"
+	Updated Operation = "Updated"
+	Deleted Operation = "Deleted"
+)
+
+// Change is one change of one object. Its namespace is that of the object.
+type Change struct {
+	metav1.TypeMeta `json:",inline"`
+	// ObjectMeta has the labels of the object, and the time of the change as creationTimestamp. The name
+	// consists of the revision and the position of the change in the commit.
+	metav1.ObjectMeta `json:"metadata"`
+
+	Object    ObjectReference `json:"object"`
+	Operation Operation       `json:"operation"`
+	// Revision is the resourceVersion of the object after the change, or of its deletion.
+	// PreviousRevision is its resourceVersion before; "" if it did not exist, or is no longer known.
+	Revision         string `json:"revision"`
+	PreviousRevision string `json:"previousRevision,omitempty"`
+
+	// User is the user whose permissions applied, and ImpersonatedBy the authenticated user if it was
+	// another one. All of the following fields are empty if they are unknown: the server recorded no
+	// history at that time, another server wrote the object, or it expired.
+	User           string `json:"user,omitempty"`
+	ImpersonatedBy string `json:"impersonatedBy,omitempty"`
+	// Verb and Subresource are those of the request.
+	Verb         string `json:"verb,omitempty"`
+	Subresource  string `json:"subresource,omitempty"`
+	FieldManager string `json:"fieldManager,omitempty"`
+	UserAgent    string `json:"userAgent,omitempty"`
+	AuditID      string `json:"auditID,omitempty"`
+
+	// Fields are the paths of the changed fields of an update, such as spec.replicas. Managed fields and
+	// other metadata that the server changes are omitted.
+	Fields []string `json:"fields,omitempty"`
+	// FieldsTruncated is set if more fields than MaxFields have changed.
+	FieldsTruncated bool `json:"fieldsTruncated,omitempty"`
+}
+
+// ObjectReference identifies the changed object. Its namespace is that of the Change.
+type ObjectReference struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	// Resource is the plural name with the group, such as deployments.apps.
+	Resource string    `json:"resource"`
+	Name     string    `json:"name"`
+	UID      types.UID `json:"uid,omitempty"`
+}
+
+// GroupResource returns the parsed Resource.
+func (o *ObjectReference) GroupResource() schema.GroupResource {
+	return schema.ParseGroupResource(o.Resource)
+}
+
+// MaxFields is the maximum number of Fields of a Change.
+const MaxFields = 100
+
+// field returns the value of a field selector.
+func (c *Change) field(name string) (value string, ok bool) {
+	switch name {
+	case "metadata.name":
+		return c.Name, true
+	case "metadata.namespace":
+		return c.Namespace, true
+	case "object.resource":
+		return c.Object.Resource, true
+	case "object.name":
+		return c.Object.Name, true
+	case "object.uid":
+		return string(c.Object.UID), true
+	case "operation":
+		return string(c.Operation), true
+	case "user":
+		return c.User, true
+	case "impersonatedBy":
+		return c.ImpersonatedBy, true
+	case "verb":
+		return c.Verb, true
+	case "fieldManager":
+		return c.FieldManager, true
+	}
+	return "", false
+}
+
+// Keys of field selectors that limit the time of changes.
+const (
+	sinceField = "since"
+	untilField = "until"
+)
+
+// encode returns the JSON of a change, with its type.
+func (c *Change) encode() ([]byte, error) {
+	c.APIVersion, c.Kind = GroupVersion().String(), "Change"
+	return json.Marshal(c)
+}
+
+// summary returns the changed fields for a table.
+func (c *Change) summary() string {
+	const most = 3
+	if len(c.Fields) <= most && !c.FieldsTruncated {
+		return strings.Join(c.Fields, ",")
+	}
+	return strings.Join(c.Fields[:min(most, len(c.Fields))], ",") + ",..."
+}

@@ -1,0 +1,72 @@
+package history
+
+import (
+	"context"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/watch"
+
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Watch implements rest.Watcher. Without a resourceVersion, the watch begins with the next change.
+func (s *Storage) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
+	newest, err := s.config.Archive.CatchUp(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkVersion(options, newest); err != nil {
+		return nil, err
+	}
+	sel, err := s.selection(ctx, namespace, options, newest)
+	if err != nil {
+		return nil, err
+	}
+	sel.keys = nil // the changes of all keys are read in order
+	sel.from = newest + 1
+	if at, _ := strconv.ParseInt(options.ResourceVersion, 10, 64); at > 0 { // checkVersion has parsed it
+		sel.from = kv.Revision(at) + 1
+	}
+	return &changeWatch{storage: s, selection: sel}, nil
+}
+
+// watchBatch is the maximum number of changes that a watch returns at once.
+const watchBatch = 100
+
+// changeWatch is a watch of changes.
+type changeWatch struct {
+	storage   *Storage
+	selection *changeSelection
+}
+
+// Next implements rest.Watch.
+func (w *changeWatch) Next(ctx context.Context) ([]rest.Event, error) {
+	history, sel := w.storage.config.Archive, w.selection
+	for {
+		if err := history.Await(ctx, sel.from); err != nil {
+			return nil, err
+		}
+		sel.to = history.Position()
+		found, more, err := w.storage.read(ctx, sel, watchBatch)
+		if err != nil {
+			return nil, err
+		}
+		if more {
+			revision, ordinal, _ := parseName(found[len(found)-1].Name().Name)
+			sel.from, sel.after = revision, position{revision, ordinal}
+		} else {
+			sel.from = sel.to + 1
+		}
+		var events []rest.Event
+		for _, record := range found {
+			events = append(events, rest.Event{Type: watch.Added, Record: record})
+		}
+		if events != nil {
+			return events, nil
+		}
+	}
+}
+
+// Close implements rest.Watch.
+func (w *changeWatch) Close() error { return nil }

@@ -1,0 +1,115 @@
+package controlplane
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/history"
+	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/endpoints/openapi"
+	"mainstay.dev/mainstay/internal/endpoints/route"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/simulation"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// hasHistory reports whether there is a history of this control plane.
+func (s *settings) hasHistory() bool {
+	history := s.env.Storage.History
+	return history != nil && !s.readOnly && history.Prefix() == s.keyPrefix()+"/"
+}
+
+// newHistory returns the resources of the API group history.mainstay.dev.
+func newHistory(s *settings, builtin *builtinResources, authorization *authorization, documents *openapi.Documents) *route.Static {
+	h := &historyObjects{settings: s, builtin: builtin, authorization: authorization, keys: NewKeys(s.prefix)}
+	resources := []*rest.Resource{history.New(history.Config{
+		Archive: s.env.Storage.History, Parse: h.parse, Keys: h.keysOf, JSON: h.json, Allows: h.allows, Now: simulation.Now,
+	})}
+	static := route.NewStatic(resources)
+	for _, part := range openAPIParts(static) {
+		part.Custom, part.Schemas = true, history.Schemas
+		documents.Set(part)
+	}
+	return static
+}
+
+// historyObjects maps the keys of the history to objects.
+type historyObjects struct {
+	settings      *settings
+	builtin       *builtinResources
+	authorization *authorization
+	keys          *Keys
+}
+
+// parse implements history.Config.Parse.
+func (h *historyObjects) parse(key string) (history.Object, bool) {
+	path, rest, ok := h.keys.split(key)
+	if !ok {
+		return history.Object{}, false
+	}
+	if _, internal := leaseResources()[path]; internal {
+		return history.Object{}, false
+	}
+	resource, _ := h.keys.Resource(key)
+	object := history.Object{Resource: resource, NamespacedName: types.NamespacedName{Name: rest}}
+	if namespace, name, ok := strings.Cut(rest, "/"); ok {
+		object.NamespacedName = types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return object, true
+}
+
+// keysOf implements history.Config.Keys.
+func (h *historyObjects) keysOf(resource schema.GroupResource, name types.NamespacedName) []string {
+	var keys []string
+	for _, path := range StoragePaths(resource) {
+		keys = append(keys, h.settings.keyPrefix()+"/"+path+"/"+strings.TrimPrefix(name.String(), "/"))
+	}
+	return keys
+}
+
+// json implements history.Config.JSON.
+func (h *historyObjects) json(ctx context.Context, entry *kv.Entry) ([]byte, error) {
+	object, ok := h.parse(entry.Key)
+	if !ok {
+		return nil, fmt.Errorf("%s is not the key of an object", entry.Key)
+	}
+	value := entry.Value
+	if transformer := h.settings.env.Storage.Transformer; transformer != nil {
+		if t := transformer(object.Resource); t != nil {
+			var err error
+			if value, _, err = t.FromStorage(ctx, value, entry.Key); err != nil {
+				return nil, fmt.Errorf("decrypt %s: %w", entry.Key, err)
+			}
+		}
+	}
+	if json.Valid(value) {
+		return value, nil // a custom resource, or a built-in one that is stored as JSON
+	}
+	kind := h.builtin.rows.Spec(object.Resource).Kind
+	if kind == nil {
+		return nil, fmt.Errorf("%s belongs to no resource of this server", entry.Key)
+	}
+	return codec.NewRecord(kind, object.NamespacedName, value, int64(entry.Modified)).Append(nil, kind.Hub, codec.JSON)
+}
+
+// allows implements history.Config.Allows: the user needs the verbs get and HistoryVerb.
+func (h *historyObjects) allows(ctx context.Context, object history.Object) bool {
+	for _, verb := range []string{"get", HistoryVerb} {
+		attributes := authorizer.Attributes{
+			User: request.UserFrom(ctx), Verb: verb, ResourceRequest: true, APIGroup: object.Resource.Group, APIVersion: "*",
+			Resource: object.Resource.Resource, Namespace: object.Namespace, Name: object.Name,
+		}
+		decision, _, err := h.authorization.authorizer.Authorize(ctx, &attributes)
+		if err != nil || decision != authorizer.DecisionAllow {
+			return false
+		}
+	}
+	return true
+}
