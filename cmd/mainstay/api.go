@@ -50,6 +50,19 @@ func kubeconfigFile(file string) string {
 // do sends a request with a JSON body, if body is not nil, and decodes the response into result. It
 // returns an error for a response that is not successful.
 func (c *apiClient) do(ctx context.Context, method, path string, body, result any) error {
+	return c.doAccepting(ctx, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json", method, path, body, result)
+}
+
+// apiError is a response that is not successful.
+type apiError struct {
+	code    int
+	message string
+}
+
+func (e *apiError) Error() string { return e.message }
+
+// doAccepting is do with a value of the header Accept.
+func (c *apiClient) doAccepting(ctx context.Context, accept, method, path string, body, result any) error {
 	var sent io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -62,7 +75,7 @@ func (c *apiClient) do(ctx context.Context, method, path string, body, result an
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json")
+	r.Header.Set("Accept", accept)
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -72,7 +85,7 @@ func (c *apiClient) do(ctx context.Context, method, path string, body, result an
 	}
 	defer response.Body.Close()
 	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return fmt.Errorf("%s %s: %s", method, path, responseError(response))
+		return fmt.Errorf("%s %s: %w", method, path, &apiError{response.StatusCode, responseError(response)})
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, apiMaxBytes)).Decode(result); err != nil {
 		return fmt.Errorf("%s %s: read the response: %w", method, path, err)

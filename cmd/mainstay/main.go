@@ -51,11 +51,14 @@ func (p process) logLibraries(logger *slog.Logger) {
 }
 
 // commandLine returns the arguments of the program. If it runs as kube-apiserver or etcd, it
-// prepends the subcommand of this name, for envtest.
+// prepends the subcommand of this name, for envtest. If it runs as a plugin of kubectl, such as
+// kubectl-history, it prepends the subcommand of the plugin.
 func commandLine(args []string) []string {
 	switch name := strings.TrimSuffix(filepath.Base(args[0]), ".exe"); name {
 	case kubeAPIServerName, etcdName:
 		return append([]string{name}, args[1:]...)
+	case "kubectl-history", "kubectl-at":
+		return append([]string{strings.TrimPrefix(name, "kubectl-")}, args[1:]...)
 	}
 	return args[1:]
 }
@@ -112,7 +115,7 @@ Start a server and use it:
 		}
 		return c.Help()
 	}
-	root.AddCommand(newServe(p), newRun(p), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newAt(p), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals),
+	root.AddCommand(newServe(p), newRun(p), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newAt(p), newHistory(signals), newDiff(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals),
 		newEnvtestAssets(), newKubeAPIServer(p), newEtcdPlaceholder(signals))
 	return root
 }

@@ -12,6 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/host"
 	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/archive"
 	"mainstay.dev/mainstay/internal/storage/encryption"
 	"mainstay.dev/mainstay/internal/storage/rewrap"
 )
@@ -37,14 +38,24 @@ decrypted are not changed and listed; the exit code is then 1.`,
 			ctx, stop := untilSignal(signals)
 			defer stop()
 			bar := newProgress(c.ErrOrStderr())
-			report, err := rewrapStore(ctx, dataDir, prefix, config, bar)
+			report, past, err := rewrapStore(ctx, dataDir, prefix, config, bar)
 			bar.end()
 			if err != nil {
 				return fmt.Errorf("rewrap %s: %w", dataDir, err)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "rewrote %d of %d keys in %s; the store continues at revision %d\n", report.Rewritten, report.Keys, dataDir, report.Revision)
+			if past.Versions > 0 {
+				fmt.Fprintf(c.OutOrStdout(), "rewrote %d of %d versions in the history\n", past.Rewritten, past.Versions)
+			}
+			var unreadable []string
 			if report.UnreadableCount > 0 {
-				return fmt.Errorf("rewrap %s: %d objects cannot be decrypted and were not changed, among them %s", dataDir, report.UnreadableCount, strings.Join(report.Unreadable, "; "))
+				unreadable = append(unreadable, fmt.Sprintf("%d objects cannot be decrypted and were not changed, among them %s", report.UnreadableCount, strings.Join(report.Unreadable, "; ")))
+			}
+			if past.UnreadableCount > 0 {
+				unreadable = append(unreadable, fmt.Sprintf("%d versions in the history cannot be decrypted and were not changed, among them %s", past.UnreadableCount, strings.Join(past.Unreadable, "; ")))
+			}
+			if unreadable != nil {
+				return fmt.Errorf("rewrap %s: %s", dataDir, strings.Join(unreadable, "; "))
 			}
 			return nil
 		},
@@ -55,29 +66,49 @@ decrypted are not changed and listed; the exit code is then 1.`,
 	return command
 }
 
-func rewrapStore(ctx context.Context, dataDir, prefix, config string, bar *progress) (rewrap.Report, error) {
+func rewrapStore(ctx context.Context, dataDir, prefix, config string, bar *progress) (rewrap.Report, archive.RewriteReport, error) {
+	var past archive.RewriteReport
 	transformers, stop, err := openEncryption(ctx, config)
 	if err != nil {
-		return rewrap.Report{}, err
+		return rewrap.Report{}, past, err
 	}
 	defer stop()
 	store, release, err := lockStore(dataDir)
 	if err != nil {
-		return rewrap.Report{}, err
+		return rewrap.Report{}, past, err
 	}
 	keys := controlplane.NewKeys(prefix)
+	transformer := func(key string) storage.Transformer {
+		resource, ours := keys.Resource(key)
+		if !ours {
+			return nil
+		}
+		return transformers.For(resource)
+	}
 	report, err := rewrap.Run(ctx, rewrap.Options{
-		Dir: store,
-		Transformer: func(key string) storage.Transformer {
-			resource, ours := keys.Resource(key)
-			if !ours {
-				return nil
-			}
-			return transformers.For(resource)
-		},
-		Progress: func(done, total int64) { bar.show("keys", done, total) },
+		Dir: store, Transformer: transformer, Progress: func(done, total int64) { bar.show("keys", done, total) },
 	})
-	return report, errors.Join(err, release())
+	if err == nil {
+		past, err = rewrapHistory(ctx, host.HistoryDir(dataDir), prefix, transformer)
+	}
+	return report, past, errors.Join(err, release())
+}
+
+// rewrapHistory rewrites the values in the history, so that they can be read without earlier keys.
+func rewrapHistory(ctx context.Context, dir, prefix string, transformer func(key string) storage.Transformer) (archive.RewriteReport, error) {
+	config := archive.Config{Dir: dir, Prefix: "/" + strings.Trim(prefix, "/") + "/"}
+	return archive.Rewrite(ctx, config, func(key string, value []byte) ([]byte, bool, error) {
+		t := transformer(key)
+		if t == nil {
+			return value, false, nil
+		}
+		plain, stale, err := t.FromStorage(ctx, value, key)
+		if err != nil || !stale {
+			return value, false, err
+		}
+		next, err := t.ToStorage(ctx, plain, key)
+		return next, err == nil, err
+	})
 }
 
 // openEncryption opens an encryption configuration and checks that its plugins are available. The

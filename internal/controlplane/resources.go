@@ -67,11 +67,11 @@ func newResources(s *settings, access *loopbackAccess, authorization *authorizat
 	if r.definitions, err = newCustomResources(s, r.builtin, r.connections, r.documents, r.versions); err != nil {
 		return nil, err
 	}
-	sources := []route.Source{r.builtin.served, r.definitions}
+	sources := []route.Source{r.builtin.served}
 	if s.hasHistory() {
 		sources = append(sources, newHistory(s, r.builtin, authorization, r.documents))
 	}
-	r.catalog = route.NewCatalog(sources...)
+	r.catalog = route.NewCatalog(append(sources, r.definitions)...)
 	r.finder.publish(r.builtin, r.catalog)
 	if r.registrations, err = newAggregated(s, r.access, r.builtin, r.connections, r.documents, r.definitions, r.versions); err != nil {
 		return nil, err

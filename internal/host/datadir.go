@@ -80,7 +80,24 @@ func (d *dataDir) owner() string {
 func (d *dataDir) store() string { return filepath.Join(d.path, storeDir) }
 
 // history returns the folder of the history.
-func (d *dataDir) history() string { return filepath.Join(d.path, historyDir) }
+func (d *dataDir) history() string { return HistoryDir(d.path) }
+
+// moveHistory renames the folder of the history after close has closed it, and returns its new name.
+func (d *dataDir) moveHistory(close func() error) (to string, err error) {
+	if err := close(); err != nil {
+		return "", err
+	}
+	for n := 1; ; n++ {
+		to = d.history() + "." + strconv.Itoa(n)
+		if _, err := os.Lstat(to); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+	}
+	return to, os.Rename(d.history(), to)
+}
+
+// HistoryDir returns the folder of the history in a data directory.
+func HistoryDir(dataDir string) string { return filepath.Join(dataDir, historyDir) }
 
 // pki returns the folder of keys and certificates, or pki.InMemory without a data directory.
 func (d *dataDir) pki() string {
@@ -150,7 +167,7 @@ func isOwn(name string) bool {
 	case lockFile, pidFile, pkiDir, storeDir, historyDir, kubeconfigFile, "lost+found":
 		return true
 	}
-	return strings.HasPrefix(name, storeDir+".") || strings.HasPrefix(name, "."+kubeconfigFile)
+	return strings.HasPrefix(name, storeDir+".") || strings.HasPrefix(name, historyDir+".") || strings.HasPrefix(name, "."+kubeconfigFile)
 }
 
 // explainStore adds the path of the store to an error of opening it, and the flag that ignores lost

@@ -138,16 +138,31 @@ func openStore(ctx context.Context, config *StorageConfig, env storeEnv) (*store
 		}
 		return nil, err
 	}
-	if s.history != nil {
-		err = s.history.Start(ctx, s.backend)
-	}
-	if err == nil {
-		err = s.openOverrides(ctx)
-	}
-	if err != nil {
+	if err := errors.Join(s.startHistory(ctx), s.openOverrides(ctx)); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
+}
+
+// startHistory makes the history follow the backend. A history of another store is moved aside, because
+// the objects do not depend on it.
+func (s *store) startHistory(ctx context.Context) error {
+	if s.history == nil {
+		return nil
+	}
+	err := s.history.Start(ctx, s.backend)
+	if !errors.Is(err, archive.ErrOtherStore) || s.env.dir == nil {
+		return err
+	}
+	moved, failed := s.env.dir.moveHistory(s.history.Close)
+	if failed != nil {
+		return errors.Join(err, failed)
+	}
+	s.env.logger.Warn("the history belongs to another store: it is moved aside, and a new one begins", "err", err, "to", moved)
+	if err := s.openHistory(); err != nil {
+		return err
+	}
+	return s.history.Start(ctx, s.backend)
 }
 
 // openHistory opens the history, if it is enabled. It is opened before the backend, because the backend

@@ -159,7 +159,7 @@ func (r *reader) read(start string, at kv.Revision, limit int, counted bool) err
 		r.chunk = res
 		return nil
 	case errors.Is(err, kv.ErrCompacted):
-		return expired(err, r.plan.Expired().Error())
+		return compactedError(err, r.plan.Expired())
 	case errors.Is(err, kv.ErrFutureRevision):
 		current, err := backend.CurrentRevision(r.ctx)
 		if err != nil {

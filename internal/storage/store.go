@@ -216,7 +216,7 @@ func (s *Store) Get(ctx context.Context, name types.NamespacedName, options Read
 func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err error) error {
 	switch {
 	case errors.Is(err, kv.ErrCompacted):
-		return expired(err, fmt.Sprintf("The resourceVersion for the provided read is too old: %d", at))
+		return compactedError(err, &ExpiredError{Message: fmt.Sprintf("The resourceVersion for the provided read is too old: %d", at)})
 	case errors.Is(err, kv.ErrFutureRevision):
 		current, err := s.backend.CurrentRevision(ctx)
 		if err != nil {
@@ -227,13 +227,13 @@ func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err e
 	return fmt.Errorf("get %s: %w", key, err)
 }
 
-// expired returns an *ExpiredError with the message of a *kv.CompactedError, or another message.
-func expired(err error, message string) error {
+// compactedError returns an *ExpiredError with the message of a *kv.CompactedError, or another error.
+func compactedError(err, other error) error {
 	var compacted *kv.CompactedError
 	if errors.As(err, &compacted) {
-		message = compacted.Message
+		return &ExpiredError{Message: compacted.Message}
 	}
-	return &ExpiredError{Message: message}
+	return other
 }
 
 // Cached implements Interface. A Store has no objects in memory.

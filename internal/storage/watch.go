@@ -171,11 +171,8 @@ func (s *Store) CurrentRevision(ctx context.Context) (kv.Revision, error) {
 // Changes implements WatchReader with a watch of the backend.
 func (s *Store) Changes(ctx context.Context, sel *Selection, from kv.Revision) (ChangeStream, error) {
 	w, err := s.backend.Watch(ctx, sel.Start, sel.End, max(from, from+1)) // the largest revision has no successor
-	if errors.As(err, new(*kv.CompactedError)) {
-		return nil, expired(err, "")
-	}
 	if errors.Is(err, kv.ErrCompacted) {
-		return nil, s.tooOld(ctx, from)
+		return nil, compactedError(err, s.tooOld(ctx, from))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", sel.Prefix, err)

@@ -24,6 +24,9 @@ func Schemas(v2 bool) (map[string]openapi.Schema, error) {
 	text := func(description string) map[string]any {
 		return map[string]any{"type": "string", "description": description}
 	}
+	state := func(description string) map[string]any {
+		return map[string]any{"type": "object", "description": description, "x-kubernetes-preserve-unknown-fields": true}
+	}
 	reference := func(model string) map[string]any { return map[string]any{"$ref": prefix + model} }
 	if !v2 {
 		reference = func(model string) map[string]any {
@@ -48,7 +51,8 @@ func Schemas(v2 bool) (map[string]openapi.Schema, error) {
 			"previousRevision": text("resourceVersion of the object before the change."), "user": text("User whose permissions applied."),
 			"impersonatedBy": text("Authenticated user of an impersonated request."), "verb": text("Verb of the request."), "subresource": text("Subresource of the request."),
 			"fieldManager": text("Field manager of the request."), "userAgent": text("User agent of the request."), "auditID": text("ID of the audit event of the request."),
-			"fields":          map[string]any{"type": "array", "description": "Paths of the changed fields.", "items": map[string]any{"type": "string"}},
+			"fields": map[string]any{"type": "array", "description": "Paths of the changed fields.", "items": map[string]any{"type": "string"}},
+			"before": state("State of the object before the change. Lists omit it."), "after": state("State of the object after the change. Lists omit it."),
 			"fieldsTruncated": map[string]any{"type": "boolean", "description": fmt.Sprintf("Whether more than %d fields have changed.", MaxFields)},
 		},
 	}

@@ -27,8 +27,16 @@ type changeSelection struct {
 	keys     []string
 	from, to kv.Revision
 	after    position // of the last change of the previous page
+	last     position // of the last change that was read
 	labels   labels.Selector
 	fields   []fields.Requirement
+	// states includes the states of the objects.
+	states bool
+}
+
+// selectName selects the changes of one revision, of which the fields select one by its name.
+func (sel *changeSelection) selectName(revision kv.Revision) {
+	sel.from, sel.to, sel.states = max(sel.from, revision), min(sel.to, revision), true
 }
 
 // selection returns the selection of a list up to a revision.
@@ -43,11 +51,11 @@ func (s *Storage) selection(ctx context.Context, namespace string, options rest.
 		}
 	}
 	if options.Continue != "" {
-		revision, ordinal, ok := parseName(options.Continue)
+		after, ok := parseToken(options.Continue)
 		if !ok {
 			return nil, apierrors.NewBadRequest("continue key is not valid: " + options.Continue)
 		}
-		sel.after, sel.from = position{revision, ordinal}, max(sel.from, revision)
+		sel.after, sel.from = after, max(sel.from, after.revision)
 	}
 	s.selectObject(sel)
 	return sel, nil
@@ -102,6 +110,10 @@ func (s *Storage) selectObject(sel *changeSelection) {
 			resource = requirement.Value
 		case "object.name":
 			name = requirement.Value
+		case "metadata.name":
+			if revision, ok := parseName(requirement.Value); ok {
+				sel.selectName(revision)
+			}
 		case "metadata.namespace":
 			if sel.namespace == "" {
 				sel.namespace = requirement.Value
@@ -127,7 +139,7 @@ func (sel *changeSelection) includes(c *archive.Change) bool {
 	if c.Revision < sel.from || c.Revision > sel.to || c.Time.IsZero() {
 		return false
 	}
-	return c.Revision > sel.after.revision || c.Revision == sel.after.revision && c.Ordinal > sel.after.ordinal
+	return c.Revision > sel.after.revision || c.Revision == sel.after.revision && c.Key > sel.after.key
 }
 
 // matches evaluates the selectors.

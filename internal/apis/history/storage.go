@@ -2,16 +2,20 @@ package history
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"strconv"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	fieldselection "k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
@@ -105,7 +109,7 @@ func (s *Storage) List(ctx context.Context, namespace string, options rest.ListO
 		}
 	}}
 	if more {
-		list.Continue = found[len(found)-1].Name().Name
+		list.Continue = sel.last.token()
 	}
 	return list, nil
 }
@@ -146,12 +150,15 @@ func (s *Storage) read(ctx context.Context, sel *changeSelection, limit int) (fo
 		if !sel.matches(change) {
 			return true
 		}
+		if !sel.states {
+			change.Before, change.After = nil, nil
+		}
 		record, err := s.record(change)
 		if err != nil {
 			failed = err
 			return false
 		}
-		found = append(found, record)
+		found, sel.last = append(found, record), position{c.Revision, c.Key}
 		return true
 	}
 	if sel.keys != nil {
@@ -182,7 +189,7 @@ func (s *Storage) allows(ctx context.Context, cache map[Object]bool, object Obje
 // Get implements rest.Getter.
 func (s *Storage) Get(ctx context.Context, name types.NamespacedName, _ metav1.GetOptions) (*codec.Record, error) {
 	missing := apierrors.NewNotFound(GroupVersion().WithResource(Resource).GroupResource(), name.Name)
-	revision, ordinal, ok := parseName(name.Name)
+	revision, ok := parseName(name.Name)
 	if !ok {
 		return nil, missing
 	}
@@ -190,7 +197,9 @@ func (s *Storage) Get(ctx context.Context, name types.NamespacedName, _ metav1.G
 	if err != nil {
 		return nil, err
 	}
-	sel := &changeSelection{namespace: name.Namespace, from: revision, to: min(revision, newest), after: position{revision, ordinal - 1}}
+	sel := &changeSelection{namespace: name.Namespace, to: newest}
+	sel.selectName(revision)
+	sel.fields = []fields.Requirement{{Field: "metadata.name", Operator: fieldselection.Equals, Value: name.Name}}
 	found, _, err := s.read(ctx, sel, 1)
 	if err != nil {
 		return nil, err
@@ -209,7 +218,7 @@ func (s *Storage) change(ctx context.Context, object Object, c *archive.Change) 
 	}
 	change := &Change{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: changeName(position{c.Revision, c.Ordinal}), Namespace: object.Namespace, CreationTimestamp: metav1.NewTime(c.Time),
+			Name: changeName(c.Revision, c.Key), Namespace: object.Namespace, CreationTimestamp: metav1.NewTime(c.Time),
 		},
 		Object:    ObjectReference{Resource: object.Resource.String(), Name: object.Name},
 		Operation: operationOf(c), Revision: strconv.FormatInt(int64(c.Revision), 10),
@@ -242,6 +251,7 @@ func (s *Storage) describe(ctx context.Context, change *Change, c *archive.Chang
 			return err
 		}
 	}
+	change.Before, change.After = before, after
 	change.Object.APIVersion, change.Object.Kind, change.Object.UID, change.Labels = meta.APIVersion, meta.Kind, meta.UID, meta.Labels
 	if change.Operation == Updated && before != nil && after != nil {
 		change.Fields, change.FieldsTruncated = changedFields(before, after)
@@ -300,17 +310,35 @@ func (s *Storage) record(c *Change) (*codec.Record, error) {
 	return codec.NewRecord(s.kind, types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, text, revision), nil
 }
 
+// changeName returns the name of a change: its revision and a hash of its key.
+func changeName(revision kv.Revision, key string) string {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key)) // never fails
+	return fmt.Sprintf("%d-%08x", revision, h.Sum32())
+}
+
+// parseName returns the revision of the name of a change.
+func parseName(name string) (kv.Revision, bool) {
+	first, _, ok := strings.Cut(name, "-")
+	revision, err := strconv.ParseInt(first, 10, 64)
+	return kv.Revision(revision), ok && err == nil && revision > 0
+}
+
 // position is the position of a change in the order of changes.
 type position struct {
 	revision kv.Revision
-	ordinal  int
+	key      string
 }
 
-func changeName(p position) string { return fmt.Sprintf("%d-%d", p.revision, p.ordinal) }
+// token returns the continue token of the next page.
+func (p position) token() string {
+	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", p.revision, p.key))
+}
 
-func parseName(name string) (kv.Revision, int, bool) {
-	first, second, ok := strings.Cut(name, "-")
-	revision, err := strconv.ParseInt(first, 10, 64)
-	ordinal, err2 := strconv.ParseInt(second, 10, 32)
-	return kv.Revision(revision), int(ordinal), ok && err == nil && err2 == nil && revision > 0 && ordinal >= 0
+// parseToken is the inverse of token.
+func parseToken(token string) (position, bool) {
+	text, err := base64.RawURLEncoding.DecodeString(token)
+	first, key, ok := strings.Cut(string(text), " ")
+	revision, err2 := strconv.ParseInt(first, 10, 64)
+	return position{kv.Revision(revision), key}, ok && err == nil && err2 == nil && revision > 0
 }

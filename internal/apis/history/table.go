@@ -23,7 +23,7 @@ func (table) Columns() []metav1.TableColumnDefinition {
 		return metav1.TableColumnDefinition{Name: name, Type: "string", Description: description, Priority: priority}
 	}
 	columns := []metav1.TableColumnDefinition{
-		{Name: "Name", Type: "string", Format: "name", Description: "Revision of the change, and its position in the commit"},
+		{Name: "Name", Type: "string", Format: "name", Description: "Name of the change, which begins with its revision"},
 		column("Age", "Time since the change", 0), column("Operation", "Created, Updated or Deleted", 0),
 		column("Resource", "Resource of the object", 0), column("Object", "Name of the object", 0),
 		column("User", "User whose permissions applied", 0), column("Fields", "Changed fields", 0),

@@ -34,7 +34,7 @@ const (
 type Change struct {
 	metav1.TypeMeta `json:",inline"`
 	// ObjectMeta has the labels of the object, and the time of the change as creationTimestamp. The name
-	// consists of the revision and the position of the change in the commit.
+	// begins with the revision.
 	metav1.ObjectMeta `json:"metadata"`
 
 	Object    ObjectReference `json:"object"`
@@ -61,6 +61,12 @@ type Change struct {
 	Fields []string `json:"fields,omitempty"`
 	// FieldsTruncated is set if more fields than MaxFields have changed.
 	FieldsTruncated bool `json:"fieldsTruncated,omitempty"`
+
+	// Before and After are the states of the object, in the version in which it is stored; nil if it did
+	// not exist or the state is not available. Lists and watches omit them, except lists of one change by
+	// metadata.name.
+	Before map[string]any `json:"before,omitempty"`
+	After  map[string]any `json:"after,omitempty"`
 }
 
 // ObjectReference identifies the changed object. Its namespace is that of the Change.

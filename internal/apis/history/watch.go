@@ -53,8 +53,7 @@ func (w *changeWatch) Next(ctx context.Context) ([]rest.Event, error) {
 			return nil, err
 		}
 		if more {
-			revision, ordinal, _ := parseName(found[len(found)-1].Name().Name)
-			sel.from, sel.after = revision, position{revision, ordinal}
+			sel.from, sel.after = sel.last.revision, sel.last
 		} else {
 			sel.from = sel.to + 1
 		}

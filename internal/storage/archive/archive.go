@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,10 +67,16 @@ type Archive struct {
 		// floors has a floor of each resource with a rule, and of the others under "". It may also have
 		// floors of resources whose rule was removed.
 		floors map[string]floor
+		// trimmed has the revisions up to which versions have been deleted. They are those on disk;
+		// floors are newer while versions are deleted.
+		trimmed map[string]floor
 		// counted has the floors of resources with Rule.MaxVersions.
 		counted map[string]floor
 		gaps    []gap // in ascending order
 	}
+
+	// trimming is held while versions are deleted.
+	trimming sync.Mutex
 
 	// hold protects the changes since the last flush in the backend. It is used by follow, and by Close
 	// after follow has ended.
@@ -138,6 +145,7 @@ func (a *Archive) reopen() error {
 			a.mu.floors[resource] = a.mu.floors[""] // the resource had no rule of its own before
 		}
 	}
+	a.mu.trimmed = maps.Clone(a.mu.floors)
 	return nil
 }
 
@@ -164,15 +172,18 @@ func (a *Archive) Prefix() string { return a.prefix }
 // revision until Start has been called.
 func (a *Archive) Position() kv.Revision { return kv.Revision(a.position.Load()) }
 
-// Start starts to follow a backend, which must be open until Close returns. It must be called once. The
-// error reports that the archive belongs to another backend.
+// ErrOtherStore is returned by Start if the archive belongs to another backend, or the backend was
+// replaced by an older copy.
+var ErrOtherStore = errors.New("the history is newer than the store")
+
+// Start starts to follow a backend, which must be open until Close returns. It must be called once.
 func (a *Archive) Start(ctx context.Context, backend kv.Backend) error {
 	newest, err := backend.CurrentRevision(ctx)
 	if err != nil {
 		return fmt.Errorf("start the history: %w", err)
 	}
 	if at := a.Position(); at > newest {
-		return fmt.Errorf("the history in %s is newer than the store: it ends at revision %d, and the newest revision of the store is %d; it belongs to another store, or the store was replaced by an older copy: move the directory away", a.dir, at, newest)
+		return fmt.Errorf("%w: it ends at revision %d, and the newest revision of the store is %d", ErrOtherStore, at, newest)
 	}
 	a.backend = backend
 	a.run(a.follow)

@@ -299,7 +299,7 @@ func TestOtherStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if err := a.Start(t.Context(), openBackend(t, embedded.Config{})); err == nil || !strings.Contains(err.Error(), "move the directory away") {
+	if err := a.Start(t.Context(), openBackend(t, embedded.Config{})); !errors.Is(err, ErrOtherStore) {
 		t.Errorf("start with another store: %v", err)
 	}
 }

@@ -1,24 +1,19 @@
 package archive
 
 import (
-	"bytes"
 	"context"
 	"strings"
 	"time"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
-	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // Change is one change of one key.
 type Change struct {
 	Key      string
 	Revision kv.Revision
-	// Ordinal is the position of the change among the changes of the revision, in order of keys. It is
-	// 0 in the result of Versions.
-	Ordinal int
-	Time    time.Time
-	Deleted bool
+	Time     time.Time
+	Deleted  bool
 	// Origin is the kv.Op.Origin of the commit; empty if it is unknown.
 	Origin []byte
 	// Before and After are the versions of the key; nil if the key did not exist, and Before is also nil
@@ -29,8 +24,8 @@ type Change struct {
 // Created reports whether the change created the key.
 func (c *Change) Created() bool { return c.After != nil && c.After.Created == c.Revision }
 
-// Changes calls visit for the changes with the revisions of [from, to] whose keys match, in order, until
-// visit returns false. The archive must have reached to. Changes before the floor of a resource may be
+// Changes calls visit for the changes with the revisions of [from, to] whose keys match, in order of
+// revisions and keys, until visit returns false. The archive must have reached to. Changes before the floor of a resource may be
 // missing.
 func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches func(key string) bool, visit func(*Change) (more bool)) error {
 	db, err := a.acquire()
@@ -43,7 +38,7 @@ func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches fun
 		return err
 	}
 	defer it.Close()
-	last, ordinal, n := kv.Revision(0), 0, 0
+	n := 0
 	for ok := it.First(); ok; ok = it.Next() {
 		if n++; n%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -52,9 +47,6 @@ func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches fun
 		if err != nil {
 			return db.explain("read the history", err)
 		}
-		if ordinal++; c.revision != last {
-			last, ordinal = c.revision, 0
-		}
 		if !matches(c.key) {
 			continue
 		}
@@ -62,7 +54,7 @@ func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches fun
 		if err != nil {
 			return db.explain("read the history", err)
 		}
-		out := &Change{Key: c.key, Revision: c.revision, Ordinal: ordinal, Time: c.time, Deleted: c.deleted, Origin: ev.Origin, Before: ev.Prev}
+		out := &Change{Key: c.key, Revision: c.revision, Time: c.time, Deleted: c.deleted, Origin: ev.Origin, Before: ev.Prev}
 		if !c.deleted {
 			if ev.Created == 0 {
 				continue // the version was deleted in the meantime
@@ -87,35 +79,10 @@ func (a *Archive) Versions(ctx context.Context, key string, to kv.Revision, visi
 		return err
 	}
 	defer a.release()
-	bounds := versionkey.Bounds(key, key+"\x00")
-	it, err := db.NewIter(&bounds)
-	if err != nil {
-		return db.explain("read the history", err)
-	}
-	defer it.Close()
 	var before *version
-	for ok := it.Last(); ok; ok = it.Prev() {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		v, err := versionAt(it, key)
-		if err != nil {
-			return db.explain("read the history", err)
-		}
+	return a.versions(ctx, db, key, func(v *version) bool {
 		if v.revision > to {
-			break
-		}
-		v.origin = bytes.Clone(v.origin)
-		switch {
-		case !v.delta:
-			v.value = bytes.Clone(v.value)
-		case before == nil || before.deleted:
-			return db.explain("read the history", errDeltaBase)
-		default:
-			if v.value, err = decodeDelta(before.value, v.value); err != nil {
-				return db.explain("read the history", err)
-			}
-			v.delta = false
+			return false
 		}
 		c := &Change{Key: key, Revision: v.revision, Time: v.time, Deleted: v.deleted, Origin: v.origin}
 		if before != nil && !before.deleted {
@@ -124,12 +91,9 @@ func (a *Archive) Versions(ctx context.Context, key string, to kv.Revision, visi
 		if !v.deleted {
 			c.After = v.entry()
 		}
-		if !visit(c) {
-			return nil
-		}
-		before = &v
-	}
-	return db.explain("read the history", it.Error())
+		before = v
+		return visit(c)
+	})
 }
 
 // Oldest returns the oldest revision whose state can be read, and its time.

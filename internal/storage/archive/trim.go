@@ -37,6 +37,8 @@ func (a *Archive) Trim(ctx context.Context) error {
 		return err
 	}
 	defer a.release()
+	a.trimming.Lock()
+	defer a.trimming.Unlock()
 	if a.Position() == 0 {
 		return nil
 	}
@@ -86,13 +88,13 @@ func (a *Archive) floorAt(db *database, t time.Time) (floor, error) {
 }
 
 // trimTo deletes the versions of a resource that were replaced up to a revision. It moves the floor
-// first, so that readers notice the missing versions.
+// first, so that readers notice the missing versions. If it is interrupted, the next call continues it.
 func (a *Archive) trimTo(ctx context.Context, db *database, resource string, to floor) error {
 	a.mu.Lock()
-	from := a.mu.floors[resource]
-	if to.revision > from.revision || to.revision == from.revision && to.time.After(from.time) {
+	if was := a.mu.floors[resource]; to.revision > was.revision || to.revision == was.revision && to.time.After(was.time) {
 		a.mu.floors[resource] = to
 	}
+	to, from := a.mu.floors[resource], a.mu.trimmed[resource]
 	a.mu.Unlock()
 	if to.revision <= from.revision {
 		return nil
@@ -102,26 +104,39 @@ func (a *Archive) trimTo(ctx context.Context, db *database, resource string, to 
 		return err
 	}
 	defer it.Close()
-	t := trimBatch{db: db, Batch: db.NewBatch(), newest: map[string]kv.Revision{}}
-	_ = t.Set(floorKey(resource), to.value(), nil)
+	t := newTrimBatch(db)
 	for ok := it.First(); ok; ok = it.Next() {
 		c, err := decodeChange(it.Key(), it.Value())
 		if err != nil {
 			return db.explain("read the history", err)
 		}
-		if a.resourceOf(c.key) != resource {
-			continue
+		if t.Len() >= batchBytes && c.revision > t.last.revision {
+			if err := errors.Join(ctx.Err(), a.applyTrim(t, resource, t.last)); err != nil {
+				return err
+			}
+			t = newTrimBatch(db)
 		}
-		t.delete(&c)
-		if t.Len() < batchBytes {
-			continue
+		t.last = floor{c.revision, c.time}
+		if a.resourceOf(c.key) == resource {
+			t.delete(&c)
 		}
-		if err := errors.Join(ctx.Err(), t.apply()); err != nil {
-			return err
-		}
-		t = trimBatch{db: db, Batch: db.NewBatch(), newest: map[string]kv.Revision{}}
 	}
-	return errors.Join(db.explain("read the history", it.Error()), t.apply())
+	if it.Error() != nil {
+		return db.explain("read the history", it.Error())
+	}
+	return a.applyTrim(t, resource, to)
+}
+
+// applyTrim applies a batch that completes a revision.
+func (a *Archive) applyTrim(t *trimBatch, resource string, at floor) error {
+	_ = t.Set(floorKey(resource), at.value(), nil)
+	if err := t.apply(); err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.mu.trimmed[resource] = at
+	return nil
 }
 
 // trimBatch deletes versions that were replaced.
@@ -130,6 +145,11 @@ type trimBatch struct {
 	db *database
 	// newest has the newest version of each key with deleted versions, which stays.
 	newest map[string]kv.Revision
+	last   floor // of the last change
+}
+
+func newTrimBatch(db *database) *trimBatch {
+	return &trimBatch{db: db, Batch: db.NewBatch(), newest: map[string]kv.Revision{}}
 }
 
 // delete deletes the version that a change replaced, and the change.
@@ -244,7 +264,8 @@ func (t *versionTrimmer) write() error {
 	}
 	at := t.a.mu.counted[t.resource]
 	t.a.mu.Unlock()
-	b := trimBatch{db: t.db, Batch: t.db.NewBatch(), newest: t.newest}
+	b := newTrimBatch(t.db)
+	b.newest = t.newest
 	_ = b.Set(countKey(t.resource), at.value(), nil)
 	for _, key := range t.deletes {
 		_ = b.Delete(key, nil)

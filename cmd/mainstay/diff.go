@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"mainstay.dev/mainstay/internal/apis/history"
+)
+
+// diffCommand is the command diff.
+type diffCommand struct {
+	historyFlags
+	all    bool
+	client *historyClient
+	out    io.Writer
+}
+
+func newDiff(signals <-chan os.Signal) *cobra.Command {
+	var d diffCommand
+	command := &cobra.Command{
+		Use:   "diff [KIND/NAME]",
+		Short: "Print how objects differ from an earlier time",
+		Long: `Print the difference between the present state of objects and their state at an earlier
+time, in the format of diff -u. Objects that have changed and changed back are omitted.
+The permissions are those of "mainstay history".`,
+		Example: `  mainstay diff -n shop --since=15m
+  mainstay diff deploy/web -n shop --since=2026-11-27T14:02:00Z`,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			ctx, stop := untilSignal(signals)
+			defer stop()
+			d.out = c.OutOrStdout()
+			if d.client, err = d.historyFlags.client(); err != nil {
+				return err
+			}
+			return d.run(ctx, args)
+		},
+	}
+	d.addTo(command.Flags(), "15m")
+	command.Flags().BoolVar(&d.all, "all-fields", false, "include managed fields, resourceVersion and generation")
+	return command
+}
+
+func (d *diffCommand) run(ctx context.Context, args []string) error {
+	var object *objectPath
+	var err error
+	if len(args) > 0 {
+		if object, err = d.client.object(ctx, args); err != nil {
+			return err
+		}
+	}
+	changes, err := d.client.changes(ctx, object, d.query(object))
+	if err != nil {
+		return err
+	}
+	printer := newDiffer(d.out, d.all)
+	different := false
+	for _, object := range changedObjects(changes) {
+		printed, err := d.print(ctx, printer, object)
+		if err != nil {
+			return err
+		}
+		different = different || printed
+	}
+	if !different {
+		_, err = fmt.Fprintln(d.out, "no differences")
+	}
+	return err
+}
+
+func (d *diffCommand) print(ctx context.Context, printer *differ, changed changedObject) (bool, error) {
+	first, err := d.client.change(ctx, changed.first)
+	if err != nil {
+		return false, err
+	}
+	last := first
+	if changed.last != changed.first {
+		if last, err = d.client.change(ctx, changed.last); err != nil {
+			return false, err
+		}
+	}
+	return printer.print(first.Object.Resource+"/"+first.Object.Name, first.Before, last.After)
+}
+
+// changedObject has the first and the last of several changes of an object.
+type changedObject struct{ first, last *history.Change }
+
+// changedObjects returns the changed objects in the order of their first changes.
+func changedObjects(changes []history.Change) []changedObject {
+	type key struct{ resource, namespace, name string }
+	var objects []changedObject
+	index := map[key]int{}
+	for i := range changes {
+		c := &changes[i]
+		k := key{c.Object.Resource, c.Namespace, c.Object.Name}
+		if at, ok := index[k]; ok {
+			objects[at].last = c
+			continue
+		}
+		index[k] = len(objects)
+		objects = append(objects, changedObject{c, c})
+	}
+	return objects
+}

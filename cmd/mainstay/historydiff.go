@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
+)
+
+// diffContext is the number of unchanged lines around a change.
+const diffContext = 3
+
+// differ prints differences between states of objects.
+type differ struct {
+	out   io.Writer
+	color bool
+	// all includes the fields that each write changes.
+	all bool
+}
+
+// newDiffer returns a differ with colors if out is a terminal and $NO_COLOR is not set.
+func newDiffer(out io.Writer, all bool) *differ {
+	file, ok := out.(*os.File)
+	color := ok && os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(file.Fd()))
+	return &differ{out: out, color: color, all: all}
+}
+
+// print prints the difference of two states, nil being an object that does not exist. It reports
+// whether there was a difference.
+func (d *differ) print(name string, before, after map[string]any) (bool, error) {
+	a, err := d.text(before)
+	if err != nil {
+		return false, err
+	}
+	b, err := d.text(after)
+	if err != nil || a == b {
+		return false, err
+	}
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: splitLines(a), B: splitLines(b), FromFile: "a/" + name, ToFile: "b/" + name, Context: diffContext,
+	})
+	if err != nil {
+		return false, fmt.Errorf("compare %s: %w", name, err)
+	}
+	for line := range strings.Lines(text) {
+		if _, err := io.WriteString(d.out, d.colored(line)); err != nil {
+			return true, err
+		}
+	}
+	return true, nil
+}
+
+// splitLines returns the lines of a text, which ends with a newline or is empty.
+func splitLines(text string) []string { return slices.Collect(strings.Lines(text)) }
+
+// colored returns a line of a diff with its color.
+func (d *differ) colored(line string) string {
+	if !d.color {
+		return line
+	}
+	code := ""
+	switch {
+	case strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):
+		code = "1"
+	case strings.HasPrefix(line, "-"):
+		code = "31"
+	case strings.HasPrefix(line, "+"):
+		code = "32"
+	case strings.HasPrefix(line, "@@"):
+		code = "36"
+	default:
+		return line
+	}
+	return "\x1b[" + code + "m" + strings.TrimSuffix(line, "\n") + "\x1b[0m\n"
+}
+
+// text returns an object as YAML, without the fields that each write changes.
+func (d *differ) text(object map[string]any) (string, error) {
+	if object == nil {
+		return "", nil
+	}
+	if metadata, ok := object["metadata"].(map[string]any); ok && !d.all {
+		object, metadata = maps.Clone(object), maps.Clone(metadata)
+		for _, name := range []string{"managedFields", "resourceVersion", "generation"} {
+			delete(metadata, name)
+		}
+		object["metadata"] = metadata
+	}
+	text, err := yaml.Marshal(object)
+	return string(text), err
+}

@@ -1,0 +1,171 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
+)
+
+// RewriteReport is the result of Rewrite.
+type RewriteReport struct {
+	// Versions is the number of versions, and Rewritten the number of versions with a new value.
+	Versions, Rewritten int64
+	// Unreadable describes the first versions for which the function returned an error. They were not
+	// changed. UnreadableCount is the total number of such versions.
+	Unreadable      []string
+	UnreadableCount int64
+}
+
+// maxUnreadable is the maximum number of versions in RewriteReport.Unreadable.
+const maxUnreadable = 10
+
+// Rewrite replaces the values of all versions in the archive of a directory that no server uses, for
+// example to encrypt them with another key, and removes the replaced values from its files. rewrite
+// returns the new value, and whether it differs; an error leaves the version unchanged. A missing
+// directory has no versions. Rewrite can be interrupted and called again.
+func Rewrite(ctx context.Context, config Config, rewrite func(key string, value []byte) (next []byte, changed bool, err error)) (report RewriteReport, err error) {
+	if _, err := os.Stat(config.Dir); errors.Is(err, os.ErrNotExist) {
+		return report, nil
+	}
+	a, err := Open(config)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	db, err := a.acquire()
+	if err != nil {
+		return report, err
+	}
+	defer a.release()
+	r := rewriter{db: db, rewrite: rewrite, report: &report}
+	if err := a.eachKey(db, func(key string) error { return r.key(ctx, a, key) }); err != nil {
+		return report, err
+	}
+	return report, db.reclaim(ctx)
+}
+
+// eachKey calls visit for each archived key.
+func (a *Archive) eachKey(db *database, visit func(key string) error) error {
+	bounds := versionkey.Bounds(a.prefix, kv.PrefixEnd(a.prefix))
+	it, err := db.NewIter(&bounds)
+	if err != nil {
+		return db.explain("read the history", err)
+	}
+	defer it.Close()
+	for ok := it.First(); ok; ok = it.NextPrefix() {
+		key, _, err := versionkey.Split(it.Key())
+		if err != nil {
+			return db.explain("read the history", err)
+		}
+		if err := visit(string(key)); err != nil {
+			return err
+		}
+	}
+	return db.explain("read the history", it.Error())
+}
+
+type rewriter struct {
+	db      *database
+	rewrite func(key string, value []byte) ([]byte, bool, error)
+	report  *RewriteReport
+}
+
+// key rewrites the versions of a key. If any of them changes, all are stored completely, because a delta
+// depends on another value.
+func (r *rewriter) key(ctx context.Context, a *Archive, key string) error {
+	var versions []version
+	changed := false
+	err := a.versions(ctx, r.db, key, func(v *version) bool {
+		r.report.Versions++
+		next, different, err := v.value, false, error(nil)
+		if !v.deleted {
+			next, different, err = r.rewrite(key, v.value)
+		}
+		switch {
+		case err != nil:
+			if r.report.UnreadableCount++; r.report.UnreadableCount <= maxUnreadable {
+				r.report.Unreadable = append(r.report.Unreadable, fmt.Sprintf("%s at revision %d: %v", key, v.revision, err))
+			}
+			next = v.value
+		case different:
+			r.report.Rewritten++
+			changed = true
+		}
+		rewritten := *v
+		rewritten.value = next
+		versions = append(versions, rewritten)
+		return true
+	})
+	if err != nil || !changed {
+		return err
+	}
+	return r.write(versions)
+}
+
+// write replaces the versions of a key. The newest ones are written first: an interruption then leaves no
+// delta to a replaced value.
+func (r *rewriter) write(versions []version) error {
+	b := r.db.NewBatch()
+	for i := len(versions) - 1; i >= 0; i-- {
+		putVersion(b, nil, &versions[i])
+		if b.Len() < batchBytes {
+			continue
+		}
+		if err := r.db.apply(b); err != nil {
+			return err
+		}
+		b = r.db.NewBatch()
+	}
+	return r.db.apply(b)
+}
+
+// versions calls visit for the complete versions of a key, the oldest first, until visit returns false.
+// The versions do not alias the database.
+func (a *Archive) versions(ctx context.Context, db *database, key string, visit func(*version) (more bool)) error {
+	bounds := versionkey.Bounds(key, key+"\x00")
+	it, err := db.NewIter(&bounds)
+	if err != nil {
+		return db.explain("read the history", err)
+	}
+	defer it.Close()
+	var before *version
+	for ok := it.Last(); ok; ok = it.Prev() {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		v, err := completeVersion(it, key, before)
+		if err != nil {
+			return db.explain("read the history", err)
+		}
+		if !visit(v) {
+			return nil
+		}
+		before = v
+	}
+	return db.explain("read the history", it.Error())
+}
+
+// completeVersion returns the version at an iterator. before is the complete version before it, or nil.
+func completeVersion(it *pebble.Iterator, key string, before *version) (*version, error) {
+	v, err := versionAt(it, key)
+	if err != nil {
+		return nil, err
+	}
+	v.origin = append([]byte(nil), v.origin...)
+	switch {
+	case !v.delta:
+		v.value = append([]byte(nil), v.value...)
+		return &v, nil
+	case before == nil || before.deleted:
+		return nil, errDeltaBase
+	}
+	v.value, err = decodeDelta(before.value, v.value)
+	v.delta = false
+	return &v, err
+}
