@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"mainstay.dev/mainstay/internal/egress/kubeconfig"
@@ -60,6 +61,12 @@ type apiError struct {
 }
 
 func (e *apiError) Error() string { return e.message }
+
+// isTemporary reports whether the same creation may succeed soon: the object or its namespace is being
+// deleted, or its resource is not served yet.
+func (e *apiError) isTemporary() bool {
+	return strings.Contains(e.message, "being deleted") || strings.Contains(e.message, "being terminated") || e.code == http.StatusNotFound
+}
 
 // doAccepting is do with a value of the header Accept.
 func (c *apiClient) doAccepting(ctx context.Context, accept, method, path string, body, result any) error {

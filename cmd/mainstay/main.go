@@ -57,7 +57,7 @@ func commandLine(args []string) []string {
 	switch name := strings.TrimSuffix(filepath.Base(args[0]), ".exe"); name {
 	case kubeAPIServerName, etcdName:
 		return append([]string{name}, args[1:]...)
-	case "kubectl-history", "kubectl-at":
+	case "kubectl-history", "kubectl-at", "kubectl-undo":
 		return append([]string{strings.TrimPrefix(name, "kubectl-")}, args[1:]...)
 	}
 	return args[1:]
@@ -115,7 +115,7 @@ Start a server and use it:
 		}
 		return c.Help()
 	}
-	root.AddCommand(newServe(p), newRun(p), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newAt(p), newHistory(signals), newDiff(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals),
+	root.AddCommand(newServe(p), newRun(p), newSnapshot(signals), newCheck(signals), newMigrate(signals), newRewrap(signals), newAt(p), newHistory(signals), newDiff(signals), newUndo(signals), newVersion(), newRoutes(), newFeatures(), newAdmission(), newExplainAdmission(), newAuth(signals), newKubeconfig(signals),
 		newEnvtestAssets(), newKubeAPIServer(p), newEtcdPlaceholder(signals))
 	return root
 }

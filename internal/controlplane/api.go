@@ -16,7 +16,7 @@ import (
 // newAPI creates the handlers of the verbs of resources.
 func newAPI(s *settings, r *resources, chain admission.Chain, authorizer authorizer.Authorizer, controllers *controllerSet) *endpoints.API {
 	metrics := &s.env.Telemetry
-	return endpoints.New(endpoints.Config{
+	config := endpoints.Config{
 		Admission:        chain,
 		AdmissionMetrics: metrics.Metrics.Admission.Plugins,
 		Authorizer:       authorizer,
@@ -32,7 +32,11 @@ func newAPI(s *settings, r *resources, chain admission.Chain, authorizer authori
 		UnsafeDeletion: s.gates.Enabled(feature.AllowUnsafeMalformedObjectDeletion),
 		Simulation:     s.env.Simulation,
 		Logger:         metrics.Logger,
-	})
+	}
+	if r.history != nil {
+		config.Restore = r.history.restore
+	}
+	return endpoints.New(config)
 }
 
 // newResourceHandler creates the handler that resolves requests, and serves API requests and the

@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -27,8 +30,7 @@ func (s *settings) hasHistory() bool {
 }
 
 // newHistory returns the resources of the API group history.mainstay.dev.
-func newHistory(s *settings, builtin *builtinResources, authorization *authorization, documents *openapi.Documents) *route.Static {
-	h := &historyObjects{settings: s, builtin: builtin, authorization: authorization, keys: NewKeys(s.prefix)}
+func newHistory(s *settings, h *historyObjects, documents *openapi.Documents) *route.Static {
 	resources := []*rest.Resource{history.New(history.Config{
 		Archive: s.env.Storage.History, Parse: h.parse, Keys: h.keysOf, JSON: h.json, Allows: h.allows, Now: simulation.Now,
 	})}
@@ -97,6 +99,40 @@ func (h *historyObjects) json(ctx context.Context, entry *kv.Entry) ([]byte, err
 		return nil, fmt.Errorf("%s belongs to no resource of this server", entry.Key)
 	}
 	return codec.NewRecord(kind, object.NamespacedName, value, int64(entry.Modified)).Append(nil, kind.Hub, codec.JSON)
+}
+
+// restore implements endpoints.Config.Restore.
+func (h *historyObjects) restore(ctx context.Context, resource schema.GroupResource, name types.NamespacedName, revision string) (*request.Restored, error) {
+	at, err := strconv.ParseInt(revision, 10, 64)
+	if err != nil || at <= 0 {
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the revision %q to restore from is not valid", revision))
+	}
+	if object := (history.Object{Resource: resource, NamespacedName: name}); !h.allows(ctx, object) {
+		return nil, apierrors.NewForbidden(resource, name.Name, fmt.Errorf("restoring an object requires the verbs get and %s", HistoryVerb))
+	}
+	view, err := h.settings.env.Storage.History.View(ctx, kv.Revision(at))
+	if err != nil {
+		return nil, momentError(err)
+	}
+	for _, key := range h.keysOf(resource, name) {
+		entry, _, err := view.Get(ctx, key, 0)
+		if err != nil {
+			return nil, momentError(err)
+		}
+		if entry == nil {
+			continue
+		}
+		text, err := h.json(ctx, entry)
+		if err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		var object metav1.PartialObjectMetadata
+		if err := json.Unmarshal(text, &object); err != nil {
+			return nil, apierrors.NewInternalError(err)
+		}
+		return &request.Restored{UID: object.UID, Created: object.CreationTimestamp}, nil
+	}
+	return nil, apierrors.NewBadRequest(fmt.Sprintf("%s %q did not exist at revision %d", resource, name.Name, at))
 }
 
 // allows implements history.Config.Allows: the user needs the verbs get and HistoryVerb.

@@ -29,6 +29,7 @@ type resources struct {
 	documents     *openapi.Documents
 	connections   *connections
 	versions      *versionListeners
+	history       *historyObjects // nil without a history
 }
 
 // observedResources returns the built-in resources whose writes must be in effect when the writer
@@ -69,7 +70,8 @@ func newResources(s *settings, access *loopbackAccess, authorization *authorizat
 	}
 	sources := []route.Source{r.builtin.served}
 	if s.hasHistory() {
-		sources = append(sources, newHistory(s, r.builtin, authorization, r.documents))
+		r.history = &historyObjects{settings: s, builtin: r.builtin, authorization: authorization, keys: NewKeys(s.prefix)}
+		sources = append(sources, newHistory(s, r.history, r.documents))
 	}
 	r.catalog = route.NewCatalog(append(sources, r.definitions)...)
 	r.finder.publish(r.builtin, r.catalog)

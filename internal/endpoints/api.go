@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -73,6 +75,9 @@ type Config struct {
 	Simulation *simulation.Simulation
 	// Logger receives requests that fail with a 500; nil discards them.
 	Logger *slog.Logger
+	// Restore returns the identity of an object at a revision, which a creation with restoreParameter
+	// keeps. The error is an API error. nil rejects such creations.
+	Restore func(ctx context.Context, resource schema.GroupResource, name types.NamespacedName, revision string) (*request.Restored, error)
 }
 
 // API serves requests for resources. It is safe for concurrent use.

@@ -3,10 +3,13 @@ package endpoints
 import (
 	"net/http"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
 )
 
@@ -16,11 +19,37 @@ func (c *call) create(s rest.Creater) error {
 	if err != nil {
 		return err
 	}
+	if err := c.restore(obj); err != nil {
+		return err
+	}
 	record, err := c.operation.create(c.r.Context(), s, obj, c.fieldManager(options.FieldManager), options)
 	if err != nil {
 		return err
 	}
 	return c.respondCreated(t, record)
+}
+
+// restoreParameter is the query parameter of a creation that restores a deleted object: a revision at which
+// the object existed. The created object has the UID and the creationTimestamp of that revision, so that
+// owner references to it stay valid.
+const restoreParameter = "restoreFrom"
+
+// restore finds the identity of the object that the request restores.
+func (c *call) restore(obj codec.Object) error {
+	revision := c.r.URL.Query().Get(restoreParameter)
+	if revision == "" {
+		return nil
+	}
+	if c.api.config.Restore == nil {
+		return apierrors.NewBadRequest(restoreParameter + " requires a server with a history")
+	}
+	ctx := c.r.Context()
+	restored, err := c.api.config.Restore(ctx, c.resource.GroupResource(), types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}, revision)
+	if err != nil {
+		return err
+	}
+	request.SetRestored(ctx, restored)
+	return nil
 }
 
 // newObject decodes the object and the options of a creation.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage"
@@ -113,6 +114,10 @@ func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.
 		obj.SetName(strategy.generateName(base, sim.Random(s.Resource.Group, s.Resource.Resource, obj.GetNamespace(), base)))
 	}
 	obj.SetUID(sim.UID(s.Resource.Group, s.Resource.Resource, obj.GetNamespace(), obj.GetName()))
+	if restored := request.RestoredFrom(ctx); restored != nil {
+		obj.SetUID(restored.UID)
+		obj.SetCreationTimestamp(restored.Created)
+	}
 	if strategy.Generation {
 		obj.SetGeneration(1)
 	}

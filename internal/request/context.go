@@ -8,6 +8,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // User is a user, as authenticated or impersonated. It is shared by requests and must not be
@@ -57,6 +60,7 @@ type scope struct {
 	impersonation    *Impersonation
 	auditID          string
 	fieldManager     string
+	restored         *Restored
 	received         time.Time
 	original         *http.Request
 	cancel           context.CancelCauseFunc // of a long-running request; nil for others
@@ -144,6 +148,27 @@ func FieldManager(ctx context.Context) string {
 func SetFieldManager(ctx context.Context, manager string) {
 	if s := scopeFrom(ctx); s != nil {
 		s.fieldManager = manager
+	}
+}
+
+// Restored is the identity of a deleted object that a request creates again.
+type Restored struct {
+	UID     types.UID
+	Created metav1.Time
+}
+
+// RestoredFrom returns the identity of the object that the request restores, or nil.
+func RestoredFrom(ctx context.Context) *Restored {
+	if s := scopeFrom(ctx); s != nil {
+		return s.restored
+	}
+	return nil
+}
+
+// SetRestored records that the request restores an object.
+func SetRestored(ctx context.Context, restored *Restored) {
+	if s := scopeFrom(ctx); s != nil {
+		s.restored = restored
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -70,9 +73,17 @@ func (s *Storage) require(ctx context.Context, sel *changeSelection, requirement
 	if requirement.Operator == selection.NotEquals {
 		return apierrors.NewBadRequest(requirement.Field + " requires the operator =")
 	}
+	if text, ok := strings.CutPrefix(requirement.Value, "rv/"); ok {
+		revision, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || revision < 0 {
+			return apierrors.NewBadRequest(fmt.Sprintf("%s is %q, which is not a resourceVersion", requirement.Field, requirement.Value))
+		}
+		sel.limit(requirement.Field, kv.Revision(revision))
+		return nil
+	}
 	at, err := parseTime(requirement.Value, s.config.Now(ctx))
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s is %q; it must be a time such as 2026-11-27T14:02:00Z or an age such as 15m", requirement.Field, requirement.Value))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s is %q; it must be a time such as 2026-11-27T14:02:00Z, an age such as 15m, or rv/ and a resourceVersion", requirement.Field, requirement.Value))
 	}
 	revision, err := s.config.Archive.RevisionAt(ctx, at)
 	var expired *archive.ExpiredError
@@ -82,12 +93,17 @@ func (s *Storage) require(ctx context.Context, sel *changeSelection, requirement
 	if err != nil {
 		return err
 	}
-	if requirement.Field == sinceField {
-		sel.from = max(sel.from, revision+1)
-	} else {
-		sel.to = min(sel.to, revision)
-	}
+	sel.limit(requirement.Field, revision)
 	return nil
+}
+
+// limit limits the selection to the changes since or until a revision.
+func (sel *changeSelection) limit(field string, revision kv.Revision) {
+	if field == sinceField {
+		sel.from = max(sel.from, min(revision, math.MaxInt64-1)+1)
+		return
+	}
+	sel.to = min(sel.to, revision)
 }
 
 // parseTime parses a time, or an age before now.

@@ -141,13 +141,13 @@ func (w *worker) ownersOf(ctx context.Context, p *storedObject) (found owners, e
 			found.dangling = append(found.dangling, owner)
 			continue
 		}
-		since := w.live.currentGeneration()
+		since, created := w.live.currentGeneration(), w.missing.currentGeneration()
 		meta, revision, err := w.readMeta(ctx, resource, namespace, owner.Name)
 		switch {
 		case err != nil:
 			return found, fmt.Errorf("look up the owner %s %s of %s: %w", owner.Kind, owner.Name, p, err)
 		case revision == 0 || meta.UID != owner.UID:
-			w.missing.add(known)
+			w.missing.add(known, created)
 			w.warnIfInOtherNamespace(ctx, p, resource, owner)
 			found.dangling = append(found.dangling, owner)
 		case pendingPolicy(&meta) == metav1.DeletePropagationForeground:

@@ -80,7 +80,7 @@ type worker struct {
 	// missing contains missing owners, deletedOwners the UIDs of owners that were deleted while
 	// they had dependents. lastSearch is the time of the last search in other namespaces, in
 	// nanoseconds.
-	missing       ownerSet[missingOwner]
+	missing       missingOwners
 	deletedOwners ownerSet[string]
 	lastSearch    atomic.Int64
 	live          liveOwners
@@ -134,6 +134,9 @@ func (w *worker) Changed(c *changes.Change) {
 	if err != nil {
 		w.config.Logger.Error("an object cannot be decoded; its dependents are not collected", "path", c.Path, "namespace", c.Namespace, "name", c.Name, "err", err)
 		return
+	}
+	if c.Prev == nil && c.Value != nil {
+		w.missing.created(now.UID)
 	}
 	if len(old.Owners) == 0 && len(now.Owners) == 0 && c.Value != nil && pendingPolicy(&old) == pendingPolicy(&now) {
 		return // most objects

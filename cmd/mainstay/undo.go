@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"mainstay.dev/mainstay/internal/apis/history"
+)
+
+const undoLong = `Write earlier states of objects back as new versions.
+
+With KIND/NAME and --to, one object returns to its state at a time. Without an object, all
+changes in a namespace since --since are undone: changed objects return to their earlier
+state, deleted objects are created again with their UIDs, and created objects are deleted.
+Namespaces, definitions and owners are created before the objects that depend on them.
+With --user or --selector, only these changes are undone; an object that another user has
+changed afterwards is a conflict, which is reported and not overwritten.
+
+The writes pass through authorization, admission and validation, and the status of objects
+does not change. The command prints the differences and asks before it writes. Events and
+leases are ignored.`
+
+// undoCommand is the command undo.
+type undoCommand struct {
+	historyFlags
+	to, dryRun string
+	yes        bool
+
+	client *historyClient
+	in     io.Reader
+	out    io.Writer
+}
+
+func newUndo(signals <-chan os.Signal) *cobra.Command {
+	var u undoCommand
+	command := &cobra.Command{
+		Use:   "undo [KIND/NAME]",
+		Short: "Write earlier states of objects back",
+		Long:  undoLong,
+		Example: `  mainstay undo deploy/web -n shop --to=-15m
+  mainstay undo -n shop --since=10m --dry-run=server
+  mainstay undo -n shop --since=10m --user=jane --yes`,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			ctx, stop := untilSignal(signals)
+			defer stop()
+			if err := u.check(args); err != nil {
+				return &usageError{err}
+			}
+			u.in, u.out = c.InOrStdin(), c.OutOrStdout()
+			if u.client, err = u.historyFlags.client(); err != nil {
+				return err
+			}
+			return u.run(ctx, args)
+		},
+	}
+	u.addTo(command.Flags(), "")
+	command.Flags().Lookup("until").Hidden = true // only the newest changes can be undone
+	command.Flags().StringVar(&u.to, "to", "", "with KIND/NAME: the time of the state, such as 2026-11-27T14:02:00Z, -15m or rv/ and a resourceVersion")
+	command.Flags().BoolVarP(&u.yes, "yes", "y", false, "do not ask before writing")
+	command.Flags().StringVar(&u.dryRun, "dry-run", "", "server: validate the writes without storing them")
+	return command
+}
+
+func (u *undoCommand) check(args []string) error {
+	switch {
+	case len(args) > 0 && (u.to == "" || u.since != ""):
+		return errors.New("an object requires --to instead of --since")
+	case len(args) == 0 && (u.since == "" || u.to != ""):
+		return errors.New("--since is required, or KIND/NAME and --to")
+	case u.dryRun != "" && u.dryRun != "server":
+		return fmt.Errorf("--dry-run is %q; it must be server", u.dryRun)
+	case u.until != "":
+		return errors.New("--until cannot be used: only the newest changes can be undone")
+	}
+	return nil
+}
+
+func (u *undoCommand) run(ctx context.Context, args []string) error {
+	var object *objectPath
+	if len(args) > 0 {
+		var err error
+		if object, err = u.client.object(ctx, args); err != nil {
+			return err
+		}
+		revision, _, err := resolveMoment(ctx, u.kubeconfig, u.to)
+		if err != nil {
+			return err
+		}
+		u.since = "rv/" + revision
+	}
+	plan, err := u.plan(ctx, object)
+	if err != nil {
+		return err
+	}
+	if len(plan.steps) == 0 && len(plan.conflicts) == 0 {
+		_, err := fmt.Fprintln(u.out, "nothing to undo")
+		return err
+	}
+	if err := plan.print(u.out); err != nil {
+		return err
+	}
+	if len(plan.steps) > 0 {
+		if ok, err := u.confirm(len(plan.steps)); err != nil || !ok {
+			return err
+		}
+	}
+	failed := u.apply(ctx, plan)
+	if n := failed + len(plan.conflicts); n > 0 {
+		return fmt.Errorf("%d of %d objects were not restored", n, len(plan.steps)+len(plan.conflicts))
+	}
+	return nil
+}
+
+// confirm asks whether to write.
+func (u *undoCommand) confirm(objects int) (bool, error) {
+	if u.yes || u.dryRun != "" {
+		return true, nil
+	}
+	if file, ok := u.in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+		return false, &usageError{errors.New("--yes is required if the standard input is not a terminal")}
+	}
+	fmt.Fprintf(u.out, "Write %d objects? [y/N] ", objects)
+	answer, err := bufio.NewReader(u.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}
+
+// plan returns the writes that undo the selected changes.
+func (u *undoCommand) plan(ctx context.Context, object *objectPath) (*undoPlan, error) {
+	selected, err := u.client.changes(ctx, object, u.query(object))
+	if err != nil {
+		return nil, err
+	}
+	all := selected
+	if u.user != "" || u.selector != "" {
+		unfiltered := u.historyFlags
+		unfiltered.user, unfiltered.selector = "", ""
+		if all, err = u.client.changes(ctx, object, unfiltered.query(object)); err != nil {
+			return nil, err
+		}
+	}
+	plan := &undoPlan{}
+	for _, changed := range changedObjects(selected) {
+		if object == nil && isTransient(changed.first) {
+			continue
+		}
+		if conflict := laterChange(changed, selected, all); conflict != nil {
+			plan.conflicts = append(plan.conflicts, conflict)
+			continue
+		}
+		step, err := u.step(ctx, changed)
+		if err != nil {
+			return nil, err
+		}
+		if step.differs() {
+			plan.steps = append(plan.steps, step)
+		}
+	}
+	plan.sort()
+	return plan, nil
+}
+
+// isTransient reports whether a resource describes the present only.
+func isTransient(c *history.Change) bool {
+	switch c.Object.Resource {
+	case "events", "events.events.k8s.io", "leases.coordination.k8s.io":
+		return true
+	}
+	return false
+}
+
+// laterChange returns a change of an object that is not selected and follows the first selected one.
+func laterChange(changed changedObject, selected, all []history.Change) *history.Change {
+	names := map[string]bool{}
+	for i := range selected {
+		names[selected[i].Name] = true
+	}
+	after := false
+	for i := range all {
+		c := &all[i]
+		if c.Name == changed.first.Name {
+			after = true
+		}
+		same := c.Object.Resource == changed.first.Object.Resource && c.Object.Name == changed.first.Object.Name && c.Namespace == changed.first.Namespace
+		if after && same && !names[c.Name] {
+			return c
+		}
+	}
+	return nil
+}
+
+// step returns the write that undoes the changes of an object.
+func (u *undoCommand) step(ctx context.Context, changed changedObject) (*undoStep, error) {
+	first, err := u.client.change(ctx, changed.first)
+	if err != nil {
+		return nil, err
+	}
+	last := first
+	if changed.last != changed.first {
+		if last, err = u.client.change(ctx, changed.last); err != nil {
+			return nil, err
+		}
+	}
+	return &undoStep{change: first, before: first.Before, now: last.After}, nil
+}

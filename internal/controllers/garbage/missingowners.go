@@ -1,0 +1,57 @@
+package garbage
+
+import "sync"
+
+// maxMissingOwners is the maximum number of owners in a missingOwners cache, which is cleared when it is
+// full.
+const maxMissingOwners = 512
+
+// missingOwner is the location and UID of an owner reference to an object that does not exist.
+type missingOwner struct{ path, namespace, name, uid string }
+
+// missingOwners caches the newest location of each UID at which there is no object. An entry is removed
+// when an object with the UID is created, which is possible if a deleted object is restored. The cache
+// is safe for concurrent use.
+type missingOwners struct {
+	mu     sync.RWMutex
+	owners map[string]missingOwner // by UID
+	// generation counts creations. A lookup that started before a creation may be outdated.
+	generation uint64
+}
+
+func (m *missingOwners) has(owner missingOwner) bool {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	known, ok := m.owners[owner.uid]
+	return ok && known == owner
+}
+
+// currentGeneration returns the generation to pass to add. It must be called before the owner is looked
+// up.
+func (m *missingOwners) currentGeneration() uint64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.generation
+}
+
+// add caches an owner that was looked up after generation since was returned. It does nothing if an
+// object was created in the meantime.
+func (m *missingOwners) add(owner missingOwner, since uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.generation != since {
+		return
+	}
+	if m.owners == nil || len(m.owners) >= maxMissingOwners {
+		m.owners = make(map[string]missingOwner)
+	}
+	m.owners[owner.uid] = owner
+}
+
+// created removes the owner with the UID of a created object.
+func (m *missingOwners) created(uid string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.generation++
+	delete(m.owners, uid)
+}
