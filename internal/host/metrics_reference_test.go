@@ -22,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters/authz/webhook"
 	"mainstay.dev/mainstay/internal/limits/memory"
 	"mainstay.dev/mainstay/internal/serviceaccount/external"
+	"mainstay.dev/mainstay/internal/storage/archive"
 	"mainstay.dev/mainstay/internal/storage/cache"
 	"mainstay.dev/mainstay/internal/storage/encryption"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
@@ -131,6 +132,13 @@ func registeredMetrics(t *testing.T) []metric {
 		"egress":          func() error { _, err := selector.NewMetrics(&r); return err },
 		"cache":           func() error { _, err := cache.NewMetrics(&r); return err },
 		"external tokens": func() error { _, err := external.NewMetrics(&r); return err },
+		"history": func() error {
+			history, err := archive.Open(archive.Config{InMemory: true, Prefix: "/", Registerer: &r})
+			if err != nil {
+				return err
+			}
+			return history.Close()
+		},
 		"embedded store": func() error {
 			store, err := embedded.Open(embedded.Config{InMemory: true, Registerer: &r})
 			if err != nil {
