@@ -1,15 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/host"
+	"mainstay.dev/mainstay/internal/storage/archive"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
@@ -39,19 +46,39 @@ The exit code is 0 if the store is consistent, and 1 otherwise.`,
 			}
 			bar := newProgress(c.ErrOrStderr())
 			r, err := checkStore(ctx, store, prefix, encryptionConfig, bar)
+			var past archive.Report
+			if err == nil {
+				past, err = archive.Check(ctx, archive.Config{Dir: host.HistoryDir(dataDir), Prefix: "/" + strings.Trim(prefix, "/") + "/"})
+			}
 			bar.end()
 			if err = errors.Join(err, release()); err != nil {
 				return fmt.Errorf("check %s: %w", dataDir, err)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "the store in %s is consistent: format %d, revision %d, %d keys (%d expire), %d versions of %d bytes, %d commits since revision %d\n",
 				dataDir, r.Format, r.Revision, r.Keys, r.Expiring, r.Versions, r.Bytes, r.Commits, r.Compacted)
-			return nil
+			return printHistory(c.OutOrStdout(), past)
 		},
 	}
 	command.Flags().StringVar(&dataDir, "data-dir", "", "data directory of a stopped server")
 	command.Flags().StringVar(&prefix, "etcd-prefix", host.DefaultEtcdPrefix, "prefix of all keys")
 	command.Flags().StringVar(&encryptionConfig, "encryption-provider-config", "", "EncryptionConfiguration of the server")
 	return command
+}
+
+// printHistory prints the contents of an intact history, if there is one.
+func printHistory(out io.Writer, r archive.Report) error {
+	if r.Position == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintf(out, "the history is consistent: revision %d, since %s, %d keys, %d versions\n", r.Position, r.Oldest.UTC().Format(time.RFC3339), r.Keys, r.Versions); err != nil {
+		return err
+	}
+	for _, resource := range slices.SortedFunc(maps.Keys(r.Sizes), func(a, b string) int { return cmp.Compare(r.Sizes[b], r.Sizes[a]) }) {
+		if _, err := fmt.Fprintf(out, "  %s: %d bytes\n", resource, r.Sizes[resource]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkStore checks a store, and the dependencies between its objects.

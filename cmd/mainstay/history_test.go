@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -204,5 +206,50 @@ func TestRestoreFrom(t *testing.T) {
 	}
 	if _, err := restore("a", was.ResourceVersion); !apierrors.IsAlreadyExists(err) {
 		t.Errorf("restore an object that exists: %v", err)
+	}
+}
+
+// TestHistoryKilled kills a server during writes. No acknowledged write and no origin is missing in the
+// history.
+func TestHistoryKilled(t *testing.T) {
+	t.Parallel()
+	s := testserver.New(t, testserver.Options{Dir: filepath.Join(t.TempDir(), "data")})
+	acknowledged := map[string]bool{}
+	for round := range 4 {
+		admin := clientOf(t, s)
+		name := fmt.Sprintf("m%d", round)
+		m, err := admin.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		acknowledged[m.ResourceVersion] = true
+		for n := range 150 {
+			m.Data = map[string]string{"n": fmt.Sprint(n)}
+			if m, err = admin.CoreV1().ConfigMaps("default").Update(t.Context(), m, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			acknowledged[m.ResourceVersion] = true
+		}
+		s.Kill()
+		if err := s.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client, err := newAPIClient(filepath.Join(s.Dir(), "admin.kubeconfig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changes, err := (&historyClient{apiClient: client, namespace: "default"}).changes(t.Context(), nil, url.Values{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range changes {
+		if acknowledged[changes[i].Revision] && changes[i].User == "" {
+			t.Errorf("the change %s has no user", changes[i].Name)
+		}
+		delete(acknowledged, changes[i].Revision)
+	}
+	if len(acknowledged) > 0 {
+		t.Errorf("%d acknowledged writes are missing in the history", len(acknowledged))
 	}
 }

@@ -1,0 +1,61 @@
+package archive
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Report is the result of Check for an intact archive.
+type Report struct {
+	// Position is the newest archived revision; 0 if there is no archive.
+	Position kv.Revision
+	// Oldest is the time of the oldest state.
+	Oldest time.Time
+	// Keys and Versions are the numbers of keys and versions.
+	Keys, Versions int64
+	// Sizes are the estimated sizes by resource on disk, in bytes.
+	Sizes map[string]int64
+}
+
+// Check reads all versions of the archive in a directory that no server uses. An error that wraps
+// kv.ErrCorrupt describes the first damage. A missing directory has an empty report.
+func Check(ctx context.Context, config Config) (report Report, err error) {
+	if _, err := os.Stat(config.Dir); errors.Is(err, os.ErrNotExist) {
+		return report, nil
+	}
+	a, err := Open(config)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	db, err := a.acquire()
+	if err != nil {
+		return report, err
+	}
+	defer a.release()
+	if err := db.CheckLevels(nil); err != nil {
+		return report, db.explain("check the history", err)
+	}
+	err = a.eachKey(db, func(key string) error {
+		report.Keys++
+		return a.versions(ctx, db, key, func(*version) bool { report.Versions++; return true })
+	})
+	if err != nil {
+		return report, err
+	}
+	if err := db.each(prefixChange, func(key, value []byte) error {
+		_, err := decodeChange(key, value)
+		return err
+	}); err != nil {
+		return report, err
+	}
+	if report.Position = a.Position(); report.Position > 0 {
+		report.Oldest = a.oldest().time
+	}
+	report.Sizes, err = a.Sizes()
+	return report, err
+}
