@@ -9,7 +9,12 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
@@ -229,4 +234,41 @@ func TestPastOverEtcd(t *testing.T) {
 	first := revisionOf(t, s.must(t, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"x":"1"}}`))
 	s.must(t, "PUT", historyMap, `{"metadata":{"name":"a"},"data":{"x":"2"}}`)
 	s.expectCode(t, 200, `"x":"1"`, "GET", at(first, pastMap))
+}
+
+// TestPastInformer runs a client-go informer on an earlier state.
+func TestPastInformer(t *testing.T) {
+	t.Parallel()
+	s := start(t, withoutControllers(Config{}))
+	s.must(t, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"x":"1"}}`)
+	then := revisionOf(t, s.must(t, "POST", configMaps, `{"metadata":{"name":"b"}}`))
+	s.must(t, "DELETE", historyMap, "")
+	config, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Host += "/at/rv/" + then
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithNamespace("default"))
+	informer := factory.Core().V1().ConfigMaps()
+	lister := informer.Lister()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	factory.Start(ctx.Done())
+	for _, synced := range factory.WaitForCacheSync(ctx.Done()) {
+		if !synced {
+			t.Fatal("the informer is not synced")
+		}
+	}
+	if m, err := lister.ConfigMaps("default").Get("a"); err != nil || m.Data["x"] != "1" {
+		t.Errorf("the object: %+v, %v", m, err)
+	}
+	cancel()
+	factory.Shutdown()
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}}, metav1.CreateOptions{}); !apierrors.IsMethodNotSupported(err) {
+		t.Errorf("a write: %v", err)
+	}
 }

@@ -81,3 +81,68 @@ func BenchmarkCommit(b *testing.B) {
 		})
 	}
 }
+
+// fillArchive returns an archive with many versions of 2 KiB, without a backend.
+func fillArchive(b *testing.B, keys, versions int) *Archive {
+	b.Helper()
+	a, err := Open(Config{Dir: filepath.Join(b.TempDir(), "history"), Prefix: "/registry/"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = a.Close() })
+	f := &follower{a: a, db: a.db, chains: chains{}}
+	values, entries := podValues(1000), make([]*kv.Entry, keys)
+	revision := kv.Revision(1)
+	for n := range versions {
+		batch := kv.Batch{}
+		for k := range keys {
+			revision++
+			value := append([]byte(nil), values[k%1000]...)
+			copy(value[n*13%2000:], fmt.Sprint(revision))
+			ev := kv.Event{Key: fmt.Sprintf("/registry/pods/a/%05d", k), Revision: revision, Value: value, Created: revision, Prev: entries[k]}
+			if entries[k] != nil {
+				ev.Created = entries[k].Created
+			}
+			entries[k] = &kv.Entry{Key: ev.Key, Value: value, Created: ev.Created, Modified: revision}
+			batch.Events = append(batch.Events, ev)
+		}
+		batch.Revision = revision
+		if err := f.archive(batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := a.db.flush(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(a.sizeMetric()/float64(keys*versions), "disk-B/version")
+	return a
+}
+
+// BenchmarkPastList lists 10,000 keys as of an early revision, after 1,000,000 later writes.
+func BenchmarkPastList(b *testing.B) {
+	a := fillArchive(b, 10_000, 101)
+	for _, at := range []kv.Revision{10_001, 500_001, a.Position()} {
+		b.Run(fmt.Sprint(at), func(b *testing.B) {
+			v := &View{a, at}
+			for b.Loop() {
+				res, err := v.Range(b.Context(), kv.RangeRequest{Start: "/registry/pods/", End: "/registry/pods0"})
+				if err != nil || len(res.Entries) != 10_000 {
+					b.Fatalf("%d entries, %v", len(res.Entries), err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkVersions reads 1,000 versions of a key.
+func BenchmarkVersions(b *testing.B) {
+	a := fillArchive(b, 100, 1000)
+	b.ResetTimer()
+	for b.Loop() {
+		n := 0
+		err := a.Versions(b.Context(), "/registry/pods/a/00050", a.Position(), func(*Change) bool { n++; return true })
+		if err != nil || n != 1000 {
+			b.Fatalf("%d versions, %v", n, err)
+		}
+	}
+}

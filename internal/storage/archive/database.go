@@ -57,6 +57,11 @@ func openDatabase(dir string, fs vfs.FS, log *slog.Logger) (*database, error) {
 		o.Levels[i].BlockSize = blockBytes
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
+	// By default, Pebble stores the values of older versions in separate blocks. Reading a past state would
+	// decompress two blocks for each key.
+	o.Experimental.SpanPolicyFunc = func([]byte) (pebble.SpanPolicy, []byte, error) {
+		return pebble.SpanPolicy{DisableValueSeparationBySuffix: true}, nil, nil
+	}
 	// The last level, which has most of the data, is compressed with zstd, and the others with a faster
 	// algorithm.
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })

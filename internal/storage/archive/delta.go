@@ -11,7 +11,7 @@ import (
 
 // A version is stored as a delta to the version before it, because most updates change a small part of
 // an object. At most maxDepth deltas follow each other. The last one is a delta to a complete value.
-const maxDepth = 16
+const maxDepth = 8
 
 // Limits of deltas.
 const (
