@@ -22,6 +22,14 @@ const (
 	maxChains    = 1 << 14        // keys whose depth is known
 )
 
+// dictRoom is the capacity after a value with which s2 uses the value as a dictionary without a copy.
+const dictRoom = 16
+
+// cloneValue returns a copy of a value for decodeDelta.
+func cloneValue(value []byte) []byte {
+	return append(make([]byte, 0, len(value)+dictRoom), value...)
+}
+
 // encodeDelta returns the delta of a value to a base, or nil if it would not be smaller than half of the
 // value.
 func encodeDelta(base, value []byte) []byte {
@@ -43,7 +51,7 @@ func decodeDelta(base, delta []byte) ([]byte, error) {
 	}
 	var value []byte
 	if err == nil {
-		value, err = s2.MakeDict(base, nil).Decode(nil, delta)
+		value, err = s2.MakeDict(base, nil).Decode(make([]byte, 0, size+dictRoom), delta)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("malformed delta: %w: %w", kv.ErrCorrupt, err)

@@ -301,7 +301,7 @@ func readVersion(it *pebble.Iterator, key string) (version, error) {
 			return version{}, err
 		}
 		if !older.delta {
-			v.value = bytes.Clone(older.value)
+			v.value = cloneValue(older.value)
 			break
 		}
 		if deltas = append(deltas, bytes.Clone(older.value)); len(deltas) > maxDepth {

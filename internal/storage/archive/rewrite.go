@@ -160,7 +160,7 @@ func completeVersion(it *pebble.Iterator, key string, before *version) (*version
 	v.origin = append([]byte(nil), v.origin...)
 	switch {
 	case !v.delta:
-		v.value = append([]byte(nil), v.value...)
+		v.value = cloneValue(v.value)
 		return &v, nil
 	case before == nil || before.deleted:
 		return nil, errDeltaBase
