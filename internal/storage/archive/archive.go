@@ -75,8 +75,10 @@ type Archive struct {
 		gaps    []gap // in ascending order
 	}
 
-	// trimming is held while versions are deleted.
+	// trimming is held while versions are deleted, and guards smallest: the size of an archive without
+	// history that exceeded the maximum size, in bytes.
 	trimming sync.Mutex
+	smallest int64
 
 	// hold protects the changes since the last flush in the backend. It is used by follow, and by Close
 	// after follow has ended.

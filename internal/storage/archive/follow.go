@@ -17,26 +17,33 @@ const (
 	// flushInterval is the time between two flushes. A crash loses the changes since the last flush,
 	// which are read again from the backend.
 	flushInterval = time.Minute
-	// retryDelay is the delay before the archive follows the backend again after an error.
-	retryDelay = 2 * time.Second
+	// Minimum and maximum delay before the archive follows the backend again after an error.
+	retryFirst = time.Second
+	retryLast  = time.Minute
 	// batchBytes is the size of a batch above which it is written.
 	batchBytes = 1 << 20
 )
 
 // follow archives the changes of the backend until Close.
 func (a *Archive) follow() {
+	delay := retryFirst
 	for {
+		began := time.Now()
 		err := a.followOnce()
 		if a.ctx.Err() != nil {
 			return
 		}
-		a.log.Warn("the history does not follow the store; it tries again", "dir", a.dir, "err", firstLine(err))
+		if time.Since(began) > retryLast {
+			delay = retryFirst
+		}
+		a.log.Warn("the history does not follow the store; it tries again", "dir", a.dir, "after", delay, "err", firstLine(err))
 		a.metrics.interrupted()
 		select {
 		case <-a.ctx.Done():
 			return
-		case <-time.After(retryDelay):
+		case <-time.After(delay):
 		}
+		delay = min(2*delay, retryLast)
 		if err := a.repair(); err != nil {
 			a.log.Warn("the history is not writable", "dir", a.dir, "err", firstLine(err))
 		}

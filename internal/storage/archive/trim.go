@@ -286,16 +286,22 @@ func (a *Archive) trimGaps(db *database) error {
 	return db.apply(b)
 }
 
-// limitSize deletes the oldest eighth of the history until the archive is smaller than the limit, or
-// contains the newest versions only.
+// limitSize deletes the oldest eighth of the history if the archive is larger than the limit. If that is
+// not enough, it deletes a quarter of the rest, then half, then all versions except the newest ones. Their size then replaces the limit, so that the archive is not
+// compacted again and again.
 func (a *Archive) limitSize(ctx context.Context, db *database) error {
-	for {
+	for part := kv.Revision(8); ; part = max(part/2, 1) {
 		size := db.size()
 		oldest, newest := a.oldest(), a.Position()
-		if size <= a.policy.MaxBytes || oldest.revision >= newest {
+		if size <= max(a.policy.MaxBytes, a.smallest+a.smallest/4) {
 			return nil
 		}
-		to := floor{revision: oldest.revision + max((newest-oldest.revision)/8, 1)}
+		if oldest.revision >= newest {
+			a.smallest = size
+			a.log.Warn("the present objects are larger than the maximum size of the history, which therefore contains little else: increase the maximum size", "dir", a.dir, "bytes", size, "limit", a.policy.MaxBytes)
+			return nil
+		}
+		to := floor{revision: oldest.revision + max((newest-oldest.revision)/part, 1)}
 		var err error
 		if to.time, err = a.TimeOf(to.revision); err != nil {
 			return err

@@ -2,6 +2,8 @@ package archive
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
@@ -57,6 +59,43 @@ func TestLimitSize(t *testing.T) {
 	sizes, err := a.Sizes()
 	if err != nil || sizes["pods"] < 64<<10 || len(sizes) != 1 {
 		t.Errorf("sizes by resource: %v, %v", sizes, err)
+	}
+}
+
+// TestLimitPresent checks that an archive whose newest versions exceed the maximum size stays, and contains
+// them.
+func TestLimitPresent(t *testing.T) {
+	t.Parallel()
+	backend := openBackend(t, embedded.Config{})
+	a := openArchive(t, backend, Config{Dir: filepath.Join(t.TempDir(), "history"), Policy: Policy{MaxBytes: 1 << 20}})
+	random := rand.NewChaCha8([32]byte{})
+	for n := range 50 {
+		value := make([]byte, 64<<10)
+		_, _ = random.Read(value) // never fails
+		put(t, backend, fmt.Sprintf("pods/a/%d", n), string(value), minute(n))
+	}
+	for range 3 {
+		catchUp(t, a)
+		db, err := a.acquire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = db.flush()
+		a.release()
+		if err = errors.Join(err, a.Trim(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.trimming.Lock()
+	smallest := a.smallest
+	a.trimming.Unlock()
+	if smallest < 50*64<<10 {
+		t.Errorf("the size of the newest versions is %d", smallest)
+	}
+	if v, err := a.View(t.Context(), a.Position()); err != nil {
+		t.Error(err)
+	} else if res, err := v.Range(t.Context(), kv.RangeRequest{Start: "/registry/pods/", CountOnly: true}); err != nil || res.Count != 50 {
+		t.Errorf("%d keys, %v", res.Count, err)
 	}
 }
 
