@@ -286,11 +286,12 @@ func (a *Archive) trimGaps(db *database) error {
 	return db.apply(b)
 }
 
-// limitSize deletes the oldest eighth of the history if the archive is larger than the limit. If that is
-// not enough, it deletes a quarter of the rest, then half, then all versions except the newest ones. Their size then replaces the limit, so that the archive is not
+// limitSize deletes the oldest part of the history if the archive is larger than the limit: the part by
+// which it is larger, but at least an eighth. If maxLimitSteps parts are not enough, it deletes all versions
+// except the newest ones. Their size then replaces the limit, so that the archive is not
 // compacted again and again.
 func (a *Archive) limitSize(ctx context.Context, db *database) error {
-	for part := kv.Revision(8); ; part = max(part/2, 1) {
+	for step := 1; ; step++ {
 		size := db.size()
 		oldest, newest := a.oldest(), a.Position()
 		if size <= max(a.policy.MaxBytes, a.smallest+a.smallest/4) {
@@ -301,7 +302,11 @@ func (a *Archive) limitSize(ctx context.Context, db *database) error {
 			a.log.Warn("the present objects are larger than the maximum size of the history, which therefore contains little else: increase the maximum size", "dir", a.dir, "bytes", size, "limit", a.policy.MaxBytes)
 			return nil
 		}
-		to := floor{revision: oldest.revision + max((newest-oldest.revision)/part, 1)}
+		part := max(float64(size-a.policy.MaxBytes*9/10)/float64(size), 1./8)
+		if step > maxLimitSteps {
+			part = 1
+		}
+		to := floor{revision: oldest.revision + max(kv.Revision(part*float64(newest-oldest.revision)), 1)}
 		var err error
 		if to.time, err = a.TimeOf(to.revision); err != nil {
 			return err
@@ -319,8 +324,11 @@ func (a *Archive) limitSize(ctx context.Context, db *database) error {
 	}
 }
 
-// size returns the size of the database on disk, in bytes.
-func (db *database) size() int64 { return int64(db.Metrics().DiskSpaceUsage()) }
+// maxLimitSteps is the maximum number of parts that limitSize deletes, each followed by a compaction.
+const maxLimitSteps = 4
+
+// size returns the size of the database on disk, in bytes, without tables that are about to be deleted.
+func (db *database) size() int64 { return int64(db.Metrics().Table.Local.LiveSize) }
 
 // reclaim rewrites all tables, which frees the space of deleted versions.
 func (db *database) reclaim(ctx context.Context) error {
