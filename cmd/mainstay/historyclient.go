@@ -220,17 +220,3 @@ func (c *historyClient) object(ctx context.Context, args []string) (*objectPath,
 	}
 	return object, nil
 }
-
-// collection returns the URL path of the collection of the object.
-func (o *objectPath) collection() string {
-	path := versionPath(o.resource.version)
-	if o.namespace != "" {
-		path += "/namespaces/" + url.PathEscape(o.namespace)
-	}
-	return path + "/" + o.resource.Name
-}
-
-func (o *objectPath) path() string { return o.collection() + "/" + url.PathEscape(o.name) }
-
-// String returns a name such as deployments.apps/web.
-func (o *objectPath) String() string { return o.resource.groupResource().String() + "/" + o.name }
