@@ -24,38 +24,49 @@ type Report struct {
 // Check reads all versions of the archive in a directory that no server uses. An error that wraps
 // kv.ErrCorrupt describes the first damage. A missing directory has an empty report.
 func Check(ctx context.Context, config Config) (report Report, err error) {
+	err = withExisting(config, func(a *Archive, db *database) error { return report.read(ctx, a, db) })
+	return report, err
+}
+
+// withExisting calls work with the archive in a directory that no server uses, if there is one.
+func withExisting(config Config, work func(*Archive, *database) error) (err error) {
 	if _, err := os.Stat(config.Dir); errors.Is(err, os.ErrNotExist) {
-		return report, nil
+		return nil
 	}
 	a, err := Open(config)
 	if err != nil {
-		return report, err
+		return err
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
 	db, err := a.acquire()
 	if err != nil {
-		return report, err
+		return err
 	}
 	defer a.release()
+	return work(a, db)
+}
+
+// read reads all data of an archive.
+func (r *Report) read(ctx context.Context, a *Archive, db *database) error {
 	if err := db.CheckLevels(nil); err != nil {
-		return report, db.explain("check the history", err)
+		return db.explain("check the history", err)
 	}
-	err = a.eachKey(db, func(key string) error {
-		report.Keys++
-		return a.versions(ctx, db, key, func(*version) bool { report.Versions++; return true })
+	err := a.eachKey(db, func(key string) error {
+		r.Keys++
+		return a.versions(ctx, db, key, func(*version) bool { r.Versions++; return true })
 	})
 	if err != nil {
-		return report, err
+		return err
 	}
 	if err := db.each(prefixChange, func(key, value []byte) error {
 		_, err := decodeChange(key, value)
 		return err
 	}); err != nil {
-		return report, err
+		return err
 	}
-	if report.Position = a.Position(); report.Position > 0 {
-		report.Oldest = a.oldest().time
+	if r.Position = a.Position(); r.Position > 0 {
+		r.Oldest = a.oldest().time
 	}
-	report.Sizes, err = a.Sizes()
-	return report, err
+	r.Sizes, err = a.Sizes()
+	return err
 }

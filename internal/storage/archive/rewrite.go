@@ -2,9 +2,7 @@ package archive
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -30,24 +28,14 @@ const maxUnreadable = 10
 // returns the new value, and whether it differs; an error leaves the version unchanged. A missing
 // directory has no versions. Rewrite can be interrupted and called again.
 func Rewrite(ctx context.Context, config Config, rewrite func(key string, value []byte) (next []byte, changed bool, err error)) (report RewriteReport, err error) {
-	if _, err := os.Stat(config.Dir); errors.Is(err, os.ErrNotExist) {
-		return report, nil
-	}
-	a, err := Open(config)
-	if err != nil {
-		return report, err
-	}
-	defer func() { err = errors.Join(err, a.Close()) }()
-	db, err := a.acquire()
-	if err != nil {
-		return report, err
-	}
-	defer a.release()
-	r := rewriter{db: db, rewrite: rewrite, report: &report}
-	if err := a.eachKey(db, func(key string) error { return r.key(ctx, a, key) }); err != nil {
-		return report, err
-	}
-	return report, db.reclaim(ctx)
+	err = withExisting(config, func(a *Archive, db *database) error {
+		r := rewriter{db: db, rewrite: rewrite, report: &report}
+		if err := a.eachKey(db, func(key string) error { return r.key(ctx, a, key) }); err != nil {
+			return err
+		}
+		return db.reclaim(ctx)
+	})
+	return report, err
 }
 
 // eachKey calls visit for each archived key.
