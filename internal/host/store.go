@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -165,6 +166,12 @@ func (s *store) startHistory(ctx context.Context) error {
 	return s.history.Start(ctx, s.backend)
 }
 
+// Limits of the time between two flushes of the history, which delays the compaction of the store.
+const (
+	minHistoryFlush = 100 * time.Millisecond
+	maxHistoryFlush = time.Minute
+)
+
 // openHistory opens the history, if it is enabled. It is opened before the backend, because the backend
 // must hold the changes that are not in the history.
 func (s *store) openHistory() (err error) {
@@ -174,6 +181,9 @@ func (s *store) openHistory() (err error) {
 	}
 	config := archive.Config{
 		InMemory: s.env.dir == nil, Prefix: "/" + strings.Trim(s.config.Prefix, "/") + "/", Policy: history.policy(), Logger: s.env.logger, Registerer: s.env.registry,
+	}
+	if retention := s.config.Embedded.HistoryRetention; retention > 0 {
+		config.FlushInterval = min(max(retention/4, minHistoryFlush), maxHistoryFlush)
 	}
 	if s.env.dir != nil {
 		config.Dir = s.env.dir.history()

@@ -27,6 +27,9 @@ type Config struct {
 	Prefix string
 	// Policy is the retention.
 	Policy Policy
+	// FlushInterval is the time between two flushes; 0 selects one minute. The backend holds the changes
+	// since the last flush, so it should be a fraction of the time that the backend keeps changes.
+	FlushInterval time.Duration
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
 	// Registerer registers the metrics of the archive; nil disables them.
@@ -47,10 +50,12 @@ type Archive struct {
 	log     *slog.Logger
 	metrics *metrics
 	now     func() time.Time
+	// flushInterval is Config.FlushInterval.
+	flushInterval time.Duration
 
 	// life is held shared while the database is used, and exclusively while it is replaced or closed.
 	life sync.RWMutex
-	db   *database // nil after Close and after a failed write
+	db   *database // nil after Close, after a failed write, and on a full disk
 
 	// position is the newest archived revision; 0 before the first resync.
 	position atomic.Int64
@@ -93,8 +98,9 @@ type Archive struct {
 // ErrNoDir is returned by Open for a Config without a directory.
 var ErrNoDir = errors.New("open the history: no directory given")
 
-// Open opens the archive in cfg.Dir, or creates it. The error wraps kv.ErrCorrupt if the archive is
-// damaged. The caller must call Close.
+// Open opens the archive in cfg.Dir, or creates it. On a full disk, it returns an archive without data,
+// which opens itself when there is space. The error wraps kv.ErrCorrupt if the archive is damaged. The
+// caller must call Close.
 func Open(cfg Config) (*Archive, error) {
 	policy := cfg.Policy.withDefaults()
 	if err := policy.check(); err != nil {
@@ -110,17 +116,22 @@ func Open(cfg Config) (*Archive, error) {
 	if a.now == nil {
 		a.now = time.Now
 	}
+	if a.flushInterval = cfg.FlushInterval; a.flushInterval <= 0 {
+		a.flushInterval = defaultFlushInterval
+	}
 	if cfg.InMemory {
 		a.dir, a.fs = "history", vfs.NewMem()
 	}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.mu.moved = make(chan struct{})
-	if err := a.reopen(); err != nil {
+	err := a.reopen()
+	if isFull(err) {
+		a.log.Warn("the disk is full: there is no history until there is space", "dir", a.dir, "err", firstLine(err))
+	} else if err != nil {
 		return nil, err
 	}
-	var err error
 	if a.metrics, err = newMetrics(cfg.Registerer, a); err != nil {
-		return nil, errors.Join(err, a.db.close())
+		return nil, errors.Join(err, a.Close())
 	}
 	return a, nil
 }
@@ -162,7 +173,7 @@ func (a *Archive) acquire() (*database, error) {
 	if a.ctx.Err() != nil {
 		return nil, kv.ErrClosed
 	}
-	return nil, fmt.Errorf("the history is being reopened after a failed write: %w", kv.ErrUnavailable)
+	return nil, fmt.Errorf("the history cannot be written now: %w", kv.ErrUnavailable)
 }
 
 func (a *Archive) release() { a.life.RUnlock() }
@@ -223,12 +234,17 @@ func (a *Archive) Close() error {
 	return err
 }
 
-// Await waits until the archive has reached a revision, which need not exist yet, or ctx ends.
+// Await waits until the archive has reached a revision, which need not exist yet, or ctx ends. The error
+// wraps kv.ErrUnavailable after a failed write.
 func (a *Archive) Await(ctx context.Context, at kv.Revision) error {
 	for requested := false; ; {
 		a.mu.Lock()
 		moved := a.mu.moved
 		a.mu.Unlock()
+		if _, err := a.acquire(); err != nil {
+			return err
+		}
+		a.release()
 		if a.Position() >= at {
 			return nil
 		}
@@ -254,6 +270,11 @@ func (a *Archive) moveTo(at kv.Revision, current time.Time) {
 	defer a.mu.Unlock()
 	a.position.Store(int64(at))
 	a.mu.current = current
+	a.wakeLocked()
+}
+
+// wakeLocked makes the callers of Await check again.
+func (a *Archive) wakeLocked() {
 	close(a.mu.moved)
 	a.mu.moved = make(chan struct{})
 }

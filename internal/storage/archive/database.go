@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -125,6 +126,9 @@ func (db *database) explain(doing string, err error) error {
 		return fmt.Errorf("%s in %s: %w: %w", doing, db.dir, kv.ErrUnavailable, err)
 	}
 }
+
+// isFull reports whether a write failed because the disk is full or a quota is exceeded.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // state is the state of a newly opened database.
 type state struct {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// flushInterval is the time between two flushes. A crash loses the changes since the last flush,
-	// which are read again from the backend.
-	flushInterval = time.Minute
+	// defaultFlushInterval is the default of Config.FlushInterval. A crash loses the changes since the
+	// last flush, which are read again from the backend.
+	defaultFlushInterval = time.Minute
 	// Minimum and maximum delay before the archive follows the backend again after an error.
 	retryFirst = time.Second
 	retryLast  = time.Minute
@@ -47,6 +47,9 @@ func (a *Archive) follow() {
 		if err := a.repair(); err != nil {
 			a.log.Warn("the history is not writable", "dir", a.dir, "err", firstLine(err))
 		}
+		a.mu.Lock()
+		a.wakeLocked()
+		a.mu.Unlock()
 	}
 }
 
@@ -79,7 +82,7 @@ func (a *Archive) followOnce() error {
 	}
 	defer f.watch.Stop()
 	a.holdPosition()
-	flush := time.NewTicker(flushInterval)
+	flush := time.NewTicker(a.flushInterval)
 	defer flush.Stop()
 	for {
 		select {
