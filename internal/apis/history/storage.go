@@ -131,7 +131,7 @@ func checkVersion(options rest.ListOptions, newest kv.Revision) error {
 
 // read returns the selected changes. more reports that the limit was reached.
 func (s *Storage) read(ctx context.Context, sel *changeSelection, limit int) (found []*codec.Record, more bool, err error) {
-	allowed := map[Object]bool{}
+	allowed, decoded := map[Object]bool{}, &decoder{json: s.config.JSON}
 	var failed error
 	visit := func(c *archive.Change) bool {
 		object, _ := s.config.Parse(c.Key)
@@ -142,7 +142,7 @@ func (s *Storage) read(ctx context.Context, sel *changeSelection, limit int) (fo
 			more = true
 			return false
 		}
-		change, err := s.change(ctx, object, c)
+		change, err := s.change(ctx, object, c, decoded)
 		if err != nil {
 			failed = err
 			return false
@@ -211,7 +211,7 @@ func (s *Storage) Get(ctx context.Context, name types.NamespacedName, _ metav1.G
 }
 
 // change converts a change of the archive.
-func (s *Storage) change(ctx context.Context, object Object, c *archive.Change) (*Change, error) {
+func (s *Storage) change(ctx context.Context, object Object, c *archive.Change, decoded *decoder) (*Change, error) {
 	o, err := origin.Decode(c.Origin)
 	if err != nil {
 		return nil, fmt.Errorf("read the origin of revision %d: %w", c.Revision, err)
@@ -228,16 +228,16 @@ func (s *Storage) change(ctx context.Context, object Object, c *archive.Change) 
 	if c.Before != nil && !c.Created() {
 		change.PreviousRevision = strconv.FormatInt(int64(c.Before.Modified), 10)
 	}
-	return change, s.describe(ctx, change, c)
+	return change, describe(ctx, change, c, decoded)
 }
 
 // describe adds the data of the object before and after the change.
-func (s *Storage) describe(ctx context.Context, change *Change, c *archive.Change) error {
-	before, err := s.document(ctx, c.Before)
+func describe(ctx context.Context, change *Change, c *archive.Change, decoded *decoder) error {
+	before, err := decoded.document(ctx, c.Before)
 	if err != nil {
 		return err
 	}
-	after, err := s.document(ctx, c.After)
+	after, err := decoded.document(ctx, c.After)
 	if err != nil {
 		return err
 	}
@@ -259,20 +259,33 @@ func (s *Storage) describe(ctx context.Context, change *Change, c *archive.Chang
 	return nil
 }
 
+// decoder decodes entries. It keeps the last document, which is the state before the next change of the
+// same object.
+type decoder struct {
+	json     func(ctx context.Context, entry *kv.Entry) ([]byte, error)
+	key      string
+	revision kv.Revision
+	last     map[string]any
+}
+
 // document returns the decoded JSON of an entry, or nil. A value that cannot be decrypted or decoded is
-// nil, too, so that the rest of the change is visible.
-func (s *Storage) document(ctx context.Context, entry *kv.Entry) (map[string]any, error) {
+// nil, too, so that the rest of the change is visible. The result must not be modified.
+func (d *decoder) document(ctx context.Context, entry *kv.Entry) (map[string]any, error) {
 	if entry == nil {
 		return nil, nil
 	}
-	text, err := s.config.JSON(ctx, entry)
+	if d.key == entry.Key && d.revision == entry.Modified {
+		return d.last, nil
+	}
+	text, err := d.json(ctx, entry)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	var document map[string]any
 	if err != nil || json.Unmarshal(text, &document) != nil {
-		return nil, nil //nolint:nilerr // see above
+		document = nil
 	}
+	d.key, d.revision, d.last = entry.Key, entry.Modified, document
 	return document, nil
 }
 
