@@ -34,8 +34,6 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer registers the metrics of the archive; nil disables them.
 	Registerer prometheus.Registerer
-	// FS replaces the file system of the operating system, for fault injection.
-	FS vfs.FS
 
 	// now replaces time.Now, for tests.
 	now func() time.Time
@@ -44,7 +42,7 @@ type Config struct {
 // Archive keeps the versions of the keys of a backend. It is safe for concurrent use.
 type Archive struct {
 	dir     string
-	fs      vfs.FS
+	fs      vfs.FS // nil selects the file system of the operating system
 	prefix  string // of the archived keys
 	policy  Policy
 	log     *slog.Logger
@@ -109,7 +107,7 @@ func Open(cfg Config) (*Archive, error) {
 	if cfg.Dir == "" && !cfg.InMemory {
 		return nil, ErrNoDir
 	}
-	a := &Archive{dir: cfg.Dir, fs: cfg.FS, prefix: cfg.Prefix, policy: policy, log: cfg.Logger, now: cfg.now}
+	a := &Archive{dir: cfg.Dir, prefix: cfg.Prefix, policy: policy, log: cfg.Logger, now: cfg.now}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}
@@ -162,8 +160,9 @@ func (a *Archive) reopen() error {
 	return nil
 }
 
-// acquire returns the database. The caller must call release if the error is nil. The error is
-// kv.ErrClosed after Close, and wraps kv.ErrUnavailable after a failed write.
+// acquire returns the database. The caller must call release if the error is nil, and must not call acquire
+// again before, because a waiting writer of life blocks new readers. The error is kv.ErrClosed after
+// Close, and wraps kv.ErrUnavailable after a failed write.
 func (a *Archive) acquire() (*database, error) {
 	a.life.RLock()
 	if a.db != nil {

@@ -247,7 +247,9 @@ func TestGap(t *testing.T) {
 	t.Parallel()
 	backend := openBackend(t, embedded.Config{})
 	dir := filepath.Join(t.TempDir(), "history")
-	a := openArchive(t, backend, Config{Dir: dir})
+	var ahead atomic.Int64 // of the clock
+	config := Config{Dir: dir, now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
+	a := openArchive(t, backend, config)
 	put(t, backend, "pods/a/deleted", "1", minute(1))
 	put(t, backend, "pods/a/same", "1", minute(1))
 	known := put(t, backend, "pods/a/x", "1", minute(1))
@@ -263,7 +265,7 @@ func TestGap(t *testing.T) {
 	if err := backend.Compact(t.Context(), last); err != nil {
 		t.Fatal(err)
 	}
-	a = openArchive(t, backend, Config{Dir: dir})
+	a = openArchive(t, backend, config)
 	if got := stateAt(t, a, known); got != was {
 		t.Errorf("before the gap: %s, want %s", got, was)
 	}
@@ -281,6 +283,17 @@ func TestGap(t *testing.T) {
 	}
 	if _, err := v.Watch(t.Context(), "/registry/", "", known); !errors.As(err, &expired) {
 		t.Errorf("watch over the gap: %v", err)
+	}
+	put(t, backend, "pods/a/x", "4", time.Now().Add(time.Hour))
+	catchUp(t, a)
+	ahead.Store(int64(DefaultMaxAge + 2*time.Hour))
+	if err := a.Trim(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.mu.gaps) != 1 || a.mu.gaps[0].from != 0 {
+		t.Errorf("gaps after the retention: %+v", a.mu.gaps)
 	}
 }
 
@@ -387,6 +400,10 @@ func TestChanges(t *testing.T) {
 		if all[i] != want {
 			t.Errorf("change %d is %q, want %q", i, all[i], want)
 		}
+	}
+	err = a.Changes(t.Context(), last+100, last, func(string) bool { return true }, func(*Change) bool { t.Error("a change"); return true })
+	if err != nil {
+		t.Errorf("changes of an empty range: %v", err)
 	}
 	err = a.Versions(t.Context(), "/registry/pods/a/x", last, func(c *Change) bool {
 		one = append(one, describe(c))

@@ -24,9 +24,9 @@ type Change struct {
 // Created reports whether the change created the key.
 func (c *Change) Created() bool { return c.After != nil && c.After.Created == c.Revision }
 
-// Changes calls visit for the changes with the revisions of [from, to] whose keys match, in order of
-// revisions and keys, until visit returns false. The archive must have reached to. Changes before the floor of a resource may be
-// missing.
+// Changes calls visit for the changes with the revisions of [from, to] and matching keys, in order of
+// revisions and keys, until visit returns false. The archive must have reached to. Changes before the
+// floor of a resource may be missing. visit must not call methods of the archive.
 func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches func(key string) bool, visit func(*Change) (more bool)) error {
 	db, err := a.acquire()
 	if err != nil {

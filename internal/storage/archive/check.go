@@ -67,6 +67,6 @@ func (r *Report) read(ctx context.Context, a *Archive, db *database) error {
 	if r.Position = a.Position(); r.Position > 0 {
 		r.Oldest = a.oldest().time
 	}
-	r.Sizes, err = a.Sizes()
+	r.Sizes, err = db.sizes(a.prefix)
 	return err
 }

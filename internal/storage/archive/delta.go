@@ -15,11 +15,15 @@ const maxDepth = 8
 
 // Limits of deltas.
 const (
-	minDeltaBase = 64             // a smaller value is stored completely
-	maxDeltaBase = s2.MaxDictSize // as is the successor of a larger value
-	maxValue     = 64 << 20       // of a decoded value, in case of corruption
-	encrypted    = "k8s:enc:"     // encrypted values have nothing in common
-	maxChains    = 1 << 14        // keys whose depth is known
+	// Minimum and maximum size of a base, in bytes.
+	minDeltaBase = 64
+	maxDeltaBase = s2.MaxDictSize
+	// maxValue is the maximum size of a decoded value, in bytes, if a delta is corrupt.
+	maxValue = 64 << 20
+	// encrypted is the prefix of encrypted values, which have no equal parts.
+	encrypted = "k8s:enc:"
+	// maxChains is the maximum number of keys in chains.
+	maxChains = 1 << 14
 )
 
 // dictRoom is the capacity after a value with which s2 uses the value as a dictionary without a copy.

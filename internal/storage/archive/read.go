@@ -1,12 +1,10 @@
 package archive
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -190,6 +188,11 @@ func (a *Archive) TimeOf(at kv.Revision) (time.Time, error) {
 		return time.Time{}, err
 	}
 	defer a.release()
+	return db.timeOf(at)
+}
+
+// timeOf implements TimeOf.
+func (db *database) timeOf(at kv.Revision) (time.Time, error) {
 	it, err := db.changes(0, at)
 	if err != nil {
 		return time.Time{}, err
@@ -202,9 +205,10 @@ func (a *Archive) TimeOf(at kv.Revision) (time.Time, error) {
 	return c.time, db.explain("read the history", err)
 }
 
-// changes returns an iterator over the changes from a revision up to another one.
+// changes returns an iterator over the changes from a revision up to another one, which may be older: there
+// are no changes then.
 func (db *database) changes(from, to kv.Revision) (*pebble.Iterator, error) {
-	it, err := db.NewIter(&pebble.IterOptions{LowerBound: changeKey(from, ""), UpperBound: changeKey(to+1, "")})
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: changeKey(from, ""), UpperBound: changeKey(max(from, to+1), "")})
 	return it, db.explain("read the history", err)
 }
 
@@ -280,58 +284,4 @@ func (a *Archive) scan(ctx context.Context, req *kv.RangeRequest, at kv.Revision
 		}
 		res.Entries = append(res.Entries, *v.entry())
 	}
-}
-
-// readVersion returns the complete version at an iterator, and may move the iterator to older versions of
-// the key. The value does not alias the database.
-func readVersion(it *pebble.Iterator, key string) (version, error) {
-	v, err := versionAt(it, key)
-	if err != nil || !v.delta {
-		v.value, v.origin = bytes.Clone(v.value), bytes.Clone(v.origin)
-		return v, err
-	}
-	v.origin = bytes.Clone(v.origin)
-	deltas := [][]byte{bytes.Clone(v.value)}
-	for {
-		if !it.Next() {
-			return version{}, cmp.Or(it.Error(), errDeltaBase)
-		}
-		older, err := versionAt(it, key)
-		if err != nil {
-			return version{}, err
-		}
-		if !older.delta {
-			v.value = cloneValue(older.value)
-			break
-		}
-		if deltas = append(deltas, bytes.Clone(older.value)); len(deltas) > maxDepth {
-			return version{}, errDeltaBase
-		}
-	}
-	for _, delta := range slices.Backward(deltas) {
-		if v.value, err = decodeDelta(v.value, delta); err != nil {
-			return version{}, err
-		}
-	}
-	v.delta = false
-	return v, nil
-}
-
-var errDeltaBase = fmt.Errorf("the base of a delta is missing: %w", kv.ErrCorrupt)
-
-// versionAt decodes the version at an iterator, which must be a version of the key. It aliases the
-// database.
-func versionAt(it *pebble.Iterator, key string) (version, error) {
-	of, rev, err := versionkey.Split(it.Key())
-	if err != nil {
-		return version{}, err
-	}
-	if string(of) != key {
-		return version{}, errDeltaBase
-	}
-	raw, err := it.ValueAndErr()
-	if err != nil {
-		return version{}, err
-	}
-	return decodeVersion(key, rev, raw)
 }

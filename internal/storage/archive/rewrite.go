@@ -3,11 +3,6 @@ package archive
 import (
 	"context"
 	"fmt"
-
-	"github.com/cockroachdb/pebble/v2"
-
-	"mainstay.dev/mainstay/internal/storage/kv"
-	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
 // RewriteReport is the result of Rewrite.
@@ -36,26 +31,6 @@ func Rewrite(ctx context.Context, config Config, rewrite func(key string, value 
 		return db.reclaim(ctx)
 	})
 	return report, err
-}
-
-// eachKey calls visit for each archived key.
-func (a *Archive) eachKey(db *database, visit func(key string) error) error {
-	bounds := versionkey.Bounds(a.prefix, kv.PrefixEnd(a.prefix))
-	it, err := db.NewIter(&bounds)
-	if err != nil {
-		return db.explain("read the history", err)
-	}
-	defer it.Close()
-	for ok := it.First(); ok; ok = it.NextPrefix() {
-		key, _, err := versionkey.Split(it.Key())
-		if err != nil {
-			return db.explain("read the history", err)
-		}
-		if err := visit(string(key)); err != nil {
-			return err
-		}
-	}
-	return db.explain("read the history", it.Error())
 }
 
 type rewriter struct {
@@ -111,49 +86,4 @@ func (r *rewriter) write(versions []version) error {
 		b = r.db.NewBatch()
 	}
 	return r.db.apply(b)
-}
-
-// versions calls visit for the complete versions of a key, the oldest first, until visit returns false.
-// The versions do not alias the database.
-func (a *Archive) versions(ctx context.Context, db *database, key string, visit func(*version) (more bool)) error {
-	bounds := versionkey.Bounds(key, key+"\x00")
-	it, err := db.NewIter(&bounds)
-	if err != nil {
-		return db.explain("read the history", err)
-	}
-	defer it.Close()
-	var before *version
-	for ok := it.Last(); ok; ok = it.Prev() {
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		v, err := completeVersion(it, key, before)
-		if err != nil {
-			return db.explain("read the history", err)
-		}
-		if !visit(v) {
-			return nil
-		}
-		before = v
-	}
-	return db.explain("read the history", it.Error())
-}
-
-// completeVersion returns the version at an iterator. before is the complete version before it, or nil.
-func completeVersion(it *pebble.Iterator, key string, before *version) (*version, error) {
-	v, err := versionAt(it, key)
-	if err != nil {
-		return nil, err
-	}
-	v.origin = append([]byte(nil), v.origin...)
-	switch {
-	case !v.delta:
-		v.value = cloneValue(v.value)
-		return &v, nil
-	case before == nil || before.deleted:
-		return nil, errDeltaBase
-	}
-	v.value, err = decodeDelta(before.value, v.value)
-	v.delta = false
-	return &v, err
 }

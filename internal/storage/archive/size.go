@@ -15,8 +15,13 @@ func (a *Archive) Sizes() (map[string]int64, error) {
 		return nil, err
 	}
 	defer a.release()
+	return db.sizes(a.prefix)
+}
+
+// sizes implements Sizes.
+func (db *database) sizes(prefix string) (map[string]int64, error) {
 	sizes := map[string]int64{}
-	bounds := versionkey.Bounds(a.prefix, kv.PrefixEnd(a.prefix))
+	bounds := versionkey.Bounds(prefix, kv.PrefixEnd(prefix))
 	it, err := db.NewIter(&bounds)
 	if err != nil {
 		return nil, db.explain("read the history", err)
@@ -27,8 +32,8 @@ func (a *Archive) Sizes() (map[string]int64, error) {
 		if err != nil {
 			return nil, db.explain("read the history", err)
 		}
-		resource := folderOf(strings.TrimPrefix(string(key), a.prefix))
-		start := a.prefix + resource + "/"
+		resource := folderOf(strings.TrimPrefix(string(key), prefix))
+		start := prefix + resource + "/"
 		from, to := versionkey.AppendBound(nil, start), versionkey.AppendBound(nil, kv.PrefixEnd(start))
 		bytes, err := db.EstimateDiskUsage(from, to)
 		if err != nil {

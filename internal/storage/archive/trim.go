@@ -3,6 +3,7 @@ package archive
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -273,15 +274,18 @@ func (t *versionTrimmer) write() error {
 	return b.apply()
 }
 
-// trimGaps removes the gaps before the floor of all resources.
+// trimGaps removes the gaps before the floors of all resources, except the one before the first resync.
 func (a *Archive) trimGaps(db *database) error {
 	oldest := a.oldest()
 	b := db.NewBatch()
 	a.mu.Lock()
-	for len(a.mu.gaps) > 0 && a.mu.gaps[0].to < oldest.revision && a.mu.gaps[0].from > 0 {
-		_ = b.Delete(gapKey(a.mu.gaps[0].from), nil)
-		a.mu.gaps = a.mu.gaps[1:]
-	}
+	a.mu.gaps = slices.DeleteFunc(a.mu.gaps, func(g gap) bool {
+		gone := g.from > 0 && g.to < oldest.revision
+		if gone {
+			_ = b.Delete(gapKey(g.from), nil)
+		}
+		return gone
+	})
 	a.mu.Unlock()
 	return db.apply(b)
 }
@@ -308,7 +312,7 @@ func (a *Archive) limitSize(ctx context.Context, db *database) error {
 		}
 		to := floor{revision: oldest.revision + max(kv.Revision(part*float64(newest-oldest.revision)), 1)}
 		var err error
-		if to.time, err = a.TimeOf(to.revision); err != nil {
+		if to.time, err = db.timeOf(to.revision); err != nil {
 			return err
 		}
 		a.log.Warn("the history is too large: its oldest part is deleted", "dir", a.dir, "bytes", size, "limit", a.policy.MaxBytes, "before", to.time.UTC().Format(time.RFC3339))
