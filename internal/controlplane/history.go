@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -70,7 +71,7 @@ func (h *historyObjects) parse(key string) (history.Object, bool) {
 // keysOf implements history.Config.Keys.
 func (h *historyObjects) keysOf(resource schema.GroupResource, name types.NamespacedName) []string {
 	var keys []string
-	for _, path := range StoragePaths(resource) {
+	for _, path := range h.keys.pathsOf(resource) {
 		keys = append(keys, h.settings.keyPrefix()+"/"+path+"/"+strings.TrimPrefix(name.String(), "/"))
 	}
 	return keys
@@ -91,7 +92,7 @@ func (h *historyObjects) json(ctx context.Context, entry *kv.Entry) ([]byte, err
 			}
 		}
 	}
-	if json.Valid(value) {
+	if bytes.HasPrefix(value, []byte("{")) {
 		return value, nil // a custom resource, or a built-in one that is stored as JSON
 	}
 	kind := h.builtin.rows.Spec(object.Resource).Kind

@@ -51,6 +51,20 @@ func (k *Keys) Resource(key string) (schema.GroupResource, bool) {
 	return schema.GroupResource{Group: group, Resource: resource}, true
 }
 
+// pathsOf returns the storage paths of a resource. The path of a custom resource is its group and name.
+func (k *Keys) pathsOf(resource schema.GroupResource) []string {
+	var paths []string
+	for path, known := range k.paths {
+		if known == resource {
+			paths = append(paths, path)
+		}
+	}
+	if paths == nil {
+		return []string{resource.Group + "/" + resource.Resource}
+	}
+	return paths
+}
+
 // split returns the storage path of a key's resource and the rest of the key, or false if the key
 // belongs to no resource.
 func (k *Keys) split(key string) (path, rest string, found bool) {

@@ -3,12 +3,12 @@ package controlplane
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
+	"mainstay.dev/mainstay/internal/apis/history"
 	"mainstay.dev/mainstay/internal/storage/archive"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
@@ -69,7 +69,7 @@ func splitMoment(path string) (moment, rest string, ok bool) {
 var errMoment = errors.New("the path must begin with /at/ and a moment: a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion")
 
 // revisionOf returns the revision of a moment. The error is errMoment, or one of the archive.
-func revisionOf(ctx context.Context, history *archive.Archive, moment string, now time.Time) (kv.Revision, error) {
+func revisionOf(ctx context.Context, from *archive.Archive, moment string, now time.Time) (kv.Revision, error) {
 	if text, ok := strings.CutPrefix(moment, revisionSegment+"/"); ok {
 		revision, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || revision <= 0 {
@@ -80,24 +80,11 @@ func revisionOf(ctx context.Context, history *archive.Archive, moment string, no
 	at, err := time.Parse(time.RFC3339, moment)
 	if text, ok := strings.CutPrefix(moment, "-"); ok {
 		var age time.Duration
-		age, err = parseAge(text)
+		age, err = history.ParseAge(text)
 		at = now.Add(-age)
 	}
 	if err != nil {
 		return 0, errMoment
 	}
-	return history.RevisionAt(ctx, at)
-}
-
-// parseAge parses a duration such as 15m or 2d.
-func parseAge(text string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(text, "d"); ok {
-		n, err := strconv.ParseUint(days, 10, 16)
-		return time.Duration(n) * 24 * time.Hour, err
-	}
-	age, err := time.ParseDuration(text)
-	if err == nil && age < 0 {
-		err = fmt.Errorf("%s is negative", text)
-	}
-	return age, err
+	return from.RevisionAt(ctx, at)
 }

@@ -48,16 +48,7 @@ func storageOverrides(overrides []Override) map[schema.GroupResource]factory.Ove
 // StoragePaths returns the paths of the objects of a resource below the prefix of a control plane, such as
 // "pods" or "example.com/widgets".
 func StoragePaths(resource schema.GroupResource) []string {
-	var paths []string
-	for path, known := range builtin.Paths(all.Groups()) {
-		if known == resource {
-			paths = append(paths, path)
-		}
-	}
-	if paths == nil {
-		return []string{resource.Group + "/" + resource.Resource} // a custom resource
-	}
-	return paths
+	return NewKeys("").pathsOf(resource)
 }
 
 // ServerLeasePaths returns the paths of the leases of servers.

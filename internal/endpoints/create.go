@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"net/http"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,9 @@ const restoreParameter = "restoreFrom"
 
 // restore finds the identity of the object that the request restores.
 func (c *call) restore(obj codec.Object) error {
+	if !strings.Contains(c.r.URL.RawQuery, restoreParameter) {
+		return nil // most creations
+	}
 	revision := c.r.URL.Query().Get(restoreParameter)
 	if revision == "" {
 		return nil

@@ -11,24 +11,22 @@ import (
 // up to a maximum number. truncated reports that there are more.
 func changedFields(before, after map[string]any) (paths []string, truncated bool) {
 	d := fieldDiff{}
-	d.compareObjects("", withoutNoise(before), withoutNoise(after))
+	d.compareObjects("", WithoutNoise(before), WithoutNoise(after))
 	if len(d.paths) > MaxFields {
 		return d.paths[:MaxFields], true
 	}
 	return d.paths, false
 }
 
-// noise are the fields of metadata that each write changes.
-func noise() []string { return []string{"managedFields", "resourceVersion", "generation"} }
-
-// withoutNoise returns a copy of an object without noise.
-func withoutNoise(object map[string]any) map[string]any {
+// WithoutNoise returns an object without the fields of its metadata that each write changes. It does not
+// modify its argument; the result may share memory with it.
+func WithoutNoise(object map[string]any) map[string]any {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {
 		return object
 	}
 	object, metadata = maps.Clone(object), maps.Clone(metadata)
-	for _, name := range noise() {
+	for _, name := range []string{"managedFields", "resourceVersion", "generation"} {
 		delete(metadata, name)
 	}
 	object["metadata"] = metadata

@@ -7,7 +7,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
@@ -18,6 +17,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/archive"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
@@ -29,10 +29,13 @@ type changeSelection struct {
 	// keys are the keys of the only selected object; nil selects by the other fields.
 	keys     []string
 	from, to kv.Revision
-	after    position // of the last change of the previous page
-	last     position // of the last change that was read
-	labels   labels.Selector
-	fields   []fields.Requirement
+	// newest is the newest revision when the selection was made, and requested the resourceVersion of the
+	// request, or 0.
+	newest, requested kv.Revision
+	after             position // of the last change of the previous page
+	last              position // of the last change that was read
+	labels            labels.Selector
+	fields            []fields.Requirement
 	// states includes the states of the objects.
 	states bool
 }
@@ -42,9 +45,20 @@ func (sel *changeSelection) selectName(revision kv.Revision) {
 	sel.from, sel.to, sel.states = max(sel.from, revision), min(sel.to, revision), true
 }
 
-// selection returns the selection of a list up to a revision.
-func (s *Storage) selection(ctx context.Context, namespace string, options rest.ListOptions, newest kv.Revision) (*changeSelection, error) {
-	sel := &changeSelection{namespace: namespace, namespaces: options.Namespaces, labels: options.Labels, to: newest}
+// selection returns the selection of a list. The error is an API error for invalid options.
+func (s *Storage) selection(ctx context.Context, namespace string, options rest.ListOptions) (*changeSelection, error) {
+	newest, err := s.config.Archive.CatchUp(ctx)
+	if err != nil {
+		return nil, err
+	}
+	requested, err := storage.ParseResourceVersion(options.ResourceVersion)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	if requested > newest {
+		return nil, &storage.FutureRevisionError{Requested: int64(requested), Current: int64(newest)}
+	}
+	sel := &changeSelection{namespace: namespace, namespaces: options.Namespaces, labels: options.Labels, to: newest, newest: newest, requested: requested}
 	sel.from, _ = s.config.Archive.Oldest()
 	if options.Fields != nil {
 		for _, requirement := range options.Fields.Requirements() {
@@ -83,7 +97,7 @@ func (s *Storage) require(ctx context.Context, sel *changeSelection, requirement
 	}
 	at, err := parseTime(requirement.Value, s.config.Now(ctx))
 	if err != nil {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s is %q; it must be a time such as 2026-11-27T14:02:00Z, an age such as 15m, or rv/ and a resourceVersion", requirement.Field, requirement.Value))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s is %q; it must be a time such as 2026-11-27T14:02:00Z, an age such as 15m or 2d, or rv/ and a resourceVersion", requirement.Field, requirement.Value))
 	}
 	revision, err := s.config.Archive.RevisionAt(ctx, at)
 	var expired *archive.ExpiredError
@@ -104,14 +118,6 @@ func (sel *changeSelection) limit(field string, revision kv.Revision) {
 		return
 	}
 	sel.to = min(sel.to, revision)
-}
-
-// parseTime parses a time, or an age before now.
-func parseTime(text string, now time.Time) (time.Time, error) {
-	if age, err := time.ParseDuration(text); err == nil && age >= 0 {
-		return now.Add(-age), nil
-	}
-	return time.Parse(time.RFC3339, text)
 }
 
 // selectObject sets the keys if the field selector requires one object.

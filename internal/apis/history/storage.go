@@ -82,14 +82,7 @@ const maxChanges = 5000
 
 // List implements rest.Lister. The changes are in the order of revisions.
 func (s *Storage) List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error) {
-	newest, err := s.config.Archive.CatchUp(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkVersion(options, newest); err != nil {
-		return nil, err
-	}
-	sel, err := s.selection(ctx, namespace, options, newest)
+	sel, err := s.selection(ctx, namespace, options)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +94,7 @@ func (s *Storage) List(ctx context.Context, namespace string, options rest.ListO
 	if err != nil {
 		return nil, err
 	}
-	list := &rest.List{Revision: int64(newest), Uncached: true, Items: func(yield func(*codec.Record, error) bool) {
+	list := &rest.List{Revision: int64(sel.newest), Uncached: true, Items: func(yield func(*codec.Record, error) bool) {
 		for _, record := range found {
 			if !yield(record, nil) {
 				return
@@ -112,21 +105,6 @@ func (s *Storage) List(ctx context.Context, namespace string, options rest.ListO
 		list.Continue = sel.last.token()
 	}
 	return list, nil
-}
-
-// checkVersion returns an error for a resourceVersion that does not exist yet.
-func checkVersion(options rest.ListOptions, newest kv.Revision) error {
-	if options.ResourceVersion == "" {
-		return nil
-	}
-	at, err := strconv.ParseInt(options.ResourceVersion, 10, 64)
-	if err != nil || at < 0 {
-		return apierrors.NewBadRequest(fmt.Sprintf("invalid resourceVersion %q", options.ResourceVersion))
-	}
-	if kv.Revision(at) > newest {
-		return apierrors.NewTimeoutError(fmt.Sprintf("Too large resource version: %d, current: %d", at, newest), 1)
-	}
-	return nil
 }
 
 // read returns the selected changes. more reports that the limit was reached.

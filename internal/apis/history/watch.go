@@ -1,33 +1,22 @@
 package history
 
 import (
+	"cmp"
 	"context"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/watch"
 
 	"mainstay.dev/mainstay/internal/rest"
-	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
 // Watch implements rest.Watcher. Without a resourceVersion, the watch begins with the next change.
 func (s *Storage) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
-	newest, err := s.config.Archive.CatchUp(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkVersion(options, newest); err != nil {
-		return nil, err
-	}
-	sel, err := s.selection(ctx, namespace, options, newest)
+	sel, err := s.selection(ctx, namespace, options)
 	if err != nil {
 		return nil, err
 	}
 	sel.keys = nil // the changes of all keys are read in order
-	sel.from = newest + 1
-	if at, _ := strconv.ParseInt(options.ResourceVersion, 10, 64); at > 0 { // checkVersion has parsed it
-		sel.from = kv.Revision(at) + 1
-	}
+	sel.from = cmp.Or(sel.requested, sel.newest) + 1
 	return &changeWatch{storage: s, selection: sel}, nil
 }
 
