@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -51,25 +52,6 @@ func kubeconfigFile(file string) string {
 // do sends a request with a JSON body, if body is not nil, and decodes the response into result. It
 // returns an error for a response that is not successful.
 func (c *apiClient) do(ctx context.Context, method, path string, body, result any) error {
-	return c.doAccepting(ctx, "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json", method, path, body, result)
-}
-
-// apiError is a response that is not successful.
-type apiError struct {
-	code    int
-	message string
-}
-
-func (e *apiError) Error() string { return e.message }
-
-// isTemporary reports whether the same creation may succeed soon: the object or its namespace is being
-// deleted, or its resource is not served yet.
-func (e *apiError) isTemporary() bool {
-	return strings.Contains(e.message, "being deleted") || strings.Contains(e.message, "being terminated") || e.code == http.StatusNotFound
-}
-
-// doAccepting is do with a value of the header Accept.
-func (c *apiClient) doAccepting(ctx context.Context, accept, method, path string, body, result any) error {
 	var sent io.Reader
 	if body != nil {
 		text, err := json.Marshal(body)
@@ -82,7 +64,7 @@ func (c *apiClient) doAccepting(ctx context.Context, accept, method, path string
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Accept", accept)
+	r.Header.Set("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json")
 	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
@@ -100,8 +82,28 @@ func (c *apiClient) doAccepting(ctx context.Context, accept, method, path string
 	return nil
 }
 
-// listAll returns all objects of a collection, which it reads in pages.
-func listAll[T any](ctx context.Context, c *apiClient, path string) ([]T, error) {
+// apiError is a response that is not successful.
+type apiError struct {
+	code    int
+	message string
+}
+
+func (e *apiError) Error() string { return e.message }
+
+// isTemporary reports whether the same creation may succeed soon, because the object or its namespace is
+// being deleted.
+func (e *apiError) isTemporary() bool {
+	return strings.Contains(e.message, "being deleted") || strings.Contains(e.message, "being terminated")
+}
+
+// listAll returns the objects of a collection that match a query, which may be nil. It reads the
+// collection in pages.
+func listAll[T any](ctx context.Context, c *apiClient, path string, query url.Values) ([]T, error) {
+	query = maps.Clone(query)
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("limit", apiPageSize)
 	var all []T
 	for next := ""; ; {
 		var page struct {
@@ -110,7 +112,6 @@ func listAll[T any](ctx context.Context, c *apiClient, path string) ([]T, error)
 			} `json:"metadata"`
 			Items []T `json:"items"`
 		}
-		query := url.Values{"limit": {apiPageSize}}
 		if next != "" {
 			query.Set("continue", next)
 		}

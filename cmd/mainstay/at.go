@@ -94,7 +94,7 @@ func (a *atCommand) parse(args []string) error {
 	return nil
 }
 
-func (a *atCommand) run() error {
+func (a *atCommand) run() (err error) {
 	ctx, stop := untilSignal(a.signals)
 	defer stop()
 	revision, time, err := resolveMoment(ctx, a.kubeconfig, a.moment)
@@ -113,7 +113,7 @@ func (a *atCommand) run() error {
 	if err != nil {
 		return fmt.Errorf("create a temporary folder: %w", err)
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // the folder of temporary files is cleaned by the system
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	file := filepath.Join(dir, "kubeconfig")
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		return fmt.Errorf("write the kubeconfig: %w", err)

@@ -197,10 +197,10 @@ func readRBAC(ctx context.Context, client *apiClient) (*rbac.Objects, error) {
 	const at = "/apis/rbac.authorization.k8s.io/v1/"
 	o := &rbac.Objects{}
 	var errs [4]error
-	o.ClusterRoles, errs[0] = listAll[rbacv1.ClusterRole](ctx, client, at+"clusterroles")
-	o.Roles, errs[1] = listAll[rbacv1.Role](ctx, client, at+"roles")
-	o.ClusterRoleBindings, errs[2] = listAll[rbacv1.ClusterRoleBinding](ctx, client, at+"clusterrolebindings")
-	o.RoleBindings, errs[3] = listAll[rbacv1.RoleBinding](ctx, client, at+"rolebindings")
+	o.ClusterRoles, errs[0] = listAll[rbacv1.ClusterRole](ctx, client, at+"clusterroles", nil)
+	o.Roles, errs[1] = listAll[rbacv1.Role](ctx, client, at+"roles", nil)
+	o.ClusterRoleBindings, errs[2] = listAll[rbacv1.ClusterRoleBinding](ctx, client, at+"clusterrolebindings", nil)
+	o.RoleBindings, errs[3] = listAll[rbacv1.RoleBinding](ctx, client, at+"rolebindings", nil)
 	return o, errors.Join(errs[:]...)
 }
 

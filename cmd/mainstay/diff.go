@@ -40,17 +40,15 @@ The permissions are those of "mainstay history".`,
 		},
 	}
 	d.addTo(command.Flags(), "15m")
+	d.addUntil(command.Flags())
 	command.Flags().BoolVar(&d.all, "all-fields", false, "include managed fields, resourceVersion and generation")
 	return command
 }
 
 func (d *diffCommand) run(ctx context.Context, args []string) error {
-	var object *objectPath
-	var err error
-	if len(args) > 0 {
-		if object, err = d.client.object(ctx, args); err != nil {
-			return err
-		}
+	object, err := d.client.object(ctx, args)
+	if err != nil {
+		return err
 	}
 	changes, err := d.client.changes(ctx, object, d.query(object))
 	if err != nil {
@@ -58,8 +56,12 @@ func (d *diffCommand) run(ctx context.Context, args []string) error {
 	}
 	printer := newDiffer(d.out, d.all)
 	different := false
-	for _, object := range changedObjects(changes) {
-		printed, err := d.print(ctx, printer, object)
+	for _, changed := range changedObjects(changes) {
+		before, after, _, err := d.client.states(ctx, changed)
+		if err != nil {
+			return err
+		}
+		printed, err := printer.print(objectName(changed.first), before, after)
 		if err != nil {
 			return err
 		}
@@ -69,20 +71,6 @@ func (d *diffCommand) run(ctx context.Context, args []string) error {
 		_, err = fmt.Fprintln(d.out, "no differences")
 	}
 	return err
-}
-
-func (d *diffCommand) print(ctx context.Context, printer *differ, changed changedObject) (bool, error) {
-	first, err := d.client.change(ctx, changed.first)
-	if err != nil {
-		return false, err
-	}
-	last := first
-	if changed.last != changed.first {
-		if last, err = d.client.change(ctx, changed.last); err != nil {
-			return false, err
-		}
-	}
-	return printer.print(first.Object.Resource+"/"+first.Object.Name, first.Before, last.After)
 }
 
 // changedObject has the first and the last of several changes of an object.

@@ -136,10 +136,7 @@ func (e *explainer) collectionOf(ctx context.Context, obj *unstructured.Unstruct
 	if err != nil || gv.Version == "" || obj.GetKind() == "" {
 		return "", errors.New("an object has no apiVersion and kind")
 	}
-	path := "/apis/" + gv.String()
-	if gv.Group == "" {
-		path = "/api/" + gv.Version
-	}
+	path := versionPath(gv)
 	var found metav1.APIResourceList
 	if err := e.client.do(ctx, http.MethodGet, path, nil, &found); err != nil {
 		return "", fmt.Errorf("find the resource of %s %s: %w", gv, obj.GetKind(), err)

@@ -55,6 +55,7 @@ The command is also a kubectl plugin, if it is installed under the name kubectl-
 		},
 	}
 	h.addTo(command.Flags(), "")
+	h.addUntil(command.Flags())
 	command.Flags().BoolVar(&h.diff, "diff", false, "print the differences of the objects")
 	command.Flags().BoolVar(&h.all, "all-fields", false, "with --diff, include managed fields, resourceVersion and generation")
 	command.Flags().StringVarP(&h.output, "output", "o", "", "output format: json or yaml (default: text)")
@@ -62,12 +63,9 @@ The command is also a kubectl plugin, if it is installed under the name kubectl-
 }
 
 func (h *historyCommand) run(ctx context.Context, args []string) error {
-	var object *objectPath
-	var err error
-	if len(args) > 0 {
-		if object, err = h.client.object(ctx, args); err != nil {
-			return err
-		}
+	object, err := h.client.object(ctx, args)
+	if err != nil {
+		return err
 	}
 	changes, err := h.client.changes(ctx, object, h.query(object))
 	if err != nil {
@@ -112,7 +110,7 @@ func (h *historyCommand) print(ctx context.Context, c *history.Change) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.differ.print(c.Object.Resource+"/"+c.Object.Name, whole.Before, whole.After); err != nil {
+	if _, err := h.differ.print(objectName(c), whole.Before, whole.After); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(h.out)
@@ -121,11 +119,7 @@ func (h *historyCommand) print(ctx context.Context, c *history.Change) error {
 
 // describeChange returns a line about a change.
 func describeChange(c *history.Change) string {
-	name := c.Object.Resource + "/" + c.Object.Name
-	if c.Namespace != "" {
-		name += " -n " + c.Namespace
-	}
-	line := fmt.Sprintf("%s  %s  %s  %s", c.CreationTimestamp.UTC().Format(time.RFC3339), c.Revision, c.Operation, name)
+	line := fmt.Sprintf("%s  %s  %s  %s", c.CreationTimestamp.UTC().Format(time.RFC3339), c.Revision, c.Operation, describeObject(c))
 	if by := describeOrigin(c); by != "" {
 		line += "  " + by
 	}

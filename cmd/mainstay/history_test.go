@@ -139,6 +139,16 @@ func TestUndo(t *testing.T) {
 	}
 	h.expect(h.run(0, "undo", "cm/a", "-n", "shop", "--to="+h.prepared, "--yes"), "nothing to undo")
 
+	u := undoCommand{client: &historyClient{}}
+	var err error
+	if u.client.apiClient, err = newAPIClient(strings.TrimPrefix(h.kubeconfig, "--kubeconfig=")); err != nil {
+		t.Fatal(err)
+	}
+	planned := map[string]any{"metadata": map[string]any{"name": "a"}, "data": map[string]any{"x": "0"}}
+	if err := u.replace(t.Context(), "/api/v1/namespaces/shop/configmaps/a", planned, planned); !errors.Is(err, errChanged) || h.get("a").Data["x"] != "1" {
+		t.Errorf("write over an object that has changed since the plan: %v", err)
+	}
+
 	// A namespace with an owner and its dependent.
 	if err := h.admin.CoreV1().Namespaces().Delete(t.Context(), "shop", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

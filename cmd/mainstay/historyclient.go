@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -21,8 +20,6 @@ type historyClient struct {
 	*apiClient
 	// namespace is the namespace of objects; "" for all namespaces.
 	namespace string
-	// resources are the served resources, loaded on first use.
-	resources []apiResource
 }
 
 // historyFlags are the flags of commands that select changes.
@@ -38,10 +35,14 @@ func (f *historyFlags) addTo(flags *pflag.FlagSet, since string) {
 	flags.StringVarP(&f.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of the objects")
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "objects of all namespaces, and objects without a namespace")
 	flags.StringVar(&f.since, "since", since, "only changes after a time such as 2026-11-27T14:02:00Z, or of the last 15m or 48h")
-	flags.StringVar(&f.until, "until", "", "only changes before a time, or before an age such as 10m")
 	flags.StringVar(&f.user, "user", "", "only changes by a user")
 	flags.StringVarP(&f.selector, "selector", "l", "", "only changes of objects with these labels")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the server and the user (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
+}
+
+// addUntil defines the flag until.
+func (f *historyFlags) addUntil(flags *pflag.FlagSet) {
+	flags.StringVar(&f.until, "until", "", "only changes before a time, or before an age such as 10m")
 }
 
 func (f *historyFlags) client() (*historyClient, error) {
@@ -68,7 +69,7 @@ func (f *historyFlags) query(object *objectPath) url.Values {
 	add("until", f.until)
 	add("user", f.user)
 	if object != nil {
-		add("object.resource", object.resource.groupResource().String())
+		add("object.resource", object.resource.String())
 		add("object.name", object.name)
 	}
 	query := url.Values{}
@@ -92,22 +93,7 @@ func (c *historyClient) changes(ctx context.Context, object *objectPath, query u
 	if c.namespace != "" && (object == nil || object.namespace != "") {
 		path = "/apis/history.mainstay.dev/v1/namespaces/" + url.PathEscape(c.namespace) + "/changes"
 	}
-	var all []history.Change
-	for {
-		query.Set("limit", apiPageSize)
-		var page struct {
-			Metadata metav1.ListMeta  `json:"metadata"`
-			Items    []history.Change `json:"items"`
-		}
-		if err := c.do(ctx, http.MethodGet, path+"?"+query.Encode(), nil, &page); err != nil {
-			return nil, err
-		}
-		all = append(all, page.Items...)
-		if page.Metadata.Continue == "" {
-			return all, nil
-		}
-		query.Set("continue", page.Metadata.Continue)
-	}
+	return listAll[history.Change](ctx, c.apiClient, path, query)
 }
 
 // change returns a change of a list with the states of its object.
@@ -127,43 +113,33 @@ func (c *historyClient) change(ctx context.Context, listed *history.Change) (*hi
 	return &list.Items[0], nil
 }
 
-// apiResource is a served resource.
-type apiResource struct {
-	metav1.APIResource
-	version schema.GroupVersion
-}
-
-func (r *apiResource) groupResource() schema.GroupResource {
-	return schema.GroupResource{Group: r.version.Group, Resource: r.Name}
-}
-
-// discover returns the resources of the preferred versions, without subresources.
-func (c *historyClient) discover(ctx context.Context) ([]apiResource, error) {
-	if c.resources != nil {
-		return c.resources, nil
+// states returns the state of a changed object before its first and after its last change, and its first
+// change with its states.
+func (c *historyClient) states(ctx context.Context, changed changedObject) (before, after map[string]any, first *history.Change, err error) {
+	if first, err = c.change(ctx, changed.first); err != nil {
+		return nil, nil, nil, err
 	}
-	versions := []schema.GroupVersion{{Version: "v1"}}
-	var groups metav1.APIGroupList
-	if err := c.doAccepting(ctx, "application/json", http.MethodGet, "/apis", nil, &groups); err != nil {
-		return nil, err
-	}
-	for _, group := range groups.Groups {
-		versions = append(versions, schema.GroupVersion{Group: group.Name, Version: group.PreferredVersion.Version})
-	}
-	for _, gv := range versions {
-		var list metav1.APIResourceList
-		if err := c.do(ctx, http.MethodGet, versionPath(gv), nil, &list); err != nil {
-			continue // an aggregated server that is not available
-		}
-		for _, r := range list.APIResources {
-			if !strings.Contains(r.Name, "/") {
-				c.resources = append(c.resources, apiResource{r, gv})
-			}
+	last := first
+	if changed.last != changed.first {
+		if last, err = c.change(ctx, changed.last); err != nil {
+			return nil, nil, nil, err
 		}
 	}
-	return c.resources, nil
+	return first.Before, last.After, first, nil
 }
 
+// objectName returns the name of a changed object, such as deployments.apps/web.
+func objectName(c *history.Change) string { return c.Object.Resource + "/" + c.Object.Name }
+
+// describeObject returns the name of a changed object with its namespace, as arguments of a command.
+func describeObject(c *history.Change) string {
+	if c.Namespace == "" {
+		return objectName(c)
+	}
+	return objectName(c) + " -n " + c.Namespace
+}
+
+// versionPath returns the URL path of a group version.
 func versionPath(gv schema.GroupVersion) string {
 	if gv.Group == "" {
 		return "/api/" + gv.Version
@@ -171,35 +147,19 @@ func versionPath(gv schema.GroupVersion) string {
 	return "/apis/" + gv.String()
 }
 
-// find returns the resource with a name as in kubectl: the plural, singular or short name, or the kind,
-// optionally followed by the group.
-func (c *historyClient) find(ctx context.Context, name string) (*apiResource, error) {
-	resources, err := c.discover(ctx)
-	if err != nil {
-		return nil, err
-	}
-	short, group, qualified := strings.Cut(strings.ToLower(name), ".")
-	for i := range resources {
-		r := &resources[i]
-		known := r.Name == short || r.SingularName == short || strings.ToLower(r.Kind) == short || slices.Contains(r.ShortNames, short)
-		if known && (!qualified || r.version.Group == group) {
-			return r, nil
-		}
-	}
-	return nil, fmt.Errorf("the server has no resource %q", name)
-}
-
 // objectPath locates an object.
 type objectPath struct {
-	resource  *apiResource
+	resource  schema.GroupResource
 	namespace string // "" for an object without a namespace
 	name      string
 }
 
-// object parses an argument such as deploy/web, or two arguments.
+// object parses an argument such as deploy/web, or two arguments. Without arguments, it returns nil.
 func (c *historyClient) object(ctx context.Context, args []string) (*objectPath, error) {
 	kind, name := "", ""
 	switch len(args) {
+	case 0:
+		return nil, nil
 	case 1:
 		kind, name, _ = strings.Cut(args[0], "/")
 	case 2:
@@ -208,12 +168,12 @@ func (c *historyClient) object(ctx context.Context, args []string) (*objectPath,
 	if kind == "" || name == "" || strings.Contains(name, "/") {
 		return nil, &usageError{errors.New("the object must be specified as KIND/NAME, such as deploy/web")}
 	}
-	resource, err := c.find(ctx, kind)
+	found, err := findResource(ctx, c.apiClient, strings.ToLower(kind))
 	if err != nil {
 		return nil, err
 	}
-	object := &objectPath{resource: resource, name: name}
-	if resource.Namespaced {
+	object := &objectPath{resource: schema.GroupResource{Group: found.group, Resource: found.name}, name: name}
+	if found.namespaced {
 		if object.namespace = c.namespace; object.namespace == "" {
 			return nil, &usageError{errors.New("an object in a namespace requires --namespace")}
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -11,6 +10,8 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
+
+	"mainstay.dev/mainstay/internal/apis/history"
 )
 
 // diffContext is the number of unchanged lines around a change.
@@ -85,12 +86,8 @@ func (d *differ) text(object map[string]any) (string, error) {
 	if object == nil {
 		return "", nil
 	}
-	if metadata, ok := object["metadata"].(map[string]any); ok && !d.all {
-		object, metadata = maps.Clone(object), maps.Clone(metadata)
-		for _, name := range []string{"managedFields", "resourceVersion", "generation"} {
-			delete(metadata, name)
-		}
-		object["metadata"] = metadata
+	if !d.all {
+		object = history.WithoutNoise(object)
 	}
 	text, err := yaml.Marshal(object)
 	return string(text), err

@@ -62,7 +62,6 @@ func newUndo(signals <-chan os.Signal) *cobra.Command {
 		},
 	}
 	u.addTo(command.Flags(), "")
-	command.Flags().Lookup("until").Hidden = true // only the newest changes can be undone
 	command.Flags().StringVar(&u.to, "to", "", "with KIND/NAME: the time of the state, such as 2026-11-27T14:02:00Z, -15m or rv/ and a resourceVersion")
 	command.Flags().BoolVarP(&u.yes, "yes", "y", false, "do not ask before writing")
 	command.Flags().StringVar(&u.dryRun, "dry-run", "", "server: validate the writes without storing them")
@@ -77,19 +76,16 @@ func (u *undoCommand) check(args []string) error {
 		return errors.New("--since is required, or KIND/NAME and --to")
 	case u.dryRun != "" && u.dryRun != "server":
 		return fmt.Errorf("--dry-run is %q; it must be server", u.dryRun)
-	case u.until != "":
-		return errors.New("--until cannot be used: only the newest changes can be undone")
 	}
 	return nil
 }
 
 func (u *undoCommand) run(ctx context.Context, args []string) error {
-	var object *objectPath
-	if len(args) > 0 {
-		var err error
-		if object, err = u.client.object(ctx, args); err != nil {
-			return err
-		}
+	object, err := u.client.object(ctx, args)
+	if err != nil {
+		return err
+	}
+	if object != nil {
 		revision, _, err := resolveMoment(ctx, u.kubeconfig, u.to)
 		if err != nil {
 			return err
@@ -163,7 +159,7 @@ func (u *undoCommand) plan(ctx context.Context, object *objectPath) (*undoPlan, 
 		if err != nil {
 			return nil, err
 		}
-		if step.differs() {
+		if statesDiffer(step.before, step.now) {
 			plan.steps = append(plan.steps, step)
 		}
 	}
@@ -202,15 +198,6 @@ func laterChange(changed changedObject, selected, all []history.Change) *history
 
 // step returns the write that undoes the changes of an object.
 func (u *undoCommand) step(ctx context.Context, changed changedObject) (*undoStep, error) {
-	first, err := u.client.change(ctx, changed.first)
-	if err != nil {
-		return nil, err
-	}
-	last := first
-	if changed.last != changed.first {
-		if last, err = u.client.change(ctx, changed.last); err != nil {
-			return nil, err
-		}
-	}
-	return &undoStep{change: first, before: first.Before, now: last.After}, nil
+	before, now, first, err := u.client.states(ctx, changed)
+	return &undoStep{change: first, before: before, now: now}, err
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"reflect"
 	"slices"
 	"time"
 
@@ -34,35 +35,22 @@ type undoStep struct {
 	before, now map[string]any
 }
 
-func (s *undoStep) name() string {
-	name := s.change.Object.Resource + "/" + s.change.Object.Name
-	if s.change.Namespace != "" {
-		name += " -n " + s.change.Namespace
+// statesDiffer reports whether two states differ except in the status and in the metadata that each write changes.
+func statesDiffer(a, b map[string]any) bool {
+	if a == nil || b == nil {
+		return a != nil || b != nil
 	}
-	return name
-}
-
-// differs reports whether the step changes anything except the status and the metadata that each write
-// changes.
-func (s *undoStep) differs() bool {
-	if s.before == nil || s.now == nil {
-		return s.before != nil || s.now != nil
-	}
-	text := func(object map[string]any) string {
-		d := differ{}
-		object = maps.Clone(object)
-		delete(object, "status")
-		text, _ := d.text(object) // decoded JSON has an encoding
-		return text
-	}
-	return text(s.before) != text(s.now)
+	a, b = maps.Clone(history.WithoutNoise(a)), maps.Clone(history.WithoutNoise(b))
+	delete(a, "status")
+	delete(b, "status")
+	return !reflect.DeepEqual(a, b)
 }
 
 // print prints the differences and the conflicts.
 func (p *undoPlan) print(out io.Writer) error {
 	d := newDiffer(out, false)
 	for _, step := range p.steps {
-		if _, err := d.print(step.change.Object.Resource+"/"+step.change.Object.Name, step.now, step.before); err != nil {
+		if _, err := d.print(objectName(step.change), step.now, step.before); err != nil {
 			return err
 		}
 	}
@@ -158,19 +146,19 @@ func (u *undoCommand) apply(ctx context.Context, plan *undoPlan) (failed int) {
 	created := plan.created()
 	for _, step := range plan.steps {
 		if u.dryRun != "" && (created["namespaces/"+step.change.Namespace] || created["definition/"+step.change.Object.Resource]) {
-			fmt.Fprintf(u.out, "%s not validated: its namespace or definition does not exist yet\n", step.name())
+			fmt.Fprintf(u.out, "%s not validated: its namespace or definition does not exist yet\n", describeObject(step.change))
 			continue
 		}
 		done, err := u.write(ctx, step)
 		if err != nil {
 			failed++
-			fmt.Fprintf(u.out, "%s failed: %v\n", step.name(), err)
+			fmt.Fprintf(u.out, "%s failed: %v\n", describeObject(step.change), err)
 			continue
 		}
 		if u.dryRun != "" {
 			done += " (dry run)"
 		}
-		fmt.Fprintf(u.out, "%s %s\n", step.name(), done)
+		fmt.Fprintf(u.out, "%s %s\n", describeObject(step.change), done)
 	}
 	return failed
 }
@@ -194,11 +182,11 @@ func (u *undoCommand) write(ctx context.Context, s *undoStep) (string, error) {
 		var failed *apiError
 		if errors.As(err, &failed) && failed.code == http.StatusConflict {
 			// A controller has created it again, such as the default service account of a namespace.
-			return "restored", u.replace(ctx, item, s.before)
+			return "restored", u.replace(ctx, item, s.before, nil)
 		}
 		return "created again", err
 	}
-	return "restored", u.replace(ctx, item, s.before)
+	return "restored", u.replace(ctx, item, s.before, s.now)
 }
 
 // undoCollection returns the URL path of the collection of an object.
@@ -239,13 +227,20 @@ func (u *undoCommand) create(ctx context.Context, collection string, s *undoStep
 	return nil
 }
 
-// replace writes a state over the present one.
-func (u *undoCommand) replace(ctx context.Context, item string, state map[string]any) error {
-	var live metav1.PartialObjectMetadata
+// errChanged is returned for an object that was changed after the plan was made.
+var errChanged = errors.New("the object was changed in the meantime; run the command again")
+
+// replace writes a state over the present one, which must be planned except for its status. A nil planned
+// accepts any state.
+func (u *undoCommand) replace(ctx context.Context, item string, state, planned map[string]any) error {
+	var live map[string]any
 	if err := u.client.do(ctx, http.MethodGet, item, nil, &live); err != nil {
 		return err
 	}
-	return u.client.do(ctx, http.MethodPut, item+u.parameters(url.Values{}), writable(state, &live), &json.RawMessage{})
+	if planned != nil && statesDiffer(live, planned) {
+		return errChanged
+	}
+	return u.client.do(ctx, http.MethodPut, item+u.parameters(url.Values{}), writable(state, live), &json.RawMessage{})
 }
 
 // delete deletes an object, unless it was replaced in the meantime.
@@ -267,7 +262,7 @@ func (u *undoCommand) delete(ctx context.Context, item string, now map[string]an
 
 // writable returns the body of a write: a state without the fields that the server sets. live is the present
 // object, or nil.
-func writable(state map[string]any, live *metav1.PartialObjectMetadata) map[string]any {
+func writable(state, live map[string]any) map[string]any {
 	object := unstructured.Unstructured{Object: state}
 	object = *object.DeepCopy()
 	object.SetManagedFields(nil)
@@ -276,8 +271,9 @@ func writable(state map[string]any, live *metav1.PartialObjectMetadata) map[stri
 	unstructured.RemoveNestedField(object.Object, "metadata", "deletionTimestamp")
 	unstructured.RemoveNestedField(object.Object, "metadata", "deletionGracePeriodSeconds")
 	if live != nil {
-		object.SetResourceVersion(live.ResourceVersion)
-		object.SetUID(live.UID)
+		present := unstructured.Unstructured{Object: live}
+		object.SetResourceVersion(present.GetResourceVersion())
+		object.SetUID(present.GetUID())
 	}
 	return object.Object
 }
@@ -288,8 +284,7 @@ const (
 	undoPoll    = 200 * time.Millisecond
 )
 
-// retry repeats a creation while the server rejects it because the object or its namespace is being
-// deleted, or its definition is not in effect yet.
+// retry repeats a creation while the object or its namespace is being deleted.
 func (u *undoCommand) retry(ctx context.Context, create func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
 	defer cancel()
