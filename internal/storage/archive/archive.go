@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
 // Config is the configuration of an Archive. Dir or InMemory is required.
@@ -123,8 +124,8 @@ func Open(cfg Config) (*Archive, error) {
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	a.mu.moved = make(chan struct{})
 	err := a.reopen()
-	if isFull(err) {
-		a.log.Warn("the disk is full: there is no history until there is space", "dir", a.dir, "err", firstLine(err))
+	if pebblefs.IsFull(err) {
+		a.log.Warn("the disk is full: there is no history until there is space", "dir", a.dir, "err", pebblefs.FirstLine(err))
 	} else if err != nil {
 		return nil, err
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
-	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -47,10 +45,10 @@ func openDatabase(dir string, fs vfs.FS, log *slog.Logger) (*database, error) {
 		FS: db.guard, Comparer: versionkey.NewComparer(), FormatMajorVersion: pebble.FormatTableFormatV6,
 		DisableWAL: true, MemTableSize: memTableBytes, CacheSize: blockCacheBytes, MaxOpenFiles: 200,
 		L0CompactionThreshold: 8, L0StopWritesThreshold: 1000, LBaseMaxBytes: 64 << 20,
-		Logger: databaseLog{log, db.guard},
+		Logger: pebblefs.Logger{Log: log.With("dir", dir), Failed: db.guard.Fail},
 		EventListener: &pebble.EventListener{BackgroundError: func(err error) {
 			if db.guard.Failure() == nil {
-				log.Warn("background work on the history failed", "dir", dir, "err", firstLine(err))
+				log.Warn("background work on the history failed", "dir", dir, "err", pebblefs.FirstLine(err))
 			}
 		}},
 	}
@@ -67,23 +65,13 @@ func openDatabase(dir string, fs vfs.FS, log *slog.Logger) (*database, error) {
 	// algorithm.
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	var err error
-	if db.DB, err = open(dir, o); err != nil {
+	if db.DB, err = pebblefs.Open(dir, o); err != nil {
 		return nil, db.explain("open the history", err)
 	}
 	if err := db.guard.Arm(func(error) { close(db.failed); db.guard.Abandon() }); err != nil {
 		return nil, errors.Join(db.explain("open the history", err), db.close())
 	}
 	return db, nil
-}
-
-// open opens a database, and converts a panic about its content into an error.
-func open(dir string, o *pebble.Options) (db *pebble.DB, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", kv.ErrCorrupt, r)
-		}
-	}()
-	return pebble.Open(dir, o)
 }
 
 // flush makes all written data durable.
@@ -121,14 +109,11 @@ func (db *database) explain(doing string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, kv.ErrCorrupt), pebble.IsCorruptionError(err):
-		return fmt.Errorf("%s: %s is damaged; the objects are not affected: move the directory away to start a new history: %w: %s", doing, db.dir, kv.ErrCorrupt, firstLine(err))
+		return fmt.Errorf("%s: %s is damaged; the objects are not affected: move the directory away to start a new history: %w: %s", doing, db.dir, kv.ErrCorrupt, pebblefs.FirstLine(err))
 	default:
 		return fmt.Errorf("%s in %s: %w: %w", doing, db.dir, kv.ErrUnavailable, err)
 	}
 }
-
-// isFull reports whether a write failed because the disk is full or a quota is exceeded.
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // state is the state of a newly opened database.
 type state struct {
@@ -210,26 +195,4 @@ func (db *database) each(prefix byte, visit func(key, value []byte) error) error
 		}
 	}
 	return db.explain("read the history", it.Error())
-}
-
-// databaseLog forwards Pebble's log. Its fatal errors do not end the process.
-type databaseLog struct {
-	log   *slog.Logger
-	guard *pebblefs.Guard
-}
-
-func (l databaseLog) Infof(string, ...any) {}
-
-func (l databaseLog) Errorf(format string, args ...any) {
-	l.log.Warn("history database", "msg", strings.TrimSpace(fmt.Sprintf(format, args...)))
-}
-
-func (l databaseLog) Fatalf(format string, args ...any) {
-	l.guard.Fail(fmt.Errorf("history database: "+format, args...))
-}
-
-// firstLine returns the first line of an error of Pebble, which may continue with details.
-func firstLine(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	return text
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 	"mainstay.dev/mainstay/internal/storage/origin"
 )
@@ -36,7 +37,7 @@ func (a *Archive) follow() {
 		if time.Since(began) > retryLast {
 			delay = retryFirst
 		}
-		a.log.Warn("the history does not follow the store; it tries again", "dir", a.dir, "after", delay, "err", firstLine(err))
+		a.log.Warn("the history does not follow the store; it tries again", "dir", a.dir, "after", delay, "err", pebblefs.FirstLine(err))
 		a.metrics.interrupted()
 		select {
 		case <-a.ctx.Done():
@@ -45,7 +46,7 @@ func (a *Archive) follow() {
 		}
 		delay = min(2*delay, retryLast)
 		if err := a.repair(); err != nil {
-			a.log.Warn("the history is not writable", "dir", a.dir, "err", firstLine(err))
+			a.log.Warn("the history is not writable", "dir", a.dir, "err", pebblefs.FirstLine(err))
 		}
 		a.mu.Lock()
 		a.wakeLocked()

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
@@ -21,7 +22,7 @@ func (a *Archive) retain() {
 	defer ticker.Stop()
 	for {
 		if err := a.Trim(a.ctx); err != nil && a.ctx.Err() == nil {
-			a.log.Warn("delete old history", "dir", a.dir, "err", firstLine(err))
+			a.log.Warn("delete old history", "dir", a.dir, "err", pebblefs.FirstLine(err))
 		}
 		select {
 		case <-ticker.C:

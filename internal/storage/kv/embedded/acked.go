@@ -105,7 +105,7 @@ func (d *disk) openAckFile() *ackFile {
 
 func (w *ackFile) logFailure(err error) {
 	if !w.failed.Swap(true) {
-		w.log.Warn("the last acknowledged write cannot be recorded: the loss of the newest log would not be detected", "dir", w.dir, "err", firstLine(err))
+		w.log.Warn("the last acknowledged write cannot be recorded: the loss of the newest log would not be detected", "dir", w.dir, "err", pebblefs.FirstLine(err))
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/history"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
@@ -93,7 +94,7 @@ func (d *disk) check(ctx context.Context, names []string, to *CheckReader) (Repo
 	o := d.options(e)
 	o.ReadOnly = true
 	var err error
-	if e.db, err = openPebble(d.dir, o); err != nil {
+	if e.db, err = pebblefs.Open(d.dir, o); err != nil {
 		return Report{}, d.wrapOpenError(e.guard, err)
 	}
 	c := checker{ctx: ctx, e: e, to: to}

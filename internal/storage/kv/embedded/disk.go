@@ -1,12 +1,10 @@
 package embedded
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"syscall"
 
@@ -68,7 +66,7 @@ func newDisk(cfg Config) (*disk, error) {
 // lock creates the directory if necessary and locks it for this process.
 func (d *disk) lock() error {
 	err := pebblefs.MakeDir(d.fs, d.dir)
-	if isFull(err) {
+	if pebblefs.IsFull(err) {
 		return fmt.Errorf("make data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
 	}
 	if err != nil {
@@ -79,7 +77,7 @@ func (d *disk) lock() error {
 	switch {
 	case err == nil:
 		return d.restrictPermissions()
-	case isFull(err):
+	case pebblefs.IsFull(err):
 		return fmt.Errorf("write to data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
 	case errors.As(err, &opening):
 		return fmt.Errorf("data directory %s is not writable: %w", d.dir, err)
@@ -142,13 +140,13 @@ func (d *disk) options(e *engine) *pebble.Options {
 		L0StopWritesThreshold: 1000,
 		LBaseMaxBytes:         64 << 20,
 		MaxOpenFiles:          500,
-		Logger:                engineLog{log: d.log, failed: e.guard.Fail},
+		Logger:                pebblefs.Logger{Log: d.log, Failed: e.guard.Fail},
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) {
 				if e.guard.Failure() != nil {
 					return // ignore consequences
 				}
-				d.log.Warn("background work on the store failed", "dir", d.dir, "err", firstLine(err))
+				d.log.Warn("background work on the store failed", "dir", d.dir, "err", pebblefs.FirstLine(err))
 			},
 			DataCorruption: func(info pebble.DataCorruptionInfo) {
 				if e.guard.Failure() != nil {
@@ -157,7 +155,7 @@ func (d *disk) options(e *engine) *pebble.Options {
 				if before := d.damaged.Swap(&info.Path); before != nil && *before == info.Path {
 					return // log only once, not for each read
 				}
-				d.log.Error("the store is corrupt", "file", info.Path, "err", firstLine(info.Details))
+				d.log.Error("the store is corrupt", "file", info.Path, "err", pebblefs.FirstLine(info.Details))
 			},
 		},
 	}
@@ -194,16 +192,11 @@ func explain(doing, file string, err error) error {
 		return nil
 	case errors.Is(err, kv.ErrCorrupt), pebble.IsCorruptionError(err):
 		return fmt.Errorf("%s: %s is damaged; restore the data directory from a snapshot: %w", doing, file, asCorrupt(err))
-	case isFull(err):
+	case pebblefs.IsFull(err):
 		return fmt.Errorf("%s: %w: %w", doing, kv.ErrNoSpace, err)
 	default:
 		return fmt.Errorf("%s: %w: %w", doing, kv.ErrUnavailable, err)
 	}
-}
-
-// isFull reports whether a write failed because the disk is full or a quota is exceeded.
-func isFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // asCorrupt wraps kv.ErrCorrupt into Pebble's corruption errors.
@@ -211,14 +204,7 @@ func asCorrupt(err error) error {
 	if errors.Is(err, kv.ErrCorrupt) {
 		return err
 	}
-	return fmt.Errorf("%w: %s", kv.ErrCorrupt, firstLine(err))
-}
-
-// firstLine returns the first line of an error of Pebble. Some of them continue with details and
-// stack traces.
-func firstLine(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	return text
+	return fmt.Errorf("%w: %s", kv.ErrCorrupt, pebblefs.FirstLine(err))
 }
 
 // wrapOpenError is like explain, for errors of opening an existing store. Unless a write or the operating
@@ -240,27 +226,6 @@ func (d *disk) wrapOpenError(g *pebblefs.Guard, err error) error {
 	return explain("open the store", file, err)
 }
 
-// engineLog forwards Pebble's log. Its fatal errors do not end the process: writes stop, and the
-// store reports the failure.
-type engineLog struct {
-	log    *slog.Logger
-	failed func(error)
-}
-
-func (l engineLog) Infof(format string, args ...any) {
-	if l.log.Enabled(context.Background(), slog.LevelDebug) {
-		l.log.Debug("engine", "msg", strings.TrimSpace(fmt.Sprintf(format, args...)))
-	}
-}
-
-func (l engineLog) Errorf(format string, args ...any) {
-	l.log.Warn("engine", "msg", strings.TrimSpace(fmt.Sprintf(format, args...)))
-}
-
-func (l engineLog) Fatalf(format string, args ...any) {
-	l.failed(fmt.Errorf("engine: "+format, args...))
-}
-
 // open opens the database in the directory, or creates it. After the first failed write, failed is
 // called once.
 func (d *disk) open(failed func(error)) (e *engine, err error) {
@@ -278,7 +243,7 @@ func (d *disk) open(failed func(error)) (e *engine, err error) {
 	} else {
 		e = d.newEngine()
 		e.scheduler.setPaused(true) // until checkSpace
-		if e.db, err = openPebble(d.dir, d.options(e)); err != nil {
+		if e.db, err = pebblefs.Open(d.dir, d.options(e)); err != nil {
 			return nil, d.wrapOpenError(e.guard, err)
 		}
 	}
@@ -308,7 +273,7 @@ func (d *disk) openReadOnly(reason error) (*engine, error) {
 	e.readOnly = true
 	o := d.options(e)
 	o.ReadOnly = true
-	if e.db, err = openPebble(d.dir, o); err != nil {
+	if e.db, err = pebblefs.Open(d.dir, o); err != nil {
 		return nil, d.wrapOpenError(e.guard, err)
 	}
 	d.guard.Store(e.guard)
@@ -329,7 +294,7 @@ func (d *disk) openNew() (*engine, error) {
 	e := d.newEngine()
 	e.guard.DeferSyncs()
 	var err error
-	if e.db, err = openPebble(d.dir, d.options(e)); err != nil {
+	if e.db, err = pebblefs.Open(d.dir, d.options(e)); err != nil {
 		return nil, d.wrapOpenError(e.guard, err)
 	}
 	if err := e.guard.Arm(func(error) { e.guard.Abandon() }); err != nil {
@@ -344,16 +309,6 @@ func (e *engine) complete() error {
 		return explain("make the store", e.dir, err)
 	}
 	return explain("make the store", e.dir, e.guard.SyncDeferred())
-}
-
-// openPebble opens a database, and converts a panic about its content into an error.
-func openPebble(dir string, o *pebble.Options) (db *pebble.DB, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%w: %v", kv.ErrCorrupt, r)
-		}
-	}()
-	return pebble.Open(dir, o)
 }
 
 // initialise writes the meta keys of a new store and syncs the files of prepare and Open.

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
 // Minimum and maximum delay between two checks of the disk during a repair.
@@ -21,11 +22,11 @@ const (
 // Pebble may hold locks.
 func (s *Store) handleWriteError(cause error) {
 	broken := fmt.Errorf("writes are suspended: %w: %w", kv.ErrUnavailable, cause)
-	if isFull(cause) {
+	if pebblefs.IsFull(cause) {
 		broken = fmt.Errorf("writes are suspended: %w: %w", kv.ErrNoSpace, cause)
 	}
 	if s.rejectWrites(broken) {
-		s.log.Error("a write to the store failed; writes are rejected until the disk accepts them again", "dir", s.disk.dir, "err", firstLine(cause))
+		s.log.Error("a write to the store failed; writes are rejected until the disk accepts them again", "dir", s.disk.dir, "err", pebblefs.FirstLine(cause))
 	}
 }
 
@@ -64,10 +65,10 @@ func (s *Store) repair() {
 		}
 		wait = min(2*wait, repairLast)
 		err := s.disk.probe()
-		if isFull(err) && s.disk.reserve.release() {
+		if pebblefs.IsFull(err) && s.disk.reserve.release() {
 			err = s.disk.probe()
 		}
-		if err == nil || isFull(err) && !reopened {
+		if err == nil || pebblefs.IsFull(err) && !reopened {
 			reopened = true
 			err = s.reopen()
 		}
@@ -75,7 +76,7 @@ func (s *Store) repair() {
 			s.log.Info("the store accepts writes again", "dir", s.disk.dir)
 			return
 		}
-		s.log.Warn("the store is still not writable", "dir", s.disk.dir, "err", firstLine(err))
+		s.log.Warn("the store is still not writable", "dir", s.disk.dir, "err", pebblefs.FirstLine(err))
 	}
 }
 
@@ -109,7 +110,7 @@ func (s *Store) reopen() error {
 	defer s.life.Unlock()
 	if s.engine != nil {
 		if err := s.engine.close(); err != nil {
-			s.log.Warn("close the store after a failed write", "dir", s.disk.dir, "err", firstLine(err))
+			s.log.Warn("close the store after a failed write", "dir", s.disk.dir, "err", pebblefs.FirstLine(err))
 		}
 		s.engine = nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
 // The reserve is a file without content that allocates disk space. When the disk is almost full, the
@@ -56,12 +57,12 @@ func (r *reserve) allocate() error {
 	if err == nil {
 		err = errors.Join(f.Preallocate(0, size), f.Close())
 	}
-	if isFull(err) {
+	if pebblefs.IsFull(err) {
 		r.releaseLocked()
 		return fmt.Errorf("set %d MiB of the disk aside: %w", size>>20, kv.ErrNoSpace)
 	}
 	if err != nil {
-		r.disk.log.Debug("no space is set aside", "dir", r.disk.dir, "err", firstLine(err))
+		r.disk.log.Debug("no space is set aside", "dir", r.disk.dir, "err", pebblefs.FirstLine(err))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
 // quotaFS is a file system with a limited size. others is the number of bytes used by files outside
@@ -228,7 +229,7 @@ func TestIncompleteTable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { _ = engine.db.Compact(ctx, []byte{0}, []byte{0xff}, false) }()
-	await(t, "a full disk", func() bool { return isFull(engine.guard.Failure()) })
+	await(t, "a full disk", func() bool { return pebblefs.IsFull(engine.guard.Failure()) })
 	q.overstated.Store(0)
 	await(t, "deletions to be accepted", func() bool {
 		_, err := s.Commit(t.Context(), kv.Op{Key: "k000", Kind: kv.OpDelete, Expect: kv.AnyRevision})

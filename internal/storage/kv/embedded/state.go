@@ -9,6 +9,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/history"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
 // loadState returns the state of a newly opened engine. It returns ErrLostWrites if acknowledged
@@ -31,7 +32,7 @@ func (s *Store) loadState(e *engine) (state, error) {
 	case !errors.Is(err, ErrLostWrites):
 		// The check found damage elsewhere. The store still serves undamaged data, and Health reports
 		// the damage.
-		s.log.Warn("cannot check for missing commits", "dir", s.disk.dir, "err", firstLine(err))
+		s.log.Warn("cannot check for missing commits", "dir", s.disk.dir, "err", pebblefs.FirstLine(err))
 		return st, nil
 	case !s.acceptLost || e.readOnly:
 		return st, err
@@ -40,7 +41,7 @@ func (s *Store) loadState(e *engine) (state, error) {
 	if failed != nil {
 		return st, fmt.Errorf("continue without the lost writes: %w", failed)
 	}
-	s.log.Error("acknowledged writes are lost; the store continues without them, as configured", "dir", s.disk.dir, "lost", firstLine(err), "revision", at)
+	s.log.Error("acknowledged writes are lost; the store continues without them, as configured", "dir", s.disk.dir, "lost", pebblefs.FirstLine(err), "revision", at)
 	return e.loadState()
 }
 

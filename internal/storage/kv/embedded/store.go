@@ -16,6 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/history"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
 // DefaultRetention is the retention of history if Config does not specify one.
@@ -186,7 +187,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s.start()
 	if refusal != nil && s.rejectWrites(refusal) {
-		s.log.Error("the disk is full: the store is only read until there is room", "dir", d.dir, "err", firstLine(refusal))
+		s.log.Error("the disk is full: the store is only read until there is room", "dir", d.dir, "err", pebblefs.FirstLine(refusal))
 	}
 	return s, nil
 }

@@ -22,6 +22,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
@@ -622,7 +623,7 @@ func TestFormat(t *testing.T) {
 		{entry: &kv.Entry{Key: "a\xff\x01", Value: []byte{}, Created: 1, Modified: 1 << 40}, revision: 1 << 40},
 		{entry: &kv.Entry{Key: "/x", Value: make([]byte, 1000), Created: 200, Modified: 900}, revision: 900, expires: 1 << 33},
 	} {
-		db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Comparer: versionkey.NewComparer(), Logger: engineLog{log: slog.New(slog.DiscardHandler)}})
+		db, err := pebble.Open("", &pebble.Options{FS: vfs.NewMem(), Comparer: versionkey.NewComparer(), Logger: pebblefs.Logger{Log: slog.New(slog.DiscardHandler)}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
-// Package pebblefs contains file systems for Pebble databases: Guard hides failed writes, and Private
-// restricts files to their user.
+// Package pebblefs opens Pebble databases so that failed writes do not end the process. It contains file
+// systems: Guard hides failed writes, and Private restricts files to their user.
 package pebblefs
 
 import (
