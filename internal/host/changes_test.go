@@ -2,13 +2,10 @@ package host
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"mainstay.dev/mainstay/internal/apis/history"
 )
@@ -139,18 +136,7 @@ func TestWatchChanges(t *testing.T) {
 	s.must(t, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"x":"1"}}`)
 	list := s.changes(t, defaultChanges)
 	s.must(t, "PUT", historyMap, `{"metadata":{"name":"a"},"data":{"x":"2"}}`)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, "GET", s.URL+defaultChanges+"?watch=1&fieldSelector=object.name%3Da&resourceVersion="+list.Metadata.ResourceVersion, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := s.admin.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
+	lines := bufio.NewScanner(s.stream(t, defaultChanges+"?watch=1&fieldSelector=object.name%3Da&resourceVersion="+list.Metadata.ResourceVersion))
 	for _, want := range []string{"Updated", "Deleted"} {
 		if !lines.Scan() {
 			t.Fatalf("the watch ended: %v", lines.Err())

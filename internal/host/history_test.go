@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -36,6 +37,23 @@ func revisionOf(t *testing.T, body string) string {
 		t.Fatal(err)
 	}
 	return object.ResourceVersion
+}
+
+// stream returns the body of a response that may not end, for a minute.
+func (r *running) stream(t *testing.T, path string) io.Reader {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	request, err := http.NewRequestWithContext(ctx, "GET", r.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := r.admin.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { response.Body.Close() })
+	return response.Body
 }
 
 // expectCode checks the status code and a part of the body of a response.
@@ -187,18 +205,7 @@ func TestPastWatch(t *testing.T) {
 	s.must(t, "DELETE", historyMap, "")
 	last := revisionOf(t, s.must(t, "GET", configMaps, ""))
 	s.must(t, "POST", configMaps, `{"metadata":{"name":"a"},"data":{"x":"3"}}`)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, "GET", s.URL+at(last, configMaps)+"?watch=1&resourceVersion="+created, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := s.admin.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	events := json.NewDecoder(response.Body)
+	events := json.NewDecoder(s.stream(t, at(last, configMaps)+"?watch=1&resourceVersion="+created))
 	for _, want := range []string{"MODIFIED 2", "DELETED 2"} {
 		var event struct {
 			Type   string
