@@ -149,6 +149,9 @@ type Event struct {
 	// Created is the creation revision of the written entry. For a put, it equals Revision if the
 	// key did not exist before.
 	Created Revision
+	// Expires is the Unix second at which the written entry expires. It is 0 if the entry does not
+	// expire, or if the backend does not report expirations.
+	Expires int64
 	// Prev is the entry before the change, or nil if the key did not exist. Immutable.
 	Prev *Entry
 	// Origin is the Origin of the commit, or nil if it is unknown. Immutable.

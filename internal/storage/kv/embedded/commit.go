@@ -288,7 +288,7 @@ func (s *Store) applyLocked(g *group, op *kv.Op, was *version, rev kv.Revision, 
 		_ = tombstone.Finish()
 	} else {
 		now = s.putLocked(g, op, was, rev)
-		ev.Value, ev.Created = now.entry.Value, now.entry.Created
+		ev.Value, ev.Created, ev.Expires = now.entry.Value, now.entry.Created, now.expires
 	}
 	s.mu.recent.put(op.Key, now)
 	g.events = append(g.events, ev)

@@ -21,6 +21,22 @@ type Record struct {
 	Expires time.Time
 }
 
+func (r *Record) version() version {
+	v := version{entry: &r.Entry, revision: r.Modified}
+	if !r.Expires.IsZero() {
+		v.expires = max(r.Expires.Unix(), 1)
+	}
+	return v
+}
+
+func (v *version) record() Record {
+	r := Record{Entry: *v.entry}
+	if v.expires > 0 {
+		r.Expires = time.Unix(v.expires, 0)
+	}
+	return r
+}
+
 // SnapshotReader receives the content of a snapshot. Either function may be nil.
 type SnapshotReader struct {
 	// Begin is called first, with the revision of the snapshot. Its error ends the read.
@@ -53,25 +69,15 @@ func ReadSnapshot(r io.Reader, to SnapshotReader) (SnapshotInfo, error) {
 			return SnapshotInfo{}, err
 		}
 	}
-	for {
-		v, ok, err := sr.next()
+	for v, err := range sr.versions() {
+		if err == nil && to.Record != nil {
+			err = to.Record(v.record())
+		}
 		if err != nil {
 			return SnapshotInfo{}, err
 		}
-		if !ok {
-			return SnapshotInfo{Revision: sr.revision, Keys: int64(sr.count)}, nil
-		}
-		if to.Record == nil {
-			continue
-		}
-		record := Record{Entry: *v.entry}
-		if v.expires > 0 {
-			record.Expires = time.Unix(v.expires, 0)
-		}
-		if err := to.Record(record); err != nil {
-			return SnapshotInfo{}, err
-		}
 	}
+	return SnapshotInfo{Revision: sr.revision, Keys: int64(sr.count)}, nil
 }
 
 // SnapshotWriter writes a snapshot for Restore from the entries of another store. It is not safe for
@@ -108,11 +114,7 @@ func (sw *SnapshotWriter) Put(r Record) error {
 		}
 	}
 	sw.last = r.Key
-	v := version{entry: &r.Entry, revision: r.Modified}
-	if !r.Expires.IsZero() {
-		v.expires = max(r.Expires.Unix(), 1)
-	}
-	sw.buf = appendSnapshotRecord(sw.buf, v)
+	sw.buf = appendSnapshotRecord(sw.buf, r.version())
 	if len(sw.buf) < snapshotChunk {
 		return nil
 	}

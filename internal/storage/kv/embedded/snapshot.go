@@ -11,6 +11,7 @@ import (
 	"hash"
 	"hash/crc32"
 	"io"
+	"iter"
 	"math"
 	"path/filepath"
 
@@ -249,6 +250,18 @@ func (sr *snapshotReader) ReadByte() (byte, error) {
 	return b, err
 }
 
+// versions returns the records. After an error, it ends.
+func (sr *snapshotReader) versions() iter.Seq2[version, error] {
+	return func(yield func(version, error) bool) {
+		for {
+			v, ok, err := sr.next()
+			if err == nil && !ok || !yield(v, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
 // next returns the next record, or false at the end of a complete snapshot.
 func (sr *snapshotReader) next() (version, bool, error) {
 	n, err := binary.ReadUvarint(sr)
@@ -336,18 +349,39 @@ func (sr *snapshotReader) end() error {
 func Restore(r io.Reader, dir string) error { return restore(r, Config{Dir: dir}) }
 
 func restore(r io.Reader, cfg Config) error {
-	d, err := newDisk(cfg)
-	if err != nil {
-		return err
-	}
 	sr, err := newSnapshotReader(r)
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
+	return create(cfg, sr.revision, sr.versions())
+}
+
+// Create creates a store in dir from records in any order, with one record for each key. newest is the
+// newest revision that clients may have seen, and not less than the revision of any record. An error of
+// records is returned, and leaves dir empty. The rest is as for Restore.
+func Create(dir string, newest kv.Revision, records iter.Seq2[Record, error]) error {
+	if newest > maxSnapshotRevision {
+		return fmt.Errorf("restore: revision %d is greater than the maximum, %d: %w", newest, int64(maxSnapshotRevision), kv.ErrCorrupt)
+	}
+	return create(Config{Dir: dir}, newest, func(yield func(version, error) bool) {
+		for r, err := range records {
+			if !yield(r.version(), err) {
+				return
+			}
+		}
+	})
+}
+
+// create creates a store from versions of different keys.
+func create(cfg Config, newest kv.Revision, versions iter.Seq2[version, error]) error {
+	d, err := newDisk(cfg)
+	if err != nil {
+		return err
+	}
 	if err := d.lock(); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	err = d.restore(sr)
+	err = d.restore(newest, versions)
 	if err = errors.Join(err, d.unlock()); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
@@ -355,7 +389,7 @@ func restore(r io.Reader, cfg Config) error {
 }
 
 // restore creates the store in the locked directory.
-func (d *disk) restore(sr *snapshotReader) error {
+func (d *disk) restore(newest kv.Revision, versions iter.Seq2[version, error]) error {
 	names, err := d.fs.List(d.dir)
 	if err != nil {
 		return fmt.Errorf("list data directory %s: %w", d.dir, err)
@@ -375,7 +409,7 @@ func (d *disk) restore(sr *snapshotReader) error {
 	if err := d.removeDatabase(); err != nil {
 		return err
 	}
-	if err := d.writeRecords(sr); err != nil {
+	if err := d.writeVersions(newest, versions); err != nil {
 		return errors.Join(err, d.removeDatabase(), d.removeMarker(restoringFile))
 	}
 	return d.removeMarker(restoringFile)
@@ -398,13 +432,13 @@ func (d *disk) removeDatabase() error {
 	return nil
 }
 
-// writeRecords writes the records to a new database.
-func (d *disk) writeRecords(sr *snapshotReader) error {
+// writeVersions writes the versions to a new database.
+func (d *disk) writeVersions(newest kv.Revision, versions iter.Seq2[version, error]) error {
 	e, err := d.openNew()
 	if err != nil {
 		return err
 	}
-	if err := e.load(sr); err != nil {
+	if err := e.load(newest, versions); err != nil {
 		return errors.Join(err, e.close())
 	}
 	if err := e.db.Flush(); err != nil {
@@ -416,7 +450,7 @@ func (d *disk) writeRecords(sr *snapshotReader) error {
 	return e.complete()
 }
 
-func (e *engine) load(sr *snapshotReader) error {
+func (e *engine) load(newest kv.Revision, versions iter.Seq2[version, error]) error {
 	b := e.db.NewBatch()
 	flush := func() error {
 		if err := e.db.Apply(b, pebble.NoSync); err != nil {
@@ -426,13 +460,9 @@ func (e *engine) load(sr *snapshotReader) error {
 		b = e.db.NewBatch()
 		return err
 	}
-	for {
-		v, ok, err := sr.next()
+	for v, err := range versions {
 		if err != nil {
 			return err
-		}
-		if !ok {
-			break
 		}
 		putVersion(b, v.entry, v.expires)
 		if v.expires > 0 {
@@ -444,7 +474,7 @@ func (e *engine) load(sr *snapshotReader) error {
 			}
 		}
 	}
-	at := restoredRevision(sr.revision)
+	at := restoredRevision(newest)
 	_ = b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
 	_ = b.Set([]byte(metaRevision), revisionValue(at), nil)
 	_ = b.Set([]byte(metaCompacted), revisionValue(at), nil)

@@ -313,7 +313,7 @@ func (l *logReader) event(c change, rev kv.Revision) (kv.Event, error) {
 		if now.entry == nil {
 			return ev, fmt.Errorf("the change log has %q put at revision %d, where it is deleted: %w", c.key, rev, kv.ErrCorrupt)
 		}
-		ev.Value, ev.Created = now.entry.Value, now.entry.Created
+		ev.Value, ev.Created, ev.Expires = now.entry.Value, now.entry.Created, now.expires
 	}
 	return ev, nil
 }
