@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -148,3 +149,15 @@ var ErrNoStore = errors.New("there is no store")
 // SyncName syncs the parent of a store directory. Callers use it after renaming the directory, so that the
 // new name is durable.
 func SyncName(dir string) error { return pebblefs.SyncDir(vfs.Default, filepath.Dir(dir)) }
+
+// SnapshotHeaderLen is the length of the header of a snapshot, in bytes.
+const SnapshotHeaderLen = snapshotHeaderLen
+
+// SnapshotRevision returns the revision of a snapshot from its header.
+func SnapshotRevision(header []byte) (kv.Revision, error) {
+	sr, err := newSnapshotReader(bytes.NewReader(header))
+	if err != nil {
+		return 0, err
+	}
+	return sr.revision, nil
+}

@@ -1,0 +1,72 @@
+package backup
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+)
+
+// putBase uploads a snapshot of the store.
+func (w *Writer) putBase(ctx context.Context, generation string) (Base, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	began := time.Now()
+	snapshot := stream(func(to io.Writer) error {
+		_, err := w.config.Backend.Snapshot(ctx, to)
+		return err
+	})
+	defer snapshot.Close()
+	content := bufio.NewReaderSize(snapshot, 64<<10)
+	header, err := content.Peek(embedded.SnapshotHeaderLen)
+	if err != nil {
+		return Base{}, fmt.Errorf("read the store: %w", err)
+	}
+	base := Base{}
+	if base.Revision, err = embedded.SnapshotRevision(header); err != nil {
+		return Base{}, fmt.Errorf("read the store: %w", err)
+	}
+	base.Time = time.Now().Truncate(time.Millisecond)
+	base.setName(generation)
+	object := stream(func(to io.Writer) error {
+		o, err := newObjectWriter(to, w.config.Recipients)
+		if err != nil {
+			return err
+		}
+		if _, err := io.Copy(o, content); err != nil {
+			return err
+		}
+		return o.close(mark{})
+	})
+	defer object.Close()
+	counted := &countingReader{Reader: object}
+	if err := w.config.Target.Put(ctx, base.Name, counted); err != nil {
+		return Base{}, err
+	}
+	base.Size = counted.n
+	w.metrics.uploaded(kindBase, base.Size, time.Since(began))
+	return base, nil
+}
+
+// stream returns a reader of the bytes that a function writes. The caller must close it, which ends the
+// function.
+func stream(write func(io.Writer) error) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() { w.CloseWithError(write(w)) }() // ends when r is closed
+	return r
+}
+
+// countingReader counts the bytes of a reader.
+type countingReader struct {
+	io.Reader
+	n int64
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.n += int64(n)
+	return n, err
+}

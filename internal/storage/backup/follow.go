@@ -1,0 +1,300 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// follow uploads commits until an error. It returns nil after Close, when all commits are uploaded.
+func (w *Writer) follow() error {
+	watch, err := w.open()
+	if err != nil {
+		return err
+	}
+	f := &follower{Writer: w, watch: watch, segment: newSegmentBuilder(w.position + 1)}
+	defer f.end()
+	return f.run()
+}
+
+// open returns a watch that begins after the position. It resumes the generation of this process or of
+// an earlier one, or begins a new one.
+func (w *Writer) open() (kv.Watch, error) {
+	if w.generation == "" && !w.resumed {
+		watch, err := w.resume()
+		if watch != nil || err != nil {
+			return watch, err
+		}
+		w.resumed = true
+	}
+	if w.generation != "" {
+		watch, err := w.watch(w.position + 1)
+		if !errors.Is(err, kv.ErrCompacted) {
+			return watch, err
+		}
+		w.log.Warn("the store no longer has the changes since the last upload: they will be missing from the backup", "since", w.positionTime)
+		w.generation = ""
+	}
+	return w.begin()
+}
+
+func (w *Writer) watch(from kv.Revision) (kv.Watch, error) {
+	return w.config.Backend.Watch(w.ctx, "", "", from)
+}
+
+// resume continues the newest generation of the target if it belongs to this store. It returns nil if
+// there is none.
+func (w *Writer) resume() (kv.Watch, error) {
+	catalog, err := ReadCatalog(w.ctx, w.config.Target)
+	if err != nil {
+		return nil, err
+	}
+	g := catalog.resumable()
+	if g == nil {
+		return nil, nil
+	}
+	last := g.Segments[len(g.Segments)-1]
+	newest, err := w.config.Backend.CurrentRevision(w.ctx)
+	if err != nil || newest < last.Last {
+		return nil, err
+	}
+	object, err := w.config.Target.Get(w.ctx, last.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Close()
+	want, err := readObject(object, nil, nil)
+	if err != nil {
+		w.log.Warn("the newest segment of the backup cannot be read: a new generation begins", "segment", last.Name, "err", err)
+		return nil, nil
+	}
+	watch, err := w.watchAfter(last.Last, want)
+	if watch == nil || err != nil {
+		return nil, err
+	}
+	w.generation = g.Name
+	w.nextBase = g.Bases[len(g.Bases)-1].Time.Add(w.config.BaseInterval)
+	w.moveTo(last.Last, last.LastTime)
+	w.log.Info("the backup continues", "generation", g.Name, "revision", last.Last)
+	return watch, nil
+}
+
+// resumable returns the newest generation if it is complete; otherwise nil.
+func (c *Catalog) resumable() *Generation {
+	var newest *Generation
+	var end time.Time
+	for i := range c.Generations {
+		if _, t := c.Generations[i].Newest(); !t.Before(end) {
+			newest, end = &c.Generations[i], t
+		}
+	}
+	if newest == nil || len(newest.Bases) == 0 || len(newest.Segments) == 0 {
+		return nil
+	}
+	one := Catalog{Generations: []Generation{*newest}}
+	if _, err := one.Plan(Moment{}, ""); err != nil {
+		return nil // a segment is missing
+	}
+	return newest
+}
+
+// watchAfter returns a watch that begins after a revision, if the commit of this revision has a mark;
+// otherwise nil.
+func (w *Writer) watchAfter(at kv.Revision, want mark) (kv.Watch, error) {
+	watch, err := w.watch(at)
+	if errors.Is(err, kv.ErrCompacted) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer watch.Stop()
+	if err := w.config.Backend.RequestProgress(w.ctx); err != nil {
+		return nil, err
+	}
+	batch, ok := <-watch.Batches()
+	if !ok {
+		if errors.Is(watch.Err(), kv.ErrCompacted) {
+			return nil, nil
+		}
+		return nil, errors.Join(errWatchEnded, watch.Err(), w.ctx.Err())
+	}
+	events := batch.Events
+	if len(events) == 0 || events[0].Revision != at || markOf(&commit{revision: at, events: commitOf(events)}) != want {
+		return nil, nil
+	}
+	return w.watch(at + 1)
+}
+
+var errWatchEnded = errors.New("the watch of the store has ended")
+
+// commitOf returns the first events that have the same revision.
+func commitOf(events []kv.Event) []kv.Event {
+	n := 1
+	for n < len(events) && events[n].Revision == events[0].Revision {
+		n++
+	}
+	return events[:n]
+}
+
+// begin begins a new generation with a base.
+func (w *Writer) begin() (kv.Watch, error) {
+	_, release, err := w.config.Backend.Hold(w.ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	generation := newGeneration(time.Now())
+	base, err := w.putBase(w.ctx, generation)
+	if err != nil {
+		return nil, err
+	}
+	w.generation, w.nextBase = generation, base.Time.Add(w.config.BaseInterval)
+	w.moveTo(base.Revision, base.Time)
+	w.log.Info("the backup begins", "generation", generation, "revision", base.Revision, "bytes", base.Size)
+	w.tasks.Go(w.prune)
+	return w.watch(w.position + 1)
+}
+
+// follower uploads the commits of one watch.
+type follower struct {
+	*Writer
+	watch   kv.Watch
+	segment *segmentBuilder
+	// due receives when the segment must be uploaded; nil while it is empty.
+	due <-chan time.Time
+	// base receives the result of a periodic base; nil if none is being uploaded.
+	base       chan error
+	cancelBase context.CancelFunc
+	// last is the revision at which the upload ends if stopped is set.
+	stopped bool
+	last    kv.Revision
+	// seen is the newest revision that the watch has delivered.
+	seen kv.Revision
+}
+
+// end releases the watch and waits for a base.
+func (f *follower) end() {
+	f.watch.Stop()
+	if f.base != nil {
+		f.cancelBase()
+		<-f.base
+	}
+}
+
+func (f *follower) run() error {
+	f.setPending(false)
+	f.seen = f.position
+	stopping := f.stopping
+	for !f.stopped || f.seen < f.last {
+		nextBase := time.NewTimer(time.Until(f.nextBase))
+		select {
+		case batch, ok := <-f.watch.Batches():
+			if !ok {
+				return errors.Join(errWatchEnded, f.watch.Err())
+			}
+			if err := f.add(batch); err != nil {
+				return err
+			}
+		case <-f.due:
+			if err := f.upload(); err != nil {
+				return err
+			}
+		case <-nextBase.C:
+			f.startBase()
+		case err := <-f.base:
+			f.baseEnded(err)
+		case <-stopping:
+			stopping = nil
+			if err := f.startStop(); err != nil {
+				return err
+			}
+		case <-f.ctx.Done():
+			return f.ctx.Err()
+		}
+		nextBase.Stop()
+	}
+	return f.upload()
+}
+
+// startStop sets the revision at which Close ends the upload.
+func (f *follower) startStop() (err error) {
+	f.stopped = true
+	if f.last, err = f.config.Backend.CurrentRevision(f.ctx); err != nil {
+		return err
+	}
+	return f.config.Backend.RequestProgress(f.ctx)
+}
+
+// add adds commits to the segment.
+func (f *follower) add(batch kv.Batch) error {
+	for events := batch.Events; len(events) > 0; {
+		next := commitOf(events)
+		events = events[len(next):]
+		if f.segment.empty() {
+			f.setPending(true)
+			f.due = time.After(f.config.Interval)
+		}
+		if err := f.segment.add(next, f.positionTime, f.config.Recipients); err != nil {
+			return fmt.Errorf("encode a segment: %w", err)
+		}
+		f.positionTime = f.segment.segment.LastTime
+		if f.segment.size < maxSegment {
+			continue
+		}
+		if err := f.upload(); err != nil {
+			return err
+		}
+	}
+	f.seen = max(f.seen, batch.Revision)
+	return nil
+}
+
+// upload uploads the segment, unless it is empty.
+func (f *follower) upload() error {
+	f.due = nil
+	if f.segment.empty() {
+		return nil
+	}
+	began := time.Now()
+	segment, err := f.segment.put(f.ctx, f.config.Target, f.generation)
+	if err != nil {
+		return err
+	}
+	f.metrics.uploaded(kindSegment, segment.Size, time.Since(began))
+	f.moveTo(segment.Last, segment.LastTime)
+	f.segment = newSegmentBuilder(segment.Last + 1)
+	f.setPending(false)
+	return nil
+}
+
+// startBase starts the upload of a periodic base.
+func (f *follower) startBase() {
+	f.nextBase = time.Now().Add(f.config.BaseInterval)
+	if f.base != nil {
+		return // the one before has not ended
+	}
+	ctx, cancel := context.WithCancel(f.ctx)
+	f.base, f.cancelBase = make(chan error, 1), cancel
+	generation, result := f.generation, f.base
+	f.tasks.Go(func() { // ends with ctx
+		_, err := f.putBase(ctx, generation)
+		result <- err
+	})
+}
+
+// baseEnded records the result of a periodic base.
+func (f *follower) baseEnded(err error) {
+	f.base = nil
+	f.cancelBase()
+	if err != nil {
+		f.metrics.failed()
+		f.log.Warn("a base of the backup was not uploaded; it tries again", "after", baseRetry, "err", err)
+		f.nextBase = time.Now().Add(min(baseRetry, f.config.BaseInterval))
+		return
+	}
+	f.tasks.Go(f.prune)
+}

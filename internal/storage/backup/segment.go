@@ -1,0 +1,74 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"filippo.io/age"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/origin"
+)
+
+// maxSegment is the size of the commits of a segment, in bytes before compression, above which it is
+// uploaded before the interval is over.
+const maxSegment = 8 << 20
+
+// segmentBuilder builds a segment in memory.
+type segmentBuilder struct {
+	segment Segment
+	buf     bytes.Buffer
+	object  *objectWriter
+	size    int // of the commits
+	last    commit
+	raw     []byte
+}
+
+// newSegmentBuilder returns an empty segment that begins at a revision.
+func newSegmentBuilder(first kv.Revision) *segmentBuilder {
+	return &segmentBuilder{segment: Segment{First: first}}
+}
+
+func (b *segmentBuilder) empty() bool { return b.object == nil }
+
+// add adds the events of a commit. Its time is at least notBefore, so that the times of commits increase.
+func (b *segmentBuilder) add(events []kv.Event, notBefore time.Time, recipients []age.Recipient) error {
+	c := commit{revision: events[0].Revision, origin: events[0].Origin, events: events}
+	t := commitTime(c.origin)
+	if t.Before(notBefore) {
+		t = notBefore
+	}
+	c.time = t.UnixMilli()
+	t = time.UnixMilli(c.time)
+	if b.empty() {
+		var err error
+		if b.object, err = newObjectWriter(&b.buf, recipients); err != nil {
+			return err
+		}
+		b.segment.FirstTime = t
+	}
+	b.raw = appendCommit(b.raw[:0], &c)
+	b.size += len(b.raw)
+	b.segment.Last, b.segment.LastTime, b.last = c.revision, t, c
+	_, err := b.object.Write(b.raw)
+	return err
+}
+
+// commitTime returns the time of a commit: that of its origin, or the current time.
+func commitTime(raw []byte) time.Time {
+	if o, err := origin.Decode(raw); err == nil && !o.Time.IsZero() {
+		return o.Time
+	}
+	return time.Now()
+}
+
+// put completes the segment and uploads it. The builder cannot be used afterwards.
+func (b *segmentBuilder) put(ctx context.Context, to Target, generation string) (Segment, error) {
+	if err := b.object.close(markOf(&b.last)); err != nil {
+		return Segment{}, err
+	}
+	b.segment.setName(generation)
+	b.segment.Size = int64(b.buf.Len())
+	return b.segment, to.Put(ctx, b.segment.Name, bytes.NewReader(b.buf.Bytes()))
+}

@@ -1,0 +1,96 @@
+package backup
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"filippo.io/age"
+
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+)
+
+// Source is a backup to read from.
+type Source struct {
+	Target Target
+	// Identities decrypt the objects; nil if they are not encrypted.
+	Identities []age.Identity
+	// Progress is called with the number of bytes that have been read from the target. It may be nil.
+	// Calls are sequential.
+	Progress func(bytes int64)
+
+	read atomic.Int64
+}
+
+// readSegment reads the commits of a segment and verifies them.
+func (s *Source) readSegment(ctx context.Context, segment *Segment) ([]*commit, error) {
+	object, err := s.open(ctx, segment.Object)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Close()
+	var commits []*commit
+	_, err = readObject(object, s.Identities, func(content io.Reader) error {
+		return readCommits(bufio.NewReader(content), func(c *commit) error {
+			commits = append(commits, c)
+			return nil
+		})
+	})
+	if err == nil && (len(commits) == 0 || commits[0].revision < segment.First || commits[len(commits)-1].revision != segment.Last) {
+		err = errDamaged("its revisions are not those of its name")
+	}
+	return commits, wrapObject(segment.Object, err)
+}
+
+// open opens an object.
+func (s *Source) open(ctx context.Context, o Object) (io.ReadCloser, error) {
+	object, err := s.Target.Get(ctx, o.Name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", o.Name, err)
+	}
+	return &countedObject{object, &s.read}, nil
+}
+
+// countedObject adds the number of bytes of an object to a counter.
+type countedObject struct {
+	io.ReadCloser
+	n *atomic.Int64
+}
+
+func (o *countedObject) Read(p []byte) (int, error) {
+	n, err := o.ReadCloser.Read(p)
+	o.n.Add(int64(n))
+	return n, err
+}
+
+func (s *Source) progress() {
+	if s.Progress != nil {
+		s.Progress(s.read.Load())
+	}
+}
+
+// readBase passes the records of a base to do, and verifies the base. If do is nil, it only verifies.
+func (s *Source) readBase(ctx context.Context, base *Base, do func(embedded.Record) error) error {
+	object, err := s.open(ctx, base.Object)
+	if err != nil {
+		return err
+	}
+	defer object.Close()
+	_, err = readObject(object, s.Identities, func(content io.Reader) error {
+		info, err := embedded.ReadSnapshot(content, embedded.SnapshotReader{Record: do})
+		if err == nil && info.Revision != base.Revision {
+			err = errDamaged("its revision is not that of its name")
+		}
+		return err
+	})
+	return wrapObject(base.Object, err)
+}
+
+func wrapObject(o Object, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("read %s: %w", o.Name, err)
+}
