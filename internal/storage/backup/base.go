@@ -29,7 +29,7 @@ func (w *Writer) putBase(ctx context.Context, generation string) (Base, error) {
 	if base.Revision, err = embedded.SnapshotRevision(header); err != nil {
 		return Base{}, fmt.Errorf("read the store: %w", err)
 	}
-	base.Time = time.Now().Truncate(time.Millisecond)
+	base.Time = time.Now().Add(time.Millisecond).Truncate(time.Millisecond) // not before the commit of the revision
 	base.setName(generation)
 	object := stream(func(to io.Writer) error {
 		o, err := newObjectWriter(to, w.config.Recipients)
@@ -39,7 +39,11 @@ func (w *Writer) putBase(ctx context.Context, generation string) (Base, error) {
 		if _, err := io.Copy(o, content); err != nil {
 			return err
 		}
-		return o.close(mark{})
+		at, err := w.markAt(ctx, base.Revision)
+		if err != nil {
+			return err
+		}
+		return o.close(at)
 	})
 	defer object.Close()
 	counted := &countingReader{Reader: object}

@@ -127,7 +127,7 @@ func (c *Catalog) Plan(at Moment, generation string) (*Plan, error) {
 		if generation != "" && g.Name != generation {
 			continue
 		}
-		if b := g.baseFor(at); b != nil && (base == nil || !b.Time.Before(base.Time)) {
+		if b := g.baseFor(at); b != nil && (base == nil || g.better(b, best, base, at)) {
 			best, base = g, b
 		}
 	}
@@ -153,7 +153,7 @@ func (c *Catalog) Plan(at Moment, generation string) (*Plan, error) {
 		return nil, fmt.Errorf("%w: generation %s ends at revision %d", ErrNotCovered, best.Name, last)
 	}
 	if generation == "" && !at.Time.IsZero() {
-		return p, c.checkGap(best, last)
+		return p, c.checkGap(best, base, last)
 	}
 	return p, nil
 }
@@ -172,12 +172,23 @@ func (g *Generation) baseFor(at Moment) *Base {
 	return nil
 }
 
+// better reports whether a moment should be restored from a base of g rather than from one of another
+// generation: the generation has the moment, its base is newer, or it is longer.
+func (g *Generation) better(base *Base, other *Generation, otherBase *Base, at Moment) bool {
+	end, _ := g.Newest()
+	otherEnd, _ := other.Newest()
+	if has := end >= at.Revision; has != (otherEnd >= at.Revision) {
+		return has
+	}
+	return cmp.Or(base.Time.Compare(otherBase.Time), cmp.Compare(end, otherEnd)) > 0
+}
+
 // checkGap returns an error if commits may be missing between the last revision of a generation and the
 // base of a later one.
-func (c *Catalog) checkGap(g *Generation, last kv.Revision) error {
+func (c *Catalog) checkGap(g *Generation, base *Base, last kv.Revision) error {
 	for i := range c.Generations {
 		next := &c.Generations[i]
-		if next.Name > g.Name && len(next.Bases) > 0 && next.Bases[0].Revision != last {
+		if len(next.Bases) > 0 && next.Bases[0].Time.After(base.Time) && next.Name != g.Name && next.Bases[0].Revision != last {
 			_, end := g.Newest()
 			return fmt.Errorf("%w: commits between %s and %s are missing; use --generation=%s to restore the last state before them",
 				ErrNotCovered, formatTime(end), formatTime(next.Bases[0].Time), g.Name)

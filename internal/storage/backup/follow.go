@@ -56,9 +56,9 @@ func (w *Writer) resume() (kv.Watch, error) {
 	if g == nil {
 		return nil, nil
 	}
-	last := g.Segments[len(g.Segments)-1]
+	last, at, t := g.end()
 	newest, err := w.config.Backend.CurrentRevision(w.ctx)
-	if err != nil || newest < last.Last {
+	if err != nil || newest < at {
 		return nil, err
 	}
 	object, err := w.config.Target.Get(w.ctx, last.Name)
@@ -68,18 +68,29 @@ func (w *Writer) resume() (kv.Watch, error) {
 	defer object.Close()
 	want, err := readObject(object, nil, nil)
 	if err != nil {
-		w.log.Warn("the newest segment of the backup cannot be read: a new generation begins", "segment", last.Name, "err", err)
+		w.log.Warn("the end of the backup cannot be read: a new generation begins", "object", last.Name, "err", err)
 		return nil, nil
 	}
-	watch, err := w.watchAfter(last.Last, want)
-	if watch == nil || err != nil {
+	if got, err := w.markAt(w.ctx, at); err != nil || got != want || got == (mark{}) {
 		return nil, err
 	}
 	w.generation = g.Name
-	w.nextBase = g.Bases[len(g.Bases)-1].Time.Add(w.config.BaseInterval)
-	w.moveTo(last.Last, last.LastTime)
-	w.log.Info("the backup continues", "generation", g.Name, "revision", last.Last)
-	return watch, nil
+	newestBase := &g.Bases[len(g.Bases)-1]
+	w.baseRevision, w.nextBase = newestBase.Revision, newestBase.Time.Add(w.config.BaseInterval)
+	w.moveTo(at, t)
+	w.log.Info("the backup continues", "generation", g.Name, "revision", at)
+	return w.watch(at + 1)
+}
+
+// end returns the last segment of a generation, or its base if it has no segments, with its revision and
+// its time.
+func (g *Generation) end() (Object, kv.Revision, time.Time) {
+	if n := len(g.Segments); n > 0 {
+		s := &g.Segments[n-1]
+		return s.Object, s.Last, s.LastTime
+	}
+	b := &g.Bases[0]
+	return b.Object, b.Revision, b.Time
 }
 
 // resumable returns the newest generation if it is complete; otherwise nil.
@@ -91,7 +102,7 @@ func (c *Catalog) resumable() *Generation {
 			newest, end = &c.Generations[i], t
 		}
 	}
-	if newest == nil || len(newest.Bases) == 0 || len(newest.Segments) == 0 {
+	if newest == nil || len(newest.Bases) == 0 {
 		return nil
 	}
 	one := Catalog{Generations: []Generation{*newest}}
@@ -101,32 +112,29 @@ func (c *Catalog) resumable() *Generation {
 	return newest
 }
 
-// watchAfter returns a watch that begins after a revision, if the commit of this revision has a mark;
-// otherwise nil.
-func (w *Writer) watchAfter(at kv.Revision, want mark) (kv.Watch, error) {
-	watch, err := w.watch(at)
+// markAt returns the mark of the commit of a revision; zero if there is none, or if it is compacted.
+func (w *Writer) markAt(ctx context.Context, at kv.Revision) (mark, error) {
+	watch, err := w.config.Backend.Watch(ctx, "", "", at)
 	if errors.Is(err, kv.ErrCompacted) {
-		return nil, nil
+		return mark{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return mark{}, err
 	}
 	defer watch.Stop()
-	if err := w.config.Backend.RequestProgress(w.ctx); err != nil {
-		return nil, err
+	if err := w.config.Backend.RequestProgress(ctx); err != nil {
+		return mark{}, err
 	}
 	batch, ok := <-watch.Batches()
-	if !ok {
-		if errors.Is(watch.Err(), kv.ErrCompacted) {
-			return nil, nil
-		}
-		return nil, errors.Join(errWatchEnded, watch.Err(), w.ctx.Err())
+	switch {
+	case !ok && errors.Is(watch.Err(), kv.ErrCompacted):
+		return mark{}, nil
+	case !ok:
+		return mark{}, errors.Join(errWatchEnded, watch.Err(), ctx.Err())
+	case len(batch.Events) == 0 || batch.Events[0].Revision != at:
+		return mark{}, nil
 	}
-	events := batch.Events
-	if len(events) == 0 || events[0].Revision != at || markOf(&commit{revision: at, events: commitOf(events)}) != want {
-		return nil, nil
-	}
-	return w.watch(at + 1)
+	return markOf(&commit{revision: at, events: commitOf(batch.Events)}), nil
 }
 
 var errWatchEnded = errors.New("the watch of the store has ended")
@@ -152,7 +160,7 @@ func (w *Writer) begin() (kv.Watch, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.generation, w.nextBase = generation, base.Time.Add(w.config.BaseInterval)
+	w.generation, w.baseRevision, w.nextBase = generation, base.Revision, base.Time.Add(w.config.BaseInterval)
 	w.moveTo(base.Revision, base.Time)
 	w.log.Info("the backup begins", "generation", generation, "revision", base.Revision, "bytes", base.Size)
 	w.tasks.Go(w.prune)
@@ -167,7 +175,7 @@ type follower struct {
 	// due receives when the segment must be uploaded; nil while it is empty.
 	due <-chan time.Time
 	// base receives the result of a periodic base; nil if none is being uploaded.
-	base       chan error
+	base       chan baseResult
 	cancelBase context.CancelFunc
 	// last is the revision at which the upload ends if stopped is set.
 	stopped bool
@@ -205,8 +213,8 @@ func (f *follower) run() error {
 			}
 		case <-nextBase.C:
 			f.startBase()
-		case err := <-f.base:
-			f.baseEnded(err)
+		case result := <-f.base:
+			f.baseEnded(result)
 		case <-stopping:
 			stopping = nil
 			if err := f.startStop(); err != nil {
@@ -271,30 +279,37 @@ func (f *follower) upload() error {
 	return nil
 }
 
-// startBase starts the upload of a periodic base.
+// baseResult is the result of the upload of a base.
+type baseResult struct {
+	base Base
+	err  error
+}
+
+// startBase starts the upload of a periodic base, unless nothing has changed since the last one.
 func (f *follower) startBase() {
 	f.nextBase = time.Now().Add(f.config.BaseInterval)
-	if f.base != nil {
-		return // the one before has not ended
+	if f.base != nil || f.segment.empty() && f.position == f.baseRevision {
+		return
 	}
 	ctx, cancel := context.WithCancel(f.ctx)
-	f.base, f.cancelBase = make(chan error, 1), cancel
+	f.base, f.cancelBase = make(chan baseResult, 1), cancel
 	generation, result := f.generation, f.base
 	f.tasks.Go(func() { // ends with ctx
-		_, err := f.putBase(ctx, generation)
-		result <- err
+		base, err := f.putBase(ctx, generation)
+		result <- baseResult{base, err}
 	})
 }
 
 // baseEnded records the result of a periodic base.
-func (f *follower) baseEnded(err error) {
+func (f *follower) baseEnded(result baseResult) {
 	f.base = nil
 	f.cancelBase()
-	if err != nil {
+	if result.err != nil {
 		f.metrics.failed()
-		f.log.Warn("a base of the backup was not uploaded; it tries again", "after", baseRetry, "err", err)
+		f.log.Warn("a base of the backup was not uploaded; it tries again", "after", baseRetry, "err", result.err)
 		f.nextBase = time.Now().Add(min(baseRetry, f.config.BaseInterval))
 		return
 	}
+	f.baseRevision = result.base.Revision
 	f.tasks.Go(f.prune)
 }

@@ -21,8 +21,8 @@ import (
 //	magic        8 bytes, objectMagic
 //	flags        1 byte; flagEncrypted
 //	content      compressed with zstd, and then encrypted with age if flagEncrypted is set
-//	mark         32 bytes, SHA-256 of the last commit of a segment, by which a server recognizes its
-//	             own generation; zero in a base
+//	mark         32 bytes, SHA-256 of the last commit, by which a server recognizes its own generation;
+//	             zero if the store did not have the commit of a base
 //	sum          32 bytes, SHA-256 of all preceding bytes
 //
 // The content of a base is a snapshot of package embedded. The content of a segment is a list of

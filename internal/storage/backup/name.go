@@ -37,7 +37,7 @@ type Segment struct {
 func newGeneration(now time.Time) string {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
-	return now.UTC().Format("20060102T150405Z") + "-" + hex.EncodeToString(random[:])
+	return now.UTC().Format(nameTime) + "-" + hex.EncodeToString(random[:])
 }
 
 func (b *Base) setName(generation string) {

@@ -47,6 +47,9 @@ type restorer struct {
 func (r *restorer) records(ctx context.Context) iter.Seq2[embedded.Record, error] {
 	return func(yield func(embedded.Record, error) bool) {
 		err := r.readAll(ctx, func(record embedded.Record) error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
 			r.progress()
 			if !yield(record, nil) {
 				return errStop
@@ -127,7 +130,8 @@ func (r *restorer) segments(ctx context.Context) iter.Seq2[[]*commit, error] {
 			commits []*commit
 			err     error
 		}
-		ctx, cancel := context.WithCancel(ctx)
+		parent := ctx
+		ctx, cancel := context.WithCancel(parent)
 		tasks := errgroup.Group{}
 		tasks.SetLimit(prefetch)
 		ordered := make(chan chan result, prefetch)
@@ -159,6 +163,9 @@ func (r *restorer) segments(ctx context.Context) iter.Seq2[[]*commit, error] {
 			if !yield(got.commits, got.err) || got.err != nil {
 				return
 			}
+		}
+		if err := parent.Err(); err != nil {
+			yield(nil, err) // the segments may be incomplete
 		}
 	}
 }

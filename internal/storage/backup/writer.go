@@ -72,6 +72,7 @@ type Writer struct {
 	generation   string
 	position     kv.Revision
 	positionTime time.Time
+	baseRevision kv.Revision // of the newest base
 	nextBase     time.Time
 	resumed      bool // an earlier generation was looked up
 	hold         func()
@@ -167,13 +168,13 @@ func (w *Writer) Position() kv.Revision {
 func (w *Writer) run() {
 	delay := retryFirst
 	for {
-		began := time.Now()
+		began, last := time.Now(), w.isStopping()
 		err := w.follow()
 		if err == nil || w.ctx.Err() != nil {
 			return
 		}
 		w.failed(err)
-		if w.isStopping() {
+		if last {
 			return
 		}
 		if time.Since(began) > retryLast {

@@ -240,6 +240,10 @@ func (s *Store) readLog(w *watch) (kv.Batch, error) {
 	if err := it.Error(); err != nil {
 		return kv.Batch{}, e.wrapError("read the change log", err)
 	}
+	if !l.full() {
+		// Not every revision has a record: the first revision of a store has none.
+		l.batch.Revision = max(l.batch.Revision, newest)
+	}
 	return l.batch, nil
 }
 

@@ -61,6 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) kv.Backend) {
 		{"WatchRange", testWatchRange},
 		{"WatchAtomic", testWatchAtomic},
 		{"WatchProgress", testWatchProgress},
+		{"WatchFromFirst", testWatchFromFirst},
 		{"WatchFromOld", testWatchFromOld},
 		{"WatchFromFuture", testWatchFromFuture},
 		{"WatchCompacted", testWatchCompacted},

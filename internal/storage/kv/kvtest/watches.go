@@ -148,6 +148,21 @@ func testWatchProgress(t *testing.T, b kv.Backend) {
 	late.until(now)
 }
 
+// testWatchFromFirst watches from the revision of a new store, which need not be a commit.
+func testWatchFromFirst(t *testing.T, b kv.Backend) {
+	at := current(t, b)
+	w := watch(t, b, "", "", at)
+	if err := b.RequestProgress(t.Context()); err != nil {
+		t.Fatalf("request progress: %v", err)
+	}
+	w.until(at)
+	last := put(t, b, "a", "1")
+	events := w.until(last)
+	if n := len(events); n == 0 || events[n-1].Revision != last {
+		t.Fatalf("events: %v", events)
+	}
+}
+
 func testWatchFromOld(t *testing.T, b kv.Backend) {
 	var revs []kv.Revision
 	value := strings.Repeat("v", 1000)
