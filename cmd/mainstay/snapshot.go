@@ -307,21 +307,9 @@ func restoreFile(ctx context.Context, path, dataDir string, bar *progress) (embe
 	if err != nil {
 		return embedded.Report{}, err
 	}
-	store, release, err := host.LockDataDir(dataDir)
-	if err != nil {
-		return embedded.Report{}, err
-	}
-	report, err := func() (embedded.Report, error) {
-		if err := embedded.Restore(&contextReader{ctx, &countingReader{Reader: f, progress: bar, total: stat.Size()}}, store); err != nil {
-			return embedded.Report{}, err
-		}
-		report, err := embedded.Check(ctx, store, &embedded.CheckReader{Progress: func(n int64) { bar.show("records checked", n, 0) }})
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(store)) // the directory did not exist before
-		}
-		return report, err
-	}()
-	return report, errors.Join(err, release())
+	return createStore(ctx, dataDir, bar, func(store string) error {
+		return embedded.Restore(&contextReader{ctx, &countingReader{Reader: f, progress: bar, total: stat.Size()}}, store)
+	})
 }
 
 // contextReader is a reader that fails when its context has ended.

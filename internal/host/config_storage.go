@@ -47,6 +47,7 @@ type StorageConfig struct {
 	Etcd       EtcdConfig
 	Encryption EncryptionConfig
 	History    HistoryConfig
+	Backup     BackupConfig
 }
 
 // AddFlags defines the flags of the config and of its groups.
@@ -57,6 +58,7 @@ func (c *StorageConfig) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.Prefix, "etcd-prefix", DefaultEtcdPrefix, "prefix of all keys in the store")
 	c.Encryption.addFlags(fs)
 	c.History.addFlags(fs)
+	c.Backup.addFlags(fs)
 	flags.FixedVar(fs, "storage-media-type", "application/vnd.kubernetes.protobuf", "encoding of built-in kinds in the store; no other value is supported yet")
 	flags.EnabledVar(fs, &c.DisableWatchCache, "watch-cache", "serve reads and watches from memory")
 	fs.StringVar(&c.Backend, "storage-backend", "", "etcd3, as in kube-apiserver; --etcd-servers selects the store, also without this flag")
@@ -91,7 +93,7 @@ func (c *StorageConfig) check(gates feature.Gates) error {
 	if c.InitializationTimeout < 0 {
 		errs = append(errs, fmt.Errorf("--storage-initialization-timeout is %s; it cannot be negative", c.InitializationTimeout))
 	}
-	return errors.Join(append(errs, c.Embedded.check(), c.Encryption.check(), c.History.check(), c.checkServers(gates))...)
+	return errors.Join(append(errs, c.Embedded.check(), c.Encryption.check(), c.History.check(), c.Backup.check(c.DataDir, len(c.Etcd.Servers) > 0), c.checkServers(gates))...)
 }
 
 // EmbeddedConfig configures the embedded store.

@@ -209,6 +209,11 @@ func (h *Host) controlPlaneEnv(authorization controlplane.Authorization) *contro
 		Telemetry: controlplane.Telemetry{Logger: h.logger, Requests: h.metrics.requests, Metrics: h.metrics.controlPlane, Tracer: h.tracing.tracer(), Defined: h.planes.defines},
 		Paths:     h.paths(), TypeConverter: openapi.NewTypeConverter(), Version: config.Version, Simulation: config.Testing.Simulation,
 	}
+	if running := h.store.backup; running != nil {
+		env.Health.Ready = append(env.Health.Ready, telemetry.Check{
+			Name: "backup", Informational: true, Run: func(context.Context) error { return running.Check() },
+		})
+	}
 	if crypto := h.store.crypto; crypto != nil {
 		env.Storage.Transformer = crypto.For
 		if crypto.HasCheck() {

@@ -19,6 +19,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage/archive"
+	"mainstay.dev/mainstay/internal/storage/backup"
+	"mainstay.dev/mainstay/internal/storage/backup/target"
 	"mainstay.dev/mainstay/internal/storage/cache"
 	"mainstay.dev/mainstay/internal/storage/encryption"
 	"mainstay.dev/mainstay/internal/storage/kv"
@@ -99,6 +101,7 @@ type store struct {
 	backend   kv.Backend
 	shared    bool             // other processes may use the backend
 	history   *archive.Archive // nil without a history
+	backup    *backup.Writer   // nil without a backup
 	overrides []controlplane.Override
 	feed      *cache.Feed              // nil without a watch cache
 	crypto    *encryption.Transformers // nil without encryption
@@ -139,7 +142,7 @@ func openStore(ctx context.Context, config *StorageConfig, env storeEnv) (*store
 		}
 		return nil, err
 	}
-	if err := errors.Join(s.startHistory(ctx), s.openOverrides(ctx)); err != nil {
+	if err := errors.Join(s.startHistory(ctx), s.startBackup(), s.openOverrides(ctx)); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
 	return s, nil
@@ -190,6 +193,39 @@ func (s *store) openHistory() (err error) {
 	}
 	s.history, err = archive.Open(config)
 	return err
+}
+
+// startBackup starts the backup, if it is enabled.
+func (s *store) startBackup() error {
+	config := &s.config.Backup
+	if config.To == "" {
+		return nil
+	}
+	to, err := target.Open(config.To)
+	if err != nil {
+		return fmt.Errorf("--backup-to: %w", err)
+	}
+	s.backup, err = backup.Start(backup.Config{
+		Backend: s.backend, Target: to, Interval: config.Interval, BaseInterval: config.BaseInterval, Retention: config.Retention,
+		Recipients: config.Recipients, Logger: s.env.logger, Registerer: s.env.registry,
+	})
+	return err
+}
+
+// lastUpload is the maximum duration of the upload of the newest changes when the server stops.
+const lastUpload = 5 * time.Second
+
+// closeBackup uploads the newest changes.
+func (s *store) closeBackup() {
+	if s.backup == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), lastUpload)
+	defer cancel()
+	if err := s.backup.Close(ctx); err != nil {
+		// The next start uploads them.
+		s.env.logger.Warn("the backup is incomplete", "err", err)
+	}
 }
 
 func (s *store) driverConfig(urls []string, id string) driver.Config {
@@ -299,6 +335,7 @@ func (s *store) hold(ctx context.Context) (revision int64, release func(), err e
 func (s *store) close() error {
 	s.stop()
 	s.running.Wait()
+	s.closeBackup()
 	var errs []error
 	if s.history != nil {
 		errs = append(errs, s.history.Close())

@@ -19,6 +19,8 @@ type Check struct {
 	// Group is a second name, common to several checks, by which a request can exclude the check.
 	// It may be empty.
 	Group string
+	// Informational checks are listed, and have paths and metrics, but do not make the list fail.
+	Informational bool
 	// Run returns nil if the check passes. The error is logged, and sent to clients only in the
 	// response for the path of this check. Run may be called concurrently, and must return when the
 	// context is done.
@@ -105,6 +107,9 @@ func (h *Health) serveAll(w http.ResponseWriter, r *http.Request) {
 		if err := h.run(r.Context(), check); err != nil {
 			// The reason may disclose internals, and anonymous users may read this path.
 			fmt.Fprintf(&lines, "[-]%s failed: reason withheld\n", check.Name)
+			if check.Informational {
+				continue
+			}
 			failed = append(failed, fmt.Sprintf("%s: %v", check.Name, err))
 			continue
 		}
