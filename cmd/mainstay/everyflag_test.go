@@ -248,6 +248,10 @@ func TestInvalidFlags(t *testing.T) {
 		"--emulation-forward-compatible=x":                                 `--emulation-forward-compatible is "x"; it must be true or false`,
 		"--enable-logs-handler=x":                                          "--enable-logs-handler",
 		"--contention-profiling=x":                                         "--contention-profiling",
+		"--backup-to=ftp://host/x":                                         `--backup-to: "ftp://host/x" is not a URL of a backup`,
+		"--backup-to=s3://bucket --etcd-servers=http://127.0.0.1:1":        "--backup-to copies the store in --data-dir, and cannot be set with --etcd-servers",
+		"--backup-to=file:///b --backup-retention=-1h":                     "--backup-interval, --backup-base-interval and --backup-retention cannot be negative",
+		"--backup-encrypt-to=x":                                            `"x" are not recipients of age such as age1...`,
 		"--endpoint-reconciler-type=x":                                     "--endpoint-reconciler-type=x is not supported",
 	} {
 		t.Run(flags, func(t *testing.T) {

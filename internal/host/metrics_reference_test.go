@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"net/url"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,6 +25,8 @@ import (
 	"mainstay.dev/mainstay/internal/limits/memory"
 	"mainstay.dev/mainstay/internal/serviceaccount/external"
 	"mainstay.dev/mainstay/internal/storage/archive"
+	"mainstay.dev/mainstay/internal/storage/backup"
+	"mainstay.dev/mainstay/internal/storage/backup/target"
 	"mainstay.dev/mainstay/internal/storage/cache"
 	"mainstay.dev/mainstay/internal/storage/encryption"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
@@ -139,12 +143,21 @@ func registeredMetrics(t *testing.T) []metric {
 			}
 			return history.Close()
 		},
-		"embedded store": func() error {
+		"embedded store and backup": func() error {
 			store, err := embedded.Open(embedded.Config{InMemory: true, Registerer: &r})
 			if err != nil {
 				return err
 			}
-			return store.Close()
+			defer store.Close()
+			to, err := target.Open((&url.URL{Scheme: "file", Path: filepath.ToSlash(t.TempDir())}).String())
+			if err != nil {
+				return err
+			}
+			writer, err := backup.Start(backup.Config{Backend: store, Target: to, Registerer: &r})
+			if err != nil {
+				return err
+			}
+			return writer.Close(t.Context())
 		},
 		"etcd": func() error {
 			store, err := etcd.Open(etcd.Config{Endpoints: []string{"http://127.0.0.1:1"}, Registerer: &r})

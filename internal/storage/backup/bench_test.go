@@ -1,0 +1,91 @@
+package backup
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+)
+
+// BenchmarkRestore restores 100,000 objects of 1.5 KB after 1,000,000 changes.
+func BenchmarkRestore(b *testing.B) {
+	const objects, changes = 100_000, 1_000_000
+	target := newMemory()
+	random := rand.New(rand.NewPCG(1, 2))
+	text := strings.Repeat(`{"name":"a-field","value":"some text"},`, 36)
+	value := func() []byte { return fmt.Appendf(nil, "%016x%016x%s", random.Uint64(), random.Uint64(), text) }
+	key := func(n int) string { return fmt.Sprintf("/registry/configmaps/default/%06d", n) }
+	fill(b, target, func(w *embedded.SnapshotWriter) error {
+		for n := range objects {
+			if err := w.Put(embedded.Record{Entry: kv.Entry{Key: key(n), Value: value(), Created: 1, Modified: 1}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	segment := newSegmentBuilder(2)
+	upload := func() {
+		if _, err := segment.put(b.Context(), target, "g"); err != nil {
+			b.Fatal(err)
+		}
+		segment = newSegmentBuilder(segment.segment.Last + 1)
+	}
+	for n := range changes {
+		revision := kv.Revision(n + 2)
+		event := kv.Event{Key: key(random.IntN(objects)), Value: value(), Created: 1, Revision: revision}
+		if err := segment.add([]kv.Event{event}, time.Time{}, nil); err != nil {
+			b.Fatal(err)
+		}
+		if segment.size > maxSegment {
+			upload()
+		}
+	}
+	upload()
+	catalog, err := ReadCatalog(b.Context(), target)
+	if err != nil {
+		b.Fatal(err)
+	}
+	plan, err := catalog.Plan(Moment{}, "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := (&Source{Target: target}).Restore(b.Context(), plan, b.TempDir()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(catalog.Generations[0].Bytes())/(objects+changes), "B/version")
+}
+
+// fill uploads a base of revision 1.
+func fill(b *testing.B, target Target, write func(*embedded.SnapshotWriter) error) {
+	b.Helper()
+	var buf bytes.Buffer
+	object, err := newObjectWriter(&buf, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	snapshot, err := embedded.NewSnapshotWriter(object, 1)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := write(snapshot); err != nil {
+		b.Fatal(err)
+	}
+	if err := snapshot.Close(); err != nil {
+		b.Fatal(err)
+	}
+	if err := object.close(mark{}); err != nil {
+		b.Fatal(err)
+	}
+	base := Base{Revision: 1, Time: time.Now()}
+	base.setName("g")
+	if err := target.Put(b.Context(), base.Name, &buf); err != nil {
+		b.Fatal(err)
+	}
+}
