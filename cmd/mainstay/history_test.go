@@ -24,6 +24,7 @@ var errExists = errors.New("the object still exists")
 // historyTest has a server with two ConfigMaps in the namespace shop.
 type historyTest struct {
 	*testing.T
+	server     *testserver.Server
 	admin      *kubernetes.Clientset
 	kubeconfig string
 	// prepared is a moment after the creation of the objects.
@@ -33,7 +34,7 @@ type historyTest struct {
 func newHistoryTest(t *testing.T) *historyTest {
 	t.Helper()
 	s := testserver.New(t, testserver.Options{Dir: filepath.Join(t.TempDir(), "data")})
-	h := &historyTest{T: t, admin: clientOf(t, s), kubeconfig: "--kubeconfig=" + filepath.Join(s.Dir(), "admin.kubeconfig")}
+	h := &historyTest{T: t, server: s, admin: clientOf(t, s), kubeconfig: "--kubeconfig=" + filepath.Join(s.Dir(), "admin.kubeconfig")}
 	if _, err := h.admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ Namespaces, definitions and owners are created before the objects that depend on
 With --user or --selector, only these changes are undone; an object that another user has
 changed afterwards is a conflict, which is reported and not overwritten.
 
-The writes pass through authorization, admission and validation, and the status of objects
-does not change. The command prints the differences and asks before it writes. Events and
+The writes pass through authorization, admission and validation. The status of objects
+does not change, except with --status. The command prints the differences and asks before it writes. Events and
 leases are ignored.`
 
 // undoCommand is the command undo.
@@ -33,6 +33,7 @@ type undoCommand struct {
 	historyFlags
 	to, dryRun string
 	yes        bool
+	status     bool // restores the status, too
 
 	client *historyClient
 	in     io.Reader
@@ -64,6 +65,7 @@ func newUndo(signals <-chan os.Signal) *cobra.Command {
 	u.addTo(command.Flags(), "")
 	command.Flags().StringVar(&u.to, "to", "", "with KIND/NAME: the time of the state, such as 2026-11-27T14:02:00Z, -15m or rv/ and a resourceVersion")
 	command.Flags().BoolVarP(&u.yes, "yes", "y", false, "do not ask before writing")
+	command.Flags().BoolVar(&u.status, "status", false, "restore the status of objects, too")
 	command.Flags().StringVar(&u.dryRun, "dry-run", "", "server: validate the writes without storing them")
 	return command
 }
@@ -159,7 +161,7 @@ func (u *undoCommand) plan(ctx context.Context, object *objectPath) (*undoPlan, 
 		if err != nil {
 			return nil, err
 		}
-		if statesDiffer(step.before, step.now) {
+		if statesDiffer(step.before, step.now, u.status) {
 			plan.steps = append(plan.steps, step)
 		}
 	}

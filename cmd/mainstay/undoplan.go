@@ -35,14 +35,17 @@ type undoStep struct {
 	before, now map[string]any
 }
 
-// statesDiffer reports whether two states differ except in the status and in the metadata that each write changes.
-func statesDiffer(a, b map[string]any) bool {
+// statesDiffer reports whether two states differ except in the metadata that each write changes. It compares
+// the status only if status is set.
+func statesDiffer(a, b map[string]any, status bool) bool {
 	if a == nil || b == nil {
 		return a != nil || b != nil
 	}
 	a, b = maps.Clone(history.WithoutNoise(a)), maps.Clone(history.WithoutNoise(b))
-	delete(a, "status")
-	delete(b, "status")
+	if !status {
+		delete(a, "status")
+		delete(b, "status")
+	}
 	return !reflect.DeepEqual(a, b)
 }
 
@@ -155,6 +158,11 @@ func (u *undoCommand) apply(ctx context.Context, plan *undoPlan) (failed int) {
 			fmt.Fprintf(u.out, "%s failed: %v\n", describeObject(step.change), err)
 			continue
 		}
+		if err := u.writeStatus(ctx, step); err != nil {
+			failed++
+			fmt.Fprintf(u.out, "%s %s, but not its status: %v\n", describeObject(step.change), done, err)
+			continue
+		}
 		if u.dryRun != "" {
 			done += " (dry run)"
 		}
@@ -187,6 +195,31 @@ func (u *undoCommand) write(ctx context.Context, s *undoStep) (string, error) {
 		return "created again", err
 	}
 	return "restored", u.replace(ctx, item, s.before, s.now)
+}
+
+// writeStatus restores the status of an object with a status subresource, if requested. The write of the
+// object restores the status of other objects.
+func (u *undoCommand) writeStatus(ctx context.Context, s *undoStep) error {
+	status, ok := s.before["status"]
+	if !u.status || !ok || u.dryRun != "" && s.now == nil {
+		return nil
+	}
+	collection, err := undoCollection(s.before, s.change)
+	if err != nil {
+		return err
+	}
+	item := collection + "/" + url.PathEscape(s.change.Object.Name)
+	var live map[string]any
+	if err := u.client.do(ctx, http.MethodGet, item, nil, &live); err != nil {
+		return err
+	}
+	live["status"] = status
+	err = u.client.do(ctx, http.MethodPut, item+"/status"+u.parameters(url.Values{}), live, &json.RawMessage{})
+	var failed *apiError
+	if errors.As(err, &failed) && (failed.code == http.StatusNotFound || failed.code == http.StatusMethodNotAllowed) {
+		return nil // there is no such subresource
+	}
+	return err
 }
 
 // undoCollection returns the URL path of the collection of an object.
@@ -237,7 +270,7 @@ func (u *undoCommand) replace(ctx context.Context, item string, state, planned m
 	if err := u.client.do(ctx, http.MethodGet, item, nil, &live); err != nil {
 		return err
 	}
-	if planned != nil && statesDiffer(live, planned) {
+	if planned != nil && statesDiffer(live, planned, false) {
 		return errChanged
 	}
 	return u.client.do(ctx, http.MethodPut, item+u.parameters(url.Values{}), writable(state, live), &json.RawMessage{})
