@@ -66,6 +66,11 @@ func TestUndoDeployment(t *testing.T) {
 	if err != nil || *got.Spec.Replicas != 1 || got.Spec.Paused || got.Spec.Template.Spec.Containers[0].Image != "web:1" || got.UID != created.UID {
 		t.Errorf("restored: %+v, %v", got.Spec, err)
 	}
+	for _, m := range got.ManagedFields {
+		if m.Manager == "mainstay-undo" {
+			t.Errorf("the command owns fields: %s", m.FieldsV1)
+		}
+	}
 	if got.Status.Replicas != 5 {
 		t.Errorf("the status has changed: %+v", got.Status)
 	}

@@ -158,9 +158,9 @@ func (u *undoCommand) apply(ctx context.Context, plan *undoPlan) (failed int) {
 			fmt.Fprintf(u.out, "%s failed: %v\n", describeObject(step.change), err)
 			continue
 		}
-		if err := u.writeStatus(ctx, step); err != nil {
+		if err := u.writeRest(ctx, step); err != nil {
 			failed++
-			fmt.Fprintf(u.out, "%s %s, but not its status: %v\n", describeObject(step.change), done, err)
+			fmt.Fprintf(u.out, "%s %s, but not completely: %v\n", describeObject(step.change), done, err)
 			continue
 		}
 		if u.dryRun != "" {
@@ -197,11 +197,10 @@ func (u *undoCommand) write(ctx context.Context, s *undoStep) (string, error) {
 	return "restored", u.replace(ctx, item, s.before, s.now)
 }
 
-// writeStatus restores the status of an object with a status subresource, if requested. The write of the
-// object restores the status of other objects.
-func (u *undoCommand) writeStatus(ctx context.Context, s *undoStep) error {
-	status, ok := s.before["status"]
-	if !u.status || !ok || u.dryRun != "" && s.now == nil {
+// writeRest restores the parts of an object that its own write does not: the status if requested, and the
+// managers of its fields.
+func (u *undoCommand) writeRest(ctx context.Context, s *undoStep) error {
+	if s.before == nil || u.dryRun != "" && s.now == nil {
 		return nil
 	}
 	collection, err := undoCollection(s.before, s.change)
@@ -209,17 +208,62 @@ func (u *undoCommand) writeStatus(ctx context.Context, s *undoStep) error {
 		return err
 	}
 	item := collection + "/" + url.PathEscape(s.change.Object.Name)
+	if err := u.writeStatus(ctx, item, s.before); err != nil {
+		return fmt.Errorf("restore the status: %w", err)
+	}
+	if u.dryRun != "" {
+		return nil
+	}
+	if err := u.writeManagers(ctx, item, s.before); err != nil {
+		return fmt.Errorf("restore the managed fields: %w", err)
+	}
+	return nil
+}
+
+// writeStatus restores the status of an object with a status subresource, if requested. The write of the
+// object restores the status of other objects.
+func (u *undoCommand) writeStatus(ctx context.Context, item string, before map[string]any) error {
+	status, ok := before["status"]
+	if !u.status || !ok {
+		return nil
+	}
 	var live map[string]any
 	if err := u.client.do(ctx, http.MethodGet, item, nil, &live); err != nil {
 		return err
 	}
 	live["status"] = status
-	err = u.client.do(ctx, http.MethodPut, item+"/status"+u.parameters(url.Values{}), live, &json.RawMessage{})
+	err := u.client.do(ctx, http.MethodPut, item+"/status"+u.parameters(url.Values{}), live, &json.RawMessage{})
 	var failed *apiError
 	if errors.As(err, &failed) && (failed.code == http.StatusNotFound || failed.code == http.StatusMethodNotAllowed) {
 		return nil // there is no such subresource
 	}
 	return err
+}
+
+// writeManagers restores the managers of the fields of an object. Otherwise, this command would own the
+// restored fields, and the next server-side apply of their managers would be a conflict. The managers of the
+// status remain, unless the status is restored.
+func (u *undoCommand) writeManagers(ctx context.Context, item string, before map[string]any) error {
+	was := unstructured.Unstructured{Object: before}
+	managers := was.GetManagedFields()
+	if len(managers) == 0 {
+		return nil
+	}
+	var live unstructured.Unstructured
+	if err := u.client.do(ctx, http.MethodGet, item, nil, &live.Object); err != nil {
+		return err
+	}
+	if !u.status {
+		ofStatus := func(m metav1.ManagedFieldsEntry) bool { return m.Subresource == "status" }
+		managers = slices.DeleteFunc(managers, ofStatus)
+		for _, m := range live.GetManagedFields() {
+			if ofStatus(m) {
+				managers = append(managers, m)
+			}
+		}
+	}
+	live.SetManagedFields(managers)
+	return u.client.do(ctx, http.MethodPut, item+u.parameters(url.Values{}), live.Object, &json.RawMessage{})
 }
 
 // undoCollection returns the URL path of the collection of an object.

@@ -63,11 +63,15 @@ func newPast(s *settings, authorization *authorization, tokens authn.Tokens, api
 	return p
 }
 
+// versionPath is the path of the version of the server, which clients such as Helm read first. It does not
+// depend on the moment.
+const versionPath = "/version"
+
 // handler returns the handler behind the filters. present serves the requests for the present.
 func (p *past) handler(present http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		moment := momentFrom(r.Context())
-		if moment == "" {
+		if moment == "" || request.InfoFrom(r.Context()).Path == versionPath {
 			present.ServeHTTP(w, r)
 			return
 		}

@@ -58,7 +58,7 @@ func (p *paths) find(path string) http.Handler {
 
 // indexPaths returns the paths of the index at /, including those of the host.
 func indexPaths(host map[string]http.Handler) []string {
-	list := []string{"/", openIDConfigurationPath, openIDKeysPath, "/healthz", "/livez", "/readyz", "/version"}
+	list := []string{"/", openIDConfigurationPath, openIDKeysPath, "/healthz", "/livez", "/readyz", versionPath}
 	for path := range host {
 		if !strings.HasSuffix(path, "/") {
 			list = append(list, path)
@@ -76,8 +76,8 @@ func newPaths(s *settings, catalog *route.Catalog, api *endpoints.API, webhooks 
 		return nil, fmt.Errorf("encode the version: %w", err)
 	}
 	version := api.ReadOnly(static("application/json", versionJSON))
-	p.handle("/version", version)
-	p.exact["/version/"] = version
+	p.handle(versionPath, version)
+	p.exact[versionPath+"/"] = version
 
 	p.handle(AdmissionPath, newAdmissionHandler(s, webhooks))
 	for path, handler := range newOpenIDHandlers(s, api) {

@@ -36,18 +36,24 @@ const releaseName = "shop"
 func newHelm(t *testing.T, srv *testserver.Server, folder string) *helm {
 	t.Helper()
 	c := newClients(t, srv.RESTConfig())
+	return &helm{clients: c, t: t, config: newHelmConfig(t, srv, c.namespace, srv.URL()), chart: must[chart.Charter](t)(loader.LoadDir(folder))}
+}
+
+// newHelmConfig returns the configuration of Helm for a namespace and the URL of a server.
+func newHelmConfig(t *testing.T, srv *testserver.Server, namespace, url string) *action.Configuration {
+	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
 	kubeconfig := srv.Kubeconfig()
-	flags.KubeConfig, flags.Namespace = &kubeconfig, &c.namespace
+	flags.KubeConfig, flags.Namespace, flags.APIServer = &kubeconfig, &namespace, &url
 	flags.WrapConfigFn = func(config *rest.Config) *rest.Config {
 		config.QPS = -1 // no limit
 		return config
 	}
 	config := action.NewConfiguration(action.ConfigurationSetLogger(slog.DiscardHandler))
-	if err := config.Init(flags, c.namespace, "secret"); err != nil {
+	if err := config.Init(flags, namespace, "secret"); err != nil {
 		t.Fatalf("initialise Helm: %v", err)
 	}
-	return &helm{clients: c, t: t, config: config, chart: must[chart.Charter](t)(loader.LoadDir(folder))}
+	return config
 }
 
 // install installs the chart, by server-side apply or by client-side patches.
