@@ -330,7 +330,7 @@ func TestBrokenTarget(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 	target.setFail(func() error { return nil })
-	w.setPending(false) // for the cleanup
+	w.setPending(time.Time{}) // for the cleanup
 }
 
 // TestRetention checks that old objects are deleted, and the rest can be restored.

@@ -194,7 +194,7 @@ func (f *follower) end() {
 }
 
 func (f *follower) run() error {
-	f.setPending(false)
+	f.setPending(time.Time{})
 	f.seen = f.position
 	stopping := f.stopping
 	for !f.stopped || f.seen < f.last {
@@ -242,12 +242,13 @@ func (f *follower) add(batch kv.Batch) error {
 	for events := batch.Events; len(events) > 0; {
 		next := commitOf(events)
 		events = events[len(next):]
-		if f.segment.empty() {
-			f.setPending(true)
-			f.due = time.After(f.config.Interval)
-		}
+		first := f.segment.empty()
 		if err := f.segment.add(next, f.positionTime, f.config.Recipients); err != nil {
 			return fmt.Errorf("encode a segment: %w", err)
+		}
+		if first {
+			f.setPending(f.segment.segment.FirstTime)
+			f.due = time.After(f.config.Interval)
 		}
 		f.positionTime = f.segment.segment.LastTime
 		if f.segment.size < maxSegment {
@@ -275,7 +276,7 @@ func (f *follower) upload() error {
 	f.metrics.uploaded(kindSegment, segment.Size, time.Since(began))
 	f.moveTo(segment.Last, segment.LastTime)
 	f.segment = newSegmentBuilder(segment.Last + 1)
-	f.setPending(false)
+	f.setPending(time.Time{})
 	return nil
 }
 

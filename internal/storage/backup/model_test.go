@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/google/go-cmp/cmp"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
@@ -16,7 +17,7 @@ import (
 // model writes to a store with a backup, and records each state.
 type model struct {
 	t      *testing.T
-	dir    string
+	disk   *vfs.MemFS
 	target *memory
 	store  *embedded.Store
 	writer *Writer
@@ -24,16 +25,16 @@ type model struct {
 	states map[kv.Revision]contents
 }
 
-// TestModel makes random commits, with failures of the target and restarts of the server, and compares
+// TestModel makes random commits, with failures of the target, restarts of the server and power failures, and compares
 // restored states with a model.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			m := &model{t: t, dir: t.TempDir(), target: newMemory(), now: contents{}, states: map[kv.Revision]contents{}}
+			m := &model{t: t, disk: vfs.NewCrashableMem(), target: newMemory(), now: contents{}, states: map[kv.Revision]contents{}}
 			random := rand.New(rand.NewPCG(seed, 1))
-			m.store = openStore(t, m.dir)
+			m.open()
 			m.now["/first"] = "2-2 x" // a store without commits is not recognized after a restart
 			m.states[commitValue(t, m.store, "/first", "x")] = maps.Clone(m.now)
 			m.writer = m.startWriter()
@@ -46,12 +47,29 @@ func TestModel(t *testing.T) {
 	}
 }
 
+func (m *model) open() {
+	s, err := embedded.Open(embedded.Config{Dir: "store", FS: m.disk})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.store = s
+	m.t.Cleanup(func() { _ = s.Close() })
+}
+
+// kill ends the backup without the upload of the newest commits.
+func (m *model) kill() {
+	m.writer.cancel()
+	m.writer.tasks.Wait()
+	m.writer.setPending(time.Time{})
+	closeWriter(m.t, m.writer)
+}
+
 // restart opens the store again.
 func (m *model) restart() {
 	if err := m.store.Close(); err != nil {
 		m.t.Fatal(err)
 	}
-	m.store = openStore(m.t, m.dir)
+	m.open()
 	m.writer = m.startWriter()
 }
 
@@ -78,12 +96,17 @@ func (m *model) step(random *rand.Rand) {
 		m.target.setFail(func() error { return nil })
 		closeWriter(m.t, m.writer)
 		m.restart()
-	case 3: // the server is killed: nothing is uploaded at its end
-		m.writer.cancel()
-		m.writer.tasks.Wait()
-		m.writer.state.pending = time.Time{}
-		closeWriter(m.t, m.writer)
+	case 3: // the server is killed
+		m.kill()
 		m.restart()
+	case 4: // the power fails, with a disk that loses some, all or none of the unsynced data
+		left := m.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[random.IntN(3)], RNG: random})
+		m.kill()
+		m.disk = left
+		m.restart()
+		if newest, err := m.store.CurrentRevision(m.t.Context()); err != nil || newest < m.writer.Position() {
+			m.t.Errorf("the store ends at revision %d, before the backup at %d: %v", newest, m.writer.Position(), err)
+		}
 	default:
 		m.commit(random)
 	}

@@ -1,7 +1,6 @@
 package backup
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -33,7 +32,7 @@ func (s *Source) readSegment(ctx context.Context, segment *Segment) ([]*commit, 
 	defer object.Close()
 	var commits []*commit
 	_, err = readObject(object, s.Identities, func(content io.Reader) error {
-		return readCommits(bufio.NewReader(content), func(c *commit) error {
+		return readCommits(io.LimitReader(content, maxSegment+maxCommit), func(c *commit) error {
 			commits = append(commits, c)
 			return nil
 		})

@@ -140,7 +140,7 @@ func (w *Writer) Lag() time.Duration {
 	if w.state.pending.IsZero() {
 		return 0
 	}
-	return time.Since(w.state.pending)
+	return max(0, time.Since(w.state.pending)) // the time of a commit is that of another clock
 }
 
 // Check returns an error if the backup is behind by much more than the interval.
@@ -166,6 +166,7 @@ func (w *Writer) Position() kv.Revision {
 
 // run uploads until Close.
 func (w *Writer) run() {
+	defer w.cancel() // ends the deletion of old objects
 	delay := retryFirst
 	for {
 		began, last := time.Now(), w.isStopping()
@@ -211,15 +212,12 @@ func (w *Writer) failed(err error) {
 	}
 }
 
-// setPending records whether commits are not uploaded.
-func (w *Writer) setPending(pending bool) {
+// setPending records the time of the oldest commit that is not uploaded; zero if all commits are uploaded.
+func (w *Writer) setPending(since time.Time) {
 	w.state.Lock()
 	defer w.state.Unlock()
-	switch {
-	case !pending:
-		w.state.pending, w.state.err = time.Time{}, nil
-	case w.state.pending.IsZero():
-		w.state.pending = time.Now()
+	if w.state.pending = since; since.IsZero() {
+		w.state.err = nil
 	}
 }
 
