@@ -1,15 +1,17 @@
 package archive
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/internal/telemetry"
 )
 
 // metrics are the metrics of an archive. A nil *metrics is valid.
 type metrics struct {
-	registerer prometheus.Registerer
-	collectors []prometheus.Collector
+	unregisterAll func()
 
 	interruptions, limits prometheus.Counter
 }
@@ -18,35 +20,31 @@ func newMetrics(registerer prometheus.Registerer, a *Archive) (*metrics, error) 
 	if registerer == nil {
 		return nil, nil
 	}
-	m := &metrics{registerer: registerer}
+	m := &metrics{}
+	var collectors []prometheus.Collector
 	counter := func(name, help string) prometheus.Counter {
 		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "mainstay_history_" + name, Help: help})
-		m.collectors = append(m.collectors, c)
+		collectors = append(collectors, c)
 		return c
 	}
 	gauge := func(name, help string, value func() float64) {
-		m.collectors = append(m.collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mainstay_history_" + name, Help: help}, value))
+		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mainstay_history_" + name, Help: help}, value))
 	}
 	m.interruptions = counter("interruptions_total", "Number of times that the history stopped to follow the store and started again.")
 	m.limits = counter("limited_total", "Number of times that the oldest part of the history was deleted because of its maximum size.")
 	gauge("size_bytes", "Size of the history on disk, in bytes.", a.sizeMetric)
 	gauge("oldest_timestamp_seconds", "Unix time of the oldest state in the history.", func() float64 { return seconds(a.oldestTime()) })
 	gauge("newest_timestamp_seconds", "Unix time at which the history was equal to the store.", func() float64 { return seconds(a.newestTime()) })
-	m.collectors = append(m.collectors, resourceSizes{a})
-	for _, c := range m.collectors {
-		if err := registerer.Register(c); err != nil {
-			return nil, err
-		}
+	var err error
+	if m.unregisterAll, err = telemetry.RegisterCollectors(registerer, append(collectors, resourceSizes{a})...); err != nil {
+		return nil, fmt.Errorf("register the metrics of the history: %w", err)
 	}
 	return m, nil
 }
 
 func (m *metrics) unregister() {
-	if m == nil {
-		return
-	}
-	for _, c := range m.collectors {
-		m.registerer.Unregister(c)
+	if m != nil {
+		m.unregisterAll()
 	}
 }
 

@@ -1,16 +1,17 @@
 package embedded
 
 import (
-	"errors"
+	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"mainstay.dev/mainstay/internal/telemetry"
 )
 
 // metrics are the metrics of one store.
 type metrics struct {
-	registerer prometheus.Registerer
-	collectors []prometheus.Collector
+	unregister func()
 
 	groupSeconds prometheus.Histogram
 	groupEvents  prometheus.Histogram
@@ -23,7 +24,6 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: name, Help: help}, value)
 	}
 	m := &metrics{
-		registerer: r,
 		groupSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "commit_write_seconds",
 			Help:    "Time to write a group of commits durably.",
@@ -39,7 +39,7 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 			Help: "Open watches.",
 		}),
 	}
-	m.collectors = []prometheus.Collector{
+	collectors := []prometheus.Collector{
 		m.groupSeconds, m.groupEvents, m.watches,
 		gauge("revision", "Newest revision.", func() float64 { return float64(s.published.Load()) }),
 		gauge("compacted_revision", "Revision up to which history was compacted.", func() float64 { return float64(s.compacted.Load()) }),
@@ -53,26 +53,11 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 		}, func() float64 { return s.diskBytes() }),
 		gauge("disk_bytes", "Size of the store on disk.", func() float64 { return s.diskBytes() }),
 	}
-	if r == nil {
-		return m, nil
-	}
-	for i, c := range m.collectors {
-		if err := r.Register(c); err != nil {
-			m.collectors = m.collectors[:i]
-			m.unregister()
-			return nil, errors.Join(errors.New("register metrics of the store"), err)
-		}
+	var err error
+	if m.unregister, err = telemetry.RegisterCollectors(r, collectors...); err != nil {
+		return nil, fmt.Errorf("register metrics of the store: %w", err)
 	}
 	return m, nil
-}
-
-func (m *metrics) unregister() {
-	if m.registerer == nil {
-		return
-	}
-	for _, c := range m.collectors {
-		m.registerer.Unregister(c)
-	}
 }
 
 func (m *metrics) observeGroup(events int, took time.Duration) {

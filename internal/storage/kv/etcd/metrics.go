@@ -8,12 +8,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/telemetry"
 )
 
 // metrics are the metrics of one store.
 type metrics struct {
-	registerer prometheus.Registerer
-	collectors []prometheus.Collector
+	unregister func()
 
 	seconds *prometheus.HistogramVec
 	errors  *prometheus.CounterVec
@@ -26,7 +26,6 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 		r = prometheus.WrapRegistererWith(prometheus.Labels{"storage_cluster_id": s.config.ClusterID}, r)
 	}
 	m := &metrics{
-		registerer: r,
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "request_seconds",
 			Help:    "Time that requests to etcd took, repetitions included.",
@@ -37,7 +36,7 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 			Help: "Requests that etcd did not answer.",
 		}, []string{"operation"}),
 	}
-	m.collectors = []prometheus.Collector{
+	collectors := []prometheus.Collector{
 		m.seconds, m.errors,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "watches", Help: "Open watches."}, s.openWatches),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "holds", Help: "Number of revisions held for readers beyond the retention."},
@@ -46,28 +45,13 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 			func() float64 { _, age := s.holds.Oldest(); return age.Seconds() }),
 	}
 	if s.config.SizeInterval > 0 {
-		m.collectors = append(m.collectors, newSizeMetric(s))
+		collectors = append(collectors, newSizeMetric(s))
 	}
-	if r == nil {
-		return m, nil
-	}
-	for i, c := range m.collectors {
-		if err := r.Register(c); err != nil {
-			m.collectors = m.collectors[:i]
-			m.unregister()
-			return nil, fmt.Errorf("register metrics of etcd: %w", err)
-		}
+	var err error
+	if m.unregister, err = telemetry.RegisterCollectors(r, collectors...); err != nil {
+		return nil, fmt.Errorf("register metrics of etcd: %w", err)
 	}
 	return m, nil
-}
-
-func (m *metrics) unregister() {
-	if m.registerer == nil {
-		return
-	}
-	for _, c := range m.collectors {
-		m.registerer.Unregister(c)
-	}
 }
 
 func (m *metrics) observe(operation string, began time.Time, err error) {
