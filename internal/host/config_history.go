@@ -28,6 +28,9 @@ type HistoryConfig struct {
 	// Resources has the rules of individual resources, which are added to those of
 	// DefaultHistoryResources.
 	Resources map[schema.GroupResource]archive.Rule
+
+	// fromFile has the rules of --history-policy-file. Resources has precedence.
+	fromFile map[schema.GroupResource]archive.Rule
 }
 
 // DefaultHistoryResources returns the rules of resources that change often and describe the present.
@@ -44,6 +47,7 @@ const noHistory = -1
 func (c *HistoryConfig) addFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.MaxAge, "history-max-age", 0, fmt.Sprintf("how long the earlier states of changed and deleted objects can be read, see --help of \"mainstay at\"; 0 selects %s for an embedded store on disk and no history for other stores; a negative value disables the history", archive.DefaultMaxAge))
 	flags.BytesVar(fs, &c.MaxBytes, "history-max-size", "1Gi", "maximum size of the history on disk, such as 512Mi or 10Gi; if it is exceeded, the oldest states are deleted first; 0 selects the default")
+	flags.Var(fs, "history-policy-file", "file", "", "YAML file with the rules of individual resources in the history; --history-resources has precedence", c.readPolicy)
 	flags.ListVar(fs, "history-resources", "rules", "maximum age, and optionally maximum number of versions of an object, in the history of individual resources, as RESOURCE[.GROUP]=AGE[/VERSIONS], comma-separated; may be repeated (default: leases.coordination.k8s.io=15m,events=1h)", c.addResources)
 }
 
@@ -99,7 +103,7 @@ func (c *HistoryConfig) enabled() bool { return c.MaxAge > 0 }
 // policy returns the policy of the archive.
 func (c *HistoryConfig) policy() archive.Policy {
 	p := archive.Policy{MaxAge: c.MaxAge, MaxBytes: c.MaxBytes, Resources: map[string]archive.Rule{}}
-	for _, rules := range []map[schema.GroupResource]archive.Rule{DefaultHistoryResources(), c.Resources} {
+	for _, rules := range []map[schema.GroupResource]archive.Rule{DefaultHistoryResources(), c.fromFile, c.Resources} {
 		for resource, rule := range rules {
 			for _, path := range controlplane.StoragePaths(resource) {
 				p.Resources[path] = rule
