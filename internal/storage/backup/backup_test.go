@@ -305,7 +305,7 @@ func TestBrokenTarget(t *testing.T) {
 	s, target := openStore(t, t.TempDir()), newMemory()
 	target.setFail(func() error { return errTarget })
 	w := startWriter(t, Config{Backend: s, Target: target})
-	await(t, "an error", func() bool { w.state.Lock(); defer w.state.Unlock(); return w.state.err != nil })
+	await(t, "an error", func() bool { return w.lastError() != nil })
 	at := commitValue(t, s, "/a", "1")
 	if w.Lag() == 0 {
 		t.Error("no lag")
@@ -331,6 +331,34 @@ func TestBrokenTarget(t *testing.T) {
 	}
 	target.setFail(func() error { return nil })
 	w.setPending(time.Time{}) // for the cleanup
+}
+
+// TestHeldHistory checks that the store keeps the changes that an earlier process did not upload, while the
+// target does not respond.
+func TestHeldHistory(t *testing.T) {
+	t.Parallel()
+	dir, target := t.TempDir(), newMemory()
+	s := openStore(t, dir)
+	first := commitValue(t, s, "/a", "1")
+	w := startWriter(t, Config{Backend: s, Target: target})
+	awaitRevision(t, w, first)
+	closeWriter(t, w)
+	if err := s.Compact(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	missing := commitValue(t, s, "/a", "2")
+	last := commitValue(t, s, "/a", "3")
+	target.setFail(func() error { return errTarget })
+	w = startWriter(t, Config{Backend: s, Target: target})
+	await(t, "an error", func() bool { return w.lastError() != nil })
+	if err := s.Compact(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	target.setFail(func() error { return nil })
+	awaitRevision(t, w, last)
+	if _, restored, _ := restore(t, &Source{Target: target}, Moment{Revision: missing}); restored.Revision != missing {
+		t.Errorf("restored revision %d, want %d", restored.Revision, missing)
+	}
 }
 
 // TestRetention checks that old objects are deleted, and the rest can be restored.

@@ -154,6 +154,12 @@ func startWriter(t *testing.T, config Config) *Writer {
 	return w
 }
 
+func (w *Writer) lastError() error {
+	w.state.Lock()
+	defer w.state.Unlock()
+	return w.state.err
+}
+
 func closeWriter(t *testing.T, w *Writer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)

@@ -67,9 +67,12 @@ func (w *Writer) resume() (kv.Watch, error) {
 	}
 	defer object.Close()
 	want, err := readObject(object, nil, nil)
-	if err != nil {
-		w.log.Warn("the end of the backup cannot be read: a new generation begins", "object", last.Name, "err", err)
+	if errors.Is(err, kv.ErrCorrupt) {
+		w.log.Warn("the end of the backup is damaged: a new generation begins", "object", last.Name, "err", err)
 		return nil, nil
+	}
+	if err != nil {
+		return nil, err
 	}
 	if got, err := w.markAt(w.ctx, at); err != nil || got != want || got == (mark{}) {
 		return nil, err

@@ -157,7 +157,7 @@ func (w *Writer) Check() error {
 	return fmt.Errorf("the backup is %s behind: %w", lag.Round(time.Second), w.state.err)
 }
 
-// Position returns the generation's newest uploaded revision; 0 if there is none.
+// Position returns the newest uploaded revision; 0 if it is unknown.
 func (w *Writer) Position() kv.Revision {
 	w.state.Lock()
 	defer w.state.Unlock()
@@ -167,6 +167,7 @@ func (w *Writer) Position() kv.Revision {
 // run uploads until Close.
 func (w *Writer) run() {
 	defer w.cancel() // ends the deletion of old objects
+	w.holdHistory()
 	delay := retryFirst
 	for {
 		began, last := time.Now(), w.isStopping()
@@ -227,6 +228,19 @@ func (w *Writer) moveTo(at kv.Revision, t time.Time) {
 	w.state.Lock()
 	w.state.position = at
 	w.state.Unlock()
+	w.holdFrom(at)
+}
+
+// holdHistory holds the commits that an earlier Writer may not have uploaded, until the target responds.
+func (w *Writer) holdHistory() {
+	oldest, err := w.config.Backend.CompactedRevision(w.ctx)
+	if err == nil {
+		w.holdFrom(max(oldest, 1))
+	}
+}
+
+// holdFrom holds the commits after a revision instead of those after an earlier one.
+func (w *Writer) holdFrom(at kv.Revision) {
 	_, release, err := w.config.Backend.Hold(context.WithoutCancel(w.ctx), at) // Close ends it
 	if err != nil {
 		w.log.Warn("the store does not hold the changes that are not in the backup", "err", err)
