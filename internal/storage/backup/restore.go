@@ -25,8 +25,6 @@ const prefetch = 8
 // Restore creates a store in dir with the state of a plan. dir must be empty or must not exist, and is
 // empty after an error. The revision of the restored store is greater than all revisions in the backup.
 func (s *Source) Restore(ctx context.Context, p *Plan, dir string) (Restored, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	r := &restorer{Source: s, plan: p, seen: map[string]struct{}{}, restored: Restored{Revision: p.Base.Revision, Time: p.Base.Time}}
 	if err := embedded.Create(dir, max(p.newest, p.Base.Revision), r.records(ctx)); err != nil {
 		return Restored{}, err
