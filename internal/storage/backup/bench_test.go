@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -88,4 +90,49 @@ func fill(b *testing.B, target Target, write func(*embedded.SnapshotWriter) erro
 	if err := target.Put(b.Context(), base.Name, &buf); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// BenchmarkCommit measures commits of 32 writers, with and without a backup.
+func BenchmarkCommit(b *testing.B) {
+	for _, with := range []bool{false, true} {
+		b.Run(fmt.Sprintf("backup=%t", with), func(b *testing.B) {
+			backend, err := embedded.Open(embedded.Config{Dir: b.TempDir()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer backend.Close()
+			if with {
+				w, err := Start(Config{Backend: backend, Target: newMemory()})
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer func() { _ = w.Close(b.Context()) }()
+			}
+			text := strings.Repeat(`{"name":"a-field","value":"some text"},`, 50)
+			b.ResetTimer()
+			cpu := cpuTime()
+			var writers sync.WaitGroup
+			for n := range 32 {
+				writers.Go(func() {
+					for ; n < b.N; n += 32 {
+						op := kv.Op{Key: fmt.Sprintf("/registry/pods/a/%d", n%1000), Value: fmt.Appendf(nil, "%d%s", n, text), Expect: kv.AnyRevision}
+						if _, err := backend.Commit(b.Context(), op); err != nil {
+							b.Error(err)
+						}
+					}
+				})
+			}
+			writers.Wait()
+			b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(b.N), "cpu-us/op")
+		})
+	}
+}
+
+// cpuTime returns the CPU time of this process.
+func cpuTime() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
