@@ -36,8 +36,9 @@ type Config struct {
 	// Registerer registers the metrics of the archive; nil disables them.
 	Registerer prometheus.Registerer
 
-	// now replaces time.Now, for tests.
+	// now replaces time.Now, and fs the file system, for tests.
 	now func() time.Time
+	fs  vfs.FS
 }
 
 // Archive keeps the versions of the keys of a backend. It is safe for concurrent use.
@@ -108,7 +109,7 @@ func Open(cfg Config) (*Archive, error) {
 	if cfg.Dir == "" && !cfg.InMemory {
 		return nil, ErrNoDir
 	}
-	a := &Archive{dir: cfg.Dir, prefix: cfg.Prefix, policy: policy, log: cfg.Logger, now: cfg.now}
+	a := &Archive{dir: cfg.Dir, fs: cfg.fs, prefix: cfg.Prefix, policy: policy, log: cfg.Logger, now: cfg.now}
 	if a.log == nil {
 		a.log = slog.New(slog.DiscardHandler)
 	}

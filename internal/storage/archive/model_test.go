@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
@@ -21,6 +22,7 @@ type model struct {
 	t       *testing.T
 	rand    *rand.Rand
 	now     atomic.Int64 // Unix seconds
+	disk    *vfs.MemFS   // of the backend and the archive
 	backend *embedded.Store
 	config  Config
 	archive *Archive
@@ -31,7 +33,7 @@ type model struct {
 }
 
 // TestModel compares an archive with a naive one during random writes, retention, compactions of the
-// backend, restarts and crashes.
+// backend, restarts, crashes and power failures.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -39,9 +41,10 @@ func TestModel(t *testing.T) {
 			t.Parallel()
 			m := &model{t: t, rand: rand.New(rand.NewPCG(seed, 1)), states: map[kv.Revision]map[string]string{}, times: map[kv.Revision]time.Time{}}
 			m.now.Store(minute(0).Unix())
-			m.backend = openBackend(t, embedded.Config{})
+			m.disk = vfs.NewCrashableMem()
+			m.backend = openBackend(t, embedded.Config{Dir: "store", FS: m.disk})
 			m.config = Config{
-				Dir: filepath.Join(t.TempDir(), "history"), now: func() time.Time { return time.Unix(m.now.Load(), 0) },
+				Dir: "history", Prefix: "/registry/", fs: m.disk, now: func() time.Time { return time.Unix(m.now.Load(), 0) },
 				Policy: Policy{MaxAge: 100 * time.Minute, Resources: map[string]Rule{
 					"leases": {MaxAge: 5 * time.Minute}, "example.com/widgets": {MaxAge: 300 * time.Minute, MaxVersions: 10},
 				}},
@@ -68,7 +71,9 @@ func (m *model) step() {
 		}
 	case n < 86:
 		m.restart()
-	case n < 88:
+	case n < 87:
+		m.powerFailure()
+	case n < 89:
 		catchUp(m.t, m.archive)
 		if err := m.backend.Compact(m.t.Context(), m.archive.Position()); err != nil {
 			m.t.Fatal(err)
@@ -129,6 +134,27 @@ func (m *model) restart() {
 	}
 	m.archive = openArchive(m.t, m.backend, m.config)
 	release()
+}
+
+// powerFailure ends the backend and the archive. Their disk loses some, all or none of the unsynced data.
+func (m *model) powerFailure() {
+	m.disk = m.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[m.rand.IntN(3)], RNG: m.rand})
+	_ = m.archive.Close() // these writes are not in the copy
+	if err := m.backend.Close(); err != nil {
+		m.t.Fatal(err)
+	}
+	m.config.fs = m.disk
+	a, err := Open(m.config)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.archive = a
+	m.t.Cleanup(func() { _ = a.Close() })
+	m.backend = openBackend(m.t, embedded.Config{Dir: "store", FS: m.disk, Held: a.Position()})
+	if err := a.Start(m.t.Context(), m.backend); err != nil {
+		m.t.Fatal(err)
+	}
+	catchUp(m.t, a)
 }
 
 // check compares all revisions and times.

@@ -92,7 +92,7 @@ func (a *Archive) oldest() floor {
 	defer a.mu.Unlock()
 	oldest := a.mu.floors[""]
 	for _, f := range a.mu.floors {
-		if f.revision < oldest.revision {
+		if f.revision < oldest.revision || f.revision == oldest.revision && f.time.Before(oldest.time) {
 			oldest = f
 		}
 	}

@@ -34,6 +34,13 @@ func (a *Archive) retain() {
 
 // Trim deletes the versions that the policy does not retain. An open archive calls it periodically.
 func (a *Archive) Trim(ctx context.Context) error {
+	// The changes until now must be known: after a start, the archive is behind the backend.
+	now := a.now()
+	if a.backend != nil {
+		if _, err := a.CatchUp(ctx); err != nil {
+			return err
+		}
+	}
 	db, err := a.acquire()
 	if err != nil {
 		return err
@@ -46,7 +53,7 @@ func (a *Archive) Trim(ctx context.Context) error {
 	}
 	for resource := range a.withRules() {
 		rule := a.policy.rule(resource)
-		to, err := a.floorAt(db, a.now().Add(-rule.MaxAge))
+		to, err := a.floorAt(db, now.Add(-rule.MaxAge))
 		if err != nil {
 			return err
 		}
