@@ -361,6 +361,34 @@ func TestHeldHistory(t *testing.T) {
 	}
 }
 
+// TestTimesAfterFailure checks that a failed upload does not change the times of its commits.
+func TestTimesAfterFailure(t *testing.T) {
+	t.Parallel()
+	s, target := openStore(t, t.TempDir()), newMemory()
+	w := startWriter(t, Config{Backend: s, Target: target})
+	awaitRevision(t, w, commitValue(t, s, "/a", "0"))
+	target.setFail(func() error { return errTarget })
+	begin := time.Now().Add(time.Hour)
+	var last kv.Revision
+	for i, value := range []string{"1", "2", "3"} {
+		o := origin.Origin{Time: begin.Add(time.Duration(i) * time.Minute)}
+		result, err := s.Commit(t.Context(), kv.Op{Key: "/a", Expect: kv.AnyRevision, Value: []byte(value), Origin: o.Encode()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = result.Revision
+	}
+	await(t, "an error", func() bool { return w.lastError() != nil })
+	target.setFail(func() error { return nil })
+	awaitRevision(t, w, last)
+	for i, want := range []kv.Revision{last - 2, last - 1, last} {
+		at := Moment{Time: begin.Add(time.Duration(i)*time.Minute + time.Second)}
+		if _, restored, _ := restore(t, &Source{Target: target}, at); restored.Revision != want {
+			t.Errorf("restored revision %d of %v, want %d", restored.Revision, at.Time, want)
+		}
+	}
+}
+
 // TestRetention checks that old objects are deleted, and the rest can be restored.
 func TestRetention(t *testing.T) {
 	t.Parallel()
@@ -386,9 +414,9 @@ func TestRetention(t *testing.T) {
 // FuzzReadObject reads arbitrary objects.
 func FuzzReadObject(f *testing.F) {
 	var buf bytes.Buffer
-	b := newSegmentBuilder(1)
+	b := newSegmentBuilder(0, time.Unix(1, 0))
 	events := []kv.Event{{Key: "/a", Revision: 3, Created: 2, Value: []byte("x"), Expires: 9}, {Key: "/b", Revision: 3, Deleted: true}}
-	if err := b.add(events, time.Unix(1, 0), nil); err != nil {
+	if err := b.add(events, nil); err != nil {
 		f.Fatal(err)
 	}
 	if err := b.object.close(mark{}); err != nil {

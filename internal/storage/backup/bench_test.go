@@ -30,17 +30,17 @@ func BenchmarkRestore(b *testing.B) {
 		}
 		return nil
 	})
-	segment := newSegmentBuilder(2)
+	segment := newSegmentBuilder(1, time.Time{})
 	upload := func() {
 		if _, err := segment.put(b.Context(), target, "g"); err != nil {
 			b.Fatal(err)
 		}
-		segment = newSegmentBuilder(segment.segment.Last + 1)
+		segment = newSegmentBuilder(segment.segment.Last, time.Time{})
 	}
 	for n := range changes {
 		revision := kv.Revision(n + 2)
 		event := kv.Event{Key: key(random.IntN(objects)), Value: value(), Created: 1, Revision: revision}
-		if err := segment.add([]kv.Event{event}, time.Time{}, nil); err != nil {
+		if err := segment.add([]kv.Event{event}, nil); err != nil {
 			b.Fatal(err)
 		}
 		if segment.size > maxSegment {

@@ -15,7 +15,7 @@ func (w *Writer) follow() error {
 	if err != nil {
 		return err
 	}
-	f := &follower{Writer: w, watch: watch, segment: newSegmentBuilder(w.position + 1)}
+	f := &follower{Writer: w, watch: watch, segment: newSegmentBuilder(w.position, w.positionTime)}
 	defer f.end()
 	return f.run()
 }
@@ -246,14 +246,13 @@ func (f *follower) add(batch kv.Batch) error {
 		next := commitOf(events)
 		events = events[len(next):]
 		first := f.segment.empty()
-		if err := f.segment.add(next, f.positionTime, f.config.Recipients); err != nil {
+		if err := f.segment.add(next, f.config.Recipients); err != nil {
 			return fmt.Errorf("encode a segment: %w", err)
 		}
 		if first {
 			f.setPending(f.segment.segment.FirstTime)
 			f.due = time.After(f.config.Interval)
 		}
-		f.positionTime = f.segment.segment.LastTime
 		if f.segment.size < maxSegment {
 			continue
 		}
@@ -278,7 +277,7 @@ func (f *follower) upload() error {
 	}
 	f.metrics.uploaded(kindSegment, segment.Size, time.Since(began))
 	f.moveTo(segment.Last, segment.LastTime)
-	f.segment = newSegmentBuilder(segment.Last + 1)
+	f.segment = newSegmentBuilder(segment.Last, segment.LastTime)
 	f.setPending(time.Time{})
 	return nil
 }

@@ -23,24 +23,27 @@ type segmentBuilder struct {
 	size    int // of the commits
 	last    commit
 	raw     []byte
+	// notBefore is the minimum time of the next commit, so that the times of commits increase.
+	notBefore time.Time
 }
 
-// newSegmentBuilder returns an empty segment that begins at a revision.
-func newSegmentBuilder(first kv.Revision) *segmentBuilder {
-	return &segmentBuilder{segment: Segment{First: first}}
+// newSegmentBuilder returns an empty segment after a revision with a time.
+func newSegmentBuilder(after kv.Revision, t time.Time) *segmentBuilder {
+	return &segmentBuilder{segment: Segment{First: after + 1}, notBefore: t}
 }
 
 func (b *segmentBuilder) empty() bool { return b.object == nil }
 
-// add adds the events of a commit. Its time is at least notBefore, so that the times of commits increase.
-func (b *segmentBuilder) add(events []kv.Event, notBefore time.Time, recipients []age.Recipient) error {
+// add adds the events of a commit.
+func (b *segmentBuilder) add(events []kv.Event, recipients []age.Recipient) error {
 	c := commit{revision: events[0].Revision, origin: events[0].Origin, events: events}
 	t := commitTime(c.origin)
-	if t.Before(notBefore) {
-		t = notBefore
+	if t.Before(b.notBefore) {
+		t = b.notBefore
 	}
 	c.time = t.UnixMilli()
 	t = time.UnixMilli(c.time)
+	b.notBefore = t
 	if b.empty() {
 		var err error
 		if b.object, err = newObjectWriter(&b.buf, recipients); err != nil {
