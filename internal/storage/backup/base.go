@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
@@ -46,11 +47,11 @@ func (w *Writer) putBase(ctx context.Context, generation string) (Base, error) {
 		return o.close(at)
 	})
 	defer object.Close()
-	counted := &countingReader{Reader: object}
-	if err := w.config.Target.Put(ctx, base.Name, counted); err != nil {
+	var size atomic.Int64
+	if err := w.config.Target.Put(ctx, base.Name, &countingReader{object, &size}); err != nil {
 		return Base{}, err
 	}
-	base.Size = counted.n
+	base.Size = size.Load()
 	w.metrics.uploaded(kindBase, base.Size, time.Since(began))
 	return base, nil
 }
@@ -61,16 +62,4 @@ func stream(write func(io.Writer) error) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(write(w)) }() // ends when r is closed
 	return r
-}
-
-// countingReader counts the bytes of a reader.
-type countingReader struct {
-	io.Reader
-	n int64
-}
-
-func (r *countingReader) Read(p []byte) (int, error) {
-	n, err := r.Reader.Read(p)
-	r.n += int64(n)
-	return n, err
 }

@@ -104,6 +104,14 @@ type Moment struct {
 	Time     time.Time
 }
 
+// isBefore reports whether the moment is before a commit with a revision and a time.
+func (m Moment) isBefore(at kv.Revision, t time.Time) bool {
+	if m.Revision > 0 {
+		return m.Revision < at
+	}
+	return !m.Time.IsZero() && m.Time.Before(t)
+}
+
 // Plan is a base and the segments after it that are needed to restore a moment.
 type Plan struct {
 	Generation string
@@ -140,7 +148,7 @@ func (c *Catalog) Plan(at Moment, generation string) (*Plan, error) {
 		if s.Last <= base.Revision {
 			continue
 		}
-		if at.Revision > 0 && s.First > at.Revision || at.Revision == 0 && !at.Time.IsZero() && s.FirstTime.After(at.Time) {
+		if at.isBefore(s.First, s.FirstTime) {
 			return p, nil
 		}
 		if s.First > last+1 {
@@ -161,11 +169,7 @@ func (c *Catalog) Plan(at Moment, generation string) (*Plan, error) {
 // baseFor returns the newest base that is not newer than a moment; nil if there is none.
 func (g *Generation) baseFor(at Moment) *Base {
 	for i := len(g.Bases) - 1; i >= 0; i-- {
-		b := &g.Bases[i]
-		switch {
-		case at.Revision > 0 && b.Revision > at.Revision:
-		case at.Revision == 0 && !at.Time.IsZero() && b.Time.After(at.Time):
-		default:
+		if b := &g.Bases[i]; !at.isBefore(b.Revision, b.Time) {
 			return b
 		}
 	}

@@ -23,12 +23,11 @@ func (w *Writer) follow() error {
 // open returns a watch that begins after the position. It resumes the generation of this process or of
 // an earlier one, or begins a new one.
 func (w *Writer) open() (kv.Watch, error) {
-	if w.generation == "" && !w.resumed {
+	if w.generation == "" {
 		watch, err := w.resume()
 		if watch != nil || err != nil {
 			return watch, err
 		}
-		w.resumed = true
 	}
 	if w.generation != "" {
 		watch, err := w.watch(w.position + 1)
@@ -105,12 +104,8 @@ func (c *Catalog) resumable() *Generation {
 			newest, end = &c.Generations[i], t
 		}
 	}
-	if newest == nil || len(newest.Bases) == 0 {
+	if newest == nil || len(newest.gaps()) > 0 {
 		return nil
-	}
-	one := Catalog{Generations: []Generation{*newest}}
-	if _, err := one.Plan(Moment{}, ""); err != nil {
-		return nil // a segment is missing
 	}
 	return newest
 }
@@ -153,6 +148,7 @@ func commitOf(events []kv.Event) []kv.Event {
 
 // begin begins a new generation with a base.
 func (w *Writer) begin() (kv.Watch, error) {
+	// The store must still have the commit of the base when the base is complete.
 	_, release, err := w.config.Backend.Hold(w.ctx, 0)
 	if err != nil {
 		return nil, err

@@ -2,8 +2,7 @@ package backup
 
 import "time"
 
-// prune deletes the objects that no moment of the retention needs. The generation does not change while
-// it runs, or the old one is not older than the retention.
+// prune deletes the objects that are not needed to restore a moment of the retention.
 func (w *Writer) prune() {
 	catalog, err := ReadCatalog(w.ctx, w.config.Target)
 	if err != nil {

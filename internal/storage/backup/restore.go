@@ -109,15 +109,9 @@ func (r *restorer) addCommits(commits []*commit, do func(embedded.Record) error)
 	return nil
 }
 
-// includes reports whether a commit is not later than the moment of the plan.
+// includes reports whether a commit is after the base, and not after the moment of the plan.
 func (p *Plan) includes(c *commit) bool {
-	if c.revision <= p.Base.Revision {
-		return false
-	}
-	if p.moment.Revision > 0 {
-		return c.revision <= p.moment.Revision
-	}
-	return p.moment.Time.IsZero() || c.time <= p.moment.Time.UnixMilli()
+	return c.revision > p.Base.Revision && !p.moment.isBefore(c.revision, time.UnixMilli(c.time))
 }
 
 // segments returns the commits of the segments, from the newest segment to the oldest. It reads several

@@ -49,18 +49,21 @@ func (s *Source) open(ctx context.Context, o Object) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", o.Name, err)
 	}
-	return &countedObject{object, &s.read}, nil
+	return struct {
+		io.Reader
+		io.Closer
+	}{&countingReader{object, &s.read}, object}, nil
 }
 
-// countedObject adds the number of bytes of an object to a counter.
-type countedObject struct {
-	io.ReadCloser
+// countingReader adds the number of bytes of a reader to a counter.
+type countingReader struct {
+	io.Reader
 	n *atomic.Int64
 }
 
-func (o *countedObject) Read(p []byte) (int, error) {
-	n, err := o.ReadCloser.Read(p)
-	o.n.Add(int64(n))
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.n.Add(int64(n))
 	return n, err
 }
 

@@ -74,7 +74,6 @@ type Writer struct {
 	positionTime time.Time
 	baseRevision kv.Revision // of the newest base
 	nextBase     time.Time
-	resumed      bool // an earlier generation was looked up
 	hold         func()
 
 	state state

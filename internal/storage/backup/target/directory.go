@@ -48,7 +48,9 @@ func (d *directory) Put(ctx context.Context, name string, r io.Reader) (err erro
 			_ = os.Remove(part.Name())
 		}
 	}()
-	_, err = io.Copy(part, &contextReader{ctx, r})
+	if _, err = io.Copy(part, r); err == nil {
+		err = ctx.Err()
+	}
 	if err == nil {
 		err = part.Sync()
 	}
@@ -79,19 +81,6 @@ func syncDirs(dir, last string) error {
 		}
 		dir = filepath.Dir(dir)
 	}
-}
-
-// contextReader is a reader that fails when its context has ended.
-type contextReader struct {
-	ctx context.Context
-	io.Reader
-}
-
-func (r *contextReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.Reader.Read(p)
 }
 
 // Get implements backup.Target.
