@@ -49,8 +49,8 @@ func kubeconfigFile(file string) string {
 	return cmp.Or(file, os.Getenv("KUBECONFIG"), filepath.Join(host.DefaultDataDir, "admin.kubeconfig"))
 }
 
-// do sends a request with a JSON body, if body is not nil, and decodes the response into result. It
-// returns an error for a response that is not successful.
+// do sends a request with a JSON body, if body is not nil, and decodes the response into result. A PATCH is
+// a merge patch. It returns an error for a response that is not successful.
 func (c *apiClient) do(ctx context.Context, method, path string, body, result any) error {
 	var sent io.Reader
 	if body != nil {
@@ -65,7 +65,10 @@ func (c *apiClient) do(ctx context.Context, method, path string, body, result an
 		return err
 	}
 	r.Header.Set("Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json")
-	if body != nil {
+	switch {
+	case method == http.MethodPatch:
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	case body != nil:
 		r.Header.Set("Content-Type", "application/json")
 	}
 	response, err := c.http.Do(r)

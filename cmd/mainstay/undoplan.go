@@ -262,8 +262,10 @@ func (u *undoCommand) writeManagers(ctx context.Context, item string, before map
 			}
 		}
 	}
-	live.SetManagedFields(managers)
-	return u.client.do(ctx, http.MethodPut, item+u.parameters(url.Values{}), live.Object, &json.RawMessage{})
+	// A patch has no conflict with a controller that writes the object at the same time.
+	patch := unstructured.Unstructured{Object: map[string]any{}}
+	patch.SetManagedFields(managers)
+	return u.client.do(ctx, http.MethodPatch, item+u.parameters(url.Values{}), patch.Object, &json.RawMessage{})
 }
 
 // undoCollection returns the URL path of the collection of an object.
