@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -19,7 +17,6 @@ import (
 	"mainstay.dev/mainstay/internal/host"
 	"mainstay.dev/mainstay/internal/storage/backup"
 	"mainstay.dev/mainstay/internal/storage/backup/target"
-	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
@@ -250,32 +247,17 @@ certificates are not in the backup: copy DATA-DIR/pki of the old server.`,
 
 // parseMoment parses --at of "mainstay restore".
 func parseMoment(text string, now time.Time) (backup.Moment, error) {
-	invalid := fmt.Errorf("--at is %q; it must be a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion", text)
 	if text == "" {
 		return backup.Moment{}, nil
 	}
-	if revision, ok := strings.CutPrefix(text, "rv/"); ok {
-		n, err := strconv.ParseInt(revision, 10, 64)
-		if err != nil || n <= 0 {
-			return backup.Moment{}, invalid
-		}
-		return backup.Moment{Revision: kv.Revision(n)}, nil
-	}
-	if age, ok := strings.CutPrefix(text, "-"); ok {
-		d, err := history.ParseAge(age)
-		if err != nil {
-			return backup.Moment{}, invalid
-		}
-		return backup.Moment{Time: now.Add(-d)}, nil
-	}
-	t, err := time.Parse(time.RFC3339, text)
+	revision, at, err := history.ParseMoment(text, now)
 	if err != nil {
-		return backup.Moment{}, invalid
+		return backup.Moment{}, fmt.Errorf("--at is %q, but %w", text, err)
 	}
-	if t.After(now) {
+	if at.After(now) {
 		return backup.Moment{}, fmt.Errorf("--at is %s, which is in the future", text)
 	}
-	return backup.Moment{Time: t}, nil
+	return backup.Moment{Revision: revision, Time: at}, nil
 }
 
 // createStore calls create with the directory of a new store in a data directory, and verifies the

@@ -69,7 +69,7 @@ func TestBackup(t *testing.T) {
 	runCommand(t, 2, "--from is required", "backup", "verify")
 	runCommand(t, 2, "--from is required", "restore", "--data-dir="+path("fresh"))
 	runCommand(t, 2, "--data-dir is required", append(source, "restore")...)
-	runCommand(t, 2, "must be a time such as", append(source, "restore", "--at=yesterday", "--data-dir="+path("fresh"))...)
+	runCommand(t, 2, "a moment is a time such as", append(source, "restore", "--at=yesterday", "--data-dir="+path("fresh"))...)
 	runCommand(t, 2, "in the future", append(source, "restore", "--at=2999-01-01T00:00:00Z", "--data-dir="+path("fresh"))...)
 	for i, m := range []momentOfTest{moments[3], moments[17], moments[29], {count: 30, name: moments[29].name}} {
 		target := path(fmt.Sprint("restored", i))

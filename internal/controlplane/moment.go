@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -70,21 +69,12 @@ var errMoment = errors.New("the path must begin with /at/ and a moment: a time s
 
 // revisionOf returns the revision of a moment. The error is errMoment, or one of the archive.
 func revisionOf(ctx context.Context, from *archive.Archive, moment string, now time.Time) (kv.Revision, error) {
-	if text, ok := strings.CutPrefix(moment, revisionSegment+"/"); ok {
-		revision, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || revision <= 0 {
-			return 0, errMoment
-		}
-		return kv.Revision(revision), nil
-	}
-	at, err := time.Parse(time.RFC3339, moment)
-	if text, ok := strings.CutPrefix(moment, "-"); ok {
-		var age time.Duration
-		age, err = history.ParseAge(text)
-		at = now.Add(-age)
-	}
-	if err != nil {
+	revision, at, err := history.ParseMoment(moment, now)
+	switch {
+	case err != nil:
 		return 0, errMoment
+	case revision > 0:
+		return revision, nil
 	}
 	return from.RevisionAt(ctx, at)
 }

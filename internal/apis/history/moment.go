@@ -1,11 +1,41 @@
 package history
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
 )
+
+// revisionPrefix precedes a resourceVersion in a moment.
+const revisionPrefix = "rv/"
+
+// ErrMoment is returned for a moment that cannot be parsed.
+var ErrMoment = errors.New("a moment is a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion")
+
+// ParseMoment parses a moment. It returns a revision, or a time if the revision is 0.
+func ParseMoment(text string, now time.Time) (kv.Revision, time.Time, error) {
+	if revision, ok := strings.CutPrefix(text, revisionPrefix); ok {
+		n, err := strconv.ParseInt(revision, 10, 64)
+		if err != nil || n <= 0 {
+			return 0, time.Time{}, ErrMoment
+		}
+		return kv.Revision(n), time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if ago, ok := strings.CutPrefix(text, "-"); ok {
+		var age time.Duration
+		age, err = ParseAge(ago)
+		at = now.Add(-age)
+	}
+	if err != nil {
+		return 0, time.Time{}, ErrMoment
+	}
+	return 0, at, nil
+}
 
 // ParseAge parses a non-negative duration such as 15m or 2d.
 func ParseAge(text string) (time.Duration, error) {

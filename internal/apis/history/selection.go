@@ -87,7 +87,7 @@ func (s *Storage) require(ctx context.Context, sel *changeSelection, requirement
 	if requirement.Operator == selection.NotEquals {
 		return apierrors.NewBadRequest(requirement.Field + " requires the operator =")
 	}
-	if text, ok := strings.CutPrefix(requirement.Value, "rv/"); ok {
+	if text, ok := strings.CutPrefix(requirement.Value, revisionPrefix); ok {
 		revision, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || revision < 0 {
 			return apierrors.NewBadRequest(fmt.Sprintf("%s is %q, which is not a resourceVersion", requirement.Field, requirement.Value))

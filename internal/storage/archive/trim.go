@@ -32,14 +32,13 @@ func (a *Archive) retain() {
 	}
 }
 
-// Trim deletes the versions that the policy does not retain. An open archive calls it periodically.
+// Trim deletes the versions that the policy does not retain. An archive calls it periodically after
+// Start.
 func (a *Archive) Trim(ctx context.Context) error {
 	// The changes until now must be known: after a start, the archive is behind the backend.
 	now := a.now()
-	if a.backend != nil {
-		if _, err := a.CatchUp(ctx); err != nil {
-			return err
-		}
+	if _, err := a.CatchUp(ctx); err != nil {
+		return err
 	}
 	db, err := a.acquire()
 	if err != nil {
