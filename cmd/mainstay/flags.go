@@ -39,6 +39,7 @@ func newServeFlags() *serveFlags {
 	f := &serveFlags{}
 	c, api := &f.config, &f.config.ControlPlane
 	f.section("Storage", c.Storage.AddFlags, api.Storage.AddFlags, c.Limits.AddFlags)
+	f.section("Control planes", c.ControlPlanes.AddFlags)
 	f.section("Serving", c.Listen.AddFlags, api.Services.AddFlags)
 	f.section("TLS", c.TLS.AddFlags)
 	f.section("Authentication and authorization", c.Authentication.AddFlags, api.Authentication.AddFlags, api.ServiceAccounts.AddFlags,

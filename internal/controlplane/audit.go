@@ -5,9 +5,12 @@ import (
 	"mainstay.dev/mainstay/internal/filters/audit"
 )
 
-// newAudit reads the audit policy and opens the backends of audit events. It returns nil if audit is
-// disabled.
+// newAudit reads the audit policy and opens the backends of audit events, unless the host provides them.
+// It returns nil if audit is disabled.
 func newAudit(s *settings, onError filters.ErrorWriter) (*filters.AuditConfig, error) {
+	if shared := s.env.Telemetry.Audit; shared != nil {
+		return &filters.AuditConfig{Rules: shared.Rules, Sink: shared.Sink, OnError: onError}, nil
+	}
 	rules, sink, err := audit.Open(audit.Config{
 		Options: s.options.Audit, Metrics: s.env.Telemetry.Metrics.Security.Audit, Logger: s.env.Telemetry.Logger, FlushTimeout: s.options.Requests.Timeout,
 		Dial: s.env.Network.Networks.ControlPlane,

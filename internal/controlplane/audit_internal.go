@@ -26,20 +26,22 @@ type auditedAPI struct {
 	*endpoints.API
 	audit *filters.AuditConfig
 	rbac  *rbac.Authorizer // nil if RBAC is not configured
+	// pathPrefix precedes the paths in events.
+	pathPrefix string
 }
 
 // newLoopbackWriter returns the API of loopback clients. audit may be nil.
-func newLoopbackWriter(api *endpoints.API, audit *filters.AuditConfig, authorization *authorization) loopback.API {
+func newLoopbackWriter(s *settings, api *endpoints.API, audit *filters.AuditConfig, authorization *authorization) loopback.API {
 	if audit == nil {
 		return api
 	}
-	return &auditedAPI{API: api, audit: audit, rbac: authorization.rbac}
+	return &auditedAPI{API: api, audit: audit, rbac: authorization.rbac, pathPrefix: s.pathPrefix}
 }
 
 // internal returns the audit recorder of a request by server code. The recorded reason is that of
 // RBAC; it is empty if RBAC does not allow the request, because server code is not authorized.
 func (a *auditedAPI) internal(ctx context.Context) *filters.InternalRequest {
-	return a.audit.NewInternalRequest(ctx, func() string {
+	return a.audit.NewInternalRequest(request.WithPathPrefix(ctx, a.pathPrefix), func() string {
 		if a.rbac == nil {
 			return ""
 		}

@@ -52,7 +52,11 @@ func newServiceAccountTokens(s *settings, access *loopback.Access, secrets *loop
 
 // newAuthenticator returns the authenticators of requests in their order.
 func newAuthenticator(s *settings, tokens authn.Tokens) authn.Authenticator {
-	return authn.Union{s.env.Identity.Authenticator, tokens}
+	all := authn.Union{s.env.Identity.Authenticator, tokens}
+	if visitors := s.env.Identity.Visitors; visitors != nil {
+		all = append(all, visitors)
+	}
+	return all
 }
 
 // newAnonymous returns the configuration of requests without credentials. As in kube-apiserver, the

@@ -29,6 +29,9 @@ type filterDependencies struct {
 func newFilterChain(s *settings, d filterDependencies, final http.Handler) http.Handler {
 	options, logger, metrics := &s.options, s.env.Telemetry.Logger, &s.env.Telemetry
 	onInvalid := d.audit.AuditErrors(d.onError) // writes an error before the filter Audit, and records it
+	if options.Limits != nil {
+		final = markClients(final)
+	}
 	if options.Filter != nil {
 		final = options.Filter(final)
 	}

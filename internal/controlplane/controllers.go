@@ -246,6 +246,9 @@ func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool)
 		logger.Info("the kube-controller-manager has stopped; this server runs the controllers again")
 	}
 	subscribers := []changes.Subscriber{subscriber}
+	if own := c.settings.options.Changes; own != nil {
+		subscribers = append(subscribers, own)
+	}
 	for _, enabled := range c.enabled {
 		if managerRuns && !c.settings.options.Controllers.named(enabled.name) {
 			continue

@@ -20,10 +20,11 @@ var definitionsResource = schema.GroupResource{Group: apiextensionsv1.GroupName,
 // newCustomResources creates the source of custom resources. listeners are called when the
 // resources of custom group versions change.
 func newCustomResources(s *settings, builtin *builtinResources, conns *connections, documents *openapi.Documents, listeners *versionListeners) (*custom.Source, error) {
-	definitions, err := builtin.uncached(definitionsResource)
+	stored, err := builtin.uncached(definitionsResource)
 	if err != nil {
 		return nil, err
 	}
+	definitions := newOwnDefinitions(s, stored, builtin.rows.Spec(definitionsResource).Kind)
 	metrics := s.env.Telemetry.Metrics
 	source, err := custom.New(custom.Config{
 		Definitions: definitions,

@@ -32,8 +32,9 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// Env is the environment that a host provides to its control planes. All control planes of the host
-// share it. It must not change after the first one was opened. Fields are required unless noted.
+// Env is the environment that a host provides to its control planes. Those that the host serves itself
+// share it; a ControlPlane object has a copy with its own Identity, Network and Authorization. It must
+// not change after a control plane was created with it. Fields are required unless noted.
 type Env struct {
 	Storage       Storage
 	Limits        Limits
@@ -108,6 +109,9 @@ type Identity struct {
 	// TokenAuthenticators authenticate bearer tokens in their order, after service account tokens and
 	// bootstrap tokens.
 	TokenAuthenticators []authn.TokenSource
+	// Visitors authenticates users of another control plane that may enter this one, after all other
+	// authenticators. Its error may be a metav1.Status for the client. nil rejects them.
+	Visitors authn.Authenticator
 	// Anonymous selects the requests that require no credentials; nil applies
 	// AuthenticationOptions.DisableAnonymousAuth.
 	Anonymous *authn.AnonymousConfig
@@ -136,8 +140,11 @@ type Network struct {
 	Networks egress.Networks
 	// Address is the host:port of this process for its own connections.
 	Address string
-	// PublicURL is the URL of this process for clients on other machines.
+	// PublicURL is the URL of the control plane for clients on other machines.
 	PublicURL string
+	// PathPrefix is the prefix of all paths in PublicURL, such as "/clusters/a". The handler of the
+	// control plane receives paths without it; see request.WithoutPathPrefix.
+	PathPrefix string
 	// ExternalAddress is the host:port of this process in the discovery document of /api; "" selects
 	// the local address of a client's connection.
 	ExternalAddress string
@@ -180,6 +187,8 @@ type Telemetry struct {
 	Logger   *slog.Logger
 	Requests *telemetry.Requests
 	Metrics  *Metrics
+	// Audit records the audit events of all control planes that have no AuditOptions. nil records none.
+	Audit *filters.AuditConfig
 	// Tracer records the spans of requests; nil disables tracing.
 	Tracer trace.TracerProvider
 	// Defined reports whether any control plane of the host defines a custom resource. The control

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 
+	"mainstay.dev/mainstay/internal/filters"
+	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/registry/quota"
 )
 
@@ -14,6 +16,9 @@ type instance struct {
 	// handler serves all requests: the filters, and then the paths and the API.
 	handler http.Handler
 
+	authenticator  authn.Authenticator
+	authorization  *authorization
+	audit          *filters.AuditConfig // nil without audit
 	resources      *resources
 	controllers    *controllerSet
 	admission      *admissionPlugins
@@ -40,7 +45,9 @@ func newInstance(s *settings) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
+	i.authorization = authorization
 	tokens := newTokenVerifiers(s, access.Access)
+	i.authenticator = newAuthenticator(s, tokens)
 	if i.resources, err = newResources(s, access, authorization, tokens, ledger); err != nil {
 		return nil, err
 	}
@@ -67,7 +74,8 @@ func newInstance(s *settings) (*instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	access.api.API = newLoopbackWriter(api, audit, authorization)
+	i.audit = audit
+	access.api.API = newLoopbackWriter(s, api, audit, authorization)
 	quotas, err := newQuotas(s, ledger, i.resources.builtin, api, i.controllers)
 	if err != nil {
 		return nil, err
@@ -89,7 +97,7 @@ func newInstance(s *settings) (*instance, error) {
 	i.past = newPast(s, authorization, tokens, api)
 	final = i.past.handler(final)
 	i.handler = newFilterChain(s, filterDependencies{
-		onError: api.WriteError, audit: audit, authorization: authorization, authenticator: newAuthenticator(s, tokens), flow: i.flow,
+		onError: api.WriteError, audit: audit, authorization: authorization, authenticator: i.authenticator, flow: i.flow,
 		resolve: handler.Resolve, storageVersions: reporter,
 	}, final)
 
@@ -103,7 +111,7 @@ func newInstance(s *settings) (*instance, error) {
 		i.admission.webhooks.reflectors.component(admissionWebhookObjects),
 		i.admission.policies.reflectors.component(admissionPolicyObjects),
 	}
-	if audit != nil {
+	if audit != nil && s.env.Telemetry.Audit == nil {
 		i.configuration = append(i.configuration, component{auditEvents, nil, audit.Sink.Run})
 	}
 	i.maintenance = []component{

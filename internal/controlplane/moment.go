@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/internal/apis/history"
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/storage/archive"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
@@ -37,7 +38,7 @@ func cutMoment(r *http.Request) *http.Request {
 	if !ok {
 		return r
 	}
-	cut := r.WithContext(context.WithValue(r.Context(), momentKey{}, moment))
+	cut := r.WithContext(context.WithValue(request.WithPathPrefix(r.Context(), momentPrefix+moment), momentKey{}, moment))
 	location := *r.URL
 	location.Path = rest
 	if _, raw, ok := splitMoment(r.URL.RawPath); ok {

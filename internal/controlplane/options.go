@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/audit"
@@ -34,7 +35,17 @@ type Options struct {
 	// Audit.AddFlags. The zero value disables audit.
 	Audit audit.Options
 
-	// Filter is applied to authorized requests, as the last filter, for tests; nil disables it.
+	// Definitions are the custom resources of the control plane that need no CustomResourceDefinition in
+	// the store. Clients can neither read nor change the definitions.
+	Definitions []*Definition
+
+	// Limits bound the stored objects; nil sets no limit.
+	Limits ObjectLimits
+	// Changes receives the stored objects and their changes while the controllers run in this process;
+	// nil is ignored.
+	Changes changes.Subscriber
+
+	// Filter is applied to authorized requests, as the last filter; nil disables it.
 	Filter filters.Filter
 	// Checks are additional health checks.
 	Checks []telemetry.Check

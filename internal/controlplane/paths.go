@@ -10,6 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints"
 	"mainstay.dev/mainstay/internal/endpoints/discovery"
 	"mainstay.dev/mainstay/internal/endpoints/route"
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
@@ -104,9 +105,14 @@ func newPaths(s *settings, catalog *route.Catalog, api *endpoints.API, webhooks 
 
 // newIndexHandler serves the list of fixed paths and of the current document paths.
 func newIndexHandler(fixed []string, catalog *route.Catalog) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		list := slices.Concat(fixed, documentPaths(catalog))
 		slices.Sort(list)
+		if prefix := request.PathPrefix(r.Context()); prefix != "" {
+			for i, path := range list {
+				list[i] = prefix + path
+			}
+		}
 		body, err := json.MarshalIndent(map[string][]string{"paths": list}, "", "  ")
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)

@@ -41,6 +41,7 @@ func newRowEnv(s *settings, d rowDependencies) *builtin.Env {
 		EventTTL:          options.Storage.EventTTL,
 		ValidationLimiter: s.env.Limits.Validations,
 		Deletion:          options.Storage.deletion(),
+		Reserved:          definitionPaths(options.Definitions),
 		Storage: builtin.StorageEnv{
 			Open:   d.storage,
 			Shared: s.env.Storage.Shared,

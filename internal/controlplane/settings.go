@@ -32,7 +32,7 @@ func newSettings(c *ControlPlane) *settings {
 	return &settings{
 		env: c.env, prefix: c.prefix, options: c.options,
 		gates: gates, release: emulation.New(c.options.Features.Emulation.Minor, gates),
-		lifetime: c.lifetime, started: time.Now(),
+		pathPrefix: c.env.Network.PathPrefix, lifetime: c.lifetime, started: time.Now(),
 	}
 }
 

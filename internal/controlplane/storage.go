@@ -23,6 +23,8 @@ type objectStorage struct {
 	observers *observers
 	// ledger charges the writes of namespaced objects to quotas; nil without the plugin ResourceQuota.
 	ledger *quota.Ledger
+	// limits bound the writes of clients; nil without limits.
+	limits ObjectLimits
 	// uncached contains the built-in resources without a watch cache.
 	uncached map[schema.GroupResource]bool
 }
@@ -43,7 +45,7 @@ func newObjectStorage(s *settings, observers *observers, ledger *quota.Ledger) (
 	if err != nil {
 		return nil, err
 	}
-	return &objectStorage{factory: opener, observers: observers, ledger: ledger, uncached: uncached}, nil
+	return &objectStorage{factory: opener, observers: observers, ledger: ledger, limits: s.options.Limits, uncached: uncached}, nil
 }
 
 // open opens the storage of a built-in resource for requests.
@@ -56,8 +58,14 @@ func (o *objectStorage) open(spec storage.Spec) (storage.Interface, error) {
 // to quotas.
 func (o *objectStorage) openCharged(spec storage.Spec) (storage.Interface, error) {
 	opened, err := o.factory.Open(spec)
-	if err != nil || !spec.Namespaced {
-		return opened, err
+	if err != nil {
+		return nil, err
+	}
+	if o.limits != nil {
+		opened = &limitedStorage{opened, o.limits}
+	}
+	if !spec.Namespaced {
+		return opened, nil
 	}
 	if o.ledger != nil {
 		opened = o.ledger.Account(spec.Resource, opened)

@@ -71,7 +71,7 @@ func (v *view) newHandler(ctx context.Context, backend kv.Backend) (*route.Handl
 	env.Storage = Storage{Backend: backend, Transformer: env.Storage.Transformer, Encodings: env.Storage.Encodings}
 	s := *v.past.settings
 	s.env, s.readOnly, s.lifetime = &env, true, v.lifetime
-	s.pathPrefix = momentPrefix + revisionSegment + "/" + strconv.FormatInt(int64(v.revision), 10)
+	s.pathPrefix += momentPrefix + revisionSegment + "/" + strconv.FormatInt(int64(v.revision), 10)
 	resources, err := newResources(&s, newLoopbackAccess(), v.past.authorization, v.past.tokens, nil)
 	if err != nil {
 		return nil, err

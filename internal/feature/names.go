@@ -77,6 +77,9 @@ const (
 	VolumeLimitScaling                             Gate = "VolumeLimitScaling"
 	WorkloadWithJob                                Gate = "WorkloadWithJob"
 
+	// Gates of this server.
+	ControlPlanes Gate = "ControlPlanes"
+
 	// Gates that change the permissions of kubelets.
 	AllowInsecureKubeletCertificateSigningRequests   Gate = "AllowInsecureKubeletCertificateSigningRequests"
 	KubeletServiceAccountTokenForCredentialProviders Gate = "KubeletServiceAccountTokenForCredentialProviders"

@@ -102,7 +102,7 @@ func (config *AuditConfig) begin(w http.ResponseWriter, r *http.Request) *audite
 	a := config.newAuditedRequest(r.Context())
 	if a != nil {
 		a.response = wrap(w)
-		a.event.RequestURI, a.event.SourceIPs, a.event.UserAgent = r.URL.RequestURI(), sourceIPs(r), auditedUserAgent(r)
+		a.event.RequestURI, a.event.SourceIPs, a.event.UserAgent = request.PathPrefix(r.Context())+r.URL.RequestURI(), sourceIPs(r), auditedUserAgent(r)
 	}
 	return a
 }

@@ -37,7 +37,7 @@ func (config *AuditConfig) NewInternalRequest(ctx context.Context, reason func()
 		return nil
 	}
 	a.response = &response{}
-	a.event.RequestURI, a.event.SourceIPs, a.event.UserAgent = request.InfoFrom(ctx).Path, []string{internalSource}, internalAgent
+	a.event.RequestURI, a.event.SourceIPs, a.event.UserAgent = request.PathPrefix(ctx)+request.InfoFrom(ctx).Path, []string{internalSource}, internalAgent
 	annotateDecision(ctx, "allow", reason())
 	return &InternalRequest{audited: a}
 }

@@ -1,6 +1,7 @@
 package filters
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -29,8 +30,8 @@ type AuthenticateConfig struct {
 }
 
 // Authenticate returns a filter that adds the user and the authentication method to the request's
-// context and removes the credentials from the header. Invalid credentials get 401, even if
-// anonymous requests are allowed.
+// context and removes the credentials from the header. Invalid credentials get 401, or the status in
+// the error of the authenticator, even if anonymous requests are allowed.
 func Authenticate(config AuthenticateConfig) Filter {
 	anonymous := authn.Anonymous()
 	authenticated := func(w http.ResponseWriter, r *http.Request) bool {
@@ -48,7 +49,7 @@ func Authenticate(config AuthenticateConfig) Filter {
 			if config.CloseHTTP2 && r.ProtoMajor == 2 {
 				w.Header().Set("Connection", "close")
 			}
-			config.OnError(w, r, apierrors.NewUnauthorized("Unauthorized"))
+			config.OnError(w, r, rejection(err))
 			return false
 		}
 		// Later handlers, such as the proxy to an aggregated server, must not
@@ -61,6 +62,15 @@ func Authenticate(config AuthenticateConfig) Filter {
 		return true
 	}
 	return filterFunc(authenticated)
+}
+
+// rejection returns the response for a request without a user: the status in err, if it has one, or 401.
+func rejection(err error) error {
+	var status *apierrors.StatusError
+	if errors.As(err, &status) {
+		return status
+	}
+	return apierrors.NewUnauthorized("Unauthorized")
 }
 
 // isAnonymous reports whether a user is unauthenticated, by name or by group.

@@ -19,6 +19,9 @@ type Config struct {
 	// ControlPlane configures the control plane that is served.
 	ControlPlane controlplane.Options
 
+	// ControlPlanes configures the control planes that its objects declare.
+	ControlPlanes ControlPlanesConfig
+
 	Storage        StorageConfig
 	Limits         LimitsConfig
 	Listen         ListenConfig
@@ -94,7 +97,7 @@ func (c Config) check() error {
 	return errors.Join(
 		c.Listen.check(), c.TLS.check(), c.Aggregation.check(c.ControlPlane.Gates()), c.Kubelet.check(), c.Shutdown.check(),
 		c.Limits.check(), c.Storage.check(c.ControlPlane.Gates()), c.ControlPlane.Check(), c.Signing.check(), c.Authentication.check(),
-		c.Authorization.check(c.ControlPlane.Authorization.Modes),
+		c.Authorization.check(c.ControlPlane.Authorization.Modes), c.ControlPlanes.check(),
 	)
 }
 

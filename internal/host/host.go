@@ -9,17 +9,22 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"net/http"
 	"runtime"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/egress/selector"
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
+	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters"
+	"mainstay.dev/mainstay/internal/host/fleet"
 	"mainstay.dev/mainstay/internal/limits/memory"
 	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/storage/encryption"
@@ -52,6 +57,7 @@ type Host struct {
 	identity *identity
 	store    *store
 	served   *controlplane.ControlPlane
+	fleet    *fleet.Fleet // nil without the feature gate
 	// kubeconfig is the path of the administrator's kubeconfig; "" without a data directory.
 	kubeconfig string
 	// handshake is the TLS configuration of new connections; nil until files have changed.
@@ -146,11 +152,41 @@ func (h *Host) open(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	h.planes.setEnv(h.controlPlaneEnv(authorization))
-	if h.served, err = h.ControlPlane(config.Storage.Prefix, config.ControlPlane); err != nil {
+	env := h.controlPlaneEnv(authorization)
+	h.planes.setEnv(env)
+	return h.openControlPlanes(ctx, env)
+}
+
+// openControlPlanes opens the root control plane, and starts those that its objects declare.
+func (h *Host) openControlPlanes(ctx context.Context, env *controlplane.Env) (err error) {
+	options := h.config.ControlPlane
+	declared := options.Gates().Enabled(feature.ControlPlanes)
+	if declared {
+		options.Definitions = []*controlplane.Definition{{Resource: controlplanes.Resource().GroupResource(), JSON: controlplanes.Definition()}}
+	}
+	if h.served, err = h.ControlPlane(h.config.Storage.Prefix, options); err != nil {
 		return err
 	}
-	return h.served.Open(ctx)
+	if err := h.served.Open(ctx); err != nil || !declared {
+		return err
+	}
+	h.fleet, err = fleet.Start(fleet.Config{
+		Root: h.served, Env: env, Feed: h.store.fleetFeed, Options: h.config.ControlPlane, Prefix: h.store.fleetPrefix(), Idle: h.config.ControlPlanes.Idle,
+	})
+	return err
+}
+
+// handler returns the handler of all requests.
+func (h *Host) handler() http.Handler {
+	if h.fleet == nil {
+		return h.served
+	}
+	return h.fleet.Handler(h.served)
+}
+
+// defines reports whether any control plane defines a custom resource.
+func (h *Host) defines(resource schema.GroupResource) bool {
+	return h.planes.defines(resource) || h.fleet != nil && h.fleet.Defines(resource)
 }
 
 // warnOfFlags logs values of flags that have another effect than in kube-apiserver.
@@ -206,7 +242,7 @@ func (h *Host) controlPlaneEnv(authorization controlplane.Authorization) *contro
 		},
 		Health:    controlplane.Health{Ready: []telemetry.Check{h.shutdownCheck()}, Metrics: telemetry.NewHealthMetrics(h.metrics.slis)},
 		Shutdown:  controlplane.Shutdown{Drain: h.drain, Tunnels: h.tunnels},
-		Telemetry: controlplane.Telemetry{Logger: h.logger, Requests: h.metrics.requests, Metrics: h.metrics.controlPlane, Tracer: h.tracing.tracer(), Defined: h.planes.defines},
+		Telemetry: controlplane.Telemetry{Logger: h.logger, Requests: h.metrics.requests, Metrics: h.metrics.controlPlane, Tracer: h.tracing.tracer(), Defined: h.defines},
 		Paths:     h.paths(), TypeConverter: openapi.NewTypeConverter(), Version: config.Version, Simulation: config.Testing.Simulation,
 	}
 	if running := h.store.backup; running != nil {
@@ -244,6 +280,9 @@ func (h *Host) ControlPlane(prefix string, options controlplane.Options) (*contr
 func (h *Host) close() error {
 	var errs []error
 	h.endTunnels()
+	if h.fleet != nil {
+		h.fleet.Close()
+	}
 	h.planes.close()
 	if h.store != nil {
 		errs = append(errs, h.store.close())

@@ -18,7 +18,7 @@ import (
 
 // serve serves requests until ctx ends, and then shuts down.
 func (h *Host) serve(ctx context.Context) error {
-	httpServer, err := h.newHTTPServer(filters.Chain(h.served, filters.HeaderLimit(http2.MaxHeaderFields), filters.CloseChunked))
+	httpServer, err := h.newHTTPServer(filters.Chain(h.handler(), filters.HeaderLimit(http2.MaxHeaderFields), filters.CloseChunked))
 	if err != nil {
 		return err
 	}

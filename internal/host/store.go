@@ -103,7 +103,10 @@ type store struct {
 	history   *archive.Archive // nil without a history
 	backup    *backup.Writer   // nil without a backup
 	overrides []controlplane.Override
-	feed      *cache.Feed              // nil without a watch cache
+	feed      *cache.Feed // nil without a watch cache
+	// fleetFeed is the change feed of the keys below fleetPrefix. With a feed of their own, writes of
+	// these control planes do not delay consistent reads of the root control plane.
+	fleetFeed *cache.Feed
 	crypto    *encryption.Transformers // nil without encryption
 
 	// stop ends the goroutines, which running waits for.
@@ -274,11 +277,16 @@ func (s *store) start(ctx context.Context) error {
 		return nil
 	}
 	var err error
-	if s.feed, err = s.startFeed(running, s.backend); err != nil {
+	if s.feed, err = s.startFeed(running, s.backend, s.feedPrefix()); err != nil {
 		return err
 	}
+	if s.env.gates.Enabled(feature.ControlPlanes) {
+		if s.fleetFeed, err = s.startFeed(running, s.backend, s.fleetPrefix()); err != nil {
+			return err
+		}
+	}
 	for i := range s.overrides {
-		if s.overrides[i].Feed, err = s.startFeed(running, s.overrides[i].Backend); err != nil {
+		if s.overrides[i].Feed, err = s.startFeed(running, s.overrides[i].Backend, s.feedPrefix()); err != nil {
 			return err
 		}
 	}
@@ -300,10 +308,15 @@ func (s *store) startEncryption(ctx, running context.Context) error {
 	return nil
 }
 
-// startFeed starts the change feed of a backend.
-func (s *store) startFeed(running context.Context, backend kv.Backend) (*cache.Feed, error) {
+// fleetPrefix returns the prefix of the keys of the control planes that objects declare.
+func (s *store) fleetPrefix() string {
+	return "/" + strings.Trim(s.config.Prefix, "/") + ".controlplanes"
+}
+
+// startFeed starts the change feed of the keys of a backend with a prefix.
+func (s *store) startFeed(running context.Context, backend kv.Backend, prefix string) (*cache.Feed, error) {
 	feed, err := cache.NewFeed(cache.FeedConfig{
-		Backend: backend, Prefix: s.feedPrefix(), Logger: s.env.logger, Metrics: s.env.cache, MemoryPressure: s.env.pressed, Encodings: s.env.encodings,
+		Backend: backend, Prefix: prefix, Logger: s.env.logger, Metrics: s.env.cache, MemoryPressure: s.env.pressed, Encodings: s.env.encodings,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the watch cache: %w", err)

@@ -45,6 +45,7 @@ func layers() []layer {
 		{path: "apis/bootstrap", level: 2},
 		{path: "apis/builtin", level: 2, beside: []string{"apis/custom", "apis/bootstrap"}}, // rules of definitions; mandatory objects
 		{path: "apis/custom", level: 2},
+		{path: "apis/controlplanes", level: 0},
 		{path: "apis/history", level: 2},
 		{path: "apis/peers", level: 2},
 		{path: "controllers", level: 2, beside: []string{"registry/quota", "apis/builtin"}}, // secrets of pods

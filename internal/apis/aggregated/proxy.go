@@ -63,7 +63,7 @@ func (s *server) rewrite(r *httputil.ProxyRequest, user *request.User) {
 	// The sent path is the decoded path that was authorized, encoded again.
 	r.Out.URL = &url.URL{Scheme: "https", Host: s.base.Host, Path: r.In.URL.Path, RawQuery: r.In.URL.Query().Encode()}
 	r.Out.Host = s.base.Host
-	r.Out.Header.Set("X-Forwarded-Uri", r.In.URL.Path)
+	r.Out.Header.Set("X-Forwarded-Uri", request.PathPrefix(r.In.Context())+r.In.URL.Path)
 	proxy.SetUser(r.Out.Header, user)
 }
 

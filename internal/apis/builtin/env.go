@@ -39,6 +39,8 @@ type Env struct {
 	Release *emulation.Release
 	// Newer selects the resources that are served although Release does not have them.
 	Newer NewerResources
+	// Reserved contains storage paths that no CustomResourceDefinition can use.
+	Reserved map[string]bool
 	// DenyPrivileged rejects pods with privileged containers.
 	DenyPrivileged bool
 	// EventTTL is the lifetime of events; 0 if they do not expire.
@@ -160,5 +162,6 @@ func (env *Env) Specs() []*storage.Spec {
 	return slices.SortedFunc(maps.Values(env.built.specs), func(a, b *storage.Spec) int { return cmp.Compare(a.Path, b.Path) })
 }
 
-// StoresPath reports whether a row stores objects under a path below the storage prefix.
-func (env *Env) StoresPath(path string) bool { return env.built.paths[path] }
+// StoresPath reports whether a row stores objects under a path below the storage prefix, or the path is
+// reserved.
+func (env *Env) StoresPath(path string) bool { return env.built.paths[path] || env.Reserved[path] }

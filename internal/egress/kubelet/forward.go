@@ -13,6 +13,7 @@ import (
 	utilproxy "k8s.io/apimachinery/pkg/util/proxy"
 
 	"mainstay.dev/mainstay/internal/egress/proxy"
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
 )
 
@@ -29,7 +30,7 @@ func (c *Client) Forward(to *url.URL, transport http.RoundTripper, onError rest.
 		through := transport
 		if !upgrade {
 			through = &utilproxy.Transport{
-				Scheme: r.URL.Scheme, Host: r.URL.Host, PathPrepend: strings.TrimSuffix(r.URL.Path, to.Path), RoundTripper: transport,
+				Scheme: r.URL.Scheme, Host: r.URL.Host, PathPrepend: request.PathPrefix(r.Context()) + strings.TrimSuffix(r.URL.Path, to.Path), RoundTripper: transport,
 			}
 		}
 		c.config.Proxy.Serve(w, r, &proxy.Backend{
@@ -52,7 +53,7 @@ func (c *Client) Forward(to *url.URL, transport http.RoundTripper, onError rest.
 // redirectToRoot redirects a client to the path with a trailing slash, so that relative links in
 // the response resolve correctly.
 func redirectToRoot(w http.ResponseWriter, r *http.Request) {
-	to := r.URL.Path + "/"
+	to := request.PathPrefix(r.Context()) + r.URL.Path + "/"
 	if r.URL.RawQuery != "" {
 		to += "?" + r.URL.RawQuery
 	}

@@ -1,0 +1,113 @@
+// Package controlplanes contains the API controlplanes.mainstay.dev: isolated Kubernetes APIs in one
+// server. Its schema is the CustomResourceDefinition in definition.json.
+package controlplanes
+
+import (
+	_ "embed"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+//go:embed definition.json
+var definition string
+
+// Definition returns the CustomResourceDefinition in JSON.
+func Definition() []byte { return []byte(definition) }
+
+// Resource returns the resource of control planes.
+func Resource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "mainstay.dev", Version: "v1", Resource: "controlplanes"}
+}
+
+// Kind is the kind of control planes.
+const Kind = "ControlPlane"
+
+// AccessVerb is the verb that a user needs for a control plane to enter it as an administrator.
+const AccessVerb = "access"
+
+// Finalizer delays the deletion of a control plane until its objects are deleted.
+const Finalizer = "mainstay.dev/control-plane"
+
+// ControlPlane is an isolated Kubernetes API.
+type ControlPlane struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec   Spec   `json:"spec,omitzero"`
+	Status Status `json:"status,omitzero"`
+}
+
+// Spec is the desired state of a control plane.
+type Spec struct {
+	// Paused rejects all requests.
+	Paused bool   `json:"paused,omitempty"`
+	Limits Limits `json:"limits,omitzero"`
+}
+
+// Limits are the limits of a control plane. 0, or nil, is unlimited.
+type Limits struct {
+	Objects            int64              `json:"objects,omitempty"`
+	Bytes              *resource.Quantity `json:"bytes,omitempty"`
+	Watches            int32              `json:"watches,omitempty"`
+	RequestsPerSecond  int32              `json:"requestsPerSecond,omitempty"`
+	ConcurrentRequests int32              `json:"concurrentRequests,omitempty"`
+}
+
+// Phase summarizes the state of a control plane.
+type Phase string
+
+// The phases of a control plane.
+const (
+	Pending     Phase = "Pending"
+	Ready       Phase = "Ready"
+	Paused      Phase = "Paused"
+	Terminating Phase = "Terminating"
+)
+
+// ConditionReady is the type of the condition that reports whether the control plane serves requests.
+const ConditionReady = "Ready"
+
+// Status is the observed state of a control plane.
+type Status struct {
+	Phase Phase `json:"phase,omitempty"`
+	// URL is the URL of the API.
+	URL string `json:"url,omitempty"`
+	// KubeconfigSecretRef is the Secret with the administrator's kubeconfig.
+	KubeconfigSecretRef *SecretReference `json:"kubeconfigSecretRef,omitempty"`
+	// Objects and Bytes are the number and the size of the stored objects; nil if they are unknown.
+	Objects *int64 `json:"objects,omitempty"`
+	Bytes   *int64 `json:"bytes,omitempty"`
+	// LastRequestTime is the time of the last request; nil without one.
+	LastRequestTime *metav1.Time       `json:"lastRequestTime,omitempty"`
+	Conditions      []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// SecretReference is the name of a Secret.
+type SecretReference struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// FromUnstructured returns the control plane in an object of the API.
+func FromUnstructured(obj *unstructured.Unstructured) (*ControlPlane, error) {
+	var c ControlPlane
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &c); err != nil {
+		return nil, fmt.Errorf("read the control plane %s: %w", obj.GetName(), err)
+	}
+	return &c, nil
+}
+
+// SetStatus replaces the status of an object of the API.
+func SetStatus(obj *unstructured.Unstructured, status *Status) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
+	if err != nil {
+		return fmt.Errorf("encode the status of the control plane %s: %w", obj.GetName(), err)
+	}
+	obj.Object["status"] = content
+	return nil
+}

@@ -1,0 +1,29 @@
+package host
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"mainstay.dev/mainstay/internal/host/fleet"
+)
+
+// ControlPlanesConfig configures the control planes that objects of controlplanes.mainstay.dev declare.
+type ControlPlanesConfig struct {
+	// Idle is the time without requests and watches after which such a control plane is closed; 0
+	// selects fleet.DefaultIdle.
+	Idle time.Duration
+}
+
+// AddFlags defines the flags of the config.
+func (c *ControlPlanesConfig) AddFlags(fs *pflag.FlagSet) {
+	fs.DurationVar(&c.Idle, "control-plane-idle-timeout", fleet.DefaultIdle, "time without requests and watches after which a control plane of a ControlPlane object is closed; its next request opens it")
+}
+
+func (c *ControlPlanesConfig) check() error {
+	if c.Idle < 0 {
+		return fmt.Errorf("--control-plane-idle-timeout is %s; it cannot be negative", c.Idle)
+	}
+	return nil
+}

@@ -1,0 +1,117 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/egress/kubeconfig"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// The Secret with the kubeconfig of the administrator of a control plane.
+const (
+	secretNamespace = metav1.NamespaceSystem
+	secretSuffix    = "-kubeconfig"
+	secretType      = corev1.SecretType("mainstay.dev/kubeconfig")
+	// kubeconfigKey has the kubeconfig, tokenKey the token in it, which the server accepts.
+	kubeconfigKey = "kubeconfig"
+	tokenKey      = "token"
+)
+
+// administratorName is the user of the kubeconfig in its control plane.
+const administratorName = "kubernetes-admin"
+
+// administratorGroups returns the groups of administrators of a control plane.
+func administratorGroups() []string {
+	return []string{request.GroupMasters, request.GroupAuthenticated}
+}
+
+// tokenHash is the SHA-256 of a token. It makes the time of a comparison independent of the token.
+type tokenHash [sha256.Size]byte
+
+func hashToken(token string) tokenHash { return sha256.Sum256([]byte(token)) }
+
+// newToken returns a random token.
+func newToken() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func secretOf(name string) types.NamespacedName {
+	return types.NamespacedName{Namespace: secretNamespace, Name: name + secretSuffix}
+}
+
+// ownerOf returns the UID of the control plane that a Secret belongs to, or false if it has no such owner.
+func ownerOf(secret *corev1.Secret) (types.UID, bool) {
+	for _, owner := range secret.OwnerReferences {
+		if owner.Kind == controlplanes.Kind && owner.APIVersion == controlplanes.Resource().GroupVersion().String() {
+			return owner.UID, true
+		}
+	}
+	return "", false
+}
+
+// ensureSecret creates the Secret of a control plane if it does not exist. It replaces the Secret of a
+// deleted control plane of the same name, and returns an error for a Secret that the fleet has not created.
+func (f *Fleet) ensureSecret(ctx context.Context, object *controlplanes.ControlPlane) error {
+	name := secretOf(object.Name)
+	existing, err := f.secrets.Get(ctx, name)
+	switch {
+	case apierrors.IsNotFound(err):
+		return f.createSecret(ctx, object)
+	case err != nil:
+		return err
+	}
+	owner, ok := ownerOf(existing)
+	switch {
+	case !ok || existing.Type != secretType:
+		return &conflictError{fmt.Sprintf("the Secret %s exists and does not belong to this control plane; delete or rename it", name)}
+	case owner == object.UID:
+		return nil
+	}
+	old := metav1.Preconditions{UID: &existing.UID}
+	if err := f.secrets.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &old}); err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	return f.createSecret(ctx, object)
+}
+
+func (f *Fleet) createSecret(ctx context.Context, object *controlplanes.ControlPlane) error {
+	name, token := secretOf(object.Name), newToken()
+	identity := &f.config.Env.Identity
+	entry := kubeconfig.Entry{Server: f.url(object.Name), User: administratorName, Token: token}
+	if identity.ServingCA != nil {
+		entry.CA = identity.ServingCA()
+	}
+	_, err := f.secrets.Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: name.Namespace, Name: name.Name,
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: controlplanes.Resource().GroupVersion().String(), Kind: controlplanes.Kind, Name: object.Name, UID: object.UID,
+				Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
+			}},
+		},
+		Type: secretType,
+		Data: map[string][]byte{kubeconfigKey: entry.Text(), tokenKey: []byte(token)},
+	})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // another server has created it
+	}
+	return err
+}
+
+// conflictError reports a state that an administrator must correct.
+type conflictError struct{ message string }
+
+func (e *conflictError) Error() string { return e.message }

@@ -1,0 +1,51 @@
+package fleet
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/filters/audit"
+	"mainstay.dev/mainstay/internal/filters/authz"
+	"mainstay.dev/mainstay/internal/host/pki"
+)
+
+// proxyLifetime is the lifetime of certificates for aggregated servers.
+const proxyLifetime = 24 * time.Hour
+
+// url returns the URL of a control plane.
+func (f *Fleet) url(name string) string { return f.config.Env.Network.PublicURL + pathPrefix(name) }
+
+// env returns the environment of a control plane. requests ends its upgraded connections.
+func (f *Fleet) env(p *plane, requests context.Context, keys *pki.Set) (*controlplane.Env, error) {
+	env := *f.config.Env
+	var err error
+	if env.Identity, err = f.identity(p, keys); err != nil {
+		return nil, err
+	}
+	env.Storage.Feed, env.Storage.Overrides, env.Storage.History = f.config.Feed, nil, nil
+	env.Authorization = controlplane.Authorization{}
+	env.Network.PublicURL, env.Network.PathPrefix = f.url(p.key.name), pathPrefix(p.key.name)
+	env.Network.Endpoint, env.Network.PeerAuthorities = netip.Addr{}, nil
+	env.Shutdown.Tunnels = requests
+	env.Telemetry.Audit = f.config.Root.Audit()
+	env.Paths = nil
+	return &env, nil
+}
+
+// options returns the options of a control plane: those of the root control plane, without its
+// authenticators and authorizers, and without addresses that would lead to the root.
+func (f *Fleet) options(name string, limits *limiter) controlplane.Options {
+	o := f.config.Options
+	o.Authentication = controlplane.AuthenticationOptions{DisableAnonymousAuth: true}
+	o.ServiceAccounts.Issuers, o.ServiceAccounts.JWKSURI = []string{f.url(name)}, ""
+	o.Authorization.Modes = []string{authz.TypeRBAC}
+	o.Services.EndpointReconciler, o.Services.KubernetesNodePort = controlplane.EndpointsByOthers, 0
+	o.Peers = controlplane.PeerOptions{}
+	o.Audit = audit.Options{} // Env.Telemetry.Audit
+	o.Definitions = nil
+	o.Filter, o.Limits, o.Changes = limits.filter, limits, &limits.usage
+	o.Checks = nil
+	return o
+}

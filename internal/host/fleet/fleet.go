@@ -1,0 +1,214 @@
+// Package fleet runs the control planes that ControlPlane objects of the root control plane declare. A
+// control plane is served below /clusters/NAME/. It opens with its first request, and closes if it is
+// idle. Its keys are below a prefix of the host's store that contains the UID of its object, so that a
+// new control plane of the same name has nothing in common with a deleted one.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/controllers/work"
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/loopback"
+	"mainstay.dev/mainstay/internal/storage/cache"
+	"mainstay.dev/mainstay/internal/storage/reflector"
+)
+
+// DefaultIdle is the default of Config.Idle.
+const DefaultIdle = 5 * time.Minute
+
+// Config configures a Fleet. Fields are required unless noted.
+type Config struct {
+	// Root is the control plane with the ControlPlane objects. It must be open.
+	Root *controlplane.ControlPlane
+	// Env is the environment of the root control plane.
+	Env *controlplane.Env
+	// Feed is the change feed of Prefix; nil disables watch caches.
+	Feed *cache.Feed
+	// Options are the options of the root control plane with defaults. Those that do not concern the
+	// root control plane only apply to all control planes.
+	Options controlplane.Options
+	// Prefix is the prefix of the keys of all control planes. It contains no key of the root.
+	Prefix string
+	// Idle is the time after the last request or watch after which a control plane is closed; 0 selects
+	// DefaultIdle.
+	Idle time.Duration
+}
+
+// Fleet is the set of declared control planes. It is safe for concurrent use.
+type Fleet struct {
+	config   Config
+	logger   *slog.Logger
+	objects  *loopback.Client[*unstructured.Unstructured]
+	secrets  *loopback.Client[*corev1.Secret]
+	follower *reflector.Reflector // of the ControlPlane objects
+	tokens   *reflector.Reflector // of the Secrets with kubeconfigs
+	queue    *work.Queue[planeKey]
+
+	// lifetime ends with Close. running counts the goroutines.
+	lifetime context.Context
+	stop     context.CancelFunc
+	running  sync.WaitGroup
+	// synced is closed when the existing ControlPlane objects and their tokens are known.
+	synced chan struct{}
+
+	mu struct {
+		sync.RWMutex
+		planes map[string]*plane // by name
+		// hashes are the hashes of the administrators' tokens, by the UID of the control plane. Their
+		// Secrets can be known before the ControlPlane object.
+		hashes map[types.UID]tokenHash
+	}
+}
+
+// planeKey identifies a ControlPlane object. Objects of the same name can follow each other.
+type planeKey struct {
+	name string
+	uid  types.UID
+}
+
+// workers is the number of ControlPlane objects that are reconciled at the same time. They share fsyncs.
+const workers = 16
+
+// Start starts a fleet. It returns before the existing objects are known. The caller must call Close.
+func Start(config Config) (*Fleet, error) {
+	if config.Idle == 0 {
+		config.Idle = DefaultIdle
+	}
+	access, err := config.Root.Access()
+	if err != nil {
+		return nil, fmt.Errorf("start the control planes: %w", err)
+	}
+	access = access.As(nil, "mainstay")
+	f := &Fleet{
+		config: config, logger: config.Env.Telemetry.Logger, synced: make(chan struct{}),
+		objects: loopback.For[*unstructured.Unstructured](access, controlplanes.Resource()),
+		secrets: loopback.For[*corev1.Secret](access, corev1.SchemeGroupVersion.WithResource("secrets")),
+	}
+	f.mu.planes, f.mu.hashes = map[string]*plane{}, map[types.UID]tokenHash{}
+	f.lifetime, f.stop = context.WithCancel(context.Background())
+	if err := f.newReflectors(); err != nil {
+		return nil, fmt.Errorf("start the control planes: %w", err)
+	}
+	f.queue = work.New(f.lifetime, work.Config[planeKey]{
+		Name: "controlplanes", Workers: workers, Sync: f.reconcile, Logger: f.logger, Metrics: config.Env.Telemetry.Metrics.Queues,
+	})
+	f.running.Go(func() { f.follower.Run(f.lifetime) })
+	f.running.Go(func() { f.tokens.Run(f.lifetime) })
+	f.running.Go(f.awaitSync)
+	f.running.Go(f.runPeriodically)
+	return f, nil
+}
+
+// awaitSync closes synced, and then deletes the keys of control planes that were deleted while no
+// server was running.
+func (f *Fleet) awaitSync() {
+	for _, followed := range []*reflector.Reflector{f.follower, f.tokens} {
+		select {
+		case <-followed.Synced():
+		case <-f.lifetime.Done():
+			return
+		}
+	}
+	close(f.synced)
+	if err := f.deleteOrphans(f.lifetime); err != nil && f.lifetime.Err() == nil {
+		f.logger.Error("the objects of deleted control planes may remain in the store until the next start", "err", err)
+	}
+}
+
+// period is the interval of status updates and of the search for idle control planes.
+const period = 30 * time.Second
+
+// runPeriodically closes idle control planes, and updates the usage in the status of the others.
+func (f *Fleet) runPeriodically() {
+	ticker := time.NewTicker(min(period, f.config.Idle))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			for _, p := range f.all() {
+				if p.usageChanged() {
+					f.queue.Add(p.key)
+				}
+				p.closeIfIdle(f.config.Idle)
+			}
+		case <-f.lifetime.Done():
+			return
+		}
+	}
+}
+
+// Close ends all requests of the control planes, closes them, and waits for all goroutines.
+func (f *Fleet) Close() {
+	f.stop()
+	f.queue.Close()
+	var closing sync.WaitGroup
+	for _, p := range f.all() {
+		closing.Go(func() { p.close(errStopping) })
+	}
+	closing.Wait()
+	f.running.Wait()
+}
+
+// Defines reports whether an open control plane defines a custom resource.
+func (f *Fleet) Defines(resource schema.GroupResource) bool {
+	for _, p := range f.all() {
+		if opened := p.opened(); opened != nil && opened.Defines(resource) {
+			return true
+		}
+	}
+	return false
+}
+
+// find returns the control plane of a name, or nil. It waits until the existing objects are known.
+func (f *Fleet) find(ctx context.Context, name string) (*plane, error) {
+	select {
+	case <-f.synced:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-f.lifetime.Done():
+		return nil, errStopping
+	}
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return f.mu.planes[name], nil
+}
+
+// all returns all control planes.
+func (f *Fleet) all() []*plane {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	all := make([]*plane, 0, len(f.mu.planes))
+	for _, p := range f.mu.planes {
+		all = append(all, p)
+	}
+	return all
+}
+
+// Errors of control planes that do not serve requests.
+var (
+	errPaused   = errors.New("the control plane is paused")
+	errRemoved  = errors.New("the control plane is being deleted")
+	errStopping = errors.New("the server is stopping")
+	errIdle     = errors.New("the control plane is idle")
+)
+
+// pathPrefix returns the prefix of the paths of a control plane.
+func pathPrefix(name string) string { return clustersPrefix + name }
+
+// folder returns the prefix of all keys of a control plane.
+func (f *Fleet) folder(uid types.UID) string {
+	return "/" + strings.Trim(f.config.Prefix, "/") + "/" + string(uid) + "/"
+}

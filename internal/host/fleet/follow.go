@@ -1,0 +1,202 @@
+package fleet
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/reflector"
+)
+
+// newReflectors creates the reflectors of the ControlPlane objects and of their Secrets.
+func (f *Fleet) newReflectors() error {
+	objects, err := f.objects.Collection()
+	if err != nil {
+		return err
+	}
+	secrets, err := f.secrets.Collection()
+	if err != nil {
+		return err
+	}
+	metrics := f.config.Env.Telemetry.Metrics.Storage.Reflectors
+	f.follower, err = reflector.New(reflector.Config{
+		Name: "control planes", Collection: objects, Replace: f.replaceObjects, Apply: f.applyObjects, Logger: f.logger, Metrics: metrics,
+	})
+	if err != nil {
+		return err
+	}
+	f.tokens, err = reflector.New(reflector.Config{
+		Name: "kubeconfigs of control planes", Collection: secrets, Namespace: secretNamespace,
+		Fields:  fields.OneTermEqualSelector("type", string(secretType)),
+		Replace: f.replaceTokens, Apply: f.applyTokens, Logger: f.logger, Metrics: metrics,
+	})
+	return err
+}
+
+// replaceObjects implements reflector.Config.Replace.
+func (f *Fleet) replaceObjects(_ context.Context, list *rest.List) error {
+	listed := map[types.UID]bool{}
+	for record, err := range list.Items {
+		if err != nil {
+			return err
+		}
+		if object := f.decode(record); object != nil {
+			listed[object.UID] = true
+			f.update(object)
+		}
+	}
+	for _, p := range f.all() {
+		if !listed[p.key.uid] {
+			f.removed(p)
+		}
+	}
+	return nil
+}
+
+// applyObjects implements reflector.Config.Apply.
+func (f *Fleet) applyObjects(_ context.Context, events []rest.Event) error {
+	for i := range events {
+		object := f.decode(events[i].Record)
+		switch {
+		case object == nil:
+		case events[i].Type != watch.Deleted:
+			f.update(object)
+		default:
+			f.mu.RLock()
+			p := f.mu.planes[object.Name]
+			f.mu.RUnlock()
+			if p != nil && p.key.uid == object.UID {
+				f.removed(p)
+			}
+		}
+	}
+	return nil
+}
+
+// decode returns the object of a record, or nil if it cannot be decoded, which is logged.
+func (f *Fleet) decode(record *codec.Record) *controlplanes.ControlPlane {
+	obj, err := record.Shared()
+	if err == nil {
+		if u, ok := obj.(*unstructured.Unstructured); ok {
+			var object *controlplanes.ControlPlane
+			if object, err = controlplanes.FromUnstructured(u); err == nil {
+				return object
+			}
+		}
+	}
+	f.logger.Error("a control plane cannot be decoded and is ignored", "name", record.Name().Name, "err", err)
+	return nil
+}
+
+// update applies the state of an object, and reconciles it.
+func (f *Fleet) update(object *controlplanes.ControlPlane) {
+	key := planeKey{object.Name, object.UID}
+	f.mu.Lock()
+	p := f.mu.planes[key.name]
+	var replaced *plane
+	if p == nil || p.key != key {
+		replaced = p
+		p = newPlane(f, key)
+		f.mu.planes[key.name] = p
+	}
+	f.mu.Unlock()
+	if replaced != nil {
+		f.retire(replaced)
+	}
+	if reason := p.set(object); reason != nil {
+		f.running.Go(func() { p.close(reason) })
+	}
+	f.queue.Add(key)
+}
+
+// removed handles the deletion of an object.
+func (f *Fleet) removed(p *plane) {
+	f.mu.Lock()
+	if f.mu.planes[p.key.name] == p {
+		delete(f.mu.planes, p.key.name)
+	}
+	f.mu.Unlock()
+	f.retire(p)
+}
+
+// retire closes a control plane without an object, and deletes its keys. Another server may have
+// deleted them, but this one could still write until now.
+func (f *Fleet) retire(p *plane) {
+	p.remove()
+	f.running.Go(func() {
+		p.close(errRemoved)
+		if err := f.deleteKeys(f.lifetime, p.key.uid); err != nil && f.lifetime.Err() == nil {
+			f.logger.Error("objects of a deleted control plane remain in the store until the next start", "name", p.key.name, "err", err)
+		}
+	})
+}
+
+// replaceTokens implements reflector.Config.Replace.
+func (f *Fleet) replaceTokens(_ context.Context, list *rest.List) error {
+	hashes := map[types.UID]tokenHash{}
+	for record, err := range list.Items {
+		if err != nil {
+			return err
+		}
+		if owner, hash, _, ok := f.decodeToken(record); ok {
+			hashes[owner] = hash
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.hashes = hashes
+	return nil
+}
+
+// applyTokens implements reflector.Config.Apply. The control plane of a deleted Secret is reconciled, which
+// creates a new one.
+func (f *Fleet) applyTokens(_ context.Context, events []rest.Event) error {
+	for i := range events {
+		owner, hash, name, ok := f.decodeToken(events[i].Record)
+		if !ok {
+			continue
+		}
+		deleted := events[i].Type == watch.Deleted
+		f.mu.Lock()
+		if deleted {
+			delete(f.mu.hashes, owner)
+		} else {
+			f.mu.hashes[owner] = hash
+		}
+		f.mu.Unlock()
+		if deleted {
+			f.queue.Add(planeKey{name, owner})
+		}
+	}
+	return nil
+}
+
+// decodeToken returns the UID and name of the control plane of a Secret, and the hash of its token. ok is
+// false if the Secret is not one of the fleet.
+func (f *Fleet) decodeToken(record *codec.Record) (owner types.UID, hash tokenHash, name string, ok bool) {
+	obj, err := record.Shared()
+	if err != nil {
+		f.logger.Error("the kubeconfig of a control plane cannot be decoded and is ignored", "secret", record.Name().String(), "err", err)
+		return "", hash, "", false
+	}
+	secret, ok := obj.(*corev1.Secret)
+	if !ok || secret.Type != secretType || len(secret.Data[tokenKey]) == 0 {
+		return "", hash, "", false
+	}
+	if owner, ok = ownerOf(secret); !ok {
+		return "", hash, "", false
+	}
+	for _, reference := range secret.OwnerReferences {
+		if reference.UID == owner {
+			name = reference.Name
+		}
+	}
+	return owner, hashToken(string(secret.Data[tokenKey])), name, secret.Name == secretOf(name).Name
+}

@@ -1,0 +1,146 @@
+package fleet
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/filters/authn"
+	"mainstay.dev/mainstay/internal/host/pki"
+	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/serviceaccount"
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Segments of keys below the folder of a control plane.
+const (
+	identitySegment = "identity" // the keys and certificates
+	objectsSegment  = "registry" // the prefix of the objects
+)
+
+// objectPrefix returns the prefix of the objects of a control plane.
+func (f *Fleet) objectPrefix(uid types.UID) string { return f.folder(uid) + objectsSegment }
+
+// loadIdentity returns the keys and certificates of a control plane. It creates and stores them on first
+// use. They are encrypted like Secrets.
+func (f *Fleet) loadIdentity(ctx context.Context, uid types.UID) (*pki.Set, error) {
+	key := f.folder(uid) + identitySegment
+	entry, _, err := f.config.Env.Storage.Backend.Get(ctx, key, 0)
+	if err != nil {
+		return nil, fmt.Errorf("read the keys of the control plane: %w", err)
+	}
+	if entry != nil {
+		return f.decodeIdentity(ctx, key, uid, entry.Value)
+	}
+	created, err := pki.OpenSet(string(uid), nil)
+	if err != nil {
+		return nil, err
+	}
+	value, err := json.Marshal(textFiles(created.Files()))
+	if err != nil {
+		return nil, fmt.Errorf("encode the keys of the control plane: %w", err)
+	}
+	if value, err = f.transformer().ToStorage(ctx, value, key); err != nil {
+		return nil, fmt.Errorf("encrypt the keys of the control plane: %w", err)
+	}
+	result, err := f.config.Env.Storage.Backend.Commit(ctx, kv.Op{Key: key, Kind: kv.OpPut, Value: value})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("store the keys of the control plane: %w", err)
+	case !result.Committed && result.Current[0] != nil: // another server has created them
+		return f.decodeIdentity(ctx, key, uid, result.Current[0].Value)
+	}
+	return created, nil
+}
+
+func (f *Fleet) decodeIdentity(ctx context.Context, key string, uid types.UID, value []byte) (*pki.Set, error) {
+	plain, _, err := f.transformer().FromStorage(ctx, value, key)
+	if err != nil {
+		return nil, fmt.Errorf("decrypt the keys of the control plane: %w", err)
+	}
+	var files map[string]string
+	if err := json.Unmarshal(plain, &files); err != nil {
+		return nil, fmt.Errorf("decode the keys of the control plane: %w", err)
+	}
+	contents := map[string][]byte{}
+	for name, text := range files {
+		contents[name] = []byte(text)
+	}
+	return pki.OpenSet(string(uid), contents)
+}
+
+// textFiles converts PEM files for JSON.
+func textFiles(files map[string][]byte) map[string]string {
+	texts := map[string]string{}
+	for name, content := range files {
+		texts[name] = string(content)
+	}
+	return texts
+}
+
+// transformer returns the encryption of Secrets.
+func (f *Fleet) transformer() storage.Transformer {
+	if of := f.config.Env.Storage.Transformer; of != nil {
+		if t := of(schema.GroupResource{Resource: "secrets"}); t != nil {
+			return t
+		}
+	}
+	return storage.Identity{}
+}
+
+// frontProxyClient is the user of the client certificate for aggregated servers.
+const frontProxyClient = "front-proxy-client"
+
+// identity returns the identity of a control plane with the given keys.
+func (f *Fleet) identity(p *plane, keys *pki.Set) (controlplane.Identity, error) {
+	tokenKeys, err := serviceaccount.NewKeys(keys.Tokens)
+	if err != nil {
+		return controlplane.Identity{}, err
+	}
+	proxies := &authn.RequestHeaders{
+		Authorities: keys.FrontProxies.Pool(), AllowedNames: []string{frontProxyClient}, UserHeaders: []string{"X-Remote-User"},
+		UIDHeaders: []string{"X-Remote-Uid"}, GroupHeaders: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
+	}
+	name, uid := p.key.name, p.key.uid
+	return controlplane.Identity{
+		Authenticator: authn.Union{proxies, &authn.Certificates{
+			Authorities: keys.Clients.Pool(), Expiration: f.config.Env.Telemetry.Metrics.Security.Authentication.Expiration(),
+		}},
+		ClusterAuthentication: func() (map[string]string, error) {
+			return map[string]string{
+				"client-ca-file": string(keys.Clients.Bundle()), "requestheader-client-ca-file": string(keys.FrontProxies.Bundle()),
+				"requestheader-allowed-names": `["` + frontProxyClient + `"]`, "requestheader-username-headers": `["X-Remote-User"]`,
+				"requestheader-uid-headers": `["X-Remote-Uid"]`, "requestheader-group-headers": `["X-Remote-Group"]`,
+				"requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
+			}, nil
+		},
+		ServingCA:        f.config.Env.Identity.ServingCA,
+		ProxyCertificate: func() (*tls.Certificate, error) { return proxyCertificate(keys) },
+		Signing:          func(string) *tls.Certificate { return keys.Clients.KeyPair() },
+		TokenAuthenticators: []authn.TokenSource{authn.UserTokens(func(_ context.Context, token string) (*request.User, error) {
+			return f.administrator(uid, token), nil
+		})},
+		Visitors:  &visitors{fleet: f, name: name},
+		TokenKeys: tokenKeys,
+	}, nil
+}
+
+// proxyCertificate issues a client certificate for aggregated servers. Each connection to such a server
+// requests one, which takes less than a millisecond.
+func proxyCertificate(keys *pki.Set) (*tls.Certificate, error) {
+	cert, key, err := keys.FrontProxies.Issue(proxyLifetime, frontProxyClient)
+	if err != nil {
+		return nil, err
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate of %s: %w", frontProxyClient, err)
+	}
+	return &pair, nil
+}

@@ -1,0 +1,103 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// deletionOps is the number of keys that one commit deletes.
+const deletionOps = 500
+
+// deleteKeys deletes all keys of a control plane. After an error or a crash it can be called again.
+func (f *Fleet) deleteKeys(ctx context.Context, uid types.UID) error {
+	backend, folder := f.config.Env.Storage.Backend, f.folder(uid)
+	for {
+		page, err := backend.Range(ctx, kv.RangeRequest{Start: folder, End: kv.PrefixEnd(folder), Limit: deletionOps})
+		if err != nil {
+			return fmt.Errorf("delete the objects of the control plane: %w", err)
+		}
+		if len(page.Entries) == 0 {
+			return nil
+		}
+		ops := make([]kv.Op, len(page.Entries))
+		for i := range page.Entries {
+			ops[i] = kv.Op{Key: page.Entries[i].Key, Kind: kv.OpDelete, Expect: kv.AnyRevision}
+		}
+		if _, err := backend.Commit(ctx, ops...); err != nil {
+			return fmt.Errorf("delete the objects of the control plane: %w", err)
+		}
+	}
+}
+
+// deleteSecret deletes the Secret of a control plane. The garbage collector does so, too, if it runs.
+func (f *Fleet) deleteSecret(ctx context.Context, object *controlplanes.ControlPlane) error {
+	name := secretOf(object.Name)
+	secret, err := f.secrets.Get(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if owner, _ := ownerOf(secret); owner != object.UID {
+		return nil
+	}
+	err = f.secrets.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &secret.UID}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
+}
+
+// deleteOrphans deletes the keys of control planes without an object. The keys are read before the objects:
+// another server may create control planes meanwhile.
+func (f *Fleet) deleteOrphans(ctx context.Context) error {
+	stored, err := f.storedUIDs(ctx)
+	if err != nil || len(stored) == 0 {
+		return err
+	}
+	exists := map[types.UID]bool{}
+	for object, err := range f.objects.List(ctx, "", rest.ListOptions{}) {
+		if err != nil {
+			return err
+		}
+		exists[object.GetUID()] = true
+	}
+	for _, uid := range stored {
+		if exists[uid] {
+			continue
+		}
+		f.logger.Info("deleting the objects of a control plane that no longer exists", "uid", uid)
+		if err := f.deleteKeys(ctx, uid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// storedUIDs returns the UIDs of the control planes with keys in the store.
+func (f *Fleet) storedUIDs(ctx context.Context) ([]types.UID, error) {
+	all := "/" + strings.Trim(f.config.Prefix, "/") + "/"
+	var uids []types.UID
+	for next := all; ; {
+		page, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: next, End: kv.PrefixEnd(all), Limit: 1})
+		if err != nil {
+			return nil, fmt.Errorf("find the control planes in the store: %w", err)
+		}
+		if len(page.Entries) == 0 {
+			return uids, nil
+		}
+		uid, _, _ := strings.Cut(strings.TrimPrefix(page.Entries[0].Key, all), "/")
+		uids = append(uids, types.UID(uid))
+		next = kv.PrefixEnd(all + uid + "/")
+	}
+}

@@ -1,0 +1,154 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/endpoints"
+	"mainstay.dev/mainstay/internal/request"
+)
+
+// limiter applies the limits of a control plane. It is safe for concurrent use.
+type limiter struct {
+	usage usage
+	rate  *rate.Limiter
+
+	watches    atomic.Int64
+	maxWatches atomic.Int64 // 0 is unlimited
+
+	mu struct {
+		sync.Mutex
+		objects, bytes int64 // maxima; 0 is unlimited
+		seats          int64
+		// requests is the semaphore of concurrent requests. A change of the limit replaces it.
+		requests *semaphore.Weighted
+	}
+	waiting atomic.Int64 // requests that wait for the semaphore
+}
+
+// defaultConcurrentRequests is the number of requests of a control plane without a limit that are served at
+// the same time. Members of system:masters are exempt from priority and fairness, and the administrators
+// of all control planes are members, so that this limit is what protects control planes from each other.
+func defaultConcurrentRequests() int64 { return int64(8 * runtime.GOMAXPROCS(0)) }
+
+// waitingPerSeat is the maximum number of requests that wait for a concurrent request.
+const waitingPerSeat = 32
+
+func newLimiter() *limiter { return &limiter{rate: rate.NewLimiter(rate.Inf, 0)} }
+
+// set applies limits. Requests in progress are not affected.
+func (l *limiter) set(limits *controlplanes.Limits) {
+	l.maxWatches.Store(int64(limits.Watches))
+	if n := int(limits.RequestsPerSecond); n > 0 {
+		l.rate.SetBurst(n)
+		l.rate.SetLimit(rate.Limit(n))
+	} else {
+		l.rate.SetLimit(rate.Inf)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.objects, l.mu.bytes = limits.Objects, 0
+	if limits.Bytes != nil {
+		l.mu.bytes = limits.Bytes.Value()
+	}
+	seats := int64(limits.ConcurrentRequests)
+	if seats == 0 {
+		seats = defaultConcurrentRequests()
+	}
+	if l.mu.requests == nil || l.mu.seats != seats {
+		l.mu.seats, l.mu.requests = seats, semaphore.NewWeighted(seats)
+	}
+}
+
+// tooMany returns the error 429 for a limit.
+func tooMany(format string, args ...any) error {
+	return apierrors.NewTooManyRequests(fmt.Sprintf(format, args...), 1)
+}
+
+// limitRate returns the error for a request above the rate limit, or nil.
+func (p *plane) limitRate() error {
+	p.mu.Lock()
+	limits := p.mu.limits
+	p.mu.Unlock()
+	if limits == nil || limits.rate.Allow() {
+		return nil
+	}
+	return tooMany("the control plane has reached spec.limits.requestsPerSecond=%d", limits.rate.Burst())
+}
+
+// filter limits watches and concurrent requests. It implements filters.Filter.
+func (l *limiter) filter(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		release, err := l.admit(r.Context())
+		if err != nil {
+			endpoints.WriteStatus(w, r, endpoints.StatusOf(err))
+			return
+		}
+		defer release()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// admit returns when a request may be served. The caller must call release when the handler returns.
+func (l *limiter) admit(ctx context.Context) (release func(), err error) {
+	switch {
+	case request.InfoFrom(ctx).Verb == "watch" && request.LongRunning(ctx):
+		return func() {}, l.admitWatch(ctx)
+	case request.LongRunning(ctx):
+		return func() {}, nil
+	}
+	l.mu.Lock()
+	requests, seats := l.mu.requests, l.mu.seats
+	l.mu.Unlock()
+	if requests.TryAcquire(1) {
+		return func() { requests.Release(1) }, nil
+	}
+	defer l.waiting.Add(-1)
+	if l.waiting.Add(1) > seats*waitingPerSeat {
+		return nil, tooMany("the control plane serves spec.limits.concurrentRequests=%d requests, and too many others wait", seats)
+	}
+	if err := requests.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	return func() { requests.Release(1) }, nil
+}
+
+// admitWatch counts a watch until the end of its request.
+func (l *limiter) admitWatch(ctx context.Context) error {
+	limit := l.maxWatches.Load()
+	if l.watches.Add(1) > limit && limit > 0 {
+		l.watches.Add(-1)
+		return tooMany("the control plane has reached spec.limits.watches=%d", limit)
+	}
+	context.AfterFunc(ctx, func() { l.watches.Add(-1) })
+	return nil
+}
+
+// Allow implements controlplane.ObjectLimits. Concurrent writes can exceed a limit slightly.
+func (l *limiter) Allow(create bool) error {
+	l.mu.Lock()
+	maxObjects, maxBytes := l.mu.objects, l.mu.bytes
+	l.mu.Unlock()
+	objects, bytes := l.usage.get()
+	switch {
+	case create && maxObjects > 0 && objects >= maxObjects:
+		return exceeded("objects", objects, maxObjects)
+	case maxBytes > 0 && bytes >= maxBytes:
+		return exceeded("bytes", bytes, maxBytes)
+	}
+	return nil
+}
+
+func exceeded(name string, used, limit int64) error {
+	return apierrors.NewForbidden(controlplanes.Resource().GroupResource(), "",
+		fmt.Errorf("the control plane has reached spec.limits.%s=%d, it uses %d; delete objects or ask for a higher limit", name, limit, used))
+}

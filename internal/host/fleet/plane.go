@@ -1,0 +1,229 @@
+package fleet
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/controlplane"
+)
+
+// plane is a declared control plane. While it is closed, it consists only of this struct. It is safe for
+// concurrent use.
+type plane struct {
+	fleet *Fleet
+	key   planeKey
+	// opening is a lock that is held while the control plane is opened or closed. Waiting for it
+	// respects a context.
+	opening *semaphore.Weighted
+
+	mu struct {
+		sync.Mutex
+		spec    controlplanes.Spec
+		removed bool     // the object is being deleted
+		session *session // nil while the control plane is closed
+		limits  *limiter // nil before the first session
+		// requested is the time of the last request, and reported the one in the status; zero without
+		// one.
+		requested, reported time.Time
+	}
+}
+
+// session is the time from opening a control plane to closing it.
+type session struct {
+	*controlplane.ControlPlane
+	// ctx ends the requests of the session.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
+	// session is closed and the last request has ended.
+	requests int
+	closed   bool
+	ended    chan struct{}
+}
+
+func newPlane(f *Fleet, key planeKey) *plane {
+	return &plane{fleet: f, key: key, opening: semaphore.NewWeighted(1)}
+}
+
+// set applies a new state of the object. It returns the reason to end the current session, or nil.
+func (p *plane) set(object *controlplanes.ControlPlane) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.spec = object.Spec
+	p.mu.removed = p.mu.removed || object.DeletionTimestamp != nil
+	if p.mu.limits != nil {
+		p.mu.limits.set(&object.Spec.Limits)
+		p.mu.limits.usage.setReported(&object.Status)
+	}
+	return p.usableLocked()
+}
+
+// remove marks the control plane as deleted.
+func (p *plane) remove() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.removed = true
+}
+
+// usableLocked returns the reason why the control plane does not serve requests, or nil.
+func (p *plane) usableLocked() error {
+	switch {
+	case p.mu.removed:
+		return errRemoved
+	case p.mu.spec.Paused:
+		return errPaused
+	}
+	return nil
+}
+
+// usable returns the reason why the control plane does not serve requests, or nil.
+func (p *plane) usable() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.usableLocked()
+}
+
+// opened returns the open control plane, or nil.
+func (p *plane) opened() *controlplane.ControlPlane {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.mu.session == nil {
+		return nil
+	}
+	return p.mu.session.ControlPlane
+}
+
+// acquire returns the session for a request. It opens the control plane if necessary. The caller must
+// call release. The error is that of usable, of ctx, or of the store.
+func (p *plane) acquire(ctx context.Context) (*session, error) {
+	if s, err := p.join(); s != nil || err != nil {
+		return s, err
+	}
+	if err := p.opening.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer p.opening.Release(1)
+	if s, err := p.join(); s != nil || err != nil {
+		return s, err
+	}
+	s, err := p.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	p.mu.session = s
+	p.mu.Unlock()
+	return p.join()
+}
+
+// join adds a request to the current session. It returns nil, nil if there is none.
+func (p *plane) join() (*session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err := p.usableLocked(); err != nil {
+		return nil, err
+	}
+	if p.fleet.lifetime.Err() != nil {
+		return nil, errStopping
+	}
+	p.mu.requested = time.Now()
+	if p.mu.session != nil {
+		p.mu.session.requests++
+	}
+	return p.mu.session, nil
+}
+
+// release ends a request.
+func (p *plane) release(s *session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.requests--
+	p.mu.requested = time.Now()
+	if s.requests == 0 && s.closed {
+		close(s.ended)
+	}
+}
+
+// open creates a session. The lock opening must be held.
+func (p *plane) open(ctx context.Context) (*session, error) {
+	keys, err := p.fleet.loadIdentity(ctx, p.key.uid)
+	if err != nil {
+		return nil, err
+	}
+	s := &session{ended: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	p.mu.Lock()
+	if p.mu.limits == nil {
+		p.mu.limits = newLimiter()
+		p.mu.limits.set(&p.mu.spec.Limits)
+	}
+	limits := p.mu.limits
+	p.mu.Unlock()
+	env, err := p.fleet.env(p, s.ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	if s.ControlPlane, err = controlplane.New(env, p.fleet.objectPrefix(p.key.uid), p.fleet.options(p.key.name, limits)); err != nil {
+		return nil, err
+	}
+	if err := s.Open(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// close ends the current session, if there is one: it cancels its requests with a cause, and returns
+// when they and all goroutines have ended.
+func (p *plane) close(cause error) {
+	_ = p.opening.Acquire(context.Background(), 1) // opening a control plane takes milliseconds
+	defer p.opening.Release(1)
+	p.mu.Lock()
+	s := p.endLocked()
+	p.mu.Unlock()
+	s.end(cause)
+}
+
+// closeIfIdle closes the session if it had no request for a duration.
+func (p *plane) closeIfIdle(idle time.Duration) {
+	if !p.opening.TryAcquire(1) {
+		return // it is being opened or closed
+	}
+	defer p.opening.Release(1)
+	p.mu.Lock()
+	s := p.mu.session
+	if s == nil || s.requests > 0 || time.Since(p.mu.requested) < idle {
+		p.mu.Unlock()
+		return
+	}
+	p.endLocked()
+	p.mu.Unlock()
+	s.end(errIdle)
+}
+
+// endLocked removes the session, so that it gets no further requests. It returns nil if there is none.
+func (p *plane) endLocked() *session {
+	s := p.mu.session
+	if s == nil {
+		return nil
+	}
+	p.mu.session, s.closed = nil, true
+	if s.requests == 0 {
+		close(s.ended)
+	}
+	return s
+}
+
+// end cancels the requests of a session, waits for them and closes the control plane.
+func (s *session) end(cause error) {
+	if s == nil {
+		return
+	}
+	s.cancel(cause)
+	<-s.ended
+	s.Close()
+}

@@ -1,0 +1,142 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/controllers/work"
+)
+
+// conflictDelay is the delay before another attempt after a conflictError.
+const conflictDelay = 30 * time.Second
+
+// reconcile makes the finalizer, the Secret and the status of a ControlPlane object match its spec, or
+// deletes the control plane. It implements work.Config.Sync.
+func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
+	stored, err := f.objects.Get(ctx, types.NamespacedName{Name: key.name})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil // removed deletes the keys
+	case err != nil:
+		return err
+	}
+	object, err := controlplanes.FromUnstructured(stored)
+	if err != nil || object.UID != key.uid {
+		return err
+	}
+	f.mu.RLock()
+	p := f.mu.planes[key.name]
+	f.mu.RUnlock()
+	switch {
+	case p == nil || p.key != key:
+		return nil // its event follows
+	case object.DeletionTimestamp != nil:
+		return f.finalize(ctx, p, object)
+	}
+	if err := f.ensureFinalizer(ctx, object); err != nil {
+		return err
+	}
+	conflict := (*conflictError)(nil)
+	if err := f.ensureSecret(ctx, object); err != nil && !errors.As(err, &conflict) {
+		return fmt.Errorf("create the kubeconfig: %w", err)
+	}
+	if err := f.updateStatus(ctx, p, f.status(p, object, conflict)); err != nil {
+		return err
+	}
+	if conflict != nil {
+		return work.RequeueAfter(conflictDelay)
+	}
+	return nil
+}
+
+// finalize deletes all objects of a control plane, its Secret, and then its finalizer.
+func (f *Fleet) finalize(ctx context.Context, p *plane, object *controlplanes.ControlPlane) error {
+	p.remove()
+	if !slices.Contains(object.Finalizers, controlplanes.Finalizer) {
+		return nil // another finalizer, or another server has deleted everything
+	}
+	if object.Status.Phase != controlplanes.Terminating {
+		status := f.status(p, object, nil)
+		if err := f.updateStatus(ctx, p, status); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	p.close(errRemoved)
+	if err := f.deleteKeys(ctx, p.key.uid); err != nil {
+		return err
+	}
+	if err := f.deleteSecret(ctx, object); err != nil {
+		return err
+	}
+	_, err := f.objects.Update(ctx, types.NamespacedName{Name: object.Name}, func(current *unstructured.Unstructured) error {
+		if current.GetUID() == object.UID {
+			current.SetFinalizers(slices.DeleteFunc(current.GetFinalizers(), func(name string) bool { return name == controlplanes.Finalizer }))
+		}
+		return nil
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+func (f *Fleet) ensureFinalizer(ctx context.Context, object *controlplanes.ControlPlane) error {
+	if slices.Contains(object.Finalizers, controlplanes.Finalizer) {
+		return nil
+	}
+	_, err := f.objects.Update(ctx, types.NamespacedName{Name: object.Name}, func(current *unstructured.Unstructured) error {
+		if finalizers := current.GetFinalizers(); current.GetUID() == object.UID && current.GetDeletionTimestamp() == nil && !slices.Contains(finalizers, controlplanes.Finalizer) {
+			current.SetFinalizers(append(finalizers, controlplanes.Finalizer))
+		}
+		return nil
+	})
+	return err
+}
+
+// status returns the status of a control plane. conflict is the reason why it has no Secret, or nil.
+func (f *Fleet) status(p *plane, object *controlplanes.ControlPlane, conflict *conflictError) *controlplanes.Status {
+	status := object.Status
+	status.Conditions = slices.Clone(status.Conditions)
+	status.URL = f.url(object.Name)
+	secret := secretOf(object.Name)
+	status.KubeconfigSecretRef = &controlplanes.SecretReference{Namespace: secret.Namespace, Name: secret.Name}
+	ready := metav1.Condition{Type: controlplanes.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: object.Generation, Reason: "Serving"}
+	status.Phase = controlplanes.Ready
+	switch {
+	case object.DeletionTimestamp != nil:
+		status.Phase = controlplanes.Terminating
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Terminating", "the objects of the control plane are being deleted"
+	case conflict != nil:
+		status.Phase, status.KubeconfigSecretRef = controlplanes.Pending, nil
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "SecretConflict", conflict.message
+	case object.Spec.Paused:
+		status.Phase = controlplanes.Paused
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Paused", "spec.paused is set"
+	}
+	meta.SetStatusCondition(&status.Conditions, ready)
+	p.addUsage(&status)
+	return &status
+}
+
+// updateStatus stores a status if it differs from the stored one.
+func (f *Fleet) updateStatus(ctx context.Context, p *plane, status *controlplanes.Status) error {
+	_, err := f.objects.Subresource("status").Update(ctx, types.NamespacedName{Name: p.key.name}, func(current *unstructured.Unstructured) error {
+		object, err := controlplanes.FromUnstructured(current)
+		if err != nil || object.UID != p.key.uid || reflect.DeepEqual(&object.Status, status) {
+			return err
+		}
+		return controlplanes.SetStatus(current, status)
+	})
+	return err
+}

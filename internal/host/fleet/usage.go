@@ -1,0 +1,107 @@
+package fleet
+
+import (
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/controllers/changes"
+)
+
+// usage counts the stored objects of a control plane. It is a changes.Subscriber of the server that runs the
+// controllers. Other servers over the same etcd use the values of the status. It is safe for concurrent
+// use.
+type usage struct {
+	mu             sync.Mutex
+	objects, bytes int64
+	known          bool // all objects were counted once
+	// counting has the sums since Reset, until Synced.
+	counting *struct{ objects, bytes int64 }
+}
+
+// get returns the number and size of the objects; 0 if they are unknown.
+func (u *usage) get() (objects, bytes int64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.objects, u.bytes
+}
+
+// Reset implements changes.Subscriber.
+func (u *usage) Reset() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.counting = &struct{ objects, bytes int64 }{}
+}
+
+// Changed implements changes.Subscriber.
+func (u *usage) Changed(c *changes.Change) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	objects, bytes := int64(0), int64(len(c.Value)-len(c.Prev))
+	switch {
+	case c.Prev == nil && c.Value != nil:
+		objects = 1
+	case c.Value == nil && c.Prev != nil:
+		objects = -1
+	}
+	if u.counting != nil {
+		u.counting.objects += objects
+		u.counting.bytes += bytes
+		return
+	}
+	u.objects += objects
+	u.bytes += bytes
+}
+
+// Synced implements changes.Subscriber.
+func (u *usage) Synced() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.objects, u.bytes, u.known, u.counting = u.counting.objects, u.counting.bytes, true, nil
+}
+
+// setReported applies the values of the status, unless this server counts the objects itself.
+func (u *usage) setReported(status *controlplanes.Status) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !u.known && status.Objects != nil && status.Bytes != nil {
+		u.objects, u.bytes = *status.Objects, *status.Bytes
+	}
+}
+
+// counted returns the number and size of the objects; known is false if this server has not counted them.
+func (u *usage) counted() (objects, bytes int64, known bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.objects, u.bytes, u.known
+}
+
+// addUsage adds the current usage to a status.
+func (p *plane) addUsage(status *controlplanes.Status) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.mu.requested.IsZero() {
+		if at := metav1.NewTime(p.mu.requested.Truncate(reportedPrecision)); status.LastRequestTime.Before(&at) {
+			status.LastRequestTime = &at
+		}
+		p.mu.reported = p.mu.requested
+	}
+	if p.mu.limits == nil {
+		return
+	}
+	if objects, bytes, known := p.mu.limits.usage.counted(); known {
+		status.Objects, status.Bytes = &objects, &bytes
+	}
+}
+
+// reportedPrecision is the precision of the time of the last request in the status.
+const reportedPrecision = time.Second
+
+// usageChanged reports whether there were requests since the last status update.
+func (p *plane) usageChanged() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mu.requested.After(p.mu.reported)
+}

@@ -1,0 +1,42 @@
+package pki
+
+import (
+	"crypto"
+	"maps"
+)
+
+// Set contains the authorities and keys of one control plane, which are stored together as Files.
+type Set struct {
+	// Clients signs the certificates of users.
+	Clients *Authority
+	// FrontProxies signs the certificate with which aggregated servers recognize the control plane.
+	FrontProxies *Authority
+	// Tokens signs the tokens of service accounts.
+	Tokens crypto.Signer
+
+	files memory
+}
+
+// OpenSet loads the keys and certificates in files, which are keyed by name, and creates missing ones.
+// name distinguishes the authorities of different control planes. The error describes an invalid or
+// expired file.
+func OpenSet(name string, files map[string][]byte) (*Set, error) {
+	s := &Set{files: memory(maps.Clone(files))}
+	if s.files == nil {
+		s.files = memory{}
+	}
+	const advice = "restore a backup of the store"
+	var err error
+	if s.Clients, err = openAuthority(s.files, InMemory, "ca", "mainstay-ca "+name, advice); err != nil {
+		return nil, err
+	}
+	if s.FrontProxies, err = openAuthority(s.files, InMemory, "front-proxy-ca", "front-proxy-ca "+name, advice); err != nil {
+		return nil, err
+	}
+	s.Tokens, err = signingKey(s.files, InMemory)
+	return s, err
+}
+
+// Files returns the files of the keys and certificates by name. The caller owns the map, but not its
+// values.
+func (s *Set) Files() map[string][]byte { return maps.Clone(s.files) }

@@ -1,0 +1,55 @@
+package request
+
+import (
+	"context"
+	"net/http"
+	"strings"
+)
+
+type pathPrefixKey struct{}
+
+// PathPrefix returns the prefix that was removed from the URL path of a request, such as "/clusters/a";
+// "" if there is none. Paths in responses and audit events need it.
+func PathPrefix(ctx context.Context) string {
+	prefix, _ := ctx.Value(pathPrefixKey{}).(string)
+	return prefix
+}
+
+// WithPathPrefix returns a context for a request whose path was shortened by a prefix, in addition to
+// the prefix of ctx.
+func WithPathPrefix(ctx context.Context, prefix string) context.Context {
+	return context.WithValue(ctx, pathPrefixKey{}, PathPrefix(ctx)+prefix)
+}
+
+// WithoutPathPrefix returns a copy of a request without a prefix of its URL path. The prefix has no slash
+// at its end, and its segments contain no characters that are escaped in paths. ok is false if the path
+// does not begin with the prefix and a slash, also in its escaped form. A path that equals the prefix
+// becomes "/".
+func WithoutPathPrefix(r *http.Request, prefix string) (cut *http.Request, ok bool) {
+	path, ok := cutPathPrefix(r.URL.Path, prefix)
+	if !ok {
+		return nil, false
+	}
+	raw := r.URL.RawPath
+	if raw != "" {
+		if raw, ok = cutPathPrefix(raw, prefix); !ok {
+			return nil, false
+		}
+	}
+	cut = r.WithContext(WithPathPrefix(r.Context(), prefix))
+	location := *r.URL
+	location.Path, location.RawPath = path, raw
+	cut.URL = &location
+	return cut, true
+}
+
+func cutPathPrefix(path, prefix string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, prefix)
+	switch {
+	case !ok:
+		return "", false
+	case rest == "":
+		return "/", true
+	}
+	return rest, rest[0] == '/'
+}
