@@ -48,6 +48,7 @@ func newFilterChain(s *settings, d filterDependencies, final http.Handler) http.
 		filters.HSTS(options.Requests.HSTSDirectives),
 		filters.CacheControl,
 		s.env.Shutdown.Drain.Filter(d.onError),
+		s.env.Shutdown.Session.Filter(d.onError),
 		filters.GoAway(options.Requests.GoAwayChance),
 		filters.Deadline(filters.DeadlineConfig{Max: options.Requests.Timeout, Metrics: metrics.Requests, Logger: logger, OnError: d.onError, OnInvalid: onInvalid}),
 		filters.CORS(options.Requests.CORSAllowedOrigins),

@@ -178,6 +178,9 @@ type Health struct {
 type Shutdown struct {
 	// Drain tracks the requests in progress.
 	Drain *filters.Drain
+	// Session tracks the requests of one control plane, which can be closed before the host stops. nil
+	// if it is closed with the host.
+	Session *filters.Drain
 	// Tunnels is canceled to close upgraded connections.
 	Tunnels context.Context
 }

@@ -169,8 +169,11 @@ func (d *Drain) closeIdleLocked() {
 }
 
 // Filter returns the filter that tracks and rejects requests for d. Rejections are written with
-// onError.
+// onError. The filter of a nil Drain does nothing.
 func (d *Drain) Filter(onError ErrorWriter) Filter {
+	if d == nil {
+		return func(next http.Handler) http.Handler { return next }
+	}
 	return func(next http.Handler) http.Handler { return &drainHandler{d, onError, next} }
 }
 

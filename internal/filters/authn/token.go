@@ -27,7 +27,7 @@ type Tokens []TokenVerifier
 
 // Authenticate implements Authenticator.
 func (t Tokens) Authenticate(r *http.Request) (*request.Authentication, error) {
-	token, err := BearerToken(r), error(nil)
+	token, err := bearer(r), error(nil)
 	if token == "" {
 		token, err = webSocketToken(r)
 	}
@@ -63,9 +63,9 @@ func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences [
 	return nil, utilerrors.NewAggregate(errs) // TokenReview clients receive its message
 }
 
-// BearerToken returns the token of the Authorization header. It returns "" for empty tokens and other
+// bearer returns the token of the Authorization header. It returns "" for empty tokens and other
 // schemes. The scheme is case-insensitive.
-func BearerToken(r *http.Request) string {
+func bearer(r *http.Request) string {
 	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
 	if !strings.EqualFold(scheme, "bearer") {
 		return ""

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"net/netip"
 	"time"
 
@@ -17,8 +16,8 @@ const proxyLifetime = 24 * time.Hour
 // url returns the URL of a control plane.
 func (f *Fleet) url(name string) string { return f.config.Env.Network.PublicURL + pathPrefix(name) }
 
-// env returns the environment of a control plane. requests ends its upgraded connections.
-func (f *Fleet) env(p *plane, requests context.Context, keys *pki.Set) (*controlplane.Env, error) {
+// env returns the environment of a session of a control plane.
+func (f *Fleet) env(p *plane, s *session, keys *pki.Set) (*controlplane.Env, error) {
 	env := *f.config.Env
 	var err error
 	if env.Identity, err = f.identity(p, keys); err != nil {
@@ -28,7 +27,7 @@ func (f *Fleet) env(p *plane, requests context.Context, keys *pki.Set) (*control
 	env.Authorization = controlplane.Authorization{}
 	env.Network.PublicURL, env.Network.PathPrefix = f.url(p.key.name), pathPrefix(p.key.name)
 	env.Network.Endpoint, env.Network.PeerAuthorities = netip.Addr{}, nil
-	env.Shutdown.Tunnels = requests
+	env.Shutdown.Session, env.Shutdown.Tunnels = s.drain, s.tunnels
 	env.Telemetry.Audit = f.config.Root.Audit()
 	env.Paths = nil
 	return &env, nil

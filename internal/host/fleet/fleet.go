@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -56,6 +57,8 @@ type Fleet struct {
 	follower *reflector.Reflector // of the ControlPlane objects
 	tokens   *reflector.Reflector // of the Secrets with kubeconfigs
 	queue    *work.Queue[planeKey]
+	// rejection serves the requests that no control plane serves.
+	rejection http.Handler
 
 	// lifetime ends with Close. running counts the goroutines.
 	lifetime context.Context
@@ -97,6 +100,7 @@ func Start(config Config) (*Fleet, error) {
 		objects: loopback.For[*unstructured.Unstructured](access, controlplanes.Resource()),
 		secrets: loopback.For[*corev1.Secret](access, corev1.SchemeGroupVersion.WithResource("secrets")),
 	}
+	f.rejection = f.newRejection()
 	f.mu.planes, f.mu.hashes = map[string]*plane{}, map[types.UID]tokenHash{}
 	f.lifetime, f.stop = context.WithCancel(context.Background())
 	if err := f.newReflectors(); err != nil {
@@ -142,12 +146,27 @@ func (f *Fleet) runPeriodically() {
 				if p.usageChanged() {
 					f.queue.Add(p.key)
 				}
-				p.closeIfIdle(f.config.Idle)
 			}
+			f.CloseIdle(f.config.Idle)
 		case <-f.lifetime.Done():
 			return
 		}
 	}
+}
+
+// CloseIdle closes the control planes that had no request or watch for a duration, and waits for them.
+func (f *Fleet) CloseIdle(idle time.Duration) {
+	for _, p := range f.all() {
+		p.closeIfIdle(idle)
+	}
+}
+
+// IsOpen reports whether there is an open control plane of a name.
+func (f *Fleet) IsOpen(name string) bool {
+	f.mu.RLock()
+	p := f.mu.planes[name]
+	f.mu.RUnlock()
+	return p != nil && p.opened() != nil
 }
 
 // Close ends all requests of the control planes, closes them, and waits for all goroutines.
@@ -156,7 +175,7 @@ func (f *Fleet) Close() {
 	f.queue.Close()
 	var closing sync.WaitGroup
 	for _, p := range f.all() {
-		closing.Go(func() { p.close(errStopping) })
+		closing.Go(func() { p.close() })
 	}
 	closing.Wait()
 	f.running.Wait()
@@ -202,7 +221,6 @@ var (
 	errPaused   = errors.New("the control plane is paused")
 	errRemoved  = errors.New("the control plane is being deleted")
 	errStopping = errors.New("the server is stopping")
-	errIdle     = errors.New("the control plane is idle")
 )
 
 // pathPrefix returns the prefix of the paths of a control plane.

@@ -111,7 +111,7 @@ func (f *Fleet) update(object *controlplanes.ControlPlane) {
 		f.retire(replaced)
 	}
 	if reason := p.set(object); reason != nil {
-		f.running.Go(func() { p.close(reason) })
+		f.running.Go(func() { p.close() })
 	}
 	f.queue.Add(key)
 }
@@ -131,7 +131,7 @@ func (f *Fleet) removed(p *plane) {
 func (f *Fleet) retire(p *plane) {
 	p.remove()
 	f.running.Go(func() {
-		p.close(errRemoved)
+		p.close()
 		if err := f.deleteKeys(f.lifetime, p.key.uid); err != nil && f.lifetime.Err() == nil {
 			f.logger.Error("objects of a deleted control plane remain in the store until the next start", "name", p.key.name, "err", err)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/endpoints"
+	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/request"
 )
@@ -18,98 +20,115 @@ import (
 // clustersPrefix precedes the name of a control plane in paths.
 const clustersPrefix = "/clusters/"
 
+// nameOf returns the name of the control plane in a path, or "" if the path is one of the root.
+func nameOf(path string) string {
+	rest, ok := strings.CutPrefix(path, clustersPrefix)
+	if !ok {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, "/")
+	return name
+}
+
 // Handler returns a handler that passes requests below /clusters/NAME/ to the control plane of that name,
 // and all other requests to root.
 func (f *Fleet) Handler(root http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rest, ok := strings.CutPrefix(r.URL.Path, clustersPrefix)
-		name, _, _ := strings.Cut(rest, "/")
-		if !ok || name == "" {
+		if name := nameOf(r.URL.Path); name != "" {
+			f.serve(w, r, name)
+		} else {
 			root.ServeHTTP(w, r)
-			return
-		}
-		if err := f.serve(w, r, name); err != nil {
-			endpoints.WriteStatus(w, r, endpoints.StatusOf(err))
 		}
 	})
 }
 
-// serve serves a request to a control plane. It returns an error before it has written a response.
-func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) error {
+// serve serves a request to a control plane.
+func (f *Fleet) serve(w http.ResponseWriter, r *http.Request, name string) {
 	cut, ok := request.WithoutPathPrefix(r, pathPrefix(name))
 	if !ok {
-		return f.reject(r, name, nil, errEscaped)
+		f.reject(w, r.WithContext(request.WithPathPrefix(r.Context(), pathPrefix(name))), errEscaped)
+		return
 	}
 	p, err := f.find(r.Context(), name)
-	if err != nil {
-		return unavailable(err)
-	}
-	if p == nil {
-		return f.reject(cut, name, nil, errMissing)
-	}
-	if !hasCredentials(cut) {
-		return unauthorized() // without opening the control plane
-	}
-	if err := p.limitRate(); err != nil {
-		return err
-	}
-	s, err := p.acquire(r.Context())
-	switch {
-	case errors.Is(err, errRemoved), errors.Is(err, errPaused):
-		return f.reject(cut, name, p, err)
-	case errors.Is(err, errStopping), err != nil && r.Context().Err() != nil:
-		return unavailable(err)
-	case err != nil:
-		f.logger.Error("a control plane cannot be opened", "name", name, "err", err)
-		return unavailable(errors.New("the control plane cannot be opened now"))
-	}
-	ctx, cancel := context.WithCancelCause(cut.Context())
-	forget := context.AfterFunc(s.ctx, func() { cancel(context.Cause(s.ctx)) })
-	// A watch continues after its handler has returned.
-	context.AfterFunc(r.Context(), func() {
-		forget()
-		cancel(nil)
-		p.release(s)
-	})
-	s.ServeHTTP(w, cut.WithContext(ctx))
-	return nil
-}
-
-// Reasons for rejecting requests.
-var (
-	errMissing = errors.New("there is no control plane of this name")
-	errEscaped = errors.New("the name of the control plane is escaped in the path")
-)
-
-// unauthorized returns the response to a request without valid credentials, as that of a control plane.
-func unauthorized() error { return apierrors.NewUnauthorized("Unauthorized") }
-
-func unavailable(err error) error { return apierrors.NewServiceUnavailable(err.Error()) }
-
-// hasCredentials reports whether a request has credentials of any kind, which may be invalid.
-func hasCredentials(r *http.Request) bool {
-	return r.Header.Get("Authorization") != "" || r.Header.Get("Sec-Websocket-Protocol") != "" || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
-}
-
-// reject returns the response to a request that no control plane serves; p may be nil. Only the
-// administrator of the control plane, and users of the root control plane with the permission to enter it,
-// receive the reason. For all others, the response does not depend on whether the name exists.
-func (f *Fleet) reject(r *http.Request, name string, p *plane, reason error) error {
-	if p == nil || f.administrator(p.key.uid, authn.BearerToken(r)) == nil {
-		visitor, err := (&visitors{fleet: f, name: name}).Authenticate(r)
-		var status *apierrors.StatusError
-		switch {
-		case errors.As(err, &status):
-			return status
-		case visitor == nil:
-			return unauthorized()
+	if err == nil {
+		var s *session
+		if s, err = f.acquire(cut, p); err == nil {
+			context.AfterFunc(r.Context(), func() { p.release(s) }) // a watch continues after its handler has returned
+			s.ServeHTTP(w, cut)
+			return
 		}
 	}
-	switch reason {
-	case errMissing, errRemoved:
-		return apierrors.NewNotFound(controlplanes.Resource().GroupResource(), name)
-	case errEscaped:
-		return apierrors.NewBadRequest(reason.Error())
+	f.reject(w, cut, err)
+}
+
+// acquire returns a session for a request. Only a request with valid credentials opens a control plane.
+func (f *Fleet) acquire(r *http.Request, p *plane) (*session, error) {
+	if p == nil {
+		return nil, errMissing
 	}
-	return apierrors.NewServiceUnavailable(fmt.Sprintf("control plane %q: %v", name, reason))
+	if p.opened() == nil && !f.recognizes(r, p) {
+		return nil, errUnrecognized
+	}
+	return p.acquire(r.Context())
+}
+
+// Reasons for rejecting requests, besides those of a plane.
+var (
+	errMissing      = errors.New("there is no control plane of this name")
+	errEscaped      = errors.New("the name of the control plane is escaped in the path")
+	errUnrecognized = errors.New("the credentials are not valid in the control plane")
+)
+
+type reasonKey struct{}
+
+// reject responds to a request that no control plane serves. Only the administrator of the control plane,
+// and users of the root control plane with the permission to enter it, receive the reason. For all others,
+// the response does not depend on whether a control plane of this name exists.
+func (f *Fleet) reject(w http.ResponseWriter, r *http.Request, reason error) {
+	f.rejection.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), reasonKey{}, reason)))
+}
+
+// newRejection returns the handler of reject. Its filters are those of a control plane up to
+// authentication, so that the responses have the same headers.
+func (f *Fleet) newRejection() http.Handler {
+	options, metrics := &f.config.Options, &f.config.Env.Telemetry
+	onError := func(w http.ResponseWriter, r *http.Request, err error) {
+		endpoints.WriteStatus(w, r, endpoints.StatusOf(err))
+	}
+	return filters.Chain(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			reason, _ := r.Context().Value(reasonKey{}).(error)
+			onError(w, r, f.rejectionError(r, reason))
+		}),
+		filters.AuditID,
+		filters.Recover(f.logger, onError),
+		filters.RequestInfo(func(*request.Info) request.Route { return nil }, onError),
+		filters.HSTS(options.Requests.HSTSDirectives),
+		filters.CacheControl,
+		f.config.Env.Shutdown.Drain.Filter(onError),
+		filters.CORS(options.Requests.CORSAllowedOrigins),
+		filters.Authenticate(filters.AuthenticateConfig{
+			Authenticator: authn.Union{administrators{f}, visitors{f}},
+			Anonymous:     func(string) bool { return false },
+			CloseHTTP2:    options.Gates().Enabled(feature.UnauthenticatedHTTP2DOSMitigation),
+			Metrics:       metrics.Metrics.Security.Authentication,
+			Logger:        f.logger,
+			OnError:       onError,
+		}),
+	)
+}
+
+// rejectionError returns the response to an authenticated user.
+func (f *Fleet) rejectionError(r *http.Request, reason error) error {
+	name := nameOf(request.PathPrefix(r.Context()))
+	switch {
+	case errors.Is(reason, errMissing), errors.Is(reason, errRemoved):
+		return apierrors.NewNotFound(controlplanes.Resource().GroupResource(), name)
+	case errors.Is(reason, errEscaped):
+		return apierrors.NewBadRequest(reason.Error())
+	case errors.Is(reason, errPaused), errors.Is(reason, errStopping), errors.Is(reason, context.Canceled), errors.Is(reason, context.DeadlineExceeded):
+		return apierrors.NewServiceUnavailable(fmt.Sprintf("control plane %q: %v", name, reason))
+	}
+	f.logger.Error("a control plane cannot be opened", "name", name, "err", reason)
+	return apierrors.NewServiceUnavailable(fmt.Sprintf("the control plane %q cannot be opened now", name))
 }

@@ -107,7 +107,7 @@ func (f *Fleet) identity(p *plane, keys *pki.Set) (controlplane.Identity, error)
 		Authorities: keys.FrontProxies.Pool(), AllowedNames: []string{frontProxyClient}, UserHeaders: []string{"X-Remote-User"},
 		UIDHeaders: []string{"X-Remote-Uid"}, GroupHeaders: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
 	}
-	name, uid := p.key.name, p.key.uid
+	uid := p.key.uid
 	return controlplane.Identity{
 		Authenticator: authn.Union{proxies, &authn.Certificates{
 			Authorities: keys.Clients.Pool(), Expiration: f.config.Env.Telemetry.Metrics.Security.Authentication.Expiration(),
@@ -126,7 +126,7 @@ func (f *Fleet) identity(p *plane, keys *pki.Set) (controlplane.Identity, error)
 		TokenAuthenticators: []authn.TokenSource{authn.UserTokens(func(_ context.Context, token string) (*request.User, error) {
 			return f.administrator(uid, token), nil
 		})},
-		Visitors:  &visitors{fleet: f, name: name},
+		Visitors:  visitors{f},
 		TokenKeys: tokenKeys,
 	}, nil
 }

@@ -74,18 +74,7 @@ func tooMany(format string, args ...any) error {
 	return apierrors.NewTooManyRequests(fmt.Sprintf(format, args...), 1)
 }
 
-// limitRate returns the error for a request above the rate limit, or nil.
-func (p *plane) limitRate() error {
-	p.mu.Lock()
-	limits := p.mu.limits
-	p.mu.Unlock()
-	if limits == nil || limits.rate.Allow() {
-		return nil
-	}
-	return tooMany("the control plane has reached spec.limits.requestsPerSecond=%d", limits.rate.Burst())
-}
-
-// filter limits watches and concurrent requests. It implements filters.Filter.
+// filter limits the rate of requests, watches and concurrent requests. It implements filters.Filter.
 func (l *limiter) filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		release, err := l.admit(r.Context())
@@ -100,6 +89,9 @@ func (l *limiter) filter(next http.Handler) http.Handler {
 
 // admit returns when a request may be served. The caller must call release when the handler returns.
 func (l *limiter) admit(ctx context.Context) (release func(), err error) {
+	if !l.rate.Allow() {
+		return nil, tooMany("the control plane has reached spec.limits.requestsPerSecond=%d", l.rate.Burst())
+	}
 	switch {
 	case request.InfoFrom(ctx).Verb == "watch" && request.LongRunning(ctx):
 		return func() {}, l.admitWatch(ctx)

@@ -9,6 +9,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/filters"
 )
 
 // plane is a declared control plane. While it is closed, it consists only of this struct. It is safe for
@@ -35,9 +36,10 @@ type plane struct {
 // session is the time from opening a control plane to closing it.
 type session struct {
 	*controlplane.ControlPlane
-	// ctx ends the requests of the session.
-	ctx    context.Context
-	cancel context.CancelCauseFunc
+	// drain ends the watches of the session, and endTunnels its upgraded connections.
+	drain      *filters.Drain
+	tunnels    context.Context
+	endTunnels context.CancelFunc
 	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
 	// session is closed and the last request has ended.
 	requests int
@@ -49,7 +51,7 @@ func newPlane(f *Fleet, key planeKey) *plane {
 	return &plane{fleet: f, key: key, opening: semaphore.NewWeighted(1)}
 }
 
-// set applies a new state of the object. It returns the reason to end the current session, or nil.
+// set applies a new state of the object. It returns the reason why no requests are served, or nil.
 func (p *plane) set(object *controlplanes.ControlPlane) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,13 +80,6 @@ func (p *plane) usableLocked() error {
 		return errPaused
 	}
 	return nil
-}
-
-// usable returns the reason why the control plane does not serve requests, or nil.
-func (p *plane) usable() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.usableLocked()
 }
 
 // opened returns the open control plane, or nil.
@@ -154,8 +149,8 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{ended: make(chan struct{})}
-	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s := &session{drain: filters.NewDrain(), ended: make(chan struct{})}
+	s.tunnels, s.endTunnels = context.WithCancel(p.fleet.config.Env.Shutdown.Tunnels)
 	p.mu.Lock()
 	if p.mu.limits == nil {
 		p.mu.limits = newLimiter()
@@ -163,29 +158,31 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	}
 	limits := p.mu.limits
 	p.mu.Unlock()
-	env, err := p.fleet.env(p, s.ctx, keys)
-	if err != nil {
-		return nil, err
+	env, err := p.fleet.env(p, s, keys)
+	if err == nil {
+		s.ControlPlane, err = controlplane.New(env, p.fleet.objectPrefix(p.key.uid), p.fleet.options(p.key.name, limits))
 	}
-	if s.ControlPlane, err = controlplane.New(env, p.fleet.objectPrefix(p.key.uid), p.fleet.options(p.key.name, limits)); err != nil {
+	if err != nil {
+		s.endTunnels()
 		return nil, err
 	}
 	if err := s.Open(ctx); err != nil {
+		s.endTunnels()
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// close ends the current session, if there is one: it cancels its requests with a cause, and returns
-// when they and all goroutines have ended.
-func (p *plane) close(cause error) {
+// close ends the current session, if there is one: it ends its watches and upgraded connections, and
+// returns when all requests and goroutines have ended.
+func (p *plane) close() {
 	_ = p.opening.Acquire(context.Background(), 1) // opening a control plane takes milliseconds
 	defer p.opening.Release(1)
 	p.mu.Lock()
 	s := p.endLocked()
 	p.mu.Unlock()
-	s.end(cause)
+	s.end()
 }
 
 // closeIfIdle closes the session if it had no request for a duration.
@@ -202,7 +199,7 @@ func (p *plane) closeIfIdle(idle time.Duration) {
 	}
 	p.endLocked()
 	p.mu.Unlock()
-	s.end(errIdle)
+	s.end()
 }
 
 // endLocked removes the session, so that it gets no further requests. It returns nil if there is none.
@@ -218,12 +215,14 @@ func (p *plane) endLocked() *session {
 	return s
 }
 
-// end cancels the requests of a session, waits for them and closes the control plane.
-func (s *session) end(cause error) {
+// end ends the requests of a session and closes the control plane.
+func (s *session) end() {
 	if s == nil {
 		return
 	}
-	s.cancel(cause)
+	s.drain.RejectNew()
+	s.drain.EndLongRunning()
+	s.endTunnels()
 	<-s.ended
 	s.Close()
 }

@@ -72,7 +72,7 @@ func (f *Fleet) finalize(ctx context.Context, p *plane, object *controlplanes.Co
 			return err
 		}
 	}
-	p.close(errRemoved)
+	p.close()
 	if err := f.deleteKeys(ctx, p.key.uid); err != nil {
 		return err
 	}

@@ -1,0 +1,256 @@
+package host
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+const (
+	controlPlanePath = "/apis/mainstay.dev/v1/controlplanes"
+	secretPath       = "/api/v1/namespaces/kube-system/secrets"
+	configMapPath    = "/api/v1/namespaces/default/configmaps"
+)
+
+// declare creates a ControlPlane object.
+func (r *running) declare(t testing.TB, name, spec string) {
+	t.Helper()
+	r.must(t, "POST", controlPlanePath, fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":%q},"spec":%s}`, name, spec))
+}
+
+// tenant creates a control plane and returns it as the administrator of its kubeconfig sees it.
+func (r *running) tenant(t testing.TB, name, spec string) *running {
+	t.Helper()
+	r.declare(t, name, spec)
+	r.awaitPhase(t, name, controlplanes.Ready)
+	return r.enter(t, name)
+}
+
+// enter returns a control plane as the administrator of its current kubeconfig sees it.
+func (r *running) enter(t testing.TB, name string) *running {
+	t.Helper()
+	var secret corev1.Secret
+	r.read(t, secretPath+"/"+name+"-kubeconfig", &secret)
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data["kubeconfig"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered := &running{Serving: r.Serving, host: r.host}
+	entered.URL, entered.Kubeconfig = config.Host, writeFile(t, name+".kubeconfig", string(secret.Data["kubeconfig"]))
+	if entered.admin, err = rest.HTTPClientFor(config); err != nil {
+		t.Fatal(err)
+	}
+	return entered
+}
+
+func (r *running) controlPlane(t testing.TB, name string) controlplanes.ControlPlane {
+	t.Helper()
+	var object controlplanes.ControlPlane
+	if err := json.Unmarshal([]byte(r.must(t, "GET", controlPlanePath+"/"+name, "")), &object); err != nil {
+		t.Fatal(err)
+	}
+	return object
+}
+
+func (r *running) awaitPhase(t testing.TB, name string, want controlplanes.Phase) {
+	t.Helper()
+	testserver.Eventually(t, time.Minute, func() error {
+		if got := r.controlPlane(t, name); got.Status.Phase != want {
+			return fmt.Errorf("the control plane is %+v", got.Status)
+		}
+		return nil
+	})
+}
+
+// keysOf returns the number of stored keys of control planes whose key contains part.
+func (r *running) keysOf(t testing.TB, part string) int {
+	t.Helper()
+	const all = "/registry.controlplanes/"
+	found, err := r.host.store.backend.Range(t.Context(), kv.RangeRequest{Start: all, End: kv.PrefixEnd(all)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for i := range found.Entries {
+		if strings.Contains(found.Entries[i].Key, part) {
+			n++
+		}
+	}
+	return n
+}
+
+// TestControlPlane creates, uses, pauses and deletes a control plane, and creates another one of the same
+// name.
+func TestControlPlane(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	a := s.tenant(t, "a", `{}`)
+	object := s.controlPlane(t, "a")
+	if object.Status.URL != a.URL || a.URL != s.URL+"/clusters/a" || len(object.Finalizers) != 1 {
+		t.Errorf("%+v", object)
+	}
+	a.awaitAccount(t, "default")
+	a.must(t, "POST", configMapPath, `{"metadata":{"name":"x"},"data":{"k":"v"}}`)
+	establish(t, dynamicClient(t, a), definitionOf("example.com", "Widget", map[string]string{"v1": `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`}, "v1"))
+	a.must(t, "POST", "/apis/example.com/v1/widgets", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"}}`)
+	s.expectCode(t, 404, "", "GET", "/apis/example.com/v1/widgets")
+	s.expectCode(t, 404, "", "GET", configMapPath+"/x")
+	a.expectCode(t, 404, "", "GET", controlPlanePath)
+
+	// Events of the control plane arrive, and the watch ends with the pause.
+	watch := bufio.NewReader(a.stream(t, configMapPath+"?watch=true&resourceVersion=0&fieldSelector=metadata.name%3Dx"))
+	if line, err := watch.ReadString('\n'); err != nil || !strings.Contains(line, `"ADDED"`) {
+		t.Errorf("%s %v", line, err)
+	}
+	s.must(t, "PUT", controlPlanePath+"/a", `{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":"a","resourceVersion":"`+s.controlPlane(t, "a").ResourceVersion+`"},"spec":{"paused":true}}`)
+	s.awaitPhase(t, "a", controlplanes.Paused)
+	if rest, err := watch.ReadString('\n'); err == nil {
+		t.Errorf("an event of a paused control plane: %s", rest)
+	}
+	a.expectCode(t, 503, "paused", "GET", configMapPath)
+	s.must(t, "PUT", controlPlanePath+"/a", `{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":"a","resourceVersion":"`+s.controlPlane(t, "a").ResourceVersion+`"},"spec":{}}`)
+	s.awaitPhase(t, "a", controlplanes.Ready)
+	a.expectCode(t, 200, `"k":"v"`, "GET", configMapPath+"/x")
+
+	uid := string(s.controlPlane(t, "a").UID)
+	if n := s.keysOf(t, uid); n < 100 {
+		t.Errorf("%d keys of the control plane are stored", n)
+	}
+	s.must(t, "DELETE", controlPlanePath+"/a", "")
+	s.awaitCode(t, controlPlanePath+"/a", 404)
+	if n := s.keysOf(t, ""); n != 0 {
+		t.Errorf("%d keys remain", n)
+	}
+	s.expectCode(t, 404, "", "GET", secretPath+"/a-kubeconfig")
+
+	again := s.tenant(t, "a", `{}`)
+	again.expectCode(t, 404, "", "GET", configMapPath+"/x")
+	a.expectCode(t, 401, "", "GET", configMapPath)
+}
+
+// TestControlPlaneObjects checks the validation and the columns of the kind.
+func TestControlPlaneObjects(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	for name, spec := range map[string]string{
+		"A": `{}`, "a.b": `{}`, strings.Repeat("a", 64): `{}`, "l1": `{"limits":{"objects":0}}`, "l2": `{"limits":{"bytes":"-1"}}`,
+		"l3": `{"limits":{"watches":"x"}}`, "l4": `{"limits":{"requestsPerSecond":-5}}`, "l5": `{"limits":{"bytes":"99999999999999999999Gi"}}`,
+	} {
+		body := fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":%q},"spec":%s}`, name, spec)
+		if code, answer := s.send(t, "POST", controlPlanePath, body); code != 422 {
+			t.Errorf("%s: %d %s", body, code, answer)
+		}
+	}
+	s.tenant(t, "ok", `{"limits":{"objects":1000,"bytes":"10Mi","watches":5,"requestsPerSecond":100,"concurrentRequests":3}}`)
+	table := s.expectCode(t, 200, `"Last Request"`, "GET", controlPlanePath, "Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	if !strings.Contains(table, `"Ready"`) {
+		t.Error(table)
+	}
+	// The definition belongs to the server.
+	s.expectCode(t, 404, "", "GET", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/controlplanes.mainstay.dev")
+	code, answer := s.send(t, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+		strings.ReplaceAll(fmt.Sprintf(crd, "controlplanes", "ControlPlane", "Cluster"), "example.com", "mainstay.dev"))
+	if code != 422 {
+		t.Errorf("a definition of control planes: %d %s", code, answer)
+	}
+	// A Secret of another program is neither used nor overwritten.
+	s.must(t, "POST", secretPath, `{"metadata":{"name":"taken-kubeconfig"},"stringData":{"token":"secret"}}`)
+	s.declare(t, "taken", `{}`)
+	testserver.Eventually(t, time.Minute, func() error {
+		conditions := s.controlPlane(t, "taken").Status.Conditions
+		if len(conditions) != 1 || conditions[0].Reason != "SecretConflict" {
+			return fmt.Errorf("%+v", conditions)
+		}
+		return nil
+	})
+	if got := exchange(t, client(t, nil), "GET", s.URL+"/clusters/taken/api", "", nil, "Authorization", "Bearer secret"); !strings.HasPrefix(got, "401") {
+		t.Errorf("the token of another Secret: %s", got)
+	}
+	s.must(t, "DELETE", controlPlanePath+"/taken", "")
+	s.awaitCode(t, controlPlanePath+"/taken", 404)
+	s.expectCode(t, 200, "", "GET", secretPath+"/taken-kubeconfig")
+}
+
+// TestControlPlaneRotation checks that a deleted Secret is replaced, and that its token is no longer valid.
+func TestControlPlaneRotation(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	a := s.tenant(t, "a", `{}`)
+	a.expectCode(t, 200, "", "GET", "/api")
+	s.must(t, "DELETE", secretPath+"/a-kubeconfig", "")
+	s.awaitCode(t, secretPath+"/a-kubeconfig", 200)
+	again := s.enter(t, "a")
+	again.awaitCode(t, "/api", 200)
+	a.awaitCode(t, "/api", 401)
+}
+
+// TestControlPlaneIdle checks that a control plane without requests closes and opens again, and that a
+// watch keeps it open.
+func TestControlPlaneIdle(t *testing.T) {
+	t.Parallel()
+	config := Config{}
+	config.ControlPlanes.Idle = 50 * time.Millisecond
+	s := start(t, config)
+	a := s.tenant(t, "a", `{}`)
+	a.must(t, "POST", configMapPath, `{"metadata":{"name":"x"}}`)
+	isOpen := func() bool { return s.host.fleet.IsOpen("a") }
+	awaitClosed := func() {
+		t.Helper()
+		testserver.Eventually(t, time.Minute, func() error {
+			if isOpen() {
+				return fmt.Errorf("it is open")
+			}
+			return nil
+		})
+	}
+	awaitClosed()
+	// Invalid credentials do not open it.
+	for _, token := range []string{"x", "e30.e30.e30"} {
+		if got := withToken(t, s, token, "/clusters/a/api"); got != "401" {
+			t.Errorf("%s: %s", token, got)
+		}
+	}
+	if isOpen() {
+		t.Error("invalid credentials open it")
+	}
+	a.expectCode(t, 200, "", "GET", configMapPath+"/x")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, "GET", a.URL+configMapPath+"?watch=true&resourceVersion=0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := a.admin.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Body.Close()
+	s.host.fleet.CloseIdle(0)
+	if !isOpen() {
+		t.Error("it closes despite a watch")
+	}
+	a.must(t, "POST", configMapPath, `{"metadata":{"name":"y"}}`)
+	lines := bufio.NewReader(watch.Body)
+	for seen := false; !seen; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen = strings.Contains(line, `"name":"y"`)
+	}
+	cancel()
+	awaitClosed()
+}
