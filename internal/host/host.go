@@ -62,6 +62,8 @@ type Host struct {
 	kubeconfig string
 	// handshake is the TLS configuration of new connections; nil until files have changed.
 	handshake atomic.Pointer[tls.Config]
+	// anyCA is the TLS configuration without the names of CAs.
+	anyCA atomic.Pointer[tls.Config]
 }
 
 // New returns a host, or all errors of the config. It reads configuration files, and accesses neither

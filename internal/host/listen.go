@@ -154,8 +154,7 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 			// authn.Certificates verifies the certificate, so that an invalid one gets a response.
 			ClientAuth: tls.RequestClientCert,
 			ClientCAs:  h.identity.clientAuthorities(),
-			// The TLS configuration after files have changed.
-			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return h.handshake.Load(), nil },
+			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return h.handshakeConfig(), nil },
 			NextProtos:         []string{"h2", "http/1.1"},
 			// Full records from the first byte: API clients need the whole response.
 			DynamicRecordSizingDisabled: true,
@@ -185,6 +184,16 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 		return server, nil // ServeTLS configures HTTP/2
 	}
 	return server, http2.Configure(server)
+}
+
+// handshakeConfig returns the TLS configuration of a new connection; nil selects the one of the server.
+// Clients send only certificates of the CAs that the handshake names. If there are control planes with CAs
+// of their own, it names none, so that clients send any certificate.
+func (h *Host) handshakeConfig() *tls.Config {
+	if h.fleet != nil && h.fleet.HasControlPlanes() {
+		return h.anyCA.Load()
+	}
+	return h.handshake.Load()
 }
 
 // connectionLog is the ErrorLog of net/http. Failed handshakes are common (probes, scanners, untrusted

@@ -29,6 +29,9 @@ func (h *Host) serve(ctx context.Context) error {
 	defer stopDebug()
 	listener := newWriteTimeoutListener(h.listener.Listener, writeTimeout)
 	base := httpServer.TLSConfig.Clone()
+	anyCA := base.Clone()
+	anyCA.ClientCAs = nil
+	h.anyCA.Store(anyCA)
 	served := make(chan error, 1)
 	go func() { served <- httpServer.ServeTLS(listener, "", "") }() // ends with Close or Shutdown
 

@@ -161,6 +161,13 @@ func (f *Fleet) CloseIdle(idle time.Duration) {
 	}
 }
 
+// HasControlPlanes reports whether there is a ControlPlane object.
+func (f *Fleet) HasControlPlanes() bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return len(f.mu.planes) > 0
+}
+
 // IsOpen reports whether there is an open control plane of a name.
 func (f *Fleet) IsOpen(name string) bool {
 	f.mu.RLock()
