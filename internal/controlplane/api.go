@@ -22,6 +22,7 @@ func newAPI(s *settings, r *resources, chain admission.Chain, authorizer authori
 		Authorizer:       authorizer,
 		Equivalents:      r.catalog.Equivalents,
 		TypeConverter:    s.env.TypeConverter,
+		Ownership:        s.env.Ownership,
 		MinWatchTimeout:  s.options.Requests.MinTimeout,
 		OnWatchEvents: func(r *rest.Resource, events, bytes int) {
 			metrics.Requests.WatchEvents(r.GVR(), events, bytes)

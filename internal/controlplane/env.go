@@ -17,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/egress"
+	"mainstay.dev/mainstay/internal/endpoints/apply/ownership"
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/filters/authz"
@@ -50,6 +51,10 @@ type Env struct {
 	Paths map[string]http.Handler
 	// TypeConverter converts objects of built-in kinds for managed fields.
 	TypeConverter managedfields.TypeConverter
+	// Ownership caches managed fields for TypeConverter; nil gives each control plane a cache of its own.
+	Ownership *ownership.Cache
+	// Shared contains what is equal in control planes with the same options; nil shares nothing.
+	Shared *Shared
 	// Version is the version of this program; "" if it is unknown.
 	Version string
 	// Simulation is the clock and random source of a server for tests; nil selects the real ones.

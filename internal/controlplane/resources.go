@@ -60,11 +60,11 @@ func newResources(s *settings, access *loopbackAccess, authorization *authorizat
 	r.builtin, err = newBuiltinResources(storage, newRowEnv(s, rowDependencies{
 		storage: storage.open, resources: r.finder, authorization: authorization, tokens: tokens, documents: r.documents,
 		proxy: r.connections.nodes, cluster: r.connections.cluster,
-	}))
+	}), s.env.Shared.groups())
 	if err != nil {
 		return nil, err
 	}
-	r.documents.Set(openAPIParts(r.builtin.served)...)
+	r.documents.Set(s.env.Shared.openAPIParts(r.builtin.served)...)
 	if r.definitions, err = newCustomResources(s, r.builtin, r.connections, r.documents, r.versions); err != nil {
 		return nil, err
 	}

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
-	"mainstay.dev/mainstay/internal/apis/builtin/all"
 	"mainstay.dev/mainstay/internal/endpoints/route"
 	"mainstay.dev/mainstay/internal/registry/quota"
 	"mainstay.dev/mainstay/internal/rest"
@@ -84,8 +83,8 @@ type builtinResources struct {
 	served  *route.Static // resources that clients can use
 }
 
-func newBuiltinResources(objects *objectStorage, rows *builtin.Env) (*builtinResources, error) {
-	resources, err := builtin.Build(rows, all.Groups())
+func newBuiltinResources(objects *objectStorage, rows *builtin.Env, groups []builtin.Group) (*builtinResources, error) {
+	resources, err := builtin.Build(rows, groups)
 	if err != nil {
 		return nil, fmt.Errorf("open the storage of built-in resources: %w", err)
 	}

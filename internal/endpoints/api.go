@@ -22,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/authorizer"
 	"mainstay.dev/mainstay/internal/endpoints/apply"
+	"mainstay.dev/mainstay/internal/endpoints/apply/ownership"
 	"mainstay.dev/mainstay/internal/limits/memory"
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
@@ -52,6 +53,9 @@ type Config struct {
 	// TypeConverter contains the merge schemas of all kinds, for server-side apply and managed
 	// fields; nil disables managed fields.
 	TypeConverter managedfields.TypeConverter
+	// Ownership caches managed fields and the plans of types. APIs with the same TypeConverter can share
+	// it. nil selects a new cache.
+	Ownership *ownership.Cache
 	// MaxBodyBytes is the maximum size of a request body; 0 means DefaultMaxBodyBytes.
 	MaxBodyBytes int64
 	// Memory limits the total memory of large bodies; nil means no limit.
@@ -97,7 +101,7 @@ func New(config Config) *API {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)
 	}
-	managers := apply.NewManagers(config.TypeConverter)
+	managers := apply.NewManagers(config.TypeConverter, config.Ownership)
 	managers.Logger, managers.Simulation = config.Logger, config.Simulation
 	return &API{config: config, managers: managers}
 }

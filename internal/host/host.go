@@ -21,6 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/egress/selector"
+	"mainstay.dev/mainstay/internal/endpoints/apply/ownership"
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters"
@@ -245,7 +246,7 @@ func (h *Host) controlPlaneEnv(authorization controlplane.Authorization) *contro
 		Health:    controlplane.Health{Ready: []telemetry.Check{h.shutdownCheck()}, Metrics: telemetry.NewHealthMetrics(h.metrics.slis)},
 		Shutdown:  controlplane.Shutdown{Drain: h.drain, Tunnels: h.tunnels},
 		Telemetry: controlplane.Telemetry{Logger: h.logger, Requests: h.metrics.requests, Metrics: h.metrics.controlPlane, Tracer: h.tracing.tracer(), Defined: h.defines},
-		Paths:     h.paths(), TypeConverter: openapi.NewTypeConverter(), Version: config.Version, Simulation: config.Testing.Simulation,
+		Paths:     h.paths(), TypeConverter: openapi.NewTypeConverter(), Ownership: &ownership.Cache{}, Version: config.Version, Simulation: config.Testing.Simulation,
 	}
 	if running := h.store.backup; running != nil {
 		env.Health.Ready = append(env.Health.Ready, telemetry.Check{

@@ -37,8 +37,11 @@ type Managers struct {
 
 // NewManagers returns Managers with the merge schemas of converter. A nil converter disables
 // managed fields.
-func NewManagers(converter managedfields.TypeConverter) Managers {
-	return Managers{converter: converter, cache: &ownership.Cache{}, mu: new(sync.RWMutex)}
+func NewManagers(converter managedfields.TypeConverter, cache *ownership.Cache) Managers {
+	if cache == nil {
+		cache = &ownership.Cache{}
+	}
+	return Managers{converter: converter, cache: cache, mu: new(sync.RWMutex)}
 }
 
 // For returns the manager of a resource, and creates it on first use. It returns nil without an

@@ -60,7 +60,7 @@ type managers struct{ one, two, status *apply.Manager }
 func newManagers(t testing.TB) managers {
 	t.Helper()
 	kind := hpa()
-	all := apply.NewManagers(openapi.NewTypeConverter())
+	all := apply.NewManagers(openapi.NewTypeConverter(), nil)
 	made := func(v *codec.Version, subresource string, reset ...string) *apply.Manager {
 		r := &rest.Resource{GroupVersion: v.GVK.GroupVersion(), Name: "horizontalpodautoscalers", Subresource: subresource, Kind: kind, Version: v}
 		r.ResetFields = map[fieldpath.APIVersion]*fieldpath.Set{}
@@ -273,11 +273,11 @@ func TestUnmanagedResources(t *testing.T) {
 	t.Parallel()
 	kind := hpa()
 	resource := &rest.Resource{GroupVersion: kind.Hub.GVK.GroupVersion(), Name: "x", Kind: kind, Version: kind.Hub}
-	if m, err := apply.NewManagers(nil).For(resource); m != nil || err != nil {
+	if m, err := apply.NewManagers(nil, nil).For(resource); m != nil || err != nil {
 		t.Errorf("without schemas: %v, %v", m, err)
 	}
 	resource.Kind = nil
-	if m, err := apply.NewManagers(openapi.NewTypeConverter()).For(resource); m != nil || err != nil {
+	if m, err := apply.NewManagers(openapi.NewTypeConverter(), nil).For(resource); m != nil || err != nil {
 		t.Errorf("of what is not stored: %v, %v", m, err)
 	}
 }

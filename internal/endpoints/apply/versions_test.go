@@ -53,7 +53,7 @@ func reread(from, to codec.Object) (codec.Object, error) {
 func TestUpdatesOfVersionsAsUpstream(t *testing.T) {
 	t.Parallel()
 	kind := deployments()
-	managers := NewManagers(openapi.NewTypeConverter())
+	managers := NewManagers(openapi.NewTypeConverter(), nil)
 	var paths []*Manager
 	for _, v := range kind.Versions {
 		for _, subresource := range []string{"", "status"} {

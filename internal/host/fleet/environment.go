@@ -29,7 +29,7 @@ func (f *Fleet) env(p *plane, s *session, keys *pki.Set) (*controlplane.Env, err
 	env.Network.Endpoint, env.Network.PeerAuthorities = netip.Addr{}, nil
 	env.Shutdown.Session, env.Shutdown.Tunnels = s.drain, s.tunnels
 	env.Telemetry.Audit = f.config.Root.Audit()
-	env.Paths = nil
+	env.Paths, env.Shared = nil, f.shared
 	return &env, nil
 }
 

@@ -57,6 +57,7 @@ type Fleet struct {
 	follower *reflector.Reflector // of the ControlPlane objects
 	tokens   *reflector.Reflector // of the Secrets with kubeconfigs
 	queue    *work.Queue[planeKey]
+	shared *controlplane.Shared
 	// rejection serves the requests that no control plane serves.
 	rejection http.Handler
 
@@ -96,7 +97,7 @@ func Start(config Config) (*Fleet, error) {
 	}
 	access = access.As(nil, "mainstay")
 	f := &Fleet{
-		config: config, logger: config.Env.Telemetry.Logger, synced: make(chan struct{}),
+		config: config, logger: config.Env.Telemetry.Logger, synced: make(chan struct{}), shared: controlplane.NewShared(),
 		objects: loopback.For[*unstructured.Unstructured](access, controlplanes.Resource()),
 		secrets: loopback.For[*corev1.Secret](access, corev1.SchemeGroupVersion.WithResource("secrets")),
 	}

@@ -1,10 +1,16 @@
 package ownership
 
-import "sync"
+import (
+	"reflect"
+	"sync"
+)
 
 // A Cache caches parsed sets of managed fields by their encoding: similar objects with the same
-// managers have the same sets. The zero value is ready for use. It is safe for concurrent use.
+// managers have the same sets. It also contains the plans of Go types. Kinds of several control planes can
+// share it. The zero value is ready for use. It is safe for concurrent use.
 type Cache struct {
+	plans sync.Map // planCacheKey to compiledPlan
+
 	mu sync.Mutex
 	// recent contains the entries used since it was last full, older the entries used before that.
 	// Both are guarded by mu.
@@ -16,6 +22,30 @@ type Cache struct {
 // maxCached is the maximum size of the encodings in each half of a cache, in bytes; a parsed set
 // uses about ten times the memory.
 const maxCached = 256 << 10
+
+// planCacheKey identifies a plan. The schemas of built-in kinds are those of the shared TypeConverter.
+type planCacheKey struct {
+	schema kindSchema
+	goType reflect.Type
+}
+
+// compiledPlan is the result of compile. It is immutable.
+type compiledPlan struct {
+	plan      *plan
+	documents bool
+}
+
+// compile returns the plan of a Go type. Concurrent calls may compile it twice.
+func (c *Cache) compile(s kindSchema, goType reflect.Type) (_ *plan, documents bool) {
+	key := planCacheKey{s, goType}
+	if known, ok := c.plans.Load(key); ok {
+		found := known.(compiledPlan)
+		return found.plan, found.documents
+	}
+	made, documents := compile(s, goType)
+	c.plans.Store(key, compiledPlan{made, documents})
+	return made, documents
+}
 
 type cacheKey struct {
 	schema kindSchema

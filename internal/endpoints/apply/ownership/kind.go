@@ -80,7 +80,7 @@ func New(config Config) *Kind {
 		}
 	}
 	if !v.Untyped {
-		if k.plan, k.documents = compile(k.schema, k.goType); k.plan.kind != planStruct {
+		if k.plan, k.documents = k.cache.compile(k.schema, k.goType); k.plan.kind != planStruct {
 			return nil
 		}
 	}
