@@ -23,6 +23,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,11 +75,18 @@ type Options struct {
 
 // Server is a running server. Its methods are safe for concurrent use, and fail the test on errors.
 type Server struct {
-	t          testing.TB
+	t testing.TB
+	*shared
+	tenant *tenant // nil for the API of Start
+}
+
+// shared is the running server and its settings, which all its control planes share.
+type shared struct {
 	dial       func(ctx context.Context, network, address string) (net.Conn, error) // nil for a server with a port
 	server     *throwaway.Server
 	faults     faults.Set
 	simulation *simulation.Simulation
+	planes     atomic.Int64 // number of created control planes
 }
 
 // Start starts a server with default options, which stops at the end of the test and its subtests.
@@ -91,7 +99,7 @@ func Start(t testing.TB) *Server {
 // Start starts a server with these options, like the function Start.
 func (o Options) Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{t: t, simulation: simulation.New(simulation.Config{Time: o.Time, Seed: o.Seed})}
+	s := &Server{t: t, shared: &shared{simulation: simulation.New(simulation.Config{Time: o.Time, Seed: o.Seed})}}
 	config, err := o.config()
 	if err != nil {
 		t.Fatalf("start a server: %v", err)
@@ -146,7 +154,12 @@ func (s *Server) stop() {
 
 // URL returns the URL of the server. Without Options.Port, only clients with the configurations of
 // Config and As can connect to it.
-func (s *Server) URL() string { return s.server.URL }
+func (s *Server) URL() string {
+	if s.tenant != nil {
+		return s.tenant.url
+	}
+	return s.server.URL
+}
 
 // Config returns a client configuration for an administrator, who has all permissions, without a
 // rate limit. The caller owns it.
@@ -165,16 +178,20 @@ func (s *Server) As(user string, groups ...string) *rest.Config {
 
 func (s *Server) as(user host.User) *rest.Config {
 	s.t.Helper()
-	cert, key, err := s.server.Host.ClientCertificate(user)
-	if err != nil {
-		s.t.Fatalf("make the certificate of %s: %v", user.Name, err)
-	}
-	return &rest.Config{
+	config := &rest.Config{
 		Host: s.URL(), QPS: -1, Dial: s.dial,
 		// client-go does not cache the transport of a configuration with a Proxy function.
 		Proxy:           func(*http.Request) (*url.URL, error) { return nil, nil },
-		TLSClientConfig: rest.TLSClientConfig{CertData: cert, KeyData: key, CAData: s.server.Host.ServingCA()},
+		TLSClientConfig: rest.TLSClientConfig{CAData: s.server.Host.ServingCA()},
 	}
+	if s.tenant != nil {
+		return s.tenant.as(user, config)
+	}
+	var err error
+	if config.CertData, config.KeyData, err = s.server.Host.ClientCertificate(user); err != nil {
+		s.t.Fatalf("make the certificate of %s: %v", user.Name, err)
+	}
+	return config
 }
 
 // Kubeconfig writes a kubeconfig for an administrator to a temporary file of the test and returns
@@ -184,7 +201,7 @@ func (s *Server) Kubeconfig() string {
 	if s.dial != nil {
 		s.t.Fatal("a kubeconfig needs a server with a port: apitest.Options{Port: true}.Start(t)")
 	}
-	data, err := s.server.Host.Kubeconfig()
+	data, err := s.kubeconfig()
 	if err != nil {
 		s.t.Fatalf("make the kubeconfig: %v", err)
 	}
@@ -193,6 +210,13 @@ func (s *Server) Kubeconfig() string {
 		s.t.Fatalf("write the kubeconfig: %v", err)
 	}
 	return file
+}
+
+func (s *Server) kubeconfig() ([]byte, error) {
+	if s.tenant != nil {
+		return s.tenant.kubeconfig, nil
+	}
+	return s.server.Host.Kubeconfig()
 }
 
 // Apply applies the objects of manifests as an administrator. A path is a file, or a directory with

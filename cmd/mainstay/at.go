@@ -119,7 +119,7 @@ func (a *atCommand) run() (err error) {
 		return fmt.Errorf("write the kubeconfig: %w", err)
 	}
 	stop()
-	code, err := runWith(a.command, file, a.stdout, a.stderr, a.signals, nil)
+	code, err := runWith(a.command, []string{"KUBECONFIG=" + file}, a.stdout, a.stderr, a.signals, nil)
 	if code != exitOK {
 		return code
 	}

@@ -40,6 +40,7 @@ type runFlags struct {
 	*serveFlags
 	crds, manifests []string
 	users           []string
+	controlPlanes   int
 	keepOnFailure   bool
 	logFile         string
 }
@@ -81,6 +82,8 @@ type runner struct {
 
 	dir    string // temporary folder
 	server *throwaway.Server
+	// environment contains the variables of the command with the kubeconfigs of control planes.
+	environment []string
 }
 
 func (r *runner) run(args []string) (err error) {
@@ -145,7 +148,29 @@ func (r *runner) prepare(ctx context.Context, started *throwaway.Server, users [
 	if err := os.WriteFile(r.kubeconfig(), data, 0o600); err != nil {
 		return fmt.Errorf("write the kubeconfig: %w", err)
 	}
-	client, url, err := kubeconfig.Client(r.kubeconfig(), nil)
+	if err := applyFixtures(ctx, r.kubeconfig(), fixtures); err != nil {
+		return err
+	}
+	for i := range r.flags.controlPlanes {
+		credentials, err := started.Host.CreateControlPlane(ctx, fmt.Sprint("worker-", i))
+		if err != nil {
+			return err
+		}
+		file := fmt.Sprint(r.kubeconfig(), "-", i)
+		if err := os.WriteFile(file, credentials.Kubeconfig, 0o600); err != nil {
+			return fmt.Errorf("write a kubeconfig: %w", err)
+		}
+		if err := applyFixtures(ctx, file, fixtures); err != nil {
+			return err
+		}
+		r.environment = append(r.environment, fmt.Sprintf("KUBECONFIG_%d=%s", i, file))
+	}
+	return nil
+}
+
+// applyFixtures applies objects to the server of a kubeconfig.
+func applyFixtures(ctx context.Context, file string, fixtures []manifests.Object) error {
+	client, url, err := kubeconfig.Client(file, nil)
 	if err != nil {
 		return err
 	}
@@ -159,19 +184,19 @@ func (r *runner) kubeconfig() string { return filepath.Join(r.dir, "kubeconfig")
 // command runs the command and waits until it exits. If the server ends first, the command receives
 // SIGTERM.
 func (r *runner) command(args []string) error {
-	code, err := runWith(args, r.kubeconfig(), r.stdout, r.stderr, r.signals, r.server.Ended())
+	code, err := runWith(args, append(r.environment, "KUBECONFIG="+r.kubeconfig()), r.stdout, r.stderr, r.signals, r.server.Ended())
 	if code != exitOK {
 		return r.failed(code)
 	}
 	return err
 }
 
-// runWith runs a command with a kubeconfig and returns its exit code. It forwards signals to the
+// runWith runs a command with additional environment variables and returns its exit code. It forwards signals to the
 // command, and SIGTERM if the server ends first.
-func runWith(args []string, kubeconfig string, stdout, stderr io.Writer, signals <-chan os.Signal, serverEnded <-chan struct{}) (exitCode, error) {
+func runWith(args, environment []string, stdout, stderr io.Writer, signals <-chan os.Signal, serverEnded <-chan struct{}) (exitCode, error) {
 	command := exec.Command(args[0], args[1:]...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, stdout, stderr
-	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	command.Env = append(os.Environ(), environment...)
 	others, stop := otherSignals()
 	defer stop()
 	if err := command.Start(); err != nil {
@@ -233,6 +258,9 @@ func (f *runFlags) serverConfig() (host.Config, error) {
 	if err := f.check(); err != nil {
 		return host.Config{}, err
 	}
+	if f.controlPlanes < 0 {
+		return host.Config{}, fmt.Errorf("--control-planes is %d; it cannot be negative", f.controlPlanes)
+	}
 	config := f.config
 	config.Version = version
 	if !f.all.Changed("secure-port") {
@@ -246,6 +274,7 @@ func (f *runFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.crds, "crds", nil, "file or folder of CustomResourceDefinitions to create before the command starts; may be repeated")
 	flags.StringArrayVar(&f.manifests, "manifests", nil, "file or folder of objects to apply before the command starts; may be repeated")
 	flags.StringArrayVar(&f.users, "users", nil, "user with a context of that name in the kubeconfig, as NAME or NAME:GROUP,...; may be repeated")
+	flags.IntVar(&f.controlPlanes, "control-planes", 0, "number of further, isolated APIs with the same CustomResourceDefinitions and objects, for parallel test workers; their kubeconfigs are in KUBECONFIG_0, KUBECONFIG_1, ...")
 	flags.BoolVar(&f.keepOnFailure, "keep-on-failure", false, "if the command fails, keep the server running until Ctrl-C")
 	flags.StringVar(&f.logFile, "server-log", "", "log file of the server, - for the standard error (default: no log)")
 }

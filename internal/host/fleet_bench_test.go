@@ -60,7 +60,7 @@ func BenchmarkControlPlanes(b *testing.B) {
 		}
 		return nil
 	})
-	time.Sleep(2*time.Second)
+	time.Sleep(2 * time.Second)
 	open, now := memoryUse()
 	b.ReportMetric(float64(open-closed)/planes, "open-bytes")
 	b.ReportMetric(float64(now-goroutines)/planes, "goroutines")

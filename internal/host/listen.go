@@ -152,8 +152,8 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 			CipherSuites:     h.config.TLS.CipherSuites,
 			CurvePreferences: h.config.TLS.CurvePreferences,
 			// authn.Certificates verifies the certificate, so that an invalid one gets a response.
-			ClientAuth: tls.RequestClientCert,
-			ClientCAs:  h.identity.clientAuthorities(),
+			ClientAuth:         tls.RequestClientCert,
+			ClientCAs:          h.identity.clientAuthorities(),
 			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return h.handshakeConfig(), nil },
 			NextProtos:         []string{"h2", "http/1.1"},
 			// Full records from the first byte: API clients need the whole response.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -44,7 +45,11 @@ func (f *Fleet) options(name string, limits *limiter) controlplane.Options {
 	o.Peers = controlplane.PeerOptions{}
 	o.Audit = audit.Options{} // Env.Telemetry.Audit
 	o.Definitions = nil
+	filter := o.Filter // of tests
 	o.Filter, o.Limits, o.Changes = limits.filter, limits, &limits.usage
+	if filter != nil {
+		o.Filter = func(next http.Handler) http.Handler { return limits.filter(filter(next)) }
+	}
 	o.Checks = nil
 	return o
 }

@@ -57,7 +57,7 @@ type Fleet struct {
 	follower *reflector.Reflector // of the ControlPlane objects
 	tokens   *reflector.Reflector // of the Secrets with kubeconfigs
 	queue    *work.Queue[planeKey]
-	shared *controlplane.Shared
+	shared   *controlplane.Shared
 	// rejection serves the requests that no control plane serves.
 	rejection http.Handler
 

@@ -1,0 +1,77 @@
+package apitest_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"mainstay.dev/mainstay/apitest"
+)
+
+const widgets = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+`
+
+// TestControlPlane checks that control planes of parallel tests are isolated, also after the end of a test.
+func TestControlPlane(t *testing.T) {
+	t.Parallel()
+	server := apitest.Options{Port: true}.Start(t)
+	definitions := filepath.Join(t.TempDir(), "crd.yaml")
+	if err := os.WriteFile(definitions, []byte(widgets), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 4 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			plane := server.ControlPlane(t)
+			plane.Apply(definitions)
+			client := kubernetes.NewForConfigOrDie(plane.Config())
+			settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}
+			if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), settings, metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+			jane := kubernetes.NewForConfigOrDie(plane.As("jane", "developers"))
+			if _, err := jane.CoreV1().Secrets("default").List(t.Context(), metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+				t.Errorf("jane: %v", err)
+			}
+			config, err := clientcmd.BuildConfigFromFlags("", plane.Kubeconfig())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("default").Get(t.Context(), "settings", metav1.GetOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	_, err := kubernetes.NewForConfigOrDie(server.Config()).CoreV1().ConfigMaps("default").Get(t.Context(), "settings", metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("in the server: %v", err)
+	}
+}
+
+func ExampleServer_ControlPlane() {
+	server := func(t testing.TB) *apitest.Server { return apitest.Start(t) }
+	inTest(func(t testing.TB) {
+		shared := server(t) // usually one server for all tests
+		plane := shared.ControlPlane(t)
+		client := kubernetes.NewForConfigOrDie(plane.Config())
+		namespace, err := client.CoreV1().Namespaces().Get(t.Context(), "default", metav1.GetOptions{})
+		fmt.Println(namespace.Name, namespace.Status.Phase, err)
+	})
+	// Output: default Active <nil>
+}

@@ -1,0 +1,29 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/host/fleet"
+)
+
+// errNoControlPlanes is returned if the feature gate is disabled.
+var errNoControlPlanes = errors.New("the feature gate " + string(feature.ControlPlanes) + " is disabled")
+
+// CreateControlPlane creates a ControlPlane object and returns the credentials of its administrator. The
+// server must be serving. It is safe for concurrent use.
+func (h *Host) CreateControlPlane(ctx context.Context, name string) (fleet.Credentials, error) {
+	if h.fleet == nil {
+		return fleet.Credentials{}, errNoControlPlanes
+	}
+	return h.fleet.Create(ctx, name)
+}
+
+// DeleteControlPlane starts the deletion of a ControlPlane object.
+func (h *Host) DeleteControlPlane(ctx context.Context, name string) error {
+	if h.fleet == nil {
+		return errNoControlPlanes
+	}
+	return h.fleet.Delete(ctx, name)
+}
