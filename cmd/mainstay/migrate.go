@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/host"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/etcd"
@@ -125,5 +126,5 @@ func (m *migration) open(ctx context.Context, name string, target bool) (migrate
 		return nil, nil, errors.Join(fmt.Errorf("use etcd at %s: %w", name, err), store.Close())
 	}
 	prefix := strings.TrimSuffix(m.prefix, "/") + "/"
-	return migrate.Etcd{Store: store, Name: name, Prefix: prefix}, store.Close, nil
+	return migrate.Etcd{Store: store, Name: name, Prefix: prefix, Others: []string{controlplanes.KeyPrefix(prefix)}}, store.Close, nil
 }

@@ -9,18 +9,22 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
 	"mainstay.dev/mainstay/internal/apis/builtin/all"
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
 )
 
 // Keys maps the keys of a store to resources, for programs that read a store without a server. It is
 // immutable and safe for concurrent use.
 type Keys struct {
 	prefix string
-	paths  map[string]schema.GroupResource
+	// declared is the prefix of the keys of the control planes that objects declare.
+	declared string
+	paths    map[string]schema.GroupResource
 }
 
-// NewKeys returns the Keys for the keys below a prefix, such as "/registry".
+// NewKeys returns the Keys for the keys of a control plane below a prefix, such as "/registry", and for the
+// control planes that its objects declare.
 func NewKeys(prefix string) *Keys {
-	k := &Keys{prefix: "/" + strings.Trim(prefix, "/") + "/", paths: builtin.Paths(all.Groups())}
+	k := &Keys{prefix: "/" + strings.Trim(prefix, "/") + "/", declared: controlplanes.KeyPrefix(prefix), paths: builtin.Paths(all.Groups())}
 	maps.Copy(k.paths, leaseResources())
 	return k
 }
@@ -38,9 +42,18 @@ func leaseResources() map[string]schema.GroupResource {
 }
 
 // Resource returns the resource of a key, or false if the key is outside of the prefix or belongs to
-// no resource.
+// no resource. The keys and certificates of a declared control plane are encrypted like Secrets.
 func (k *Keys) Resource(key string) (schema.GroupResource, bool) {
 	path, _, found := k.split(key)
+	if below, ok := strings.CutPrefix(key, k.declared); ok {
+		_, below, _ = strings.Cut(below, "/") // the UID
+		if below == controlplanes.IdentityKey {
+			return corev1.Resource("secrets"), true
+		}
+		if below, ok = strings.CutPrefix(below, controlplanes.ObjectPrefix+"/"); ok {
+			path, _, found = k.splitBelow(below)
+		}
+	}
 	if !found {
 		return schema.GroupResource{}, false
 	}
@@ -72,6 +85,11 @@ func (k *Keys) split(key string) (path, rest string, found bool) {
 	if !found {
 		return "", "", false
 	}
+	return k.splitBelow(below)
+}
+
+// splitBelow is split for a key without its prefix.
+func (k *Keys) splitBelow(below string) (path, rest string, found bool) {
 	first, more, _ := strings.Cut(below, "/")
 	second, last, _ := strings.Cut(more, "/")
 	if _, found := k.paths[first+"/"+second]; found {

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/feature"
@@ -310,7 +311,7 @@ func (s *store) startEncryption(ctx, running context.Context) error {
 
 // fleetPrefix returns the prefix of the keys of the control planes that objects declare.
 func (s *store) fleetPrefix() string {
-	return "/" + strings.Trim(s.config.Prefix, "/") + ".controlplanes"
+	return controlplanes.KeyPrefix(s.config.Prefix)
 }
 
 // startFeed starts the change feed of the keys of a backend with a prefix.

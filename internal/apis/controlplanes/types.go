@@ -5,6 +5,7 @@ package controlplanes
 import (
 	_ "embed"
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -32,6 +33,16 @@ const AccessVerb = "access"
 
 // Finalizer delays the deletion of a control plane until its objects are deleted.
 const Finalizer = "mainstay.dev/control-plane"
+
+// Parts of the keys of a control plane in the store: KeyPrefix, the UID, and one of them.
+const (
+	IdentityKey  = "identity" // the key of the authorities and the token key, encrypted like a Secret
+	ObjectPrefix = "registry" // the prefix of the objects
+)
+
+// KeyPrefix returns the prefix of the keys of all control planes, with a slash at its end. root is the
+// prefix of the root control plane, such as /registry.
+func KeyPrefix(root string) string { return "/" + strings.Trim(root, "/") + ".controlplanes/" }
 
 // ControlPlane is an isolated Kubernetes API.
 type ControlPlane struct {

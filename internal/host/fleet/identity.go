@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/host/pki"
@@ -18,19 +19,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Segments of keys below the folder of a control plane.
-const (
-	identitySegment = "identity" // the keys and certificates
-	objectsSegment  = "registry" // the prefix of the objects
-)
-
 // objectPrefix returns the prefix of the objects of a control plane.
-func (f *Fleet) objectPrefix(uid types.UID) string { return f.folder(uid) + objectsSegment }
+func (f *Fleet) objectPrefix(uid types.UID) string { return f.folder(uid) + controlplanes.ObjectPrefix }
 
 // loadIdentity returns the keys and certificates of a control plane. It creates and stores them on first
 // use. They are encrypted like Secrets.
 func (f *Fleet) loadIdentity(ctx context.Context, uid types.UID) (*pki.Set, error) {
-	key := f.folder(uid) + identitySegment
+	key := f.folder(uid) + controlplanes.IdentityKey
 	entry, _, err := f.config.Env.Storage.Backend.Get(ctx, key, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the keys of the control plane: %w", err)

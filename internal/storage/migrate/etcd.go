@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,8 @@ type Etcd struct {
 	Name string
 	// Prefix is the prefix of the keys, such as /registry/.
 	Prefix string
+	// Others are further prefixes of the server's keys.
+	Others []string
 
 	verifying bool // set while Fill verifies its writes
 }
@@ -36,8 +39,20 @@ func (e Etcd) String() string { return e.Name }
 
 // Count implements Place.
 func (e Etcd) Count(ctx context.Context) (int64, error) {
-	res, err := e.Store.Range(ctx, kv.RangeRequest{Start: e.Prefix, End: kv.PrefixEnd(e.Prefix), CountOnly: true})
-	return res.Count, err
+	var sum int64
+	for _, prefix := range e.prefixes() {
+		res, err := e.Store.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), CountOnly: true})
+		if err != nil {
+			return 0, err
+		}
+		sum += res.Count
+	}
+	return sum, nil
+}
+
+// prefixes returns all prefixes in the order of their keys.
+func (e Etcd) prefixes() []string {
+	return slices.Sorted(slices.Values(append([]string{e.Prefix}, e.Others...)))
 }
 
 // Read implements Place.
@@ -58,7 +73,17 @@ func (e Etcd) Read(ctx context.Context, to Visitor) error {
 			return err
 		}
 	}
-	req := kv.RangeRequest{Start: e.Prefix, End: kv.PrefixEnd(e.Prefix), At: at, Limit: pageKeys}
+	for _, prefix := range e.prefixes() {
+		if err := e.readPrefix(ctx, prefix, at, expiries, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readPrefix reads the entries with a prefix at a revision.
+func (e Etcd) readPrefix(ctx context.Context, prefix string, at kv.Revision, expiries map[string]time.Time, to Visitor) error {
+	req := kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), At: at, Limit: pageKeys}
 	for {
 		page, err := e.Store.Range(ctx, req)
 		if err != nil {
@@ -106,8 +131,10 @@ func (e Etcd) fill(ctx context.Context, from func(Visitor) error) error {
 		return err
 	}
 	if existing > 0 {
-		if err := e.clear(&w); err != nil {
-			return fmt.Errorf("delete the entries of %s: %w", e, err)
+		for _, prefix := range e.prefixes() {
+			if err := e.clear(&w, prefix); err != nil {
+				return fmt.Errorf("delete the entries of %s: %w", e, err)
+			}
 		}
 	}
 	err = from(Visitor{Record: func(r Record) error {
@@ -131,14 +158,14 @@ func (e Etcd) fill(ctx context.Context, from func(Visitor) error) error {
 
 // checkPrefix returns an error if a key does not have the prefix, because no server would read it.
 func (e Etcd) checkPrefix(r Record) error {
-	if !strings.HasPrefix(r.Key, e.Prefix) {
+	if !slices.ContainsFunc(e.prefixes(), func(prefix string) bool { return strings.HasPrefix(r.Key, prefix) }) {
 		return fmt.Errorf("key %q does not begin with %s: choose another --etcd-prefix", r.Key, e.Prefix)
 	}
 	return nil
 }
 
-func (e Etcd) clear(w *etcdWriter) error {
-	req := kv.RangeRequest{Start: e.Prefix, End: kv.PrefixEnd(e.Prefix), Limit: pageKeys}
+func (e Etcd) clear(w *etcdWriter, prefix string) error {
+	req := kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: pageKeys}
 	for {
 		page, err := e.Store.Range(w.ctx, req)
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-const prefix = "/registry/"
+const prefix, others = "/registry/", "/registry.more/"
 
 func newEtcd(t *testing.T) Etcd {
 	t.Helper()
@@ -27,7 +27,7 @@ func newEtcd(t *testing.T) Etcd {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	return Etcd{Store: s, Name: "etcd", Prefix: prefix}
+	return Etcd{Store: s, Name: "etcd", Prefix: prefix, Others: []string{others}}
 }
 
 // fill writes entries of all kinds and returns the final contents.
@@ -35,7 +35,11 @@ func fill(t *testing.T, b kv.Backend) map[string]string {
 	t.Helper()
 	want := make(map[string]string)
 	for i := range 300 {
-		op := kv.Op{Key: fmt.Sprintf(prefix+"pods/%03d", i%250), Value: []byte(strings.Repeat("v", i*37)), Expect: kv.AnyRevision}
+		folder := prefix
+		if i%250%7 == 0 {
+			folder = others
+		}
+		op := kv.Op{Key: fmt.Sprintf(folder+"pods/%03d", i%250), Value: []byte(strings.Repeat("v", i*37)), Expect: kv.AnyRevision}
 		if i%10 == 0 {
 			op.TTL = time.Hour
 		}

@@ -1,0 +1,31 @@
+package controlplane
+
+import (
+	"testing"
+)
+
+// TestKeys checks the resources of the keys of the root and of declared control planes.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	keys := NewKeys("/registry")
+	for key, want := range map[string]string{
+		"/registry/pods/ns/p":                                         "pods",
+		"/registry/services/specs/ns/s":                               "services",
+		"/registry/example.com/widgets/ns/w":                          "widgets.example.com",
+		"/registry/masterleases/1.2.3.4":                              "apiserveripinfo",
+		"/registry.controlplanes/uid/identity":                        "secrets",
+		"/registry.controlplanes/uid/registry/secrets/ns/s":           "secrets",
+		"/registry.controlplanes/uid/registry/example.com/widgets/w":  "widgets.example.com",
+		"/registry.controlplanes/uid/other":                           "",
+		"/registry.controlplanes/uid":                                 "",
+		"/registry.controlplanes/uid/registry":                        "",
+		"/other/pods/ns/p":                                            "",
+		"/registryX/pods/ns/p":                                        "",
+		"/registry.controlplanes/uid/registry/masterleases/localhost": "apiserveripinfo",
+	} {
+		resource, found := keys.Resource(key)
+		if got := resource.String(); found != (want != "") || found && got != want {
+			t.Errorf("%s: %q %t, want %q", key, got, found, want)
+		}
+	}
+}
