@@ -92,3 +92,12 @@ func (o *ownDefinitions) Update(ctx context.Context, name types.NamespacedName, 
 	}
 	return o.Interface.Update(ctx, name, update, options)
 }
+
+// Prepare implements storage.Interface. It returns nil for the condition that an own definition is
+// unchanged.
+func (o *ownDefinitions) Prepare(ctx context.Context, req storage.OpRequest) (*storage.Op, error) {
+	if unchanged := req.Unchanged; unchanged != nil && o.records[unchanged.Name.Name] != nil {
+		return nil, nil
+	}
+	return o.Interface.Prepare(ctx, req)
+}

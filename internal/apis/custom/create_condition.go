@@ -73,7 +73,9 @@ func (c *conditionalCreates) addCondition(ctx context.Context, name string, opti
 	op, err := c.handler.source.config.Definitions.Prepare(ctx, storage.OpRequest{
 		Unchanged: &storage.Version{Name: types.NamespacedName{Name: e.name}, Revision: e.revision},
 	})
-	options.With = append(options.With[:len(options.With):len(options.With)], op)
+	if op != nil { // nil for a definition that cannot change
+		options.With = append(options.With[:len(options.With):len(options.With)], op)
+	}
 	return options, err
 }
 

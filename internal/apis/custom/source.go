@@ -31,7 +31,8 @@ const DefaultIdle = 5 * time.Minute
 // Config configures a Source.
 type Config struct {
 	// Definitions stores the CustomResourceDefinitions. It is read and watched permanently, so it
-	// should not have a watch cache. Required.
+	// should not have a watch cache. Its Prepare may return nil for a definition that cannot change.
+	// Required.
 	Definitions storage.Interface
 	// Storage opens the storage of the objects of a version. Required.
 	Storage func(storage.Spec) (storage.Interface, error)

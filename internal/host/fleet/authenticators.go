@@ -99,7 +99,7 @@ func (f *Fleet) recognizes(r *http.Request, p *plane) bool {
 			return true
 		}
 	}
-	keys, err := f.loadIdentity(r.Context(), p.key.uid)
+	keys, err := f.loadKeys(r.Context(), p.key)
 	if err != nil {
 		return true // acquire reports the error
 	}

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -78,7 +79,7 @@ func (f *Fleet) ensureSecret(ctx context.Context, object *controlplanes.ControlP
 	case !ok || existing.Type != secretType:
 		return &conflictError{fmt.Sprintf("the Secret %s exists and does not belong to this control plane; delete or rename it", name)}
 	case owner == object.UID:
-		return nil
+		return f.updateSecret(ctx, object, existing)
 	}
 	old := metav1.Preconditions{UID: &existing.UID}
 	if err := f.secrets.Delete(ctx, name, metav1.DeleteOptions{Preconditions: &old}); err != nil && !apierrors.IsNotFound(err) {
@@ -87,13 +88,31 @@ func (f *Fleet) ensureSecret(ctx context.Context, object *controlplanes.ControlP
 	return f.createSecret(ctx, object)
 }
 
+// kubeconfig returns the kubeconfig of the administrator of a control plane.
+func (f *Fleet) kubeconfig(name, token string) []byte {
+	entry := kubeconfig.Entry{Server: f.url(name), User: administratorName, Token: token}
+	if ca := f.config.Env.Identity.ServingCA; ca != nil {
+		entry.CA = ca()
+	}
+	return entry.Text()
+}
+
+// updateSecret updates the kubeconfig in a Secret if the address or the certificate of the server has
+// changed. Several servers over the same etcd may have different addresses, all of which are valid.
+func (f *Fleet) updateSecret(ctx context.Context, object *controlplanes.ControlPlane, existing *corev1.Secret) error {
+	text := f.kubeconfig(object.Name, string(existing.Data[tokenKey]))
+	if f.config.Env.Storage.Shared || bytes.Equal(existing.Data[kubeconfigKey], text) {
+		return nil
+	}
+	_, err := f.secrets.Update(ctx, secretOf(object.Name), func(secret *corev1.Secret) error {
+		secret.Data[kubeconfigKey] = f.kubeconfig(object.Name, string(secret.Data[tokenKey]))
+		return nil
+	})
+	return err
+}
+
 func (f *Fleet) createSecret(ctx context.Context, object *controlplanes.ControlPlane) error {
 	name, token := secretOf(object.Name), newToken()
-	identity := &f.config.Env.Identity
-	entry := kubeconfig.Entry{Server: f.url(object.Name), User: administratorName, Token: token}
-	if identity.ServingCA != nil {
-		entry.CA = identity.ServingCA()
-	}
 	_, err := f.secrets.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: name.Namespace, Name: name.Name,
@@ -103,7 +122,7 @@ func (f *Fleet) createSecret(ctx context.Context, object *controlplanes.ControlP
 			}},
 		},
 		Type: secretType,
-		Data: map[string][]byte{kubeconfigKey: entry.Text(), tokenKey: []byte(token)},
+		Data: map[string][]byte{kubeconfigKey: f.kubeconfig(object.Name, token), tokenKey: []byte(token)},
 	})
 	if apierrors.IsAlreadyExists(err) {
 		return nil // another server has created it

@@ -8,7 +8,6 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/filters/audit"
 	"mainstay.dev/mainstay/internal/filters/authz"
-	"mainstay.dev/mainstay/internal/host/pki"
 )
 
 // proxyLifetime is the lifetime of certificates for aggregated servers.
@@ -18,7 +17,7 @@ const proxyLifetime = 24 * time.Hour
 func (f *Fleet) url(name string) string { return f.config.Env.Network.PublicURL + pathPrefix(name) }
 
 // env returns the environment of a session of a control plane.
-func (f *Fleet) env(p *plane, s *session, keys *pki.Set) (*controlplane.Env, error) {
+func (f *Fleet) env(p *plane, s *session, keys *keySet) (*controlplane.Env, error) {
 	env := *f.config.Env
 	var err error
 	if env.Identity, err = f.identity(p, keys); err != nil {
@@ -36,10 +35,10 @@ func (f *Fleet) env(p *plane, s *session, keys *pki.Set) (*controlplane.Env, err
 
 // options returns the options of a control plane: those of the root control plane, without its
 // authenticators and authorizers, and without addresses that would lead to the root.
-func (f *Fleet) options(name string, limits *limiter) controlplane.Options {
+func (f *Fleet) options(keys *keySet, limits *limiter) controlplane.Options {
 	o := f.config.Options
 	o.Authentication = controlplane.AuthenticationOptions{DisableAnonymousAuth: true}
-	o.ServiceAccounts.Issuers, o.ServiceAccounts.JWKSURI = []string{f.url(name)}, ""
+	o.ServiceAccounts.Issuers, o.ServiceAccounts.JWKSURI = []string{keys.issuer}, ""
 	o.Authorization.Modes = []string{authz.TypeRBAC}
 	o.Services.EndpointReconciler, o.Services.KubernetesNodePort = controlplane.EndpointsByOthers, 0
 	o.Peers = controlplane.PeerOptions{}

@@ -22,22 +22,40 @@ import (
 // objectPrefix returns the prefix of the objects of a control plane.
 func (f *Fleet) objectPrefix(uid types.UID) string { return f.folder(uid) + controlplanes.ObjectPrefix }
 
-// loadIdentity returns the keys and certificates of a control plane. It creates and stores them on first
-// use. They are encrypted like Secrets.
-func (f *Fleet) loadIdentity(ctx context.Context, uid types.UID) (*pki.Set, error) {
-	key := f.folder(uid) + controlplanes.IdentityKey
+// keySet contains the keys and certificates of a control plane.
+type keySet struct {
+	*pki.Set
+	// issuer is the issuer of service account tokens: the first URL of the control plane. It does not
+	// change with the address of the server, and is equal on all servers over the same etcd.
+	issuer string
+}
+
+// storedKeys is the stored form of a keySet.
+type storedKeys struct {
+	Issuer string            `json:"issuer"`
+	Files  map[string]string `json:"files"` // PEM by name
+}
+
+// loadKeys returns the keys and certificates of a control plane. It creates and stores them on first use.
+// They are encrypted like Secrets.
+func (f *Fleet) loadKeys(ctx context.Context, p planeKey) (*keySet, error) {
+	key := f.folder(p.uid) + controlplanes.IdentityKey
 	entry, _, err := f.config.Env.Storage.Backend.Get(ctx, key, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the keys of the control plane: %w", err)
 	}
 	if entry != nil {
-		return f.decodeIdentity(ctx, key, uid, entry.Value)
+		return f.decodeKeys(ctx, key, p.uid, entry.Value)
 	}
-	created, err := pki.OpenSet(string(uid), nil)
+	created, err := pki.OpenSet(string(p.uid), nil)
 	if err != nil {
 		return nil, err
 	}
-	value, err := json.Marshal(textFiles(created.Files()))
+	stored := storedKeys{Issuer: f.url(p.name), Files: map[string]string{}}
+	for name, content := range created.Files() {
+		stored.Files[name] = string(content)
+	}
+	value, err := json.Marshal(stored)
 	if err != nil {
 		return nil, fmt.Errorf("encode the keys of the control plane: %w", err)
 	}
@@ -49,34 +67,26 @@ func (f *Fleet) loadIdentity(ctx context.Context, uid types.UID) (*pki.Set, erro
 	case err != nil:
 		return nil, fmt.Errorf("store the keys of the control plane: %w", err)
 	case !result.Committed && result.Current[0] != nil: // another server has created them
-		return f.decodeIdentity(ctx, key, uid, result.Current[0].Value)
+		return f.decodeKeys(ctx, key, p.uid, result.Current[0].Value)
 	}
-	return created, nil
+	return &keySet{created, stored.Issuer}, nil
 }
 
-func (f *Fleet) decodeIdentity(ctx context.Context, key string, uid types.UID, value []byte) (*pki.Set, error) {
+func (f *Fleet) decodeKeys(ctx context.Context, key string, uid types.UID, value []byte) (*keySet, error) {
 	plain, _, err := f.transformer().FromStorage(ctx, value, key)
 	if err != nil {
 		return nil, fmt.Errorf("decrypt the keys of the control plane: %w", err)
 	}
-	var files map[string]string
-	if err := json.Unmarshal(plain, &files); err != nil {
+	var stored storedKeys
+	if err := json.Unmarshal(plain, &stored); err != nil {
 		return nil, fmt.Errorf("decode the keys of the control plane: %w", err)
 	}
-	contents := map[string][]byte{}
-	for name, text := range files {
-		contents[name] = []byte(text)
+	files := map[string][]byte{}
+	for name, text := range stored.Files {
+		files[name] = []byte(text)
 	}
-	return pki.OpenSet(string(uid), contents)
-}
-
-// textFiles converts PEM files for JSON.
-func textFiles(files map[string][]byte) map[string]string {
-	texts := map[string]string{}
-	for name, content := range files {
-		texts[name] = string(content)
-	}
-	return texts
+	set, err := pki.OpenSet(string(uid), files)
+	return &keySet{set, stored.Issuer}, err
 }
 
 // transformer returns the encryption of Secrets.
@@ -93,7 +103,7 @@ func (f *Fleet) transformer() storage.Transformer {
 const frontProxyClient = "front-proxy-client"
 
 // identity returns the identity of a control plane with the given keys.
-func (f *Fleet) identity(p *plane, keys *pki.Set) (controlplane.Identity, error) {
+func (f *Fleet) identity(p *plane, keys *keySet) (controlplane.Identity, error) {
 	tokenKeys, err := serviceaccount.NewKeys(keys.Tokens)
 	if err != nil {
 		return controlplane.Identity{}, err
@@ -128,7 +138,7 @@ func (f *Fleet) identity(p *plane, keys *pki.Set) (controlplane.Identity, error)
 
 // proxyCertificate issues a client certificate for aggregated servers. Each connection to such a server
 // requests one, which takes less than a millisecond.
-func proxyCertificate(keys *pki.Set) (*tls.Certificate, error) {
+func proxyCertificate(keys *keySet) (*tls.Certificate, error) {
 	cert, key, err := keys.FrontProxies.Issue(proxyLifetime, frontProxyClient)
 	if err != nil {
 		return nil, err

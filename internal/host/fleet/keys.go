@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// deletionOps is the number of keys that one commit deletes.
-const deletionOps = 500
+// deletionOps is the maximum number of keys that one commit deletes. etcd allows 128 operations.
+const deletionOps = 100
 
 // deleteKeys deletes all keys of a control plane. After an error or a crash it can be called again.
 func (f *Fleet) deleteKeys(ctx context.Context, uid types.UID) error {

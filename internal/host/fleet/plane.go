@@ -145,7 +145,7 @@ func (p *plane) release(s *session) {
 
 // open creates a session. The lock opening must be held.
 func (p *plane) open(ctx context.Context) (*session, error) {
-	keys, err := p.fleet.loadIdentity(ctx, p.key.uid)
+	keys, err := p.fleet.loadKeys(ctx, p.key)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	p.mu.Unlock()
 	env, err := p.fleet.env(p, s, keys)
 	if err == nil {
-		s.ControlPlane, err = controlplane.New(env, p.fleet.objectPrefix(p.key.uid), p.fleet.options(p.key.name, limits))
+		s.ControlPlane, err = controlplane.New(env, p.fleet.objectPrefix(p.key.uid), p.fleet.options(keys, limits))
 	}
 	if err != nil {
 		s.endTunnels()

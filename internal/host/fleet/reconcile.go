@@ -108,7 +108,9 @@ func (f *Fleet) ensureFinalizer(ctx context.Context, object *controlplanes.Contr
 func (f *Fleet) status(p *plane, object *controlplanes.ControlPlane, conflict *conflictError) *controlplanes.Status {
 	status := object.Status
 	status.Conditions = slices.Clone(status.Conditions)
-	status.URL = f.url(object.Name)
+	if status.URL == "" || !f.config.Env.Storage.Shared { // servers over the same etcd can have different addresses
+		status.URL = f.url(object.Name)
+	}
 	secret := secretOf(object.Name)
 	status.KubeconfigSecretRef = &controlplanes.SecretReference{Namespace: secret.Namespace, Name: secret.Name}
 	ready := metav1.Condition{Type: controlplanes.ConditionReady, Status: metav1.ConditionTrue, ObservedGeneration: object.Generation, Reason: "Serving"}

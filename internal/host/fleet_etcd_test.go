@@ -1,0 +1,86 @@
+package host
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// TestControlPlaneServers checks that all servers over one etcd serve a control plane, and that none of them
+// serves it, or leaves keys, after its deletion.
+func TestControlPlaneServers(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.Start(t, etcdtest.Options{})
+	servers := []*running{start(t, etcdConfig(cluster)), start(t, etcdConfig(cluster))}
+	first := servers[0].tenant(t, "a", `{}`)
+	second := *first
+	second.URL = servers[1].URL + "/clusters/a"
+	second.admin = client(t, nil)
+	token := first.accountToken(t)
+	first.must(t, "POST", configMapPath, `{"metadata":{"name":"x"}}`)
+	testserver.Eventually(t, time.Minute, func() error { // the second server follows the first one
+		if code := withToken(t, servers[1], token, "/clusters/a/api"); code != "200" {
+			return fmt.Errorf("%s", code)
+		}
+		return nil
+	})
+	servers[1].expectCode(t, 200, `"x"`, "GET", "/clusters/a"+configMapPath+"/x")
+	servers[1].must(t, "DELETE", controlPlanePath+"/a", "")
+	for _, s := range servers {
+		s.awaitCode(t, controlPlanePath+"/a", 404)
+		testserver.Eventually(t, time.Minute, func() error {
+			if code := withToken(t, s, token, "/clusters/a/api"); code != "401" {
+				return fmt.Errorf("%s", code)
+			}
+			if n := s.keysOf(t, ""); n != 0 {
+				return fmt.Errorf("%d keys remain", n)
+			}
+			return nil
+		})
+	}
+}
+
+// TestControlPlaneRestart stops the server during creations and deletions. Afterwards, each control plane
+// exists with its objects, or has left no keys.
+func TestControlPlaneRestart(t *testing.T) {
+	t.Parallel()
+	config := Config{}
+	config.Storage.DataDir = t.TempDir()
+	s := start(t, config)
+	token := s.tenant(t, "kept", `{}`).accountToken(t)
+	for i := range 4 {
+		s.tenant(t, fmt.Sprint("gone-", i), `{}`).must(t, "POST", configMapPath, `{"metadata":{"name":"x"}}`)
+	}
+	for i := range 4 {
+		s.must(t, "DELETE", controlPlanePath+fmt.Sprint("/gone-", i), "")
+		s.declare(t, fmt.Sprint("new-", i), `{}`)
+	}
+	s.stop()
+	s.end(t)
+	config.Listen.Listener = nil
+	again := start(t, config)
+	for i := range 4 {
+		again.awaitCode(t, controlPlanePath+fmt.Sprint("/gone-", i), 404)
+		again.awaitPhase(t, fmt.Sprint("new-", i), "Ready")
+		testserver.Eventually(t, time.Minute, func() error { // the kubeconfig gets the new port
+			if entered := again.enter(t, fmt.Sprint("new-", i)); !strings.HasPrefix(entered.URL, again.URL) {
+				return fmt.Errorf("the kubeconfig has the address %s", entered.URL)
+			}
+			return nil
+		})
+		again.enter(t, fmt.Sprint("new-", i)).expectCode(t, 200, "", "GET", "/api")
+	}
+	if code := withToken(t, again, token, "/clusters/kept/api"); code != "200" {
+		t.Errorf("a token from before the restart: %s", code)
+	}
+	testserver.Eventually(t, time.Minute, func() error {
+		if n := again.keysOf(t, "/identity"); n != 5 {
+			return fmt.Errorf("%d control planes in the store", n)
+		}
+		return nil
+	})
+}
