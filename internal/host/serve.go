@@ -75,7 +75,11 @@ func (h *Host) reloadFiles(base *tls.Config) error {
 	next := base.Clone()
 	next.ClientCAs = h.identity.clientAuthorities()
 	h.handshake.Store(next)
-	return errors.Join(h.planes.identityChanged(), h.identity.renewServing(), h.updateKubeconfig())
+	err := errors.Join(h.planes.identityChanged(), h.identity.renewServing(), h.updateKubeconfig())
+	if h.fleet != nil {
+		h.fleet.AddressChanged()
+	}
+	return err
 }
 
 // updateKubeconfig writes the administrator's kubeconfig, if its content has changed. A full disk is

@@ -18,6 +18,9 @@
 // If MAINSTAY_BINARY is set, this file is run instead of a new build. It can be any server with the
 // same command line, for example a real kube-apiserver behind a small wrapper.
 //
+// If MAINSTAY_TEST_CONTROL_PLANE is set, the tests use the API of a ControlPlane object instead of the root
+// control plane.
+//
 // MAINSTAY_TEST_FLAGS contains additional flags, separated by spaces, for every server that a suite
 // starts.
 package testserver

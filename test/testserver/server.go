@@ -34,7 +34,8 @@ type Server struct {
 	port    int
 	log     Buffer // across restarts
 	process *process
-	config  *rest.Config
+	config  *rest.Config // of the administrator of the server
+	tenant  *rest.Config // of the administrator of the control plane of the tests; nil without one
 }
 
 // New starts a server for the test and waits until it is ready; it ends the test when that fails. The server stops
@@ -129,7 +130,11 @@ func (s *Server) Start(ctx context.Context) error {
 		return err
 	}
 	s.process = p
-	if err := s.awaitReady(ctx); err != nil {
+	err = s.awaitReady(ctx)
+	if err == nil && usesControlPlane() {
+		err = s.enterControlPlane(ctx)
+	}
+	if err != nil {
 		p.kill()
 		s.process = nil
 		return err
@@ -164,7 +169,7 @@ func (s *Server) ready(ctx context.Context) error {
 	config := s.config
 	if config == nil {
 		var err error
-		if config, err = clientcmd.BuildConfigFromFlags("", s.Kubeconfig()); err != nil {
+		if config, err = clientcmd.BuildConfigFromFlags("", s.rootKubeconfig()); err != nil {
 			return fmt.Errorf("read the kubeconfig: %w", err)
 		}
 		config.QPS = -1 // a test waits for the server, never for its own client
@@ -175,7 +180,7 @@ func (s *Server) ready(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.rootURL()+"/readyz", nil)
 	if err != nil {
 		return err
 	}
@@ -213,16 +218,35 @@ func (s *Server) Restart(ctx context.Context) error {
 }
 
 // RESTConfig is a client configuration of the administrator, without client-side rate limits. Each call returns a copy.
-func (s *Server) RESTConfig() *rest.Config { return rest.CopyConfig(s.config) }
+func (s *Server) RESTConfig() *rest.Config {
+	if s.tenant != nil {
+		return rest.CopyConfig(s.tenant)
+	}
+	return rest.CopyConfig(s.config)
+}
 
 // Kubeconfig is the path of the kubeconfig file that the server wrote for its administrator.
-func (s *Server) Kubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
+func (s *Server) Kubeconfig() string {
+	if s.tenant != nil {
+		return s.tenantKubeconfig()
+	}
+	return s.rootKubeconfig()
+}
+
+func (s *Server) rootKubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
 
 // Dir is the server's data directory.
 func (s *Server) Dir() string { return s.dir }
 
-// URL returns the base URL of the server.
-func (s *Server) URL() string { return "https://127.0.0.1:" + strconv.Itoa(s.port) }
+// URL returns the base URL of the API.
+func (s *Server) URL() string {
+	if s.tenant != nil {
+		return s.tenant.Host
+	}
+	return s.rootURL()
+}
+
+func (s *Server) rootURL() string { return "https://127.0.0.1:" + strconv.Itoa(s.port) }
 
 // Logs returns the output of the server so far, of both streams, across restarts.
 func (s *Server) Logs() string { return s.log.String() }

@@ -94,11 +94,6 @@ func (f *Fleet) recognizes(r *http.Request, p *plane) bool {
 	if !hasCredentials(r) {
 		return false
 	}
-	for _, known := range []authn.Authenticator{administrators{f}, visitors{f}} {
-		if found, _ := known.Authenticate(r); found != nil {
-			return true
-		}
-	}
 	keys, err := f.loadKeys(r.Context(), p.key)
 	if err != nil {
 		return true // acquire reports the error
@@ -107,11 +102,15 @@ func (f *Fleet) recognizes(r *http.Request, p *plane) bool {
 	if err != nil {
 		return true
 	}
-	if found, _ := identity.Authenticator.Authenticate(r); found != nil {
-		return true
+	// The root control plane is last: its authenticators can send tokens to other servers.
+	for _, known := range []authn.Authenticator{
+		administrators{f}, identity.Authenticator, authn.Tokens{signedTokens(identity.TokenKeys).Verifier(nil)}, visitors{f},
+	} {
+		if found, _ := known.Authenticate(r); found != nil {
+			return true
+		}
 	}
-	found, _ := authn.Tokens{signedTokens(identity.TokenKeys).Verifier(nil)}.Authenticate(r)
-	return found != nil
+	return false
 }
 
 // signedTokens accepts the tokens that keys have signed.

@@ -155,6 +155,13 @@ func (f *Fleet) runPeriodically() {
 	}
 }
 
+// AddressChanged updates the kubeconfigs after the serving certificate of the host has changed.
+func (f *Fleet) AddressChanged() {
+	for _, p := range f.all() {
+		f.queue.Add(p.key)
+	}
+}
+
 // CloseIdle closes the control planes that had no request or watch for a duration, and waits for them.
 func (f *Fleet) CloseIdle(idle time.Duration) {
 	for _, p := range f.all() {

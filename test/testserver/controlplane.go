@@ -1,0 +1,84 @@
+package testserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// controlPlaneEnv is the variable that runs the suites in a declared control plane if it is not empty.
+const controlPlaneEnv = "MAINSTAY_TEST_CONTROL_PLANE"
+
+// tenantName is the name of the control plane.
+const tenantName = "tenant"
+
+// usesControlPlane reports whether the tests run in a declared control plane.
+func usesControlPlane() bool { return os.Getenv(controlPlaneEnv) != "" }
+
+// tenantKubeconfig is the path of the kubeconfig of the control plane.
+func (s *Server) tenantKubeconfig() string { return filepath.Join(s.dir, "tenant.kubeconfig") }
+
+// enterControlPlane creates the control plane of the tests, unless it exists, and makes its administrator the
+// user of the tests.
+func (s *Server) enterControlPlane(ctx context.Context) error {
+	client, err := rest.HTTPClientFor(s.config)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, s.options.readyTimeout())
+	defer cancel()
+	const body = `{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":"` + tenantName + `"}}`
+	code, answer, err := exchange(ctx, client, http.MethodPost, s.rootURL()+"/apis/mainstay.dev/v1/controlplanes", body)
+	if err != nil || code != http.StatusCreated && code != http.StatusConflict {
+		return fmt.Errorf("create a control plane: %d %s %w", code, answer, err)
+	}
+	var secret struct {
+		Data struct {
+			Kubeconfig []byte `json:"kubeconfig"`
+		} `json:"data"`
+	}
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for code = 0; code != http.StatusOK; {
+		if code, answer, err = exchange(ctx, client, http.MethodGet, s.rootURL()+"/api/v1/namespaces/kube-system/secrets/"+tenantName+"-kubeconfig", ""); err != nil {
+			return err
+		}
+		<-poll.C
+	}
+	if err := json.Unmarshal(answer, &secret); err != nil {
+		return fmt.Errorf("decode the kubeconfig of the control plane: %w", err)
+	}
+	if err := os.WriteFile(s.tenantKubeconfig(), secret.Data.Kubeconfig, 0o600); err != nil {
+		return err
+	}
+	if s.tenant, err = clientcmd.BuildConfigFromFlags("", s.tenantKubeconfig()); err != nil {
+		return err
+	}
+	s.tenant.QPS = -1
+	return nil
+}
+
+func exchange(ctx context.Context, client *http.Client, method, url, body string) (code int, answer []byte, err error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader([]byte(body)))
+	if err != nil {
+		return 0, nil, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer response.Body.Close()
+	answer, err = io.ReadAll(response.Body)
+	return response.StatusCode, answer, err
+}
