@@ -56,7 +56,7 @@ metadata: {name: web}
 subsets: [{addresses: [{ip: 10.0.0.8, targetRef: {kind: Pod, name: p, namespace: `+k.namespace+`}}], ports: [{name: http, port: 8080}]}]
 `, "create", "-f", "-")
 
-	served := k.begin("proxy", "--port=0")
+	served := k.begin("proxy", "--port=0", "--append-server-path")
 	served.await("Starting to serve on 127.0.0.1:")
 	local := "http://" + regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(served.stdout.String())
 	pods := "/api/v1/namespaces/" + k.namespace

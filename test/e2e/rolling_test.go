@@ -39,6 +39,7 @@ const (
 // every change, and a leader keeps its lease.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
+	testserver.RootOnly(t, "the load balancer has no path")
 	servers := startSharing(t, 3)
 	config := servers[0].RESTConfig()
 	config.Host = "https://" + balance(t, servers)

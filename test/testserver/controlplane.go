@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"testing"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -21,8 +22,8 @@ const controlPlaneEnv = "MAINSTAY_TEST_CONTROL_PLANE"
 // tenantName is the name of the control plane.
 const tenantName = "tenant"
 
-// usesControlPlane reports whether the tests run in a declared control plane.
-func usesControlPlane() bool { return os.Getenv(controlPlaneEnv) != "" }
+// InControlPlane reports whether the tests run in a declared control plane instead of the root.
+func InControlPlane() bool { return os.Getenv(controlPlaneEnv) != "" }
 
 // tenantKubeconfig is the path of the kubeconfig of the control plane.
 func (s *Server) tenantKubeconfig() string { return filepath.Join(s.dir, "tenant.kubeconfig") }
@@ -81,4 +82,12 @@ func exchange(ctx context.Context, client *http.Client, method, url, body string
 	defer response.Body.Close()
 	answer, err = io.ReadAll(response.Body)
 	return response.StatusCode, answer, err
+}
+
+// RootOnly skips a test of the root control plane if the suites run in another one.
+func RootOnly(t testing.TB, reason string) {
+	t.Helper()
+	if InControlPlane() {
+		t.Skip("only in the root control plane: " + reason)
+	}
 }

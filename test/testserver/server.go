@@ -131,7 +131,7 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	s.process = p
 	err = s.awaitReady(ctx)
-	if err == nil && usesControlPlane() {
+	if err == nil && InControlPlane() {
 		err = s.enterControlPlane(ctx)
 	}
 	if err != nil {
