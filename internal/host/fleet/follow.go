@@ -40,20 +40,21 @@ func (f *Fleet) newReflectors() error {
 	return err
 }
 
-// replaceObjects implements reflector.Config.Replace.
+// replaceObjects implements reflector.Config.Replace. It removes a control plane only if the list has no
+// object of its name, or one with another UID: an unreadable object must not delete the stored objects.
 func (f *Fleet) replaceObjects(_ context.Context, list *rest.List) error {
-	listed := map[types.UID]bool{}
+	listed := map[string]bool{}
 	for record, err := range list.Items {
 		if err != nil {
 			return err
 		}
+		listed[record.Name().Name] = true
 		if object := f.decode(record); object != nil {
-			listed[object.UID] = true
-			f.update(object)
+			f.update(object) // replaces a control plane with another UID
 		}
 	}
 	for _, p := range f.all() {
-		if !listed[p.key.uid] {
+		if !listed[p.key.name] {
 			f.removed(p)
 		}
 	}
