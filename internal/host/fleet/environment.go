@@ -23,6 +23,7 @@ func (f *Fleet) env(p *plane, s *session, keys *keySet) (*controlplane.Env, erro
 	if env.Identity, err = f.identity(p, keys); err != nil {
 		return nil, err
 	}
+	env.Storage.Backend = f.backend
 	env.Storage.Feed, env.Storage.Overrides, env.Storage.History = f.config.Feed, nil, nil
 	env.Authorization = controlplane.Authorization{}
 	env.Network.PublicURL, env.Network.PathPrefix = f.url(p.key.name), pathPrefix(p.key.name)

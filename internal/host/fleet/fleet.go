@@ -24,6 +24,8 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/storage/cache"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/fanout"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
@@ -58,6 +60,8 @@ type Fleet struct {
 	tokens   *reflector.Reflector // of the Secrets with kubeconfigs
 	queue    *work.Queue[planeKey]
 	shared   *controlplane.Shared
+	// backend is the store for control planes, whose watches share one.
+	backend kv.Backend
 	// rejection serves the requests that no control plane serves.
 	rejection http.Handler
 
@@ -104,7 +108,11 @@ func Start(config Config) (*Fleet, error) {
 	f.rejection = f.newRejection()
 	f.mu.planes, f.mu.hashes = map[string]*plane{}, map[types.UID]tokenHash{}
 	f.lifetime, f.stop = context.WithCancel(context.Background())
-	if err := f.newReflectors(); err != nil {
+	if f.backend, err = fanout.New(f.lifetime, config.Env.Storage.Backend, "/"+strings.Trim(config.Prefix, "/")+"/"); err == nil {
+		err = f.newReflectors()
+	}
+	if err != nil {
+		f.stop()
 		return nil, fmt.Errorf("start the control planes: %w", err)
 	}
 	f.queue = work.New(f.lifetime, work.Config[planeKey]{

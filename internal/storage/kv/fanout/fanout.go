@@ -1,0 +1,270 @@
+// Package fanout lets many watches share one watch of a backend. Without it, each watch of the embedded
+// store has a goroutine, and each commit compares its keys with all waiting watches. A shared watch costs
+// a map entry while it has no events.
+//
+// A watch is live if the hub passes events to it. A watch from an earlier revision, and one whose receiver is
+// too slow, reads the missed events with a watch of its own until it has caught up with the hub.
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Backend is a kv.Backend whose watches share one watch. Create it with New. It is safe for concurrent use.
+type Backend struct {
+	kv.Backend
+	prefix string
+	// ctx ends the shared watch.
+	ctx context.Context
+
+	mu struct {
+		sync.Mutex
+		// position is the revision up to which all events were dispatched. It is stopped if the shared
+		// watch has ended.
+		position kv.Revision
+		// requested is the revision of a request for progress that is not yet complete; 0 without one.
+		requested kv.Revision
+		// byPrefix contains the live watches of all keys with a prefix, which ends with a slash; others
+		// contains those of other ranges.
+		byPrefix map[string]map[*watch]struct{}
+		others   map[*watch]struct{}
+	}
+}
+
+// stopped is the position of a Backend without a shared watch.
+const stopped = -1
+
+// New returns a Backend for watches of keys with a prefix; "" selects all keys. Other watches are not shared. The
+// shared watch runs until ctx ends, and the watches then end with kv.ErrClosed. If it fails, they end with its
+// error; until it is open again, further watches are not shared. The error is that of the backend.
+func New(ctx context.Context, backend kv.Backend, prefix string) (*Backend, error) {
+	b := &Backend{Backend: backend, ctx: ctx, prefix: prefix}
+	b.mu.byPrefix, b.mu.others = map[string]map[*watch]struct{}{}, map[*watch]struct{}{}
+	source, err := b.open()
+	if err != nil {
+		return nil, fmt.Errorf("share the watches of %s: %w", prefix, err)
+	}
+	go b.run(source) // ends with ctx or the backend
+	return b, nil
+}
+
+// open opens the shared watch.
+func (b *Backend) open() (kv.Watch, error) {
+	position, err := b.CurrentRevision(b.ctx)
+	if err != nil {
+		return nil, err
+	}
+	end := ""
+	if b.prefix != "" {
+		end = kv.PrefixEnd(b.prefix)
+	}
+	source, err := b.Backend.Watch(b.ctx, b.prefix, end, position+1)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mu.position = position
+	return source, nil
+}
+
+// reopenDelay is the delay before a failed shared watch is opened again.
+const reopenDelay = time.Second
+
+// run dispatches the events of the shared watch, and opens it again if it fails, until ctx ends or the backend is
+// closed.
+func (b *Backend) run(source kv.Watch) {
+	for {
+		err := b.follow(source)
+		if b.ctx.Err() != nil || errors.Is(err, kv.ErrClosed) {
+			b.stop(kv.ErrClosed)
+			return
+		}
+		b.stop(err)
+		for source = nil; source == nil; {
+			select {
+			case <-time.After(reopenDelay):
+			case <-b.ctx.Done():
+				return
+			}
+			if source, err = b.open(); errors.Is(err, kv.ErrClosed) {
+				return
+			}
+		}
+	}
+}
+
+// follow dispatches the events of the shared watch until it ends, and returns its error.
+func (b *Backend) follow(source kv.Watch) error {
+	defer source.Stop()
+	for batch := range source.Batches() {
+		b.dispatch(batch)
+	}
+	return source.Err()
+}
+
+// stop ends all live watches with an error. Until the next call of open, watches cannot be live.
+func (b *Backend) stop(err error) {
+	b.mu.Lock()
+	b.mu.position = stopped
+	all := b.liveLocked()
+	clear(b.mu.byPrefix)
+	clear(b.mu.others)
+	b.mu.Unlock()
+	for _, w := range all {
+		w.finish(err)
+	}
+}
+
+// dispatch passes a batch to the live watches of its keys.
+func (b *Backend) dispatch(batch kv.Batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var touched []*watch
+	for i := range batch.Events {
+		b.eachLocked(batch.Events[i].Key, func(w *watch) {
+			if len(w.pending) == 0 {
+				touched = append(touched, w)
+			}
+			w.pending = append(w.pending, batch.Events[i])
+		})
+	}
+	b.mu.position = max(b.mu.position, batch.Revision)
+	for _, w := range touched {
+		w.deliver(kv.Batch{Events: w.pending, Revision: batch.Revision})
+		w.pending = nil
+	}
+	b.reportLocked()
+}
+
+// eachLocked calls f with the live watches of a key.
+func (b *Backend) eachLocked(key string, f func(*watch)) {
+	for i := range len(key) {
+		if key[i] == '/' {
+			for w := range b.mu.byPrefix[key[:i+1]] {
+				f(w)
+			}
+		}
+	}
+	for w := range b.mu.others {
+		if w.contains(key) {
+			f(w)
+		}
+	}
+}
+
+// liveLocked returns all live watches.
+func (b *Backend) liveLocked() []*watch {
+	var all []*watch
+	for _, watches := range b.mu.byPrefix {
+		for w := range watches {
+			all = append(all, w)
+		}
+	}
+	for w := range b.mu.others {
+		all = append(all, w)
+	}
+	return all
+}
+
+// reportLocked reports progress to all live watches if it was requested and the hub has reached the revision.
+func (b *Backend) reportLocked() {
+	if b.mu.requested == 0 || b.mu.position < b.mu.requested {
+		return
+	}
+	b.mu.requested = 0
+	for _, w := range b.liveLocked() {
+		w.deliver(kv.Batch{Revision: b.mu.position})
+	}
+}
+
+// RequestProgress implements kv.Backend.
+func (b *Backend) RequestProgress(ctx context.Context) error {
+	revision, err := b.CurrentRevision(ctx)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.mu.requested = max(b.mu.requested, revision)
+	b.reportLocked()
+	b.mu.Unlock()
+	return b.Backend.RequestProgress(ctx)
+}
+
+// PrefixRevision implements kv.PrefixRevisioner, with the newest revision if the backend does not.
+func (b *Backend) PrefixRevision(ctx context.Context, prefix string) (kv.Revision, error) {
+	if r, ok := b.Backend.(kv.PrefixRevisioner); ok {
+		return r.PrefixRevision(ctx, prefix)
+	}
+	return b.CurrentRevision(ctx)
+}
+
+// Watch implements kv.Backend.
+func (b *Backend) Watch(ctx context.Context, start, end string, from kv.Revision) (kv.Watch, error) {
+	if from == 0 {
+		newest, err := b.CurrentRevision(ctx)
+		if err != nil {
+			return nil, err
+		}
+		from = newest + 1
+	}
+	compacted, err := b.CompactedRevision(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(start, b.prefix) || b.prefix != "" && (end == "" || end > kv.PrefixEnd(b.prefix)) {
+		return b.Backend.Watch(ctx, start, end, from)
+	}
+	w := newWatch(ctx, b, start, end, from)
+	if from < compacted || !b.join(w) { // the events may not be dispatched yet, although they are compacted
+		own, err := b.Backend.Watch(w.ctx, start, end, from)
+		if err != nil {
+			w.cancel()
+			return nil, err
+		}
+		w.sending = true
+		go w.catchUp(own) // ends with w.ctx, or when the watch is live
+	}
+	context.AfterFunc(w.ctx, func() { w.finish(nil) })
+	return w, nil
+}
+
+// join makes a watch live if the hub has not yet passed its next revision. It does not add a watch that has
+// ended.
+func (b *Backend) join(w *watch) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mu.position == stopped || b.mu.position >= w.next || w.ctx.Err() != nil {
+		return false
+	}
+	if !w.isPrefix {
+		b.mu.others[w] = struct{}{}
+		return true
+	}
+	watches := b.mu.byPrefix[w.start]
+	if watches == nil {
+		watches = map[*watch]struct{}{}
+		b.mu.byPrefix[strings.Clone(w.start)] = watches
+	}
+	watches[w] = struct{}{}
+	return true
+}
+
+// leave ends the delivery of events to a watch.
+func (b *Backend) leave(w *watch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.mu.others, w)
+	if watches := b.mu.byPrefix[w.start]; w.isPrefix && watches != nil {
+		if delete(watches, w); len(watches) == 0 {
+			delete(b.mu.byPrefix, w.start)
+		}
+	}
+}

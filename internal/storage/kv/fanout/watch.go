@@ -1,0 +1,223 @@
+package fanout
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+const (
+	// maxQueue is the maximum number of batches that wait for a receiver. A slower receiver gets the
+	// events from the history of the backend.
+	maxQueue = 256
+	// minCatchUpDelay is the delay before a watch without events requests the progress that it needs to
+	// become live. It doubles with each request, up to maxCatchUpDelay.
+	minCatchUpDelay = 5 * time.Millisecond
+	maxCatchUpDelay = time.Second
+)
+
+// watch is a watch of a Backend. It has a goroutine only while its receiver is slow, or while it catches up.
+type watch struct {
+	hub        *Backend
+	start, end string
+	isPrefix   bool // the range consists of all keys with the prefix start, which ends with a slash
+	ctx        context.Context
+	cancel     context.CancelFunc
+	batches    chan kv.Batch
+
+	// pending are the events of the batch that is being dispatched. The lock of the hub guards it.
+	pending []kv.Event
+	// next is the first revision that was not delivered. While the watch is live, mu guards it, and
+	// otherwise it belongs to catchUp.
+	next kv.Revision
+
+	mu sync.Mutex
+	// queue contains the batches that wait for the receiver, and sending is set while a goroutine sends
+	// them.
+	queue   []kv.Batch
+	sending bool
+	// sent is the revision of the last batch that the receiver got.
+	sent kv.Revision
+	// overflow is set if batches were dropped after the queue was full.
+	overflow bool
+	ended    bool
+	err      error
+}
+
+func newWatch(ctx context.Context, hub *Backend, start, end string, from kv.Revision) *watch {
+	w := &watch{
+		hub: hub, start: start, end: end, next: from, batches: make(chan kv.Batch, 1),
+		isPrefix: strings.HasSuffix(start, "/") && end == kv.PrefixEnd(start),
+	}
+	w.ctx, w.cancel = context.WithCancel(ctx)
+	return w
+}
+
+func (w *watch) contains(key string) bool { return key >= w.start && (w.end == "" || key < w.end) }
+
+// Batches implements kv.Watch.
+func (w *watch) Batches() <-chan kv.Batch { return w.batches }
+
+// Err implements kv.Watch.
+func (w *watch) Err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+// Stop implements kv.Watch.
+func (w *watch) Stop() { w.cancel() }
+
+// deliver passes a batch to the receiver, or to the queue if the receiver is not ready. It does not block. The
+// lock of the hub is held.
+func (w *watch) deliver(b kv.Batch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for len(b.Events) > 0 && b.Events[0].Revision < w.next {
+		b.Events = b.Events[1:]
+	}
+	if w.ended || w.overflow || len(b.Events) == 0 && b.Revision < w.next-1 {
+		return
+	}
+	w.next = max(w.next, b.Revision+1)
+	switch {
+	case w.sending && len(w.queue) >= maxQueue:
+		w.overflow = true
+	case w.sending:
+		w.queue = append(w.queue, b)
+	default:
+		select {
+		case w.batches <- b:
+			w.sent = b.Revision
+		default:
+			w.queue, w.sending = append(w.queue, b), true
+			go w.send() // ends when the queue is empty, or with ctx
+		}
+	}
+}
+
+// send sends the queue. After an overflow it reads the dropped events from the backend.
+func (w *watch) send() {
+	for {
+		b, more := w.take()
+		if !more {
+			return
+		}
+		if b == nil {
+			w.reread()
+			return
+		}
+		select {
+		case w.batches <- *b:
+			w.mu.Lock()
+			w.sent = b.Revision
+			w.mu.Unlock()
+		case <-w.ctx.Done():
+			w.exit(nil)
+			return
+		}
+	}
+}
+
+// take removes the first batch of the queue. It returns nil if the next events were dropped. more is false if
+// there is nothing to send; the goroutine must then end.
+func (w *watch) take() (b *kv.Batch, more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case w.ended:
+		close(w.batches)
+		return nil, false
+	case len(w.queue) > 0:
+		first := w.queue[0]
+		w.queue[0] = kv.Batch{}
+		w.queue = w.queue[1:]
+		return &first, true
+	case w.overflow:
+		return nil, true
+	}
+	w.queue, w.sending = nil, false
+	return nil, false
+}
+
+// reread continues a watch after its last batch, with the history of the backend.
+func (w *watch) reread() {
+	w.hub.leave(w)
+	w.mu.Lock()
+	w.overflow, w.next = false, w.sent+1
+	w.mu.Unlock()
+	own, err := w.hub.Backend.Watch(w.ctx, w.start, w.end, w.next)
+	if err != nil {
+		w.exit(err)
+		return
+	}
+	w.catchUp(own)
+}
+
+// catchUp passes on the batches of a watch of the backend until the hub can continue.
+func (w *watch) catchUp(own kv.Watch) {
+	defer own.Stop()
+	delay := minCatchUpDelay
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	for {
+		select {
+		case b, ok := <-own.Batches():
+			if !ok {
+				w.exit(own.Err())
+				return
+			}
+			select {
+			case w.batches <- b:
+			case <-w.ctx.Done():
+				w.exit(nil)
+				return
+			}
+			w.sent, w.next = b.Revision, max(w.next, b.Revision+1)
+		case <-timer.C:
+			// Without events in the range, only progress shows that nothing was missed.
+			_ = w.hub.Backend.RequestProgress(w.ctx) // own reports a permanent error
+			delay = min(2*delay, maxCatchUpDelay)
+			timer.Reset(delay)
+			continue
+		case <-w.ctx.Done():
+			w.exit(nil)
+			return
+		}
+		if w.hub.join(w) {
+			w.send()
+			return
+		}
+	}
+}
+
+// exit ends the watch in its goroutine.
+func (w *watch) exit(err error) {
+	w.finish(err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.batches)
+}
+
+// finish ends the watch with an error, or nil for Stop and the end of the context. A goroutine of the watch
+// closes the channel, if there is one.
+func (w *watch) finish(err error) {
+	w.mu.Lock()
+	if w.ended {
+		w.mu.Unlock()
+		return
+	}
+	if w.ctx.Err() != nil {
+		err = nil
+	}
+	w.ended, w.err, w.queue = true, err, nil
+	if !w.sending {
+		close(w.batches)
+	}
+	w.mu.Unlock()
+	w.cancel()
+	w.hub.leave(w)
+}
