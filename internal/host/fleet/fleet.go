@@ -24,7 +24,6 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/storage/cache"
-	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/fanout"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
@@ -61,7 +60,7 @@ type Fleet struct {
 	queue    *work.Queue[planeKey]
 	shared   *controlplane.Shared
 	// backend is the store for control planes, whose watches share one.
-	backend kv.Backend
+	backend *fanout.Backend
 	// rejection serves the requests that no control plane serves.
 	rejection http.Handler
 
@@ -202,6 +201,7 @@ func (f *Fleet) Close() {
 	}
 	closing.Wait()
 	f.running.Wait()
+	f.backend.Wait()
 }
 
 // Defines reports whether an open control plane defines a custom resource.

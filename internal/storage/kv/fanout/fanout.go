@@ -21,8 +21,9 @@ import (
 type Backend struct {
 	kv.Backend
 	prefix string
-	// ctx ends the shared watch.
-	ctx context.Context
+	// ctx ends the shared watch, and done is closed when its goroutine has ended.
+	ctx  context.Context
+	done chan struct{}
 
 	mu struct {
 		sync.Mutex
@@ -45,7 +46,7 @@ const stopped = -1
 // shared watch runs until ctx ends, and the watches then end with kv.ErrClosed. If it fails, they end with its
 // error; until it is open again, further watches are not shared. The error is that of the backend.
 func New(ctx context.Context, backend kv.Backend, prefix string) (*Backend, error) {
-	b := &Backend{Backend: backend, ctx: ctx, prefix: prefix}
+	b := &Backend{Backend: backend, ctx: ctx, prefix: prefix, done: make(chan struct{})}
 	b.mu.byPrefix, b.mu.others = map[string]map[*watch]struct{}{}, map[*watch]struct{}{}
 	source, err := b.open()
 	if err != nil {
@@ -54,6 +55,9 @@ func New(ctx context.Context, backend kv.Backend, prefix string) (*Backend, erro
 	go b.run(source) // ends with ctx or the backend
 	return b, nil
 }
+
+// Wait waits until the shared watch has ended, after the end of the context of New.
+func (b *Backend) Wait() { <-b.done }
 
 // open opens the shared watch.
 func (b *Backend) open() (kv.Watch, error) {
@@ -81,6 +85,7 @@ const reopenDelay = time.Second
 // run dispatches the events of the shared watch, and opens it again if it fails, until ctx ends or the backend is
 // closed.
 func (b *Backend) run(source kv.Watch) {
+	defer close(b.done)
 	for {
 		err := b.follow(source)
 		if b.ctx.Err() != nil || errors.Is(err, kv.ErrClosed) {
