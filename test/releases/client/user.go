@@ -40,7 +40,7 @@ func (u *user) discover() error {
 		if err != nil {
 			return err
 		}
-		if gv.Group == "apiextensions.k8s.io" || gv.Group == "apiregistration.k8s.io" || strings.HasSuffix(gv.Group, ".mainstay.dev") {
+		if gv.Group == "apiextensions.k8s.io" || gv.Group == "apiregistration.k8s.io" || strings.HasSuffix("."+gv.Group, ".mainstay.dev") {
 			continue // client-go does not have these groups
 		}
 		for _, r := range list.APIResources {
