@@ -115,7 +115,7 @@ type Identity struct {
 	// bootstrap tokens.
 	TokenAuthenticators []authn.TokenSource
 	// Visitors authenticates users of another control plane that may enter this one, after all other
-	// authenticators. Its error may be a metav1.Status for the client. nil rejects them.
+	// authenticators. Its error may be an authn.RejectionError. nil rejects them.
 	Visitors authn.Authenticator
 	// Anonymous selects the requests that require no credentials; nil applies
 	// AuthenticationOptions.DisableAnonymousAuth.

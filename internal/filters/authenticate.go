@@ -30,8 +30,8 @@ type AuthenticateConfig struct {
 }
 
 // Authenticate returns a filter that adds the user and the authentication method to the request's
-// context and removes the credentials from the header. Invalid credentials get 401, or the status in
-// the error of the authenticator, even if anonymous requests are allowed.
+// context and removes the credentials from the header. Invalid credentials get 401, or the status
+// of an authn.RejectionError, even if anonymous requests are allowed.
 func Authenticate(config AuthenticateConfig) Filter {
 	anonymous := authn.Anonymous()
 	authenticated := func(w http.ResponseWriter, r *http.Request) bool {
@@ -64,11 +64,12 @@ func Authenticate(config AuthenticateConfig) Filter {
 	return filterFunc(authenticated)
 }
 
-// rejection returns the response for a request without a user: the status in err, if it has one, or 401.
+// rejection returns the response for a request without a user: the status of an authn.RejectionError, or
+// 401.
 func rejection(err error) error {
-	var status *apierrors.StatusError
-	if errors.As(err, &status) {
-		return status
+	var rejected *authn.RejectionError
+	if errors.As(err, &rejected) {
+		return rejected.Status
 	}
 	return apierrors.NewUnauthorized("Unauthorized")
 }

@@ -2,14 +2,18 @@ package filters
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/request"
 )
 
@@ -76,5 +80,28 @@ func TestAuthenticate(t *testing.T) {
 				t.Errorf("answered %d (-want +got):\n%s", got.Code, diff)
 			}
 		})
+	}
+}
+
+// TestRejection checks that only a RejectionError determines the response. The errors of authenticators can
+// contain other statuses, such as the absence of a service account, which clients must not see.
+func TestRejection(t *testing.T) {
+	t.Parallel()
+	status := apierrors.NewForbidden(schema.GroupResource{Resource: "controlplanes"}, "a", errors.New("no"))
+	for _, tt := range []struct {
+		err  error
+		code int
+	}{
+		{&authn.RejectionError{Status: status}, 403},
+		{errors.Join(errors.New("bad token"), fmt.Errorf("visitor: %w", &authn.RejectionError{Status: status})), 403},
+		{status, 401},
+		{fmt.Errorf("bearer token: %w", apierrors.NewNotFound(schema.GroupResource{Resource: "serviceaccounts"}, "a")), 401},
+	} {
+		reject := authenticatorFunc(func(*http.Request) (*request.Authentication, error) { return nil, tt.err })
+		config := AuthenticateConfig{Authenticator: reject, Anonymous: func(string) bool { return true }, Logger: quiet(), OnError: writeError}
+		got := get(t, http.NotFoundHandler(), httptest.NewRequest("GET", "/version", nil), Authenticate(config))
+		if got.Code != tt.code {
+			t.Errorf("%v: %d, want %d", tt.err, got.Code, tt.code)
+		}
 	}
 }

@@ -14,6 +14,16 @@ import (
 // ErrUnauthorized is wrapped by errors for invalid credentials.
 var ErrUnauthorized = errors.New("unauthorized")
 
+// RejectionError is the error of an Authenticator that knows the user of a request, who must not use the
+// server. The client receives Status instead of 401. Other errors for clients, such as the absence of a
+// service account, must not reach clients.
+type RejectionError struct{ Status error }
+
+func (e *RejectionError) Error() string { return e.Status.Error() }
+
+// Unwrap returns the status.
+func (e *RejectionError) Unwrap() error { return e.Status }
+
 // Authenticator authenticates requests. It returns nil, nil if the request has no credentials of
 // its kind, and an error if they are invalid. The caller must not modify the result, which may be
 // shared by requests. It may remove credentials from the request header. It is safe for concurrent

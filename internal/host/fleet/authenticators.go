@@ -22,15 +22,15 @@ const visitorPrefix = "root:"
 // authn.Authenticator.
 type visitors struct{ fleet *Fleet }
 
-// Authenticate implements authn.Authenticator. The error has the status 403 for users of the root control
-// plane without the permission.
+// Authenticate implements authn.Authenticator. The error is an authn.RejectionError with 403 for users of
+// the root control plane without the permission.
 func (v visitors) Authenticate(r *http.Request) (*request.Authentication, error) {
 	found, err := v.fleet.config.Root.Authenticate(r)
 	if found == nil {
 		return nil, err
 	}
 	if err := v.authorize(r.Context(), found.User); err != nil {
-		return nil, err
+		return nil, &authn.RejectionError{Status: err}
 	}
 	entered := *found
 	entered.User = &request.User{
