@@ -254,3 +254,30 @@ func TestControlPlaneIdle(t *testing.T) {
 	cancel()
 	awaitClosed()
 }
+
+// TestControlPlaneTerminating checks that requests to a deleted control plane whose object still exists do not
+// create keys.
+func TestControlPlaneTerminating(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	s.must(t, "POST", controlPlanePath, `{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":"a","finalizers":["example.com/other"]}}`)
+	s.awaitPhase(t, "a", controlplanes.Ready)
+	a := s.enter(t, "a")
+	token := a.accountToken(t)
+	s.must(t, "DELETE", controlPlanePath+"/a", "")
+	testserver.Eventually(t, time.Minute, func() error {
+		if finalizers := s.controlPlane(t, "a").Finalizers; len(finalizers) != 1 {
+			return fmt.Errorf("finalizers %v", finalizers)
+		}
+		return nil
+	})
+	for _, credential := range []string{token, "x"} {
+		if got := withToken(t, s, credential, "/clusters/a/api"); got != "401" {
+			t.Errorf("%s: %s", credential, got)
+		}
+	}
+	s.expectCode(t, 404, "", "GET", "/clusters/a/api")
+	if n := s.keysOf(t, ""); n != 0 {
+		t.Errorf("%d keys were created", n)
+	}
+}

@@ -66,6 +66,9 @@ func (f *Fleet) acquire(r *http.Request, p *plane) (*session, error) {
 	if p == nil {
 		return nil, errMissing
 	}
+	if err := p.usable(); err != nil {
+		return nil, err
+	}
 	if p.opened() == nil && !f.recognizes(r, p) {
 		return nil, errUnrecognized
 	}

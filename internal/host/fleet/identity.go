@@ -19,6 +19,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
+// identityKey returns the key of the keys and certificates of a control plane.
+func (f *Fleet) identityKey(uid types.UID) string { return f.folder(uid) + controlplanes.IdentityKey }
+
 // objectPrefix returns the prefix of the objects of a control plane.
 func (f *Fleet) objectPrefix(uid types.UID) string { return f.folder(uid) + controlplanes.ObjectPrefix }
 
@@ -36,17 +39,26 @@ type storedKeys struct {
 	Files  map[string]string `json:"files"` // PEM by name
 }
 
-// loadKeys returns the keys and certificates of a control plane. It creates and stores them on first use.
-// They are encrypted like Secrets.
-func (f *Fleet) loadKeys(ctx context.Context, p planeKey) (*keySet, error) {
-	key := f.folder(p.uid) + controlplanes.IdentityKey
+// readKeys returns the stored keys and certificates of a control plane, or nil if it was never opened.
+func (f *Fleet) readKeys(ctx context.Context, p planeKey) (*keySet, error) {
+	key := f.identityKey(p.uid)
 	entry, _, err := f.config.Env.Storage.Backend.Get(ctx, key, 0)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("read the keys of the control plane: %w", err)
+	case entry == nil:
+		return nil, nil
 	}
-	if entry != nil {
-		return f.decodeKeys(ctx, key, p.uid, entry.Value)
+	return f.decodeKeys(ctx, key, p.uid, entry.Value)
+}
+
+// ensureKeys returns the keys and certificates of a control plane, and creates missing ones. They are encrypted
+// like Secrets. It must not be called for a control plane that is being deleted.
+func (f *Fleet) ensureKeys(ctx context.Context, p planeKey) (*keySet, error) {
+	if existing, err := f.readKeys(ctx, p); existing != nil || err != nil {
+		return existing, err
 	}
+	key := f.identityKey(p.uid)
 	created, err := pki.OpenSet(string(p.uid), nil)
 	if err != nil {
 		return nil, err

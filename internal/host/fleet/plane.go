@@ -71,7 +71,7 @@ func (p *plane) remove() {
 	p.mu.removed = true
 }
 
-// usableLocked returns the reason why the control plane does not serve requests, or nil.
+// usableLocked is usable with mu held.
 func (p *plane) usableLocked() error {
 	switch {
 	case p.mu.removed:
@@ -80,6 +80,13 @@ func (p *plane) usableLocked() error {
 		return errPaused
 	}
 	return nil
+}
+
+// usable returns the reason why the control plane does not serve requests, or nil.
+func (p *plane) usable() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.usableLocked()
 }
 
 // opened returns the open control plane, or nil.
@@ -143,9 +150,10 @@ func (p *plane) release(s *session) {
 	}
 }
 
-// open creates a session. The lock opening must be held.
+// open creates a session. The lock opening must be held since usableLocked returned nil: a deletion acquires
+// it before it deletes the keys, so that open cannot create keys afterwards.
 func (p *plane) open(ctx context.Context) (*session, error) {
-	keys, err := p.fleet.loadKeys(ctx, p.key)
+	keys, err := p.fleet.ensureKeys(ctx, p.key)
 	if err != nil {
 		return nil, err
 	}
