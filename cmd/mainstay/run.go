@@ -191,8 +191,8 @@ func (r *runner) command(args []string) error {
 	return err
 }
 
-// runWith runs a command with additional environment variables and returns its exit code. It forwards signals to the
-// command, and SIGTERM if the server ends first.
+// runWith runs a command with additional environment variables and returns its exit code. It forwards
+// signals to the command, and SIGTERM if the server ends first.
 func runWith(args, environment []string, stdout, stderr io.Writer, signals <-chan os.Signal, serverEnded <-chan struct{}) (exitCode, error) {
 	command := exec.Command(args[0], args[1:]...)
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, stdout, stderr

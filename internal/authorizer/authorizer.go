@@ -71,8 +71,8 @@ type Authorizer interface {
 	Authorize(ctx context.Context, attributes *Attributes) (Decision, string, error)
 }
 
-// Group is the API group in which Mainstay's own operations are authorized. The server has no
-// resources of this group.
+// Group is the API group in which Mainstay's own operations are authorized. Its only resource with objects
+// is controlplanes (package apis/controlplanes).
 const Group = "mainstay.dev"
 
 // processPrefix is the prefix of paths that expose or change the whole process. They are authorized

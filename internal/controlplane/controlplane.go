@@ -39,9 +39,6 @@ type ControlPlane struct {
 // ErrClosed is returned by Open after Close.
 var ErrClosed = errors.New("the control plane is closed")
 
-// errNotOpen is returned by methods that need an open control plane.
-var errNotOpen = errors.New("the control plane is not open")
-
 // New returns a control plane whose objects are stored below prefix, such as "/registry", or all
 // errors of the options. No prefix of a control plane may contain another one of the same backend.
 // New performs no I/O and starts no goroutine. The caller must call Close.

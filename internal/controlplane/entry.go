@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"mainstay.dev/mainstay/internal/authorizer"
@@ -10,13 +11,24 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
+// errNotOpen is returned by methods that need an open control plane.
+var errNotOpen = errors.New("the control plane is not open")
+
+// instance returns the open instance, or errNotOpen.
+func (c *ControlPlane) instance() (*instance, error) {
+	if opened := c.opened.Load(); opened != nil {
+		return opened, nil
+	}
+	return nil, errNotOpen
+}
+
 // Authenticate authenticates a request to another control plane as a user of this one, without
 // anonymous users. It returns nil, nil for a request without credentials of this control plane, and an
 // error if the control plane is not open or rejects the credentials.
 func (c *ControlPlane) Authenticate(r *http.Request) (*request.Authentication, error) {
-	opened := c.opened.Load()
-	if opened == nil {
-		return nil, errNotOpen
+	opened, err := c.instance()
+	if err != nil {
+		return nil, err
 	}
 	return opened.authenticator.Authenticate(r)
 }
@@ -24,26 +36,26 @@ func (c *ControlPlane) Authenticate(r *http.Request) (*request.Authentication, e
 // Authorize implements authorizer.Authorizer. It denies all requests while the control plane is not
 // open.
 func (c *ControlPlane) Authorize(ctx context.Context, attributes *authorizer.Attributes) (authorizer.Decision, string, error) {
-	opened := c.opened.Load()
-	if opened == nil {
-		return authorizer.DecisionDeny, "", errNotOpen
+	opened, err := c.instance()
+	if err != nil {
+		return authorizer.DecisionDeny, "", err
 	}
 	return opened.authorization.authorizer.Authorize(ctx, attributes)
 }
 
 // Access returns clients for the objects of an open control plane.
 func (c *ControlPlane) Access() (*loopback.Access, error) {
-	opened := c.opened.Load()
-	if opened == nil {
-		return nil, errNotOpen
+	opened, err := c.instance()
+	if err != nil {
+		return nil, err
 	}
 	return opened.resources.access, nil
 }
 
 // Audit returns the audit policy and backends of an open control plane; nil if it has none.
 func (c *ControlPlane) Audit() *filters.AuditConfig {
-	opened := c.opened.Load()
-	if opened == nil {
+	opened, err := c.instance()
+	if err != nil {
 		return nil
 	}
 	return opened.audit

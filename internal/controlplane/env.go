@@ -51,9 +51,9 @@ type Env struct {
 	Paths map[string]http.Handler
 	// TypeConverter converts objects of built-in kinds for managed fields.
 	TypeConverter managedfields.TypeConverter
-	// Ownership caches managed fields for TypeConverter; nil gives each control plane a cache of its own.
+	// Ownership caches managed fields for TypeConverter; with nil, each control plane has a separate cache.
 	Ownership *ownership.Cache
-	// Shared contains what is equal in control planes with the same options; nil shares nothing.
+	// Shared contains the data that is equal in control planes with the same options; nil disables sharing.
 	Shared *Shared
 	// Version is the version of this program; "" if it is unknown.
 	Version string
@@ -195,7 +195,8 @@ type Telemetry struct {
 	Logger   *slog.Logger
 	Requests *telemetry.Requests
 	Metrics  *Metrics
-	// Audit records the audit events of all control planes that have no AuditOptions. nil records none.
+	// Audit records the audit events instead of the policy and the backends of Options.Audit; nil selects
+	// Options.Audit.
 	Audit *filters.AuditConfig
 	// Tracer records the spans of requests; nil disables tracing.
 	Tracer trace.TracerProvider

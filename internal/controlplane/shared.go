@@ -10,7 +10,7 @@ import (
 )
 
 // Shared contains the immutable parts that are equal in all control planes with the same options, so that
-// each further control plane needs less memory. The methods of a nil *Shared share nothing. It is safe for
+// each further control plane needs less memory. The methods of a nil *Shared return new data. It is safe for
 // concurrent use.
 type Shared struct {
 	declared func() []builtin.Group

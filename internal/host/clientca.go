@@ -2,9 +2,7 @@ package host
 
 import (
 	"crypto/x509"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -58,21 +56,5 @@ func openClientCA(file string, own *pki.Authority, expiration prometheus.Observe
 // clusterAuthentication returns the data of the ConfigMap extension-apiserver-authentication.
 func (i *identity) clusterAuthentication() (map[string]string, error) {
 	proxies := i.frontProxy.current.Load()
-	headers := proxies.headers
-	data := map[string]string{
-		"client-ca-file":               string(i.clients.current.Load().bundle),
-		"requestheader-client-ca-file": string(proxies.bundle),
-	}
-	for key, names := range map[string][]string{
-		"requestheader-allowed-names": headers.AllowedNames, "requestheader-username-headers": headers.UserHeaders,
-		"requestheader-uid-headers": headers.UIDHeaders, "requestheader-group-headers": headers.GroupHeaders,
-		"requestheader-extra-headers-prefix": headers.ExtraPrefixes,
-	} {
-		encoded, err := json.Marshal(append([]string{}, names...))
-		if err != nil {
-			return nil, fmt.Errorf("encode %s: %w", key, err)
-		}
-		data[key] = string(encoded)
-	}
-	return data, nil
+	return proxies.headers.ClusterAuthentication(i.clients.current.Load().bundle, proxies.bundle)
 }

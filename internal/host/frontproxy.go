@@ -16,10 +16,6 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// frontProxyClient is the file name and the user name of the client certificate with which this
-// server connects to aggregated servers.
-const frontProxyClient = "front-proxy-client"
-
 // frontProxy authenticates front proxies: clients with a certificate of a trusted CA, whose request
 // headers contain the user. It also provides the client certificate for aggregated servers.
 type frontProxy struct {
@@ -92,13 +88,13 @@ func (p *frontProxy) useOwnCA(dir string, headers authn.RequestHeaders) error {
 	var mu sync.Mutex // guards cert
 	var cert tls.Certificate
 	p.renew = func() error {
-		certPEM, keyPEM, err := authority.Client(frontProxyClient, frontProxyClient)
+		certPEM, keyPEM, err := authority.Client(authn.FrontProxyClient, authn.FrontProxyClient)
 		if err != nil {
 			return err
 		}
 		pair, err := tls.X509KeyPair(certPEM, keyPEM)
 		if err != nil {
-			return fmt.Errorf("read the certificate of %s: %w", frontProxyClient, err)
+			return fmt.Errorf("read the certificate of %s: %w", authn.FrontProxyClient, err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -139,10 +135,7 @@ func (c *RequestHeaderConfig) addFlags(fs *pflag.FlagSet) {
 // headers returns the authenticator without its CA certificates, or all errors of the header names.
 func (c RequestHeaderConfig) headers() (*authn.RequestHeaders, error) {
 	if c.ClientCAFile == "" {
-		c = RequestHeaderConfig{
-			AllowedNames: []string{frontProxyClient}, UsernameHeaders: []string{"X-Remote-User"}, UIDHeaders: []string{"X-Remote-Uid"},
-			GroupHeaders: []string{"X-Remote-Group"}, ExtraHeadersPrefix: []string{"X-Remote-Extra-"},
-		}
+		return authn.DefaultRequestHeaders(), nil
 	}
 	headers := &authn.RequestHeaders{AllowedNames: c.AllowedNames}
 	var errs []error

@@ -36,7 +36,7 @@ type Managers struct {
 }
 
 // NewManagers returns Managers with the merge schemas of converter. A nil converter disables
-// managed fields.
+// managed fields. Managers with the same converter can share a cache; nil selects a new one.
 func NewManagers(converter managedfields.TypeConverter, cache *ownership.Cache) Managers {
 	if cache == nil {
 		cache = &ownership.Cache{}

@@ -3,6 +3,7 @@ package authn
 import (
 	"context"
 	"crypto/x509"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -29,6 +30,38 @@ type RequestHeaders struct {
 	// applies. All GroupHeaders contain groups. ExtraPrefixes are prefixes of header names; the
 	// rest of the name is a key of the user's extra attributes.
 	UserHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
+}
+
+// FrontProxyClient is the user of the client certificate with which this server connects to aggregated
+// servers.
+const FrontProxyClient = "front-proxy-client"
+
+// DefaultRequestHeaders returns the headers that kube-apiserver sends to aggregated servers, accepted from
+// clients with the name FrontProxyClient. The caller sets Authorities.
+func DefaultRequestHeaders() *RequestHeaders {
+	return &RequestHeaders{
+		AllowedNames: []string{FrontProxyClient}, UserHeaders: []string{"X-Remote-User"}, UIDHeaders: []string{"X-Remote-Uid"},
+		GroupHeaders: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
+	}
+}
+
+// ClusterAuthentication returns the data of the ConfigMap kube-system/extension-apiserver-authentication, with
+// which aggregated servers authenticate clients. clients and proxies are CA certificates in PEM: those of users
+// and those of front proxies. The caller owns the result.
+func (h *RequestHeaders) ClusterAuthentication(clients, proxies []byte) (map[string]string, error) {
+	data := map[string]string{"client-ca-file": string(clients), "requestheader-client-ca-file": string(proxies)}
+	for key, names := range map[string][]string{
+		"requestheader-allowed-names": h.AllowedNames, "requestheader-username-headers": h.UserHeaders,
+		"requestheader-uid-headers": h.UIDHeaders, "requestheader-group-headers": h.GroupHeaders,
+		"requestheader-extra-headers-prefix": h.ExtraPrefixes,
+	} {
+		encoded, err := json.Marshal(append([]string{}, names...))
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", key, err)
+		}
+		data[key] = string(encoded)
+	}
+	return data, nil
 }
 
 // verifiedProxy is the result of a successful verification of a front proxy's certificate.

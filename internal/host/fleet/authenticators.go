@@ -86,9 +86,9 @@ func (f *Fleet) administrator(uid types.UID, token string) *request.User {
 	return &request.User{Name: administratorName, Groups: administratorGroups()}
 }
 
-// recognizes reports whether the credentials of a request may be valid in a closed control plane: they are
-// those of its administrator or of a visitor, or its keys have signed them. It protects the server from
-// clients that open control planes without credentials. A valid signature does not authenticate the user:
+// recognizes reports whether the credentials of a request may be valid in a closed control plane: they belong
+// to its administrator or to a visitor, or its keys have signed them. It prevents clients without valid
+// credentials from opening control planes. A valid signature does not authenticate the user:
 // the control plane checks whether a service account exists, for example.
 func (f *Fleet) recognizes(r *http.Request, p *plane) bool {
 	if !hasCredentials(r) {

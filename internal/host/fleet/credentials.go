@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/base64"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,13 +40,6 @@ func administratorGroups() []string {
 type tokenHash [sha256.Size]byte
 
 func hashToken(token string) tokenHash { return sha256.Sum256([]byte(token)) }
-
-// newToken returns a random token.
-func newToken() string {
-	var b [32]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return base64.RawURLEncoding.EncodeToString(b[:])
-}
 
 func secretOf(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: secretNamespace, Name: name + secretSuffix}
@@ -112,7 +104,7 @@ func (f *Fleet) updateSecret(ctx context.Context, object *controlplanes.ControlP
 }
 
 func (f *Fleet) createSecret(ctx context.Context, object *controlplanes.ControlPlane) error {
-	name, token := secretOf(object.Name), newToken()
+	name, token := secretOf(object.Name), rand.Text()
 	_, err := f.secrets.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: name.Namespace, Name: name.Name,

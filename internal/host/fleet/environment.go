@@ -34,8 +34,8 @@ func (f *Fleet) env(p *plane, s *session, keys *keySet) (*controlplane.Env, erro
 	return &env, nil
 }
 
-// options returns the options of a control plane: those of the root control plane, without its
-// authenticators and authorizers, and without addresses that would lead to the root.
+// options returns the options of a control plane: the options of the root control plane without its
+// authenticators and authorizers, and without addresses of the root.
 func (f *Fleet) options(keys *keySet, limits *limiter) controlplane.Options {
 	o := f.config.Options
 	o.Authentication = controlplane.AuthenticationOptions{DisableAnonymousAuth: true}

@@ -1,7 +1,7 @@
 // Package fleet runs the control planes that ControlPlane objects of the root control plane declare. A
 // control plane is served below /clusters/NAME/. It opens with its first request, and closes if it is
 // idle. Its keys are below a prefix of the host's store that contains the UID of its object, so that a
-// new control plane of the same name has nothing in common with a deleted one.
+// new control plane does not have the objects of a deleted one of the same name.
 package fleet
 
 import (
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -39,10 +38,11 @@ type Config struct {
 	Env *controlplane.Env
 	// Feed is the change feed of Prefix; nil disables watch caches.
 	Feed *cache.Feed
-	// Options are the options of the root control plane with defaults. Those that do not concern the
-	// root control plane only apply to all control planes.
+	// Options are the options of the root control plane with defaults. They apply to all control planes,
+	// except for authentication, authorization and addresses.
 	Options controlplane.Options
-	// Prefix is the prefix of the keys of all control planes. It contains no key of the root.
+	// Prefix is the prefix of the keys of all control planes, with a slash at its end: see
+	// controlplanes.KeyPrefix.
 	Prefix string
 	// Idle is the time after the last request or watch after which a control plane is closed; 0 selects
 	// DefaultIdle.
@@ -59,7 +59,7 @@ type Fleet struct {
 	tokens   *reflector.Reflector // of the Secrets with kubeconfigs
 	queue    *work.Queue[planeKey]
 	shared   *controlplane.Shared
-	// backend is the store for control planes, whose watches share one.
+	// backend is the store of the control planes. Their watches share one watch of the host's store.
 	backend *fanout.Backend
 	// rejection serves the requests that no control plane serves.
 	rejection http.Handler
@@ -107,7 +107,7 @@ func Start(config Config) (*Fleet, error) {
 	f.rejection = f.newRejection()
 	f.mu.planes, f.mu.hashes = map[string]*plane{}, map[types.UID]tokenHash{}
 	f.lifetime, f.stop = context.WithCancel(context.Background())
-	if f.backend, err = fanout.New(f.lifetime, config.Env.Storage.Backend, "/"+strings.Trim(config.Prefix, "/")+"/"); err == nil {
+	if f.backend, err = fanout.New(f.lifetime, config.Env.Storage.Backend, config.Prefix); err == nil {
 		err = f.newReflectors()
 	}
 	if err != nil {
@@ -246,10 +246,7 @@ var (
 	errStopping = errors.New("the server is stopping")
 )
 
-// pathPrefix returns the prefix of the paths of a control plane.
-func pathPrefix(name string) string { return clustersPrefix + name }
-
 // folder returns the prefix of all keys of a control plane.
 func (f *Fleet) folder(uid types.UID) string {
-	return "/" + strings.Trim(f.config.Prefix, "/") + "/" + string(uid) + "/"
+	return f.config.Prefix + string(uid) + "/"
 }

@@ -22,7 +22,7 @@ func TestUnreadableObject(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)
 	env := &controlplane.Env{Storage: controlplane.Storage{Backend: backend}, Telemetry: controlplane.Telemetry{Logger: slog.New(slog.DiscardHandler)}}
-	f := &Fleet{config: Config{Env: env, Prefix: "/planes"}, logger: env.Telemetry.Logger}
+	f := &Fleet{config: Config{Env: env, Prefix: "/planes/"}, logger: env.Telemetry.Logger}
 	f.lifetime, f.stop = context.WithCancel(t.Context())
 	defer f.stop()
 	f.mu.planes = map[string]*plane{}

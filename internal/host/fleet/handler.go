@@ -20,6 +20,9 @@ import (
 // clustersPrefix precedes the name of a control plane in paths.
 const clustersPrefix = "/clusters/"
 
+// pathPrefix returns the prefix of the paths of a control plane.
+func pathPrefix(name string) string { return clustersPrefix + name }
+
 // nameOf returns the name of the control plane in a path, or "" if the path is one of the root.
 func nameOf(path string) string {
 	rest, ok := strings.CutPrefix(path, clustersPrefix)
@@ -75,7 +78,7 @@ func (f *Fleet) acquire(r *http.Request, p *plane) (*session, error) {
 	return p.acquire(r.Context())
 }
 
-// Reasons for rejecting requests, besides those of a plane.
+// Reasons for rejecting requests, in addition to the errors of plane.usable.
 var (
 	errMissing      = errors.New("there is no control plane of this name")
 	errEscaped      = errors.New("the name of the control plane is escaped in the path")
@@ -91,8 +94,8 @@ func (f *Fleet) reject(w http.ResponseWriter, r *http.Request, reason error) {
 	f.rejection.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), reasonKey{}, reason)))
 }
 
-// newRejection returns the handler of reject. Its filters are those of a control plane up to
-// authentication, so that the responses have the same headers.
+// newRejection returns the handler of reject. It has the filters of a control plane up to authentication, so
+// that the responses have the same headers.
 func (f *Fleet) newRejection() http.Handler {
 	options, metrics := &f.config.Options, &f.config.Env.Telemetry
 	onError := func(w http.ResponseWriter, r *http.Request, err error) {

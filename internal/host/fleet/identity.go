@@ -111,31 +111,21 @@ func (f *Fleet) transformer() storage.Transformer {
 	return storage.Identity{}
 }
 
-// frontProxyClient is the user of the client certificate for aggregated servers.
-const frontProxyClient = "front-proxy-client"
-
 // identity returns the identity of a control plane with the given keys.
 func (f *Fleet) identity(p *plane, keys *keySet) (controlplane.Identity, error) {
 	tokenKeys, err := serviceaccount.NewKeys(keys.Tokens)
 	if err != nil {
 		return controlplane.Identity{}, err
 	}
-	proxies := &authn.RequestHeaders{
-		Authorities: keys.FrontProxies.Pool(), AllowedNames: []string{frontProxyClient}, UserHeaders: []string{"X-Remote-User"},
-		UIDHeaders: []string{"X-Remote-Uid"}, GroupHeaders: []string{"X-Remote-Group"}, ExtraPrefixes: []string{"X-Remote-Extra-"},
-	}
+	proxies := authn.DefaultRequestHeaders()
+	proxies.Authorities = keys.FrontProxies.Pool()
 	uid := p.key.uid
 	return controlplane.Identity{
 		Authenticator: authn.Union{proxies, &authn.Certificates{
 			Authorities: keys.Clients.Pool(), Expiration: f.config.Env.Telemetry.Metrics.Security.Authentication.Expiration(),
 		}},
 		ClusterAuthentication: func() (map[string]string, error) {
-			return map[string]string{
-				"client-ca-file": string(keys.Clients.Bundle()), "requestheader-client-ca-file": string(keys.FrontProxies.Bundle()),
-				"requestheader-allowed-names": `["` + frontProxyClient + `"]`, "requestheader-username-headers": `["X-Remote-User"]`,
-				"requestheader-uid-headers": `["X-Remote-Uid"]`, "requestheader-group-headers": `["X-Remote-Group"]`,
-				"requestheader-extra-headers-prefix": `["X-Remote-Extra-"]`,
-			}, nil
+			return proxies.ClusterAuthentication(keys.Clients.Bundle(), keys.FrontProxies.Bundle())
 		},
 		ServingCA:        f.config.Env.Identity.ServingCA,
 		ProxyCertificate: func() (*tls.Certificate, error) { return proxyCertificate(keys) },
@@ -151,13 +141,13 @@ func (f *Fleet) identity(p *plane, keys *keySet) (controlplane.Identity, error) 
 // proxyCertificate issues a client certificate for aggregated servers. Each connection to such a server
 // requests one, which takes less than a millisecond.
 func proxyCertificate(keys *keySet) (*tls.Certificate, error) {
-	cert, key, err := keys.FrontProxies.Issue(proxyLifetime, frontProxyClient)
+	cert, key, err := keys.FrontProxies.Issue(proxyLifetime, authn.FrontProxyClient)
 	if err != nil {
 		return nil, err
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, fmt.Errorf("read the certificate of %s: %w", frontProxyClient, err)
+		return nil, fmt.Errorf("read the certificate of %s: %w", authn.FrontProxyClient, err)
 	}
 	return &pair, nil
 }

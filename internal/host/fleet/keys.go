@@ -58,8 +58,8 @@ func (f *Fleet) deleteSecret(ctx context.Context, object *controlplanes.ControlP
 	return err
 }
 
-// deleteOrphans deletes the keys of control planes without an object. The keys are read before the objects:
-// another server may create control planes meanwhile.
+// deleteOrphans deletes the keys of control planes without an object. It reads the keys before the objects,
+// because another server can create control planes at the same time.
 func (f *Fleet) deleteOrphans(ctx context.Context) error {
 	stored, err := f.storedUIDs(ctx)
 	if err != nil || len(stored) == 0 {
@@ -86,7 +86,7 @@ func (f *Fleet) deleteOrphans(ctx context.Context) error {
 
 // storedUIDs returns the UIDs of the control planes with keys in the store.
 func (f *Fleet) storedUIDs(ctx context.Context) ([]types.UID, error) {
-	all := "/" + strings.Trim(f.config.Prefix, "/") + "/"
+	all := f.config.Prefix
 	var uids []types.UID
 	for next := all; ; {
 		page, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: next, End: kv.PrefixEnd(all), Limit: 1})

@@ -2,8 +2,8 @@
 // store has a goroutine, and each commit compares its keys with all waiting watches. A shared watch costs
 // a map entry while it has no events.
 //
-// A watch is live if the hub passes events to it. A watch from an earlier revision, and one whose receiver is
-// too slow, reads the missed events with a watch of its own until it has caught up with the hub.
+// A watch is live if the hub passes events to it. If a watch begins at an earlier revision, or its receiver is too
+// slow, it reads the missed events with a separate watch of the backend until it has caught up with the hub.
 package fanout
 
 import (
@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Backend is a kv.Backend whose watches share one watch. Create it with New. It is safe for concurrent use.
+// Backend is a kv.Backend that serves all watches with one watch of another backend. Create it with New. It is safe for concurrent use.
 type Backend struct {
 	kv.Backend
 	prefix string
@@ -32,8 +32,8 @@ type Backend struct {
 		position kv.Revision
 		// requested is the revision of a request for progress that is not yet complete; 0 without one.
 		requested kv.Revision
-		// byPrefix contains the live watches of all keys with a prefix, which ends with a slash; others
-		// contains those of other ranges.
+		// byPrefix contains the live watches of prefixes that end with a slash; others contains the live
+		// watches of other ranges.
 		byPrefix map[string]map[*watch]struct{}
 		others   map[*watch]struct{}
 	}
