@@ -30,11 +30,10 @@ type defaultObjects struct {
 	clusterAuth   *clusterAuth
 	conditions    *flowschemas.Conditions
 	aggregation   *clusterroles.Aggregator // nil if the controller is disabled
-	// seedable reports that the recorded objects can be used for a first start: no other server can
-	// be starting, values are not encrypted, this server aggregates roles, neither the audit log nor
-	// policies in files must process the creation of the objects, and the feature gates do not
-	// change them.
-	seedable bool
+	// recorded reports that the recorded objects are those that a first start creates: this server
+	// aggregates roles, neither the audit log nor policies in files must process the creation of the
+	// objects, and the feature gates do not change them.
+	recorded bool
 }
 
 // newDefaultObjects creates the default objects. reporter is nil if storage versions are not
@@ -49,7 +48,7 @@ func newDefaultObjects(s *settings, r *resources, clusterAuth *clusterAuth, cond
 		settings: s, bootstrap: bootstrap.New(config), registrations: r.registrations, clusterAuth: clusterAuth, conditions: conditions,
 		aggregation: controllerOf[*clusterroles.Aggregator](controllers),
 	}
-	d.seedable = !s.env.Storage.Shared && s.env.Storage.Transformer == nil && d.aggregation != nil && !process && bootstrap.Recorded(s.gates)
+	d.recorded = d.aggregation != nil && !process && bootstrap.Recorded(s.gates)
 	r.versions.add(func([]schema.GroupVersion) { d.bootstrap.VersionsChanged() })
 	return d, nil
 }
@@ -113,15 +112,22 @@ func (d *defaultObjects) create(ctx context.Context) error {
 	if d.aggregation == nil {
 		return nil
 	}
-	return d.aggregation.Aggregate(ctx)
+	err = d.aggregation.Aggregate(ctx)
+	if apierrors.IsForbidden(err) {
+		// The roles do not permit it, or another server has just created them and the authorizer of this
+		// server has not received them yet. The controller tries again.
+		d.settings.env.Telemetry.Logger.Warn("the rules of aggregated ClusterRoles are not up to date yet", "prefix", d.settings.prefix, "err", err)
+		return nil
+	}
+	return err
 }
 
-// createLater creates the objects when the disk has space again, and returns nil then. cause is the
+// createLater creates the objects when the store accepts writes again, and returns nil then. cause is the
 // error of the last attempt. Until then, the existing objects are served. It returns the error of ctx
 // if that ends first.
 func (d *defaultObjects) createLater(ctx context.Context, cause error) error {
 	logger := d.settings.env.Telemetry.Logger
-	logger.Error("some default objects of the cluster are missing; they are created when the store has space", "prefix", d.settings.prefix, "err", cause)
+	logger.Error("some default objects of the cluster are missing; they are created when the store accepts writes", "prefix", d.settings.prefix, "err", cause)
 	backoff := reflector.Backoff(reflector.MaxBackoff)
 	for cause != nil {
 		if err := reflector.Sleep(ctx, &backoff); err != nil {
@@ -134,12 +140,17 @@ func (d *defaultObjects) createLater(ctx context.Context, cause error) error {
 }
 
 // seed stores the recorded objects of every cluster in one commit, if the store is empty and the
-// result equals individual creations.
+// result equals individual creations: no other server can be starting, and values are not encrypted.
 func (d *defaultObjects) seed(ctx context.Context) error {
-	if !d.seedable {
+	storage := &d.settings.env.Storage
+	if storage.Seeded {
+		d.bootstrap.Seeded()
 		return nil
 	}
-	backend, sim := d.settings.env.Storage.Backend, d.settings.env.Simulation
+	if !d.recorded || storage.Shared || storage.Transformer != nil {
+		return nil
+	}
+	backend, sim := storage.Backend, d.settings.env.Simulation
 	prefix := d.settings.keyPrefix() + "/"
 	existing, err := backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
 	if err != nil || len(existing.Entries) > 0 {

@@ -2,12 +2,14 @@ package controlplane
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/registry/quota"
+	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
 // instance is an open control plane. Its fields, except stop, do not change after newInstance.
@@ -130,7 +132,7 @@ func newInstance(s *settings) (*instance, error) {
 }
 
 // start loads the configuration, creates the objects of every cluster, and starts the loops, which
-// run until lifetime ends. If the disk is full, a loop creates these objects later. If start returns an
+// run until lifetime ends. If the store does not accept writes, a loop creates these objects later. If start returns an
 // error, all goroutines that it started have ended.
 func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.defaultObjects.seed(ctx); err != nil {
@@ -151,7 +153,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	switch {
 	case err == nil:
 		i.loops.start(lifetime, i.maintenance...)
-	case outOfSpace(err):
+	case outOfSpace(err), ctx.Err() == nil && errors.Is(err, kv.ErrUnavailable): // for example, an election of etcd
 		i.loops.run(func() {
 			if i.defaultObjects.createLater(lifetime, err) == nil {
 				i.loops.start(lifetime, i.maintenance...)

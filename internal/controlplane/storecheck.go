@@ -18,6 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
 // StoreCheck checks the dependencies between the objects of a store while no server uses it: each
@@ -83,7 +84,7 @@ func NewStoreCheck(prefix string) (*StoreCheck, error) {
 // object that cannot be decoded, and the error of ctx.
 func (c *StoreCheck) Entry(ctx context.Context, entry *kv.Entry) error {
 	resource, known := c.keys.Resource(entry.Key)
-	if !known {
+	if !known || overlay.IsTombstone(entry.Value) {
 		return nil
 	}
 	value, _, err := c.transformer(resource).FromStorage(ctx, entry.Value, entry.Key)

@@ -28,6 +28,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/driver"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 	"mainstay.dev/mainstay/internal/storage/kv/etcd"
+	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
 // drivers returns the storage backends. A new backend is a package in storage/kv and a line here.
@@ -105,6 +106,8 @@ type store struct {
 	backup    *backup.Writer   // nil without a backup
 	overrides []controlplane.Override
 	feed      *cache.Feed // nil without a watch cache
+	// fleet is backend with the bases of the control planes that objects declare.
+	fleet *overlay.Backend
 	// fleetFeed is the change feed of the keys below fleetPrefix. With a feed of their own, writes of
 	// these control planes do not delay consistent reads of the root control plane.
 	fleetFeed *cache.Feed
@@ -146,6 +149,7 @@ func openStore(ctx context.Context, config *StorageConfig, env storeEnv) (*store
 		}
 		return nil, err
 	}
+	s.fleet = overlay.New(s.backend)
 	if err := errors.Join(s.startHistory(ctx), s.startBackup(), s.openOverrides(ctx)); err != nil {
 		return nil, errors.Join(err, s.close())
 	}
@@ -282,7 +286,7 @@ func (s *store) start(ctx context.Context) error {
 		return err
 	}
 	if s.env.gates.Enabled(feature.ControlPlanes) {
-		if s.fleetFeed, err = s.startFeed(running, s.backend, s.fleetPrefix()); err != nil {
+		if s.fleetFeed, err = s.startFeed(running, s.fleet, s.fleetPrefix()); err != nil {
 			return err
 		}
 	}

@@ -3,11 +3,13 @@ package bootstrap
 import (
 	"bytes"
 	"compress/flate"
+	"crypto/sha256"
 	_ "embed"
 	"encoding/binary"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -38,20 +40,32 @@ type Stored struct {
 // classes, and the configuration of flow control. uidOf returns the UID for a key. Seed returns nil
 // for times before 1978 or after 3058.
 func Seed(now time.Time, uidOf func(key string) types.UID) ([]Stored, error) {
-	entries, err := readSeed(seedFile)
+	entries, err := DecodeSeed([]byte(seedFile))
 	if err != nil {
 		return nil, fmt.Errorf("read the recorded objects of every cluster: %w", err)
 	}
-	from, to := protobufSeconds(SeedTime()), protobufSeconds(now)
-	if len(from) != len(to) {
-		return nil, nil
-	}
 	for _, e := range entries {
-		replaceInPlace(e.Value, []byte(SeedUID), []byte(uidOf(e.Key)))
-		replaceInPlace(e.Value, from, to)
+		if !SetIdentity(e.Value, now, uidOf(e.Key)) {
+			return nil, nil
+		}
 	}
 	return entries, nil
 }
+
+// SetIdentity replaces SeedTime and SeedUID in the encoding of an object. It returns false for times before 1978 or
+// after 3058.
+func SetIdentity(value []byte, now time.Time, uid types.UID) bool {
+	from, to := protobufSeconds(SeedTime()), protobufSeconds(now)
+	if len(from) != len(to) {
+		return false
+	}
+	replaceInPlace(value, []byte(SeedUID), []byte(uid))
+	replaceInPlace(value, from, to)
+	return true
+}
+
+// EncodedSeed returns the recorded objects, as in EncodeSeed.
+func EncodedSeed() []byte { return []byte(seedFile) }
 
 // protobufSeconds returns the encoded field with the seconds of a timestamp.
 func protobufSeconds(t time.Time) []byte {
@@ -71,7 +85,13 @@ func replaceInPlace(value, from, to []byte) {
 	}
 }
 
-// EncodeSeed encodes entries in the compressed format that readSeed reads: each key and value with
+// SeedVersion returns an identifier of the recorded objects. It differs if any object differs.
+func SeedVersion() string {
+	sum := sha256.Sum256([]byte(seedFile))
+	return hex.EncodeToString(sum[:8])
+}
+
+// EncodeSeed encodes entries in the compressed format that DecodeSeed reads: each key and value with
 // its length.
 func EncodeSeed(entries []Stored) ([]byte, error) {
 	var plain []byte
@@ -93,21 +113,37 @@ func EncodeSeed(entries []Stored) ([]byte, error) {
 	return compressed.Bytes(), err
 }
 
-func readSeed(file string) ([]Stored, error) {
-	plain, err := io.ReadAll(flate.NewReader(strings.NewReader(file)))
+// maxSeedBytes is the maximum size of decoded entries, against corrupt input.
+const maxSeedBytes = 16 << 20
+
+var errSeed = errors.New("the encoded objects are truncated")
+
+// DecodeSeed decodes the result of EncodeSeed.
+func DecodeSeed(encoded []byte) ([]Stored, error) {
+	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(encoded)), maxSeedBytes))
 	if err != nil {
 		return nil, err
 	}
-	next := func() []byte {
+	next := func() ([]byte, bool) {
 		length, n := binary.Uvarint(plain)
+		if n <= 0 || length > uint64(len(plain)-n) {
+			return nil, false
+		}
 		part := plain[n:][:length:length]
 		plain = plain[n+int(length):]
-		return part
+		return part, true
 	}
 	var entries []Stored
 	for len(plain) > 0 {
-		key := string(next())
-		entries = append(entries, Stored{key, next()})
+		key, ok := next()
+		if !ok {
+			return nil, errSeed
+		}
+		value, ok := next()
+		if !ok {
+			return nil, errSeed
+		}
+		entries = append(entries, Stored{string(key), value})
 	}
 	return entries, nil
 }

@@ -40,6 +40,9 @@ const (
 	ObjectPrefix = "registry" // the prefix of the objects
 )
 
+// TemplatesKey replaces the UID in the keys of the contents with which control planes begin.
+const TemplatesKey = "templates"
+
 // KeyPrefix returns the prefix of the keys of all control planes, with a slash at its end. root is the
 // prefix of the root control plane, such as /registry.
 func KeyPrefix(root string) string { return "/" + strings.Trim(root, "/") + ".controlplanes/" }

@@ -24,6 +24,7 @@ import (
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/storage/cache"
 	"mainstay.dev/mainstay/internal/storage/kv/fanout"
+	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
@@ -36,7 +37,11 @@ type Config struct {
 	Root *controlplane.ControlPlane
 	// Env is the environment of the root control plane.
 	Env *controlplane.Env
-	// Feed is the change feed of Prefix; nil disables watch caches.
+	// Backend is the store of the root control plane, with the bases of the control planes.
+	Backend *overlay.Backend
+	// Keys maps keys to resources.
+	Keys *controlplane.Keys
+	// Feed is the change feed of Prefix in Backend; nil disables watch caches.
 	Feed *cache.Feed
 	// Options are the options of the root control plane with defaults. They apply to all control planes,
 	// except for authentication, authorization and addresses.
@@ -61,6 +66,8 @@ type Fleet struct {
 	shared   *controlplane.Shared
 	// backend is the store of the control planes. Their watches share one watch of the host's store.
 	backend *fanout.Backend
+	// templates contains the content with which control planes begin.
+	templates templates
 	// rejection serves the requests that no control plane serves.
 	rejection http.Handler
 
@@ -104,10 +111,11 @@ func Start(config Config) (*Fleet, error) {
 		objects: loopback.For[*unstructured.Unstructured](access, controlplanes.Resource()),
 		secrets: loopback.For[*corev1.Secret](access, corev1.SchemeGroupVersion.WithResource("secrets")),
 	}
+	f.templates.fleet = f
 	f.rejection = f.newRejection()
 	f.mu.planes, f.mu.hashes = map[string]*plane{}, map[types.UID]tokenHash{}
 	f.lifetime, f.stop = context.WithCancel(context.Background())
-	if f.backend, err = fanout.New(f.lifetime, config.Env.Storage.Backend, config.Prefix); err == nil {
+	if f.backend, err = fanout.New(f.lifetime, config.Backend, config.Prefix); err == nil {
 		err = f.newReflectors()
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -31,12 +32,18 @@ type keySet struct {
 	// issuer is the issuer of service account tokens: the first URL of the control plane. It does not
 	// change with the address of the server, and is equal on all servers over the same etcd.
 	issuer string
+	// template is the template with which the control plane began; "" without one.
+	template string
+	// created is the time of the objects of the template.
+	created time.Time
 }
 
 // storedKeys is the stored form of a keySet.
 type storedKeys struct {
-	Issuer string            `json:"issuer"`
-	Files  map[string]string `json:"files"` // PEM by name
+	Issuer   string            `json:"issuer"`
+	Files    map[string]string `json:"files"` // PEM by name
+	Template string            `json:"template,omitempty"`
+	Created  time.Time         `json:"created"`
 }
 
 // readKeys returns the stored keys and certificates of a control plane, or nil if it was never opened.
@@ -63,7 +70,10 @@ func (f *Fleet) ensureKeys(ctx context.Context, p planeKey) (*keySet, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored := storedKeys{Issuer: f.url(p.name), Files: map[string]string{}}
+	stored := storedKeys{Issuer: f.url(p.name), Files: map[string]string{}, Created: f.config.Env.Simulation.Now().UTC().Truncate(time.Second)}
+	if stored.Template, err = f.templates.ensure(ctx); err != nil {
+		return nil, err
+	}
 	for name, content := range created.Files() {
 		stored.Files[name] = string(content)
 	}
@@ -81,7 +91,7 @@ func (f *Fleet) ensureKeys(ctx context.Context, p planeKey) (*keySet, error) {
 	case !result.Committed && result.Current[0] != nil: // another server has created them
 		return f.decodeKeys(ctx, key, p.uid, result.Current[0].Value)
 	}
-	return &keySet{created, stored.Issuer}, nil
+	return &keySet{created, stored.Issuer, stored.Template, stored.Created}, nil
 }
 
 func (f *Fleet) decodeKeys(ctx context.Context, key string, uid types.UID, value []byte) (*keySet, error) {
@@ -98,13 +108,18 @@ func (f *Fleet) decodeKeys(ctx context.Context, key string, uid types.UID, value
 		files[name] = []byte(text)
 	}
 	set, err := pki.OpenSet(string(uid), files)
-	return &keySet{set, stored.Issuer}, err
+	return &keySet{set, stored.Issuer, stored.Template, stored.Created}, err
 }
 
 // transformer returns the encryption of Secrets.
 func (f *Fleet) transformer() storage.Transformer {
+	return f.transformerOf(schema.GroupResource{Resource: "secrets"})
+}
+
+// transformerOf returns the encryption of a resource.
+func (f *Fleet) transformerOf(resource schema.GroupResource) storage.Transformer {
 	if of := f.config.Env.Storage.Transformer; of != nil {
-		if t := of(schema.GroupResource{Resource: "secrets"}); t != nil {
+		if t := of(resource); t != nil {
 			return t
 		}
 	}

@@ -97,7 +97,9 @@ func (f *Fleet) storedUIDs(ctx context.Context) ([]types.UID, error) {
 			return uids, nil
 		}
 		uid, _, _ := strings.Cut(strings.TrimPrefix(page.Entries[0].Key, all), "/")
-		uids = append(uids, types.UID(uid))
+		if uid != controlplanes.TemplatesKey {
+			uids = append(uids, types.UID(uid))
+		}
 		next = kv.PrefixEnd(all + uid + "/")
 	}
 }

@@ -40,6 +40,7 @@ type session struct {
 	drain      *filters.Drain
 	tunnels    context.Context
 	endTunnels context.CancelFunc
+	detach     func() // detaches the base of the control plane
 	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
 	// session is closed and the last request has ended.
 	requests int
@@ -168,6 +169,9 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	p.mu.Unlock()
 	env, err := p.fleet.env(p, s, keys)
 	if err == nil {
+		env.Storage.Seeded, s.detach, err = p.fleet.attach(ctx, p.key.uid, keys)
+	}
+	if err == nil {
 		s.ControlPlane, err = controlplane.New(env, p.fleet.objectPrefix(p.key.uid), p.fleet.options(keys, limits))
 	}
 	if err != nil {
@@ -177,6 +181,7 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	if err := s.Open(ctx); err != nil {
 		s.endTunnels()
 		s.Close()
+		s.detach()
 		return nil, err
 	}
 	return s, nil
@@ -233,4 +238,5 @@ func (s *session) end() {
 	s.endTunnels()
 	<-s.ended
 	s.Close()
+	s.detach()
 }

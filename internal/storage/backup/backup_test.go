@@ -324,6 +324,7 @@ func TestBrokenTarget(t *testing.T) {
 	await(t, "no lag", func() bool { return w.Lag() == 0 && w.Check() == nil })
 	target.setFail(func() error { return errTarget })
 	commitValue(t, s, "/a", "2")
+	await(t, "another error", func() bool { return w.lastError() != nil })
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := w.Close(ctx); !errors.Is(err, errTarget) {

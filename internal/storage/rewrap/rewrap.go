@@ -13,6 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
 // Options configure Run.
@@ -119,7 +120,7 @@ func (w *rewriter) readAll(ctx context.Context, process func(embedded.Record) er
 // process adds a record with a stale value to the batch of writes, and counts unreadable values.
 func (w *rewriter) process(ctx context.Context, record *embedded.Record) error {
 	transformer := w.options.Transformer(record.Key)
-	if transformer == nil {
+	if transformer == nil || overlay.IsTombstone(record.Value) {
 		return nil
 	}
 	plain, stale, err := transformer.FromStorage(ctx, record.Value, record.Key)

@@ -288,7 +288,7 @@ func TestLostConnections(t *testing.T) {
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{TLS: true})
-	config := Config{Endpoints: c.URLs(), CAFile: c.Files.CA, CertFile: c.Files.ClientCert, KeyFile: c.Files.ClientKey, RequestTimeout: 2 * time.Second}
+	config := Config{Endpoints: c.URLs(), CAFile: c.Files.CA, CertFile: c.Files.ClientCert, KeyFile: c.Files.ClientKey, RequestTimeout: 10 * time.Second}
 	s := open(t, config)
 	mustPut(t, s, "/a", "x")
 	var copied bytes.Buffer

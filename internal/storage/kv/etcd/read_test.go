@@ -154,7 +154,7 @@ func TestStreamBreaks(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkMany(t, res, 0)
-	if rpc.ranges.Load() != 1 || rpc.streams.Load() != 3 {
+	if rpc.ranges.Load() != 1 || rpc.streams.Load() < 3 { // an election breaks streams, too
 		t.Errorf("%d pages and %d streams", rpc.ranges.Load(), rpc.streams.Load())
 	}
 }

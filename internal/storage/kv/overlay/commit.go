@@ -1,0 +1,99 @@
+package overlay
+
+import (
+	"context"
+	"math"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// impossible is an Expect that no entry satisfies.
+const impossible kv.Revision = math.MaxInt64
+
+// Commit implements kv.Backend.
+func (b *Backend) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, error) {
+	for {
+		stored := make([]kv.Op, len(ops))
+		places := make([]*place, len(ops))
+		for i := range ops {
+			stored[i] = ops[i]
+			if places[i] = b.find(ops[i].Key); places[i] == nil {
+				continue
+			}
+			if err := b.translate(ctx, places[i], &stored[i]); err != nil {
+				return kv.CommitResult{}, err
+			}
+		}
+		result, err := b.Backend.Commit(ctx, stored...)
+		if err != nil || result.Committed {
+			return result, err
+		}
+		// The entries can be shared with other readers, the slice is not.
+		for i, p := range places {
+			if p == nil {
+				continue
+			}
+			if result.Current[i], err = p.visible(ctx, ops[i].Key, result.Current[i]); err != nil {
+				return kv.CommitResult{}, err
+			}
+		}
+		if conflicts(ops, result.Current) {
+			return result, nil
+		}
+		// The stored key was changed after translate.
+	}
+}
+
+// translate replaces an operation on a visible key by the one on the stored key.
+func (b *Backend) translate(ctx context.Context, p *place, op *kv.Op) error {
+	base, err := p.get(ctx, op.Key)
+	if err != nil || base == nil {
+		return err
+	}
+	absent := op.Expect == 0
+	if absent || op.Kind == kv.OpDelete {
+		stored, _, err := b.Backend.Get(ctx, op.Key, 0)
+		if err != nil {
+			return err
+		}
+		switch {
+		case isTombstone(stored) && op.Kind == kv.OpDelete: // it is deleted already
+			op.Kind = kv.OpCheck
+			if absent {
+				op.Expect = stored.Modified
+			}
+			return nil
+		case isTombstone(stored) && absent:
+			op.Expect = stored.Modified
+			return nil
+		case absent:
+			op.Expect = impossible
+			return nil
+		case op.Expect == kv.AnyRevision: // two tombstones would be two deletions
+			if op.Expect = 0; stored != nil {
+				op.Expect = stored.Modified
+			}
+		}
+	}
+	if op.Expect == base.Modified {
+		op.Expect = 0
+	}
+	if op.Kind == kv.OpDelete {
+		op.Kind, op.Value, op.Removing = kv.OpPut, []byte(Tombstone), true
+	}
+	return nil
+}
+
+// conflicts reports whether an entry does not satisfy its operation.
+func conflicts(ops []kv.Op, current []*kv.Entry) bool {
+	for i := range ops {
+		var modified kv.Revision
+		if current[i] != nil {
+			modified = current[i].Modified
+		}
+		if ops[i].Expect != kv.AnyRevision && ops[i].Expect != modified {
+			return true
+		}
+	}
+	return false
+}

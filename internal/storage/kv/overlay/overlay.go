@@ -1,0 +1,185 @@
+// Package overlay gives prefixes of a store a base: immutable entries with which the prefix begins. Reads
+// return the entries of the base until a write replaces them; writes never change the base. Many prefixes
+// can therefore begin with the same content, and share it.
+//
+// A key of a prefix is in one of four states:
+//
+//	stored key    base       visible entry
+//	absent        absent     none
+//	absent        present    that of the base, with the revision of the base
+//	value         any        the stored one
+//	Tombstone     present    none: it was deleted
+//
+// The deletion of a key that the base contains stores Tombstone, so that each change is one write of one
+// key. Commits, watches and revisions are therefore those of the store.
+package overlay
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// Tombstone is the stored value of a deleted key that the base contains. No object has this encoding.
+const Tombstone = "\x00deleted"
+
+// IsTombstone reports whether a stored value marks a deletion. Programs that decode the values of a store skip it.
+func IsTombstone(value []byte) bool { return string(value) == Tombstone }
+
+// isTombstone reports whether an entry marks a deletion.
+func isTombstone(e *kv.Entry) bool { return e != nil && IsTombstone(e.Value) }
+
+// Base is immutable content of a prefix. Its keys are relative to the prefix, and its entries are older than all
+// writes of the prefixes that it is attached to. Errors are those of a kv.Backend. It is safe for concurrent
+// use.
+type Base interface {
+	// Revision returns the revision of the content; no entry is newer. 0 means older than every revision of the store.
+	Revision() kv.Revision
+	// Get returns the entry of a key, or nil.
+	Get(ctx context.Context, key string) (*kv.Entry, error)
+	// Range returns the first limit entries of [start, end), and whether there are more. An empty end means no
+	// end, and limit 0 no limit. The caller owns the slice.
+	Range(ctx context.Context, start, end string, limit int) (entries []kv.Entry, more bool, err error)
+	// Count returns the number of keys of [start, end).
+	Count(ctx context.Context, start, end string) (int64, error)
+}
+
+// Backend is a kv.Backend whose prefixes can have a base. The methods that are not defined here are those of
+// the underlying backend. It is safe for concurrent use.
+//
+// Two details differ from the contract of kv. Entry.Created of a key that the base contains is the revision of
+// its first write in the prefix. A range must not be larger than an attached prefix; otherwise, it returns the
+// stored keys without those of bases.
+type Backend struct {
+	kv.Backend
+
+	mu    sync.RWMutex
+	bases map[string]Base // by prefix
+}
+
+// New returns a Backend without bases over another one.
+func New(backend kv.Backend) *Backend {
+	return &Backend{Backend: backend, bases: map[string]Base{}}
+}
+
+// Attach sets the base of a prefix, which must end with a slash. It must be called before the prefix is read or
+// written. Attached prefixes must not contain each other.
+func (b *Backend) Attach(prefix string, base Base) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bases[prefix] = base
+}
+
+// Detach removes the base of a prefix, which must not be in use.
+func (b *Backend) Detach(prefix string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.bases, prefix)
+}
+
+// place is the position of a key in an attached prefix.
+type place struct {
+	prefix string
+	base   Base
+}
+
+// relative returns a key without the prefix.
+func (p *place) relative(key string) string { return key[len(p.prefix):] }
+
+// entry returns an entry of the base under its key in the prefix.
+func (p *place) entry(e *kv.Entry) *kv.Entry {
+	if e == nil {
+		return nil
+	}
+	moved := *e
+	moved.Key = p.prefix + e.Key
+	return &moved
+}
+
+// get returns the entry of the base for a key, or nil.
+func (p *place) get(ctx context.Context, key string) (*kv.Entry, error) {
+	e, err := p.base.Get(ctx, p.relative(key))
+	if err != nil {
+		return nil, fmt.Errorf("read the base of %s: %w", p.prefix, err)
+	}
+	return p.entry(e), nil
+}
+
+// checkRevision returns an error for a revision before the base.
+func (p *place) checkRevision(at kv.Revision) error {
+	if oldest := p.base.Revision(); at > 0 && at < oldest {
+		return fmt.Errorf("%s at revision %d, the oldest being %d: %w", p.prefix, at, oldest, kv.ErrCompacted)
+	}
+	return nil
+}
+
+// find returns the place of a key, or nil if it has no base.
+func (b *Backend) find(key string) *place {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if len(b.bases) == 0 {
+		return nil
+	}
+	for i := range len(key) {
+		if key[i] != '/' {
+			continue
+		}
+		if base := b.bases[key[:i+1]]; base != nil {
+			return &place{key[:i+1], base}
+		}
+	}
+	return nil
+}
+
+// findRange returns the place of a range within an attached prefix, or nil.
+func (b *Backend) findRange(start, end string) *place {
+	p := b.find(start)
+	if p == nil || end == "" || end > kv.PrefixEnd(p.prefix) {
+		return nil
+	}
+	return p
+}
+
+// visible returns the visible entry of a key with a base, given its stored entry.
+func (p *place) visible(ctx context.Context, key string, stored *kv.Entry) (*kv.Entry, error) {
+	switch {
+	case isTombstone(stored):
+		return nil, nil
+	case stored != nil:
+		return stored, nil
+	}
+	return p.get(ctx, key)
+}
+
+// Get implements kv.Backend.
+func (b *Backend) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry, kv.Revision, error) {
+	stored, revision, err := b.Backend.Get(ctx, key, at)
+	p := b.find(key)
+	if err != nil || p == nil {
+		return stored, revision, err
+	}
+	if err := p.checkRevision(at); err != nil {
+		return nil, 0, err
+	}
+	e, err := p.visible(ctx, key, stored)
+	return e, revision, err
+}
+
+// PrefixRevision implements kv.PrefixRevisioner, with the newest revision if the backend does not.
+func (b *Backend) PrefixRevision(ctx context.Context, prefix string) (kv.Revision, error) {
+	if r, ok := b.Backend.(kv.PrefixRevisioner); ok {
+		return r.PrefixRevision(ctx, prefix)
+	}
+	return b.CurrentRevision(ctx)
+}
+
+// relativeEnd returns the end of a range without the prefix.
+func (p *place) relativeEnd(end string) string {
+	if !strings.HasPrefix(end, p.prefix) { // the end of the prefix
+		return ""
+	}
+	return p.relative(end)
+}

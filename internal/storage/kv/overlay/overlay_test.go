@@ -1,0 +1,297 @@
+package overlay_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+	"mainstay.dev/mainstay/internal/storage/kv/kvtest"
+	"mainstay.dev/mainstay/internal/storage/kv/overlay"
+	"mainstay.dev/mainstay/internal/storage/storagetest"
+)
+
+func open(t *testing.T) kv.Backend {
+	t.Helper()
+	store, err := embedded.Open(embedded.Config{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return overlay.New(store)
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	kvtest.Run(t, open)
+}
+
+// TestContractWithBase checks the contract for prefixes whose base has other keys.
+func TestContractWithBase(t *testing.T) {
+	t.Parallel()
+	kvtest.Run(t, func(t *testing.T) kv.Backend {
+		b := open(t).(*overlay.Backend)
+		b.Attach("/", overlay.NewEntries(0, nil))
+		return b
+	})
+}
+
+const prefix = "/copy/"
+
+// pair is an overlay and a store with the same visible content. Both receive the same writes.
+type pair struct {
+	t                *testing.T
+	copied, expected kv.Backend
+	// revisions contains the revision of an entry in expected by that in copied.
+	revisions map[kv.Revision]kv.Revision
+}
+
+// newPair returns a pair with base entries.
+func newPair(t *testing.T, keys ...string) *pair {
+	t.Helper()
+	base, expected := storagetest.InMemory(t), storagetest.InMemory(t)
+	p := &pair{t: t, expected: expected, revisions: map[kv.Revision]kv.Revision{}}
+	for _, key := range keys {
+		was, err := base.Commit(t.Context(), kv.Op{Key: key, Value: []byte("base " + key)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		is, err := expected.Commit(t.Context(), kv.Op{Key: prefix + key, Value: []byte("base " + key)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.revisions[was.Revision] = is.Revision
+	}
+	content, err := base.Range(t.Context(), kv.RangeRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := storagetest.InMemory(t)
+	for range 2 * len(keys) { // so that all entries of the base are older than writes
+		if _, err := store.Commit(t.Context(), kv.Op{Key: "/other", Value: []byte("x"), Expect: kv.AnyRevision}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copied := overlay.New(store)
+	copied.Attach(prefix, overlay.NewEntries(content.Revision, content.Entries))
+	p.copied = copied
+	return p
+}
+
+// commit applies an op to both. Expect of op is a revision of the overlay.
+func (p *pair) commit(op kv.Op) {
+	p.t.Helper()
+	got, err := p.copied.Commit(p.t.Context(), op)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if op.Expect > 0 {
+		if op.Expect = p.revisions[op.Expect]; op.Expect == 0 {
+			op.Expect = 1 << 40
+		}
+	}
+	want, err := p.expected.Commit(p.t.Context(), op)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if got.Committed != want.Committed {
+		p.t.Fatalf("%+v: committed %v, want %v; current %+v, revisions %v", op, got.Committed, want.Committed, orEmpty(got.Current[0]), p.revisions)
+	}
+	if !got.Committed {
+		p.compare([]kv.Entry{*orEmpty(got.Current[0])}, []kv.Entry{*orEmpty(want.Current[0])})
+	}
+	if got.Committed && op.Kind == kv.OpPut {
+		p.revisions[got.Revision] = want.Revision
+	}
+}
+
+func orEmpty(e *kv.Entry) *kv.Entry {
+	if e == nil {
+		return &kv.Entry{}
+	}
+	return e
+}
+
+// compare compares entries of the two stores, except for Created.
+func (p *pair) compare(got, want []kv.Entry) {
+	p.t.Helper()
+	translate := func(entries []kv.Entry, revision func(kv.Revision) kv.Revision) (out []string) {
+		for _, e := range entries {
+			out = append(out, fmt.Sprintf("%s=%s@%d", e.Key, e.Value, revision(e.Modified)))
+		}
+		return out
+	}
+	if diff := cmp.Diff(translate(want, func(r kv.Revision) kv.Revision { return r }), translate(got, func(r kv.Revision) kv.Revision { return p.revisions[r] })); diff != "" {
+		p.t.Fatalf("entries (-want +got):\n%s", diff)
+	}
+}
+
+// check compares a range of the two stores.
+func (p *pair) check(req kv.RangeRequest) {
+	p.t.Helper()
+	got, err := p.copied.Range(p.t.Context(), req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	want, err := p.expected.Range(p.t.Context(), req)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.compare(got.Entries, want.Entries)
+	if got.More != want.More || (!got.More || req.WithCount) && got.Count != want.Count {
+		p.t.Fatalf("%+v: more %v, count %d; want %v, %d", req, got.More, got.Count, want.More, want.Count)
+	}
+}
+
+// TestModel compares an overlay with a store after random writes: all reads, results of commits and events.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 1))
+			names := []string{"a", "a/b", "a/c", "b!", "b", "c/d", "d", "e"}
+			base := names[:random.IntN(len(names)+1)]
+			p := newPair(t, base...)
+			got, want := newReceiver(t, p.copied), newReceiver(t, p.expected)
+			for range 200 {
+				key := prefix + names[random.IntN(len(names))]
+				op := kv.Op{Key: key, Kind: kv.OpKind(random.IntN(3)), Value: []byte(fmt.Sprint(random.Int()))}
+				current, _, err := p.copied.Get(t.Context(), key, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				switch random.IntN(4) {
+				case 0:
+					op.Expect = kv.AnyRevision
+				case 1:
+					op.Expect = 2 // the oldest revision of the base
+				case 2:
+					op.Expect = 0
+				default:
+					op.Expect = orEmpty(current).Modified
+				}
+				p.commit(op)
+				for _, req := range []kv.RangeRequest{
+					{Start: prefix, End: kv.PrefixEnd(prefix)}, {Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1 + random.IntN(4), WithCount: random.IntN(2) == 0},
+					{Start: key, End: kv.PrefixEnd(prefix), Limit: random.IntN(3)}, {Start: prefix + "a/", End: kv.PrefixEnd(prefix + "a/"), CountOnly: true},
+				} {
+					p.check(req)
+				}
+			}
+			if diff := cmp.Diff(want.until(p.expected), got.until(p.copied)); diff != "" {
+				t.Errorf("events (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// receiver receives the events of a prefix.
+type receiver struct {
+	t *testing.T
+	w kv.Watch
+}
+
+func newReceiver(t *testing.T, from kv.Backend) *receiver {
+	t.Helper()
+	w, err := from.Watch(t.Context(), prefix, kv.PrefixEnd(prefix), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Stop)
+	return &receiver{t, w}
+}
+
+// until returns the events up to the current revision.
+func (r *receiver) until(of kv.Backend) (events []string) {
+	r.t.Helper()
+	newest, err := of.CurrentRevision(r.t.Context())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := of.RequestProgress(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+	for batch := range r.w.Batches() {
+		for _, ev := range batch.Events {
+			before := orEmpty(ev.Prev)
+			events = append(events, fmt.Sprintf("%s: %q -> %q, deleted %v, created %v", ev.Key, before.Value, ev.Value, ev.Deleted, !ev.Deleted && ev.Created == ev.Revision))
+		}
+		if batch.Revision >= newest {
+			return events
+		}
+	}
+	r.t.Fatal(r.w.Err())
+	return nil
+}
+
+// TestSeparateCopies checks that the writes of a prefix are not visible in another one with the same base.
+func TestSeparateCopies(t *testing.T) {
+	t.Parallel()
+	base := overlay.NewEntries(0, []kv.Entry{{Key: "a", Value: []byte("base")}, {Key: "b", Value: []byte("base")}})
+	b := overlay.New(storagetest.InMemory(t))
+	b.Attach("/1/", base)
+	b.Attach("/2/", base)
+	if _, err := b.Commit(t.Context(), kv.Op{Key: "/1/a", Kind: kv.OpDelete, Expect: kv.AnyRevision}, kv.Op{Key: "/1/b", Value: []byte("changed"), Expect: kv.AnyRevision}); err != nil {
+		t.Fatal(err)
+	}
+	for _, copied := range []struct{ prefix, want string }{{"/1/", "b=changed "}, {"/2/", "a=base b=base "}} {
+		list, err := b.Range(t.Context(), kv.RangeRequest{Start: copied.prefix, End: kv.PrefixEnd(copied.prefix)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, e := range list.Entries {
+			got += fmt.Sprintf("%s=%s ", e.Key[len(copied.prefix):], e.Value)
+		}
+		if got != copied.want {
+			t.Errorf("%s contains %q, want %q", copied.prefix, got, copied.want)
+		}
+	}
+}
+
+// TestBeforeBase checks that the time before the base cannot be read or watched.
+func TestBeforeBase(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, "a", "b", "c")
+	if _, _, err := p.copied.Get(t.Context(), prefix+"a", 2); !errors.Is(err, kv.ErrCompacted) {
+		t.Errorf("Get: %v", err)
+	}
+	if _, err := p.copied.Range(t.Context(), kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), At: 2}); !errors.Is(err, kv.ErrCompacted) {
+		t.Errorf("Range: %v", err)
+	}
+	if _, err := p.copied.Watch(t.Context(), prefix, kv.PrefixEnd(prefix), 3); !errors.Is(err, kv.ErrCompacted) {
+		t.Errorf("Watch: %v", err)
+	}
+}
+
+// broken is a base that cannot be read.
+type broken struct{ overlay.Base }
+
+func (broken) Revision() kv.Revision { return 0 }
+
+func (broken) Get(context.Context, string) (*kv.Entry, error) { return nil, kv.ErrUnavailable }
+
+// TestBrokenBase checks that a watch ends with the error of the base.
+func TestBrokenBase(t *testing.T) {
+	t.Parallel()
+	store := storagetest.InMemory(t)
+	b := overlay.New(store)
+	b.Attach(prefix, broken{})
+	w, err := b.Watch(t.Context(), prefix, kv.PrefixEnd(prefix), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Commit(t.Context(), kv.Op{Key: prefix + "a", Value: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	for range w.Batches() {
+	}
+	if !errors.Is(w.Err(), kv.ErrUnavailable) {
+		t.Errorf("the watch ended with %v", w.Err())
+	}
+}
