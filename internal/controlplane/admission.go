@@ -28,8 +28,9 @@ type AdmissionPlugin struct {
 // The caller owns the result.
 func (o Options) ListAdmission() []AdmissionPlugin {
 	var list []AdmissionPlugin
+	gates := o.Gates()
 	for _, r := range plugin.All() {
-		list = append(list, AdmissionPlugin{Name: r.Name, Description: r.Description, Default: r.OnByDefault, On: o.enables(r), Gate: r.Gate})
+		list = append(list, AdmissionPlugin{Name: r.Name, Description: r.Description, Default: r.OnByDefault, On: o.enables(r, gates), Gate: r.Gate})
 	}
 	return list
 }
@@ -44,8 +45,8 @@ func AdmissionPlugins() []string {
 }
 
 // enables reports whether a plugin is on.
-func (o Options) enables(r plugin.Registration) bool {
-	if r.Gate != "" && !o.Gates().Enabled(r.Gate) {
+func (o Options) enables(r plugin.Registration, gates feature.Gates) bool {
+	if r.Gate != "" && !gates.Enabled(r.Gate) {
 		return false
 	}
 	if len(o.Admission.OnlyPlugins) > 0 {
@@ -55,8 +56,8 @@ func (o Options) enables(r plugin.Registration) bool {
 }
 
 // pluginEnabled reports whether the plugin with a name is on.
-func (o Options) pluginEnabled(name string) bool {
-	return slices.ContainsFunc(plugin.All(), func(r plugin.Registration) bool { return r.Name == name && o.enables(r) })
+func (s *settings) pluginEnabled(name string) bool {
+	return slices.ContainsFunc(plugin.All(), func(r plugin.Registration) bool { return r.Name == name && s.options.enables(r, s.gates) })
 }
 
 // admissionPlugins are the admission plugins of a control plane.
@@ -81,7 +82,7 @@ func newAdmission(s *settings, r *resources, authorizer authorizer.Authorizer, l
 	a := &admissionPlugins{policies: policies, webhooks: webhooks, manifests: slices.Concat(policies.manifests, webhooks.manifests)}
 	dependencies := a.dependencies(s, r, authorizer, ledger, controllers)
 	for _, registration := range plugin.All() {
-		if s.options.enables(registration) {
+		if s.options.enables(registration, s.gates) {
 			a.chain = append(a.chain, registration.New(dependencies))
 		}
 	}

@@ -37,7 +37,7 @@ func newObjectStorage(s *settings, observers *observers, ledger *quota.Ledger) (
 	if err != nil {
 		return nil, err
 	}
-	if !s.options.pluginEnabled(resourceQuota) {
+	if !s.pluginEnabled(resourceQuota) {
 		ledger = nil
 	}
 	uncached, err := s.options.Storage.uncached()

@@ -89,34 +89,51 @@ func (a *Aggregator) Aggregate(ctx context.Context) error {
 
 // Start implements controllers.Controller.
 func (a *Aggregator) Start(ctx context.Context) (changes.Subscriber, func()) {
-	a.members = nil // another server may have changed them
-	queue := work.New(ctx, work.Config[string]{Name: Name, Workers: 1, Sync: a.sync, Logger: a.logger, Metrics: a.queueMetrics})
-	return &subscriber{queue}, queue.Close
+	a.members = nil // another server may have changed the roles
+	s := &subscriber{}
+	s.queue = work.New(ctx, work.Config[string]{
+		Name: Name, Workers: 1, Logger: a.logger, Metrics: a.queueMetrics,
+		Sync: func(ctx context.Context, name string) error { return a.sync(ctx, name, s.queue) },
+	})
+	return s, s.queue.Close
 }
 
+// allRoles is the key of the aggregation of all roles. A role cannot have this name.
+const allRoles = ""
+
 // subscriber enqueues changed roles by name.
-type subscriber struct{ queue *work.Queue[string] }
+type subscriber struct {
+	queue   *work.Queue[string]
+	loading bool // between Reset and Synced
+}
 
 // Reset implements changes.Subscriber.
-func (*subscriber) Reset() {}
+func (s *subscriber) Reset() { s.loading = true }
 
 // Synced implements changes.Subscriber.
-func (*subscriber) Synced() {}
+func (s *subscriber) Synced() {
+	s.loading = false
+	s.queue.Add(allRoles)
+}
 
 // Changed implements changes.Subscriber.
 func (s *subscriber) Changed(c *changes.Change) {
-	if c.Path == "clusterroles" {
+	if c.Path == "clusterroles" && !s.loading {
 		s.queue.Add(c.Name)
 	}
 }
 
-// sync aggregates all roles if the change of a role is relevant.
-func (a *Aggregator) sync(ctx context.Context, name string) error {
-	matters, err := a.isRelevant(ctx, name)
-	if err != nil || !matters {
-		return err
+// sync aggregates all roles, or enqueues that if the change of a role is relevant. Many changes at the same time
+// then cause one aggregation.
+func (a *Aggregator) sync(ctx context.Context, name string, queue *work.Queue[string]) error {
+	if name == allRoles {
+		return a.Aggregate(ctx)
 	}
-	return a.Aggregate(ctx)
+	matters, err := a.isRelevant(ctx, name)
+	if matters {
+		queue.Add(allRoles)
+	}
+	return err
 }
 
 // isRelevant reports whether the change of a role may change the rules of an aggregated role.
