@@ -30,10 +30,11 @@ type defaultObjects struct {
 	clusterAuth   *clusterAuth
 	conditions    *flowschemas.Conditions
 	aggregation   *clusterroles.Aggregator // nil if the controller is disabled
-	// recorded reports that the recorded objects are those that a first start creates: this server
-	// aggregates roles, neither the audit log nor policies in files must process the creation of the
-	// objects, and the feature gates do not change them.
-	recorded bool
+	// seedable reports that the recorded objects can be used for a first start: no other server can
+	// be starting, values are not encrypted, this server aggregates roles, neither the audit log nor
+	// policies in files must process the creation of the objects, and the feature gates do not
+	// change them.
+	seedable bool
 }
 
 // newDefaultObjects creates the default objects. reporter is nil if storage versions are not
@@ -48,7 +49,7 @@ func newDefaultObjects(s *settings, r *resources, clusterAuth *clusterAuth, cond
 		settings: s, bootstrap: bootstrap.New(config), registrations: r.registrations, clusterAuth: clusterAuth, conditions: conditions,
 		aggregation: controllerOf[*clusterroles.Aggregator](controllers),
 	}
-	d.recorded = d.aggregation != nil && !process && bootstrap.Recorded(s.gates)
+	d.seedable = !s.env.Storage.Shared && s.env.Storage.Transformer == nil && d.aggregation != nil && !process && bootstrap.Recorded(s.gates)
 	r.versions.add(func([]schema.GroupVersion) { d.bootstrap.VersionsChanged() })
 	return d, nil
 }
@@ -109,7 +110,7 @@ func (d *defaultObjects) create(ctx context.Context) error {
 		return err
 	}
 	d.conditions.Start(ctx)
-	if d.aggregation == nil {
+	if d.aggregation == nil || d.settings.env.Storage.Seeded {
 		return nil
 	}
 	err = d.aggregation.Aggregate(ctx)
@@ -140,17 +141,16 @@ func (d *defaultObjects) createLater(ctx context.Context, cause error) error {
 }
 
 // seed stores the recorded objects of every cluster in one commit, if the store is empty and the
-// result equals individual creations: no other server can be starting, and values are not encrypted.
+// result equals individual creations.
 func (d *defaultObjects) seed(ctx context.Context) error {
-	storage := &d.settings.env.Storage
-	if storage.Seeded {
-		d.bootstrap.Seeded()
+	if d.settings.env.Storage.Seeded {
+		d.bootstrap.AllSeeded()
 		return nil
 	}
-	if !d.recorded || storage.Shared || storage.Transformer != nil {
+	if !d.seedable {
 		return nil
 	}
-	backend, sim := storage.Backend, d.settings.env.Simulation
+	backend, sim := d.settings.env.Storage.Backend, d.settings.env.Simulation
 	prefix := d.settings.keyPrefix() + "/"
 	existing, err := backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
 	if err != nil || len(existing.Entries) > 0 {

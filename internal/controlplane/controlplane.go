@@ -133,13 +133,6 @@ func (c *ControlPlane) Withdraw(ctx context.Context) error {
 	return nil
 }
 
-// CreatesRecordedObjects reports whether a new control plane with the same options begins with the objects of
-// bootstrap.Seed. It is false if the control plane is not open.
-func (c *ControlPlane) CreatesRecordedObjects() bool {
-	opened := c.opened.Load()
-	return opened != nil && opened.defaultObjects.recorded
-}
-
 // Defines reports whether the control plane is open and a CustomResourceDefinition defines a resource.
 // It does not open the control plane.
 func (c *ControlPlane) Defines(resource schema.GroupResource) bool {

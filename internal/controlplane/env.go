@@ -77,7 +77,7 @@ type Storage struct {
 	Encodings *codec.EncodingCache
 	// Shared reports that other processes may serve the same objects.
 	Shared bool
-	// Seeded reports that the prefix of the control plane contains exactly the objects of bootstrap.Seed.
+	// Seeded reports that the prefix of the control plane contains exactly the result of DefaultObjects.
 	Seeded bool
 	// History has the earlier states of the objects in Backend; nil disables requests for the past.
 	History *archive.Archive

@@ -313,6 +313,9 @@ func (s *store) startEncryption(ctx, running context.Context) error {
 	return nil
 }
 
+// openScratch opens a store in memory.
+func openScratch() (kv.Backend, error) { return embedded.Open(embedded.Config{InMemory: true}) }
+
 // fleetPrefix returns the prefix of the keys of the control planes that objects declare.
 func (s *store) fleetPrefix() string {
 	return controlplanes.KeyPrefix(s.config.Prefix)

@@ -28,6 +28,8 @@ type Config struct {
 	Time time.Time
 	// Seed determines UIDs and generated names; 0 selects real randomness.
 	Seed uint64
+	// UID replaces all UIDs, for recordings; "" selects different ones.
+	UID types.UID
 }
 
 // Simulation is the clock and the source of random numbers of a test server. Except for Advance,
@@ -178,6 +180,9 @@ func (s *Simulation) seeded(purpose string) *rand.Rand {
 
 // UID returns a new UID (version 4) for a purpose; see Random.
 func (s *Simulation) UID(purpose ...string) types.UID {
+	if s != nil && s.config.UID != "" {
+		return s.config.UID
+	}
 	if s == nil || s.config.Seed == 0 {
 		return types.UID(uuid.NewString())
 	}

@@ -112,6 +112,9 @@ const (
 	everyMinute = int(time.Minute / runInterval)
 )
 
+// tokenTrackingHook stores the date since which the use of tokens in Secrets is tracked.
+const tokenTrackingHook = "start-legacy-token-tracking-controller"
+
 // New returns a Bootstrap. StartNamespaces and Start must be called before Run.
 func New(config Config) *Bootstrap {
 	b := &Bootstrap{config: config}
@@ -123,7 +126,7 @@ func New(config Config) *Bootstrap {
 	ranges := &Hook{Name: "start-kubernetes-service-cidr-controller", every: 1, run: b.ensureServiceCIDR, after: system}
 	b.hooks = []*Hook{
 		system,
-		{Name: "start-legacy-token-tracking-controller", every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(simulation.Now(ctx))) }, after: system},
+		{Name: tokenTrackingHook, every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, tokenTracking(simulation.Now(ctx))) }, after: system},
 		{Name: "rbac/bootstrap-roles", recorded: true, run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects(config.Gates)...) }, after: system},
 		{Name: "scheduling/bootstrap-system-priority-classes", recorded: true, run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
 		{Name: "priority-and-fairness-config-producer", recorded: true, every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
@@ -145,6 +148,16 @@ func (b *Bootstrap) Hooks() []*Hook { return b.hooks }
 func (b *Bootstrap) Seeded() {
 	for _, hook := range b.hooks {
 		if hook.recorded {
+			hook.done.Store(true)
+		}
+	}
+}
+
+// AllSeeded records that all objects exist, except those that depend on the time of the start. It must be called
+// before StartNamespaces.
+func (b *Bootstrap) AllSeeded() {
+	for _, hook := range b.hooks {
+		if hook.Name != tokenTrackingHook {
 			hook.done.Store(true)
 		}
 	}

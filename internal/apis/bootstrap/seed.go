@@ -3,10 +3,8 @@ package bootstrap
 import (
 	"bytes"
 	"compress/flate"
-	"crypto/sha256"
 	_ "embed"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -52,8 +50,8 @@ func Seed(now time.Time, uidOf func(key string) types.UID) ([]Stored, error) {
 	return entries, nil
 }
 
-// SetIdentity replaces SeedTime and SeedUID in the encoding of an object. It returns false for times before 1978 or
-// after 3058.
+// SetIdentity replaces SeedTime and SeedUID in the encoding of an object, which is protobuf or JSON. It returns false
+// for times before 1978 or after 3058.
 func SetIdentity(value []byte, now time.Time, uid types.UID) bool {
 	from, to := protobufSeconds(SeedTime()), protobufSeconds(now)
 	if len(from) != len(to) {
@@ -61,11 +59,12 @@ func SetIdentity(value []byte, now time.Time, uid types.UID) bool {
 	}
 	replaceInPlace(value, []byte(SeedUID), []byte(uid))
 	replaceInPlace(value, from, to)
+	replaceInPlace(value, formatTime(SeedTime()), formatTime(now))
 	return true
 }
 
-// EncodedSeed returns the recorded objects, as in EncodeSeed.
-func EncodedSeed() []byte { return []byte(seedFile) }
+// formatTime returns the time of an object in JSON.
+func formatTime(t time.Time) []byte { return t.UTC().AppendFormat(nil, time.RFC3339) }
 
 // protobufSeconds returns the encoded field with the seconds of a timestamp.
 func protobufSeconds(t time.Time) []byte {
@@ -83,12 +82,6 @@ func replaceInPlace(value, from, to []byte) {
 		copy(value[at:], to)
 		value = value[at+len(from):]
 	}
-}
-
-// SeedVersion returns an identifier of the recorded objects. It differs if any object differs.
-func SeedVersion() string {
-	sum := sha256.Sum256([]byte(seedFile))
-	return hex.EncodeToString(sum[:8])
 }
 
 // EncodeSeed encodes entries in the compressed format that DecodeSeed reads: each key and value with

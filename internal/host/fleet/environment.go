@@ -37,19 +37,26 @@ func (f *Fleet) env(p *plane, s *session, keys *keySet) (*controlplane.Env, erro
 // options returns the options of a control plane: the options of the root control plane without its
 // authenticators and authorizers, and without addresses of the root.
 func (f *Fleet) options(keys *keySet, limits *limiter) controlplane.Options {
-	o := f.config.Options
-	o.Authentication = controlplane.AuthenticationOptions{DisableAnonymousAuth: true}
-	o.ServiceAccounts.Issuers, o.ServiceAccounts.JWKSURI = []string{keys.issuer}, ""
-	o.Authorization.Modes = []string{authz.TypeRBAC}
-	o.Services.EndpointReconciler, o.Services.KubernetesNodePort = controlplane.EndpointsByOthers, 0
-	o.Peers = controlplane.PeerOptions{}
-	o.Audit = audit.Options{} // Env.Telemetry.Audit
-	o.Definitions = nil
+	o := f.commonOptions()
+	o.ServiceAccounts.Issuers = []string{keys.issuer}
 	filter := o.Filter // of tests
 	o.Filter, o.Limits, o.Changes = limits.filter, limits, &limits.usage
 	if filter != nil {
 		o.Filter = func(next http.Handler) http.Handler { return limits.filter(filter(next)) }
 	}
+	return o
+}
+
+// commonOptions returns the options that are equal in all control planes.
+func (f *Fleet) commonOptions() controlplane.Options {
+	o := f.config.Options
+	o.Authentication = controlplane.AuthenticationOptions{DisableAnonymousAuth: true}
+	o.ServiceAccounts.JWKSURI = ""
+	o.Authorization.Modes = []string{authz.TypeRBAC}
+	o.Services.EndpointReconciler, o.Services.KubernetesNodePort = controlplane.EndpointsByOthers, 0
+	o.Peers = controlplane.PeerOptions{}
+	o.Audit = audit.Options{} // Env.Telemetry.Audit
+	o.Definitions = nil
 	o.Checks = nil
 	return o
 }

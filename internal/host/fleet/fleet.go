@@ -23,6 +23,7 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/storage/cache"
+	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/fanout"
 	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 	"mainstay.dev/mainstay/internal/storage/reflector"
@@ -41,6 +42,8 @@ type Config struct {
 	Backend *overlay.Backend
 	// Keys maps keys to resources.
 	Keys *controlplane.Keys
+	// Scratch opens a store in memory, which the fleet closes.
+	Scratch func() (kv.Backend, error)
 	// Feed is the change feed of Prefix in Backend; nil disables watch caches.
 	Feed *cache.Feed
 	// Options are the options of the root control plane with defaults. They apply to all control planes,
@@ -67,7 +70,7 @@ type Fleet struct {
 	// backend is the store of the control planes. Their watches share one watch of the host's store.
 	backend *fanout.Backend
 	// templates contains the content with which control planes begin.
-	templates templates
+	templates *templates
 	// rejection serves the requests that no control plane serves.
 	rejection http.Handler
 
@@ -111,7 +114,7 @@ func Start(config Config) (*Fleet, error) {
 		objects: loopback.For[*unstructured.Unstructured](access, controlplanes.Resource()),
 		secrets: loopback.For[*corev1.Secret](access, corev1.SchemeGroupVersion.WithResource("secrets")),
 	}
-	f.templates.fleet = f
+	f.templates = newTemplates(f)
 	f.rejection = f.newRejection()
 	f.mu.planes, f.mu.hashes = map[string]*plane{}, map[types.UID]tokenHash{}
 	f.lifetime, f.stop = context.WithCancel(context.Background())

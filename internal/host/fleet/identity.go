@@ -71,7 +71,7 @@ func (f *Fleet) ensureKeys(ctx context.Context, p planeKey) (*keySet, error) {
 		return nil, err
 	}
 	stored := storedKeys{Issuer: f.url(p.name), Files: map[string]string{}, Created: f.config.Env.Simulation.Now().UTC().Truncate(time.Second)}
-	if stored.Template, err = f.templates.ensure(ctx); err != nil {
+	if stored.Template, err = f.templates.ensure(ctx, stored.Created); err != nil {
 		return nil, err
 	}
 	for name, content := range created.Files() {

@@ -2,16 +2,22 @@ package fleet
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"net/netip"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/apis/bootstrap"
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
@@ -22,8 +28,19 @@ import (
 // struct is safe for concurrent use.
 type templates struct {
 	fleet *Fleet
-	mu    sync.Mutex
-	read  map[string]*template // by version
+	// recording is a lock that is held while the current template is recorded.
+	recording *semaphore.Weighted
+	mu        struct {
+		sync.Mutex
+		version string               // of the current template; "" before it is recorded
+		read    map[string]*template // by version
+	}
+}
+
+func newTemplates(f *Fleet) *templates {
+	t := &templates{fleet: f, recording: semaphore.NewWeighted(1)}
+	t.mu.read = map[string]*template{}
+	return t
 }
 
 // template is an immutable set of encoded objects with bootstrap.SeedUID and bootstrap.SeedTime.
@@ -37,28 +54,72 @@ func (t *templates) key(version string) string {
 	return t.fleet.config.Prefix + controlplanes.TemplatesKey + "/" + version
 }
 
-// ensure stores the template of this program if necessary, and returns its version. It returns "" if control
-// planes cannot begin with a template, because their objects depend on the configuration.
-func (t *templates) ensure(ctx context.Context) (version string, err error) {
-	if !t.fleet.config.Root.CreatesRecordedObjects() {
+// current returns the version of the template for new control planes; "" if there is none yet in this process.
+func (t *templates) current() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.mu.version
+}
+
+// ensure records and stores the template for new control planes if necessary, and returns its version. It
+// returns "" if the clock shows a time that templates cannot represent.
+func (t *templates) ensure(ctx context.Context, now time.Time) (string, error) {
+	if !bootstrap.SetIdentity(nil, now, "") {
 		return "", nil
 	}
-	version = bootstrap.SeedVersion()
-	if found, err := t.get(ctx, version); found != nil || err != nil {
-		return version, err
+	if version := t.current(); version != "" {
+		return version, nil
 	}
-	_, err = t.fleet.config.Backend.Commit(ctx, kv.Op{Key: t.key(version), Kind: kv.OpPut, Value: bootstrap.EncodedSeed()})
+	if err := t.recording.Acquire(ctx, 1); err != nil {
+		return "", err
+	}
+	defer t.recording.Release(1)
+	if version := t.current(); version != "" {
+		return version, nil
+	}
+	encoded, err := t.record(ctx)
+	if err != nil {
+		return "", fmt.Errorf("record the default objects of control planes: %w", err)
+	}
+	sum := sha256.Sum256(encoded)
+	version := hex.EncodeToString(sum[:8])
+	// The template can exist already.
+	_, err = t.fleet.config.Backend.Commit(ctx, kv.Op{Key: t.key(version), Kind: kv.OpPut, Value: encoded})
 	if err != nil {
 		return "", fmt.Errorf("store the default objects of control planes: %w", err)
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.version = version
 	return version, nil
+}
+
+// record returns the encoded objects of a new control plane.
+func (t *templates) record(ctx context.Context) ([]byte, error) {
+	store, err := t.fleet.config.Scratch()
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	env := *t.fleet.config.Env
+	env.Storage, env.Authorization, env.Paths = controlplane.Storage{Backend: store}, controlplane.Authorization{}, nil
+	env.Network.Endpoint, env.Network.PeerAuthorities = netip.Addr{}, nil
+	if env.Telemetry.Metrics, err = controlplane.NewMetrics(prometheus.NewRegistry(), env.Network.Hostname); err != nil {
+		return nil, err
+	}
+	objects, err := controlplane.DefaultObjects(ctx, &env, t.fleet.commonOptions())
+	if err != nil {
+		return nil, err
+	}
+	return bootstrap.EncodeSeed(objects)
 }
 
 // get returns a stored template, or nil.
 func (t *templates) get(ctx context.Context, version string) (*template, error) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
-	if known := t.read[version]; known != nil {
+	known := t.mu.read[version]
+	t.mu.Unlock()
+	if known != nil {
 		return known, nil
 	}
 	entry, _, err := t.fleet.config.Backend.Get(ctx, t.key(version), 0)
@@ -77,10 +138,9 @@ func (t *templates) get(ctx context.Context, version string) (*template, error) 
 		entries[i] = kv.Entry{Key: o.Key, Value: o.Value, Created: entry.Created, Modified: entry.Created}
 	}
 	found := &template{overlay.NewEntries(entry.Created, entries), entry.Created}
-	if t.read == nil {
-		t.read = map[string]*template{}
-	}
-	t.read[version] = found
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.mu.read[version] = found
 	return found, nil
 }
 
@@ -103,7 +163,7 @@ func (f *Fleet) attach(ctx context.Context, uid types.UID, keys *keySet) (seeded
 		return false, nil, err
 	}
 	f.config.Backend.Attach(prefix, &templateBase{Entries: found.entries, fleet: f, uid: uid, created: keys.created})
-	return len(written.Entries) == 0 && keys.template == bootstrap.SeedVersion(), func() { f.config.Backend.Detach(prefix) }, nil
+	return len(written.Entries) == 0 && keys.template == f.templates.current(), func() { f.config.Backend.Detach(prefix) }, nil
 }
 
 // templateBase is a template as the base of one control plane, whose objects have their own UIDs and times.

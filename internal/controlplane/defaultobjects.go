@@ -1,0 +1,45 @@
+package controlplane
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"mainstay.dev/mainstay/internal/apis/bootstrap"
+	"mainstay.dev/mainstay/internal/controllers/clusterroles"
+	"mainstay.dev/mainstay/internal/simulation"
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// configMapsPath is the storage path of the objects that differ between control planes: the certificates of the
+// authorities, and the date of the first start.
+const configMapsPath = "configmaps/"
+
+// DefaultObjects returns the objects that a new control plane with these options creates when it is opened, except
+// for ConfigMaps, which depend on its keys and its time. All objects have the time bootstrap.SeedTime and the UID
+// bootstrap.SeedUID. It opens a control plane over env.Storage.Backend, which must be empty. It does not modify env.
+func DefaultObjects(ctx context.Context, env *Env, options Options) ([]bootstrap.Stored, error) {
+	recording := *env
+	recording.Simulation = simulation.New(simulation.Config{Time: bootstrap.SeedTime(), UID: bootstrap.SeedUID})
+	options.Controllers.Names = []string{noControllers, clusterroles.Name}
+	const prefix = "/recording"
+	plane, err := New(&recording, prefix, options)
+	if err != nil {
+		return nil, err
+	}
+	defer plane.Close()
+	if err := plane.Open(ctx); err != nil {
+		return nil, err
+	}
+	list, err := env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: prefix + "/", End: kv.PrefixEnd(prefix + "/")})
+	if err != nil {
+		return nil, fmt.Errorf("record the default objects: %w", err)
+	}
+	var objects []bootstrap.Stored
+	for _, e := range list.Entries {
+		if key := e.Key[len(prefix)+1:]; !strings.HasPrefix(key, configMapsPath) {
+			objects = append(objects, bootstrap.Stored{Key: key, Value: e.Value})
+		}
+	}
+	return objects, nil
+}
