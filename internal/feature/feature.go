@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"mainstay.dev/mainstay/internal/tsv"
 )
@@ -47,17 +48,16 @@ type Spec struct {
 	Effect string
 }
 
-// Known returns the gates of the Newest version, sorted by name. It parses the table in each
-// iteration.
-func Known() iter.Seq[Spec] {
-	return func(yield func(Spec) bool) {
-		for column := range tsv.Rows(table) {
-			if !yield(parseSpec(column)) {
-				return
-			}
-		}
+// specs parses the table.
+var specs = sync.OnceValue(func() (all []Spec) {
+	for column := range tsv.Rows(table) {
+		all = append(all, parseSpec(column))
 	}
-}
+	return all
+})
+
+// Known returns the gates of the Newest version, sorted by name. Their slices must not be modified.
+func Known() iter.Seq[Spec] { return slices.Values(specs()) }
 
 // parseSpec parses a row of the table, in which "-" means empty.
 func parseSpec(column []string) Spec {
@@ -201,7 +201,7 @@ func (g Gates) dependencyErrors() []error {
 		if !g.Enabled(spec.Gate) {
 			continue
 		}
-		if off := slices.DeleteFunc(spec.DependsOn, g.Enabled); len(off) > 0 {
+		if off := slices.DeleteFunc(slices.Clone(spec.DependsOn), g.Enabled); len(off) > 0 {
 			errs = append(errs, fmt.Errorf("%s is enabled, but depends on features that are disabled: %v", spec.Gate, off))
 		}
 	}
