@@ -135,8 +135,9 @@ func Start(config Config) (*Fleet, error) {
 	return f, nil
 }
 
-// awaitSync closes synced, and then deletes the keys of control planes that were deleted while no
-// server was running.
+// awaitSync closes synced, and then reconciles the existing objects. It reconciles one after another, so that
+// thousands of them do not delay requests. Finally, it deletes the keys of control planes that were deleted while
+// no server was running.
 func (f *Fleet) awaitSync() {
 	for _, followed := range []*reflector.Reflector{f.follower, f.tokens} {
 		select {
@@ -146,6 +147,11 @@ func (f *Fleet) awaitSync() {
 		}
 	}
 	close(f.synced)
+	for _, p := range f.all() {
+		if err := f.reconcile(f.lifetime, p.key); err != nil {
+			f.queue.Add(p.key)
+		}
+	}
 	if err := f.deleteOrphans(f.lifetime); err != nil && f.lifetime.Err() == nil {
 		f.logger.Error("the objects of deleted control planes may remain in the store until the next start", "err", err)
 	}

@@ -96,7 +96,8 @@ func (f *Fleet) decode(record *codec.Record) *controlplanes.ControlPlane {
 	return nil
 }
 
-// update applies the state of an object, and reconciles it.
+// update applies the state of an object, and reconciles it. Before the existing objects are known, awaitSync
+// reconciles it.
 func (f *Fleet) update(object *controlplanes.ControlPlane) {
 	key := planeKey{object.Name, object.UID}
 	f.mu.Lock()
@@ -114,7 +115,11 @@ func (f *Fleet) update(object *controlplanes.ControlPlane) {
 	if reason := p.set(object); reason != nil {
 		f.running.Go(func() { p.close() })
 	}
-	f.queue.Add(key)
+	select {
+	case <-f.synced:
+		f.queue.Add(key)
+	default:
+	}
 }
 
 // removed handles the deletion of an object.
