@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// configMapsPath is the storage path of the objects that differ between control planes: the certificates of the
+// configMapsPrefix is the storage path of the objects that differ between control planes: the certificates of the
 // authorities, and the date of the first start.
-const configMapsPath = "configmaps/"
+const configMapsPrefix = "configmaps/"
 
 // DefaultObjects returns the objects that a new control plane with these options creates when it is opened, except
 // for ConfigMaps, which depend on its keys and its time. All objects have the time bootstrap.SeedTime and the UID
@@ -37,7 +37,7 @@ func DefaultObjects(ctx context.Context, env *Env, options Options) ([]bootstrap
 	}
 	var objects []bootstrap.Stored
 	for _, e := range list.Entries {
-		if key := e.Key[len(prefix)+1:]; !strings.HasPrefix(key, configMapsPath) {
+		if key := e.Key[len(prefix)+1:]; !strings.HasPrefix(key, configMapsPrefix) {
 			objects = append(objects, bootstrap.Stored{Key: key, Value: e.Value})
 		}
 	}

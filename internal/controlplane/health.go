@@ -86,7 +86,7 @@ func ignoresUnfinished(check telemetry.Check, before time.Time) telemetry.Check 
 // objects were loaded before the control plane serves.
 func (h *healthChecks) informersRunning(ctx context.Context) error {
 	return errors.Join(
-		h.loops.check(authorizationObjects, flowControlObjects, admissionWebhookObjects, admissionFiles, admissionPolicyObjects),
+		h.loops.check(configurationObjects, admissionFiles),
 		h.definitions(ctx), h.registrations(ctx),
 	)
 }
@@ -118,7 +118,7 @@ func (h *healthChecks) postStartHooks() []telemetry.Check {
 	if h.settings.options.Requests.DisablePriorityAndFairness {
 		add("poststarthook/max-in-flight-filter", done)
 	} else {
-		add("poststarthook/priority-and-fairness-config-consumer", func(context.Context) error { return h.loops.check(flowControlObjects) })
+		add("poststarthook/priority-and-fairness-config-consumer", func(context.Context) error { return h.loops.check(configurationObjects) })
 		add("poststarthook/priority-and-fairness-filter", done)
 	}
 	add("poststarthook/start-apiextensions-informers", h.definitions)

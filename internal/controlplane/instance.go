@@ -104,14 +104,15 @@ func newInstance(s *settings) (*instance, error) {
 	}, final)
 
 	i.configuration = []component{
-		rights.component(authorizationObjects),
-		i.flow.reflectors.component(flowControlObjects),
-		quotas.component(quotaObjects),
+		rights.loading(authorizationObjects),
+		i.flow.reflectors.loading(flowControlObjects),
+		quotas.loading(quotaObjects),
 		{definitionObjects, i.resources.definitions.Load, i.resources.definitions.Run},
 		{registrationObjects, i.resources.registrations.Load, nil}, // maintenance contains its loop
 		i.admission.manifests.component(),
-		i.admission.webhooks.reflectors.component(admissionWebhookObjects),
-		i.admission.policies.reflectors.component(admissionPolicyObjects),
+		i.admission.webhooks.reflectors.loading(admissionWebhookObjects),
+		i.admission.policies.reflectors.loading(admissionPolicyObjects),
+		followAll(rights, i.flow.reflectors, quotas, i.admission.webhooks.reflectors, i.admission.policies.reflectors),
 	}
 	if audit != nil && s.env.Telemetry.Audit == nil {
 		i.configuration = append(i.configuration, component{auditEvents, nil, audit.Sink.Run})

@@ -21,6 +21,7 @@ const (
 	definitionObjects       = "CustomResourceDefinitions"
 	registrationObjects     = "APIServices"
 	admissionFiles          = "admission manifests"
+	configurationObjects    = "objects that configure the server"
 	admissionWebhookObjects = "configurations of admission webhooks"
 	admissionPolicyObjects  = "admission policies"
 	auditEvents             = "audit events"
@@ -100,12 +101,18 @@ func (l *loops) check(names ...string) error {
 // reflectors keep one component up to date with the writes of other servers.
 type reflectors []*reflector.Reflector
 
-// component returns the component with the reflectors. It has no loop if there are none.
-func (r reflectors) component(name string) component {
-	if len(r) == 0 {
-		return component{name: name}
-	}
-	return component{name, r.load, r.run}
+// loading returns the component that loads the objects. followAll follows their changes.
+func (r reflectors) loading(name string) component {
+	return component{name: name, load: r.load}
+}
+
+// followAll returns the component that follows the changes of several components in one goroutine.
+func followAll(all ...reflectors) component {
+	joined := slices.Concat(all...)
+	return component{configurationObjects, nil, func(ctx context.Context) error {
+		reflector.RunAll(ctx, joined)
+		return nil
+	}}
 }
 
 // load lists all objects.
@@ -113,15 +120,6 @@ func (r reflectors) load(ctx context.Context) error {
 	var group errgroup.Group
 	for _, one := range r {
 		group.Go(func() error { return one.Load(ctx) })
-	}
-	return group.Wait()
-}
-
-// run processes changes until ctx ends.
-func (r reflectors) run(ctx context.Context) error {
-	var group errgroup.Group
-	for _, one := range r {
-		group.Go(func() error { one.Run(ctx); return nil })
 	}
 	return group.Wait()
 }

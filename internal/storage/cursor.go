@@ -40,7 +40,7 @@ type poller interface {
 	// Poll returns the result of Next if it is available without blocking. Otherwise there are no
 	// changes, and wake is called as specified by rest.Poller. The error is rest.ErrWouldBlock if
 	// only Next can read the next changes.
-	Poll(wake func()) (changes []*Change, progress int64, err error)
+	Poll(ctx context.Context, wake func()) (changes []*Change, progress int64, err error)
 }
 
 // cursor is a rest.Watch over a ChangeStream. It returns the initial events, then the events of the
@@ -137,7 +137,7 @@ func (c *cursor) Poll(ctx context.Context, wake func()) ([]rest.Event, error) {
 	c.notifyInitialized(ctx)
 	c.wakeForBookmark(wake)
 	for len(c.events) == 0 {
-		changes, progress, err := stream.Poll(wake)
+		changes, progress, err := stream.Poll(ctx, wake)
 		if err == nil {
 			err = c.advance(ctx, changes, progress)
 		}

@@ -159,6 +159,8 @@ type backendStream struct {
 	changes  []*Change
 	// err is the error that ended the stream; nil while it is open.
 	err error
+	// notified is set after the watch was asked to call the function of Poll.
+	notified bool
 }
 
 var _ WatchReader = (*Store)(nil)
@@ -218,6 +220,34 @@ func (b *backendStream) Next(ctx context.Context, timer <-chan time.Time, catchU
 	case <-ctx.Done():
 		return nil, b.progress, ctx.Err()
 	}
+}
+
+// Poll implements poller, if the watch of the backend is a kv.Notifier. Progress arrives without a request.
+func (b *backendStream) Poll(ctx context.Context, wake func()) ([]*Change, int64, error) {
+	clear(b.changes)
+	b.changes = b.changes[:0]
+	if b.err != nil {
+		return nil, b.progress, b.err
+	}
+	notifier, ok := b.watch.(kv.Notifier)
+	if !ok {
+		return nil, b.progress, rest.ErrWouldBlock
+	}
+	if !b.notified {
+		notifier.Notify(wake)
+		b.notified = true
+	}
+	select {
+	case batch, ok := <-b.watch.Batches():
+		if !ok {
+			b.err = b.watchError(ctx)
+			return nil, b.progress, b.err
+		}
+		b.append(ctx, batch)
+		wake() // another batch may be available
+	default:
+	}
+	return b.changes, b.progress, nil
 }
 
 // readAvailable reads all changes up to the current revision of the backend.

@@ -140,7 +140,7 @@ func (s *logStream) Next(ctx context.Context, timer <-chan time.Time, catchUp <-
 
 // Poll returns the result of Next if it is available without blocking. It returns rest.ErrWouldBlock
 // if the backend must be read.
-func (s *logStream) Poll(wake func()) ([]*storage.Change, int64, error) {
+func (s *logStream) Poll(_ context.Context, wake func()) ([]*storage.Change, int64, error) {
 	clear(s.changes)
 	s.changes = s.changes[:0]
 	if s.cache == nil {

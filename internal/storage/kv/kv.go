@@ -189,6 +189,14 @@ type Watch interface {
 	Stop()
 }
 
+// Notifier is a Watch that announces its batches, so that a waiting receiver needs no goroutine.
+type Notifier interface {
+	// Notify makes the watch call f after it has sent a batch to Batches or closed it, possibly
+	// spuriously. Batches may contain a batch before. f is called from any goroutine and with locks
+	// held; it must neither block nor use the watch. Notify must be called at most once.
+	Notify(f func())
+}
+
 // Backend stores entries. All methods are safe for concurrent use. Reads are linearizable: they see
 // all commits that were acknowledged before the call.
 type Backend interface {

@@ -16,6 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/fanout"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
@@ -37,9 +38,23 @@ type pods struct {
 
 func newPods(t testing.TB) *pods {
 	t.Helper()
-	backend := storagetest.InMemory(t)
+	return newPodsOn(t, storagetest.InMemory(t))
+}
+
+func newPodsOn(t testing.TB, backend kv.Backend) *pods {
+	t.Helper()
 	store := storagetest.Pods(t, backend)
 	return &pods{TB: t, Interface: store, backend: backend}
+}
+
+// newPolledPods returns a storage of pods whose watches are rest.Pollers.
+func newPolledPods(t testing.TB) *pods {
+	t.Helper()
+	shared, err := fanout.New(t.Context(), storagetest.InMemory(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newPodsOn(t, shared)
 }
 
 func (p *pods) call(name string) error {
@@ -116,6 +131,13 @@ func (w *brokenWatch) Next(ctx context.Context) ([]rest.Event, error) {
 		return nil, err
 	}
 	return w.Watch.Next(ctx)
+}
+
+func (w *brokenWatch) Poll(ctx context.Context, wake func()) ([]rest.Event, error) {
+	if err := w.pods.injected(&w.pods.next); err != nil {
+		return nil, err
+	}
+	return rest.Poll(ctx, w.Watch, wake)
 }
 
 func (p *pods) create(name string) int64 {

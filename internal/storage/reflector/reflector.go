@@ -163,42 +163,33 @@ func (r *Reflector) Run(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if advanced {
-			r.backoff = Backoff(MaxBackoff)
-			r.config.Logger.Debug("watch ended, resuming", "of", r.config.Name, "revision", r.revision, "err", err)
-			continue
-		}
-		r.revision = 0
-		r.recordFailure(err)
-		if Sleep(ctx, &r.backoff) != nil {
+		if r.ended(advanced, err) && Sleep(ctx, &r.backoff) != nil {
 			return
 		}
 	}
 }
 
-// listAndWatch lists the collection if necessary, and watches it until the watch fails. advanced reports that the watch
-// made progress, so that the next one can be opened at r.revision.
+// ended records the end of a watch. advanced reports that it made progress, so that the next one can be opened at
+// r.revision. It returns true if the collection must be listed after a delay.
+func (r *Reflector) ended(advanced bool, err error) (delayed bool) {
+	if advanced {
+		r.backoff = Backoff(MaxBackoff)
+		r.config.Logger.Debug("watch ended, resuming", "of", r.config.Name, "revision", r.revision, "err", err)
+		return false
+	}
+	r.revision = 0
+	r.recordFailure(err)
+	return true
+}
+
+// listAndWatch lists the collection if necessary, and watches it until the watch fails. advanced is the argument of
+// ended.
 func (r *Reflector) listAndWatch(ctx context.Context) (advanced bool, err error) {
-	if r.revision == 0 {
-		if err := r.Load(ctx); err != nil {
-			return false, err
-		}
-	}
-	if !r.prepared {
-		if err := r.call(func() error { return r.config.BeforeWatch(ctx) }); err != nil {
-			return false, err
-		}
-		r.prepared = true
-	}
-	// Bookmarks advance the revision of idle collections, so that it is not compacted.
-	w, err := r.config.Collection.Watch(ctx, r.config.Namespace, rest.ListOptions{
-		Labels: r.config.Labels, Fields: r.config.Fields, ResourceVersion: strconv.FormatInt(r.revision, 10), AllowBookmarks: true,
-	})
+	w, err := r.open(ctx)
 	if err != nil {
-		return false, fmt.Errorf("watch %s: %w", r.config.Name, err)
+		return false, err
 	}
 	defer func() { _ = w.Close() }()
-	r.recordOpened()
 	opened := time.Now()
 	for {
 		events, err := w.Next(ctx)
@@ -214,6 +205,30 @@ func (r *Reflector) listAndWatch(ctx context.Context) (advanced bool, err error)
 		}
 		advanced = true
 	}
+}
+
+// open lists the collection if necessary, and opens a watch, which the caller must close.
+func (r *Reflector) open(ctx context.Context) (rest.Watch, error) {
+	if r.revision == 0 {
+		if err := r.Load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !r.prepared {
+		if err := r.call(func() error { return r.config.BeforeWatch(ctx) }); err != nil {
+			return nil, err
+		}
+		r.prepared = true
+	}
+	// Bookmarks advance the revision of idle collections, so that it is not compacted.
+	w, err := r.config.Collection.Watch(ctx, r.config.Namespace, rest.ListOptions{
+		Labels: r.config.Labels, Fields: r.config.Fields, ResourceVersion: strconv.FormatInt(r.revision, 10), AllowBookmarks: true,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", r.config.Name, err)
+	}
+	r.recordOpened()
+	return w, nil
 }
 
 // apply passes events to Config.Apply, without bookmarks, which only advance the revision.

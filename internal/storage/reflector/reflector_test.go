@@ -353,13 +353,52 @@ func TestNothingIsLost(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			synctest.Test(t, func(t *testing.T) { nothingIsLost(t, rand.New(rand.NewPCG(seed, 0))) })
+			synctest.Test(t, func(t *testing.T) {
+				p, m := newPods(t), &mirror{}
+				run(t, newReflector(t, p, m, nil))
+				nothingIsLost(t, rand.New(rand.NewPCG(seed, 0)), p, m)
+			})
 		})
 	}
 }
 
-func nothingIsLost(t *testing.T, random *rand.Rand) {
-	p, m := newPods(t), &mirror{}
+// TestRunAll is TestNothingIsLost for two reflectors in one goroutine. With watches that cannot be polled, they have
+// a goroutine each.
+func TestRunAll(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(20) {
+		for name, newStorage := range map[string]func(testing.TB) *pods{"polled": newPolledPods, "separate": newPods} {
+			t.Run(fmt.Sprint(name, seed), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					p, m := newStorage(t), &mirror{}
+					other, same := newStorage(t), &mirror{}
+					runAll(t, newReflector(t, p, m, nil), newReflector(t, other, same, nil))
+					nothingIsLost(t, rand.New(rand.NewPCG(seed, 0)), p, m)
+					nothingIsLost(t, rand.New(rand.NewPCG(seed, 1)), other, same)
+				})
+			})
+		}
+	}
+}
+
+// runAll runs reflectors until the end of the test.
+func runAll(t *testing.T, all ...*reflector.Reflector) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		reflector.RunAll(ctx, all)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// nothingIsLost compares a mirror with its storage after random writes and failures.
+func nothingIsLost(t *testing.T, random *rand.Rand, p *pods, m *mirror) {
+	t.Helper()
 	faults := rand.New(rand.NewPCG(random.Uint64(), 0)) // used under the locks of p
 	perhaps := func(errs ...error) error {
 		if faults.IntN(8) > 0 {
@@ -367,10 +406,13 @@ func nothingIsLost(t *testing.T, random *rand.Rand) {
 		}
 		return errs[faults.IntN(len(errs))]
 	}
-	p.fail = func(string) error { return perhaps(errAway) }
-	p.item = func() error { return perhaps(errAway) }
-	p.next = func() error { return perhaps(errAway, rest.ErrWatchClosed, storage.TooOld(1, 2)) }
+	p.set(func() {
+		p.fail = func(string) error { return perhaps(errAway) }
+		p.item = func() error { return perhaps(errAway) }
+		p.next = func() error { return perhaps(errAway, rest.ErrWatchClosed, storage.TooOld(1, 2)) }
+	})
 	handler := rand.New(rand.NewPCG(random.Uint64(), 0)) // used under the lock of m
+	m.mu.Lock()
 	m.fail = func() error {
 		switch handler.IntN(20) {
 		case 0:
@@ -380,7 +422,7 @@ func nothingIsLost(t *testing.T, random *rand.Rand) {
 		}
 		return nil
 	}
-	run(t, newReflector(t, p, m, nil))
+	m.mu.Unlock()
 	there := map[string]int64{}
 	for i := range 400 {
 		name := fmt.Sprint("pod-", random.IntN(10))

@@ -106,13 +106,26 @@ func (b *Backend) run(source kv.Watch) {
 	}
 }
 
+// progressInterval is the interval of progress reports to all live watches, so that their receivers can resume after
+// the history was compacted.
+const progressInterval = 30 * time.Second
+
 // follow dispatches the events of the shared watch until it ends, and returns its error.
 func (b *Backend) follow(source kv.Watch) error {
 	defer source.Stop()
-	for batch := range source.Batches() {
-		b.dispatch(batch)
+	ticker := time.NewTicker(progressInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case batch, ok := <-source.Batches():
+			if !ok {
+				return source.Err()
+			}
+			b.dispatch(batch)
+		case <-ticker.C:
+			_ = b.RequestProgress(b.ctx) // source reports a permanent error
+		}
 	}
-	return source.Err()
 }
 
 // stop ends all live watches with an error. Until the next call of open, watches cannot be live.

@@ -45,6 +45,8 @@ type watch struct {
 	overflow bool
 	ended    bool
 	err      error
+	// notify is called after each send to batches; nil before Notify.
+	notify func()
 }
 
 func newWatch(ctx context.Context, hub *Backend, start, end string, from kv.Revision) *watch {
@@ -66,6 +68,26 @@ func (w *watch) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
+}
+
+// Notify implements kv.Notifier.
+func (w *watch) Notify(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.notify = f
+}
+
+// announceLocked calls notify.
+func (w *watch) announceLocked() {
+	if w.notify != nil {
+		w.notify()
+	}
+}
+
+// closeLocked closes batches.
+func (w *watch) closeLocked() {
+	close(w.batches)
+	w.announceLocked()
 }
 
 // Stop implements kv.Watch.
@@ -92,6 +114,7 @@ func (w *watch) deliver(b kv.Batch) {
 		select {
 		case w.batches <- b:
 			w.sent = b.Revision
+			w.announceLocked()
 		default:
 			w.queue, w.sending = append(w.queue, b), true
 			go w.send() // ends when the queue is empty, or with ctx
@@ -114,6 +137,7 @@ func (w *watch) send() {
 		case w.batches <- *b:
 			w.mu.Lock()
 			w.sent = b.Revision
+			w.announceLocked()
 			w.mu.Unlock()
 		case <-w.ctx.Done():
 			w.exit(nil)
@@ -129,7 +153,7 @@ func (w *watch) take() (b *kv.Batch, more bool) {
 	defer w.mu.Unlock()
 	switch {
 	case w.ended:
-		close(w.batches)
+		w.closeLocked()
 		return nil, false
 	case len(w.queue) > 0:
 		first := w.queue[0]
@@ -176,7 +200,10 @@ func (w *watch) catchUp(own kv.Watch) {
 				w.exit(nil)
 				return
 			}
+			w.mu.Lock()
 			w.sent, w.next = b.Revision, max(w.next, b.Revision+1)
+			w.announceLocked()
+			w.mu.Unlock()
 		case <-timer.C:
 			// Without events in the range, only progress shows that nothing was missed.
 			_ = w.hub.Backend.RequestProgress(w.ctx) // own reports a permanent error
@@ -199,7 +226,7 @@ func (w *watch) exit(err error) {
 	w.finish(err)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	close(w.batches)
+	w.closeLocked()
 }
 
 // finish ends the watch with an error, or nil for Stop and the end of the context. A goroutine of the watch
@@ -215,7 +242,7 @@ func (w *watch) finish(err error) {
 	}
 	w.ended, w.err, w.queue = true, err, nil
 	if !w.sending {
-		close(w.batches)
+		w.closeLocked()
 	}
 	w.mu.Unlock()
 	w.cancel()
