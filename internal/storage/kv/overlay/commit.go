@@ -50,33 +50,31 @@ func (b *Backend) translate(ctx context.Context, p *place, op *kv.Op) error {
 	if err != nil || base == nil {
 		return err
 	}
-	absent := op.Expect == 0
-	if absent || op.Kind == kv.OpDelete {
-		stored, _, err := b.Backend.Get(ctx, op.Key, 0)
-		if err != nil {
-			return err
-		}
-		switch {
-		case isTombstone(stored) && op.Kind == kv.OpDelete: // it is deleted already
-			op.Kind = kv.OpCheck
-			if absent {
-				op.Expect = stored.Modified
-			}
-			return nil
-		case isTombstone(stored) && absent:
-			op.Expect = stored.Modified
-			return nil
-		case absent:
-			op.Expect = impossible
-			return nil
-		case op.Expect == kv.AnyRevision: // two tombstones would be two deletions
-			if op.Expect = 0; stored != nil {
-				op.Expect = stored.Modified
-			}
-		}
+	if op.Expect != 0 && op.Expect != base.Modified && op.Kind != kv.OpDelete {
+		return nil // the same operation on the stored key
 	}
-	if op.Expect == base.Modified {
+	stored, _, err := b.Backend.Get(ctx, op.Key, 0)
+	if err != nil {
+		return err
+	}
+	switch {
+	case isTombstone(stored):
+		if op.Expect == 0 {
+			op.Expect = stored.Modified
+		}
+		if op.Kind == kv.OpDelete { // it is deleted already
+			op.Kind = kv.OpCheck
+		}
+		return nil
+	case op.Expect == 0:
+		op.Expect = impossible
+		return nil
+	case op.Expect == base.Modified && stored == nil:
 		op.Expect = 0
+	case op.Expect == kv.AnyRevision: // two tombstones would be two deletions
+		if op.Expect = 0; stored != nil {
+			op.Expect = stored.Modified
+		}
 	}
 	if op.Kind == kv.OpDelete {
 		op.Kind, op.Value, op.Removing = kv.OpPut, []byte(Tombstone), true

@@ -254,6 +254,28 @@ func TestSeparateCopies(t *testing.T) {
 	}
 }
 
+// TestEqualRevisions checks that a key can be written whose stored revision equals that of the base, as after a
+// migration of the store.
+func TestEqualRevisions(t *testing.T) {
+	t.Parallel()
+	b := overlay.New(storagetest.InMemory(t))
+	first := commitOne(t, b, kv.Op{Key: prefix + "a", Value: []byte("stored"), Expect: kv.AnyRevision})
+	b.Attach(prefix, overlay.NewEntries(first.Revision, []kv.Entry{{Key: "a", Value: []byte("base"), Created: first.Revision, Modified: first.Revision}}))
+	second := commitOne(t, b, kv.Op{Key: prefix + "a", Value: []byte("x"), Expect: first.Revision})
+	if third := commitOne(t, b, kv.Op{Key: prefix + "a", Kind: kv.OpDelete, Expect: second.Revision}); !second.Committed || !third.Committed {
+		t.Errorf("the update was committed: %v, the deletion: %v", second.Committed, third.Committed)
+	}
+}
+
+func commitOne(t *testing.T, b kv.Backend, op kv.Op) kv.CommitResult {
+	t.Helper()
+	result, err := b.Commit(t.Context(), op)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
 // TestBeforeBase checks that the time before the base cannot be read or watched.
 func TestBeforeBase(t *testing.T) {
 	t.Parallel()

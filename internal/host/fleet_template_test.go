@@ -1,0 +1,93 @@
+package host
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+)
+
+const clusterRolePath = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+
+// role returns a ClusterRole of a control plane.
+func (r *running) role(t testing.TB, name string) *rbacv1.ClusterRole {
+	t.Helper()
+	var role rbacv1.ClusterRole
+	if err := json.Unmarshal([]byte(r.must(t, "GET", clusterRolePath+"/"+name, "")), &role); err != nil {
+		t.Fatal(err)
+	}
+	return &role
+}
+
+// TestControlPlaneTemplate checks that control planes share the default objects, and that each one can change and
+// delete them.
+func TestControlPlaneTemplate(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	a, b := s.tenant(t, "a", `{}`), s.tenant(t, "b", `{}`)
+	own, other := a.role(t, "view"), b.role(t, "view")
+	if len(own.Rules) == 0 || own.CreationTimestamp.Year() < 2026 {
+		t.Errorf("the role is %+v", own)
+	}
+	if own.UID == other.UID {
+		t.Errorf("roles of two control planes have the UID %s", own.UID)
+	}
+	own.Labels["changed"] = "true"
+	body, err := json.Marshal(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.must(t, "PUT", clusterRolePath+"/view", string(body))
+	a.must(t, "DELETE", clusterRolePath+"/edit", "")
+	a.expectCode(t, 404, "", "GET", clusterRolePath+"/edit")
+	if code, text := a.do(t, "PUT", clusterRolePath+"/view", string(body)); code != 409 {
+		t.Errorf("an outdated resourceVersion: %d %s", code, text)
+	}
+	if b.role(t, "view").Labels["changed"] != "" || b.role(t, "edit").Name != "edit" {
+		t.Error("the changes are visible in another control plane")
+	}
+	s.host.fleet.CloseIdle(0) // when it opens again, it restores the deleted role, like a cluster
+	if a.role(t, "view").Labels["changed"] != "true" || a.role(t, "edit").Name != "edit" {
+		t.Error("after reopening, the changes are missing, or the deleted role was not restored")
+	}
+}
+
+// TestControlPlaneTemplateVersions checks that control planes keep working after the default objects have changed,
+// and receive the new ones.
+func TestControlPlaneTemplateVersions(t *testing.T) {
+	t.Parallel()
+	const registration = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.internal.apiserver.k8s.io"
+	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
+	s := start(t, config)
+	a := s.tenant(t, "a", `{}`)
+	a.expectCode(t, 404, "", "GET", registration)
+	before := a.role(t, "view")
+	s.end(t)
+	config.ControlPlane.Features.RuntimeConfig = map[string]string{"api/alpha": "true"}
+	s = start(t, config)
+	a, b := s.enter(t, "a"), s.tenant(t, "b", `{}`)
+	for _, plane := range []*running{a, b} {
+		plane.expectCode(t, 200, "", "GET", registration)
+	}
+	if after := a.role(t, "view"); after.UID != before.UID || after.ResourceVersion != before.ResourceVersion {
+		t.Errorf("the role was replaced: %s at %s, before %s at %s", after.UID, after.ResourceVersion, before.UID, before.ResourceVersion)
+	}
+}
+
+// TestControlPlaneTemplateEncrypted checks that the default objects can be read if all resources are encrypted.
+func TestControlPlaneTemplateEncrypted(t *testing.T) {
+	t.Parallel()
+	config := Config{Storage: StorageConfig{DataDir: t.TempDir(), Encryption: EncryptionConfig{
+		File: encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "'*.*'", keyed("secretbox", "k")),
+	}}}
+	s := start(t, config)
+	a := s.tenant(t, "a", `{}`)
+	before := a.role(t, "view")
+	a.must(t, "DELETE", clusterRolePath+"/edit", "")
+	s.end(t)
+	s = start(t, config)
+	if after := s.enter(t, "a").role(t, "view"); after.UID != before.UID {
+		t.Errorf("the role has the UID %s, before %s", after.UID, before.UID)
+	}
+}
