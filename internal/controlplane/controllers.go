@@ -27,6 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/storageprotection"
 	"mainstay.dev/mainstay/internal/controllers/storageversions"
 	"mainstay.dev/mainstay/internal/controllers/ttlafterfinished"
+	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/registry/quota"
 	"mainstay.dev/mainstay/internal/request"
@@ -90,6 +91,8 @@ type controllerSet struct {
 	// in this control plane; enabled are the others.
 	selected map[string]bool
 	enabled  []enabledController
+	// queues are the queues of the controllers that run in this server.
+	queues work.Set
 }
 
 type enabledController struct {
@@ -234,7 +237,7 @@ func (c *controllerSet) lead(ctx context.Context) {
 // starts or stops. It returns whether one was running during the call; before is the result of the
 // previous call.
 func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool) (managerRuns bool) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(work.WithSet(ctx, &c.queues))
 	defer cancel()
 	logger := c.settings.env.Telemetry.Logger
 	external := &election.ExternalManager{LeaseName: managerLease, LeaseExpiry: c.manager.leaseExpiry, Changed: cancel}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -131,6 +132,17 @@ func (c *ControlPlane) Withdraw(ctx context.Context) error {
 		return opened.defaultObjects.bootstrap.Withdraw(ctx)
 	}
 	return nil
+}
+
+// PendingWork reports whether controllers are busy, and the earliest time at which one of them has work without a
+// change, such as the deletion of a finished Job; zero without one. The control plane should not be closed while
+// controllers are busy. known is false if the control plane is not open, or if another server runs its controllers.
+func (c *ControlPlane) PendingWork() (busy bool, due time.Time, known bool) {
+	opened := c.opened.Load()
+	if opened == nil {
+		return false, time.Time{}, false
+	}
+	return opened.controllers.queues.Pending()
 }
 
 // Defines reports whether the control plane is open and a CustomResourceDefinition defines a resource.

@@ -2,10 +2,16 @@ package host
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+
+	"mainstay.dev/mainstay/test/testserver"
 )
 
 const clusterRolePath = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -18,6 +24,18 @@ func (r *running) role(t testing.TB, name string) *rbacv1.ClusterRole {
 		t.Fatal(err)
 	}
 	return &role
+}
+
+// reenter is like enter after a restart, which updates the kubeconfig.
+func (r *running) reenter(t testing.TB, name string) *running {
+	t.Helper()
+	testserver.Eventually(t, time.Minute, func() error {
+		if url := r.controlPlane(t, name).Status.URL; !strings.HasPrefix(url, r.URL+"/") {
+			return fmt.Errorf("the control plane has the URL %s", url)
+		}
+		return nil
+	})
+	return r.enter(t, name)
 }
 
 // TestControlPlaneTemplate checks that control planes share the default objects, and that each one can change and
@@ -47,7 +65,13 @@ func TestControlPlaneTemplate(t *testing.T) {
 	if b.role(t, "view").Labels["changed"] != "" || b.role(t, "edit").Name != "edit" {
 		t.Error("the changes are visible in another control plane")
 	}
-	s.host.fleet.CloseIdle(0) // when it opens again, it restores the deleted role, like a cluster
+	testserver.Eventually(t, time.Minute, func() error {
+		if s.host.fleet.CloseIdle(0); s.host.fleet.IsOpen("a") {
+			return errors.New("its controllers are busy")
+		}
+		return nil
+	})
+	// When it opens again, it restores the deleted role, like a cluster.
 	if a.role(t, "view").Labels["changed"] != "true" || a.role(t, "edit").Name != "edit" {
 		t.Error("after reopening, the changes are missing, or the deleted role was not restored")
 	}
@@ -66,7 +90,7 @@ func TestControlPlaneTemplateVersions(t *testing.T) {
 	s.end(t)
 	config.ControlPlane.Features.RuntimeConfig = map[string]string{"api/alpha": "true"}
 	s = start(t, config)
-	a, b := s.enter(t, "a"), s.tenant(t, "b", `{}`)
+	a, b := s.reenter(t, "a"), s.tenant(t, "b", `{}`)
 	for _, plane := range []*running{a, b} {
 		plane.expectCode(t, 200, "", "GET", registration)
 	}
@@ -87,7 +111,7 @@ func TestControlPlaneTemplateEncrypted(t *testing.T) {
 	a.must(t, "DELETE", clusterRolePath+"/edit", "")
 	s.end(t)
 	s = start(t, config)
-	if after := s.enter(t, "a").role(t, "view"); after.UID != before.UID {
+	if after := s.reenter(t, "a").role(t, "view"); after.UID != before.UID {
 		t.Errorf("the role has the UID %s, before %s", after.UID, before.UID)
 	}
 }

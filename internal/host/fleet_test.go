@@ -255,6 +255,54 @@ func TestControlPlaneIdle(t *testing.T) {
 	awaitClosed()
 }
 
+// TestControlPlaneWakes checks that a closed control plane opens when a controller has work, also after a restart.
+func TestControlPlaneWakes(t *testing.T) {
+	t.Parallel()
+	const jobs = "/apis/batch/v1/namespaces/default/jobs"
+	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
+	config.ControlPlanes.Idle = 50 * time.Millisecond
+	s := start(t, config)
+	a := s.tenant(t, "a", `{}`)
+	finish := func(name string, seconds int) {
+		t.Helper()
+		a.must(t, "POST", jobs, fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"ttlSecondsAfterFinished":%d,
+			"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"i"}]}}}}`, name, seconds))
+		now := time.Now().UTC().Format(time.RFC3339)
+		a.patch(t, jobs+"/"+name+"/status", fmt.Sprintf(`{"status":{"startTime":%[1]q,"completionTime":%[1]q,"succeeded":1,"conditions":[
+			{"type":"SuccessCriteriaMet","status":"True","lastTransitionTime":%[1]q},
+			{"type":"Complete","status":"True","lastTransitionTime":%[1]q}]}}`, now))
+	}
+	awaitWake := func() {
+		t.Helper()
+		testserver.Eventually(t, time.Minute, func() error {
+			if wake := s.controlPlane(t, "a").Status.WakeTime; wake == nil || time.Until(wake.Time) > time.Hour || s.host.fleet.IsOpen("a") {
+				return fmt.Errorf("it is open, or has the wrong wake time %v", wake)
+			}
+			return nil
+		})
+	}
+	awaitDeleted := func(name string) {
+		t.Helper()
+		testserver.Eventually(t, time.Minute, func() error {
+			if s.keysOf(t, "/jobs/default/"+name) != 0 {
+				return fmt.Errorf("the job %s exists", name)
+			}
+			return nil
+		})
+	}
+	finish("x", 2)
+	awaitWake()
+	awaitDeleted("x")
+	finish("y", 3)
+	awaitWake()
+	s.end(t)
+	s = start(t, config)
+	if s.host.fleet.IsOpen("a") {
+		t.Error("it opens at the start")
+	}
+	awaitDeleted("y")
+}
+
 // TestControlPlaneTerminating checks that requests to a deleted control plane whose object still exists do not
 // create keys.
 func TestControlPlaneTerminating(t *testing.T) {

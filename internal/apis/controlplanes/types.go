@@ -97,8 +97,11 @@ type Status struct {
 	Objects *int64 `json:"objects,omitempty"`
 	Bytes   *int64 `json:"bytes,omitempty"`
 	// LastRequestTime is the time of the last request; nil without one.
-	LastRequestTime *metav1.Time       `json:"lastRequestTime,omitempty"`
-	Conditions      []metav1.Condition `json:"conditions,omitempty"`
+	LastRequestTime *metav1.Time `json:"lastRequestTime,omitempty"`
+	// WakeTime is the time at which a closed control plane opens, because one of its controllers has work
+	// then; nil without such work.
+	WakeTime   *metav1.Time       `json:"wakeTime,omitempty"`
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // SecretReference is the name of a Secret.

@@ -47,6 +47,7 @@ type Queue[K comparable] struct {
 	config  Config[K]
 	metrics *queueMetrics
 	ctx     context.Context
+	set     *Set // nil without one
 	tasks   sync.WaitGroup
 
 	mu struct {
@@ -68,14 +69,34 @@ type state struct {
 	retry           *retry // scheduled retry; nil if there is none
 }
 
-// retry is a scheduled retry. stop cancels it.
-type retry struct{ stop func() }
+// retry is a scheduled retry. stop cancels it. at is the time of RequeueAt; zero for other retries.
+type retry struct {
+	stop func()
+	at   time.Time
+}
 
-// New returns a queue that processes keys until ctx ends. The caller must call Close after that.
+// New returns a queue that processes keys until ctx ends. The caller must call Close after that. See also WithSet.
 func New[K comparable](ctx context.Context, config Config[K]) *Queue[K] {
-	q := &Queue[K]{config: config, metrics: config.Metrics.forQueue(config.Name), ctx: ctx}
+	set, _ := ctx.Value(setKey{}).(*Set)
+	q := &Queue[K]{config: config, metrics: config.Metrics.forQueue(config.Name), ctx: ctx, set: set}
 	q.mu.states = make(map[K]*state)
+	set.add(q, q.pending)
 	return q
+}
+
+// pending implements Set.Pending for this queue.
+func (q *Queue[K]) pending() (busy bool, due time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, s := range q.mu.states {
+		switch {
+		case s.queued, s.running, s.failures > 0 && s.failures < warnAfter:
+			busy = true
+		case s.retry != nil:
+			due = earlier(due, s.retry.at)
+		}
+	}
+	return busy, due
 }
 
 // Add enqueues a key. It replaces a scheduled retry. It does nothing after the end of the context.
@@ -137,19 +158,19 @@ func (q *Queue[K]) addLocked(key K) {
 }
 
 func (q *Queue[K]) addAfterLocked(key K, s *state, delay time.Duration) {
-	q.scheduleLocked(key, s, func(add func()) (stop func()) {
+	q.scheduleLocked(key, s, time.Time{}, func(add func()) (stop func()) {
 		timer := time.AfterFunc(delay, add)
 		return func() { timer.Stop() }
 	})
 }
 
 // scheduleLocked enqueues a key when start's argument add is called. start returns a function that
-// cancels this.
-func (q *Queue[K]) scheduleLocked(key K, s *state, start func(add func()) (stop func())) {
+// cancels this. at is retry.at.
+func (q *Queue[K]) scheduleLocked(key K, s *state, at time.Time, start func(add func()) (stop func())) {
 	if q.mu.closed {
 		return
 	}
-	r := &retry{}
+	r := &retry{at: at}
 	s.retry = r
 	r.stop = start(func() {
 		q.mu.Lock()
@@ -164,6 +185,7 @@ func (q *Queue[K]) scheduleLocked(key K, s *state, start func(add func()) (stop 
 // Close discards waiting keys and retries, and waits until no key is being processed. To avoid a
 // long wait, the context of New should have ended.
 func (q *Queue[K]) Close() {
+	q.set.remove(q)
 	q.mu.Lock()
 	q.mu.closed = true
 	q.metrics.drop(len(q.mu.ready))
@@ -254,7 +276,7 @@ func (q *Queue[K]) rescheduleLocked(key K, s *state, err error) {
 		q.addAfterLocked(key, s, retryDelay(s.failures, err))
 		return
 	}
-	q.scheduleLocked(key, s, func(add func()) (stop func()) { return simulation.From(q.ctx).AfterFunc(due.at, add) })
+	q.scheduleLocked(key, s, due.at, func(add func()) (stop func()) { return simulation.From(q.ctx).AfterFunc(due.at, add) })
 }
 
 func (q *Queue[K]) log(key K, failures int, err error) {

@@ -110,3 +110,57 @@ func TestEnd(t *testing.T) {
 		}
 	})
 }
+
+// TestSet checks the pending work of a set of queues.
+func TestSet(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var set work.Set
+		check := func(busy bool, due time.Duration, known bool) {
+			t.Helper()
+			synctest.Wait()
+			gotBusy, gotDue, gotKnown := set.Pending()
+			if gotBusy != busy || gotKnown != known || (due == 0) != gotDue.IsZero() || due > 0 && time.Until(gotDue) != due {
+				t.Errorf("busy %v, due in %s, known %v; want %v, %s, %v", gotBusy, time.Until(gotDue), gotKnown, busy, due, known)
+			}
+		}
+		check(false, 0, false)
+		running := make(chan struct{})
+		q := work.New(work.WithSet(t.Context(), &set), work.Config[string]{
+			Name: "test", Workers: 1, Logger: slog.New(slog.DiscardHandler),
+			Sync: func(_ context.Context, key string) error {
+				switch key {
+				case "running":
+					<-running
+				case "failing":
+					return errors.New("it fails")
+				case "hour":
+					return work.RequeueAt(time.Now().Add(time.Hour))
+				case "day":
+					return work.RequeueAt(time.Now().Add(24 * time.Hour))
+				case "periodic":
+					return work.RequeueAfter(time.Minute)
+				}
+				return nil
+			},
+		})
+		defer q.Close()
+		check(false, 0, true)
+		q.Add("running")
+		check(true, 0, true)
+		close(running)
+		check(false, 0, true)
+		q.Add("periodic")
+		check(false, 0, true)
+		q.Add("day")
+		check(false, 24*time.Hour, true)
+		q.Add("hour")
+		check(false, time.Hour, true)
+		q.Add("failing")
+		check(true, time.Hour, true)
+		time.Sleep(10 * time.Minute) // a permanent failure
+		check(false, 50*time.Minute, true)
+		q.Close()
+		check(false, 0, false)
+	})
+}

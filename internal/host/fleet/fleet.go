@@ -160,7 +160,8 @@ func (f *Fleet) awaitSync() {
 // period is the interval of status updates and of the search for idle control planes.
 const period = 30 * time.Second
 
-// runPeriodically closes idle control planes, and updates the usage in the status of the others.
+// runPeriodically closes idle control planes, updates the usage in the status of the others, and opens those whose
+// controllers have work.
 func (f *Fleet) runPeriodically() {
 	ticker := time.NewTicker(min(period, f.config.Idle))
 	defer ticker.Stop()
@@ -173,11 +174,22 @@ func (f *Fleet) runPeriodically() {
 				}
 			}
 			f.CloseIdle(f.config.Idle)
+			f.openDue()
 		case <-f.lifetime.Done():
 			return
 		}
 	}
 }
+
+// openDue opens the closed control planes whose controllers have work, one after another.
+func (f *Fleet) openDue() {
+	for _, p := range f.all() {
+		p.openIfDue(f.lifetime)
+	}
+}
+
+// now returns the time of the server's clock.
+func (f *Fleet) now() time.Time { return f.config.Env.Simulation.Now() }
 
 // AddressChanged updates the kubeconfigs after the serving certificate of the host has changed.
 func (f *Fleet) AddressChanged() {

@@ -70,7 +70,7 @@ func (f *Fleet) ensureKeys(ctx context.Context, p planeKey) (*keySet, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored := storedKeys{Issuer: f.url(p.name), Files: map[string]string{}, Created: f.config.Env.Simulation.Now().UTC().Truncate(time.Second)}
+	stored := storedKeys{Issuer: f.url(p.name), Files: map[string]string{}, Created: f.now().UTC().Truncate(time.Second)}
 	if stored.Template, err = f.templates.ensure(ctx, stored.Created); err != nil {
 		return nil, err
 	}

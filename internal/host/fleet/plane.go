@@ -28,8 +28,11 @@ type plane struct {
 		session *session // nil while the control plane is closed
 		limits  *limiter // nil before the first session
 		// requested is the time of the last request, and reported the one in the status; zero without
-		// one.
-		requested, reported time.Time
+		// one. used is the time of the last request, or of the last opening for controllers.
+		requested, reported, used time.Time
+		// wake is the time at which a controller has work, while the control plane is closed, and
+		// reportedWake is the one in the status; zero without work.
+		wake, reportedWake time.Time
 	}
 }
 
@@ -41,6 +44,7 @@ type session struct {
 	tunnels    context.Context
 	endTunnels context.CancelFunc
 	detach     func() // detaches the base of the control plane
+	opened time.Time // by the clock of the server
 	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
 	// session is closed and the last request has ended.
 	requests int
@@ -58,6 +62,9 @@ func (p *plane) set(object *controlplanes.ControlPlane) error {
 	defer p.mu.Unlock()
 	p.mu.spec = object.Spec
 	p.mu.removed = p.mu.removed || object.DeletionTimestamp != nil
+	if at := object.Status.WakeTime; p.mu.session == nil && at != nil {
+		p.mu.wake = at.Time
+	}
 	if p.mu.limits != nil {
 		p.mu.limits.set(&object.Spec.Limits)
 		p.mu.limits.usage.setReported(&object.Status)
@@ -106,21 +113,49 @@ func (p *plane) acquire(ctx context.Context) (*session, error) {
 	if s, err := p.join(); s != nil || err != nil {
 		return s, err
 	}
-	if err := p.opening.Acquire(ctx, 1); err != nil {
+	if err := p.ensureOpen(ctx); err != nil {
 		return nil, err
 	}
+	s, err := p.join()
+	if s == nil && err == nil { // closed in between
+		return p.acquire(ctx)
+	}
+	return s, err
+}
+
+// ensureOpen opens the control plane, if it is closed. The errors are those of acquire.
+func (p *plane) ensureOpen(ctx context.Context) error {
+	if err := p.opening.Acquire(ctx, 1); err != nil {
+		return err
+	}
 	defer p.opening.Release(1)
-	if s, err := p.join(); s != nil || err != nil {
-		return s, err
+	if err := p.usable(); err != nil {
+		return err
+	}
+	if p.opened() != nil {
+		return nil
 	}
 	s, err := p.open(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p.mu.Lock()
-	p.mu.session = s
+	defer p.mu.Unlock()
+	p.mu.session, p.mu.used, p.mu.wake = s, time.Now(), time.Time{}
+	return nil
+}
+
+// openIfDue opens the control plane if it is closed and a controller has work.
+func (p *plane) openIfDue(ctx context.Context) {
+	p.mu.Lock()
+	due := p.mu.session == nil && !p.mu.wake.IsZero() && !p.fleet.now().Before(p.mu.wake) && p.usableLocked() == nil
 	p.mu.Unlock()
-	return p.join()
+	if !due {
+		return
+	}
+	if err := p.ensureOpen(ctx); err != nil && ctx.Err() == nil && p.usable() == nil {
+		p.fleet.logger.Error("a control plane cannot be opened for its controllers; the next attempt follows", "name", p.key.name, "err", err)
+	}
 }
 
 // join adds a request to the current session. It returns nil, nil if there is none.
@@ -134,6 +169,7 @@ func (p *plane) join() (*session, error) {
 		return nil, errStopping
 	}
 	p.mu.requested = time.Now()
+	p.mu.used = p.mu.requested
 	if p.mu.session != nil {
 		p.mu.session.requests++
 	}
@@ -146,6 +182,7 @@ func (p *plane) release(s *session) {
 	defer p.mu.Unlock()
 	s.requests--
 	p.mu.requested = time.Now()
+	p.mu.used = p.mu.requested
 	if s.requests == 0 && s.closed {
 		close(s.ended)
 	}
@@ -158,7 +195,7 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{drain: filters.NewDrain(), ended: make(chan struct{})}
+	s := &session{drain: filters.NewDrain(), ended: make(chan struct{}), opened: p.fleet.now()}
 	s.tunnels, s.endTunnels = context.WithCancel(p.fleet.config.Env.Shutdown.Tunnels)
 	p.mu.Lock()
 	if p.mu.limits == nil {
@@ -198,7 +235,7 @@ func (p *plane) close() {
 	s.end()
 }
 
-// closeIfIdle closes the session if it had no request for a duration.
+// closeIfIdle closes the session if it had no request for a duration, and no controller is busy.
 func (p *plane) closeIfIdle(idle time.Duration) {
 	if !p.opening.TryAcquire(1) {
 		return // it is being opened or closed
@@ -206,13 +243,18 @@ func (p *plane) closeIfIdle(idle time.Duration) {
 	defer p.opening.Release(1)
 	p.mu.Lock()
 	s := p.mu.session
-	if s == nil || s.requests > 0 || time.Since(p.mu.requested) < idle {
+	if s == nil || s.requests > 0 || time.Since(p.mu.used) < idle {
+		p.mu.Unlock()
+		return
+	}
+	if busy, _, _ := s.PendingWork(); busy {
 		p.mu.Unlock()
 		return
 	}
 	p.endLocked()
 	p.mu.Unlock()
 	s.end()
+	p.fleet.queue.Add(p.key) // stores the time of the next work
 }
 
 // endLocked removes the session, so that it gets no further requests. It returns nil if there is none.
@@ -220,6 +262,9 @@ func (p *plane) endLocked() *session {
 	s := p.mu.session
 	if s == nil {
 		return nil
+	}
+	if wake, known := p.wakeLocked(); known {
+		p.mu.wake = wake
 	}
 	p.mu.session, s.closed = nil, true
 	if s.requests == 0 {

@@ -88,6 +88,14 @@ func (p *plane) addUsage(status *controlplanes.Status) {
 		}
 		p.mu.reported = p.mu.requested
 	}
+	if wake, known := p.wakeLocked(); known {
+		status.WakeTime = nil
+		if !wake.IsZero() {
+			at := metav1.NewTime(wake.Truncate(time.Second))
+			status.WakeTime = &at
+		}
+		p.mu.reportedWake = wake
+	}
 	if p.mu.limits == nil {
 		return
 	}
@@ -99,9 +107,27 @@ func (p *plane) addUsage(status *controlplanes.Status) {
 // reportedPrecision is the precision of the time of the last request in the status.
 const reportedPrecision = time.Second
 
-// usageChanged reports whether there were requests since the last status update.
+// usageChanged reports whether there were requests since the last status update, or whether the time of the next work
+// of a controller differs.
 func (p *plane) usageChanged() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.requested.After(p.mu.reported)
+	if p.mu.requested.After(p.mu.reported) {
+		return true
+	}
+	wake, known := p.wakeLocked()
+	return known && p.mu.session != nil && !wake.Equal(p.mu.reportedWake)
+}
+
+// wakeLocked returns the time at which a controller has work: in the past if one is busy, and zero without work.
+// known is false if another server runs the controllers.
+func (p *plane) wakeLocked() (wake time.Time, known bool) {
+	if p.mu.session == nil {
+		return p.mu.wake, true
+	}
+	busy, due, known := p.mu.session.PendingWork()
+	if busy { // a process that starts after a crash continues
+		due = p.mu.session.opened
+	}
+	return due, known
 }
