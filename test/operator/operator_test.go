@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -39,6 +40,7 @@ func eventually(t *testing.T, condition func() error) {
 // environment is a server with the definition, and a client without a cache.
 type environment struct {
 	server *testserver.Server
+	config *rest.Config
 	client client.Client
 	scheme *runtime.Scheme
 	dns    *dns
@@ -47,7 +49,17 @@ type environment struct {
 }
 
 func newEnvironment(t *testing.T) *environment {
-	w := &environment{server: testserver.New(t, testserver.Options{}), scheme: runtime.NewScheme(), dns: &dns{records: map[string]string{}}}
+	t.Helper()
+	server := testserver.New(t, testserver.Options{})
+	w := newEnvironmentOf(t, server.RESTConfig())
+	w.server = server
+	return w
+}
+
+// newEnvironmentOf is like newEnvironment for an API. The result has no server.
+func newEnvironmentOf(t *testing.T, config *rest.Config) *environment {
+	t.Helper()
+	w := &environment{config: config, scheme: runtime.NewScheme(), dns: &dns{records: map[string]string{}}}
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme} {
 		if err := add(w.scheme); err != nil {
 			t.Fatal(err)
@@ -55,7 +67,7 @@ func newEnvironment(t *testing.T) *environment {
 	}
 	addToScheme(w.scheme)
 	var err error
-	if w.client, err = client.New(w.server.RESTConfig(), client.Options{Scheme: w.scheme}); err != nil {
+	if w.client, err = client.New(config, client.Options{Scheme: w.scheme}); err != nil {
 		t.Fatal(err)
 	}
 	crd := readDefinition(t)
@@ -102,7 +114,7 @@ func (c counted) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, 
 
 // run runs the operator until the test ends.
 func (w *environment) run(t *testing.T) {
-	mgr, err := ctrl.NewManager(w.server.RESTConfig(), ctrl.Options{
+	mgr, err := ctrl.NewManager(w.config, ctrl.Options{
 		Scheme: w.scheme, Logger: logr.Discard(), Metrics: metricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionID: "sites.web.example.com", LeaderElectionNamespace: "default",
 		LeaderElectionReleaseOnCancel: true,

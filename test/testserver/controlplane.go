@@ -30,18 +30,25 @@ func (s *Server) tenantKubeconfig() string { return filepath.Join(s.dir, "tenant
 
 // enterControlPlane creates the control plane of the tests, unless it exists, and makes its administrator the
 // user of the tests.
-func (s *Server) enterControlPlane(ctx context.Context) error {
+func (s *Server) enterControlPlane(ctx context.Context) (err error) {
+	s.tenant, err = s.ControlPlane(ctx, tenantName, s.tenantKubeconfig())
+	return err
+}
+
+// ControlPlane creates a control plane, unless it exists, and returns the configuration of a client of its
+// administrator. It writes the same configuration to a kubeconfig file.
+func (s *Server) ControlPlane(ctx context.Context, name, kubeconfig string) (*rest.Config, error) {
 	client, err := rest.HTTPClientFor(s.config)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, s.options.readyTimeout())
 	defer cancel()
-	const body = `{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":"` + tenantName + `"}}`
+	body := fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":%q}}`, name)
 	code, answer, err := exchange(ctx, client, http.MethodPost, s.rootURL()+"/apis/mainstay.dev/v1/controlplanes", body)
 	if err != nil || code != http.StatusCreated && code != http.StatusConflict {
-		return fmt.Errorf("create a control plane: %d %s %w", code, answer, err)
+		return nil, fmt.Errorf("create a control plane: %d %s %w", code, answer, err)
 	}
 	var secret struct {
 		Data struct {
@@ -51,22 +58,23 @@ func (s *Server) enterControlPlane(ctx context.Context) error {
 	poll := time.NewTicker(10 * time.Millisecond)
 	defer poll.Stop()
 	for code = 0; code != http.StatusOK; {
-		if code, answer, err = exchange(ctx, client, http.MethodGet, s.rootURL()+"/api/v1/namespaces/kube-system/secrets/"+tenantName+"-kubeconfig", ""); err != nil {
-			return err
+		if code, answer, err = exchange(ctx, client, http.MethodGet, s.rootURL()+"/api/v1/namespaces/kube-system/secrets/"+name+"-kubeconfig", ""); err != nil {
+			return nil, err
 		}
 		<-poll.C
 	}
 	if err := json.Unmarshal(answer, &secret); err != nil {
-		return fmt.Errorf("decode the kubeconfig of the control plane: %w", err)
+		return nil, fmt.Errorf("decode the kubeconfig of the control plane: %w", err)
 	}
-	if err := os.WriteFile(s.tenantKubeconfig(), secret.Data.Kubeconfig, 0o600); err != nil {
-		return err
+	if err := os.WriteFile(kubeconfig, secret.Data.Kubeconfig, 0o600); err != nil {
+		return nil, err
 	}
-	if s.tenant, err = clientcmd.BuildConfigFromFlags("", s.tenantKubeconfig()); err != nil {
-		return err
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, err
 	}
-	s.tenant.QPS = -1
-	return nil
+	config.QPS = -1
+	return config, nil
 }
 
 func exchange(ctx context.Context, client *http.Client, method, url, body string) (code int, answer []byte, err error) {
