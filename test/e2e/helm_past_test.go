@@ -31,7 +31,7 @@ func TestHelmPast(t *testing.T) {
 
 	server := srv.URL() + "/at/" + at
 	past := *h
-	past.config = newHelmConfig(t, srv, h.namespace, server)
+	past.config = newHelmConfig(t, srv.Kubeconfig(), h.namespace, server)
 	if got := past.version(); got != 1 {
 		t.Errorf("the release had version %d, want 1", got)
 	}

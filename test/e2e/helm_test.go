@@ -35,15 +35,20 @@ const releaseName = "shop"
 // newHelm returns a Helm client for the chart in a folder.
 func newHelm(t *testing.T, srv *testserver.Server, folder string) *helm {
 	t.Helper()
-	c := newClients(t, srv.RESTConfig())
-	return &helm{clients: c, t: t, config: newHelmConfig(t, srv, c.namespace, srv.URL()), chart: must[chart.Charter](t)(loader.LoadDir(folder))}
+	return newHelmOf(t, srv.RESTConfig(), srv.Kubeconfig(), folder)
+}
+
+// newHelmOf is like newHelm for an API and a kubeconfig file with its address.
+func newHelmOf(t *testing.T, config *rest.Config, kubeconfig, folder string) *helm {
+	t.Helper()
+	c := newClients(t, config)
+	return &helm{clients: c, t: t, config: newHelmConfig(t, kubeconfig, c.namespace, config.Host), chart: must[chart.Charter](t)(loader.LoadDir(folder))}
 }
 
 // newHelmConfig returns the configuration of Helm for a namespace and the URL of a server.
-func newHelmConfig(t *testing.T, srv *testserver.Server, namespace, url string) *action.Configuration {
+func newHelmConfig(t *testing.T, kubeconfig, namespace, url string) *action.Configuration {
 	t.Helper()
 	flags := genericclioptions.NewConfigFlags(false)
-	kubeconfig := srv.Kubeconfig()
 	flags.KubeConfig, flags.Namespace, flags.APIServer = &kubeconfig, &namespace, &url
 	flags.WrapConfigFn = func(config *rest.Config) *rest.Config {
 		config.QPS = -1 // no limit
