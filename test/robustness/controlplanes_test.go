@@ -1,0 +1,196 @@
+package robustness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+const (
+	planeWriters = 4
+	planeKills   = 8
+)
+
+// TestKilledControlPlanes kills the server while clients create, use and delete control planes. Afterwards, all
+// declared control planes work and have their acknowledged objects, and the store has no keys of others.
+func TestKilledControlPlanes(t *testing.T) {
+	t.Parallel()
+	testserver.RootOnly(t, "control planes have no control planes")
+	p := &planes{server: testserver.New(t, testserver.Options{}), dir: t.TempDir(), written: map[string]bool{}}
+	var err error
+	if p.objects, err = dynamic.NewForConfig(p.server.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	var over atomic.Bool
+	var writing errgroup.Group
+	for i := range planeWriters {
+		writing.Go(func() error { return p.write(ctx, i, over.Load) })
+	}
+	for kill := range planeKills {
+		time.Sleep(time.Duration(100+50*kill) * time.Millisecond) // the test varies the time until the kill
+		p.server.Kill()
+		if err := p.server.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	over.Store(true)
+	if err := writing.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	p.verify(ctx, t)
+}
+
+// planes is the state of the test.
+type planes struct {
+	server  *testserver.Server
+	objects dynamic.Interface
+	dir     string // for kubeconfigs
+
+	mu sync.Mutex
+	// written contains the control planes with an acknowledged object that were not deleted.
+	written map[string]bool
+}
+
+func controlPlanes() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "mainstay.dev", Version: "v1", Resource: "controlplanes"}
+}
+
+// retry calls f until it succeeds. The server can be killed at any time.
+func retry(ctx context.Context, f func() error) error {
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		}
+	}
+}
+
+// write creates control planes with an object until over returns true, and deletes every second one.
+func (p *planes) write(ctx context.Context, writer int, over func() bool) error {
+	for n := 0; !over(); n++ {
+		name := fmt.Sprintf("w%d-%d", writer, n)
+		if err := retry(ctx, func() error { return p.createIn(ctx, name) }); err != nil {
+			return fmt.Errorf("create an object in %s: %w", name, err)
+		}
+		if n%2 == 0 {
+			p.mu.Lock()
+			p.written[name] = true
+			p.mu.Unlock()
+			continue
+		}
+		err := retry(ctx, func() error {
+			err := p.objects.Resource(controlPlanes()).Delete(ctx, name, metav1.DeleteOptions{})
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("delete %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// client returns a client of a control plane, which it creates if necessary.
+func (p *planes) client(ctx context.Context, name string) (kubernetes.Interface, error) {
+	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	config, err := p.server.ControlPlane(limited, name, filepath.Join(p.dir, name))
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+// createIn creates an object in a control plane.
+func (p *planes) createIn(ctx context.Context, name string) error {
+	client, err := p.client(ctx, name)
+	if err != nil {
+		return err
+	}
+	_, err = client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // of an attempt whose response was lost
+	}
+	return err
+}
+
+// verify compares the control planes and the keys of the store with the writes.
+func (p *planes) verify(ctx context.Context, t *testing.T) {
+	t.Helper()
+	uids := map[string]bool{}
+	testserver.Eventually(t, time.Minute, func() error {
+		list, err := p.objects.Resource(controlPlanes()).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		clear(uids)
+		for _, object := range list.Items {
+			if object.GetDeletionTimestamp() != nil {
+				return fmt.Errorf("%s is terminating", object.GetName())
+			}
+			uids[string(object.GetUID())] = true
+		}
+		return nil
+	})
+	if len(uids) != len(p.written) {
+		t.Errorf("%d control planes exist, want %d", len(uids), len(p.written))
+	}
+	for name := range p.written {
+		client, err := p.client(ctx, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, object := range []string{name, "kube-root-ca.crt"} { // written by the test and by a controller
+			testserver.Eventually(t, time.Minute, func() error {
+				_, err := client.CoreV1().ConfigMaps("default").Get(ctx, object, metav1.GetOptions{})
+				return err
+			})
+		}
+	}
+	if err := p.server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	store, err := embedded.Open(embedded.Config{Dir: filepath.Join(p.server.Dir(), "store")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	const prefix = "/registry.controlplanes/"
+	keys, err := store.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range keys.Entries {
+		if uid, _, _ := strings.Cut(strings.TrimPrefix(entry.Key, prefix), "/"); !uids[uid] && uid != "templates" {
+			t.Errorf("the key %s belongs to no control plane", entry.Key)
+		}
+	}
+	t.Logf("%d kills; %d control planes exist, with %d keys", planeKills, len(uids), len(keys.Entries))
+}
