@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -253,6 +254,47 @@ func TestControlPlaneIdle(t *testing.T) {
 	}
 	cancel()
 	awaitClosed()
+}
+
+// TestControlPlaneMetrics checks the metrics of control planes, of which two have own series.
+func TestControlPlaneMetrics(t *testing.T) {
+	t.Parallel()
+	config := Config{}
+	two := 2
+	config.ControlPlanes.Series = &two
+	s := start(t, config)
+	s.tenant(t, "unused", `{}`)
+	s.tenant(t, "a", `{}`).must(t, "GET", configMapPath, "")
+	busy := s.tenant(t, "busy", `{}`)
+	for range 5 {
+		busy.must(t, "GET", configMapPath, "")
+	}
+	limited := s.tenant(t, "limited", `{"limits":{"objects":1}}`)
+	requests := 3
+	for range requests {
+		limited.must(t, "GET", configMapPath, "")
+	}
+	testserver.Eventually(t, time.Minute, func() error { // the objects are counted
+		requests++
+		if code, _ := limited.do(t, "POST", configMapPath, fmt.Sprintf(`{"metadata":{"name":"x%d"}}`, requests)); code != http.StatusForbidden {
+			return fmt.Errorf("code %d", code)
+		}
+		return nil
+	})
+	var own []string
+	for line := range strings.Lines(s.must(t, "GET", "/metrics", "")) {
+		if strings.HasPrefix(line, "mainstay_control_plane") && !strings.HasPrefix(line, "mainstay_control_plane_stored_bytes") {
+			own = append(own, strings.TrimSpace(line))
+		}
+	}
+	want := []string{
+		`mainstay_control_plane_rejected_requests_total{control_plane="busy"} 0`, `mainstay_control_plane_rejected_requests_total{control_plane="limited"} 1`,
+		`mainstay_control_plane_requests_total{control_plane="busy"} 5`, fmt.Sprintf(`mainstay_control_plane_requests_total{control_plane="limited"} %d`, requests),
+		`mainstay_control_planes 4`, `mainstay_control_planes_open 3`,
+	}
+	if diff := cmp.Diff(want, own); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
 }
 
 // TestControlPlaneWakes checks that a closed control plane opens when a controller has work, also after a restart.

@@ -174,7 +174,9 @@ func (h *Host) openControlPlanes(ctx context.Context, env *controlplane.Env) (er
 		return err
 	}
 	h.fleet, err = fleet.Start(fleet.Config{
-		Root: h.served, Env: env, Backend: h.store.fleet, Keys: controlplane.NewKeys(h.config.Storage.Prefix), Scratch: openScratch, Feed: h.store.fleetFeed, Options: h.config.ControlPlane, Prefix: h.store.fleetPrefix(), Idle: h.config.ControlPlanes.Idle,
+		Root: h.served, Env: env, Options: h.config.ControlPlane, Prefix: h.store.fleetPrefix(), Idle: h.config.ControlPlanes.Idle,
+		Backend: h.store.fleet, Keys: controlplane.NewKeys(h.config.Storage.Prefix), Scratch: openScratch, Feed: h.store.fleetFeed,
+		Metrics: h.metrics.fleet,
 	})
 	return err
 }

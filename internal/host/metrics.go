@@ -9,6 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/selector"
 	"mainstay.dev/mainstay/internal/filters/authn/oidc"
 	"mainstay.dev/mainstay/internal/filters/authz/webhook"
+	"mainstay.dev/mainstay/internal/host/fleet"
 	"mainstay.dev/mainstay/internal/storage/cache"
 	"mainstay.dev/mainstay/internal/storage/encryption"
 	"mainstay.dev/mainstay/internal/telemetry"
@@ -26,6 +27,7 @@ type metrics struct {
 	encryption   *encryption.Metrics
 	egress       *selector.Metrics
 	cache        *cache.Metrics
+	fleet        *fleet.Metrics
 	// authenticationReloads and authorizationReloads count the reloads of configuration files.
 	authenticationReloads, authorizationReloads *telemetry.Reloads
 }
@@ -42,7 +44,7 @@ func newMetrics(config *Config) (*metrics, error) {
 	m.registry.MustRegister(newFeatures(config.ControlPlane.Gates()))
 	hostname := config.Listen.Hostname
 	identified := telemetry.WithServerID(m.registry, hostname)
-	var errs [8]error
+	var errs [9]error
 	m.controlPlane, errs[0] = controlplane.NewMetrics(m.registry, hostname)
 	m.jwt, errs[1] = oidc.NewMetrics(m.registry, identified)
 	m.authorizers, errs[2] = webhook.NewMetrics(m.registry)
@@ -51,5 +53,6 @@ func newMetrics(config *Config) (*metrics, error) {
 	m.encryption, errs[5] = encryption.NewMetrics(m.registry, telemetry.ServerID(hostname))
 	m.egress, errs[6] = selector.NewMetrics(m.registry)
 	m.cache, errs[7] = cache.NewMetrics(m.registry)
+	m.fleet, errs[8] = fleet.NewMetrics(m.registry, config.ControlPlanes.series())
 	return m, errors.Join(errs[:]...)
 }

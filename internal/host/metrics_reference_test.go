@@ -22,6 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters/authn/oidc"
 	"mainstay.dev/mainstay/internal/filters/authz/webhook"
+	"mainstay.dev/mainstay/internal/host/fleet"
 	"mainstay.dev/mainstay/internal/limits/memory"
 	"mainstay.dev/mainstay/internal/serviceaccount/external"
 	"mainstay.dev/mainstay/internal/storage/archive"
@@ -126,6 +127,7 @@ func registeredMetrics(t *testing.T) []metric {
 		"memory":          func() error { _, err := memory.NewBudget(1<<30, &r); return err },
 		"features":        func() error { return r.Register(newFeatures(feature.Defaults())) },
 		"control planes":  func() error { _, err := controlplane.NewMetrics(&r, hostname); return err },
+		"fleet":           func() error { _, err := fleet.NewMetrics(&r, fleet.DefaultSeries); return err },
 		"requests":        func() error { telemetry.NewRequests(&r); return nil },
 		"health":          func() error { telemetry.NewHealthMetrics(&r); return nil },
 		"OpenID Connect":  func() error { _, err := oidc.NewMetrics(&r, identified); return err },

@@ -55,6 +55,8 @@ type Config struct {
 	// Idle is the time after the last request or watch after which a control plane is closed; 0 selects
 	// DefaultIdle.
 	Idle time.Duration
+	// Metrics are the metrics of the fleet; nil disables them.
+	Metrics *Metrics
 }
 
 // Fleet is the set of declared control planes. It is safe for concurrent use.
@@ -132,6 +134,9 @@ func Start(config Config) (*Fleet, error) {
 	f.running.Go(func() { f.tokens.Run(f.lifetime) })
 	f.running.Go(f.awaitSync)
 	f.running.Go(f.runPeriodically)
+	if config.Metrics != nil {
+		config.Metrics.fleet.Store(f)
+	}
 	return f, nil
 }
 

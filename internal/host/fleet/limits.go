@@ -33,6 +33,9 @@ type limiter struct {
 		requests *semaphore.Weighted
 	}
 	waiting atomic.Int64 // requests that wait for the semaphore
+
+	// requested and rejected count all requests and the rejected ones.
+	requested, rejected atomic.Int64
 }
 
 // defaultConcurrentRequests is the number of requests of a control plane without a limit that are served at
@@ -77,8 +80,10 @@ func tooMany(format string, args ...any) error {
 // filter limits the rate of requests, watches and concurrent requests. It implements filters.Filter.
 func (l *limiter) filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l.requested.Add(1)
 		release, err := l.admit(r.Context())
 		if err != nil {
+			l.rejected.Add(1)
 			endpoints.WriteStatus(w, r, endpoints.StatusOf(err))
 			return
 		}
@@ -133,8 +138,10 @@ func (l *limiter) Allow(create bool) error {
 	objects, bytes := l.usage.get()
 	switch {
 	case create && maxObjects > 0 && objects >= maxObjects:
+		l.rejected.Add(1)
 		return exceeded("objects", objects, maxObjects)
 	case maxBytes > 0 && bytes >= maxBytes:
+		l.rejected.Add(1)
 		return exceeded("bytes", bytes, maxBytes)
 	}
 	return nil

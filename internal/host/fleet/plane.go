@@ -43,8 +43,8 @@ type session struct {
 	drain      *filters.Drain
 	tunnels    context.Context
 	endTunnels context.CancelFunc
-	detach     func() // detaches the base of the control plane
-	opened time.Time // by the clock of the server
+	detach     func()    // detaches the base of the control plane
+	opened     time.Time // by the clock of the server
 	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
 	// session is closed and the last request has ended.
 	requests int
