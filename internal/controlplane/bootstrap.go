@@ -101,6 +101,10 @@ func newServerIdentity(s *settings) *bootstrap.Identity {
 // create creates the objects. It reports failures of single hooks in their health checks, and returns
 // the errors of the objects without which the control plane cannot start.
 func (d *defaultObjects) create(ctx context.Context) error {
+	if d.settings.env.Storage.Seeded { // only ConfigMaps are missing, which the loops create
+		d.conditions.Start(ctx)
+		return d.registrations.Register(ctx)
+	}
 	err := d.bootstrap.StartNamespaces(ctx)
 	var group errgroup.Group
 	group.Go(func() error { d.bootstrap.Start(ctx); return nil })
@@ -110,7 +114,7 @@ func (d *defaultObjects) create(ctx context.Context) error {
 		return err
 	}
 	d.conditions.Start(ctx)
-	if d.aggregation == nil || d.settings.env.Storage.Seeded {
+	if d.aggregation == nil {
 		return nil
 	}
 	err = d.aggregation.Aggregate(ctx)

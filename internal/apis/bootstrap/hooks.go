@@ -68,6 +68,8 @@ type Bootstrap struct {
 	changed chan struct{}
 	// seen is the revision of the last run.
 	seen atomic.Int64
+	// allSeeded is set by AllSeeded, before the other methods are called.
+	allSeeded bool
 }
 
 // Hook is a part of the bootstrap. It has the name of the post-start hook of kube-apiserver with
@@ -153,9 +155,10 @@ func (b *Bootstrap) Seeded() {
 	}
 }
 
-// AllSeeded records that all objects exist, except those that depend on the time of the start. It must be called
-// before StartNamespaces.
+// AllSeeded records that all objects exist, except those that depend on the time of the start, which Run creates.
+// StartNamespaces and Start need not be called then.
 func (b *Bootstrap) AllSeeded() {
+	b.allSeeded = true
 	for _, hook := range b.hooks {
 		if hook.Name != tokenTrackingHook {
 			hook.done.Store(true)
@@ -189,8 +192,11 @@ func (b *Bootstrap) Start(ctx context.Context) {
 	b.seen.Store(b.revision(ctx))
 }
 
-// Run runs the hooks at their intervals until ctx is canceled.
+// Run runs the hooks at their intervals until ctx is canceled. After AllSeeded it calls Start first.
 func (b *Bootstrap) Run(ctx context.Context) {
+	if b.allSeeded {
+		b.Start(ctx)
+	}
 	for n := 1; ; n++ {
 		b.keepIdentity(ctx)
 		wait := runInterval
