@@ -25,6 +25,7 @@ func allowedGlobals() map[string]string {
 		"storage/kv/etcdtest.etcdBinary": "the path of a program that tests run; it is built once for all of them",
 		"codec/protoequal.buffers":       "memory to be used again; holds nothing between comparisons",
 		"feature.table":                  "an embedded file",
+		"feature.specs":                  "the rows of table, parsed once",
 		"endpoints/openapi.optionsFile":  "an embedded file",
 		"endpoints/openapi.anyMedia":     "a list that is only read",
 		"endpoints/openapi.builtinMedia": "a list that is only read",

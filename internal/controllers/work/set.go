@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Set is a set of open queues, such as those of the controllers of a control plane. It is safe for concurrent use.
+// Set is a set of open queues, such as the queues of all controllers of a control plane. It is safe for concurrent use.
 type Set struct {
 	mu     sync.Mutex
 	queues map[any]func() (busy bool, due time.Time)

@@ -11,7 +11,7 @@ import (
 // DefaultSeries is the default of the number of control planes with own series.
 const DefaultSeries = 100
 
-// Metrics are the metrics of a fleet. It is a prometheus.Collector that collects nothing before the fleet has
+// Metrics are the metrics of a fleet. It is a prometheus.Collector without metrics before the fleet has
 // started. It is safe for concurrent use.
 type Metrics struct {
 	// series is the maximum number of control planes with own series.
@@ -22,8 +22,8 @@ type Metrics struct {
 	requests, rejected, stored *prometheus.Desc
 }
 
-// NewMetrics registers metrics in which at most series control planes have own series: those with the most requests.
-// 0 disables them. It returns an error if the metrics are already registered.
+// NewMetrics registers metrics in which at most series control planes have their own series, ordered by the
+// number of requests. 0 disables these series. It returns an error if the metrics are already registered.
 func NewMetrics(registerer prometheus.Registerer, series int) (*Metrics, error) {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("mainstay_"+name, help, labels, nil)

@@ -166,7 +166,7 @@ func (f *Fleet) attach(ctx context.Context, uid types.UID, keys *keySet) (seeded
 	return len(written.Entries) == 0 && keys.template == f.templates.current(), func() { f.config.Backend.Detach(prefix) }, nil
 }
 
-// templateBase is a template as the base of one control plane, whose objects have their own UIDs and times.
+// templateBase is a template as the base of one control plane. It sets UIDs and times in the objects.
 type templateBase struct {
 	*overlay.Entries
 	fleet   *Fleet

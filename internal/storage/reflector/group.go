@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// RunAll calls Run for all reflectors, and returns when ctx ends. Reflectors whose watches are rest.Pollers share one
+// RunAll calls Run for all reflectors, and returns when ctx ends. Reflectors of rest.Pollers share one
 // goroutine, so that thousands of control planes need few of them. A slow function of a Config therefore delays the
 // others.
 func RunAll(ctx context.Context, reflectors []*Reflector) {
@@ -87,7 +87,7 @@ func (g *group) run(ctx context.Context) {
 	g.separate.Wait()
 }
 
-// untilRetry returns the time until the next watch is opened, or false if none waits.
+// untilRetry returns the time until the next watch is opened, or false if no reflector waits.
 func (g *group) untilRetry() (wait time.Duration, waits bool) {
 	for _, m := range g.members {
 		if m.separate || m.watch != nil {

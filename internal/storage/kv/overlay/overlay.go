@@ -2,16 +2,16 @@
 // return the entries of the base until a write replaces them; writes never change the base. Many prefixes
 // can therefore begin with the same content, and share it.
 //
-// A key of a prefix is in one of four states:
+// The stored key and the base determine the visible entry of a key:
 //
 //	stored key    base       visible entry
-//	absent        absent     none
-//	absent        present    that of the base, with the revision of the base
-//	value         any        the stored one
-//	Tombstone     present    none: it was deleted
+//	absent        absent     no entry
+//	absent        present    the entry of the base, with its revision
+//	value         any        the stored entry
+//	Tombstone     present    no entry: it was deleted
 //
 // The deletion of a key that the base contains stores Tombstone, so that each change is one write of one
-// key. Commits, watches and revisions are therefore those of the store.
+// key. The store therefore provides commits, revisions and watches.
 package overlay
 
 import (
@@ -33,8 +33,8 @@ func IsTombstone(value []byte) bool { return string(value) == Tombstone }
 func isTombstone(e *kv.Entry) bool { return e != nil && IsTombstone(e.Value) }
 
 // Base is immutable content of a prefix. Its keys are relative to the prefix, and its entries are older than all
-// writes of the prefixes that it is attached to. Errors are those of a kv.Backend. It is safe for concurrent
-// use.
+// writes of the prefixes that it is attached to. Its errors are the errors of a kv.Backend. It is safe for
+// concurrent use.
 type Base interface {
 	// Revision returns the revision of the content; no entry is newer. 0 means older than every revision of the store.
 	Revision() kv.Revision
@@ -47,12 +47,11 @@ type Base interface {
 	Count(ctx context.Context, start, end string) (int64, error)
 }
 
-// Backend is a kv.Backend whose prefixes can have a base. The methods that are not defined here are those of
-// the underlying backend. It is safe for concurrent use.
+// Backend is a kv.Backend in which prefixes can have a base. It calls the underlying backend for all methods
+// that are not defined here. It is safe for concurrent use.
 //
 // Two details differ from the contract of kv. Entry.Created of a key that the base contains is the revision of
-// its first write in the prefix. A range must not be larger than an attached prefix; otherwise, it returns the
-// stored keys without those of bases.
+// its first write in the prefix. A range that is larger than an attached prefix returns only stored keys.
 type Backend struct {
 	kv.Backend
 

@@ -26,7 +26,7 @@ func (b *Backend) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResul
 	}
 }
 
-// merge reads the stored entries and those of the base in pages, and merges them.
+// merge reads the stored entries and the entries of the base in pages, and merges them.
 func (b *Backend) merge(ctx context.Context, p *place, req kv.RangeRequest) (kv.RangeResult, error) {
 	start, end := p.relative(req.Start), p.relativeEnd(req.End)
 	inBase, err := p.base.Count(ctx, start, end)
