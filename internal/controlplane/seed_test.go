@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"bytes"
 	"flag"
 	"os"
 	"slices"
@@ -58,6 +59,38 @@ func TestSeed(t *testing.T) {
 	}
 	if diff := cmp.Diff(decodeSeed(t, plane, stored), decodeSeed(t, plane, seed)); diff != "" {
 		t.Errorf("Seed is not what a first start stores; record it anew, if that is right (-start +seed):\n%s", diff)
+	}
+}
+
+// TestDefaultObjects checks that the default objects of a control plane are equal in all recordings, and that they contain
+// neither a real time nor a real UID.
+func TestDefaultObjects(t *testing.T) {
+	t.Parallel()
+	record := func() []bootstrap.Stored {
+		t.Helper()
+		env := newEnv(t)
+		env.Storage.Feed = nil
+		objects, err := DefaultObjects(t.Context(), env, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return objects
+	}
+	objects := record()
+	if diff := cmp.Diff(objects, record()); diff != "" {
+		t.Errorf("a second recording differs:\n%s", diff)
+	}
+	if len(objects) < 150 {
+		t.Errorf("%d objects", len(objects))
+	}
+	now := time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, o := range objects {
+		if !bytes.Contains(o.Value, []byte(bootstrap.SeedUID)) {
+			t.Errorf("%s has another UID", o.Key)
+		}
+		if bootstrap.SetIdentity(o.Value, now, "00000000-0000-4000-8000-000000000000"); bytes.Contains(o.Value, []byte(bootstrap.SeedUID)) {
+			t.Errorf("%s contains the UID of the recording", o.Key)
+		}
 	}
 }
 

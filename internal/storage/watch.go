@@ -230,7 +230,7 @@ func (b *backendStream) Poll(ctx context.Context, wake func()) ([]*Change, int64
 		return nil, b.progress, b.err
 	}
 	notifier, ok := b.watch.(kv.Notifier)
-	if !ok {
+	if !ok || b.store.transformer != (Identity{}) { // decryption can block
 		return nil, b.progress, rest.ErrWouldBlock
 	}
 	if !b.notified {

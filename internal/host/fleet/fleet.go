@@ -186,10 +186,18 @@ func (f *Fleet) runPeriodically() {
 	}
 }
 
-// openDue opens the closed control planes whose controllers have work, one after another.
+// maxDue is the maximum number of control planes that are opened for their controllers in a period, so that thousands of
+// them with work at the same time do not need memory at the same time.
+const maxDue = 32
+
+// openDue opens closed control planes whose controllers have work, one after another.
 func (f *Fleet) openDue() {
+	opened := 0
 	for _, p := range f.all() {
-		p.openIfDue(f.lifetime)
+		if opened < maxDue && p.isDue() {
+			opened++
+			p.openForWork(f.lifetime)
+		}
 	}
 }
 

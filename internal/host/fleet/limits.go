@@ -83,7 +83,9 @@ func (l *limiter) filter(next http.Handler) http.Handler {
 		l.requested.Add(1)
 		release, err := l.admit(r.Context())
 		if err != nil {
-			l.rejected.Add(1)
+			if r.Context().Err() == nil {
+				l.rejected.Add(1)
+			}
 			endpoints.WriteStatus(w, r, endpoints.StatusOf(err))
 			return
 		}

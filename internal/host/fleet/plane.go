@@ -31,8 +31,10 @@ type plane struct {
 		// one. used is the time of the last request, or of the last opening for controllers.
 		requested, reported, used time.Time
 		// wake is the time at which a controller has work, while the control plane is closed, and
-		// reportedWake is the one in the status; zero without work.
+		// reportedWake is the one in the status; zero without work. ownWake reports that this process ran
+		// the controllers, so that wake can differ from the status.
 		wake, reportedWake time.Time
+		ownWake            bool
 	}
 }
 
@@ -45,6 +47,7 @@ type session struct {
 	endTunnels context.CancelFunc
 	detach     func()    // detaches the base of the control plane
 	opened     time.Time // by the clock of the server
+	began      time.Time // by the clock of the machine
 	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
 	// session is closed and the last request has ended.
 	requests int
@@ -62,8 +65,11 @@ func (p *plane) set(object *controlplanes.ControlPlane) error {
 	defer p.mu.Unlock()
 	p.mu.spec = object.Spec
 	p.mu.removed = p.mu.removed || object.DeletionTimestamp != nil
-	if at := object.Status.WakeTime; p.mu.session == nil && at != nil {
-		p.mu.wake = at.Time
+	if p.mu.session == nil && !p.mu.ownWake {
+		p.mu.wake = time.Time{}
+		if at := object.Status.WakeTime; at != nil {
+			p.mu.wake = at.Time
+		}
 	}
 	if p.mu.limits != nil {
 		p.mu.limits.set(&object.Spec.Limits)
@@ -113,7 +119,7 @@ func (p *plane) acquire(ctx context.Context) (*session, error) {
 	if s, err := p.join(); s != nil || err != nil {
 		return s, err
 	}
-	if err := p.ensureOpen(ctx); err != nil {
+	if err := p.ensureOpen(ctx, time.Now()); err != nil {
 		return nil, err
 	}
 	s, err := p.join()
@@ -123,14 +129,18 @@ func (p *plane) acquire(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// ensureOpen opens the control plane, if it is closed. The errors are those of acquire.
-func (p *plane) ensureOpen(ctx context.Context) error {
+// ensureOpen opens the control plane, if it is closed. used is the time since which it is idle. The errors are those
+// of acquire.
+func (p *plane) ensureOpen(ctx context.Context, used time.Time) error {
 	if err := p.opening.Acquire(ctx, 1); err != nil {
 		return err
 	}
 	defer p.opening.Release(1)
 	if err := p.usable(); err != nil {
 		return err
+	}
+	if p.fleet.lifetime.Err() != nil {
+		return errStopping
 	}
 	if p.opened() != nil {
 		return nil
@@ -141,19 +151,21 @@ func (p *plane) ensureOpen(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.mu.session, p.mu.used, p.mu.wake = s, time.Now(), time.Time{}
+	p.mu.session, p.mu.used = s, used
 	return nil
 }
 
-// openIfDue opens the control plane if it is closed and a controller has work.
-func (p *plane) openIfDue(ctx context.Context) {
+// isDue reports whether the control plane is closed and a controller has work.
+func (p *plane) isDue() bool {
 	p.mu.Lock()
-	due := p.mu.session == nil && !p.mu.wake.IsZero() && !p.fleet.now().Before(p.mu.wake) && p.usableLocked() == nil
-	p.mu.Unlock()
-	if !due {
-		return
-	}
-	if err := p.ensureOpen(ctx); err != nil && ctx.Err() == nil && p.usable() == nil {
+	defer p.mu.Unlock()
+	return p.mu.session == nil && !p.mu.wake.IsZero() && !p.fleet.now().Before(p.mu.wake) && p.usableLocked() == nil
+}
+
+// openForWork opens the control plane for its controllers. It closes when they are no longer busy.
+func (p *plane) openForWork(ctx context.Context) {
+	err := p.ensureOpen(ctx, time.Now().Add(-p.fleet.config.Idle))
+	if err != nil && ctx.Err() == nil && p.usable() == nil {
 		p.fleet.logger.Error("a control plane cannot be opened for its controllers; the next attempt follows", "name", p.key.name, "err", err)
 	}
 }
@@ -195,7 +207,7 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{drain: filters.NewDrain(), ended: make(chan struct{}), opened: p.fleet.now()}
+	s := &session{drain: filters.NewDrain(), ended: make(chan struct{}), opened: p.fleet.now(), began: time.Now(), detach: func() {}}
 	s.tunnels, s.endTunnels = context.WithCancel(p.fleet.config.Env.Shutdown.Tunnels)
 	p.mu.Lock()
 	if p.mu.limits == nil {
@@ -206,13 +218,14 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	p.mu.Unlock()
 	env, err := p.fleet.env(p, s, keys)
 	if err == nil {
-		env.Storage.Seeded, s.detach, err = p.fleet.attach(ctx, p.key.uid, keys)
+		env.Storage.Seeded, err = p.fleet.attach(ctx, s, p.key.uid, keys)
 	}
 	if err == nil {
 		s.ControlPlane, err = controlplane.New(env, p.fleet.objectPrefix(p.key.uid), p.fleet.options(keys, limits))
 	}
 	if err != nil {
 		s.endTunnels()
+		s.detach()
 		return nil, err
 	}
 	if err := s.Open(ctx); err != nil {
@@ -247,7 +260,7 @@ func (p *plane) closeIfIdle(idle time.Duration) {
 		p.mu.Unlock()
 		return
 	}
-	if busy, _, _ := s.PendingWork(); busy {
+	if s.busy() {
 		p.mu.Unlock()
 		return
 	}
@@ -263,7 +276,8 @@ func (p *plane) endLocked() *session {
 	if s == nil {
 		return nil
 	}
-	if wake, known := p.wakeLocked(); known {
+	wake, known := p.wakeLocked()
+	if p.mu.ownWake = known; known {
 		p.mu.wake = wake
 	}
 	p.mu.session, s.closed = nil, true
@@ -271,6 +285,15 @@ func (p *plane) endLocked() *session {
 		close(s.ended)
 	}
 	return s
+}
+
+// startTime is the maximum time that the controllers of a control plane need to start.
+const startTime = time.Minute
+
+// busy reports whether controllers are busy, or may not have started yet.
+func (s *session) busy() bool {
+	busy, _, known := s.PendingWork()
+	return busy || !known && time.Since(s.began) < startTime
 }
 
 // end ends the requests of a session and closes the control plane.

@@ -144,26 +144,27 @@ func (t *templates) get(ctx context.Context, version string) (*template, error) 
 	return found, nil
 }
 
-// attach attaches the base of a control plane to its prefix. seeded reports that nothing was written since it was
-// created from the current template. detach must be called after the control plane is closed.
-func (f *Fleet) attach(ctx context.Context, uid types.UID, keys *keySet) (seeded bool, detach func(), err error) {
+// attach attaches the base of a control plane to its prefix, and sets session.detach. seeded reports that nothing was
+// written since it was created from the current template.
+func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, keys *keySet) (seeded bool, err error) {
 	if keys.template == "" {
-		return false, func() {}, nil
+		return false, nil
 	}
 	found, err := f.templates.get(ctx, keys.template)
 	if err == nil && found == nil {
 		err = fmt.Errorf("the default objects of the control plane are missing in the store: %s", f.templates.key(keys.template))
 	}
 	if err != nil {
-		return false, nil, err
+		return false, err
 	}
 	prefix := f.objectPrefix(uid) + "/"
 	written, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
 	if err != nil {
-		return false, nil, err
+		return false, err
 	}
 	f.config.Backend.Attach(prefix, &templateBase{Entries: found.entries, fleet: f, uid: uid, created: keys.created})
-	return len(written.Entries) == 0 && keys.template == f.templates.current(), func() { f.config.Backend.Detach(prefix) }, nil
+	s.detach = func() { f.config.Backend.Detach(prefix) }
+	return len(written.Entries) == 0 && keys.template == f.templates.current(), nil
 }
 
 // templateBase is a template as the base of one control plane. It sets UIDs and times in the objects.

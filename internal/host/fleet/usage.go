@@ -123,7 +123,7 @@ func (p *plane) usageChanged() bool {
 // known is false if another server runs the controllers.
 func (p *plane) wakeLocked() (wake time.Time, known bool) {
 	if p.mu.session == nil {
-		return p.mu.wake, true
+		return p.mu.wake, p.mu.ownWake
 	}
 	busy, due, known := p.mu.session.PendingWork()
 	if busy { // a process that starts after a crash continues

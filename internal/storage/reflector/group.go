@@ -67,8 +67,9 @@ func (g *group) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		for _, m := range g.members {
 			if m.due() && !m.step(ctx) && ctx.Err() == nil {
-				m.separate = true
-				g.separate.Go(func() { m.reflector.Run(ctx) })
+				w := m.watch
+				m.watch, m.separate = nil, true
+				g.separate.Go(func() { m.reflector.run(ctx, w) })
 			}
 		}
 		if wait, waits := g.untilRetry(); waits {
@@ -108,8 +109,7 @@ func (m *member) due() bool {
 	return m.pending.Swap(false) && m.watch != nil || m.watch == nil && !time.Now().Before(m.retry)
 }
 
-// step opens the watch if necessary, and applies the available events. It returns false if the watch cannot be polled;
-// it is then closed.
+// step opens the watch if necessary, and applies the available events. It returns false if the watch cannot be polled.
 func (m *member) step(ctx context.Context) bool {
 	if m.watch == nil {
 		opened, err := m.reflector.open(ctx)
@@ -127,7 +127,6 @@ func (m *member) step(ctx context.Context) bool {
 		}
 		switch {
 		case errors.Is(err, rest.ErrWouldBlock):
-			m.close()
 			return false
 		case err != nil:
 			m.end(ctx, m.advanced, fmt.Errorf("watch %s: %w", m.reflector.config.Name, err))

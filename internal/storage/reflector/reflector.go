@@ -157,9 +157,15 @@ func (r *Reflector) Load(ctx context.Context) error {
 // resumes at the last revision. It must not be called concurrently.
 func (r *Reflector) Run(ctx context.Context) {
 	r.prepared = false
+	r.run(ctx, nil)
+}
+
+// run is Run for an open watch, which it closes; with nil, it opens one.
+func (r *Reflector) run(ctx context.Context, w rest.Watch) {
 	defer r.config.Metrics.setCurrent(r.config.Name, false)
 	for {
-		advanced, err := r.listAndWatch(ctx)
+		advanced, err := r.listAndWatch(ctx, w)
+		w = nil
 		if ctx.Err() != nil {
 			return
 		}
@@ -182,12 +188,13 @@ func (r *Reflector) ended(advanced bool, err error) (delayed bool) {
 	return true
 }
 
-// listAndWatch lists the collection if necessary, and watches it until the watch fails. advanced is the argument of
-// ended.
-func (r *Reflector) listAndWatch(ctx context.Context) (advanced bool, err error) {
-	w, err := r.open(ctx)
-	if err != nil {
-		return false, err
+// listAndWatch lists the collection if necessary, and watches it until the watch fails. w is an open watch, or nil.
+// advanced is the argument of ended.
+func (r *Reflector) listAndWatch(ctx context.Context, w rest.Watch) (advanced bool, err error) {
+	if w == nil {
+		if w, err = r.open(ctx); err != nil {
+			return false, err
+		}
 	}
 	defer func() { _ = w.Close() }()
 	opened := time.Now()

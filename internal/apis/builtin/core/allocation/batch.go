@@ -67,7 +67,7 @@ func (b *Batch) add(ctx context.Context, locks *Locks, name string) error {
 	if locks.bitmap.set(name, true) {
 		return nil
 	}
-	return b.prepare(ctx, locks, name, storage.OpRequest{Object: locks.new(name, b.Service)})
+	return b.prepare(ctx, locks, name, storage.OpRequest{Object: locks.new(ctx, name, b.Service)})
 }
 
 // Release releases a number of the service. The lock was written together with the service or

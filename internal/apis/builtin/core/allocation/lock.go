@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +14,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage"
 )
 
@@ -38,7 +38,7 @@ func IsUnavailable(err error) bool { return errors.As(err, new(UnavailableError)
 // Locks of ports have the type IPAddress, too.
 type Locks struct {
 	storage storage.Interface
-	new     func(name string, service types.NamespacedName) *networkingv1.IPAddress
+	new     func(ctx context.Context, name string, service types.NamespacedName) *networkingv1.IPAddress
 	taken   error
 	// bitmap replaces the locks for the ports that it contains; nil if the store has no bitmap.
 	bitmap *Bitmap
@@ -137,9 +137,10 @@ func (l *Locks) all(ctx context.Context) (allocated func(name string) bool, err 
 }
 
 // newLock returns the lock of a number for a service.
-func newLock(name string, service types.NamespacedName) *networkingv1.IPAddress {
+func newLock(ctx context.Context, name string, service types.NamespacedName) *networkingv1.IPAddress {
+	sim := simulation.From(ctx)
 	return &networkingv1.IPAddress{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uuid.NewString()), CreationTimestamp: metav1.NewTime(time.Now().Truncate(time.Second))},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: sim.UID("allocation", name), CreationTimestamp: metav1.NewTime(sim.Now().Truncate(time.Second))},
 		Spec: networkingv1.IPAddressSpec{ParentRef: &networkingv1.ParentReference{
 			Resource: services, Namespace: service.Namespace, Name: service.Name,
 		}},
@@ -153,8 +154,8 @@ const services = "services"
 const ManagedBy = "ipallocator.k8s.io"
 
 // newAddress returns an IPAddress object like kube-apiserver.
-func newAddress(name string, service types.NamespacedName) *networkingv1.IPAddress {
-	address := newLock(name, service)
+func newAddress(ctx context.Context, name string, service types.NamespacedName) *networkingv1.IPAddress {
+	address := newLock(ctx, name, service)
 	address.Labels = map[string]string{networkingv1.LabelIPAddressFamily: string(familyOf(name)), networkingv1.LabelManagedBy: ManagedBy}
 	address.ManagedFields = []metav1.ManagedFieldsEntry{{
 		Manager: "kube-apiserver", Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: networkingv1.SchemeGroupVersion.String(),
