@@ -44,6 +44,7 @@ func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
 	case object.DeletionTimestamp != nil:
 		return f.finalize(ctx, p, object)
 	}
+	f.templates.prepareOnce()
 	if err := f.ensureFinalizer(ctx, object); err != nil {
 		return err
 	}

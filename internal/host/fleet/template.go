@@ -27,26 +27,22 @@ import (
 // the version that created it; like a cluster, it receives the changes of a newer version when it opens. The
 // struct is safe for concurrent use.
 type templates struct {
-	fleet *Fleet
+	fleet   *Fleet
+	prepare sync.Once
 	// recording is a lock that is held while the current template is recorded.
 	recording *semaphore.Weighted
 	mu        struct {
 		sync.Mutex
-		version string               // of the current template; "" before it is recorded
-		read    map[string]*template // by version
+		version string // of the current template; "" before it is recorded
+		// read contains templates by version: encoded objects with bootstrap.SeedUID and bootstrap.SeedTime.
+		read map[string]*overlay.Entries
 	}
 }
 
 func newTemplates(f *Fleet) *templates {
 	t := &templates{fleet: f, recording: semaphore.NewWeighted(1)}
-	t.mu.read = map[string]*template{}
+	t.mu.read = map[string]*overlay.Entries{}
 	return t
-}
-
-// template is an immutable set of encoded objects with bootstrap.SeedUID and bootstrap.SeedTime.
-type template struct {
-	entries  *overlay.Entries
-	revision kv.Revision
 }
 
 // key returns the key of a template.
@@ -59,6 +55,16 @@ func (t *templates) current() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.mu.version
+}
+
+// prepareOnce records the template in the background, so that the first request of the first control plane need not wait
+// for it. It is called by reconcile.
+func (t *templates) prepareOnce() {
+	t.prepare.Do(func() {
+		t.fleet.running.Go(func() {
+			_, _ = t.ensure(t.fleet.lifetime, t.fleet.now()) // ensureKeys tries again, and reports the error
+		})
+	})
 }
 
 // ensure records and stores the template for new control planes if necessary, and returns its version. It
@@ -115,7 +121,7 @@ func (t *templates) record(ctx context.Context) ([]byte, error) {
 }
 
 // get returns a stored template, or nil.
-func (t *templates) get(ctx context.Context, version string) (*template, error) {
+func (t *templates) get(ctx context.Context, version string) (*overlay.Entries, error) {
 	t.mu.Lock()
 	known := t.mu.read[version]
 	t.mu.Unlock()
@@ -137,7 +143,7 @@ func (t *templates) get(ctx context.Context, version string) (*template, error) 
 	for i, o := range objects {
 		entries[i] = kv.Entry{Key: o.Key, Value: o.Value, Created: entry.Created, Modified: entry.Created}
 	}
-	found := &template{overlay.NewEntries(entry.Created, entries), entry.Created}
+	found := overlay.NewEntries(entry.Created, entries)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.mu.read[version] = found
@@ -162,7 +168,7 @@ func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, keys *key
 	if err != nil {
 		return false, err
 	}
-	f.config.Backend.Attach(prefix, &templateBase{Entries: found.entries, fleet: f, uid: uid, created: keys.created})
+	f.config.Backend.Attach(prefix, &templateBase{Entries: found, fleet: f, uid: uid, created: keys.created})
 	s.detach = func() { f.config.Backend.Detach(prefix) }
 	return len(written.Entries) == 0 && keys.template == f.templates.current(), nil
 }

@@ -62,14 +62,18 @@ func (w *watch) run(ctx context.Context, b *Backend) {
 func (b *Backend) translateEvents(ctx context.Context, stored []kv.Event) ([]kv.Event, error) {
 	var changed []kv.Event
 	for i := range stored {
-		p := b.find(stored[i].Key)
-		if p == nil || stored[i].Prev != nil && !isTombstone(stored[i].Prev) && !IsTombstone(stored[i].Value) {
+		var p *place
+		tombstone := IsTombstone(stored[i].Value) || isTombstone(stored[i].Prev)
+		if stored[i].Prev == nil {
+			p = b.find(stored[i].Key)
+		}
+		if p == nil && !tombstone {
 			continue // it is visible as stored
 		}
 		if changed == nil {
 			changed = slices.Clone(stored)
 		}
-		if err := p.translateEvent(ctx, &changed[i]); err != nil {
+		if err := translateEvent(ctx, p, &changed[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -79,12 +83,12 @@ func (b *Backend) translateEvents(ctx context.Context, stored []kv.Event) ([]kv.
 	return changed, nil
 }
 
-// translateEvent replaces an event of a stored key by the one of the visible key.
-func (p *place) translateEvent(ctx context.Context, ev *kv.Event) error {
-	switch {
-	case isTombstone(ev.Prev):
+// translateEvent replaces an event of a stored key by the one of the visible key. p is the place of a key without a
+// previous stored entry; nil if it has no base. A prefix can be detached before its last events are received.
+func translateEvent(ctx context.Context, p *place, ev *kv.Event) error {
+	if isTombstone(ev.Prev) {
 		ev.Prev, ev.Created = nil, ev.Revision
-	case ev.Prev == nil:
+	} else if p != nil {
 		below, err := p.get(ctx, ev.Key)
 		if err != nil {
 			return err
