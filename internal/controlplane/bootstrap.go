@@ -101,7 +101,10 @@ func newServerIdentity(s *settings) *bootstrap.Identity {
 // create creates the objects. It reports failures of single hooks in their health checks, and returns
 // the errors of the objects without which the control plane cannot start.
 func (d *defaultObjects) create(ctx context.Context) error {
-	if d.settings.env.Storage.Seeded { // only ConfigMaps are missing, which the loops create
+	if d.settings.env.Storage.Seeded { // the loops create the missing objects
+		if d.bootstrap.ReportsVersions() {
+			d.bootstrap.Start(ctx)
+		}
 		d.conditions.Start(ctx)
 		return d.registrations.Register(ctx)
 	}

@@ -3,6 +3,7 @@ package controlplane
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"mainstay.dev/mainstay/internal/apis/bootstrap"
@@ -11,13 +12,17 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// configMapsPrefix is the storage path of the objects that differ between control planes: the certificates of the
-// authorities, and the date of the first start.
-const configMapsPrefix = "configmaps/"
+// isSeparate reports whether an object differs between control planes, processes or times. The ConfigMaps have the
+// certificates of the authorities and the date of the first start; the other objects have the identity of the server.
+func isSeparate(key string) bool {
+	path, _, _ := strings.Cut(key, "/")
+	return slices.Contains([]string{"configmaps", "leases", "storageversions"}, path)
+}
 
 // DefaultObjects returns the objects that a new control plane with these options creates when it is opened, except
-// for ConfigMaps, which depend on its keys and its time. All objects have the time bootstrap.SeedTime and the UID
-// bootstrap.SeedUID. It opens a control plane over env.Storage.Backend, which must be empty. It does not modify env.
+// for objects that depend on its keys, on the process or on the time. All objects have the time bootstrap.SeedTime and
+// the UID bootstrap.SeedUID. It opens a control plane over env.Storage.Backend, which must be empty. It does not modify
+// env.
 func DefaultObjects(ctx context.Context, env *Env, options Options) ([]bootstrap.Stored, error) {
 	recording := *env
 	recording.Simulation = simulation.New(simulation.Config{Time: bootstrap.SeedTime(), UID: bootstrap.SeedUID})
@@ -37,7 +42,7 @@ func DefaultObjects(ctx context.Context, env *Env, options Options) ([]bootstrap
 	}
 	var objects []bootstrap.Stored
 	for _, e := range list.Entries {
-		if key := e.Key[len(prefix)+1:]; !strings.HasPrefix(key, configMapsPrefix) {
+		if key := e.Key[len(prefix)+1:]; !isSeparate(key) {
 			objects = append(objects, bootstrap.Stored{Key: key, Value: e.Value})
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/bootstrap"
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
@@ -70,7 +71,10 @@ func TestDefaultObjects(t *testing.T) {
 		t.Helper()
 		env := newEnv(t)
 		env.Storage.Feed = nil
-		objects, err := DefaultObjects(t.Context(), env, Options{})
+		var options Options
+		options.Features.Gates = feature.Set{feature.StorageVersionAPI: true} // its objects are not equal
+		options.Features.RuntimeConfig = map[string]string{"internal.apiserver.k8s.io/v1alpha1": "true"}
+		objects, err := DefaultObjects(t.Context(), env, options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,6 +91,9 @@ func TestDefaultObjects(t *testing.T) {
 	for _, o := range objects {
 		if !bytes.Contains(o.Value, []byte(bootstrap.SeedUID)) {
 			t.Errorf("%s has another UID", o.Key)
+		}
+		if strings.Contains(o.Key, "storageversion") && !strings.Contains(o.Key, "role") {
+			t.Errorf("%s depends on the server", o.Key)
 		}
 		if bootstrap.SetIdentity(o.Value, now, "00000000-0000-4000-8000-000000000000"); bytes.Contains(o.Value, []byte(bootstrap.SeedUID)) {
 			t.Errorf("%s contains the UID of the recording", o.Key)

@@ -155,16 +155,19 @@ func (b *Bootstrap) Seeded() {
 	}
 }
 
-// AllSeeded records that all objects exist, except those that depend on the time of the start, which Run creates.
-// StartNamespaces and Start need not be called then.
+// AllSeeded records that all objects exist, except those that depend on the server or on the time of the start.
+// StartNamespaces need not be called then, and Start only if ReportsVersions: otherwise, Run calls it.
 func (b *Bootstrap) AllSeeded() {
 	b.allSeeded = true
 	for _, hook := range b.hooks {
-		if hook.Name != tokenTrackingHook {
+		if hook.Name != tokenTrackingHook && hook != b.versions {
 			hook.done.Store(true)
 		}
 	}
 }
+
+// ReportsVersions reports whether storage versions are reported. Writes are rejected before Start has reported them.
+func (b *Bootstrap) ReportsVersions() bool { return b.versions != nil }
 
 // StartNamespaces creates the system namespaces. It must be called before Start.
 func (b *Bootstrap) StartNamespaces(ctx context.Context) error { return b.startHook(ctx, b.hooks[0]) }
