@@ -29,6 +29,9 @@ func TestRestartWritesNothing(t *testing.T) {
 		if err == nil && len(leases.Items) == 0 {
 			err = errors.New("the server has no identity lease")
 		}
+		if err == nil {
+			_, err = kubernetes.NewForConfigOrDie(srv.RESTConfig()).CoreV1().ConfigMaps("kube-system").Get(t.Context(), "extension-apiserver-authentication", metav1.GetOptions{})
+		}
 		return err
 	})
 	before := revision()

@@ -174,7 +174,7 @@ func (f *Fleet) runPeriodically() {
 		select {
 		case <-ticker.C:
 			for _, p := range f.all() {
-				if p.usageChanged() {
+				if p.makeReportDue() {
 					f.queue.Add(p.key)
 				}
 			}

@@ -35,6 +35,8 @@ type plane struct {
 		// the controllers, so that wake can differ from the status.
 		wake, reportedWake time.Time
 		ownWake            bool
+		// reportDue is set if the next status update must contain the usage and wake.
+		reportDue bool
 	}
 }
 
@@ -265,9 +267,10 @@ func (p *plane) closeIfIdle(idle time.Duration) {
 		return
 	}
 	p.endLocked()
+	p.mu.reportDue = true // of the time of the next work
 	p.mu.Unlock()
 	s.end()
-	p.fleet.queue.Add(p.key) // stores the time of the next work
+	p.fleet.queue.Add(p.key)
 }
 
 // endLocked removes the session, so that it gets no further requests. It returns nil if there is none.

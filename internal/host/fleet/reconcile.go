@@ -53,6 +53,7 @@ func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
 		return fmt.Errorf("create the kubeconfig: %w", err)
 	}
 	if err := f.updateStatus(ctx, p, f.status(p, object, conflict)); err != nil {
+		p.reportAgain()
 		return err
 	}
 	if conflict != nil {

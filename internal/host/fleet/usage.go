@@ -78,10 +78,15 @@ func (u *usage) counted() (objects, bytes int64, known bool) {
 	return u.objects, u.bytes, u.known
 }
 
-// addUsage adds the current usage to a status.
+// addUsage adds the current usage to a status if a report is due. Other status updates do not contain it, because each
+// of them would cause another one.
 func (p *plane) addUsage(status *controlplanes.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !p.mu.reportDue {
+		return
+	}
+	p.mu.reportDue = false
 	if !p.mu.requested.IsZero() {
 		if at := metav1.NewTime(p.mu.requested.Truncate(reportedPrecision)); status.LastRequestTime.Before(&at) {
 			status.LastRequestTime = &at
@@ -104,19 +109,26 @@ func (p *plane) addUsage(status *controlplanes.Status) {
 	}
 }
 
+// reportAgain makes a report due after a failed update of the status.
+func (p *plane) reportAgain() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mu.reportDue = true
+}
+
 // reportedPrecision is the precision of the time of the last request in the status.
 const reportedPrecision = time.Second
 
-// usageChanged reports whether there were requests since the last status update, or whether the time of the next work
-// of a controller differs.
-func (p *plane) usageChanged() bool {
+// makeReportDue reports whether there were requests since the last report of the usage, or whether the time of the next
+// work of a controller differs. A report is then due.
+func (p *plane) makeReportDue() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.mu.requested.After(p.mu.reported) {
-		return true
-	}
 	wake, known := p.wakeLocked()
-	return known && p.mu.session != nil && !wake.Equal(p.mu.reportedWake)
+	if p.mu.requested.After(p.mu.reported) || known && p.mu.session != nil && !wake.Equal(p.mu.reportedWake) {
+		p.mu.reportDue = true
+	}
+	return p.mu.reportDue
 }
 
 // wakeLocked returns the time at which a controller has work: in the past if one is busy, and zero without work.
