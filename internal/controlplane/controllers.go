@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/uuid"
 
@@ -91,8 +93,29 @@ type controllerSet struct {
 	// in this control plane; enabled are the others.
 	selected map[string]bool
 	enabled  []enabledController
-	// queues are the queues of the controllers that run in this server.
+	// queues are the queues of the controllers that run in this server. They are incomplete until scan has
+	// ended.
 	queues work.Set
+	scan   scan
+}
+
+// scan is a changes.Subscriber that reports whether all existing objects were reported to the subscribers before it.
+type scan struct{ ended atomic.Bool }
+
+// Reset implements changes.Subscriber.
+func (s *scan) Reset() { s.ended.Store(false) }
+
+// Changed implements changes.Subscriber.
+func (*scan) Changed(*changes.Change) {}
+
+// Synced implements changes.Subscriber.
+func (s *scan) Synced() { s.ended.Store(true) }
+
+// pendingWork implements ControlPlane.PendingWork.
+func (c *controllerSet) pendingWork() (busy bool, due time.Time, known bool) {
+	ended := c.scan.ended.Load()
+	busy, due, known = c.queues.Pending()
+	return busy || known && !ended, due, known
 }
 
 type enabledController struct {
@@ -237,6 +260,7 @@ func (c *controllerSet) lead(ctx context.Context) {
 // starts or stops. It returns whether one was running during the call; before is the result of the
 // previous call.
 func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool) (managerRuns bool) {
+	c.scan.Reset()
 	ctx, cancel := context.WithCancel(work.WithSet(ctx, &c.queues))
 	defer cancel()
 	logger := c.settings.env.Telemetry.Logger
@@ -260,6 +284,7 @@ func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool)
 		defer wait()
 		subscribers = append(subscribers, s)
 	}
+	subscribers = append(subscribers, &c.scan)
 	defer cancel() // runs before the deferred calls of wait
 	env := &c.settings.env.Storage
 	changes.New(changes.Config{

@@ -142,7 +142,7 @@ func (c *ControlPlane) PendingWork() (busy bool, due time.Time, known bool) {
 	if opened == nil {
 		return false, time.Time{}, false
 	}
-	return opened.controllers.queues.Pending()
+	return opened.controllers.pendingWork()
 }
 
 // Defines reports whether the control plane is open and a CustomResourceDefinition defines a resource.

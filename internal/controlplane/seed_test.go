@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"bytes"
+	"encoding/binary"
 	"flag"
 	"os"
 	"slices"
@@ -80,6 +81,7 @@ func TestDefaultObjects(t *testing.T) {
 		}
 		return objects
 	}
+	began := time.Now().Unix()
 	objects := record()
 	if diff := cmp.Diff(objects, record()); diff != "" {
 		t.Errorf("a second recording differs:\n%s", diff)
@@ -91,6 +93,11 @@ func TestDefaultObjects(t *testing.T) {
 	for _, o := range objects {
 		if !bytes.Contains(o.Value, []byte(bootstrap.SeedUID)) {
 			t.Errorf("%s has another UID", o.Key)
+		}
+		for second := began; second <= time.Now().Unix(); second++ {
+			if bytes.Contains(o.Value, binary.AppendUvarint([]byte{1 << 3}, uint64(second))) {
+				t.Errorf("%s contains the current time", o.Key)
+			}
 		}
 		if strings.Contains(o.Key, "storageversion") && !strings.Contains(o.Key, "role") {
 			t.Errorf("%s depends on the server", o.Key)

@@ -8,15 +8,16 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 // prepare sets the condition Available of local APIServices.
-func prepare(_ *builtin.Operation, service *apiregistrationv1.APIService) {
+func prepare(op *builtin.Operation, service *apiregistrationv1.APIService) {
 	if service.Spec.Service != nil {
 		return
 	}
 	service.Status.Conditions = []apiregistrationv1.APIServiceCondition{{
-		Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue, LastTransitionTime: metav1.Now(),
+		Type: apiregistrationv1.Available, Status: apiregistrationv1.ConditionTrue, LastTransitionTime: metav1.NewTime(simulation.Now(op.Context)),
 		Reason: "Local", Message: "Local APIServices are always available",
 	}}
 }
