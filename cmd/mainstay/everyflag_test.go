@@ -229,6 +229,7 @@ func TestInvalidFlags(t *testing.T) {
 		"--external-hostname=https://a":                                    `--external-hostname is "https://a"; it must be a host name or IP address, optionally with a port`,
 		"--kubernetes-service-node-port=70000":                             "--kubernetes-service-node-port is 70000; it must be 0 or within --service-node-port-range (30000-32767)",
 		"--kubernetes-service-node-port=80":                                "it must be 0 or within --service-node-port-range (30000-32767)",
+		"--control-plane-metrics=-1":                                       "--control-plane-metrics is -1; it cannot be negative",
 		"--livez-grace-period=-1s":                                         "--livez-grace-period is -1s; it cannot be negative",
 		"--shutdown-watch-termination-grace-period=-1s":                    "--shutdown-watch-termination-grace-period is -1s; it cannot be negative",
 		"--max-connection-bytes-per-sec=-1":                                "--max-connection-bytes-per-sec is -1; it cannot be negative",

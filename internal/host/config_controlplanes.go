@@ -14,7 +14,7 @@ type ControlPlanesConfig struct {
 	// Idle is the time without requests and watches after which such a control plane is closed; 0
 	// selects fleet.DefaultIdle.
 	Idle time.Duration
-	// Series is the maximum number of control planes with own metrics: those with the most requests. nil
+	// Series is the maximum number of control planes with their own metrics, ordered by requests. nil
 	// selects fleet.DefaultSeries.
 	Series *int
 }

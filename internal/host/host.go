@@ -175,8 +175,7 @@ func (h *Host) openControlPlanes(ctx context.Context, env *controlplane.Env) (er
 	}
 	h.fleet, err = fleet.Start(fleet.Config{
 		Root: h.served, Env: env, Options: h.config.ControlPlane, Prefix: h.store.fleetPrefix(), Idle: h.config.ControlPlanes.Idle,
-		Backend: h.store.fleet, Keys: controlplane.NewKeys(h.config.Storage.Prefix), Scratch: openScratch, Feed: h.store.fleetFeed,
-		Metrics: h.metrics.fleet,
+		Backend: h.store.fleet, Keys: h.store.keys(), Scratch: openScratch, Feed: h.store.fleetFeed, Metrics: h.metrics.fleet,
 	})
 	return err
 }

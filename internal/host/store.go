@@ -313,6 +313,14 @@ func (s *store) startEncryption(ctx, running context.Context) error {
 	return nil
 }
 
+// keys maps the keys of encrypted values to resources. It is nil without encryption.
+func (s *store) keys() *controlplane.Keys {
+	if s.crypto == nil {
+		return nil
+	}
+	return controlplane.NewKeys(s.config.Prefix)
+}
+
 // openScratch opens a store in memory.
 func openScratch() (kv.Backend, error) { return embedded.Open(embedded.Config{InMemory: true}) }
 

@@ -200,12 +200,7 @@ func (b *backendStream) Next(ctx context.Context, timer <-chan time.Time, catchU
 	}
 	select {
 	case batch, ok := <-b.watch.Batches():
-		if !ok {
-			b.err = b.watchError(ctx)
-			return nil, b.progress, b.err
-		}
-		b.append(ctx, batch)
-		return b.changes, b.progress, nil
+		return b.receive(ctx, batch, ok)
 	case <-catchUp:
 		err := b.readAvailable(ctx)
 		return b.changes, b.progress, err
@@ -239,14 +234,20 @@ func (b *backendStream) Poll(ctx context.Context, wake func()) ([]*Change, int64
 	}
 	select {
 	case batch, ok := <-b.watch.Batches():
-		if !ok {
-			b.err = b.watchError(ctx)
-			return nil, b.progress, b.err
-		}
-		b.append(ctx, batch)
 		wake() // another batch may be available
+		return b.receive(ctx, batch, ok)
 	default:
+		return nil, b.progress, nil
 	}
+}
+
+// receive returns the changes of a batch, or the error of a closed watch if ok is false.
+func (b *backendStream) receive(ctx context.Context, batch kv.Batch, ok bool) ([]*Change, int64, error) {
+	if !ok {
+		b.err = b.watchError(ctx)
+		return nil, b.progress, b.err
+	}
+	b.append(ctx, batch)
 	return b.changes, b.progress, nil
 }
 

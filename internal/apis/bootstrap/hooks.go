@@ -68,8 +68,6 @@ type Bootstrap struct {
 	changed chan struct{}
 	// seen is the revision of the last run.
 	seen atomic.Int64
-	// allSeeded is set by AllSeeded, before the other methods are called.
-	allSeeded bool
 }
 
 // Hook is a part of the bootstrap. It has the name of the post-start hook of kube-apiserver with
@@ -158,7 +156,6 @@ func (b *Bootstrap) Seeded() {
 // AllSeeded records that all objects exist, except those that depend on the server or on the time of the start.
 // StartNamespaces need not be called then, and Start only if ReportsVersions: otherwise, Run calls it.
 func (b *Bootstrap) AllSeeded() {
-	b.allSeeded = true
 	for _, hook := range b.hooks {
 		if hook.Name != tokenTrackingHook && hook != b.versions {
 			hook.done.Store(true)
@@ -195,9 +192,9 @@ func (b *Bootstrap) Start(ctx context.Context) {
 	b.seen.Store(b.revision(ctx))
 }
 
-// Run runs the hooks at their intervals until ctx is canceled. After AllSeeded it calls Start first.
+// Run runs the hooks at their intervals until ctx is canceled. It begins with the hooks that have not succeeded yet.
 func (b *Bootstrap) Run(ctx context.Context) {
-	if b.allSeeded {
+	if !b.finished() {
 		b.Start(ctx)
 	}
 	for n := 1; ; n++ {

@@ -40,7 +40,7 @@ type Config struct {
 	Env *controlplane.Env
 	// Backend is the store of the root control plane, with the bases of the control planes.
 	Backend *overlay.Backend
-	// Keys maps keys to resources.
+	// Keys maps keys to resources; nil if values are not encrypted.
 	Keys *controlplane.Keys
 	// Scratch opens a store in memory, which the fleet closes.
 	Scratch func() (kv.Backend, error)

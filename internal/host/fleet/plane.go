@@ -28,7 +28,7 @@ type plane struct {
 		session *session // nil while the control plane is closed
 		limits  *limiter // nil before the first session
 		// requested is the time of the last request, and reported the one in the status; zero without
-		// one. used is the time of the last request, or of the last opening for controllers.
+		// one. used is the time since which the control plane is idle.
 		requested, reported, used time.Time
 		// wake is the time at which a controller has work, while the control plane is closed, and
 		// reportedWake is the one in the status; zero without work. ownWake reports that this process ran
@@ -49,7 +49,6 @@ type session struct {
 	endTunnels context.CancelFunc
 	detach     func()    // detaches the base of the control plane
 	opened     time.Time // by the clock of the server
-	began      time.Time // by the clock of the machine
 	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
 	// session is closed and the last request has ended.
 	requests int
@@ -209,7 +208,7 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{drain: filters.NewDrain(), ended: make(chan struct{}), opened: p.fleet.now(), began: time.Now(), detach: func() {}}
+	s := &session{drain: filters.NewDrain(), ended: make(chan struct{}), opened: p.fleet.now(), detach: func() {}}
 	s.tunnels, s.endTunnels = context.WithCancel(p.fleet.config.Env.Shutdown.Tunnels)
 	p.mu.Lock()
 	if p.mu.limits == nil {
@@ -258,11 +257,7 @@ func (p *plane) closeIfIdle(idle time.Duration) {
 	defer p.opening.Release(1)
 	p.mu.Lock()
 	s := p.mu.session
-	if s == nil || s.requests > 0 || time.Since(p.mu.used) < idle {
-		p.mu.Unlock()
-		return
-	}
-	if s.busy() {
+	if s == nil || s.requests > 0 || time.Since(p.mu.used) < idle || s.busy(p.fleet.now()) {
 		p.mu.Unlock()
 		return
 	}
@@ -293,10 +288,10 @@ func (p *plane) endLocked() *session {
 // startTime is the maximum time that the controllers of a control plane need to start.
 const startTime = time.Minute
 
-// busy reports whether controllers are busy, or may not have started yet.
-func (s *session) busy() bool {
+// busy reports whether controllers are busy, or may not have started yet. now is the time of the server's clock.
+func (s *session) busy(now time.Time) bool {
 	busy, _, known := s.PendingWork()
-	return busy || !known && time.Since(s.began) < startTime
+	return busy || !known && now.Sub(s.opened) < startTime
 }
 
 // end ends the requests of a session and closes the control plane.

@@ -44,7 +44,6 @@ func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
 	case object.DeletionTimestamp != nil:
 		return f.finalize(ctx, p, object)
 	}
-	f.templates.prepareOnce()
 	if err := f.ensureFinalizer(ctx, object); err != nil {
 		return err
 	}
@@ -97,6 +96,7 @@ func (f *Fleet) ensureFinalizer(ctx context.Context, object *controlplanes.Contr
 	if slices.Contains(object.Finalizers, controlplanes.Finalizer) {
 		return nil
 	}
+	f.templates.prepareOnce() // it is a new control plane
 	_, err := f.objects.Update(ctx, types.NamespacedName{Name: object.Name}, func(current *unstructured.Unstructured) error {
 		if finalizers := current.GetFinalizers(); current.GetUID() == object.UID && current.GetDeletionTimestamp() == nil && !slices.Contains(finalizers, controlplanes.Finalizer) {
 			current.SetFinalizers(append(finalizers, controlplanes.Finalizer))

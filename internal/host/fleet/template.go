@@ -23,9 +23,9 @@ import (
 )
 
 // templates contains the objects with which control planes begin: the default roles, namespaces and other
-// objects of every cluster. They are stored once for all control planes. A control plane keeps the template of
-// the version that created it; like a cluster, it receives the changes of a newer version when it opens. The
-// struct is safe for concurrent use.
+// objects of every cluster. They are stored once for all control planes. The template of a control plane does not
+// change; like a cluster, the control plane receives the objects of a newer version when it opens. The struct is
+// safe for concurrent use.
 type templates struct {
 	fleet   *Fleet
 	prepare sync.Once
@@ -50,15 +50,15 @@ func (t *templates) key(version string) string {
 	return t.fleet.config.Prefix + controlplanes.TemplatesKey + "/" + version
 }
 
-// current returns the version of the template for new control planes; "" if there is none yet in this process.
+// current returns the version of the template for new control planes; "" before this process has recorded it.
 func (t *templates) current() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.mu.version
 }
 
-// prepareOnce records the template in the background, so that the first request of the first control plane need not wait
-// for it. It is called by reconcile.
+// prepareOnce records the template in the background, so that the first request of the first new control plane need not
+// wait for it. It is called by reconcile.
 func (t *templates) prepareOnce() {
 	t.prepare.Do(func() {
 		t.fleet.running.Go(func() {
@@ -150,8 +150,8 @@ func (t *templates) get(ctx context.Context, version string) (*overlay.Entries, 
 	return found, nil
 }
 
-// attach attaches the base of a control plane to its prefix, and sets session.detach. seeded reports that nothing was
-// written since it was created from the current template.
+// attach attaches the base of a control plane to its prefix, and sets session.detach. seeded reports that its objects are
+// those of the current template, without changes.
 func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, keys *keySet) (seeded bool, err error) {
 	if keys.template == "" {
 		return false, nil
@@ -164,13 +164,13 @@ func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, keys *key
 		return false, err
 	}
 	prefix := f.objectPrefix(uid) + "/"
-	written, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
-	if err != nil {
-		return false, err
-	}
 	f.config.Backend.Attach(prefix, &templateBase{Entries: found, fleet: f, uid: uid, created: keys.created})
 	s.detach = func() { f.config.Backend.Detach(prefix) }
-	return len(written.Entries) == 0 && keys.template == f.templates.current(), nil
+	if keys.template != f.templates.current() {
+		return false, nil
+	}
+	written, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
+	return err == nil && len(written.Entries) == 0, err
 }
 
 // templateBase is a template as the base of one control plane. It sets UIDs and times in the objects.

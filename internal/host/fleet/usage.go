@@ -96,7 +96,7 @@ func (p *plane) addUsage(status *controlplanes.Status) {
 	if wake, known := p.wakeLocked(); known {
 		status.WakeTime = nil
 		if !wake.IsZero() {
-			at := metav1.NewTime(wake.Truncate(time.Second))
+			at := metav1.NewTime(wake.Truncate(reportedPrecision))
 			status.WakeTime = &at
 		}
 		p.mu.reportedWake = wake
@@ -116,7 +116,7 @@ func (p *plane) reportAgain() {
 	p.mu.reportDue = true
 }
 
-// reportedPrecision is the precision of the time of the last request in the status.
+// reportedPrecision is the precision of times in the status.
 const reportedPrecision = time.Second
 
 // makeReportDue reports whether there were requests since the last report of the usage, or whether the time of the next

@@ -179,6 +179,15 @@ type PrefixRevisioner interface {
 	PrefixRevision(ctx context.Context, prefix string) (Revision, error)
 }
 
+// PrefixRevision calls the method of a PrefixRevisioner. For other backends, it returns the newest revision, which is
+// a valid result, too.
+func PrefixRevision(ctx context.Context, b Backend, prefix string) (Revision, error) {
+	if r, ok := b.(PrefixRevisioner); ok {
+		return r.PrefixRevision(ctx, prefix)
+	}
+	return b.CurrentRevision(ctx)
+}
+
 // Watch is an open watch. Batches is closed when the watch ends. Err then returns nil after Stop or
 // the end of the context, and otherwise ErrCompacted, ErrClosed or another error of the backend.
 // Events are complete and in order up to the last batch.

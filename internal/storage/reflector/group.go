@@ -82,8 +82,10 @@ func (g *group) run(ctx context.Context) {
 		}
 	}
 	for _, m := range g.members {
-		m.close()
-		m.reflector.config.Metrics.setCurrent(m.reflector.config.Name, false)
+		if !m.separate {
+			m.close()
+			m.reflector.config.Metrics.setCurrent(m.reflector.config.Name, false)
+		}
 	}
 	g.separate.Wait()
 }

@@ -216,12 +216,9 @@ func (b *Backend) RequestProgress(ctx context.Context) error {
 	return b.Backend.RequestProgress(ctx)
 }
 
-// PrefixRevision implements kv.PrefixRevisioner, with the newest revision if the backend does not.
+// PrefixRevision implements kv.PrefixRevisioner.
 func (b *Backend) PrefixRevision(ctx context.Context, prefix string) (kv.Revision, error) {
-	if r, ok := b.Backend.(kv.PrefixRevisioner); ok {
-		return r.PrefixRevision(ctx, prefix)
-	}
-	return b.CurrentRevision(ctx)
+	return kv.PrefixRevision(ctx, b.Backend, prefix)
 }
 
 // Watch implements kv.Backend.

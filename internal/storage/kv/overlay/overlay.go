@@ -167,12 +167,9 @@ func (b *Backend) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entr
 	return e, revision, err
 }
 
-// PrefixRevision implements kv.PrefixRevisioner, with the newest revision if the backend does not.
+// PrefixRevision implements kv.PrefixRevisioner.
 func (b *Backend) PrefixRevision(ctx context.Context, prefix string) (kv.Revision, error) {
-	if r, ok := b.Backend.(kv.PrefixRevisioner); ok {
-		return r.PrefixRevision(ctx, prefix)
-	}
-	return b.CurrentRevision(ctx)
+	return kv.PrefixRevision(ctx, b.Backend, prefix)
 }
 
 // relativeEnd returns the end of a range without the prefix.
