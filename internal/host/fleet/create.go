@@ -38,9 +38,7 @@ func (f *Fleet) Create(ctx context.Context, name string) (Credentials, error) {
 		return Credentials{}, fmt.Errorf("read the kubeconfig of the control plane %s: %w", name, err)
 	}
 	// The events of both objects can arrive later.
-	f.mu.Lock()
-	f.mu.hashes[object.UID] = hashToken(string(secret.Data[tokenKey]))
-	f.mu.Unlock()
+	f.setToken(object.UID, string(secret.Data[tokenKey]))
 	f.update(object)
 	return Credentials{URL: f.url(name), Token: string(secret.Data[tokenKey]), Kubeconfig: secret.Data[kubeconfigKey]}, nil
 }

@@ -116,10 +116,22 @@ func (f *Fleet) createSecret(ctx context.Context, object *controlplanes.ControlP
 		Type: secretType,
 		Data: map[string][]byte{kubeconfigKey: f.kubeconfig(object.Name, token), tokenKey: []byte(token)},
 	})
-	if apierrors.IsAlreadyExists(err) {
+	switch {
+	case apierrors.IsAlreadyExists(err):
 		return nil // another server has created it
+	case err != nil:
+		return err
 	}
-	return err
+	f.setToken(object.UID, token)
+	return nil
+}
+
+// setToken makes the token of an administrator valid before the event of its Secret arrives. If the Secret is deleted
+// meanwhile, the token of the next one replaces it.
+func (f *Fleet) setToken(uid types.UID, token string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.mu.hashes[uid] = hashToken(token)
 }
 
 // conflictError reports a state that an administrator must correct.
