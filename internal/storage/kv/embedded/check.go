@@ -28,6 +28,8 @@ type Report struct {
 	Keys, Expiring, Versions, Commits int64
 	// Marks is the number of recorded times with their newest revision.
 	Marks int64
+	// Pins is the number of pins, and Retained the number of versions that only pins retain.
+	Pins, Retained int64
 	// Bytes is the total size of the values of all versions.
 	Bytes int64
 }
@@ -136,7 +138,7 @@ func (c *checker) run() error {
 		return corruptError("revision %d, compacted to %d and trimmed to %d", c.state.revision, c.state.compacted, c.state.trimmed)
 	}
 	c.report.Format, c.report.Revision, c.report.Compacted = formatVersion, c.state.revision, c.state.compacted
-	for _, part := range []func() error{c.versions, c.changes, c.expiries, c.marks} {
+	for _, part := range []func() error{c.versions, c.changes, c.expiries, c.marks, c.pins, c.retained} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -193,7 +195,7 @@ func (c *checker) versions() error {
 		switch {
 		case rev <= 0 || rev > c.state.revision:
 			return corruptError("%q has a version of revision %d, the newest being %d", of, rev, c.state.revision)
-		case !first && newer.entry != nil && !canPrecede(newer.entry, v):
+		case !first && newer.entry != nil && !canPrecede(newer.entry, v, c.state.trimmed):
 			return corruptError("%q was created at %d according to revision %d, but not to revision %d", of, newer.entry.Created, newer.revision, rev)
 		}
 		c.report.Versions++
@@ -224,8 +226,12 @@ func (c *checker) entry(entry *kv.Entry) error {
 	return c.to.Entry(entry)
 }
 
-// canPrecede reports whether an entry can precede a version of its key.
-func canPrecede(e *kv.Entry, before version) bool {
+// canPrecede reports whether before can be the next older version of an entry. Between two versions that only pins
+// retain, other versions can have been deleted.
+func canPrecede(e *kv.Entry, before version, trimmed kv.Revision) bool {
+	if before.entry == nil && before.revision <= trimmed {
+		return e.Created > before.revision
+	}
 	if before.entry == nil {
 		return e.Created == e.Modified // the key was deleted
 	}
@@ -342,5 +348,36 @@ func (c *checker) marks() error {
 		last = mark
 		c.report.Marks++
 		return nil
+	})
+}
+
+// pins checks that the revisions of pins exist.
+func (c *checker) pins() error {
+	return c.each(prefixPin, func(rawKey, _ []byte) error {
+		x, err := decodePin(rawKey)
+		if err == nil && (x.revision <= 0 || x.revision > c.state.revision) {
+			err = corruptError("a pin has revision %d, the newest being %d", x.revision, c.state.revision)
+		}
+		c.report.Pins++
+		return err
+	})
+}
+
+// retained checks that the index of retained versions has no missing version.
+func (c *checker) retained() error {
+	return c.each(prefixRetained, func(rawKey, rawValue []byte) error {
+		r, err := decodeRetained(rawKey, rawValue)
+		if err != nil {
+			return err
+		}
+		c.report.Retained++
+		_, closer, err := c.e.db.Get(versionkey.Append(nil, r.key, r.written))
+		if errors.Is(err, pebble.ErrNotFound) {
+			return corruptError("the retained version of %q at revision %d is missing", r.key, r.written)
+		}
+		if err != nil {
+			return err
+		}
+		return closer.Close()
 	})
 }

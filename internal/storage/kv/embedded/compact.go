@@ -86,13 +86,17 @@ func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 		return 0, e.wrapError("read the change log", err)
 	}
 	defer it.Close()
-	b := e.db.NewBatch()
+	t, err := e.newTrimmer(*s.pins.Load())
+	if err != nil {
+		return 0, err
+	}
+	b := t.batch
 	defer b.Close()
 	done := to
 	for ok := it.First(); ok; ok = it.Next() {
 		rev, err := logRevision(it.Key())
 		if err == nil {
-			err = trimRecord(b, rev, it.Value())
+			err = t.trimRecord(rev, it.Value())
 		}
 		if err != nil {
 			return 0, e.wrapError("read the change log", err)
@@ -114,18 +118,57 @@ func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 	return done, nil
 }
 
-// trimRecord deletes the values that the commit of a log record replaced, and its deletions.
-func trimRecord(b *pebble.Batch, rev kv.Revision, raw []byte) error {
+// trimmer deletes versions that are replaced, or adds them to the index of retained versions.
+type trimmer struct {
+	batch *pebble.Batch
+	pins  pinSet
+	// retains reports that there can be retained versions. The batch is then indexed.
+	retains bool
+}
+
+// newTrimmer returns a trimmer with an empty batch, which the caller must close.
+func (e *engine) newTrimmer(pins pinSet) (*trimmer, error) {
+	retains := len(pins) > 0
+	if !retains {
+		var err error
+		if retains, err = e.hasRetained(); err != nil {
+			return nil, err
+		}
+	}
+	if !retains {
+		return &trimmer{batch: e.db.NewBatch()}, nil
+	}
+	return &trimmer{batch: e.db.NewIndexedBatch(), pins: pins, retains: true}, nil
+}
+
+// trimRecord deletes the values that the commit of a log record replaced, and its deletions, unless pins need them.
+func (t *trimmer) trimRecord(rev kv.Revision, raw []byte) error {
+	b := t.batch
 	for len(raw) > 0 {
 		c, rest, err := decodeChange(raw)
 		if err != nil {
 			return err
 		}
 		raw = rest
-		if c.previous > 0 {
+		switch {
+		case c.previous == 0:
+		case t.pins.needs(c.key, c.previous, rev):
+			_ = b.Set(retainedKey(c.key, c.previous), retainedValue(rev), nil)
+		default:
 			_ = b.SingleDelete(versionkey.Append(nil, c.key, c.previous), nil)
 		}
-		if c.deleted {
+		if !c.deleted {
+			continue
+		}
+		older := false
+		if t.retains {
+			if older, err = retainsOlder(b, c.key, rev); err != nil {
+				return err
+			}
+		}
+		if older {
+			_ = b.Set(retainedKey(c.key, rev), retainedValue(0), nil)
+		} else {
 			_ = b.SingleDelete(versionkey.Append(nil, c.key, rev), nil)
 		}
 	}

@@ -43,6 +43,7 @@
 //   - compact: deletes history up to a revision, in small steps.
 //   - retain, hold: determine that revision, from the retention period and the held revisions.
 //     Marks record which revision was the newest at a time.
+//   - pin, retained: pins exempt the state of a prefix at a revision from compaction, over restarts.
 //   - expire: deletes keys with an expired TTL, with ordinary commits.
 //   - repair: after a failed disk write, the guard (package pebblefs) discards all further writes.
 //     Reads continue, and the store reopens itself when the disk accepts writes again. If the disk

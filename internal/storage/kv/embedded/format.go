@@ -35,26 +35,31 @@ import (
 //	t<revision: 8>                   mark: the newest revision at a time
 //	    time: 8                      Unix milliseconds
 //	    uptime: 8                    uptime at this time, in milliseconds
+//	p<revision: 8><prefix> 00 <owner>  pin; see kv.Pinner
+//	r<key> 00 <^revision: 8>         a version that only pins retain
+//	    replaced: 8                  revision of the next version; 0 for a deletion
 //
 // Versions and log records are written once and never overwritten, so Pebble's SingleDelete can
 // remove them. The newest revision is the revision of the last log record, or the metadata key
 // "revision" if that is greater. The log record of the compacted revision is retained, so that the
 // log of a store with commits is never empty.
 //
-// Marks, origins, "uptime" and "recorded" were added later to version 1. They are optional, and builds
-// without them ignore them.
+// Marks, origins, pins, "uptime" and "recorded" were added later to version 1. They are optional, and builds
+// without them ignore them. A build without pins compacts the versions that they retain.
 const formatVersion = 1
 
 const (
 	flagDeleted = versionkey.FlagDeleted
 	flagExpires = 1 << 1
 
-	prefixMeta    = 'm'
-	prefixVersion = versionkey.Prefix
-	prefixLog     = 'l'
-	prefixExpiry  = 'x'
-	prefixMark    = 't'
-	prefixOrigin  = 'o'
+	prefixMeta     = 'm'
+	prefixVersion  = versionkey.Prefix
+	prefixLog      = 'l'
+	prefixExpiry   = 'x'
+	prefixMark     = 't'
+	prefixOrigin   = 'o'
+	prefixPin      = 'p'
+	prefixRetained = 'r'
 )
 
 // Names of the meta keys, with their prefix.

@@ -84,6 +84,8 @@ func (e *engine) acceptLoss(st state, noted kv.Revision) (kv.Revision, error) {
 	_ = m.b.DeleteRange([]byte{prefixLog}, []byte{prefixLog + 1}, nil)
 	_ = m.b.DeleteRange([]byte{prefixOrigin}, []byte{prefixOrigin + 1}, nil)
 	_ = m.b.DeleteRange([]byte{prefixMark}, []byte{prefixMark + 1}, nil)
+	_ = m.b.DeleteRange([]byte{prefixPin}, []byte{prefixPin + 1}, nil)
+	_ = m.b.DeleteRange([]byte{prefixRetained}, []byte{prefixRetained + 1}, nil)
 	_ = m.b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
 	for _, name := range []string{metaRevision, metaCompacted, metaTrimmed} {
 		_ = m.b.Set([]byte(name), revisionValue(at), nil)

@@ -20,7 +20,7 @@ type reading struct {
 
 // read starts a read of the keys of [start, end) at a revision; 0 selects the newest. It determines the
 // newest revision before it creates the iterator, so that the iterator contains the complete
-// revision, and the compacted revision afterwards, so that its data cannot be missing.
+// revision, and the compacted revision and the pins afterwards, so that its data cannot be missing.
 func (s *Store) read(ctx context.Context, start, end string, at kv.Revision) (*reading, error) {
 	if err := s.checkOpen(ctx); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (s *Store) read(ctx context.Context, start, end string, at kv.Revision) (*r
 			return nil, e.wrapError("read", err)
 		}
 		compacted := kv.Revision(s.compacted.Load())
-		if r.At >= compacted {
+		if r.At >= compacted || s.pins.Load().covers(start, end, r.At) {
 			return r, nil
 		}
 		_ = r.Iter.Close()
@@ -116,7 +116,11 @@ func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry,
 			return v.entry, rev, nil
 		}
 	}
-	r, err := s.read(ctx, key, "", at)
+	end := ""
+	if at != 0 {
+		end = key + "\x00" // a pin can cover this range
+	}
+	r, err := s.read(ctx, key, end, at)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -64,6 +64,7 @@ func (s *Store) retainHistory() {
 	defer ticker.Stop()
 	s.markTime()
 	marked := s.uptime.now()
+	sweep := true // of versions whose pins the last run removed
 	var assigned kv.Revision
 	for {
 		// The first compaction runs immediately, because a run may be shorter than a tick. Compact
@@ -71,10 +72,18 @@ func (s *Store) retainHistory() {
 		if err := s.Compact(s.ctx, s.newestExpired()); err != nil {
 			s.logFailure("compact history", err)
 		}
+		if sweep {
+			if err := s.sweep(s.ctx); err != nil {
+				s.logFailure("compact history", err)
+			}
+			sweep = false
+		}
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-s.holds.Released():
+		case <-s.unpinned:
+			sweep = true
 		case <-ticker.C:
 			assigned = s.releaseMemory(assigned)
 			if now := s.uptime.now(); now-marked >= s.markInterval() {

@@ -57,6 +57,7 @@ type state struct {
 	recorded time.Time
 	// marks are in ascending order of revision.
 	marks []history.Mark
+	pins  pinSet
 }
 
 // errNoFormat reports that the format version is missing, which is the first key of a store.
@@ -92,6 +93,9 @@ func (e *engine) loadState() (state, error) {
 		return st, err
 	}
 	if err := e.loadUptime(&st); err != nil {
+		return st, err
+	}
+	if st.pins, err = e.loadPins(); err != nil {
 		return st, err
 	}
 	return st, e.loadMarks(&st)

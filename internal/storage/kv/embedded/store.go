@@ -88,10 +88,14 @@ type Store struct {
 	quota     int64 // bytes; 0: no limit
 	// holds, marks and elapsed limit compaction: holds limits all compactions, marks and elapsed
 	// determine automatic compaction.
-	holds  *history.Holds
-	marks  history.Marks
-	uptime uptimeClock
-	now    func() time.Time
+	holds *history.Holds
+	// pins are the durable pins. history is locked while they are replaced. unpinned receives a value when some
+	// were removed.
+	pins     atomic.Pointer[pinSet]
+	unpinned chan struct{}
+	marks    history.Marks
+	uptime   uptimeClock
+	now      func() time.Time
 
 	// mu guards the state that transactions are evaluated against. No I/O is performed while it is
 	// held.
@@ -155,6 +159,7 @@ func Open(cfg Config) (*Store, error) {
 	s.mu.work.L = &s.mu.Mutex
 	s.mu.brokenCh = make(chan struct{})
 	s.holds = history.NewHolds()
+	s.unpinned = make(chan struct{}, 1)
 	if s.now = cfg.now; s.now == nil {
 		s.now = time.Now
 	}
@@ -221,6 +226,7 @@ func (s *Store) openEngine() (refusal, err error) {
 	}
 	s.engine = e
 	s.history.trimmed = st.trimmed
+	s.pins.Store(&st.pins)
 	s.compacted.Store(int64(st.compacted))
 	s.holds.Reset(st.compacted)
 	if s.uptime.opened.IsZero() { // after a repair, the values in memory are newer

@@ -1,0 +1,248 @@
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+)
+
+// pinTest compares pinned states of a store with recorded ones.
+type pinTest struct {
+	t   *testing.T
+	s   *Store
+	dir string
+	// states contains the values at each revision.
+	states map[kv.Revision]map[string]string
+	// pinned are the pins by owner.
+	pinned map[string]pin
+	random *rand.Rand
+}
+
+func (p *pinTest) newest() kv.Revision { return kv.Revision(p.s.published.Load()) }
+
+// write changes a random key.
+func (p *pinTest) write() {
+	p.t.Helper()
+	op := kv.Op{Key: fmt.Sprintf("/%d/%d", p.random.IntN(2), p.random.IntN(4)), Value: fmt.Append(nil, p.random.Int()), Expect: kv.AnyRevision}
+	if p.random.IntN(3) == 0 {
+		op.Kind, op.Value = kv.OpDelete, nil
+	}
+	state := maps.Clone(p.states[p.newest()])
+	result, err := p.s.Commit(p.t.Context(), op)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if state == nil {
+		state = map[string]string{}
+	}
+	if op.Kind == kv.OpDelete {
+		delete(state, op.Key)
+	} else {
+		state[op.Key] = string(op.Value)
+	}
+	p.states[result.Revision] = state
+}
+
+// pin pins a random revision that is not compacted, or the state of another pin.
+func (p *pinTest) pin() {
+	p.t.Helper()
+	owner := fmt.Sprint(p.random.Int())
+	oldest := kv.Revision(max(p.s.compacted.Load(), 2))
+	x := pin{revision: oldest + kv.Revision(p.random.Int64N(int64(p.newest()-oldest)+1)), prefix: fmt.Sprintf("/%d/", p.random.IntN(2)), owner: owner}
+	if p.random.IntN(2) == 0 {
+		for _, other := range p.pinned {
+			x.revision, x.prefix = other.revision, other.prefix
+		}
+	}
+	if err := p.s.Pin(p.t.Context(), owner, x.prefix, x.revision); err != nil {
+		p.t.Fatal(err)
+	}
+	p.pinned[owner] = x
+}
+
+func (p *pinTest) unpin() {
+	p.t.Helper()
+	for owner := range p.pinned {
+		if err := p.s.Unpin(p.t.Context(), owner); err != nil {
+			p.t.Fatal(err)
+		}
+		delete(p.pinned, owner)
+		return
+	}
+}
+
+// reopen closes the store, checks it and opens it again.
+func (p *pinTest) reopen() {
+	p.t.Helper()
+	if err := p.s.Close(); err != nil {
+		p.t.Fatal(err)
+	}
+	report, err := Check(p.t.Context(), p.dir, nil)
+	if err != nil || report.Pins != int64(len(p.pinned)) {
+		p.t.Fatalf("%+v, %v", report, err)
+	}
+	p.s = open(p.t, Config{Dir: p.dir, Retention: -1})
+}
+
+// check reads all pins and the newest state.
+func (p *pinTest) check() {
+	p.t.Helper()
+	for _, x := range append([]pin{{p.newest(), "/0/", ""}, {p.newest(), "/1/", ""}}, pinsOf(p.pinned)...) {
+		want, got := map[string]string{}, map[string]string{}
+		for key, value := range p.states[x.revision] {
+			if key[:3] == x.prefix {
+				want[key] = value
+			}
+		}
+		list, err := p.s.Range(p.t.Context(), kv.RangeRequest{Start: x.prefix, End: kv.PrefixEnd(x.prefix), At: x.revision})
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		for _, e := range list.Entries {
+			got[e.Key] = string(e.Value)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || list.Count != int64(len(want)) {
+			p.t.Fatalf("%s at revision %d has %d keys (-want +got):\n%s", x.prefix, x.revision, list.Count, diff)
+		}
+		for i := range 4 {
+			key := fmt.Sprint(x.prefix, i)
+			e, _, err := p.s.Get(p.t.Context(), key, x.revision)
+			if err != nil {
+				p.t.Fatal(err)
+			}
+			if value, exists := want[key]; exists != (e != nil) || exists && value != string(e.Value) {
+				p.t.Fatalf("%s at revision %d is %+v, want %q", key, x.revision, e, value)
+			}
+		}
+	}
+}
+
+func pinsOf(pins map[string]pin) (list []pin) {
+	for _, x := range pins {
+		list = append(list, x)
+	}
+	return list
+}
+
+// TestPinModel checks pinned states after random writes, compactions and restarts, and that nothing remains without pins.
+func TestPinModel(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(8) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			p := &pinTest{
+				t: t, dir: dir, s: open(t, Config{Dir: dir, Retention: -1}), random: rand.New(rand.NewPCG(seed, 7)),
+				states: map[kv.Revision]map[string]string{}, pinned: map[string]pin{},
+			}
+			p.write()
+			for range 400 {
+				switch n := p.random.IntN(40); {
+				case n < 28:
+					p.write()
+				case n < 32:
+					p.pin()
+				case n < 36:
+					p.unpin()
+				case n < 39:
+					compactStore(t, p.s)
+				default:
+					p.reopen()
+				}
+				p.check()
+			}
+			for len(p.pinned) > 0 {
+				p.unpin()
+			}
+			compactStore(t, p.s)
+			p.write() // the history of the last commit remains
+			compactStore(t, p.s)
+			if err := p.s.sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			live := len(p.states[p.newest()])
+			if err := p.s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			report, err := Check(t.Context(), dir, nil)
+			if err != nil || report.Retained != 0 || report.Versions > int64(live)+2 {
+				t.Errorf("%+v with %d keys, %v", report, live, err)
+			}
+		})
+	}
+}
+
+// compactStore deletes the history.
+func compactStore(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Compact(t.Context(), kv.Revision(s.published.Load())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPinErrors checks invalid pins, and reads beyond a pin.
+func TestPinErrors(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{InMemory: true, Retention: -1})
+	for i := range 3 {
+		commitOp(t, s, kv.Op{Key: "/a/x", Value: fmt.Append(nil, i), Expect: kv.AnyRevision})
+	}
+	if err := s.Pin(t.Context(), "o", "/a/", 3); err != nil {
+		t.Fatal(err)
+	}
+	compactStore(t, s)
+	newest := kv.Revision(s.published.Load())
+	for name, tt := range map[string]struct {
+		do   func() error
+		want error
+	}{
+		"compacted":      {func() error { return s.Pin(t.Context(), "o", "/a/", 2) }, kv.ErrCompacted},
+		"other prefix":   {func() error { return s.Pin(t.Context(), "o", "/b/", 3) }, kv.ErrCompacted},
+		"future":         {func() error { return s.Pin(t.Context(), "o", "/a/", newest+1) }, kv.ErrFutureRevision},
+		"again":          {func() error { return s.Pin(t.Context(), "o", "/a/", 3) }, nil},
+		"below":          {func() error { return s.Pin(t.Context(), "p", "/a/b/", 3) }, nil},
+		"wider range":    {func() error { return rangeError(t.Context(), s, "/", "/b/", 3) }, kv.ErrCompacted},
+		"endless range":  {func() error { return rangeError(t.Context(), s, "/a/", "", 3) }, kv.ErrCompacted},
+		"other revision": {func() error { return rangeError(t.Context(), s, "/a/", "/a0", 2) }, kv.ErrCompacted},
+		"range":          {func() error { return rangeError(t.Context(), s, "/a/", "/a0", 3) }, nil},
+		"unpin nothing":  {func() error { return s.Unpin(t.Context(), "other") }, nil},
+	} {
+		if err := tt.do(); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+	}
+	for _, invalid := range []pin{{3, "/a", "o"}, {3, "/a/", ""}, {3, "/a\x00/", "o"}} {
+		if err := s.Pin(t.Context(), invalid.owner, invalid.prefix, invalid.revision); err == nil {
+			t.Errorf("%+v was accepted", invalid)
+		}
+	}
+	owners, err := s.PinOwners(t.Context())
+	if diff := cmp.Diff([]string{"o", "p"}, owners); diff != "" || err != nil {
+		t.Errorf("owners %s, %v", diff, err)
+	}
+	if err := s.Unpin(t.Context(), "o"); err != nil {
+		t.Fatal(err)
+	}
+	if err := rangeError(t.Context(), s, "/a/", "/a0", 3); !errors.Is(err, kv.ErrCompacted) {
+		t.Errorf("after Unpin: %v", err)
+	}
+}
+
+func rangeError(ctx context.Context, s *Store, start, end string, at kv.Revision) error {
+	_, err := s.Range(ctx, kv.RangeRequest{Start: start, End: end, At: at})
+	return err
+}
+
+func commitOp(t *testing.T, s *Store, op kv.Op) {
+	t.Helper()
+	if _, err := s.Commit(t.Context(), op); err != nil {
+		t.Fatal(err)
+	}
+}
