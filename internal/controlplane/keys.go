@@ -35,6 +35,12 @@ const (
 	peerLeasesPath   = "peerserverleases"
 )
 
+// TransientPrefixes returns the prefixes of keys, relative to the prefix of a control plane, of objects that belong to the
+// running programs: leases and events. The caller owns the result.
+func TransientPrefixes() []string {
+	return []string{"events/", "leases/", serverLeasesPath + "/", peerLeasesPath + "/"}
+}
+
 // leaseResources returns the names that kube-apiserver uses for these leases in the configuration of
 // encryption, by path.
 func leaseResources() map[string]schema.GroupResource {

@@ -174,7 +174,7 @@ func (h *Host) openControlPlanes(ctx context.Context, env *controlplane.Env) (er
 		return err
 	}
 	h.fleet, err = fleet.Start(fleet.Config{
-		Root: h.served, Env: env, Options: h.config.ControlPlane, Prefix: h.store.fleetPrefix(), Idle: h.config.ControlPlanes.Idle,
+		Root: h.served, Env: env, Options: h.config.ControlPlane, Prefix: h.store.fleetPrefix(), RootPrefix: h.store.rootPrefix(), Idle: h.config.ControlPlanes.Idle,
 		Backend: h.store.fleet, Keys: h.store.keys(), Scratch: openScratch, Feed: h.store.fleetFeed, Metrics: h.metrics.fleet,
 	})
 	return err

@@ -191,7 +191,7 @@ func (s *store) openHistory() (err error) {
 		return nil
 	}
 	config := archive.Config{
-		InMemory: s.env.dir == nil, Prefix: "/" + strings.Trim(s.config.Prefix, "/") + "/", Policy: history.policy(), Logger: s.env.logger, Registerer: s.env.registry,
+		InMemory: s.env.dir == nil, Prefix: s.rootPrefix(), Policy: history.policy(), Logger: s.env.logger, Registerer: s.env.registry,
 	}
 	if retention := s.config.Embedded.HistoryRetention; retention > 0 {
 		config.FlushInterval = min(max(retention/4, minHistoryFlush), maxHistoryFlush)
@@ -328,6 +328,9 @@ func openScratch() (kv.Backend, error) { return embedded.Open(embedded.Config{In
 func (s *store) fleetPrefix() string {
 	return controlplanes.KeyPrefix(s.config.Prefix)
 }
+
+// rootPrefix returns the prefix of the keys of the root control plane, with a slash at its end.
+func (s *store) rootPrefix() string { return "/" + strings.Trim(s.config.Prefix, "/") + "/" }
 
 // startFeed starts the change feed of the keys of a backend with a prefix.
 func (s *store) startFeed(running context.Context, backend kv.Backend, prefix string) (*cache.Feed, error) {

@@ -61,7 +61,28 @@ type Spec struct {
 	// Paused rejects all requests.
 	Paused bool   `json:"paused,omitempty"`
 	Limits Limits `json:"limits,omitzero"`
+	// From makes the control plane a fork; nil makes it empty. It is immutable.
+	From *Source `json:"from,omitempty"`
 }
+
+// Source is the state with which a fork begins.
+type Source struct {
+	// ControlPlane is the name of the copied control plane; "" copies the root control plane.
+	ControlPlane string `json:"controlPlane,omitempty"`
+	// Time selects an earlier state; nil selects the newest one.
+	Time *metav1.Time `json:"time,omitempty"`
+	// OutgoingCalls is the policy for calls of webhooks, aggregated API servers and kubelets; "" selects DenyCalls.
+	OutgoingCalls CallPolicy `json:"outgoingCalls,omitempty"`
+}
+
+// CallPolicy determines whether a fork calls other servers.
+type CallPolicy string
+
+// The policies for outgoing calls.
+const (
+	DenyCalls  CallPolicy = "Deny"
+	AllowCalls CallPolicy = "Allow"
+)
 
 // Limits are the limits of a control plane. 0, or nil, is unlimited.
 type Limits struct {
@@ -100,8 +121,10 @@ type Status struct {
 	LastRequestTime *metav1.Time `json:"lastRequestTime,omitempty"`
 	// WakeTime is the time at which a closed control plane opens, because one of its controllers has work
 	// then; nil without such work.
-	WakeTime   *metav1.Time       `json:"wakeTime,omitempty"`
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	WakeTime *metav1.Time `json:"wakeTime,omitempty"`
+	// SourceRevision is the resourceVersion of the source with which a fork began.
+	SourceRevision string             `json:"sourceRevision,omitempty"`
+	Conditions     []metav1.Condition `json:"conditions,omitempty"`
 }
 
 // SecretReference is the name of a Secret.

@@ -1,10 +1,16 @@
 package fleet
 
 import (
+	"context"
+	"errors"
+	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"time"
 
+	"mainstay.dev/mainstay/internal/admission/webhooks"
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/filters/audit"
 	"mainstay.dev/mainstay/internal/filters/authz"
@@ -16,8 +22,8 @@ const proxyLifetime = 24 * time.Hour
 // url returns the URL of a control plane.
 func (f *Fleet) url(name string) string { return f.config.Env.Network.PublicURL + pathPrefix(name) }
 
-// env returns the environment of a session of a control plane.
-func (f *Fleet) env(p *plane, s *session, keys *keySet) (*controlplane.Env, error) {
+// env returns the environment of a session of a control plane. source is the source of a fork, or nil.
+func (f *Fleet) env(p *plane, s *session, keys *keySet, source *controlplanes.Source) (*controlplane.Env, error) {
 	env := *f.config.Env
 	var err error
 	if env.Identity, err = f.identity(p, keys); err != nil {
@@ -28,6 +34,9 @@ func (f *Fleet) env(p *plane, s *session, keys *keySet) (*controlplane.Env, erro
 	env.Authorization = controlplane.Authorization{}
 	env.Network.PublicURL, env.Network.PathPrefix = f.url(p.key.name), pathPrefix(p.key.name)
 	env.Network.Endpoint, env.Network.PeerAuthorities = netip.Addr{}, nil
+	if deniesCalls(source) {
+		env.Network.Networks.ControlPlane, env.Network.Networks.Cluster = denyCall, denyCall
+	}
 	env.Shutdown.Session, env.Shutdown.Tunnels = s.drain, s.tunnels
 	env.Telemetry.Audit = f.config.Root.Audit()
 	env.Paths, env.Shared = nil, f.shared
@@ -35,9 +44,12 @@ func (f *Fleet) env(p *plane, s *session, keys *keySet) (*controlplane.Env, erro
 }
 
 // options returns the options of a control plane: the options of the root control plane without its
-// authenticators and authorizers, and without addresses of the root.
-func (f *Fleet) options(keys *keySet, limits *limiter) controlplane.Options {
+// authenticators and authorizers, and without addresses of the root. source is the source of a fork, or nil.
+func (f *Fleet) options(keys *keySet, limits *limiter, source *controlplanes.Source) controlplane.Options {
 	o := f.commonOptions()
+	if deniesCalls(source) {
+		o.Admission = withoutWebhooks(o.Admission)
+	}
 	o.ServiceAccounts.Issuers = []string{keys.issuer}
 	filter := o.Filter // of tests
 	o.Filter, o.Limits, o.Changes = limits.filter, limits, &limits.usage
@@ -58,5 +70,27 @@ func (f *Fleet) commonOptions() controlplane.Options {
 	o.Audit = audit.Options{} // Env.Telemetry.Audit
 	o.Definitions = nil
 	o.Checks = nil
+	return o
+}
+
+// errCallDenied is the error of calls to other servers from a fork.
+var errCallDenied = errors.New("the control plane is a fork, which does not call other servers; spec.from.outgoingCalls=Allow permits it")
+
+// deniesCalls reports whether a control plane with a source calls no other servers.
+func deniesCalls(source *controlplanes.Source) bool {
+	return source != nil && source.OutgoingCalls != controlplanes.AllowCalls
+}
+
+// denyCall implements egress.Dial.
+func denyCall(context.Context, string, string) (net.Conn, error) { return nil, errCallDenied }
+
+// withoutWebhooks returns options without the plugins that call webhooks.
+func withoutWebhooks(o controlplane.AdmissionOptions) controlplane.AdmissionOptions {
+	names := []string{(*webhooks.Mutating)(nil).Name(), (*webhooks.Validating)(nil).Name()}
+	if len(o.OnlyPlugins) == 0 {
+		o.DisablePlugins = slices.Concat(o.DisablePlugins, names)
+	} else {
+		o.OnlyPlugins = slices.DeleteFunc(slices.Clone(o.OnlyPlugins), func(name string) bool { return slices.Contains(names, name) })
+	}
 	return o
 }

@@ -52,6 +52,8 @@ type Config struct {
 	// Prefix is the prefix of the keys of all control planes, with a slash at its end: see
 	// controlplanes.KeyPrefix.
 	Prefix string
+	// RootPrefix is the prefix of the keys of the objects of the root control plane, with a slash at its end.
+	RootPrefix string
 	// Idle is the time after the last request or watch after which a control plane is closed; 0 selects
 	// DefaultIdle.
 	Idle time.Duration

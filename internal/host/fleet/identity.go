@@ -32,18 +32,14 @@ type keySet struct {
 	// issuer is the issuer of service account tokens: the first URL of the control plane. It does not
 	// change with the address of the server, and is equal on all servers over the same etcd.
 	issuer string
-	// template is the template with which the control plane began; "" without one.
-	template string
-	// created is the time of the objects of the template.
-	created time.Time
+	content
 }
 
 // storedKeys is the stored form of a keySet.
 type storedKeys struct {
-	Issuer   string            `json:"issuer"`
-	Files    map[string]string `json:"files"` // PEM by name
-	Template string            `json:"template,omitempty"`
-	Created  time.Time         `json:"created"`
+	Issuer string            `json:"issuer"`
+	Files  map[string]string `json:"files"` // PEM by name
+	content
 }
 
 // readKeys returns the stored keys and certificates of a control plane, or nil if it was never opened.
@@ -60,8 +56,9 @@ func (f *Fleet) readKeys(ctx context.Context, p planeKey) (*keySet, error) {
 }
 
 // ensureKeys returns the keys and certificates of a control plane, and creates missing ones. They are encrypted
-// like Secrets. It must not be called for a control plane that is being deleted.
-func (f *Fleet) ensureKeys(ctx context.Context, p planeKey) (*keySet, error) {
+// like Secrets. source is the source of a fork, or nil; see fork for the errors. It must not be called for a control plane
+// that is being deleted.
+func (f *Fleet) ensureKeys(ctx context.Context, p planeKey, source *controlplanes.Source) (*keySet, error) {
 	if existing, err := f.readKeys(ctx, p); existing != nil || err != nil {
 		return existing, err
 	}
@@ -70,8 +67,14 @@ func (f *Fleet) ensureKeys(ctx context.Context, p planeKey) (*keySet, error) {
 	if err != nil {
 		return nil, err
 	}
-	stored := storedKeys{Issuer: f.url(p.name), Files: map[string]string{}, Created: f.now().UTC().Truncate(time.Second)}
-	if stored.Template, err = f.templates.ensure(ctx, stored.Created); err != nil {
+	stored := storedKeys{Issuer: f.url(p.name), Files: map[string]string{}}
+	if source != nil {
+		stored.content, err = f.fork(ctx, p.uid, source)
+	} else {
+		stored.Created = f.now().UTC().Truncate(time.Second)
+		stored.Template, err = f.templates.ensure(ctx, stored.Created)
+	}
+	if err != nil {
 		return nil, err
 	}
 	for name, content := range created.Files() {
@@ -91,7 +94,7 @@ func (f *Fleet) ensureKeys(ctx context.Context, p planeKey) (*keySet, error) {
 	case !result.Committed && result.Current[0] != nil: // another server has created them
 		return f.decodeKeys(ctx, key, p.uid, result.Current[0].Value)
 	}
-	return &keySet{created, stored.Issuer, stored.Template, stored.Created}, nil
+	return &keySet{created, stored.Issuer, stored.content}, nil
 }
 
 func (f *Fleet) decodeKeys(ctx context.Context, key string, uid types.UID, value []byte) (*keySet, error) {
@@ -108,7 +111,7 @@ func (f *Fleet) decodeKeys(ctx context.Context, key string, uid types.UID, value
 		files[name] = []byte(text)
 	}
 	set, err := pki.OpenSet(string(uid), files)
-	return &keySet{set, stored.Issuer, stored.Template, stored.Created}, err
+	return &keySet{set, stored.Issuer, stored.content}, err
 }
 
 // transformer returns the encryption of Secrets.

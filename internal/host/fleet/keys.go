@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -77,17 +78,26 @@ func (f *Fleet) deleteOrphans(ctx context.Context) error {
 			continue
 		}
 		f.logger.Info("deleting the objects of a control plane that no longer exists", "uid", uid)
-		if err := f.deleteKeys(ctx, uid); err != nil {
+		if err := errors.Join(f.deleteKeys(ctx, uid), f.unpin(ctx, uid)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// storedUIDs returns the UIDs of the control planes with keys in the store.
+// storedUIDs returns the UIDs of the control planes with keys or pins in the store.
 func (f *Fleet) storedUIDs(ctx context.Context) ([]types.UID, error) {
 	all := f.config.Prefix
 	var uids []types.UID
+	if pinner, ok := f.config.Backend.Backend.(kv.Pinner); ok {
+		owners, err := pinner.PinOwners(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("find the forks in the store: %w", err)
+		}
+		for _, owner := range owners {
+			uids = append(uids, types.UID(owner))
+		}
+	}
 	for next := all; ; {
 		page, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: next, End: kv.PrefixEnd(all), Limit: 1})
 		if err != nil {

@@ -204,7 +204,10 @@ func (p *plane) release(s *session) {
 // open creates a session. The lock opening must be held since usableLocked returned nil: a deletion acquires
 // it before it deletes the keys, so that open cannot create keys afterwards.
 func (p *plane) open(ctx context.Context) (*session, error) {
-	keys, err := p.fleet.ensureKeys(ctx, p.key)
+	p.mu.Lock()
+	source := p.mu.spec.From
+	p.mu.Unlock()
+	keys, err := p.fleet.ensureKeys(ctx, p.key, source)
 	if err != nil {
 		return nil, err
 	}
@@ -217,12 +220,12 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	}
 	limits := p.mu.limits
 	p.mu.Unlock()
-	env, err := p.fleet.env(p, s, keys)
+	env, err := p.fleet.env(p, s, keys, source)
 	if err == nil {
-		env.Storage.Seeded, err = p.fleet.attach(ctx, s, p.key.uid, keys)
+		env.Storage.Seeded, err = p.fleet.attach(ctx, s, p.key.uid, &keys.content)
 	}
 	if err == nil {
-		s.ControlPlane, err = controlplane.New(env, p.fleet.objectPrefix(p.key.uid), p.fleet.options(keys, limits))
+		s.ControlPlane, err = controlplane.New(env, p.fleet.objectPrefix(p.key.uid), p.fleet.options(keys, limits, source))
 	}
 	if err != nil {
 		s.endTunnels()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,8 +19,8 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/work"
 )
 
-// conflictDelay is the delay before another attempt after a conflictError.
-const conflictDelay = 30 * time.Second
+// obstacleDelay is the delay before another attempt after an obstacle.
+const obstacleDelay = 30 * time.Second
 
 // reconcile makes the finalizer, the Secret and the status of a ControlPlane object match its spec, or
 // deletes the control plane. It implements work.Config.Sync.
@@ -47,18 +48,44 @@ func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
 	if err := f.ensureFinalizer(ctx, object); err != nil {
 		return err
 	}
-	conflict := (*conflictError)(nil)
-	if err := f.ensureSecret(ctx, object); err != nil && !errors.As(err, &conflict) {
-		return fmt.Errorf("create the kubeconfig: %w", err)
+	obstacle, err := f.prepare(ctx, object)
+	if err != nil {
+		return err
 	}
-	if err := f.updateStatus(ctx, p, f.status(p, object, conflict)); err != nil {
+	if err := f.updateStatus(ctx, p, f.status(p, object, obstacle)); err != nil {
 		p.reportAgain()
 		return err
 	}
-	if conflict != nil {
-		return work.RequeueAfter(conflictDelay)
+	if obstacle != nil {
+		return work.RequeueAfter(obstacleDelay)
 	}
 	return nil
+}
+
+// obstacle is the reason why a control plane is not ready.
+type obstacle struct{ reason, message string }
+
+// prepare creates the Secret of a control plane, and the content of a fork. It returns an obstacle if the control plane cannot
+// become ready without a change of other objects.
+func (f *Fleet) prepare(ctx context.Context, object *controlplanes.ControlPlane) (*obstacle, error) {
+	if object.Spec.From != nil && object.Status.SourceRevision == "" {
+		keys, err := f.ensureKeys(ctx, planeKey{object.Name, object.UID}, object.Spec.From)
+		if failed := (*sourceError)(nil); errors.As(err, &failed) {
+			return &obstacle{failed.reason, failed.message}, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("create the fork: %w", err)
+		}
+		object.Status.SourceRevision = strconv.FormatInt(int64(keys.Layers[0].Revision), 10)
+	}
+	err := f.ensureSecret(ctx, object)
+	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {
+		return &obstacle{"SecretConflict", conflict.message}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create the kubeconfig: %w", err)
+	}
+	return nil, nil
 }
 
 // finalize deletes all objects of a control plane, its Secret, and then its finalizer.
@@ -74,7 +101,7 @@ func (f *Fleet) finalize(ctx context.Context, p *plane, object *controlplanes.Co
 		}
 	}
 	p.close()
-	if err := f.deleteKeys(ctx, p.key.uid); err != nil {
+	if err := errors.Join(f.deleteKeys(ctx, p.key.uid), f.unpin(ctx, p.key.uid)); err != nil {
 		return err
 	}
 	if err := f.deleteSecret(ctx, object); err != nil {
@@ -106,8 +133,8 @@ func (f *Fleet) ensureFinalizer(ctx context.Context, object *controlplanes.Contr
 	return err
 }
 
-// status returns the status of a control plane. conflict is the reason why it has no Secret, or nil.
-func (f *Fleet) status(p *plane, object *controlplanes.ControlPlane, conflict *conflictError) *controlplanes.Status {
+// status returns the status of a control plane. obstacle is the reason why it is not ready, or nil.
+func (f *Fleet) status(p *plane, object *controlplanes.ControlPlane, obstacle *obstacle) *controlplanes.Status {
 	status := object.Status
 	status.Conditions = slices.Clone(status.Conditions)
 	if status.URL == "" || !f.config.Env.Storage.Shared { // servers over the same etcd can have different addresses
@@ -121,9 +148,9 @@ func (f *Fleet) status(p *plane, object *controlplanes.ControlPlane, conflict *c
 	case object.DeletionTimestamp != nil:
 		status.Phase = controlplanes.Terminating
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Terminating", "the objects of the control plane are being deleted"
-	case conflict != nil:
+	case obstacle != nil:
 		status.Phase, status.KubeconfigSecretRef = controlplanes.Pending, nil
-		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "SecretConflict", conflict.message
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, obstacle.reason, obstacle.message
 	case object.Spec.Paused:
 		status.Phase = controlplanes.Paused
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, "Paused", "spec.paused is set"

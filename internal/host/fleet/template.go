@@ -150,29 +150,6 @@ func (t *templates) get(ctx context.Context, version string) (*overlay.Entries, 
 	return found, nil
 }
 
-// attach attaches the base of a control plane to its prefix, and sets session.detach. seeded reports that its objects are
-// those of the current template, without changes.
-func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, keys *keySet) (seeded bool, err error) {
-	if keys.template == "" {
-		return false, nil
-	}
-	found, err := f.templates.get(ctx, keys.template)
-	if err == nil && found == nil {
-		err = fmt.Errorf("the default objects of the control plane are missing in the store: %s", f.templates.key(keys.template))
-	}
-	if err != nil {
-		return false, err
-	}
-	prefix := f.objectPrefix(uid) + "/"
-	f.config.Backend.Attach(prefix, &templateBase{Entries: found, fleet: f, uid: uid, created: keys.created})
-	s.detach = func() { f.config.Backend.Detach(prefix) }
-	if keys.template != f.templates.current() {
-		return false, nil
-	}
-	written, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
-	return err == nil && len(written.Entries) == 0, err
-}
-
 // templateBase is a template as the base of one control plane. It sets UIDs and times in the objects.
 type templateBase struct {
 	*overlay.Entries

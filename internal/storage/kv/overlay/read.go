@@ -29,15 +29,15 @@ func (b *Backend) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResul
 // merge reads the stored entries and the entries of the base in pages, and merges them.
 func (b *Backend) merge(ctx context.Context, p *place, req kv.RangeRequest) (kv.RangeResult, error) {
 	start, end := p.relative(req.Start), p.relativeEnd(req.End)
-	inBase, err := p.base.Count(ctx, start, end)
-	if err != nil {
-		return kv.RangeResult{}, fmt.Errorf("count the base of %s: %w", p.prefix, err)
-	}
-	if inBase == 0 {
-		return b.Backend.Range(ctx, req)
-	}
 	result := kv.RangeResult{Revision: req.At}
 	if req.CountOnly || req.WithCount {
+		inBase, err := p.base.Count(ctx, start, end)
+		if err != nil {
+			return kv.RangeResult{}, fmt.Errorf("count the base of %s: %w", p.prefix, err)
+		}
+		if inBase == 0 {
+			return b.Backend.Range(ctx, req)
+		}
 		if result.Revision, result.Count, err = b.count(ctx, p, req, inBase); err != nil || req.CountOnly {
 			return result, err
 		}

@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/overlay"
+)
+
+// content describes the objects with which a control plane began. It is stored with the keys of the control plane, and
+// immutable.
+type content struct {
+	// Layers are the copied states of a fork. The first one is the state of its source; the others are those with which the
+	// source began. They are empty if the control plane is not a fork.
+	Layers []layer `json:"layers,omitempty"`
+	// Template is the template below the layers; "" without one.
+	Template string `json:"template,omitempty"`
+	// TemplateUID is the UID of the control plane that was created with the template; "" is this control plane.
+	TemplateUID types.UID `json:"templateUID,omitempty"`
+	// Created is the time of the objects of the template.
+	Created time.Time `json:"created"`
+}
+
+// layer is the state of a control plane at a revision.
+type layer struct {
+	// UID is the UID of the control plane; "" is the root control plane.
+	UID      types.UID   `json:"uid,omitempty"`
+	Revision kv.Revision `json:"revision"`
+}
+
+// base returns the base of the prefix of a control plane, or nil.
+func (f *Fleet) base(ctx context.Context, uid types.UID, c *content) (overlay.Base, error) {
+	var base overlay.Base
+	if c.Template != "" {
+		template, err := f.templateBase(ctx, uid, c)
+		if err != nil {
+			return nil, err
+		}
+		base = template
+	}
+	for i := len(c.Layers) - 1; i >= 0; i-- {
+		from, to := f.prefixOf(c.Layers[i].UID), f.prefixOf(uid)
+		if i > 0 {
+			to = f.prefixOf(c.Layers[i-1].UID)
+		}
+		base = &forkBase{overlay.NewLayer(f.config.Backend.Backend, from, c.Layers[i].Revision, base), f, from, to}
+	}
+	return base, nil
+}
+
+// templateBase returns the template of a control plane as a base.
+func (f *Fleet) templateBase(ctx context.Context, uid types.UID, c *content) (*templateBase, error) {
+	found, err := f.templates.get(ctx, c.Template)
+	if err == nil && found == nil {
+		err = fmt.Errorf("the default objects of the control plane are missing in the store: %s", f.templates.key(c.Template))
+	}
+	if err != nil {
+		return nil, err
+	}
+	if c.TemplateUID != "" {
+		uid = c.TemplateUID
+	}
+	return &templateBase{Entries: found, fleet: f, uid: uid, created: c.Created}, nil
+}
+
+// prefixOf returns the prefix of the objects of a control plane, with a slash at its end. The UID "" is the root control
+// plane.
+func (f *Fleet) prefixOf(uid types.UID) string {
+	if uid == "" {
+		return f.config.RootPrefix
+	}
+	return f.objectPrefix(uid) + "/"
+}
+
+// attach attaches the base of a control plane to its prefix, and sets session.detach. seeded reports that its objects are
+// those of the current template, without changes.
+func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, c *content) (seeded bool, err error) {
+	base, err := f.base(ctx, uid, c)
+	if base == nil || err != nil {
+		return false, err
+	}
+	prefix := f.prefixOf(uid)
+	f.config.Backend.Attach(prefix, base)
+	s.detach = func() { f.config.Backend.Detach(prefix) }
+	if len(c.Layers) > 0 || c.Template != f.templates.current() {
+		return false, nil
+	}
+	written, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})
+	return err == nil && len(written.Entries) == 0, err
+}

@@ -1,0 +1,332 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/egress/selector/selectortest"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/test/testserver"
+)
+
+// createConfigMap creates a ConfigMap with one value.
+func (r *running) createConfigMap(t testing.TB, name, value string) {
+	t.Helper()
+	r.must(t, "POST", configMapPath, fmt.Sprintf(`{"metadata":{"name":%q},"data":{"k":%q}}`, name, value))
+}
+
+// setConfigMap changes the value of a ConfigMap.
+func (r *running) setConfigMap(t testing.TB, name, value string) {
+	t.Helper()
+	r.patch(t, configMapPath+"/"+name, fmt.Sprintf(`{"data":{"k":%q}}`, value))
+}
+
+// values returns the values of the ConfigMaps in the default namespace by name.
+func (r *running) values(t testing.TB) map[string]string {
+	t.Helper()
+	var list corev1.ConfigMapList
+	r.read(t, configMapPath, &list)
+	values := map[string]string{}
+	for i := range list.Items {
+		if value, ok := list.Items[i].Data["k"]; ok {
+			values[list.Items[i].Name] = value
+		}
+	}
+	return values
+}
+
+func (r *running) expectValues(t testing.TB, want map[string]string) {
+	t.Helper()
+	if diff := cmp.Diff(want, r.values(t)); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", r.URL, diff)
+	}
+}
+
+// pins returns the owners of the pins of the store.
+func (r *running) pins(t testing.TB) []string {
+	t.Helper()
+	owners, err := r.host.store.backend.(kv.Pinner).PinOwners(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return owners
+}
+
+// compact deletes the history of the store.
+func (r *running) compact(t testing.TB) {
+	t.Helper()
+	newest, err := r.host.store.backend.CurrentRevision(t.Context())
+	if err == nil {
+		err = r.host.store.backend.Compact(t.Context(), newest)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// closeAll closes the open control planes.
+func (r *running) closeAll(t testing.TB, names ...string) {
+	t.Helper()
+	testserver.Eventually(t, time.Minute, func() error {
+		r.host.fleet.CloseIdle(0)
+		for _, name := range names {
+			if r.host.fleet.IsOpen(name) {
+				return errors.New("its controllers are busy")
+			}
+		}
+		return nil
+	})
+}
+
+// TestFork forks the root control plane and changes both.
+func TestFork(t *testing.T) {
+	t.Parallel()
+	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
+	s := start(t, config)
+	s.tenant(t, "other", `{}`)
+	s.awaitAccount(t, "default")
+	for _, name := range []string{"same", "changed", "deleted"} {
+		s.createConfigMap(t, name, "root")
+	}
+	establish(t, dynamicClient(t, s), definitionOf("example.com", "Widget", map[string]string{"v1": `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`}, "v1"))
+	s.must(t, "POST", "/apis/example.com/v1/widgets", `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"}}`)
+	s.must(t, "POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", `{"metadata":{"name":"x"}}`)
+	s.must(t, "POST", "/api/v1/namespaces/default/events", `{"metadata":{"name":"x"},"involvedObject":{"namespace":"default"}}`)
+	s.must(t, "POST", secretPath, `{"metadata":{"name":"own-kubeconfig"}}`)
+	before := s.must(t, "GET", configMapPath+"/same", "")
+
+	f := s.tenant(t, "fork", `{"from":{}}`)
+	if after := f.must(t, "GET", configMapPath+"/same", ""); after != before {
+		t.Errorf("the copy is %s, want %s", after, before)
+	}
+	f.must(t, "GET", "/apis/example.com/v1/widgets/w", "")
+	f.must(t, "GET", secretPath+"/own-kubeconfig", "")
+	for _, path := range []string{secretPath + "/other-kubeconfig", secretPath + "/fork-kubeconfig", controlPlanePath, "/apis/coordination.k8s.io/v1/namespaces/default/leases/x", "/api/v1/namespaces/default/events/x"} {
+		f.expectCode(t, 404, "", "GET", path)
+	}
+
+	f.setConfigMap(t, "changed", "fork")
+	f.createConfigMap(t, "created", "fork")
+	f.must(t, "DELETE", configMapPath+"/deleted", "")
+	s.setConfigMap(t, "same", "changed root")
+	s.createConfigMap(t, "later", "root")
+	inFork := map[string]string{"same": "root", "changed": "fork", "created": "fork"}
+	inRoot := map[string]string{"same": "changed root", "changed": "root", "deleted": "root", "later": "root"}
+	f.expectValues(t, inFork)
+	s.expectValues(t, inRoot)
+
+	// Without the history of the source, after closing and after a restart.
+	s.compact(t)
+	s.closeAll(t, "fork")
+	f.expectValues(t, inFork)
+	s.end(t)
+	s = start(t, config)
+	f = s.reenter(t, "fork")
+	f.expectValues(t, inFork)
+	s.expectValues(t, inRoot)
+
+	if pins := s.pins(t); len(pins) != 1 || pins[0] != string(s.controlPlane(t, "fork").UID) {
+		t.Errorf("pins %v", pins)
+	}
+	s.must(t, "DELETE", controlPlanePath+"/fork", "")
+	s.awaitCode(t, controlPlanePath+"/fork", 404)
+	if pins := s.pins(t); len(pins) > 0 {
+		t.Errorf("pins %v remain", pins)
+	}
+}
+
+// TestForkOfForks creates a chain of forks, and deletes those in between.
+func TestForkOfForks(t *testing.T) {
+	t.Parallel()
+	const depth = 10
+	s := start(t, Config{})
+	s.tenant(t, "f0", `{}`).createConfigMap(t, "0", "0")
+	want := map[string]string{"0": "0"}
+	for i := 1; i <= depth; i++ {
+		f := s.tenant(t, fmt.Sprint("f", i), fmt.Sprintf(`{"from":{"controlPlane":"f%d"}}`, i-1))
+		f.createConfigMap(t, fmt.Sprint(i), fmt.Sprint(i))
+		f.setConfigMap(t, "0", fmt.Sprint(i))
+		if i > 1 {
+			f.must(t, "DELETE", configMapPath+"/"+fmt.Sprint(i-1), "")
+			delete(want, fmt.Sprint(i-1))
+		}
+		want["0"], want[fmt.Sprint(i)] = fmt.Sprint(i), fmt.Sprint(i)
+		f.expectValues(t, want)
+	}
+	for i := range depth {
+		s.must(t, "DELETE", fmt.Sprint(controlPlanePath, "/f", i), "")
+		s.awaitCode(t, fmt.Sprint(controlPlanePath, "/f", i), 404)
+	}
+	s.compact(t)
+	last := fmt.Sprint("f", depth)
+	s.closeAll(t, last)
+	f := s.enter(t, last)
+	f.expectValues(t, want)
+	if f.role(t, "view").UID == "" {
+		t.Error("a default role is missing")
+	}
+}
+
+// TestForkAtTime forks an earlier state.
+func TestForkAtTime(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Storage: StorageConfig{Embedded: EmbeddedConfig{HistoryRetention: time.Minute}}})
+	a := s.tenant(t, "a", `{}`)
+	a.createConfigMap(t, "x", "before")
+	newest, err := s.host.store.backend.CurrentRevision(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var moment time.Time
+	testserver.Eventually(t, time.Minute, func() error { // the store records times at intervals
+		moment = time.Now().Truncate(time.Second)
+		if at, err := s.host.store.backend.RevisionAt(t.Context(), moment); err != nil || at < newest {
+			return fmt.Errorf("the revision at %s is %d, %v", moment, at, err)
+		}
+		return nil
+	})
+	a.setConfigMap(t, "x", "after")
+	s.tenant(t, "b", fmt.Sprintf(`{"from":{"controlPlane":"a","time":%q}}`, moment.UTC().Format(time.RFC3339))).expectValues(t, map[string]string{"x": "before"})
+	s.tenant(t, "c", `{"from":{"controlPlane":"a"}}`).expectValues(t, map[string]string{"x": "after"})
+}
+
+// TestForkErrors checks sources that do not exist.
+func TestForkErrors(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	for name, tt := range map[string]struct{ spec, want string }{
+		"self": {`{"from":{"controlPlane":"self"}}`, "spec.from.controlPlane must be another control plane"},
+		"time": {`{"from":{"time":"yesterday"}}`, "spec.from.time"},
+		"call": {`{"from":{"outgoingCalls":"Some"}}`, "spec.from.outgoingCalls"},
+	} {
+		body := fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":%q},"spec":%s}`, name, tt.spec)
+		if code, text := s.do(t, "POST", controlPlanePath, body); code != 422 && code != 400 || !strings.Contains(text, tt.want) {
+			t.Errorf("%s: %d %s", name, code, text)
+		}
+	}
+	s.declare(t, "early", `{"from":{"controlPlane":"late"}}`)
+	s.declare(t, "past", `{"from":{"time":"2020-01-01T00:00:00Z"}}`)
+	for name, reason := range map[string]string{"early": "SourceNotFound", "past": "SourceExpired"} {
+		testserver.Eventually(t, time.Minute, func() error {
+			object := s.controlPlane(t, name)
+			if len(object.Status.Conditions) == 0 || object.Status.Conditions[0].Reason != reason || object.Status.Phase != controlplanes.Pending {
+				return fmt.Errorf("%+v", object.Status)
+			}
+			return nil
+		})
+	}
+	for _, change := range []string{`{"spec":{"from":{"controlPlane":"other"}}}`, `{"spec":{"from":null}}`, `{"spec":null}`} {
+		code, text := s.send(t, "PATCH", controlPlanePath+"/early", change, "Content-Type", "application/merge-patch+json")
+		if code != 422 || !strings.Contains(text, "spec.from is immutable") {
+			t.Errorf("%s: %d %s", change, code, text)
+		}
+	}
+	if pins := s.pins(t); len(pins) > 0 {
+		t.Errorf("pins %v", pins)
+	}
+}
+
+// TestForkEncrypted forks control planes whose objects are all encrypted.
+func TestForkEncrypted(t *testing.T) {
+	t.Parallel()
+	config := Config{Storage: StorageConfig{DataDir: t.TempDir(), Encryption: EncryptionConfig{
+		File: encryptionConfig(t, filepath.Join(t.TempDir(), "config"), "'*.*'", keyed("secretbox", "k")),
+	}}}
+	s := start(t, config)
+	a := s.tenant(t, "a", `{}`)
+	a.createConfigMap(t, "x", "a")
+	b := s.tenant(t, "b", `{"from":{"controlPlane":"a"}}`)
+	b.createConfigMap(t, "y", "b")
+	c := s.tenant(t, "c", `{"from":{"controlPlane":"b"}}`)
+	c.setConfigMap(t, "x", "c")
+	c.expectValues(t, map[string]string{"x": "c", "y": "b"})
+	b.expectValues(t, map[string]string{"x": "a", "y": "b"})
+	a.expectValues(t, map[string]string{"x": "a"})
+}
+
+// TestForkCredentials checks that tokens of the source are not valid in a fork, and the reverse.
+func TestForkCredentials(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	a := s.tenant(t, "a", `{}`)
+	a.awaitAccount(t, "default")
+	b := s.tenant(t, "b", `{"from":{"controlPlane":"a"}}`)
+	anyone := client(t, nil)
+	tokens := map[*running]string{a: a.accountToken(t), b: b.accountToken(t)}
+	for server := range tokens {
+		for of, token := range tokens {
+			want := 401
+			if server == of {
+				want = 403 // it is valid, without permissions
+			}
+			if code, text := server.sendBy(t, anyone, "GET", configMapPath, "", "Authorization", "Bearer "+token); code != want {
+				t.Errorf("the token of %s at %s: %d %s", of.URL, server.URL, code, text)
+			}
+		}
+	}
+}
+
+// TestForkCalls checks that a fork calls no webhook, aggregated server or kubelet unless its spec permits it.
+func TestForkCalls(t *testing.T) {
+	t.Parallel()
+	everything := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(everything.Close)
+	proxy := &selectortest.Proxy{Redirect: func(string) string { return everything.Listener.Addr().String() }}
+	s := start(t, Config{Egress: EgressConfig{SelectorConfigFile: egressConfig(t, map[string]*selectortest.Proxy{"controlplane": proxy, "cluster": proxy})}})
+	dialed := func(name string) bool {
+		return slices.ContainsFunc(proxy.Addresses(), func(address string) bool { return strings.HasPrefix(address, name) })
+	}
+	for i, policy := range []string{"Deny", "Allow"} {
+		name, node := strings.ToLower(policy), fmt.Sprintf("10.0.0.%d", i+1)
+		f := s.tenant(t, name, fmt.Sprintf(`{"from":{"outgoingCalls":%q}}`, policy))
+		for _, one := range []struct{ path, body string }{
+			{"/api/v1/nodes", fmt.Sprintf(`{"metadata":{"name":"n"},"status":{"addresses":[{"type":"InternalIP","address":%q}]}}`, node)},
+			{"/api/v1/namespaces/default/services", fmt.Sprintf(`{"metadata":{"name":"more"},"spec":{"type":"ExternalName","externalName":"more-%s.invalid"}}`, name)},
+			{"/apis/apiregistration.k8s.io/v1/apiservices", `{"metadata":{"name":"v1.more.example.com"},"spec":{"group":"more.example.com","version":"v1","groupPriorityMinimum":1,"versionPriority":1,"insecureSkipTLSVerify":true,"service":{"namespace":"default","name":"more"}}}`},
+			{"/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", `{"metadata":{"name":"hooks"},"webhooks":[` + webhookFor("url", fmt.Sprintf(`"url":"https://hook-%s.invalid:8443/"`, name)) + `]}`},
+		} {
+			f.must(t, "POST", one.path, one.body)
+		}
+		created := 0
+		create := func() { created++; f.createConfigMap(t, fmt.Sprint("c", created), "") }
+		if policy == "Allow" {
+			testserver.Eventually(t, time.Minute, func() error { // the webhook takes effect, and the aggregated server is checked
+				create()
+				f.send(t, "GET", "/api/v1/nodes/n/proxy/", "")
+				for _, address := range []string{node, "more-allow", "hook-allow"} {
+					if !dialed(address) {
+						return fmt.Errorf("%s was not called", address)
+					}
+				}
+				return nil
+			})
+			continue
+		}
+		for _, path := range []string{"/apis/more.example.com/v1", "/api/v1/nodes/n/proxy/"} {
+			f.expectCode(t, 503, "", "GET", path)
+		}
+		testserver.Eventually(t, time.Minute, func() error {
+			create()
+			if text := f.must(t, "GET", "/apis/apiregistration.k8s.io/v1/apiservices/v1.more.example.com", ""); !strings.Contains(text, "spec.from.outgoingCalls=Allow permits it") {
+				return fmt.Errorf("the APIService is %s", text)
+			}
+			return nil
+		})
+		for _, address := range []string{node, "more-deny", "hook-deny"} {
+			if dialed(address) {
+				t.Errorf("%s was called", address)
+			}
+		}
+	}
+}
