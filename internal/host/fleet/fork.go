@@ -136,34 +136,30 @@ func (b *forkBase) Get(ctx context.Context, key string) (*kv.Entry, error) {
 	return e, b.encrypt(ctx, e)
 }
 
-// Range implements overlay.Base.
-func (b *forkBase) Range(ctx context.Context, start, end string, limit int) ([]kv.Entry, bool, error) {
-	var copied []kv.Entry
+// Scan implements overlay.Base.
+func (b *forkBase) Scan(start, end string, size int) overlay.Cursor {
+	return &forkCursor{b, b.Layer.Scan(start, end, size)}
+}
+
+// forkCursor skips the entries that are not copied.
+type forkCursor struct {
+	base   *forkBase
+	source overlay.Cursor
+}
+
+// Next implements overlay.Cursor.
+func (c *forkCursor) Next(ctx context.Context) (*kv.Entry, error) {
 	for {
-		page, more, err := b.Layer.Range(ctx, start, end, limit)
+		e, err := c.source.Next(ctx)
+		if e == nil || err != nil {
+			return nil, err
+		}
+		excluded, err := c.base.excludes(ctx, e.Key)
 		if err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		for i := range page {
-			e := &page[i]
-			start = e.Key + "\x00"
-			excluded, err := b.excludes(ctx, e.Key)
-			if err != nil {
-				return nil, false, err
-			}
-			if excluded {
-				continue
-			}
-			if limit > 0 && len(copied) == limit {
-				return copied, true, nil
-			}
-			if err := b.encrypt(ctx, e); err != nil {
-				return nil, false, err
-			}
-			copied = append(copied, *e)
-		}
-		if !more {
-			return copied, false, nil
+		if !excluded {
+			return e, c.base.encrypt(ctx, e)
 		}
 	}
 }
@@ -238,23 +234,20 @@ func (b *forkBase) countKubeconfigs(ctx context.Context, start, end string) (n i
 	if from >= to {
 		return 0, nil
 	}
-	for more := true; more; {
-		var page []kv.Entry
-		if page, more, err = b.Layer.Range(ctx, from, to, 1000); err != nil {
+	secrets := b.Layer.Scan(from, to, 1000)
+	for {
+		e, err := secrets.Next(ctx)
+		if e == nil || err != nil {
+			return n, err
+		}
+		excluded, err := b.excludes(ctx, e.Key)
+		if err != nil {
 			return 0, err
 		}
-		for i := range page {
-			from = page[i].Key + "\x00"
-			excluded, err := b.excludes(ctx, page[i].Key)
-			if err != nil {
-				return 0, err
-			}
-			if excluded {
-				n++
-			}
+		if excluded {
+			n++
 		}
 	}
-	return n, nil
 }
 
 // encrypt encrypts the value of an entry for its key in the fork, because the encryption authenticates keys.

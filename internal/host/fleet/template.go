@@ -168,15 +168,24 @@ func (b *templateBase) Get(ctx context.Context, key string) (*kv.Entry, error) {
 	return &own, b.adapt(ctx, &own)
 }
 
-// Range implements overlay.Base.
-func (b *templateBase) Range(ctx context.Context, start, end string, limit int) ([]kv.Entry, bool, error) {
-	entries, more, err := b.Entries.Range(ctx, start, end, limit)
-	for i := range entries {
-		if err = b.adapt(ctx, &entries[i]); err != nil {
-			return nil, false, err
-		}
+// Scan implements overlay.Base.
+func (b *templateBase) Scan(start, end string, size int) overlay.Cursor {
+	return &templateCursor{b, b.Entries.Scan(start, end, size)}
+}
+
+// templateCursor returns the entries of one control plane.
+type templateCursor struct {
+	base   *templateBase
+	shared overlay.Cursor
+}
+
+// Next implements overlay.Cursor.
+func (c *templateCursor) Next(ctx context.Context) (*kv.Entry, error) {
+	e, err := c.shared.Next(ctx)
+	if e == nil || err != nil {
+		return nil, err
 	}
-	return entries, more, err
+	return e, c.base.adapt(ctx, e)
 }
 
 // adapt sets the value of an entry of this control plane.

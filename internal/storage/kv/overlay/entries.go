@@ -49,13 +49,22 @@ func (e *Entries) Get(_ context.Context, key string) (*kv.Entry, error) {
 	return &e.sorted[i], nil
 }
 
-// Range implements Base.
-func (e *Entries) Range(_ context.Context, start, end string, limit int) ([]kv.Entry, bool, error) {
-	all := e.between(start, end)
-	if limit > 0 && len(all) > limit {
-		return slices.Clone(all[:limit]), true, nil
+// Scan implements Base.
+func (e *Entries) Scan(start, end string, _ int) Cursor {
+	return &entriesCursor{e.between(start, end)}
+}
+
+// entriesCursor is a cursor over the rest of Entries.
+type entriesCursor struct{ rest []kv.Entry }
+
+// Next implements Cursor.
+func (c *entriesCursor) Next(context.Context) (*kv.Entry, error) {
+	if len(c.rest) == 0 {
+		return nil, nil
 	}
-	return slices.Clone(all), false, nil
+	next := c.rest[0]
+	c.rest = c.rest[1:]
+	return &next, nil
 }
 
 // Count implements Base.

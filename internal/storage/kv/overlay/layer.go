@@ -11,7 +11,7 @@ import (
 // remain readable while the Layer is used: see kv.Pinner.
 type Layer struct {
 	store    *Backend // with the base of the prefix
-	prefix   string
+	place    place
 	revision kv.Revision
 
 	mu sync.Mutex
@@ -30,10 +30,11 @@ var _ Base = (*Layer)(nil)
 
 // NewLayer returns a Base with the content of a prefix of a store at a revision. base is the base of the prefix, or nil.
 func NewLayer(store kv.Backend, prefix string, revision kv.Revision, base Base) *Layer {
-	l := &Layer{store: New(store), prefix: prefix, revision: revision, counts: map[keyRange]int64{}}
-	if base != nil {
-		l.store.Attach(prefix, base)
+	if base == nil {
+		base = NewEntries(0, nil)
 	}
+	l := &Layer{store: New(store), place: place{prefix, base}, revision: revision, counts: map[keyRange]int64{}}
+	l.store.Attach(prefix, base)
 	return l
 }
 
@@ -42,55 +43,66 @@ func (l *Layer) Revision() kv.Revision { return l.revision }
 
 // Get implements Base.
 func (l *Layer) Get(ctx context.Context, key string) (*kv.Entry, error) {
-	e, _, err := l.store.Get(ctx, l.prefix+key, l.revision)
+	e, _, err := l.store.Get(ctx, l.place.prefix+key, l.revision)
 	if e == nil || err != nil {
 		return nil, err
 	}
-	relative := *e
-	relative.Key = key
-	return &relative, nil
+	return l.relative(e), nil
 }
 
-// request returns the request for a range of relative keys.
-func (l *Layer) request(start, end string) kv.RangeRequest {
-	req := kv.RangeRequest{Start: l.prefix + start, End: l.prefix + end, At: l.revision}
+// relative returns an entry under its relative key.
+func (l *Layer) relative(e *kv.Entry) *kv.Entry {
+	moved := *e
+	moved.Key = l.place.relative(e.Key)
+	return &moved
+}
+
+// bounds returns the range of absolute keys.
+func (l *Layer) bounds(start, end string) keyRange {
 	if end == "" {
-		req.End = kv.PrefixEnd(l.prefix)
+		return keyRange{l.place.prefix + start, kv.PrefixEnd(l.place.prefix)}
 	}
-	return req
+	return keyRange{l.place.prefix + start, l.place.prefix + end}
 }
 
-// Range implements Base.
-func (l *Layer) Range(ctx context.Context, start, end string, limit int) ([]kv.Entry, bool, error) {
-	req := l.request(start, end)
-	req.Limit = limit
-	result, err := l.store.Range(ctx, req)
-	for i := range result.Entries {
-		e := &result.Entries[i]
-		e.Key = e.Key[len(l.prefix):]
+// Scan implements Base.
+func (l *Layer) Scan(start, end string, size int) Cursor {
+	keys := l.bounds(start, end)
+	return &layerCursor{l, l.store.merge(&l.place, keys.start, keys.end, l.revision, size)}
+}
+
+// layerCursor returns relative keys.
+type layerCursor struct {
+	layer *Layer
+	*merged
+}
+
+// Next implements Cursor.
+func (c *layerCursor) Next(ctx context.Context) (*kv.Entry, error) {
+	e, err := c.merged.Next(ctx)
+	if e == nil || err != nil {
+		return nil, err
 	}
-	return result.Entries, result.More, err
+	return c.layer.relative(e), nil
 }
 
 // Count implements Base.
 func (l *Layer) Count(ctx context.Context, start, end string) (int64, error) {
-	of := keyRange{start, end}
+	keys := l.bounds(start, end)
 	l.mu.Lock()
-	n, known := l.counts[of]
+	n, known := l.counts[keys]
 	l.mu.Unlock()
 	if known {
 		return n, nil
 	}
-	req := l.request(start, end)
-	req.CountOnly = true
-	result, err := l.store.Range(ctx, req)
+	result, err := l.store.Range(ctx, kv.RangeRequest{Start: keys.start, End: keys.end, At: l.revision, CountOnly: true})
 	if err != nil {
 		return 0, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.counts) < maxCounts {
-		l.counts[of] = result.Count
+		l.counts[keys] = result.Count
 	}
 	return result.Count, nil
 }

@@ -40,11 +40,17 @@ type Base interface {
 	Revision() kv.Revision
 	// Get returns the entry of a key, or nil.
 	Get(ctx context.Context, key string) (*kv.Entry, error)
-	// Range returns the first limit entries of [start, end), and whether there are more. An empty end means no
-	// end, and limit 0 no limit. The caller owns the slice.
-	Range(ctx context.Context, start, end string, limit int) (entries []kv.Entry, more bool, err error)
+	// Scan returns a cursor over the entries of [start, end) in ascending order. An empty end means no end. The cursor may
+	// read size entries at once.
+	Scan(start, end string, size int) Cursor
 	// Count returns the number of keys of [start, end).
 	Count(ctx context.Context, start, end string) (int64, error)
+}
+
+// Cursor iterates over entries. It is not safe for concurrent use, and holds no resources between calls.
+type Cursor interface {
+	// Next returns the next entry, or nil at the end. The caller may modify the entry, but not its value.
+	Next(ctx context.Context) (*kv.Entry, error)
 }
 
 // Backend is a kv.Backend in which prefixes can have a base. It calls the underlying backend for all methods

@@ -147,6 +147,65 @@ func (p *pair) check(req kv.RangeRequest) {
 	}
 }
 
+// newLayeredPair returns a pair whose base is a chain of layers: a copy of a changed copy of keys. The function changes the
+// sources and deletes the history.
+func newLayeredPair(t *testing.T, random *rand.Rand, keys ...string) (*pair, func()) {
+	t.Helper()
+	store := storagetest.InMemory(t)
+	pin := func(prefix string) kv.Revision {
+		at, err := store.CurrentRevision(t.Context())
+		if err == nil {
+			err = store.Pin(t.Context(), "test", prefix, at)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	for _, key := range keys {
+		commitOne(t, store, kv.Op{Key: "/source/" + key, Value: []byte("source " + key)})
+	}
+	commitOne(t, store, kv.Op{Key: "/source/z", Value: []byte("source z")})
+	between, copied := overlay.New(store), overlay.New(store)
+	layer := overlay.NewLayer(store, "/source/", pin("/source/"), nil)
+	between.Attach("/between/", layer)
+	change := func(of kv.Backend, prefix string) {
+		op := kv.Op{Key: prefix + fmt.Sprint([]string{"a", "a/b", "c/d", "y", "z"}[random.IntN(5)]), Value: fmt.Append(nil, random.Int()), Expect: kv.AnyRevision}
+		if random.IntN(2) == 0 {
+			op.Kind, op.Value = kv.OpDelete, nil
+		}
+		commitOne(t, of, op)
+	}
+	for range random.IntN(6) {
+		change(between, "/between/")
+	}
+	commitOne(t, store, kv.Op{Key: "/other", Value: []byte("x")}) // so that the revisions of the layers differ
+	copied.Attach(prefix, overlay.NewLayer(store, "/between/", pin("/between/"), layer))
+	content, err := copied.Range(t.Context(), kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	visible, err := between.Range(t.Context(), kv.RangeRequest{Start: "/between/", End: kv.PrefixEnd("/between/")})
+	if err != nil || len(visible.Entries) != len(content.Entries) {
+		t.Fatalf("%d entries are copied, want %d, %v", len(content.Entries), len(visible.Entries), err)
+	}
+	p := &pair{t: t, copied: copied, expected: storagetest.InMemory(t), revisions: map[kv.Revision]kv.Revision{}}
+	for _, e := range content.Entries {
+		p.revisions[e.Modified] = commitOne(t, p.expected, kv.Op{Key: e.Key, Value: e.Value}).Revision
+	}
+	return p, func() {
+		change(store, "/source/")
+		change(between, "/between/")
+		newest, err := store.CurrentRevision(t.Context())
+		if err == nil && random.IntN(8) == 0 {
+			err = store.Compact(t.Context(), newest)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestModel compares an overlay with a store after random writes: all reads, results of commits and events.
 func TestModel(t *testing.T) {
 	t.Parallel()
@@ -154,39 +213,51 @@ func TestModel(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			random := rand.New(rand.NewPCG(seed, 1))
-			names := []string{"a", "a/b", "a/c", "b!", "b", "c/d", "d", "e"}
-			base := names[:random.IntN(len(names)+1)]
-			p := newPair(t, base...)
-			got, want := newReceiver(t, p.copied), newReceiver(t, p.expected)
-			for range 200 {
-				key := prefix + names[random.IntN(len(names))]
-				op := kv.Op{Key: key, Kind: kv.OpKind(random.IntN(3)), Value: []byte(fmt.Sprint(random.Int()))}
-				current, _, err := p.copied.Get(t.Context(), key, 0)
-				if err != nil {
-					t.Fatal(err)
-				}
-				switch random.IntN(4) {
-				case 0:
-					op.Expect = kv.AnyRevision
-				case 1:
-					op.Expect = 2 // the oldest revision of the base
-				case 2:
-					op.Expect = 0
-				default:
-					op.Expect = orEmpty(current).Modified
-				}
-				p.commit(op)
-				for _, req := range []kv.RangeRequest{
-					{Start: prefix, End: kv.PrefixEnd(prefix)}, {Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1 + random.IntN(4), WithCount: random.IntN(2) == 0},
-					{Start: key, End: kv.PrefixEnd(prefix), Limit: random.IntN(3)}, {Start: prefix + "a/", End: kv.PrefixEnd(prefix + "a/"), CountOnly: true},
-				} {
-					p.check(req)
-				}
-			}
-			if diff := cmp.Diff(want.until(p.expected), got.until(p.copied)); diff != "" {
-				t.Errorf("events (-want +got):\n%s", diff)
-			}
+			base := modelNames()[:random.IntN(len(modelNames())+1)]
+			testModel(t, newPair(t, base...), random, func() {})
 		})
+		t.Run(fmt.Sprint("layers ", seed), func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 2))
+			p, change := newLayeredPair(t, random, modelNames()[:random.IntN(len(modelNames())+1)]...)
+			testModel(t, p, random, change)
+		})
+	}
+}
+
+func modelNames() []string { return []string{"a", "a/b", "a/c", "b!", "b", "c/d", "d", "e"} }
+
+// testModel applies random writes to a pair. between is called before each write.
+func testModel(t *testing.T, p *pair, random *rand.Rand, between func()) {
+	got, want := newReceiver(t, p.copied), newReceiver(t, p.expected)
+	for range 200 {
+		between()
+		key := prefix + modelNames()[random.IntN(len(modelNames()))]
+		op := kv.Op{Key: key, Kind: kv.OpKind(random.IntN(3)), Value: []byte(fmt.Sprint(random.Int()))}
+		current, _, err := p.copied.Get(t.Context(), key, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch random.IntN(4) {
+		case 0:
+			op.Expect = kv.AnyRevision
+		case 1:
+			op.Expect = 2 // the oldest revision of the base
+		case 2:
+			op.Expect = 0
+		default:
+			op.Expect = orEmpty(current).Modified
+		}
+		p.commit(op)
+		for _, req := range []kv.RangeRequest{
+			{Start: prefix, End: kv.PrefixEnd(prefix)}, {Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1 + random.IntN(4), WithCount: random.IntN(2) == 0},
+			{Start: key, End: kv.PrefixEnd(prefix), Limit: random.IntN(3)}, {Start: prefix + "a/", End: kv.PrefixEnd(prefix + "a/"), CountOnly: true},
+		} {
+			p.check(req)
+		}
+	}
+	if diff := cmp.Diff(want.until(p.expected), got.until(p.copied)); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 

@@ -18,7 +18,7 @@ func (b *Backend) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResul
 		return kv.RangeResult{}, err
 	}
 	for {
-		result, err := b.merge(ctx, p, req)
+		result, err := b.rangeOf(ctx, p, req)
 		if req.At == 0 && errors.Is(err, kv.ErrCompacted) {
 			continue // the revision of the first page was compacted before the next one was read
 		}
@@ -26,12 +26,11 @@ func (b *Backend) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResul
 	}
 }
 
-// merge reads the stored entries and the entries of the base in pages, and merges them.
-func (b *Backend) merge(ctx context.Context, p *place, req kv.RangeRequest) (kv.RangeResult, error) {
-	start, end := p.relative(req.Start), p.relativeEnd(req.End)
+// rangeOf reads a range of a prefix with a base.
+func (b *Backend) rangeOf(ctx context.Context, p *place, req kv.RangeRequest) (kv.RangeResult, error) {
 	result := kv.RangeResult{Revision: req.At}
 	if req.CountOnly || req.WithCount {
-		inBase, err := p.base.Count(ctx, start, end)
+		inBase, err := p.base.Count(ctx, p.relative(req.Start), p.relativeEnd(req.End))
 		if err != nil {
 			return kv.RangeResult{}, fmt.Errorf("count the base of %s: %w", p.prefix, err)
 		}
@@ -42,40 +41,22 @@ func (b *Backend) merge(ctx context.Context, p *place, req kv.RangeRequest) (kv.
 			return result, err
 		}
 	}
-	stored := source{start: req.Start, read: func(start string) ([]kv.Entry, bool, error) {
-		page, err := b.Backend.Range(ctx, kv.RangeRequest{Start: start, End: req.End, At: result.Revision, Limit: req.Limit})
-		result.Revision = page.Revision
-		return page.Entries, page.More, err
-	}}
-	base := source{start: start, read: func(start string) ([]kv.Entry, bool, error) {
-		return p.base.Range(ctx, start, end, req.Limit)
-	}}
+	merged := b.merge(p, req.Start, req.End, result.Revision, req.Limit)
 	for {
-		own, below, err := peekBoth(&stored, &base)
+		e, err := merged.Next(ctx)
 		if err != nil {
 			return kv.RangeResult{}, err
 		}
-		if own == nil && below == nil {
+		if e == nil {
 			break
-		}
-		if own != nil && (below == nil || p.relative(own.Key) <= below.Key) {
-			if below != nil && p.relative(own.Key) == below.Key {
-				base.advance()
-			}
-			stored.advance()
-			if isTombstone(own) {
-				continue
-			}
-		} else {
-			base.advance()
-			own = p.entry(below)
 		}
 		if req.Limit > 0 && len(result.Entries) == req.Limit {
 			result.More = true
 			break
 		}
-		result.Entries = append(result.Entries, *own)
+		result.Entries = append(result.Entries, *e)
 	}
+	result.Revision = merged.stored.at
 	if !result.More && !req.WithCount {
 		result.Count = int64(len(result.Entries))
 	}
@@ -85,49 +66,100 @@ func (b *Backend) merge(ctx context.Context, p *place, req kv.RangeRequest) (kv.
 // count returns the number of visible keys of a range, and the revision of the count. Its cost is proportional
 // to the number of stored keys.
 func (b *Backend) count(ctx context.Context, p *place, req kv.RangeRequest, inBase int64) (kv.Revision, int64, error) {
-	const page = 1000
-	revision, total := req.At, inBase
-	for start, more := req.Start, true; more; {
-		stored, err := b.Backend.Range(ctx, kv.RangeRequest{Start: start, End: req.End, At: revision, Limit: page})
-		if err != nil {
-			return 0, 0, err
+	stored, total := pages{backend: b.Backend, start: req.Start, end: req.End, at: req.At, size: pageSize}, inBase
+	for {
+		e, err := stored.peek(ctx)
+		if e == nil || err != nil {
+			return stored.at, total, err
 		}
-		revision, more = stored.Revision, stored.More
-		for i := range stored.Entries {
-			e := &stored.Entries[i]
-			start = e.Key + "\x00"
-			below, err := p.get(ctx, e.Key)
-			switch {
-			case err != nil:
-				return 0, 0, err
-			case isTombstone(e):
-				total--
-			case below == nil:
-				total++
-			}
+		stored.advance()
+		below, err := p.get(ctx, e.Key)
+		switch {
+		case err != nil:
+			return 0, 0, err
+		case isTombstone(e):
+			total--
+		case below == nil:
+			total++
 		}
 	}
-	return revision, total, nil
 }
 
-// source reads sorted entries in pages.
-type source struct {
-	start string
-	read  func(start string) (page []kv.Entry, more bool, err error)
-	page  []kv.Entry
-	done  bool // no page follows
+// merge returns a cursor over the visible entries of [start, end) at a revision; 0 is the newest one. size is the number of
+// needed entries; 0 means all.
+func (b *Backend) merge(p *place, start, end string, at kv.Revision, size int) *merged {
+	if size++; size == 1 || size > pageSize { // one more, to determine whether there are more
+		size = pageSize
+	}
+	return &merged{
+		place:  p,
+		stored: pages{backend: b.Backend, start: start, end: end, at: at, size: size},
+		base:   p.base.Scan(p.relative(start), p.relativeEnd(end), size),
+	}
 }
 
-// peek returns the next entry, or nil at the end.
-func (s *source) peek() (*kv.Entry, error) {
-	for len(s.page) == 0 && !s.done {
-		page, more, err := s.read(s.start)
+// merged is a cursor over the visible entries of a range.
+type merged struct {
+	place  *place
+	stored pages
+	base   Cursor
+	// below is the next entry of base, if it was read: nil at its end.
+	below     *kv.Entry
+	readBelow bool
+}
+
+// Next implements Cursor. Keys have the prefix of the place.
+func (m *merged) Next(ctx context.Context) (*kv.Entry, error) {
+	for {
+		own, err := m.stored.peek(ctx) // first, because it determines the revision
 		if err != nil {
 			return nil, err
 		}
-		s.page, s.done = page, !more
-		if len(page) > 0 {
-			s.start = page[len(page)-1].Key + "\x00"
+		if !m.readBelow {
+			if m.below, err = m.base.Next(ctx); err != nil {
+				return nil, fmt.Errorf("read the base of %s: %w", m.place.prefix, err)
+			}
+			m.readBelow = true
+		}
+		below := m.below
+		if own == nil || below != nil && below.Key < m.place.relative(own.Key) {
+			m.readBelow = below == nil // the end is final
+			return m.place.entry(below), nil
+		}
+		if below != nil && below.Key == m.place.relative(own.Key) {
+			m.readBelow = false
+		}
+		m.stored.advance()
+		if !isTombstone(own) {
+			return own, nil
+		}
+	}
+}
+
+// pageSize is the maximum number of stored entries that a cursor reads at once.
+const pageSize = 1000
+
+// pages reads the stored entries of a range in pages at one revision.
+type pages struct {
+	backend    kv.Backend
+	start, end string
+	at         kv.Revision // 0 until the first page is read, which determines it
+	size       int         // of a page
+
+	page []kv.Entry
+	done bool // no page follows
+}
+
+// peek returns the next entry, or nil at the end.
+func (s *pages) peek(ctx context.Context) (*kv.Entry, error) {
+	for len(s.page) == 0 && !s.done {
+		result, err := s.backend.Range(ctx, kv.RangeRequest{Start: s.start, End: s.end, At: s.at, Limit: s.size})
+		if err != nil {
+			return nil, err
+		}
+		s.page, s.done, s.at = result.Entries, !result.More, result.Revision
+		if n := len(s.page); n > 0 {
+			s.start = s.page[n-1].Key + "\x00"
 		}
 	}
 	if len(s.page) == 0 {
@@ -137,12 +169,4 @@ func (s *source) peek() (*kv.Entry, error) {
 }
 
 // advance skips the entry of peek.
-func (s *source) advance() { s.page = s.page[1:] }
-
-// peekBoth returns the next entries of two sources. The first one is read first.
-func peekBoth(stored, base *source) (own, below *kv.Entry, err error) {
-	if own, err = stored.peek(); err == nil {
-		below, err = base.peek()
-	}
-	return own, below, err
-}
+func (s *pages) advance() { s.page = s.page[1:] }
