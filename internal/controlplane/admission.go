@@ -80,6 +80,11 @@ func newAdmission(s *settings, r *resources, authorizer authorizer.Authorizer, l
 		return nil, err
 	}
 	a := &admissionPlugins{policies: policies, webhooks: webhooks, manifests: slices.Concat(policies.manifests, webhooks.manifests)}
+	for _, d := range s.options.Definitions {
+		if d.Plugin != nil {
+			a.chain = append(a.chain, d.Plugin(authorizer))
+		}
+	}
 	dependencies := a.dependencies(s, r, authorizer, ledger, controllers)
 	for _, registration := range plugin.All() {
 		if s.options.enables(registration, s.gates) {

@@ -7,6 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/internal/admission"
+	"mainstay.dev/mainstay/internal/authorizer"
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage"
@@ -19,6 +21,9 @@ type Definition struct {
 	// JSON is the CustomResourceDefinition in apiextensions.k8s.io/v1, with the conditions of an
 	// established definition.
 	JSON []byte
+	// Plugin returns an admission plugin for requests to the resource, which cannot be disabled. nil means that there is
+	// none.
+	Plugin func(authorizer.Authorizer) admission.Plugin
 }
 
 // definitionPaths returns the storage paths of the objects of definitions.

@@ -330,3 +330,41 @@ func TestForkCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestForkPermission checks that only users who may read the source can create a fork.
+func TestForkPermission(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	s.tenant(t, "a", `{}`)
+	s.tenant(t, "b", `{}`)
+	jane := s.certificateClient(t, "jane", "devs")
+	grant := func(rules string) {
+		s.must(t, "POST", clusterRolePath, fmt.Sprintf(`{"metadata":{"name":"forks"},"rules":[%s]}`, rules))
+		s.must(t, "POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+			`{"metadata":{"name":"forks"},"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"forks"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"jane"}]}`)
+	}
+	grant(`{"apiGroups":["mainstay.dev"],"resources":["controlplanes"],"verbs":["create"]},{"apiGroups":["mainstay.dev"],"resources":["controlplanes"],"resourceNames":["a"],"verbs":["access"]}`)
+	number := 0
+	fork := func(from string) (int, string) {
+		number++
+		return s.sendBy(t, jane, "POST", controlPlanePath, fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":"f%d"},"spec":%s}`, number, from))
+	}
+	testserver.Eventually(t, time.Minute, func() error { // the binding takes effect
+		if code, text := fork(`{}`); code != 201 {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		return nil
+	})
+	for spec, want := range map[string]struct {
+		code int
+		text string
+	}{
+		`{"from":{"controlPlane":"a"}}`: {201, ""},
+		`{"from":{"controlPlane":"b"}}`: {403, `spec.from requires the verb \"access\" for the control plane \"b\"`},
+		`{"from":{}}`:                   {403, "spec.from requires all permissions"},
+	} {
+		if code, text := fork(spec); code != want.code || !strings.Contains(text, want.text) {
+			t.Errorf("%s: %d %s", spec, code, text)
+		}
+	}
+}

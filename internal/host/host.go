@@ -17,7 +17,6 @@ import (
 	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/egress/selector"
@@ -165,7 +164,7 @@ func (h *Host) openControlPlanes(ctx context.Context, env *controlplane.Env) (er
 	options := h.config.ControlPlane
 	declared := options.Gates().Enabled(feature.ControlPlanes)
 	if declared {
-		options.Definitions = []*controlplane.Definition{{Resource: controlplanes.Resource().GroupResource(), JSON: controlplanes.Definition()}}
+		options.Definitions = []*controlplane.Definition{fleet.Definition()}
 	}
 	if h.served, err = h.ControlPlane(h.config.Storage.Prefix, options); err != nil {
 		return err
