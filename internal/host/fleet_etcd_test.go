@@ -44,6 +44,44 @@ func TestControlPlaneServers(t *testing.T) {
 	}
 }
 
+// TestForkServers checks forks over etcd, whose objects are copied by one of the servers.
+func TestForkServers(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.Start(t, etcdtest.Options{})
+	servers := []*running{start(t, etcdConfig(cluster)), start(t, etcdConfig(cluster))}
+	s := servers[0]
+	a := s.tenant(t, "a", `{}`)
+	const objects = 300 // more than one commit
+	want := map[string]string{}
+	for i := range objects {
+		name := fmt.Sprint("c", i)
+		a.createConfigMap(t, name, "a")
+		want[name] = "a"
+	}
+	b := s.tenant(t, "b", `{"from":{"controlPlane":"a"}}`)
+	a.setConfigMap(t, "c1", "changed")
+	b.setConfigMap(t, "c0", "b")
+	want["c0"] = "b"
+	b.expectValues(t, want)
+	b.role(t, "view")
+	c := s.tenant(t, "c", `{"from":{"controlPlane":"b"}}`)
+	c.must(t, "DELETE", configMapPath+"/c2", "")
+	b.expectValues(t, want)
+	delete(want, "c2")
+	c.expectValues(t, want)
+	root := s.tenant(t, "root-fork", `{"from":{}}`)
+	root.role(t, "view")
+	for _, path := range []string{secretPath + "/a-kubeconfig", controlPlanePath} {
+		root.expectCode(t, 404, "", "GET", path)
+	}
+	testserver.Eventually(t, time.Minute, func() error { // the second server follows the first one
+		if code, text := servers[1].do(t, "GET", "/clusters/c"+configMapPath+"/c0", ""); code != 200 || !strings.Contains(text, `"k":"b"`) {
+			return fmt.Errorf("%d %s", code, text)
+		}
+		return nil
+	})
+}
+
 // TestControlPlaneRestart stops the server during creations and deletions. Afterwards, each control plane
 // exists with its objects, or has left no keys.
 func TestControlPlaneRestart(t *testing.T) {

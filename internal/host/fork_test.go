@@ -368,3 +368,48 @@ func TestForkPermission(t *testing.T) {
 		}
 	}
 }
+
+// TestForkOfHistory forks a state of the root control plane that only the history has.
+func TestForkOfHistory(t *testing.T) {
+	t.Parallel()
+	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
+	config.Storage.History.MaxAge = time.Hour
+	config.Storage.Embedded.HistoryRetention = time.Second
+	s := start(t, config)
+	s.createConfigMap(t, "x", "before")
+	s.createConfigMap(t, "deleted", "before")
+	created := time.Now()
+	var moment time.Time
+	testserver.Eventually(t, time.Minute, func() error { // times have a precision of one second
+		if moment = time.Now().Truncate(time.Second); moment.Before(created) {
+			return fmt.Errorf("it is %s", moment)
+		}
+		return nil
+	})
+	s.must(t, "DELETE", configMapPath+"/deleted", "")
+	s.setConfigMap(t, "x", "after")
+	store := s.host.store.backend
+	changed, err := store.CurrentRevision(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	testserver.Eventually(t, time.Minute, func() error { // the history holds the changes until it has stored them
+		s.compact(t)
+		if compacted, err := store.CompactedRevision(t.Context()); err != nil || compacted < changed {
+			return fmt.Errorf("the store is compacted to %d, not %d, %v", compacted, changed, err)
+		}
+		return nil
+	})
+	f := s.tenant(t, "fork", fmt.Sprintf(`{"from":{"time":%q}}`, moment.UTC().Format(time.RFC3339)))
+	want := map[string]string{"x": "before", "deleted": "before"}
+	f.expectValues(t, want)
+	if pins := s.pins(t); len(pins) > 0 {
+		t.Errorf("pins %v", pins)
+	}
+	f.setConfigMap(t, "x", "fork")
+	want["x"] = "fork"
+	s.end(t)
+	s = start(t, config)
+	s.reenter(t, "fork").expectValues(t, want)
+	s.expectValues(t, map[string]string{"x": "after"})
+}

@@ -38,6 +38,7 @@ const Finalizer = "mainstay.dev/control-plane"
 const (
 	IdentityKey  = "identity" // the key of the authorities and the token key, encrypted like a Secret
 	ObjectPrefix = "registry" // the prefix of the objects
+	CopyKey      = "copy"     // the lock of the server that copies the objects of a fork's source
 )
 
 // TemplatesKey replaces the UID in the keys of the contents with which control planes begin.

@@ -14,8 +14,10 @@ import (
 // content describes the objects with which a control plane began. It is stored with the keys of the control plane, and
 // immutable.
 type content struct {
-	// Layers are the copied states of a fork. The first one is the state of its source; the others are those with which the
-	// source began. They are empty if the control plane is not a fork.
+	// Source is the state that a fork was created from; nil if the control plane is not a fork.
+	Source *layer `json:"source,omitempty"`
+	// Layers are the states below the objects of a fork. The first one is Source; the others are those with which the
+	// source began. They are empty if the objects of the source were copied.
 	Layers []layer `json:"layers,omitempty"`
 	// Template is the template below the layers; "" without one.
 	Template string `json:"template,omitempty"`
@@ -86,7 +88,7 @@ func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, c *conten
 	prefix := f.prefixOf(uid)
 	f.config.Backend.Attach(prefix, base)
 	s.detach = func() { f.config.Backend.Detach(prefix) }
-	if len(c.Layers) > 0 || c.Template != f.templates.current() {
+	if c.Source != nil || c.Template != f.templates.current() {
 		return false, nil
 	}
 	written, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 1})

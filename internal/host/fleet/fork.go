@@ -20,87 +20,114 @@ type sourceError struct{ reason, message string }
 
 func (e *sourceError) Error() string { return e.message }
 
-// fork returns the content of a new fork, and pins it in the store. The error is a *sourceError if the source does not
-// exist, or has no state at the requested time.
-func (f *Fleet) fork(ctx context.Context, uid types.UID, source *controlplanes.Source) (content, error) {
-	pinner, ok := f.config.Backend.Backend.(kv.Pinner)
-	if !ok {
-		return content{}, &sourceError{"SourceUnsupported", "spec.from requires the embedded store, which can retain the state of the source; etcd cannot"}
-	}
-	below, from := content{}, types.UID("")
+// fork returns the content of a new fork. It pins the state of the source in the store, or copies it. guard contains
+// operations for the commit that completes the fork. The error is a *sourceError if the source does not exist, or has no state at
+// the requested time.
+func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Source) (begun content, guard []kv.Op, err error) {
+	from, below := types.UID(""), &keySet{} // of the root control plane
 	if source.ControlPlane != "" {
-		var err error
 		if from, below, err = f.source(ctx, source.ControlPlane); err != nil {
-			return content{}, err
+			return content{}, nil, err
 		}
 	}
-	revision, err := f.sourceRevision(ctx, source, &below)
+	revision, err := f.sourceRevision(ctx, source, below.revision)
 	if err != nil {
-		return content{}, err
+		return content{}, nil, expired(err)
 	}
-	begun := content{Layers: append([]layer{{from, revision}}, below.Layers...), Template: below.Template, TemplateUID: below.TemplateUID, Created: below.Created}
-	if begun.Template != "" && begun.TemplateUID == "" {
-		begun.TemplateUID = from
-	}
-	// An interrupted attempt may have pinned another revision.
-	if err := pinner.Unpin(ctx, string(uid)); err != nil {
-		return content{}, err
-	}
-	for _, l := range begun.Layers {
-		if err := pinner.Pin(ctx, string(uid), f.prefixOf(l.UID), l.Revision); err != nil {
-			return content{}, fmt.Errorf("retain the state of the source: %w", err)
+	begun.Source = &layer{from, revision}
+	store := f.config.Backend.Backend
+	if pinner, ok := store.(kv.Pinner); ok {
+		layers := append([]layer{*begun.Source}, below.Layers...)
+		err := f.pin(ctx, pinner, p.uid, layers)
+		if err == nil {
+			begun.Layers, begun.Template, begun.TemplateUID, begun.Created = layers, below.Template, below.TemplateUID, below.Created
+			if begun.Template != "" && begun.TemplateUID == "" {
+				begun.TemplateUID = from
+			}
+			return begun, nil, nil
+		}
+		if !errors.Is(err, kv.ErrCompacted) || !f.hasHistory(from) {
+			return content{}, nil, expired(err)
+		}
+		if store, err = f.config.Env.Storage.History.View(ctx, revision); err != nil {
+			return content{}, nil, expired(err)
 		}
 	}
-	return begun, nil
+	guard, err = f.copySource(ctx, p, store, begun.Source, &below.content)
+	return begun, guard, expired(err)
 }
 
-// source returns the UID of the control plane of a name, and the content with which it began.
-func (f *Fleet) source(ctx context.Context, name string) (types.UID, content, error) {
+// expired returns a *sourceError for the error that the store has no history of a time.
+func expired(err error) error {
+	if errors.Is(err, kv.ErrCompacted) {
+		return &sourceError{"SourceExpired", "spec.from.time: " + err.Error()}
+	}
+	return err
+}
+
+// hasHistory reports whether there is a history of a control plane, beside that of the store.
+func (f *Fleet) hasHistory(uid types.UID) bool {
+	return uid == "" && f.config.Env.Storage.History != nil
+}
+
+// pin retains the layers of a fork.
+func (f *Fleet) pin(ctx context.Context, pinner kv.Pinner, uid types.UID, layers []layer) error {
+	// An interrupted attempt may have pinned another revision.
+	if err := pinner.Unpin(ctx, string(uid)); err != nil {
+		return fmt.Errorf("retain the state of the source: %w", err)
+	}
+	for _, l := range layers {
+		if err := pinner.Pin(ctx, string(uid), f.prefixOf(l.UID), l.Revision); err != nil {
+			return fmt.Errorf("retain the state of the source: %w", err)
+		}
+	}
+	return nil
+}
+
+// source returns the UID and the keys of the control plane of a name.
+func (f *Fleet) source(ctx context.Context, name string) (types.UID, *keySet, error) {
 	missing := &sourceError{"SourceNotFound", fmt.Sprintf("spec.from: there is no control plane %q", name)}
 	p, err := f.find(ctx, name)
 	if err != nil {
-		return "", content{}, err
+		return "", nil, err
 	}
 	if p == nil {
-		return "", content{}, missing
+		return "", nil, missing
 	}
 	p.mu.Lock()
 	removed, isFork := p.mu.removed, p.mu.spec.From != nil
 	p.mu.Unlock()
 	if removed {
-		return "", content{}, missing
+		return "", nil, missing
 	}
 	keys, err := f.readKeys(ctx, p.key)
 	switch {
 	case err != nil:
-		return "", content{}, err
+		return "", nil, err
 	case keys == nil && isFork:
-		return "", content{}, &sourceError{"SourceNotReady", fmt.Sprintf("spec.from: the control plane %q is not ready", name)}
+		return "", nil, &sourceError{"SourceNotReady", fmt.Sprintf("spec.from: the control plane %q is not ready", name)}
 	case keys == nil:
 		keys, err = f.ensureKeys(ctx, p.key, nil)
 	}
 	if err != nil {
-		return "", content{}, err
+		return "", nil, err
 	}
-	return p.key.uid, keys.content, nil
+	return p.key.uid, keys, nil
 }
 
-// sourceRevision returns the revision of the state of a source that began with the given content.
-func (f *Fleet) sourceRevision(ctx context.Context, source *controlplanes.Source, begun *content) (kv.Revision, error) {
-	if source.Time == nil {
-		return f.config.Backend.CurrentRevision(ctx)
-	}
-	at := source.Time.Time
-	revision, err := f.config.Backend.RevisionAt(ctx, at)
+// sourceRevision returns the revision of the requested state of a source that began at a revision.
+func (f *Fleet) sourceRevision(ctx context.Context, source *controlplanes.Source, begun kv.Revision) (kv.Revision, error) {
 	switch {
-	case errors.Is(err, kv.ErrCompacted):
-		return 0, &sourceError{"SourceExpired", fmt.Sprintf("spec.from.time: the store has no history of %s", at.UTC().Format(time.RFC3339))}
-	case err != nil:
-		return 0, err
-	case at.Before(begun.Created), len(begun.Layers) > 0 && revision < begun.Layers[0].Revision:
-		return 0, &sourceError{"SourceExpired", fmt.Sprintf("spec.from.time: the control plane %q did not exist at %s", source.ControlPlane, at.UTC().Format(time.RFC3339))}
+	case source.Time == nil:
+		return f.config.Backend.CurrentRevision(ctx)
+	case source.ControlPlane == "" && f.hasHistory(""):
+		return f.config.Env.Storage.History.RevisionAt(ctx, source.Time.Time) // it is more precise
 	}
-	return revision, nil
+	revision, err := f.config.Backend.RevisionAt(ctx, source.Time.Time)
+	if err == nil && revision < begun {
+		return 0, &sourceError{"SourceExpired", fmt.Sprintf("spec.from.time: the control plane %q did not exist at %s", source.ControlPlane, source.Time.UTC().Format(time.RFC3339))}
+	}
+	return revision, err
 }
 
 // unpin releases the states that a fork retained.
@@ -118,7 +145,7 @@ func (f *Fleet) unpin(ctx context.Context, uid types.UID) error {
 // forkBase is the state of a control plane as the base of a fork. Its keys are those of the fork, and it does not have the
 // objects that belong to the running server of the source.
 type forkBase struct {
-	*overlay.Layer
+	overlay.Base
 	fleet *Fleet
 	// from and to are the prefixes of the source and of the fork.
 	from, to string
@@ -129,7 +156,7 @@ func (b *forkBase) Get(ctx context.Context, key string) (*kv.Entry, error) {
 	if excluded, err := b.excludes(ctx, key); excluded || err != nil {
 		return nil, err
 	}
-	e, err := b.Layer.Get(ctx, key)
+	e, err := b.Base.Get(ctx, key)
 	if e == nil || err != nil {
 		return nil, err
 	}
@@ -138,7 +165,7 @@ func (b *forkBase) Get(ctx context.Context, key string) (*kv.Entry, error) {
 
 // Scan implements overlay.Base.
 func (b *forkBase) Scan(start, end string, size int) overlay.Cursor {
-	return &forkCursor{b, b.Layer.Scan(start, end, size)}
+	return &forkCursor{b, b.Base.Scan(start, end, size)}
 }
 
 // forkCursor skips the entries that are not copied.
@@ -166,7 +193,7 @@ func (c *forkCursor) Next(ctx context.Context) (*kv.Entry, error) {
 
 // Count implements overlay.Base.
 func (b *forkBase) Count(ctx context.Context, start, end string) (int64, error) {
-	total, err := b.Layer.Count(ctx, start, end)
+	total, err := b.Base.Count(ctx, start, end)
 	if err != nil || total == 0 {
 		return 0, err
 	}
@@ -178,7 +205,7 @@ func (b *forkBase) Count(ctx context.Context, start, end string) (int64, error) 
 		if from >= to {
 			continue
 		}
-		excluded, err := b.Layer.Count(ctx, from, to)
+		excluded, err := b.Base.Count(ctx, from, to)
 		if err != nil {
 			return 0, err
 		}
@@ -221,7 +248,7 @@ func (b *forkBase) excludes(ctx context.Context, key string) (bool, error) {
 	if name, ok = strings.CutSuffix(name, secretSuffix); !ok {
 		return false, nil
 	}
-	owner, err := b.Layer.Get(ctx, controlPlaneKeys+name)
+	owner, err := b.Base.Get(ctx, controlPlaneKeys+name)
 	return owner != nil, err
 }
 
@@ -234,7 +261,7 @@ func (b *forkBase) countKubeconfigs(ctx context.Context, start, end string) (n i
 	if from >= to {
 		return 0, nil
 	}
-	secrets := b.Layer.Scan(from, to, 1000)
+	secrets := b.Base.Scan(from, to, 1000)
 	for {
 		e, err := secrets.Next(ctx)
 		if e == nil || err != nil {

@@ -32,6 +32,8 @@ type keySet struct {
 	// issuer is the issuer of service account tokens: the first URL of the control plane. It does not
 	// change with the address of the server, and is equal on all servers over the same etcd.
 	issuer string
+	// revision is the revision at which the control plane began.
+	revision kv.Revision
 	content
 }
 
@@ -52,7 +54,7 @@ func (f *Fleet) readKeys(ctx context.Context, p planeKey) (*keySet, error) {
 	case entry == nil:
 		return nil, nil
 	}
-	return f.decodeKeys(ctx, key, p.uid, entry.Value)
+	return f.decodeKeys(ctx, p.uid, entry)
 }
 
 // ensureKeys returns the keys and certificates of a control plane, and creates missing ones. They are encrypted
@@ -68,8 +70,9 @@ func (f *Fleet) ensureKeys(ctx context.Context, p planeKey, source *controlplane
 		return nil, err
 	}
 	stored := storedKeys{Issuer: f.url(p.name), Files: map[string]string{}}
+	var guard []kv.Op
 	if source != nil {
-		stored.content, err = f.fork(ctx, p.uid, source)
+		stored.content, guard, err = f.fork(ctx, p, source)
 	} else {
 		stored.Created = f.now().UTC().Truncate(time.Second)
 		stored.Template, err = f.templates.ensure(ctx, stored.Created)
@@ -87,18 +90,20 @@ func (f *Fleet) ensureKeys(ctx context.Context, p planeKey, source *controlplane
 	if value, err = f.transformer().ToStorage(ctx, value, key); err != nil {
 		return nil, fmt.Errorf("encrypt the keys of the control plane: %w", err)
 	}
-	result, err := f.config.Env.Storage.Backend.Commit(ctx, kv.Op{Key: key, Kind: kv.OpPut, Value: value})
+	result, err := f.config.Env.Storage.Backend.Commit(ctx, append([]kv.Op{{Key: key, Kind: kv.OpPut, Value: value}}, guard...)...)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("store the keys of the control plane: %w", err)
 	case !result.Committed && result.Current[0] != nil: // another server has created them
-		return f.decodeKeys(ctx, key, p.uid, result.Current[0].Value)
+		return f.decodeKeys(ctx, p.uid, result.Current[0])
+	case !result.Committed:
+		return nil, errCopyInterrupted
 	}
-	return &keySet{created, stored.Issuer, stored.content}, nil
+	return &keySet{created, stored.Issuer, result.Revision, stored.content}, nil
 }
 
-func (f *Fleet) decodeKeys(ctx context.Context, key string, uid types.UID, value []byte) (*keySet, error) {
-	plain, _, err := f.transformer().FromStorage(ctx, value, key)
+func (f *Fleet) decodeKeys(ctx context.Context, uid types.UID, entry *kv.Entry) (*keySet, error) {
+	plain, _, err := f.transformer().FromStorage(ctx, entry.Value, entry.Key)
 	if err != nil {
 		return nil, fmt.Errorf("decrypt the keys of the control plane: %w", err)
 	}
@@ -111,7 +116,7 @@ func (f *Fleet) decodeKeys(ctx context.Context, key string, uid types.UID, value
 		files[name] = []byte(text)
 	}
 	set, err := pki.OpenSet(string(uid), files)
-	return &keySet{set, stored.Issuer, stored.content}, err
+	return &keySet{set, stored.Issuer, entry.Created, stored.content}, err
 }
 
 // transformer returns the encryption of Secrets.

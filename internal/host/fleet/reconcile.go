@@ -76,7 +76,7 @@ func (f *Fleet) prepare(ctx context.Context, object *controlplanes.ControlPlane)
 		if err != nil {
 			return nil, fmt.Errorf("create the fork: %w", err)
 		}
-		object.Status.SourceRevision = strconv.FormatInt(int64(keys.Layers[0].Revision), 10)
+		object.Status.SourceRevision = strconv.FormatInt(int64(keys.Source.Revision), 10)
 	}
 	err := f.ensureSecret(ctx, object)
 	if conflict := (*conflictError)(nil); errors.As(err, &conflict) {

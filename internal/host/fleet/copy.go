@@ -1,0 +1,126 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/overlay"
+)
+
+// A fork copies the objects of its source if the store cannot retain the state of the source: etcd has no pins, and the
+// history is not part of the store. The fork is ready when all objects are copied. Several servers may reconcile the
+// fork, so the copying server holds a lock: a key that each of its commits replaces. It expires after a crash.
+
+// copyLockTTL is the time after which another server may continue the copy of a server that has stopped.
+const copyLockTTL = time.Minute
+
+// errCopyInterrupted reports that another server copies the source.
+var errCopyInterrupted = errors.New("copy the source: another server has continued the copy")
+
+// copying is the copy of one source by this server.
+type copying struct {
+	fleet *Fleet
+	lock  string      // key
+	held  kv.Revision // of the lock
+}
+
+// commit applies operations while the lock is held.
+func (c *copying) commit(ctx context.Context, ops ...kv.Op) error {
+	refreshed := kv.Op{Key: c.lock, Kind: kv.OpPut, Value: []byte("copying"), Expect: c.held, TTL: copyLockTTL}
+	result, err := c.fleet.config.Backend.Backend.Commit(ctx, append(ops, refreshed)...)
+	if err != nil {
+		return fmt.Errorf("copy the source: %w", err)
+	}
+	if !result.Committed {
+		return errCopyInterrupted
+	}
+	c.held = result.Revision
+	return nil
+}
+
+// copySource copies the state of a source into the prefix of a fork. store has the objects of the source, and below is the
+// content with which it began. guard completes the copy.
+func (f *Fleet) copySource(ctx context.Context, p planeKey, store kv.Backend, source *layer, below *content) (guard []kv.Op, err error) {
+	c := &copying{fleet: f, lock: f.folder(p.uid) + controlplanes.CopyKey}
+	if err := c.commit(ctx); errors.Is(err, errCopyInterrupted) {
+		return nil, &sourceError{"Copying", "another server copies the objects of the source"}
+	} else if err != nil {
+		return nil, err
+	}
+	if keys, err := f.readKeys(ctx, p); keys != nil || err != nil {
+		return nil, errors.Join(err, errCopyInterrupted) // it was completed before the lock was acquired
+	}
+	f.logger.Info("copying the objects of the source of a fork", "name", p.name)
+	if err := c.deletePartial(ctx, f.prefixOf(p.uid)); err != nil {
+		return nil, err
+	}
+	_, release, err := store.Hold(ctx, source.Revision)
+	if err != nil {
+		return nil, fmt.Errorf("copy the source: %w", err)
+	}
+	defer release()
+	base, err := f.base(ctx, source.UID, below)
+	if err != nil {
+		return nil, err
+	}
+	from, to := f.prefixOf(source.UID), f.prefixOf(p.uid)
+	objects := &forkBase{overlay.NewLayer(store, from, source.Revision, base), f, from, to}
+	copied, err := c.copyObjects(ctx, objects)
+	if err != nil {
+		return nil, err
+	}
+	f.logger.Info("copied the objects of the source of a fork", "name", p.name, "objects", copied)
+	return []kv.Op{{Key: c.lock, Kind: kv.OpDelete, Expect: c.held}}, nil
+}
+
+// deletePartial deletes the objects of an interrupted copy.
+func (c *copying) deletePartial(ctx context.Context, prefix string) error {
+	for {
+		page, err := c.fleet.config.Backend.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: deletionOps})
+		if err != nil {
+			return fmt.Errorf("copy the source: %w", err)
+		}
+		if len(page.Entries) == 0 {
+			return nil
+		}
+		ops := make([]kv.Op, len(page.Entries))
+		for i := range page.Entries {
+			ops[i] = kv.Op{Key: page.Entries[i].Key, Kind: kv.OpDelete, Expect: kv.AnyRevision}
+		}
+		if err := c.commit(ctx, ops...); err != nil {
+			return err
+		}
+	}
+}
+
+// maxCopyBytes is the size at which a commit of copied objects is sent, in bytes. Stores accept 1.5 MiB.
+const maxCopyBytes = 512 << 10
+
+// copyObjects writes all objects of a base to its prefix, and returns their number.
+func (c *copying) copyObjects(ctx context.Context, from *forkBase) (copied int, err error) {
+	var ops []kv.Op
+	size := 0
+	objects := from.Scan("", "", deletionOps)
+	for {
+		e, err := objects.Next(ctx)
+		if err != nil {
+			return 0, fmt.Errorf("copy the source: %w", err)
+		}
+		if len(ops) > 0 && (e == nil || len(ops) == deletionOps || size+len(e.Value) > maxCopyBytes) {
+			if err := c.commit(ctx, ops...); err != nil {
+				return 0, err
+			}
+			copied += len(ops)
+			ops, size = nil, 0
+		}
+		if e == nil {
+			return copied, nil
+		}
+		ops = append(ops, kv.Op{Key: from.to + e.Key, Kind: kv.OpPut, Value: e.Value})
+		size += len(e.Value)
+	}
+}
