@@ -140,9 +140,9 @@ func TestUndo(t *testing.T) {
 	}
 	h.expect(h.run(0, "undo", "cm/a", "-n", "shop", "--to="+h.prepared, "--yes"), "nothing to undo")
 
-	u := undoCommand{client: &historyClient{}}
+	var u planWriter
 	var err error
-	if u.client.apiClient, err = newAPIClient(strings.TrimPrefix(h.kubeconfig, "--kubeconfig=")); err != nil {
+	if u.target, err = newAPIClient(strings.TrimPrefix(h.kubeconfig, "--kubeconfig=")); err != nil {
 		t.Fatal(err)
 	}
 	planned := map[string]any{"metadata": map[string]any{"name": "a"}, "data": map[string]any{"x": "0"}}

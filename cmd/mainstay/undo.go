@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"mainstay.dev/mainstay/internal/apis/history"
 )
@@ -31,17 +27,13 @@ leases are ignored.`
 // undoCommand is the command undo.
 type undoCommand struct {
 	historyFlags
-	to, dryRun string
-	yes        bool
-	status     bool // restores the status, too
-
-	client *historyClient
-	in     io.Reader
-	out    io.Writer
+	planWriter
+	to      string
+	history *historyClient
 }
 
 func newUndo(signals <-chan os.Signal) *cobra.Command {
-	var u undoCommand
+	u := undoCommand{planWriter: planWriter{manager: "mainstay-undo", restoreUIDs: true}}
 	command := &cobra.Command{
 		Use:   "undo [KIND/NAME]",
 		Short: "Write earlier states of objects back",
@@ -56,17 +48,17 @@ func newUndo(signals <-chan os.Signal) *cobra.Command {
 				return &usageError{err}
 			}
 			u.in, u.out = c.InOrStdin(), c.OutOrStdout()
-			if u.client, err = u.historyFlags.client(); err != nil {
+			if u.history, err = u.historyFlags.client(); err != nil {
 				return err
 			}
+			u.target = u.history.apiClient
 			return u.run(ctx, args)
 		},
 	}
-	u.addTo(command.Flags(), "")
+	u.historyFlags.addTo(command.Flags(), "")
 	command.Flags().StringVar(&u.to, "to", "", "with KIND/NAME: the time of the state, such as 2026-11-27T14:02:00Z, -15m or rv/ and a resourceVersion")
-	command.Flags().BoolVarP(&u.yes, "yes", "y", false, "do not ask before writing")
+	u.planWriter.addTo(command.Flags())
 	command.Flags().BoolVar(&u.status, "status", false, "restore the status of objects, too")
-	command.Flags().StringVar(&u.dryRun, "dry-run", "", "server: validate the writes without storing them")
 	return command
 }
 
@@ -76,14 +68,12 @@ func (u *undoCommand) check(args []string) error {
 		return errors.New("an object requires --to instead of --since")
 	case len(args) == 0 && (u.since == "" || u.to != ""):
 		return errors.New("--since is required, or KIND/NAME and --to")
-	case u.dryRun != "" && u.dryRun != "server":
-		return fmt.Errorf("--dry-run is %q; it must be server", u.dryRun)
 	}
-	return nil
+	return u.planWriter.check()
 }
 
 func (u *undoCommand) run(ctx context.Context, args []string) error {
-	object, err := u.client.object(ctx, args)
+	object, err := u.history.object(ctx, args)
 	if err != nil {
 		return err
 	}
@@ -102,41 +92,12 @@ func (u *undoCommand) run(ctx context.Context, args []string) error {
 		_, err := fmt.Fprintln(u.out, "nothing to undo")
 		return err
 	}
-	if err := plan.print(u.out); err != nil {
-		return err
-	}
-	if len(plan.steps) > 0 {
-		if ok, err := u.confirm(len(plan.steps)); err != nil || !ok {
-			return err
-		}
-	}
-	failed := u.apply(ctx, plan)
-	if n := failed + len(plan.conflicts); n > 0 {
-		return fmt.Errorf("%d of %d objects were not restored", n, len(plan.steps)+len(plan.conflicts))
-	}
-	return nil
-}
-
-// confirm asks whether to write.
-func (u *undoCommand) confirm(objects int) (bool, error) {
-	if u.yes || u.dryRun != "" {
-		return true, nil
-	}
-	if file, ok := u.in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
-		return false, &usageError{errors.New("--yes is required if the standard input is not a terminal")}
-	}
-	fmt.Fprintf(u.out, "Write %d objects? [y/N] ", objects)
-	answer, err := bufio.NewReader(u.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	answer = strings.ToLower(strings.TrimSpace(answer))
-	return answer == "y" || answer == "yes", nil
+	return u.planWriter.run(ctx, plan)
 }
 
 // plan returns the writes that undo the selected changes.
-func (u *undoCommand) plan(ctx context.Context, object *objectPath) (*undoPlan, error) {
-	selected, err := u.client.changes(ctx, object, u.query(object))
+func (u *undoCommand) plan(ctx context.Context, object *objectPath) (*writePlan, error) {
+	selected, err := u.history.changes(ctx, object, u.query(object))
 	if err != nil {
 		return nil, err
 	}
@@ -144,17 +105,17 @@ func (u *undoCommand) plan(ctx context.Context, object *objectPath) (*undoPlan, 
 	if u.user != "" || u.selector != "" {
 		unfiltered := u.historyFlags
 		unfiltered.user, unfiltered.selector = "", ""
-		if all, err = u.client.changes(ctx, object, unfiltered.query(object)); err != nil {
+		if all, err = u.history.changes(ctx, object, unfiltered.query(object)); err != nil {
 			return nil, err
 		}
 	}
-	plan := &undoPlan{}
+	plan := &writePlan{}
 	for _, changed := range changedObjects(selected) {
 		if object == nil && isTransient(changed.first) {
 			continue
 		}
 		if conflict := laterChange(changed, selected, all); conflict != nil {
-			plan.conflicts = append(plan.conflicts, conflict)
+			plan.conflicts = append(plan.conflicts, describeChange(conflict))
 			continue
 		}
 		step, err := u.step(ctx, changed)
@@ -199,7 +160,7 @@ func laterChange(changed changedObject, selected, all []history.Change) *history
 }
 
 // step returns the write that undoes the changes of an object.
-func (u *undoCommand) step(ctx context.Context, changed changedObject) (*undoStep, error) {
-	before, now, first, err := u.client.states(ctx, changed)
-	return &undoStep{change: first, before: before, now: now}, err
+func (u *undoCommand) step(ctx context.Context, changed changedObject) (*writeStep, error) {
+	before, now, first, err := u.history.states(ctx, changed)
+	return &writeStep{change: first, before: before, now: now}, err
 }

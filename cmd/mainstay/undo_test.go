@@ -56,7 +56,7 @@ func TestUndoDeployment(t *testing.T) {
 	patch("joe", `{"spec":{"template":{"spec":{"containers":[{"name":"c","image":"web:2"}]}}}}`)
 	before := patch("jane", `{"spec":{"paused":true}}`)
 	// Joe's change is between the changes of Jane.
-	h.expect(h.run(1, "undo", "-n", "shop", "--since=rv/"+created.ResourceVersion, "--user=jane", "--yes"), "conflict: ", "joe", "1 of 1 objects were not restored")
+	h.expect(h.run(1, "undo", "-n", "shop", "--since=rv/"+created.ResourceVersion, "--user=jane", "--yes"), "conflict: ", "joe", "1 of 1 objects were not written")
 	h.expect(h.run(0, "undo", "-n", "shop", "--since=rv/"+before.ResourceVersion, "--user=jane", "--yes"), "nothing to undo")
 
 	// The status changes with --status only.

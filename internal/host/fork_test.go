@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/apis/history"
 	"mainstay.dev/mainstay/internal/egress/selector/selectortest"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/test/testserver"
@@ -412,4 +413,38 @@ func TestForkOfHistory(t *testing.T) {
 	s = start(t, config)
 	s.reenter(t, "fork").expectValues(t, want)
 	s.expectValues(t, map[string]string{"x": "after"})
+}
+
+// TestForkChanges checks the list of the changes of a fork.
+func TestForkChanges(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	s.awaitAccount(t, "default")
+	for _, name := range []string{"same", "changed", "deleted", "restored"} {
+		s.createConfigMap(t, name, "root")
+	}
+	f := s.tenant(t, "fork", `{"from":{}}`)
+	f.createConfigMap(t, "created", "fork")
+	f.createConfigMap(t, "gone", "fork")
+	f.setConfigMap(t, "changed", "fork")
+	for _, name := range []string{"deleted", "gone"} {
+		f.must(t, "DELETE", configMapPath+"/"+name, "")
+	}
+	f.setConfigMap(t, "restored", "fork")
+	f.setConfigMap(t, "restored", "root")
+	f.must(t, "POST", "/api/v1/namespaces/default/events", `{"metadata":{"name":"x"},"involvedObject":{"namespace":"default"}}`)
+	var list struct{ Items []history.Change }
+	f.read(t, "/fork/changes", &list)
+	got := map[string]string{}
+	for i := range list.Items {
+		c := &list.Items[i]
+		got[c.Object.Resource+"/"+c.Namespace+"/"+c.Object.Name] = fmt.Sprint(c.Operation, " ", c.Fields, c.Before != nil, c.After != nil)
+	}
+	want := map[string]string{
+		"configmaps/default/changed": "Updated [data.k] true true", "configmaps/default/created": "Created [] false true", "configmaps/default/deleted": "Deleted [] true false",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
+	}
+	s.expectCode(t, 404, "", "GET", "/fork/changes")
 }

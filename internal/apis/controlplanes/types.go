@@ -70,8 +70,9 @@ type Spec struct {
 type Source struct {
 	// ControlPlane is the name of the copied control plane; "" copies the root control plane.
 	ControlPlane string `json:"controlPlane,omitempty"`
-	// Time selects an earlier state; nil selects the newest one.
-	Time *metav1.Time `json:"time,omitempty"`
+	// Time or ResourceVersion selects an earlier state; without both, the newest one is selected.
+	Time            *metav1.Time `json:"time,omitempty"`
+	ResourceVersion string       `json:"resourceVersion,omitempty"`
 	// OutgoingCalls is the policy for calls of webhooks, aggregated API servers and kubelets; "" selects DenyCalls.
 	OutgoingCalls CallPolicy `json:"outgoingCalls,omitempty"`
 }

@@ -232,7 +232,7 @@ func describe(ctx context.Context, change *Change, c *archive.Change, decoded *d
 	change.Before, change.After = before, after
 	change.Object.APIVersion, change.Object.Kind, change.Object.UID, change.Labels = meta.APIVersion, meta.Kind, meta.UID, meta.Labels
 	if change.Operation == Updated && before != nil && after != nil {
-		change.Fields, change.FieldsTruncated = changedFields(before, after)
+		change.Fields, change.FieldsTruncated = ChangedFields(before, after)
 	}
 	return nil
 }

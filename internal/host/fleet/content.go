@@ -78,7 +78,7 @@ func (f *Fleet) prefixOf(uid types.UID) string {
 	return f.objectPrefix(uid) + "/"
 }
 
-// attach attaches the base of a control plane to its prefix, and sets session.detach. seeded reports that its objects are
+// attach attaches the base of a control plane to its prefix, and sets session.base and session.detach. seeded reports that its objects are
 // those of the current template, without changes.
 func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, c *content) (seeded bool, err error) {
 	base, err := f.base(ctx, uid, c)
@@ -87,6 +87,7 @@ func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, c *conten
 	}
 	prefix := f.prefixOf(uid)
 	f.config.Backend.Attach(prefix, base)
+	s.base = base
 	s.detach = func() { f.config.Backend.Detach(prefix) }
 	if c.Source != nil || c.Template != f.templates.current() {
 		return false, nil

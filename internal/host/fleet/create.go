@@ -40,7 +40,7 @@ func (f *Fleet) Create(ctx context.Context, name string) (Credentials, error) {
 	// The events of both objects can arrive later.
 	f.setToken(object.UID, string(secret.Data[tokenKey]))
 	f.update(object)
-	return Credentials{URL: f.url(name), Token: string(secret.Data[tokenKey]), Kubeconfig: secret.Data[kubeconfigKey]}, nil
+	return Credentials{URL: f.url(name), Token: string(secret.Data[tokenKey]), Kubeconfig: secret.Data[KubeconfigKey]}, nil
 }
 
 // Delete starts the deletion of a control plane.

@@ -23,8 +23,8 @@ const (
 	secretNamespace = metav1.NamespaceSystem
 	secretSuffix    = "-kubeconfig"
 	secretType      = corev1.SecretType("mainstay.dev/kubeconfig")
-	// kubeconfigKey has the kubeconfig, tokenKey the token in it, which the server accepts.
-	kubeconfigKey = "kubeconfig"
+	// KubeconfigKey has the kubeconfig, and tokenKey the token in it, which the server accepts.
+	KubeconfigKey = "kubeconfig"
 	tokenKey      = "token"
 )
 
@@ -93,11 +93,11 @@ func (f *Fleet) kubeconfig(name, token string) []byte {
 // changed. Several servers over the same etcd may have different addresses, all of which are valid.
 func (f *Fleet) updateSecret(ctx context.Context, object *controlplanes.ControlPlane, existing *corev1.Secret) error {
 	text := f.kubeconfig(object.Name, string(existing.Data[tokenKey]))
-	if f.config.Env.Storage.Shared || bytes.Equal(existing.Data[kubeconfigKey], text) {
+	if f.config.Env.Storage.Shared || bytes.Equal(existing.Data[KubeconfigKey], text) {
 		return nil
 	}
 	_, err := f.secrets.Update(ctx, secretOf(object.Name), func(secret *corev1.Secret) error {
-		secret.Data[kubeconfigKey] = f.kubeconfig(object.Name, string(secret.Data[tokenKey]))
+		secret.Data[KubeconfigKey] = f.kubeconfig(object.Name, string(secret.Data[tokenKey]))
 		return nil
 	})
 	return err
@@ -114,7 +114,7 @@ func (f *Fleet) createSecret(ctx context.Context, object *controlplanes.ControlP
 			}},
 		},
 		Type: secretType,
-		Data: map[string][]byte{kubeconfigKey: f.kubeconfig(object.Name, token), tokenKey: []byte(token)},
+		Data: map[string][]byte{KubeconfigKey: f.kubeconfig(object.Name, token), tokenKey: []byte(token)},
 	})
 	switch {
 	case apierrors.IsAlreadyExists(err):

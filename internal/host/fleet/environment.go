@@ -40,6 +40,9 @@ func (f *Fleet) env(p *plane, s *session, keys *keySet, source *controlplanes.So
 	env.Shutdown.Session, env.Shutdown.Tunnels = s.drain, s.tunnels
 	env.Telemetry.Audit = f.config.Root.Audit()
 	env.Paths, env.Shared = nil, f.shared
+	if source != nil {
+		env.Paths = map[string]http.Handler{ChangesPath: &changesHandler{f, p.key.uid, s, keys}}
+	}
 	return &env, nil
 }
 

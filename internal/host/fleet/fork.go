@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -57,10 +57,13 @@ func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Sour
 	return begun, guard, expired(err)
 }
 
-// expired returns a *sourceError for the error that the store has no history of a time.
+// expired returns a *sourceError for the error that the store does not have a revision.
 func expired(err error) error {
-	if errors.Is(err, kv.ErrCompacted) {
-		return &sourceError{"SourceExpired", "spec.from.time: " + err.Error()}
+	switch {
+	case errors.Is(err, kv.ErrCompacted):
+		return &sourceError{"SourceExpired", "spec.from: " + err.Error()}
+	case errors.Is(err, kv.ErrFutureRevision):
+		return &sourceError{"SourceInvalid", "spec.from: " + err.Error()}
 	}
 	return err
 }
@@ -116,16 +119,21 @@ func (f *Fleet) source(ctx context.Context, name string) (types.UID, *keySet, er
 }
 
 // sourceRevision returns the revision of the requested state of a source that began at a revision.
-func (f *Fleet) sourceRevision(ctx context.Context, source *controlplanes.Source, begun kv.Revision) (kv.Revision, error) {
+func (f *Fleet) sourceRevision(ctx context.Context, source *controlplanes.Source, begun kv.Revision) (revision kv.Revision, err error) {
 	switch {
+	case source.ResourceVersion != "":
+		var n int64
+		n, err = strconv.ParseInt(source.ResourceVersion, 10, 64)
+		revision = kv.Revision(n)
 	case source.Time == nil:
 		return f.config.Backend.CurrentRevision(ctx)
 	case source.ControlPlane == "" && f.hasHistory(""):
 		return f.config.Env.Storage.History.RevisionAt(ctx, source.Time.Time) // it is more precise
+	default:
+		revision, err = f.config.Backend.RevisionAt(ctx, source.Time.Time)
 	}
-	revision, err := f.config.Backend.RevisionAt(ctx, source.Time.Time)
 	if err == nil && revision < begun {
-		return 0, &sourceError{"SourceExpired", fmt.Sprintf("spec.from.time: the control plane %q did not exist at %s", source.ControlPlane, source.Time.UTC().Format(time.RFC3339))}
+		return 0, &sourceError{"SourceExpired", fmt.Sprintf("spec.from: the control plane %q did not exist at that time", source.ControlPlane)}
 	}
 	return revision, err
 }

@@ -135,6 +135,9 @@ func (f *Fleet) rejectionError(r *http.Request, reason error) error {
 	case errors.Is(reason, errPaused), errors.Is(reason, errStopping), errors.Is(reason, context.Canceled), errors.Is(reason, context.DeadlineExceeded):
 		return apierrors.NewServiceUnavailable(fmt.Sprintf("control plane %q: %v", name, reason))
 	}
+	if missing := (*sourceError)(nil); errors.As(reason, &missing) {
+		return apierrors.NewServiceUnavailable(fmt.Sprintf("control plane %q: %v", name, missing))
+	}
 	f.logger.Error("a control plane cannot be opened", "name", name, "err", reason)
 	return apierrors.NewServiceUnavailable(fmt.Sprintf("the control plane %q cannot be opened now", name))
 }

@@ -10,6 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/filters"
+	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
 // plane is a declared control plane. While it is closed, it consists only of this struct. It is safe for
@@ -47,8 +48,9 @@ type session struct {
 	drain      *filters.Drain
 	tunnels    context.Context
 	endTunnels context.CancelFunc
-	detach     func()    // detaches the base of the control plane
-	opened     time.Time // by the clock of the server
+	base       overlay.Base // nil without one
+	detach     func()       // detaches the base
+	opened     time.Time    // by the clock of the server
 	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
 	// session is closed and the last request has ended.
 	requests int

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,29 +10,98 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/apis/history"
 )
 
-// undoPlan contains the writes of the command undo, in order.
-type undoPlan struct {
-	steps []*undoStep
-	// conflicts are the later changes of objects that are not restored.
-	conflicts []*history.Change
+// planWriter performs a plan against a server.
+type planWriter struct {
+	target *apiClient
+	out    io.Writer
+	in     io.Reader // for the confirmation
+	// manager is the field manager of the writes.
+	manager string
+	// dryRun is "server" to validate the writes without storing them.
+	dryRun string
+	yes    bool // writes without confirmation
+	status bool // restores the status, too
+	// restoreUIDs creates objects with their UIDs, from the history of the server.
+	restoreUIDs bool
+	// uids contains the UIDs of the created objects, by their UIDs in the plan.
+	uids map[types.UID]types.UID
 }
 
-// undoStep restores one object.
-type undoStep struct {
-	// change is the first change that is undone.
+// addTo adds the flags of a writer.
+func (w *planWriter) addTo(flags *pflag.FlagSet) {
+	flags.BoolVarP(&w.yes, "yes", "y", false, "do not ask before writing")
+	flags.StringVar(&w.dryRun, "dry-run", "", "server: validate the writes without storing them")
+}
+
+func (w *planWriter) check() error {
+	if w.dryRun != "" && w.dryRun != "server" {
+		return fmt.Errorf("--dry-run is %q; it must be server", w.dryRun)
+	}
+	return nil
+}
+
+// run prints a plan, asks for confirmation, and performs it. The error reports the number of objects that were not written.
+func (w *planWriter) run(ctx context.Context, plan *writePlan) error {
+	if err := plan.print(w.out); err != nil {
+		return err
+	}
+	if len(plan.steps) > 0 {
+		if ok, err := w.confirm(len(plan.steps)); err != nil || !ok {
+			return err
+		}
+	}
+	failed := w.apply(ctx, plan)
+	if n := failed + len(plan.conflicts); n > 0 {
+		return fmt.Errorf("%d of %d objects were not written", n, len(plan.steps)+len(plan.conflicts))
+	}
+	return nil
+}
+
+// confirm asks whether to write.
+func (w *planWriter) confirm(objects int) (bool, error) {
+	if w.yes || w.dryRun != "" {
+		return true, nil
+	}
+	if file, ok := w.in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+		return false, &usageError{errors.New("--yes is required if the standard input is not a terminal")}
+	}
+	fmt.Fprintf(w.out, "Write %d objects? [y/N] ", objects)
+	answer, err := bufio.NewReader(w.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return answer == "y" || answer == "yes", nil
+}
+
+// writePlan contains writes in order.
+type writePlan struct {
+	steps []*writeStep
+	// conflicts describe the objects that are not written.
+	conflicts []string
+}
+
+// writeStep writes one object.
+type writeStep struct {
+	// change identifies the object. For undo, it is the first change that is undone.
 	change *history.Change
-	// before is the state to restore, and now the present state; nil if the object does not exist.
+	// before is the state to write, and now the present state; nil if the object does not exist.
 	before, now map[string]any
 }
 
@@ -50,15 +120,15 @@ func statesDiffer(a, b map[string]any, status bool) bool {
 }
 
 // print prints the differences and the conflicts.
-func (p *undoPlan) print(out io.Writer) error {
+func (p *writePlan) print(out io.Writer) error {
 	d := newDiffer(out, false)
 	for _, step := range p.steps {
 		if _, err := d.print(objectName(step.change), step.now, step.before); err != nil {
 			return err
 		}
 	}
-	for _, c := range p.conflicts {
-		if _, err := fmt.Fprintf(out, "conflict: %s\n", describeChange(c)); err != nil {
+	for _, conflict := range p.conflicts {
+		if _, err := fmt.Fprintf(out, "conflict: %s\n", conflict); err != nil {
 			return err
 		}
 	}
@@ -67,9 +137,9 @@ func (p *undoPlan) print(out io.Writer) error {
 
 // sort orders the steps: objects are created before the objects that depend on them, and deleted in the
 // reverse order.
-func (p *undoPlan) sort() {
+func (p *writePlan) sort() {
 	depth := p.depths()
-	rank := func(s *undoStep) int {
+	rank := func(s *writeStep) int {
 		switch {
 		case s.before == nil:
 			return 1000 - depth[s] // deletions at the end
@@ -78,19 +148,19 @@ func (p *undoPlan) sort() {
 		}
 		return 500
 	}
-	slices.SortStableFunc(p.steps, func(a, b *undoStep) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(p.steps, func(a, b *writeStep) int { return rank(a) - rank(b) })
 }
 
 // depths returns the number of objects of the plan that an object depends on: its owners, its namespace and
 // its definition.
-func (p *undoPlan) depths() map[*undoStep]int {
-	byUID := map[string]*undoStep{}
+func (p *writePlan) depths() map[*writeStep]int {
+	byUID := map[string]*writeStep{}
 	for _, s := range p.steps {
 		byUID[string(s.change.Object.UID)] = s
 	}
-	depths := map[*undoStep]int{}
-	var depth func(s *undoStep, limit int) int
-	depth = func(s *undoStep, limit int) int {
+	depths := map[*writeStep]int{}
+	var depth func(s *writeStep, limit int) int
+	depth = func(s *writeStep, limit int) int {
 		if known, ok := depths[s]; ok || limit == 0 {
 			return known
 		}
@@ -127,7 +197,7 @@ func baseDepth(c *history.Change) int {
 }
 
 // created returns the namespaces and definitions that the plan creates.
-func (p *undoPlan) created() map[string]bool {
+func (p *writePlan) created() map[string]bool {
 	created := map[string]bool{}
 	for _, s := range p.steps {
 		switch {
@@ -145,76 +215,80 @@ func (p *undoPlan) created() map[string]bool {
 const definitionsName = "customresourcedefinitions.apiextensions.k8s.io"
 
 // apply performs the writes, and returns the number of failed ones.
-func (u *undoCommand) apply(ctx context.Context, plan *undoPlan) (failed int) {
+func (w *planWriter) apply(ctx context.Context, plan *writePlan) (failed int) {
 	created := plan.created()
 	for _, step := range plan.steps {
-		if u.dryRun != "" && (created["namespaces/"+step.change.Namespace] || created["definition/"+step.change.Object.Resource]) {
-			fmt.Fprintf(u.out, "%s not validated: its namespace or definition does not exist yet\n", describeObject(step.change))
+		if w.dryRun != "" && (created["namespaces/"+step.change.Namespace] || created["definition/"+step.change.Object.Resource]) {
+			fmt.Fprintf(w.out, "%s not validated: its namespace or definition does not exist yet\n", describeObject(step.change))
 			continue
 		}
-		done, err := u.write(ctx, step)
+		done, err := w.write(ctx, step)
 		if err != nil {
 			failed++
-			fmt.Fprintf(u.out, "%s failed: %v\n", describeObject(step.change), err)
+			fmt.Fprintf(w.out, "%s failed: %v\n", describeObject(step.change), err)
 			continue
 		}
-		if err := u.writeRest(ctx, step); err != nil {
+		if err := w.writeRest(ctx, step); err != nil {
 			failed++
-			fmt.Fprintf(u.out, "%s %s, but not completely: %v\n", describeObject(step.change), done, err)
+			fmt.Fprintf(w.out, "%s %s, but not completely: %v\n", describeObject(step.change), done, err)
 			continue
 		}
-		if u.dryRun != "" {
+		if w.dryRun != "" {
 			done += " (dry run)"
 		}
-		fmt.Fprintf(u.out, "%s %s\n", describeObject(step.change), done)
+		fmt.Fprintf(w.out, "%s %s\n", describeObject(step.change), done)
 	}
 	return failed
 }
 
 // write performs one write and returns its description.
-func (u *undoCommand) write(ctx context.Context, s *undoStep) (string, error) {
+func (w *planWriter) write(ctx context.Context, s *writeStep) (string, error) {
 	state := s.before
 	if state == nil {
 		state = s.now
 	}
-	collection, err := undoCollection(state, s.change)
+	collection, err := collectionOf(state, s.change)
 	if err != nil {
 		return "", err
 	}
 	item := collection + "/" + url.PathEscape(s.change.Object.Name)
+	created, changed := "created", "changed"
+	if w.restoreUIDs {
+		created, changed = "created again", "restored"
+	}
 	switch {
 	case s.before == nil:
-		return "deleted", u.delete(ctx, item, s.now)
+		return "deleted", w.delete(ctx, item, s.now)
 	case s.now == nil:
-		err := u.create(ctx, collection, s)
+		err := w.create(ctx, collection, s)
 		var failed *apiError
 		if errors.As(err, &failed) && failed.code == http.StatusConflict {
 			// A controller has created it again, such as the default service account of a namespace.
-			return "restored", u.replace(ctx, item, s.before, nil)
+			return changed, w.replace(ctx, item, s.before, nil)
 		}
-		return "created again", err
+		return created, err
 	}
-	return "restored", u.replace(ctx, item, s.before, s.now)
+	return changed, w.replace(ctx, item, s.before, s.now)
 }
 
 // writeRest restores the parts of an object that its own write does not: the status if requested, and the
 // managers of its fields.
-func (u *undoCommand) writeRest(ctx context.Context, s *undoStep) error {
-	if s.before == nil || u.dryRun != "" && s.now == nil {
+func (w *planWriter) writeRest(ctx context.Context, s *writeStep) error {
+	if s.before == nil || w.dryRun != "" && s.now == nil {
 		return nil
 	}
-	collection, err := undoCollection(s.before, s.change)
+	collection, err := collectionOf(s.before, s.change)
 	if err != nil {
 		return err
 	}
 	item := collection + "/" + url.PathEscape(s.change.Object.Name)
-	if err := u.writeStatus(ctx, item, s.before); err != nil {
+	if err := w.writeStatus(ctx, item, s.before); err != nil {
 		return fmt.Errorf("restore the status: %w", err)
 	}
-	if u.dryRun != "" {
+	if w.dryRun != "" {
 		return nil
 	}
-	if err := u.writeManagers(ctx, item, s.before); err != nil {
+	if err := w.writeManagers(ctx, item, s.before); err != nil {
 		return fmt.Errorf("restore the managed fields: %w", err)
 	}
 	return nil
@@ -222,17 +296,17 @@ func (u *undoCommand) writeRest(ctx context.Context, s *undoStep) error {
 
 // writeStatus restores the status of an object with a status subresource, if requested. The write of the
 // object restores the status of other objects.
-func (u *undoCommand) writeStatus(ctx context.Context, item string, before map[string]any) error {
+func (w *planWriter) writeStatus(ctx context.Context, item string, before map[string]any) error {
 	status, ok := before["status"]
-	if !u.status || !ok {
+	if !w.status || !ok {
 		return nil
 	}
 	var live map[string]any
-	if err := u.client.do(ctx, http.MethodGet, item, nil, &live); err != nil {
+	if err := w.target.do(ctx, http.MethodGet, item, nil, &live); err != nil {
 		return err
 	}
 	live["status"] = status
-	err := u.client.do(ctx, http.MethodPut, item+"/status"+u.parameters(url.Values{}), live, &json.RawMessage{})
+	err := w.target.do(ctx, http.MethodPut, item+"/status"+w.parameters(url.Values{}), live, &json.RawMessage{})
 	var failed *apiError
 	if errors.As(err, &failed) && (failed.code == http.StatusNotFound || failed.code == http.StatusMethodNotAllowed) {
 		return nil // there is no such subresource
@@ -243,17 +317,17 @@ func (u *undoCommand) writeStatus(ctx context.Context, item string, before map[s
 // writeManagers restores the managers of the fields of an object. Otherwise, this command would own the
 // restored fields, and the next server-side apply of their managers would be a conflict. The managers of the
 // status remain, unless the status is restored.
-func (u *undoCommand) writeManagers(ctx context.Context, item string, before map[string]any) error {
+func (w *planWriter) writeManagers(ctx context.Context, item string, before map[string]any) error {
 	was := unstructured.Unstructured{Object: before}
 	managers := was.GetManagedFields()
 	if len(managers) == 0 {
 		return nil
 	}
 	var live unstructured.Unstructured
-	if err := u.client.do(ctx, http.MethodGet, item, nil, &live.Object); err != nil {
+	if err := w.target.do(ctx, http.MethodGet, item, nil, &live.Object); err != nil {
 		return err
 	}
-	if !u.status {
+	if !w.status {
 		ofStatus := func(m metav1.ManagedFieldsEntry) bool { return m.Subresource == "status" }
 		managers = slices.DeleteFunc(managers, ofStatus)
 		for _, m := range live.GetManagedFields() {
@@ -265,11 +339,11 @@ func (u *undoCommand) writeManagers(ctx context.Context, item string, before map
 	// A patch has no conflict with a controller that writes the object at the same time.
 	patch := unstructured.Unstructured{Object: map[string]any{}}
 	patch.SetManagedFields(managers)
-	return u.client.do(ctx, http.MethodPatch, item+u.parameters(url.Values{}), patch.Object, &json.RawMessage{})
+	return w.target.do(ctx, http.MethodPatch, item+w.parameters(url.Values{}), patch.Object, &json.RawMessage{})
 }
 
-// undoCollection returns the URL path of the collection of an object.
-func undoCollection(object map[string]any, c *history.Change) (string, error) {
+// collectionOf returns the URL path of the collection of an object.
+func collectionOf(object map[string]any, c *history.Change) (string, error) {
 	version, _ := object["apiVersion"].(string)
 	gv, err := schema.ParseGroupVersion(version)
 	if err != nil || gv.Version == "" {
@@ -283,27 +357,51 @@ func undoCollection(object map[string]any, c *history.Change) (string, error) {
 }
 
 // parameters returns the query of a write.
-func (u *undoCommand) parameters(values url.Values) string {
-	values.Set("fieldManager", "mainstay-undo")
-	if u.dryRun != "" {
+func (w *planWriter) parameters(values url.Values) string {
+	values.Set("fieldManager", w.manager)
+	if w.dryRun != "" {
 		values.Set("dryRun", "All")
 	}
 	return "?" + values.Encode()
 }
 
 // create creates an object with its UID.
-func (u *undoCommand) create(ctx context.Context, collection string, s *undoStep) error {
-	body := writable(s.before, nil)
-	query := u.parameters(url.Values{"restoreFrom": {s.change.PreviousRevision}})
-	if err := u.retry(ctx, func() error {
-		return u.client.do(ctx, http.MethodPost, collection+query, body, &json.RawMessage{})
+func (w *planWriter) create(ctx context.Context, collection string, s *writeStep) error {
+	body, values := writable(s.before, nil), url.Values{}
+	if w.restoreUIDs {
+		values.Set("restoreFrom", s.change.PreviousRevision)
+	} else {
+		w.replaceOwners(body)
+	}
+	query := w.parameters(values)
+	var created unstructured.Unstructured
+	if err := w.retry(ctx, func() error {
+		return w.target.do(ctx, http.MethodPost, collection+query, body, &created.Object)
 	}); err != nil {
 		return err
 	}
-	if s.change.Object.Resource == definitionsName && u.dryRun == "" {
-		return u.awaitEstablished(ctx, collection+"/"+url.PathEscape(s.change.Object.Name))
+	if w.uids == nil {
+		w.uids = map[types.UID]types.UID{}
+	}
+	w.uids[s.change.Object.UID] = created.GetUID()
+	if s.change.Object.Resource == definitionsName && w.dryRun == "" {
+		return w.awaitEstablished(ctx, collection+"/"+url.PathEscape(s.change.Object.Name))
 	}
 	return nil
+}
+
+// replaceOwners replaces the UIDs of owners that were created with other UIDs.
+func (w *planWriter) replaceOwners(body map[string]any) {
+	object := unstructured.Unstructured{Object: body}
+	owners := object.GetOwnerReferences()
+	for i := range owners {
+		if uid, ok := w.uids[owners[i].UID]; ok {
+			owners[i].UID = uid
+		}
+	}
+	if len(owners) > 0 {
+		object.SetOwnerReferences(owners)
+	}
 }
 
 // errChanged is returned for an object that was changed after the plan was made.
@@ -311,27 +409,27 @@ var errChanged = errors.New("the object was changed in the meantime; run the com
 
 // replace writes a state over the present one, which must be planned except for its status. A nil planned
 // accepts any state.
-func (u *undoCommand) replace(ctx context.Context, item string, state, planned map[string]any) error {
+func (w *planWriter) replace(ctx context.Context, item string, state, planned map[string]any) error {
 	var live map[string]any
-	if err := u.client.do(ctx, http.MethodGet, item, nil, &live); err != nil {
+	if err := w.target.do(ctx, http.MethodGet, item, nil, &live); err != nil {
 		return err
 	}
 	if planned != nil && statesDiffer(live, planned, false) {
 		return errChanged
 	}
-	return u.client.do(ctx, http.MethodPut, item+u.parameters(url.Values{}), writable(state, live), &json.RawMessage{})
+	return w.target.do(ctx, http.MethodPut, item+w.parameters(url.Values{}), writable(state, live), &json.RawMessage{})
 }
 
 // delete deletes an object, unless it was replaced in the meantime.
-func (u *undoCommand) delete(ctx context.Context, item string, now map[string]any) error {
+func (w *planWriter) delete(ctx context.Context, item string, now map[string]any) error {
 	object := unstructured.Unstructured{Object: now}
 	uid := object.GetUID()
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
 	query := url.Values{}
-	if u.dryRun != "" {
+	if w.dryRun != "" {
 		query.Set("dryRun", "All")
 	}
-	err := u.client.do(ctx, http.MethodDelete, item+"?"+query.Encode(), &options, &json.RawMessage{})
+	err := w.target.do(ctx, http.MethodDelete, item+"?"+query.Encode(), &options, &json.RawMessage{})
 	var failed *apiError
 	if errors.As(err, &failed) && failed.code == http.StatusNotFound {
 		return nil // deleted with its owner
@@ -358,14 +456,14 @@ func writable(state, live map[string]any) map[string]any {
 }
 
 const (
-	// undoTimeout bounds the wait for a namespace whose deletion is in progress, and for a definition.
-	undoTimeout = 30 * time.Second
-	undoPoll    = 200 * time.Millisecond
+	// writeTimeout bounds the wait for a namespace whose deletion is in progress, and for a definition.
+	writeTimeout = 30 * time.Second
+	writePoll    = 200 * time.Millisecond
 )
 
 // retry repeats a creation while the object or its namespace is being deleted.
-func (u *undoCommand) retry(ctx context.Context, create func() error) error {
-	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+func (w *planWriter) retry(ctx context.Context, create func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	for {
 		err := create()
@@ -374,7 +472,7 @@ func (u *undoCommand) retry(ctx context.Context, create func() error) error {
 			return err
 		}
 		select {
-		case <-time.After(undoPoll):
+		case <-time.After(writePoll):
 		case <-ctx.Done():
 			return err
 		}
@@ -382,14 +480,14 @@ func (u *undoCommand) retry(ctx context.Context, create func() error) error {
 }
 
 // awaitEstablished waits until a definition is in effect.
-func (u *undoCommand) awaitEstablished(ctx context.Context, item string) error {
-	ctx, cancel := context.WithTimeout(ctx, undoTimeout)
+func (w *planWriter) awaitEstablished(ctx context.Context, item string) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	for {
 		var definition struct {
 			Status struct{ Conditions []metav1.Condition }
 		}
-		if err := u.client.do(ctx, http.MethodGet, item, nil, &definition); err != nil {
+		if err := w.target.do(ctx, http.MethodGet, item, nil, &definition); err != nil {
 			return err
 		}
 		for _, c := range definition.Status.Conditions {
@@ -398,7 +496,7 @@ func (u *undoCommand) awaitEstablished(ctx context.Context, item string) error {
 			}
 		}
 		select {
-		case <-time.After(undoPoll):
+		case <-time.After(writePoll):
 		case <-ctx.Done():
 			return errors.New("the definition is not established")
 		}

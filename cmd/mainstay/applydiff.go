@@ -1,0 +1,243 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"mainstay.dev/mainstay/internal/apis/history"
+)
+
+// applyDiffCommand is the command apply-diff.
+type applyDiffCommand struct {
+	planWriter
+	kubeconfig, namespace string
+	root                  *apiClient
+}
+
+func newApplyDiff(signals <-chan os.Signal) *cobra.Command {
+	a := applyDiffCommand{planWriter: planWriter{manager: "mainstay-apply-diff"}}
+	command := &cobra.Command{
+		Use:   "apply-diff FORK [TARGET]",
+		Short: "Carry the changes of a fork over to another control plane",
+		Long: `Write the changes that were made in the control plane FORK since it was forked to TARGET: the
+name of a ControlPlane object, or root. The default is the source of the fork.
+
+An object that was changed in TARGET, too, is merged by fields; a field with two different
+changes is a conflict, which is reported and not overwritten. Namespaces, definitions and
+owners are created before the objects that depend on them. Objects that a controller
+creates for another object, tokens of service accounts, and the status are omitted. The
+command prints the differences and asks before it writes. Its exit code is 1 if there was a
+conflict or an error.`,
+		Example: `  mainstay apply-diff try-upgrade --dry-run=server
+  mainstay apply-diff try-upgrade root --yes`,
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			ctx, stop := untilSignal(signals)
+			defer stop()
+			if err := a.check(); err != nil {
+				return &usageError{err}
+			}
+			if len(args) < 1 || len(args) > 2 {
+				return &usageError{errors.New("apply-diff requires FORK, and accepts TARGET")}
+			}
+			a.in, a.out = c.InOrStdin(), c.OutOrStdout()
+			if a.root, err = newAPIClient(a.kubeconfig); err != nil {
+				return err
+			}
+			target := ""
+			if len(args) == 2 {
+				target = args[1]
+			}
+			return a.run(ctx, args[0], target)
+		},
+	}
+	flags := command.Flags()
+	flags.SortFlags = false
+	a.addTo(flags)
+	flags.StringVarP(&a.namespace, "namespace", "n", "", "only objects of this namespace")
+	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig of the server and the user (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
+	return command
+}
+
+func (a *applyDiffCommand) run(ctx context.Context, fork, target string) error {
+	source, err := readFork(ctx, a.root, "", fork)
+	if err != nil {
+		return err
+	}
+	if target == "" {
+		target = source
+	}
+	changes, err := forkChanges(ctx, a.root, fork, a.namespace)
+	if err != nil {
+		return err
+	}
+	a.target = a.root.inControlPlane(target)
+	plan := &writePlan{}
+	for _, c := range changes {
+		if isDerived(c) {
+			continue
+		}
+		step, conflict, err := a.step(ctx, c)
+		if err != nil {
+			return err
+		}
+		if conflict != "" {
+			plan.conflicts = append(plan.conflicts, describeObject(c)+": "+conflict)
+		} else if step != nil {
+			plan.steps = append(plan.steps, step)
+		}
+	}
+	plan.sort()
+	if len(plan.steps) == 0 && len(plan.conflicts) == 0 {
+		_, err := fmt.Fprintf(a.out, "%s has all changes of %s\n", target, fork)
+		return err
+	}
+	return a.planWriter.run(ctx, plan)
+}
+
+// isDerived reports whether the object of a change is created by a controller, so that the target has its own.
+func isDerived(c *history.Change) bool {
+	object := unstructured.Unstructured{Object: stateOf(c)}
+	kind, _, _ := unstructured.NestedString(object.Object, "type")
+	return metav1.GetControllerOf(&object) != nil || c.Object.Resource == "secrets" && kind == string(corev1.SecretTypeServiceAccountToken)
+}
+
+// step returns the write of a change, or nil if the target has the change already. conflict describes a different change
+// of the target.
+func (a *applyDiffCommand) step(ctx context.Context, c *history.Change) (step *writeStep, conflict string, err error) {
+	live, err := a.live(ctx, c)
+	if err != nil {
+		return nil, "", err
+	}
+	switch {
+	case !statesDiffer(withoutIdentity(live), withoutIdentity(c.After), false):
+		return nil, "", nil
+	case c.Operation == history.Created && live != nil:
+		return nil, "it was created in both", nil
+	case c.Operation == history.Created:
+		return &writeStep{change: c, before: c.After}, "", nil
+	case c.Operation == history.Deleted && statesDiffer(live, c.Before, false):
+		return nil, "it was deleted in the fork, and changed in the target", nil
+	case c.Operation == history.Deleted:
+		return &writeStep{change: c, now: live}, "", nil
+	case live == nil:
+		return nil, "it was changed in the fork, and deleted in the target", nil
+	case !statesDiffer(live, c.Before, false):
+		return &writeStep{change: c, before: c.After, now: live}, "", nil
+	}
+	merged, fields := mergeStates(c.Before, c.After, live)
+	if len(fields) > 0 {
+		return nil, "changed in both: " + strings.Join(fields, ", "), nil
+	}
+	if !statesDiffer(live, merged, false) {
+		return nil, "", nil
+	}
+	return &writeStep{change: c, before: merged, now: live}, "", nil
+}
+
+// withoutIdentity returns a state without the fields in which objects that were created separately differ.
+func withoutIdentity(state map[string]any) map[string]any {
+	if state == nil {
+		return nil
+	}
+	object := unstructured.Unstructured{Object: state}
+	object = *object.DeepCopy()
+	for _, name := range []string{"uid", "creationTimestamp"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", name)
+	}
+	owners := object.GetOwnerReferences()
+	for i := range owners {
+		owners[i].UID = ""
+	}
+	if len(owners) > 0 {
+		object.SetOwnerReferences(owners)
+	}
+	return object.Object
+}
+
+// live returns the object of a change in the target; nil if it does not exist.
+func (a *applyDiffCommand) live(ctx context.Context, c *history.Change) (map[string]any, error) {
+	collection, err := collectionOf(stateOf(c), c)
+	if err != nil {
+		return nil, err
+	}
+	var live map[string]any
+	err = a.target.do(ctx, http.MethodGet, collection+"/"+url.PathEscape(c.Object.Name), nil, &live)
+	var failed *apiError
+	if errors.As(err, &failed) && failed.code == http.StatusNotFound {
+		return nil, nil
+	}
+	return live, err
+}
+
+// mergeStates applies the difference of base and changed to live. conflicts are the paths of the fields that differ from base
+// in both, in different ways. The managed fields and the status are those of live.
+func mergeStates(base, changed, live map[string]any) (merged map[string]any, conflicts []string) {
+	m := stateMerge{}
+	result, _ := m.merge("", withoutStatus(history.WithoutNoise(base)), withoutStatus(history.WithoutNoise(changed)), withoutStatus(history.WithoutNoise(live))).(map[string]any)
+	if status, ok := live["status"]; ok {
+		result["status"] = status
+	}
+	slices.Sort(m.conflicts)
+	return result, m.conflicts
+}
+
+// stateMerge is a three-way merge. Lists are merged as a whole.
+type stateMerge struct{ conflicts []string }
+
+// absent is the value of a field that does not exist.
+type absent struct{}
+
+func (m *stateMerge) merge(path string, base, changed, live any) any {
+	switch {
+	case reflect.DeepEqual(base, changed), reflect.DeepEqual(changed, live):
+		return live
+	case reflect.DeepEqual(base, live):
+		return changed
+	}
+	changedFields, ok := changed.(map[string]any)
+	liveFields, alsoLive := live.(map[string]any)
+	if !ok || !alsoLive {
+		m.conflicts = append(m.conflicts, path)
+		return live
+	}
+	baseFields, _ := base.(map[string]any)
+	merged := map[string]any{}
+	for name := range union(baseFields, changedFields, liveFields) {
+		value := m.merge(strings.TrimPrefix(path+"."+name, "."), field(baseFields, name), field(changedFields, name), field(liveFields, name))
+		if value != (any)(absent{}) {
+			merged[name] = value
+		}
+	}
+	return merged
+}
+
+func field(object map[string]any, name string) any {
+	if value, ok := object[name]; ok {
+		return value
+	}
+	return absent{}
+}
+
+// union returns the set of the names of all objects.
+func union(objects ...map[string]any) map[string]bool {
+	names := map[string]bool{}
+	for _, object := range objects {
+		for name := range maps.Keys(object) {
+			names[name] = true
+		}
+	}
+	return names
+}

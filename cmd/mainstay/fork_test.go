@@ -1,0 +1,175 @@
+package main
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// fork creates a fork of the root control plane and returns its client configuration.
+func (h *historyTest) fork(name string) (*kubernetes.Clientset, *rest.Config) {
+	h.Helper()
+	file := filepath.Join(h.TempDir(), name+".kubeconfig")
+	h.expect(h.run(0, "fork", "root", name, "--output", file), name+" is a copy of root at revision ")
+	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if err != nil {
+		h.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		h.Fatal(err)
+	}
+	return client, config
+}
+
+// TestForkCarryOver changes a fork and its source, and carries the changes over.
+func TestForkCarryOver(t *testing.T) {
+	t.Parallel()
+	h := newHistoryTest(t)
+	for _, name := range []string{"both", "merged", "kept"} {
+		h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"x": "1", "y": "1", "gone": "1"}})
+	}
+	client, config := h.fork("try")
+	h.expect(h.run(0, "diff", "control-plane/try"), "try since it was forked from root: 0 created, 0 changed, 0 deleted")
+	maps := client.CoreV1().ConfigMaps("shop")
+	set := func(name string, data map[string]string) {
+		t.Helper()
+		m, err := maps.Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil {
+			m.Data = data
+			_, err = maps.Update(t.Context(), m, metav1.UpdateOptions{FieldManager: "jane"})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("a", map[string]string{"x": "fork"})
+	set("both", map[string]string{"x": "fork", "y": "1", "gone": "1"})
+	set("merged", map[string]string{"x": "fork", "y": "1"})
+	if err := maps.Delete(t.Context(), "kept", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	// A definition with an object, and an object with an owner, in a new namespace.
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	dynamicClient, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	preserve := true
+	definition := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "widgets.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "widgets", Kind: "Widget"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}},
+			}},
+		},
+	}
+	createDefinition(t, dynamicClient, definition)
+	widgets := dynamicClient.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("new")
+	widget, err := widgets.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "example.com/v1", "kind": "Widget", "metadata": map[string]any{"name": "w"},
+	}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.CoreV1().ConfigMaps("new").Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: "dependent", OwnerReferences: []metav1.OwnerReference{{APIVersion: "example.com/v1", Kind: "Widget", Name: "w", UID: widget.GetUID()}},
+	}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+
+	h.patch("both", `{"data":{"x":"root"}}`)
+	h.patch("merged", `{"data":{"y":"root"}}`)
+	h.expect(h.run(0, "diff", "control-plane/root", "control-plane/try", "-n", "shop"), "+  x: fork", "-  gone: \"1\"", "0 created, 3 changed, 1 deleted")
+	h.expect(h.run(1, "apply-diff", "try", "--dry-run=server"), "namespaces/new created (dry run)", "widgets.example.com/w -n new not validated")
+	if _, err := h.admin.CoreV1().Namespaces().Get(t.Context(), "new", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the dry run created the namespace: %v", err)
+	}
+	h.expect(h.run(1, "apply-diff", "try", "--yes"), "conflict: configmaps/both -n shop: changed in both: data.x")
+	for name, want := range map[string]map[string]string{"a": {"x": "fork"}, "both": {"x": "root", "y": "1", "gone": "1"}, "merged": {"x": "fork", "y": "root"}} {
+		if diff := cmp.Diff(want, h.get(name).Data); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+	if h.get("kept") != nil {
+		t.Error("the deletion was not carried over")
+	}
+	for _, m := range h.get("a").ManagedFields {
+		if m.Manager == "mainstay-apply-diff" {
+			t.Errorf("the command owns fields: %s", m.FieldsV1)
+		}
+	}
+	dependent, err := h.admin.CoreV1().ConfigMaps("new").Get(t.Context(), "dependent", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rootClient, err := dynamic.NewForConfig(h.server.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, err := rootClient.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}).Namespace("new").Get(t.Context(), "w", metav1.GetOptions{})
+	if err != nil || dependent.OwnerReferences[0].UID != owner.GetUID() || owner.GetUID() == widget.GetUID() {
+		t.Errorf("the owner is %s, and the object belongs to %+v, %v", owner.GetUID(), dependent.OwnerReferences, err)
+	}
+	h.expect(h.run(1, "apply-diff", "try", "--yes"), "1 of 1 objects were not written")
+	set("both", map[string]string{"x": "root", "y": "1", "gone": "1"})
+	h.expect(h.run(0, "apply-diff", "try", "--yes"), "root has all changes of try")
+}
+
+// createDefinition creates a definition.
+func createDefinition(t *testing.T, client dynamic.Interface, definition *apiextensionsv1.CustomResourceDefinition) {
+	t.Helper()
+	definition.APIVersion, definition.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
+	text, err := json.Marshal(definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var object unstructured.Unstructured
+	if err := object.UnmarshalJSON(text); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Resource(apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")).Create(t.Context(), &object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestForkUsage checks invalid arguments.
+func TestForkUsage(t *testing.T) {
+	t.Parallel()
+	h := newHistoryTest(t)
+	h.fork("try")
+	for _, tt := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"fork", "root"}, 2, "fork requires SOURCE and NAME"},
+		{[]string{"fork", "root", "x", "--at=soon"}, 2, "--at is \"soon\""},
+		{[]string{"fork", "none", "x"}, 1, "there is no control plane \"none\""},
+		{[]string{"fork", "root", "try"}, 1, "already exists"},
+		{[]string{"fork", "root", "y", "--at=2020-01-01T00:00:00Z"}, 1, "spec.from"},
+		{[]string{"fork", "root", "z", "--at=rv/999999999"}, 1, "in the future"},
+		{[]string{"diff", "control-plane/none"}, 1, "not found"},
+		{[]string{"diff", "control-plane/x"}, 1, "there is no control plane"},
+		{[]string{"diff", "control-plane/other", "control-plane/try"}, 2, "try is a fork of root, not of other"},
+		{[]string{"apply-diff", "try", "--dry-run=client"}, 2, "--dry-run"},
+	} {
+		h.expect(h.run(tt.code, tt.args...), tt.want)
+	}
+}

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
+	"mainstay.dev/mainstay/internal/apis/history"
+	"mainstay.dev/mainstay/internal/host/fleet"
+)
+
+// controlPlaneArgument precedes the name of a control plane in the arguments of diff.
+const controlPlaneArgument = "control-plane/"
+
+// forkArguments returns the names in the arguments of a comparison: [SOURCE] FORK. ok is false if the arguments do not name
+// control planes. source is "" if it is not specified.
+func forkArguments(args []string) (source, fork string, ok bool) {
+	names := make([]string, len(args))
+	for i, arg := range args {
+		name, isName := strings.CutPrefix(arg, controlPlaneArgument)
+		if !isName || name == "" {
+			return "", "", false
+		}
+		names[i] = name
+	}
+	switch len(names) {
+	case 1:
+		return "", names[0], true
+	case 2:
+		return names[0], names[1], true
+	}
+	return "", "", false
+}
+
+// readFork returns a fork and the name of its source. A source that is not "" must be the source of the fork.
+func readFork(ctx context.Context, client *apiClient, source, fork string) (string, error) {
+	var object controlplanes.ControlPlane
+	if err := client.do(ctx, http.MethodGet, controlPlanePath(fork), nil, &object); err != nil {
+		return "", err
+	}
+	if object.Spec.From == nil {
+		return "", &usageError{fmt.Errorf("the control plane %s is not a fork", fork)}
+	}
+	of := object.Spec.From.ControlPlane
+	if of == "" {
+		of = rootName
+	}
+	if source != "" && source != of {
+		return "", &usageError{fmt.Errorf("the control plane %s is a fork of %s, not of %s", fork, of, source)}
+	}
+	return of, nil
+}
+
+// inControlPlane returns a client for a control plane.
+func (c *apiClient) inControlPlane(name string) *apiClient {
+	if name == rootName {
+		return c
+	}
+	return &apiClient{c.http, c.url + "/clusters/" + name}
+}
+
+// forkChanges returns the changes of a fork in order of namespace, resource and name, without changes of the status and
+// generated objects. An empty namespace selects all objects.
+func forkChanges(ctx context.Context, client *apiClient, fork, namespace string) ([]*history.Change, error) {
+	var list struct{ Items []*history.Change }
+	if err := client.inControlPlane(fork).do(ctx, http.MethodGet, fleet.ChangesPath, nil, &list); err != nil {
+		var failed *apiError
+		if errors.As(err, &failed) && failed.code == http.StatusNotFound {
+			return nil, fmt.Errorf("the control plane %s has no changes of a fork: %w", fork, err)
+		}
+		return nil, err
+	}
+	changes := slices.DeleteFunc(list.Items, func(c *history.Change) bool {
+		outside := namespace != "" && c.Namespace != namespace && objectName(c) != "namespaces/"+namespace
+		return outside || isGenerated(c) || !statesDiffer(c.Before, c.After, false)
+	})
+	slices.SortFunc(changes, func(a, b *history.Change) int {
+		return strings.Compare(a.Namespace+"\x00"+objectName(a), b.Namespace+"\x00"+objectName(b))
+	})
+	return changes, nil
+}
+
+// isGenerated reports whether each control plane creates the object of a change itself: the certificates and the default
+// service account of a namespace, and the registration of a definition.
+func isGenerated(c *history.Change) bool {
+	if c.Operation == history.Updated {
+		return false
+	}
+	object := unstructured.Unstructured{Object: stateOf(c)}
+	switch objectName(c) {
+	case "configmaps/kube-root-ca.crt":
+		return true
+	case "serviceaccounts/default":
+		return len(object.GetLabels()) == 0 && len(object.GetAnnotations()) == 0 && object.Object["imagePullSecrets"] == nil
+	}
+	return c.Object.Resource == "apiservices.apiregistration.k8s.io" && object.GetLabels()["kube-aggregator.kubernetes.io/automanaged"] != ""
+}
+
+// stateOf returns the state of a changed object, or the state before its deletion.
+func stateOf(c *history.Change) map[string]any {
+	if c.After == nil {
+		return c.Before
+	}
+	return c.After
+}
+
+// runForks prints the changes of a fork.
+func (d *diffCommand) runForks(ctx context.Context, source, fork, namespace string) error {
+	source, err := readFork(ctx, d.client.apiClient, source, fork)
+	if err != nil {
+		return err
+	}
+	changes, err := forkChanges(ctx, d.client.apiClient, fork, namespace)
+	if err != nil {
+		return err
+	}
+	printer := newDiffer(d.out, d.all)
+	counts := map[history.Operation]int{}
+	for _, c := range changes {
+		name := objectName(c)
+		if c.Namespace != "" {
+			name = c.Namespace + "/" + name
+		}
+		if _, err := printer.print(name, withoutStatus(c.Before), withoutStatus(c.After)); err != nil {
+			return err
+		}
+		counts[c.Operation]++
+	}
+	_, err = fmt.Fprintf(d.out, "%s since it was forked from %s: %d created, %d changed, %d deleted\n",
+		fork, source, counts[history.Created], counts[history.Updated], counts[history.Deleted])
+	return err
+}
+
+// withoutStatus returns a state without its status. The argument is not modified.
+func withoutStatus(state map[string]any) map[string]any {
+	if state == nil {
+		return nil
+	}
+	object := unstructured.Unstructured{Object: state}
+	object = *object.DeepCopy()
+	delete(object.Object, "status")
+	return object.Object
+}

@@ -1,0 +1,188 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/apis/history"
+	"mainstay.dev/mainstay/internal/controlplane"
+	"mainstay.dev/mainstay/internal/endpoints"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/overlay"
+)
+
+// ChangesPath is the path in a fork of its changes: a list of history.Change with the states of each object that differs from
+// the source. It is a non-resource URL in authorization. The response can contain Secrets.
+const ChangesPath = "/fork/changes"
+
+// changesHandler serves ChangesPath. Its cost is that of the written objects of the fork, not of all objects.
+type changesHandler struct {
+	fleet   *Fleet
+	uid     types.UID
+	session *session
+	keys    *keySet
+}
+
+// ServeHTTP implements http.Handler.
+func (h *changesHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet {
+		endpoints.WriteStatus(w, r, endpoints.StatusOf(apierrors.NewMethodNotSupported(history.GroupVersion().WithResource(history.Resource).GroupResource(), r.Method)))
+		return
+	}
+	if len(h.keys.Layers) == 0 {
+		endpoints.WriteStatus(w, r, endpoints.StatusOf(apierrors.NewBadRequest("the objects of this fork were copied, so its changes are not known: its source is in etcd, or was an old state of the history")))
+		return
+	}
+	decoder, err := h.session.EntryDecoder()
+	if err != nil {
+		endpoints.WriteStatus(w, r, endpoints.StatusOf(apierrors.NewServiceUnavailable(err.Error())))
+		return
+	}
+	list := &changeWriter{w: w}
+	if err := h.write(r.Context(), decoder, list); err != nil {
+		h.fleet.logger.Error("the changes of a fork cannot be read", "uid", h.uid, "err", err)
+		if list.n > 0 {
+			panic(http.ErrAbortHandler) // the client receives an incomplete response
+		}
+		endpoints.WriteStatus(w, r, endpoints.StatusOf(apierrors.NewInternalError(err)))
+		return
+	}
+	list.end()
+}
+
+// write writes the changes of all objects.
+func (h *changesHandler) write(ctx context.Context, decoder *controlplane.EntryDecoder, list *changeWriter) error {
+	prefix := h.fleet.prefixOf(h.uid)
+	written := kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: 500}
+	for {
+		page, err := h.fleet.config.Backend.Backend.Range(ctx, written)
+		if err != nil {
+			return fmt.Errorf("read the objects of the fork: %w", err)
+		}
+		for i := range page.Entries {
+			e := &page.Entries[i]
+			change, err := h.change(ctx, decoder, e, e.Key[len(prefix):])
+			if err != nil {
+				return err
+			}
+			if change == nil {
+				continue
+			}
+			if err := list.add(change); err != nil {
+				return err
+			}
+		}
+		if !page.More {
+			return nil
+		}
+		written.Start, written.At = page.Entries[len(page.Entries)-1].Key+"\x00", page.Revision
+	}
+}
+
+// change returns the change of the object of a stored entry, or nil if it is equal to that of the source.
+func (h *changesHandler) change(ctx context.Context, decoder *controlplane.EntryDecoder, stored *kv.Entry, relative string) (*history.Change, error) {
+	object, ok := decoder.ObjectOf(stored.Key)
+	if !ok || belongsToServer(relative) {
+		return nil, nil
+	}
+	c := &history.Change{Operation: history.Updated, Revision: strconv.FormatInt(int64(stored.Modified), 10)}
+	below, err := h.session.base.Get(ctx, relative)
+	if err != nil {
+		return nil, fmt.Errorf("read the source of the fork: %w", err)
+	}
+	if below == nil {
+		c.Operation = history.Created
+	} else {
+		moved := *below
+		moved.Key = stored.Key
+		c.PreviousRevision = strconv.FormatInt(int64(below.Modified), 10)
+		if c.Before, err = decoder.Decode(ctx, &moved); err != nil {
+			return nil, err
+		}
+	}
+	if overlay.IsTombstone(stored.Value) {
+		c.Operation = history.Deleted
+	} else if c.After, err = decoder.Decode(ctx, stored); err != nil {
+		return nil, err
+	}
+	if c.Before == nil && c.After == nil {
+		return nil, nil
+	}
+	if c.Operation == history.Updated {
+		if c.Fields, c.FieldsTruncated = history.ChangedFields(c.Before, c.After); len(c.Fields) == 0 {
+			return nil, nil
+		}
+	}
+	describe(c, object)
+	return c, nil
+}
+
+// belongsToServer reports whether the object with a relative key describes the control plane itself, so that it differs
+// between all control planes.
+func belongsToServer(key string) bool {
+	prefixes := append(controlplane.TransientPrefixes(), "configmaps/kube-system/extension-apiserver-authentication", "internal.apiserver.k8s.io/storageversions/")
+	for _, prefix := range prefixes {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	name, ok := strings.CutPrefix(key, "apiregistration.k8s.io/apiservices/")
+	return ok && strings.HasSuffix(name, ".mainstay.dev") // that of an API which forks do not have
+}
+
+// describe sets the identity of the object of a change.
+func describe(c *history.Change, object history.Object) {
+	state := unstructured.Unstructured{Object: c.After}
+	if c.After == nil {
+		state.Object = c.Before
+	}
+	c.ObjectMeta = metav1.ObjectMeta{Name: c.Revision, Namespace: object.Namespace, Labels: state.GetLabels()}
+	c.Object = history.ObjectReference{
+		APIVersion: state.GetAPIVersion(), Kind: state.GetKind(), Resource: object.Resource.String(), Name: object.Name, UID: state.GetUID(),
+	}
+}
+
+// changeWriter writes a list of changes while they are read.
+type changeWriter struct {
+	w http.ResponseWriter
+	n int // number of changes
+}
+
+func (l *changeWriter) begin() error {
+	l.w.Header().Set("Content-Type", "application/json")
+	_, err := fmt.Fprintf(l.w, `{"kind":"ChangeList","apiVersion":%q,"metadata":{},"items":[`, history.GroupVersion())
+	return err
+}
+
+func (l *changeWriter) add(c *history.Change) error {
+	var err error
+	if l.n == 0 {
+		err = l.begin()
+	} else {
+		_, err = io.WriteString(l.w, ",")
+	}
+	l.n++
+	if err != nil {
+		return err
+	}
+	c.APIVersion, c.Kind = history.GroupVersion().String(), "Change"
+	return json.NewEncoder(l.w).Encode(c)
+}
+
+// end completes the list. An error means that the client is gone.
+func (l *changeWriter) end() {
+	if l.n == 0 {
+		_ = l.begin()
+	}
+	_, _ = io.WriteString(l.w, "]}\n")
+}
