@@ -236,6 +236,12 @@ func TestForkErrors(t *testing.T) {
 	if pins := s.pins(t); len(pins) > 0 {
 		t.Errorf("pins %v", pins)
 	}
+	// The source, which is a fork itself, is created later.
+	s.declare(t, "late", `{"from":{"controlPlane":"last"}}`)
+	s.declare(t, "last", `{}`)
+	for _, name := range []string{"late", "early"} {
+		s.awaitPhase(t, name, controlplanes.Ready)
+	}
 }
 
 // TestForkEncrypted forks control planes whose objects are all encrypted.

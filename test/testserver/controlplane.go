@@ -16,7 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// controlPlaneEnv is the variable that runs the suites in a declared control plane if it is not empty.
+// controlPlaneEnv is the variable that runs the suites in a declared control plane if it is not empty, and in a fork of
+// another one if it is "fork".
 const controlPlaneEnv = "MAINSTAY_TEST_CONTROL_PLANE"
 
 // tenantName is the name of the control plane.
@@ -31,13 +32,26 @@ func (s *Server) tenantKubeconfig() string { return filepath.Join(s.dir, "tenant
 // enterControlPlane creates the control plane of the tests, unless it exists, and makes its administrator the
 // user of the tests.
 func (s *Server) enterControlPlane(ctx context.Context) (err error) {
-	s.tenant, err = s.ControlPlane(ctx, tenantName, s.tenantKubeconfig())
+	spec := `{}`
+	if os.Getenv(controlPlaneEnv) == "fork" {
+		const source = tenantName + "-source"
+		if _, err := s.controlPlane(ctx, source, spec, filepath.Join(s.dir, "source.kubeconfig")); err != nil {
+			return err
+		}
+		spec = `{"from":{"controlPlane":"` + source + `","outgoingCalls":"Allow"}}`
+	}
+	s.tenant, err = s.controlPlane(ctx, tenantName, spec, s.tenantKubeconfig())
 	return err
 }
 
 // ControlPlane creates a control plane, unless it exists, and returns the configuration of a client of its
 // administrator. It writes the same configuration to a kubeconfig file.
 func (s *Server) ControlPlane(ctx context.Context, name, kubeconfig string) (*rest.Config, error) {
+	return s.controlPlane(ctx, name, `{}`, kubeconfig)
+}
+
+// controlPlane is like ControlPlane, for a control plane with a spec.
+func (s *Server) controlPlane(ctx context.Context, name, spec, kubeconfig string) (*rest.Config, error) {
 	client, err := rest.HTTPClientFor(s.config)
 	if err != nil {
 		return nil, err
@@ -45,7 +59,7 @@ func (s *Server) ControlPlane(ctx context.Context, name, kubeconfig string) (*re
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, s.options.readyTimeout())
 	defer cancel()
-	body := fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":%q}}`, name)
+	body := fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":%q},"spec":%s}`, name, spec)
 	code, answer, err := exchange(ctx, client, http.MethodPost, s.rootURL()+"/apis/mainstay.dev/v1/controlplanes", body)
 	if err != nil || code != http.StatusCreated && code != http.StatusConflict {
 		return nil, fmt.Errorf("create a control plane: %d %s %w", code, answer, err)

@@ -19,7 +19,7 @@
 // same command line, for example a real kube-apiserver behind a small wrapper.
 //
 // If MAINSTAY_TEST_CONTROL_PLANE is set, the tests use the API of a ControlPlane object instead of the root
-// control plane.
+// control plane. With the value "fork", they use a fork of another one.
 //
 // MAINSTAY_TEST_FLAGS contains additional flags, separated by spaces, for every server that a suite
 // starts.

@@ -91,6 +91,8 @@ type Fleet struct {
 		// hashes are the hashes of the administrators' tokens, by the UID of the control plane. Their
 		// Secrets can be known before the ControlPlane object.
 		hashes map[types.UID]tokenHash
+		// waiting are the forks to reconcile when the control plane of a name is ready.
+		waiting map[string][]planeKey
 	}
 }
 
@@ -120,7 +122,7 @@ func Start(config Config) (*Fleet, error) {
 	}
 	f.templates = newTemplates(f)
 	f.rejection = f.newRejection()
-	f.mu.planes, f.mu.hashes = map[string]*plane{}, map[types.UID]tokenHash{}
+	f.mu.planes, f.mu.hashes, f.mu.waiting = map[string]*plane{}, map[types.UID]tokenHash{}, map[string][]planeKey{}
 	f.lifetime, f.stop = context.WithCancel(context.Background())
 	if f.backend, err = fanout.New(f.lifetime, config.Backend, config.Prefix); err == nil {
 		err = f.newReflectors()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,7 @@ func (e *sourceError) Error() string { return e.message }
 func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Source) (begun content, guard []kv.Op, err error) {
 	from, below := types.UID(""), &keySet{} // of the root control plane
 	if source.ControlPlane != "" {
+		f.awaitSource(p, source.ControlPlane) // before the source is read, so that no event is missed
 		if from, below, err = f.source(ctx, source.ControlPlane); err != nil {
 			return content{}, nil, err
 		}
@@ -85,6 +87,26 @@ func (f *Fleet) pin(ctx context.Context, pinner kv.Pinner, uid types.UID, layers
 		}
 	}
 	return nil
+}
+
+// awaitSource makes a fork reconcile again when the control plane of a name is ready.
+func (f *Fleet) awaitSource(p planeKey, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if waiting := f.mu.waiting[name]; !slices.Contains(waiting, p) {
+		f.mu.waiting[name] = append(waiting, p)
+	}
+}
+
+// sourceReady reconciles the forks that wait for the control plane of a name.
+func (f *Fleet) sourceReady(name string) {
+	f.mu.Lock()
+	waiting := f.mu.waiting[name]
+	delete(f.mu.waiting, name)
+	f.mu.Unlock()
+	for _, p := range waiting {
+		f.queue.Add(p)
+	}
 }
 
 // source returns the UID and the keys of the control plane of a name.

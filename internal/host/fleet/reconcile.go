@@ -59,6 +59,7 @@ func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
 	if obstacle != nil {
 		return work.RequeueAfter(obstacleDelay)
 	}
+	f.sourceReady(key.name)
 	return nil
 }
 
