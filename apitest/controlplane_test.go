@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -74,4 +77,50 @@ func ExampleServer_ControlPlane() {
 		fmt.Println(namespace.Name, namespace.Status.Phase, err)
 	})
 	// Output: default Active <nil>
+}
+
+// TestFork prepares definitions and objects once, and runs parallel tests in forks.
+func TestFork(t *testing.T) {
+	t.Parallel()
+	const definitions, objects, tests = 200, 1000, 100
+	prepared := apitest.Start(t)
+	var text strings.Builder
+	for i := range definitions {
+		fmt.Fprintf(&text, "---%s", strings.NewReplacer("widgets", fmt.Sprint("widgets", i), "Widget", fmt.Sprint("Widget", i)).Replace(widgets))
+	}
+	for i := range objects {
+		fmt.Fprintf(&text, "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c%d, namespace: default}\ndata: {k: prepared}\n", i)
+	}
+	file := filepath.Join(t.TempDir(), "prepared.yaml")
+	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	prepared.Apply(file)
+	t.Run("Tests", func(t *testing.T) {
+		for i := range tests {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				fork := prepared.Fork(t)
+				client := kubernetes.NewForConfigOrDie(fork.Config())
+				maps := client.CoreV1().ConfigMaps("default")
+				own, err := maps.Get(t.Context(), fmt.Sprint("c", i), metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				own.Data["k"] = fmt.Sprint(i)
+				if _, err := maps.Update(t.Context(), own, metav1.UpdateOptions{}); err != nil {
+					t.Error(err)
+				}
+				other, err := maps.Get(t.Context(), fmt.Sprint("c", (i+1)%tests), metav1.GetOptions{})
+				if err != nil || other.Data["k"] != "prepared" {
+					t.Errorf("the object of another test is %+v, %v", other, err)
+				}
+				widgets := dynamic.NewForConfigOrDie(fork.Config()).Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: fmt.Sprint("widgets", i)})
+				if _, err := widgets.List(t.Context(), metav1.ListOptions{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	})
+	prepared.Fork(t).Fork(t).ControlPlane(t)
 }

@@ -152,7 +152,7 @@ func (r *runner) prepare(ctx context.Context, started *throwaway.Server, users [
 		return err
 	}
 	for i := range r.flags.controlPlanes {
-		credentials, err := started.Host.CreateControlPlane(ctx, fmt.Sprint("worker-", i))
+		credentials, err := started.Host.CreateControlPlane(ctx, fmt.Sprint("worker-", i), nil)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/host/fleet"
 )
@@ -11,13 +12,13 @@ import (
 // errNoControlPlanes is returned if the feature gate is disabled.
 var errNoControlPlanes = errors.New("the feature gate " + string(feature.ControlPlanes) + " is disabled")
 
-// CreateControlPlane creates a ControlPlane object and returns the credentials of its administrator. The
-// server must be serving. It is safe for concurrent use.
-func (h *Host) CreateControlPlane(ctx context.Context, name string) (fleet.Credentials, error) {
+// CreateControlPlane creates a ControlPlane object and returns the credentials of its administrator. from makes it a fork;
+// nil makes it empty. The server must be serving. It is safe for concurrent use.
+func (h *Host) CreateControlPlane(ctx context.Context, name string, from *controlplanes.Source) (fleet.Credentials, error) {
 	if h.fleet == nil {
 		return fleet.Credentials{}, errNoControlPlanes
 	}
-	return h.fleet.Create(ctx, name)
+	return h.fleet.Create(ctx, name, from)
 }
 
 // DeleteControlPlane starts the deletion of a ControlPlane object.

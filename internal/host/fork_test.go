@@ -454,3 +454,30 @@ func TestForkChanges(t *testing.T) {
 	}
 	s.expectCode(t, 404, "", "GET", "/fork/changes")
 }
+
+// TestForkAfterRestore checks that a fork whose source is lost reports so.
+func TestForkAfterRestore(t *testing.T) {
+	t.Parallel()
+	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
+	s := start(t, config)
+	s.createConfigMap(t, "x", "root")
+	s.tenant(t, "fork", `{"from":{}}`)
+	uid := string(s.controlPlane(t, "fork").UID)
+	if err := s.host.store.backend.(kv.Pinner).Unpin(t.Context(), uid); err != nil {
+		t.Fatal(err)
+	}
+	s.createConfigMap(t, "y", "root")
+	s.compact(t)
+	s.end(t)
+	s = start(t, config)
+	testserver.Eventually(t, time.Minute, func() error {
+		object := s.controlPlane(t, "fork")
+		if len(object.Status.Conditions) == 0 || object.Status.Conditions[0].Reason != "SourceLost" {
+			return fmt.Errorf("%+v", object.Status)
+		}
+		return nil
+	})
+	s.expectCode(t, 503, "no longer has revision", "GET", "/clusters/fork"+configMapPath)
+	s.must(t, "DELETE", controlPlanePath+"/fork", "")
+	s.awaitCode(t, controlPlanePath+"/fork", 404)
+}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -78,9 +79,26 @@ func (f *Fleet) prefixOf(uid types.UID) string {
 	return f.objectPrefix(uid) + "/"
 }
 
+// checkLayers returns a *sourceError if the store no longer has the states below a fork.
+func (f *Fleet) checkLayers(ctx context.Context, c *content) error {
+	for _, l := range c.Layers {
+		_, _, err := f.config.Backend.Backend.Get(ctx, f.prefixOf(l.UID)+"x", l.Revision)
+		if errors.Is(err, kv.ErrCompacted) {
+			return &sourceError{"SourceLost", fmt.Sprintf("the store no longer has revision %d of the source, because it was restored from a copy without the states of forks; delete this fork", l.Revision)}
+		}
+		if err != nil {
+			return fmt.Errorf("read the source of the fork: %w", err)
+		}
+	}
+	return nil
+}
+
 // attach attaches the base of a control plane to its prefix, and sets session.base and session.detach. seeded reports that its objects are
 // those of the current template, without changes.
 func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, c *content) (seeded bool, err error) {
+	if err := f.checkLayers(ctx, c); err != nil {
+		return false, err
+	}
 	base, err := f.base(ctx, uid, c)
 	if base == nil || err != nil {
 		return false, err

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
@@ -18,17 +19,29 @@ type Credentials struct {
 	Kubeconfig []byte
 }
 
-// Create creates a control plane, which serves requests with the returned credentials at once.
-func (f *Fleet) Create(ctx context.Context, name string) (Credentials, error) {
-	created, err := f.objects.Create(ctx, &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": controlplanes.Resource().GroupVersion().String(), "kind": controlplanes.Kind, "metadata": map[string]any{"name": name},
-	}})
+// Create creates a control plane, which serves requests with the returned credentials at once. from makes it a fork; nil
+// makes it empty.
+func (f *Fleet) Create(ctx context.Context, name string, from *controlplanes.Source) (Credentials, error) {
+	declared, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&controlplanes.ControlPlane{
+		TypeMeta:   metav1.TypeMeta{APIVersion: controlplanes.Resource().GroupVersion().String(), Kind: controlplanes.Kind},
+		ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: controlplanes.Spec{From: from},
+	})
+	if err != nil {
+		return Credentials{}, fmt.Errorf("encode the control plane %s: %w", name, err)
+	}
+	delete(declared, "status")
+	created, err := f.objects.Create(ctx, &unstructured.Unstructured{Object: declared})
 	if err != nil {
 		return Credentials{}, fmt.Errorf("create the control plane %s: %w", name, err)
 	}
 	object, err := controlplanes.FromUnstructured(created)
 	if err != nil {
 		return Credentials{}, err
+	}
+	if from != nil {
+		if _, err := f.ensureKeys(ctx, planeKey{name, object.UID}, from); err != nil {
+			return Credentials{}, fmt.Errorf("fork the control plane %s: %w", name, err)
+		}
 	}
 	if err := f.ensureSecret(ctx, object); err != nil {
 		return Credentials{}, fmt.Errorf("create the kubeconfig of the control plane %s: %w", name, err)

@@ -69,8 +69,11 @@ type obstacle struct{ reason, message string }
 // prepare creates the Secret of a control plane, and the content of a fork. It returns an obstacle if the control plane cannot
 // become ready without a change of other objects.
 func (f *Fleet) prepare(ctx context.Context, object *controlplanes.ControlPlane) (*obstacle, error) {
-	if object.Spec.From != nil && object.Status.SourceRevision == "" {
+	if object.Spec.From != nil {
 		keys, err := f.ensureKeys(ctx, planeKey{object.Name, object.UID}, object.Spec.From)
+		if err == nil {
+			err = f.checkLayers(ctx, &keys.content)
+		}
 		if failed := (*sourceError)(nil); errors.As(err, &failed) {
 			return &obstacle{failed.reason, failed.message}, nil
 		}
