@@ -43,6 +43,8 @@ type Options struct {
 	// OnDisk stores objects and keys in a temporary directory of the test. Writes are synced to
 	// disk, as in a real server.
 	OnDisk bool
+	// Snapshot is a file that "mainstay snapshot save" has written. The server starts with its objects. It excludes OnDisk.
+	Snapshot string
 	// Port makes the server listen on a free port of 127.0.0.1, so that other processes can use it
 	// (see Server.Kubeconfig).
 	Port bool
@@ -107,6 +109,7 @@ func (o Options) Start(t testing.TB) *Server {
 	if config.Storage.InMemory = !o.OnDisk; o.OnDisk {
 		config.Storage.DataDir = filepath.Join(t.TempDir(), "data")
 	}
+	config.Storage.Embedded.Snapshot = o.Snapshot
 	if o.Port {
 		config.Listen.SecurePort = host.AnyPort
 	} else {

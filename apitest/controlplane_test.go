@@ -124,3 +124,28 @@ func TestFork(t *testing.T) {
 	})
 	prepared.Fork(t).Fork(t).ControlPlane(t)
 }
+
+// TestSnapshot starts servers with the objects of a snapshot.
+func TestSnapshot(t *testing.T) {
+	t.Parallel()
+	first := apitest.Start(t)
+	settings := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "settings"}}
+	client := kubernetes.NewForConfigOrDie(first.Config())
+	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), settings, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	snapshot, err := client.RESTClient().Get().AbsPath("/mainstay/v1/snapshot").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "snapshot")
+	if err := os.WriteFile(file, snapshot, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		maps := kubernetes.NewForConfigOrDie(apitest.Options{Snapshot: file}.Start(t).Config()).CoreV1().ConfigMaps("default")
+		if err := maps.Delete(t.Context(), "settings", metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+}

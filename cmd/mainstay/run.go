@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/apitest/manifests"
 	"mainstay.dev/mainstay/internal/apitest/throwaway"
 	"mainstay.dev/mainstay/internal/egress/kubeconfig"
@@ -41,6 +42,7 @@ type runFlags struct {
 	crds, manifests []string
 	users           []string
 	controlPlanes   int
+	forkOf          string
 	keepOnFailure   bool
 	logFile         string
 }
@@ -152,16 +154,14 @@ func (r *runner) prepare(ctx context.Context, started *throwaway.Server, users [
 		return err
 	}
 	for i := range r.flags.controlPlanes {
-		credentials, err := started.Host.CreateControlPlane(ctx, fmt.Sprint("worker-", i), nil)
+		from := &controlplanes.Source{OutgoingCalls: controlplanes.AllowCalls} // with the objects of the root
+		credentials, err := started.Host.CreateControlPlane(ctx, fmt.Sprint("worker-", i), from)
 		if err != nil {
 			return err
 		}
 		file := fmt.Sprint(r.kubeconfig(), "-", i)
 		if err := os.WriteFile(file, credentials.Kubeconfig, 0o600); err != nil {
 			return fmt.Errorf("write a kubeconfig: %w", err)
-		}
-		if err := applyFixtures(ctx, file, fixtures); err != nil {
-			return err
 		}
 		r.environment = append(r.environment, fmt.Sprintf("KUBECONFIG_%d=%s", i, file))
 	}
@@ -267,6 +267,9 @@ func (f *runFlags) serverConfig() (host.Config, error) {
 		config.Listen.SecurePort = host.AnyPort
 	}
 	config.Storage.InMemory = !f.all.Changed("data-dir") && len(config.Storage.Etcd.Servers) == 0
+	if config.Storage.Embedded.Snapshot = f.forkOf; f.forkOf != "" && !config.Storage.InMemory {
+		return host.Config{}, errors.New("--fork-of starts a server in memory, and cannot be combined with --data-dir or --etcd-servers")
+	}
 	return config, nil
 }
 
@@ -275,6 +278,7 @@ func (f *runFlags) addFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.manifests, "manifests", nil, "file or folder of objects to apply before the command starts; may be repeated")
 	flags.StringArrayVar(&f.users, "users", nil, "user with a context of that name in the kubeconfig, as NAME or NAME:GROUP,...; may be repeated")
 	flags.IntVar(&f.controlPlanes, "control-planes", 0, "number of further, isolated APIs with the same CustomResourceDefinitions and objects, for parallel test workers; their kubeconfigs are in KUBECONFIG_0, KUBECONFIG_1, ...")
+	flags.StringVar(&f.forkOf, "fork-of", "", "file of a snapshot (see \"mainstay snapshot save\") whose objects the server starts with; the file does not change")
 	flags.BoolVar(&f.keepOnFailure, "keep-on-failure", false, "if the command fails, keep the server running until Ctrl-C")
 	flags.StringVar(&f.logFile, "server-log", "", "log file of the server, - for the standard error (default: no log)")
 }

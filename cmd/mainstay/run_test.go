@@ -4,6 +4,7 @@ package main
 
 import (
 	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -59,6 +60,15 @@ func TestRun(t *testing.T) {
 		return file
 	}
 	definitions, objects, broken := write("widgets.yaml", testserver.Widgets), write("objects.yaml", widgetManifest), write("broken.txt", "kind: [")
+	s := testserver.New(t, testserver.Options{Dir: filepath.Join(t.TempDir(), "data")})
+	snapshot := filepath.Join(dir, "snapshot")
+	if code := run([]string{"snapshot", "save", snapshot, "--kubeconfig=" + filepath.Join(s.Dir(), "admin.kubeconfig")}, io.Discard, os.Stderr, process{}); code != 0 {
+		t.Fatalf("save a snapshot: %d", code)
+	}
+	binary, err := testserver.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
 	unknown := write("unknown.txt", "{apiVersion: example.com/v1, kind: Gadget, metadata: {name: g}}")
 	tests := []struct {
 		name string
@@ -74,6 +84,11 @@ func TestRun(t *testing.T) {
 		{"flags of the command", []string{"sh", "-c", "echo $1", "sh", "--users"}, 0, "--users\n"},
 		{"fixtures", []string{"--crds=" + definitions, "--manifests=" + objects, "--users=jane:system:masters", "--", "sh", "-c", "grep -c 'user: .jane' $KUBECONFIG"}, 0, "1\n"},
 		{"a folder of fixtures", []string{"--manifests=" + dir, "--", "true"}, 0, ""},
+		{"further control planes", []string{"--crds=" + definitions, "--control-planes=2", "--", "sh", "-c", `grep -c "/clusters/worker-1" "$KUBECONFIG_1"`}, 0, "1\n"},
+		{"a snapshot", []string{"--fork-of=" + snapshot, "--control-planes=1", "--", binary, "fork", "root", "copy", "--output=" + filepath.Join(dir, "copy")}, 0, "copy is a copy of root"},
+		{"a missing snapshot", []string{"--fork-of=" + filepath.Join(dir, "none"), "--", "true"}, 1, "open the snapshot"},
+		{"a damaged snapshot", []string{"--fork-of=" + definitions, "--", "true"}, 1, "not a snapshot"},
+		{"a snapshot with a directory", []string{"--fork-of=" + snapshot, "--data-dir=" + filepath.Join(dir, "data"), "--", "true"}, 2, "--fork-of starts a server in memory"},
 		{"no command", nil, 2, "a command is required after --"},
 		{"a user without a name", []string{"--users=:x", "--", "true"}, 2, `--users is ":x"`},
 		{"duplicate user", []string{"--users=a", "--users=a:b", "--", "true"}, 2, `--users is "a:b"`},

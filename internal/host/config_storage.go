@@ -84,6 +84,9 @@ func (c *StorageConfig) check(gates feature.Gates) error {
 	if !strings.HasPrefix(c.Prefix, "/") {
 		errs = append(errs, fmt.Errorf("--etcd-prefix is %q; it must start with /", c.Prefix))
 	}
+	if c.Embedded.Snapshot != "" && (!c.InMemory || len(c.Etcd.Servers) > 0) {
+		errs = append(errs, errors.New("only a server with its store in memory can begin with a snapshot"))
+	}
 	if c.Embedded.Quota > 0 && len(c.Etcd.Servers) > 0 {
 		errs = append(errs, errors.New("--storage-quota limits the store in --data-dir, and cannot be set with --etcd-servers; set --quota-backend-bytes of etcd instead"))
 	}
@@ -107,6 +110,8 @@ type EmbeddedConfig struct {
 	// HistoryRetention is how long replaced and deleted objects are retained for watches; 0 selects
 	// 5m, and a negative value retains them forever.
 	HistoryRetention time.Duration
+	// Snapshot is the file of a snapshot with which a store in memory begins; "" for an empty store.
+	Snapshot string
 	// Quota is the size in bytes above which the store accepts only deletions; 0 and NoLimit disable
 	// it.
 	Quota int64

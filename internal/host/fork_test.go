@@ -440,7 +440,7 @@ func TestForkChanges(t *testing.T) {
 	f.setConfigMap(t, "restored", "root")
 	f.must(t, "POST", "/api/v1/namespaces/default/events", `{"metadata":{"name":"x"},"involvedObject":{"namespace":"default"}}`)
 	var list struct{ Items []history.Change }
-	f.read(t, "/fork/changes", &list)
+	f.read(t, "/mainstay/v1/fork/changes", &list)
 	got := map[string]string{}
 	for i := range list.Items {
 		c := &list.Items[i]
@@ -452,7 +452,7 @@ func TestForkChanges(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)
 	}
-	s.expectCode(t, 404, "", "GET", "/fork/changes")
+	s.expectCode(t, 404, "", "GET", "/mainstay/v1/fork/changes")
 }
 
 // TestForkAfterRestore checks that a fork whose source is lost reports so.

@@ -36,6 +36,7 @@ func (c *StorageConfig) drivers(gates feature.Gates) driver.List {
 	return driver.List{
 		embedded.Driver(embedded.Config{
 			Retention: c.Embedded.HistoryRetention, Quota: max(c.Embedded.Quota, 0), AcceptLostWrites: c.Embedded.AcceptLostWrites,
+			Snapshot: c.Embedded.Snapshot,
 		}),
 		etcd.Driver(etcd.Config{
 			CAFile: c.Etcd.TLS.CAFile, CertFile: c.Etcd.TLS.CertFile, KeyFile: c.Etcd.TLS.KeyFile,

@@ -23,7 +23,7 @@ import (
 
 // ChangesPath is the path in a fork of its changes: a list of history.Change with the states of each object that differs from
 // the source. It is a non-resource URL in authorization. The response can contain Secrets.
-const ChangesPath = "/fork/changes"
+const ChangesPath = "/mainstay/v1/fork/changes"
 
 // changesHandler serves ChangesPath. Its cost is that of the written objects of the fork, not of all objects.
 type changesHandler struct {

@@ -2,6 +2,7 @@ package embedded
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -24,7 +25,7 @@ func URL(dir string) string {
 }
 
 // Driver returns the driver of embedded stores. The URL of a store determines Dir and InMemory; config
-// has the other settings.
+// has the other settings. Only a store in memory can have a Snapshot.
 func Driver(config Config) driver.Driver {
 	return driver.Driver{
 		Schemes:   []string{"file", "memory"},
@@ -37,6 +38,14 @@ func Driver(config Config) driver.Driver {
 			config := config
 			config.Dir, config.InMemory, config.Held = dir, dir == "", c.Held
 			config.Logger, config.Registerer, config.Simulation = c.Logger, c.Registerer, c.Simulation
+			if config.Snapshot != "" {
+				if !config.InMemory {
+					return nil, errors.New("open store: only a store in memory can begin with a snapshot")
+				}
+				if err := config.loadSnapshot(); err != nil {
+					return nil, err
+				}
+			}
 			store, err := Open(config)
 			if err != nil {
 				return nil, err // a nil *Store is not a nil kv.Backend

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -160,4 +161,18 @@ func SnapshotRevision(header []byte) (kv.Revision, error) {
 		return 0, err
 	}
 	return sr.revision, nil
+}
+
+// loadSnapshot makes a config for a store in memory with the content of its Snapshot.
+func (c *Config) loadSnapshot() error {
+	file, err := os.Open(c.Snapshot)
+	if err != nil {
+		return fmt.Errorf("open the snapshot: %w", err)
+	}
+	defer file.Close()
+	c.FS, c.InMemory, c.Dir = vfs.NewMem(), false, "store"
+	if err := restore(file, *c); err != nil {
+		return fmt.Errorf("load the snapshot %s: %w", c.Snapshot, err)
+	}
+	return nil
 }

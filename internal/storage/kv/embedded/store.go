@@ -51,6 +51,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer registers the metrics of the store; nil disables them.
 	Registerer prometheus.Registerer
+	// Snapshot is a file of a snapshot with which a store that is opened by Driver begins; "" for an empty store.
+	Snapshot string
 	// FS replaces the file system of the operating system, for fault injection.
 	FS vfs.FS
 	// Simulation provides the clock for the expiration of keys; nil selects the real clock.
