@@ -55,8 +55,12 @@ func TestClientGo(t *testing.T) {
 
 func newClients(t *testing.T, config *rest.Config) *clients {
 	t.Helper()
+	return clientsIn(config, newNamespace(t, kubernetes.NewForConfigOrDie(config)))
+}
+
+// clientsIn returns clients for an existing namespace.
+func clientsIn(config *rest.Config, namespace string) *clients {
 	kube := kubernetes.NewForConfigOrDie(config)
-	namespace := newNamespace(t, kube)
 	return &clients{
 		config: config, namespace: namespace, kube: kube,
 		dynamic: dynamic.NewForConfigOrDie(config), metadata: metadata.NewForConfigOrDie(config),

@@ -2,8 +2,13 @@ package e2e
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"mainstay.dev/mainstay/test/testserver"
 )
@@ -35,4 +40,46 @@ func TestHelmInControlPlanes(t *testing.T) {
 		h.wantRelease(3, greeting, true)
 		h.wantHistory("superseded", "deployed")
 	}
+}
+
+// TestHelmFork upgrades a chart in a fork, and carries the upgrade over.
+func TestHelmFork(t *testing.T) {
+	t.Parallel()
+	testserver.RootOnly(t, "control planes have no control planes")
+	srv := testserver.New(t, testserver.Options{})
+	binary := must[string](t)(testserver.Binary())
+	run := func(args ...string) string {
+		t.Helper()
+		output, err := exec.CommandContext(t.Context(), binary, append(args, "--kubeconfig="+srv.Kubeconfig())...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("%q: %v: %s", args, err, output)
+		}
+		return string(output)
+	}
+	chart := filepath.Join("testdata", "chart")
+	source := newHelm(t, srv, chart)
+	source.install(true)
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	run("fork", "root", "try", "--output="+file)
+	config := must[*rest.Config](t)(clientcmd.BuildConfigFromFlags("", file))
+	fork := &helm{clients: clientsIn(config, source.namespace), t: t, config: newHelmConfig(t, file, source.namespace, config.Host), chart: source.chart}
+	fork.wantRelease(1, "hello", false)
+	fork.upgrade(map[string]any{"replicas": 3, "greeting": "welcome", "extra": true})
+	fork.wantRelease(3, "welcome", true)
+	source.wantRelease(1, "hello", false)
+
+	if text := run("diff", "control-plane/try"); !strings.Contains(text, "+  greeting: welcome\n") || !strings.Contains(text, "+  replicas: 3\n") {
+		t.Errorf("the difference is\n%s", text)
+	}
+	run("apply-diff", "try", "--yes")
+	source.wantRelease(3, "welcome", true)
+	source.wantHistory("superseded", "deployed")
+	if text := run("apply-diff", "try", "--yes"); !strings.Contains(text, "root has all changes of try") {
+		t.Errorf("after carrying over:\n%s", text)
+	}
+	// The release can be upgraded by server-side apply: its fields belong to Helm.
+	source.upgrade(map[string]any{"replicas": 4, "greeting": "again"})
+	source.wantRelease(4, "again", false)
+	source.wantHistory("superseded", "superseded", "deployed")
+	fork.wantRelease(3, "welcome", true)
 }
