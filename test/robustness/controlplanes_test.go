@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
@@ -29,8 +30,16 @@ const (
 	planeKills   = 8
 )
 
-// TestKilledControlPlanes kills the server while clients create, use and delete control planes. Afterwards, all
-// declared control planes work and have their acknowledged objects, and the store has no keys of others.
+// sourceName is the name of the source of all forks, which has an object of this name.
+const sourceName = "source"
+
+// isFork reports whether the control plane of a name is a fork: every second writer creates forks.
+func isFork(name string) bool {
+	return strings.HasPrefix(name, "w1-") || strings.HasPrefix(name, "w3-")
+}
+
+// TestKilledControlPlanes kills the server while clients create, use and delete control planes and forks. Afterwards, all
+// declared control planes work and have their acknowledged objects, and the store has no keys and pins of others.
 func TestKilledControlPlanes(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "control planes have no control planes")
@@ -41,6 +50,10 @@ func TestKilledControlPlanes(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
+	if err := p.createIn(ctx, sourceName); err != nil {
+		t.Fatal(err)
+	}
+	p.written[sourceName] = true
 	var over atomic.Bool
 	var writing errgroup.Group
 	for i := range planeWriters {
@@ -121,7 +134,13 @@ func (p *planes) write(ctx context.Context, writer int, over func() bool) error 
 func (p *planes) client(ctx context.Context, name string) (kubernetes.Interface, error) {
 	limited, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	config, err := p.server.ControlPlane(limited, name, filepath.Join(p.dir, name))
+	create := p.server.ControlPlane
+	if isFork(name) {
+		create = func(ctx context.Context, name, kubeconfig string) (*rest.Config, error) {
+			return p.server.Fork(ctx, sourceName, name, kubeconfig)
+		}
+	}
+	config, err := create(limited, name, filepath.Join(p.dir, name))
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +186,11 @@ func (p *planes) verify(ctx context.Context, t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, object := range []string{name, "kube-root-ca.crt"} { // written by the test and by a controller
+		objects := []string{name, "kube-root-ca.crt"} // written by the test and by a controller
+		if isFork(name) {
+			objects = append(objects, sourceName)
+		}
+		for _, object := range objects {
 			testserver.Eventually(t, time.Minute, func() error {
 				_, err := client.CoreV1().ConfigMaps("default").Get(ctx, object, metav1.GetOptions{})
 				return err
@@ -192,5 +215,14 @@ func (p *planes) verify(ctx context.Context, t *testing.T) {
 			t.Errorf("the key %s belongs to no control plane", entry.Key)
 		}
 	}
-	t.Logf("%d kills; %d control planes exist, with %d keys", planeKills, len(uids), len(keys.Entries))
+	pins, err := store.PinOwners(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, uid := range pins {
+		if !uids[uid] {
+			t.Errorf("a pin belongs to no control plane: %s", uid)
+		}
+	}
+	t.Logf("%d kills; %d pins; %d control planes exist, with %d keys", planeKills, len(pins), len(uids), len(keys.Entries))
 }

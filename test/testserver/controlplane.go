@@ -32,16 +32,21 @@ func (s *Server) tenantKubeconfig() string { return filepath.Join(s.dir, "tenant
 // enterControlPlane creates the control plane of the tests, unless it exists, and makes its administrator the
 // user of the tests.
 func (s *Server) enterControlPlane(ctx context.Context) (err error) {
-	spec := `{}`
 	if os.Getenv(controlPlaneEnv) == "fork" {
 		const source = tenantName + "-source"
-		if _, err := s.controlPlane(ctx, source, spec, filepath.Join(s.dir, "source.kubeconfig")); err != nil {
+		if _, err := s.ControlPlane(ctx, source, filepath.Join(s.dir, "source.kubeconfig")); err != nil {
 			return err
 		}
-		spec = `{"from":{"controlPlane":"` + source + `","outgoingCalls":"Allow"}}`
+		s.tenant, err = s.Fork(ctx, source, tenantName, s.tenantKubeconfig())
+		return err
 	}
-	s.tenant, err = s.controlPlane(ctx, tenantName, spec, s.tenantKubeconfig())
+	s.tenant, err = s.ControlPlane(ctx, tenantName, s.tenantKubeconfig())
 	return err
+}
+
+// Fork is like ControlPlane, for a fork of another control plane, which calls webhooks.
+func (s *Server) Fork(ctx context.Context, source, name, kubeconfig string) (*rest.Config, error) {
+	return s.controlPlane(ctx, name, fmt.Sprintf(`{"from":{"controlPlane":%q,"outgoingCalls":"Allow"}}`, source), kubeconfig)
 }
 
 // ControlPlane creates a control plane, unless it exists, and returns the configuration of a client of its

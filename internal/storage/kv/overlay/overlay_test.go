@@ -40,6 +40,16 @@ func TestContractWithBase(t *testing.T) {
 	})
 }
 
+// TestContractOfFork checks the contract for a copy of a copy without keys in the tested range.
+func TestContractOfFork(t *testing.T) {
+	t.Parallel()
+	kvtest.Run(t, func(t *testing.T) kv.Backend {
+		b, source := open(t).(*overlay.Backend), storagetest.InMemory(t)
+		b.Attach("/", overlay.NewLayer(source, "/between/", 1, overlay.NewLayer(source, "/source/", 1, nil)))
+		return b
+	})
+}
+
 const prefix = "/copy/"
 
 // pair is an overlay and a store with the same visible content. Both receive the same writes.
