@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"mainstay.dev/mainstay/internal/host/fleet"
 )
 
 // BenchmarkFork forks a control plane with 100,000 objects.
@@ -68,5 +70,55 @@ func BenchmarkFork(b *testing.B) {
 	inFork, inSource := write(first), write(source)
 	b.ReportMetric(float64(inSource.Microseconds()), "source-write-µs")
 	b.ReportMetric(float64(inFork.Microseconds()), "fork-write-µs")
+
+	for i := range 100 {
+		first.must(b, "POST", "/api/v1/namespaces/n1/configmaps", fmt.Sprintf(`{"metadata":{"name":"new%d"},"data":{"k":"v"}}`, i))
+	}
+	began = time.Now()
+	first.must(b, "GET", fleet.ChangesPath, "")
+	b.ReportMetric(float64(time.Since(began).Microseconds()), "diff-µs") // of 600 changes
+	from := "fork-0"
+	for i := range 10 {
+		name := fmt.Sprint("deep-", i)
+		s.tenant(b, name, fmt.Sprintf(`{"from":{"controlPlane":%q}}`, from))
+		from = name
+	}
+	s.closeAll(b, "source", "fork-0", "fork-1")
+	firstList(s.enter(b, from), "deep")
+	b.ReportMetric(0, "ns/op")
+}
+
+// BenchmarkManyForks creates 1,000 forks with 10 changed objects each.
+func BenchmarkManyForks(b *testing.B) {
+	const objects, forks, changes = 200, 1000, 10
+	config := Config{Storage: StorageConfig{DataDir: b.TempDir()}, ControlPlanes: ControlPlanesConfig{Idle: time.Second}}
+	s := start(b, config)
+	source := s.tenant(b, "source", `{}`)
+	for i := range objects {
+		source.createConfigMap(b, fmt.Sprint("c", i), "source")
+	}
+	before, _ := memoryUse()
+	disk := diskUse(b, config.Storage.DataDir)
+	began := time.Now()
+	var group errgroup.Group
+	group.SetLimit(8)
+	names := make([]string, forks)
+	for i := range forks {
+		names[i] = fmt.Sprint("fork-", i)
+		group.Go(func() error {
+			fork := s.tenant(b, names[i], `{"from":{"controlPlane":"source"}}`)
+			for j := range changes {
+				fork.setConfigMap(b, fmt.Sprint("c", j), names[i])
+			}
+			fork.admin.CloseIdleConnections()
+			return nil
+		})
+	}
+	_ = group.Wait()
+	b.ReportMetric(float64(time.Since(began).Milliseconds())/forks, "create-and-change-ms")
+	s.closeAll(b, names...)
+	after, _ := memoryUse()
+	b.ReportMetric(float64(after-before), "closed-bytes")
+	b.ReportMetric(float64(diskUse(b, config.Storage.DataDir)-disk), "disk-bytes")
 	b.ReportMetric(0, "ns/op")
 }

@@ -50,6 +50,7 @@ type session struct {
 	endTunnels context.CancelFunc
 	base       overlay.Base // nil without one
 	detach     func()       // detaches the base
+	release    func()       // releases the watch caches
 	opened     time.Time    // by the clock of the server
 	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
 	// session is closed and the last request has ended.
@@ -214,6 +215,7 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	s := &session{drain: filters.NewDrain(), ended: make(chan struct{}), opened: p.fleet.now(), detach: func() {}}
+	s.release = func() { p.fleet.config.Feed.Release(p.fleet.prefixOf(p.key.uid)) }
 	s.tunnels, s.endTunnels = context.WithCancel(p.fleet.config.Env.Shutdown.Tunnels)
 	p.mu.Lock()
 	if p.mu.limits == nil {
@@ -237,6 +239,7 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	if err := s.Open(ctx); err != nil {
 		s.endTunnels()
 		s.Close()
+		s.release()
 		s.detach()
 		return nil, err
 	}
@@ -309,5 +312,6 @@ func (s *session) end() {
 	s.endTunnels()
 	<-s.ended
 	s.Close()
+	s.release()
 	s.detach()
 }

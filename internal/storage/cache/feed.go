@@ -350,6 +350,14 @@ func (f *Feed) detach(s *watchCache) {
 	}
 }
 
+// Release closes the caches of all stores whose keys have a prefix, and releases their memory. Their watches continue with the
+// history of the backend. A nil Feed has no caches.
+func (f *Feed) Release(prefix string) {
+	if f != nil {
+		f.detachFunc(func(s *watchCache) bool { return strings.HasPrefix(s.prefix, prefix) })
+	}
+}
+
 // detachFunc detaches the caches for which matches returns true.
 func (f *Feed) detachFunc(matches func(*watchCache) bool) {
 	f.caches.Range(func(_, caches any) bool {

@@ -64,3 +64,40 @@ func TestIdle(t *testing.T) {
 		t.Errorf("list after the reload: %v", err)
 	}
 }
+
+// TestRelease checks that the caches of a prefix are released, and loaded again by the next read.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	backend := storagetest.InMemory(t)
+	feed, err := NewFeed(FeedConfig{Backend: backend, Prefix: "/registry"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	var group sync.WaitGroup
+	group.Go(func() { feed.Run(ctx) })
+	defer group.Wait()
+	defer cancel()
+	store := storagetest.Pods(t, backend)
+	c, err := New(Config{Store: store, Feed: feed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for c.getOrLoad(ctx) == nil { // until the feed runs
+		if ctx.Err() != nil {
+			t.Fatal("no cache is loaded")
+		}
+		runtime.Gosched()
+	}
+	for prefix, want := range map[string]bool{"/other/": true, store.Prefix(): false} {
+		loaded := c.getOrLoad(ctx)
+		feed.Release(prefix)
+		if loaded.isOpen() != want {
+			t.Errorf("after Release(%q), the cache is open: %v", prefix, !want)
+		}
+	}
+	if c.getOrLoad(ctx) == nil {
+		t.Error("the cache is not loaded again")
+	}
+	(*Feed)(nil).Release("/")
+}
