@@ -385,11 +385,10 @@ func TestForkOfHistory(t *testing.T) {
 	s := start(t, config)
 	s.createConfigMap(t, "x", "before")
 	s.createConfigMap(t, "deleted", "before")
-	created := time.Now()
-	var moment time.Time
-	testserver.Eventually(t, time.Minute, func() error { // times have a precision of one second
-		if moment = time.Now().Truncate(time.Second); moment.Before(created) {
-			return fmt.Errorf("it is %s", moment)
+	moment := time.Now().Truncate(time.Second).Add(time.Second) // the history has times in seconds
+	testserver.Eventually(t, time.Minute, func() error {
+		if now := time.Now(); now.Before(moment.Add(time.Second)) {
+			return fmt.Errorf("it is %s", now)
 		}
 		return nil
 	})
@@ -459,6 +458,7 @@ func TestForkChanges(t *testing.T) {
 func TestForkAfterRestore(t *testing.T) {
 	t.Parallel()
 	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
+	config.Storage.History.MaxAge = -1 // it would hold the state of the source
 	s := start(t, config)
 	s.createConfigMap(t, "x", "root")
 	s.tenant(t, "fork", `{"from":{}}`)
