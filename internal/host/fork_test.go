@@ -1,10 +1,12 @@
 package host
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/history"
 	"mainstay.dev/mainstay/internal/egress/selector/selectortest"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 	"mainstay.dev/mainstay/test/testserver"
 )
 
@@ -480,4 +483,33 @@ func TestForkAfterRestore(t *testing.T) {
 	s.expectCode(t, 503, "no longer has revision", "GET", "/clusters/fork"+configMapPath)
 	s.must(t, "DELETE", controlPlanePath+"/fork", "")
 	s.awaitCode(t, controlPlanePath+"/fork", 404)
+}
+
+// TestForkInSnapshot checks that forks are part of snapshots.
+func TestForkInSnapshot(t *testing.T) {
+	t.Parallel()
+	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
+	s := start(t, config)
+	for _, name := range []string{"x", "y", "z"} {
+		s.createConfigMap(t, name, "root")
+	}
+	f := s.tenant(t, "fork", `{"from":{}}`)
+	s.setConfigMap(t, "x", "changed")
+	s.must(t, "DELETE", configMapPath+"/y", "")
+	f.setConfigMap(t, "z", "fork")
+	var snapshot bytes.Buffer
+	if _, err := s.host.store.backend.Snapshot(t.Context(), &snapshot); err != nil {
+		t.Fatal(err)
+	}
+	s.end(t)
+	store := filepath.Join(config.Storage.DataDir, "store")
+	if err := os.RemoveAll(store); err != nil {
+		t.Fatal(err)
+	}
+	if err := embedded.Restore(&snapshot, store); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, config)
+	s.expectValues(t, map[string]string{"x": "changed", "z": "root"})
+	s.reenter(t, "fork").expectValues(t, map[string]string{"x": "root", "y": "root", "z": "fork"})
 }

@@ -71,7 +71,7 @@ func ReadSnapshot(r io.Reader, to SnapshotReader) (SnapshotInfo, error) {
 			return SnapshotInfo{}, err
 		}
 	}
-	for v, err := range sr.versions() {
+	for v, err := range sr.current() {
 		if err == nil && to.Record != nil {
 			err = to.Record(v.record())
 		}
@@ -94,7 +94,7 @@ type SnapshotWriter struct {
 // NewSnapshotWriter writes the header of a snapshot with the revision at. The caller must call Close
 // after the last record. The error comes from w.
 func NewSnapshotWriter(w io.Writer, at kv.Revision) (*SnapshotWriter, error) {
-	sw := &SnapshotWriter{w: newSnapshotWriter(w, at), at: at}
+	sw := &SnapshotWriter{w: newSnapshotWriter(w, at, false), at: at}
 	if sw.w.err != nil {
 		return nil, fmt.Errorf("write snapshot: %w", sw.w.err)
 	}

@@ -20,6 +20,9 @@ type pin struct {
 	prefix, owner string
 }
 
+// hasKey reports whether the prefix contains a key.
+func (x *pin) hasKey(key string) bool { return strings.HasPrefix(key, x.prefix) }
+
 func comparePins(x, y pin) int {
 	return cmp.Or(cmp.Compare(x.revision, y.revision), cmp.Compare(x.prefix, y.prefix), cmp.Compare(x.owner, y.owner))
 }
@@ -39,7 +42,7 @@ func (p pinSet) needs(key string, written, replaced kv.Revision) bool {
 		if x.revision >= replaced {
 			return false
 		}
-		if strings.HasPrefix(key, x.prefix) {
+		if x.hasKey(key) {
 			return true
 		}
 	}
@@ -55,7 +58,7 @@ func (p pinSet) covers(start, end string, at kv.Revision) bool {
 		if x.revision > at {
 			return false
 		}
-		if strings.HasPrefix(start, x.prefix) && end <= kv.PrefixEnd(x.prefix) {
+		if x.hasKey(start) && end <= kv.PrefixEnd(x.prefix) {
 			return true
 		}
 	}
@@ -66,8 +69,8 @@ var _ kv.Pinner = (*Store)(nil)
 
 // Pin implements kv.Pinner.
 func (s *Store) Pin(ctx context.Context, owner, prefix string, at kv.Revision) error {
-	if !strings.HasSuffix(prefix, "/") || owner == "" || strings.Contains(prefix+owner, "\x00") {
-		return fmt.Errorf("pin: the prefix %q or the owner %q is invalid", prefix, owner)
+	if err := checkPin(prefix, owner); err != nil {
+		return err
 	}
 	if err := s.checkOpen(ctx); err != nil {
 		return err
@@ -88,6 +91,14 @@ func (s *Store) Pin(ctx context.Context, owner, prefix string, at kv.Revision) e
 	return s.writePins(slices.Insert(slices.Clone(pins), i, added), func(b *pebble.Batch) {
 		_ = b.Set(pinKey(added), nil, nil)
 	})
+}
+
+// checkPin returns an error for an invalid prefix or owner.
+func checkPin(prefix, owner string) error {
+	if !strings.HasSuffix(prefix, "/") || owner == "" || strings.Contains(prefix+owner, "\x00") {
+		return fmt.Errorf("pin: the prefix %q or the owner %q is invalid", prefix, owner)
+	}
+	return nil
 }
 
 // Unpin implements kv.Pinner.

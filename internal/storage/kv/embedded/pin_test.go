@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -91,6 +92,25 @@ func (p *pinTest) reopen() {
 	p.s = open(p.t, Config{Dir: p.dir, Retention: -1})
 }
 
+// restore continues with a store that is restored from a snapshot.
+func (p *pinTest) restore() {
+	p.t.Helper()
+	var snapshot bytes.Buffer
+	state := p.states[p.newest()]
+	if _, err := p.s.Snapshot(p.t.Context(), &snapshot); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := p.s.Close(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.dir = p.t.TempDir()
+	if err := Restore(&snapshot, p.dir); err != nil {
+		p.t.Fatal(err)
+	}
+	p.s = open(p.t, Config{Dir: p.dir, Retention: -1})
+	p.states[p.newest()] = state
+}
+
 // check reads all pins and the newest state.
 func (p *pinTest) check() {
 	p.t.Helper()
@@ -151,8 +171,10 @@ func TestPinModel(t *testing.T) {
 					p.pin()
 				case n < 36:
 					p.unpin()
-				case n < 39:
+				case n < 38:
 					compactStore(t, p.s)
+				case n < 39:
+					p.restore()
 				default:
 					p.reopen()
 				}
@@ -171,7 +193,7 @@ func TestPinModel(t *testing.T) {
 			if err := p.s.Close(); err != nil {
 				t.Fatal(err)
 			}
-			report, err := Check(t.Context(), dir, nil)
+			report, err := Check(t.Context(), p.dir, nil)
 			if err != nil || report.Retained != 0 || report.Versions > int64(live)+2 {
 				t.Errorf("%+v with %d keys, %v", report, live, err)
 			}
@@ -245,4 +267,21 @@ func commitOp(t *testing.T, s *Store, op kv.Op) {
 	if _, err := s.Commit(t.Context(), op); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestDamagedSnapshotOfPins checks that damage of a snapshot with pins is detected.
+func TestDamagedSnapshotOfPins(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{InMemory: true, Retention: -1})
+	commitOp(t, s, kv.Op{Key: "/a/x", Value: []byte("1")})
+	if err := s.Pin(t.Context(), "owner", "/a/", kv.Revision(s.published.Load())); err != nil {
+		t.Fatal(err)
+	}
+	commitOp(t, s, kv.Op{Key: "/a/x", Kind: kv.OpDelete, Expect: kv.AnyRevision})
+	commitOp(t, s, kv.Op{Key: "/b", Value: []byte("1")})
+	var snapshot bytes.Buffer
+	if _, err := s.Snapshot(t.Context(), &snapshot); err != nil {
+		t.Fatal(err)
+	}
+	checkDamaged(t, snapshot.Bytes(), 4) // the pin, the deletion, and two versions
 }

@@ -26,7 +26,7 @@ import (
 //
 //	header
 //	    magic        8 bytes, snapshotMagic
-//	    version      4 bytes, snapshotVersion
+//	    version      4 bytes
 //	    revision     8 bytes, revision of the snapshot
 //	    crc          4 bytes, of the preceding bytes
 //	records, one for each key, in ascending order
@@ -38,13 +38,28 @@ import (
 //	        expires  uvarint, Unix second; 0 if the key does not expire
 //	        value    the remaining bytes
 //	    crc          4 bytes, of the payload
+//
+// A snapshot of a store with pins has version 2. It begins with a record for each pin, and has a record for each retained
+// version and each deletion that a pin needs: the versions of a key follow each other, the newest first. Each payload
+// begins with a byte, its kind:
+//
+//	    version      like a payload of version 1
+//	    deletion     key, modified
+//	    pin          revision: uvarint; prefix: uvarint length, bytes; owner: the remaining bytes
+//
 //	trailer
 //	    end          one zero byte
 //	    count        8 bytes, number of records
 //	    sum          32 bytes, SHA-256 of all preceding bytes
 const (
-	snapshotMagic   = "MAINSNAP"
-	snapshotVersion = 1
+	snapshotMagic = "MAINSNAP"
+
+	// Versions of the format.
+	snapshotVersion     = 1
+	snapshotWithPins    = 2
+	snapshotVersionKind = 0
+	snapshotDeleted     = 1
+	snapshotPin         = 2
 
 	snapshotHeaderLen = 24
 	snapshotChunk     = 1 << 20
@@ -67,7 +82,11 @@ func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) 
 		return 0, fmt.Errorf("snapshot: %w", err)
 	}
 	defer release()
-	sw := newSnapshotWriter(w, at)
+	pins := *s.pins.Load() // if one is removed now, the snapshot may lack its versions
+	sw := newSnapshotWriter(w, at, len(pins) > 0)
+	if err := sw.records(appendPins(nil, pins)); err != nil {
+		return 0, fmt.Errorf("write snapshot: %w", err)
+	}
 	var buf []byte
 	for start := ""; ; {
 		if err := s.checkOpen(ctx); err != nil {
@@ -75,7 +94,13 @@ func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) 
 		}
 		// Chunks are copied before they are written, so that a slow receiver does not block the
 		// engine.
-		chunk, last, err := s.snapshotChunk(buf[:0], start, at)
+		read := s.snapshotChunk
+		if len(pins) > 0 {
+			read = func(dst []byte, start string, at kv.Revision) ([]byte, string, error) {
+				return s.pinnedChunk(dst, start, at, pins)
+			}
+		}
+		chunk, last, err := read(buf[:0], start, at)
 		if err != nil {
 			return 0, fmt.Errorf("snapshot: %w", err)
 		}
@@ -126,12 +151,17 @@ func (s *Store) snapshotChunk(dst []byte, start string, at kv.Revision) (chunk [
 	return dst, last, nil
 }
 
-func appendSnapshotRecord(dst []byte, v version) []byte {
+func appendSnapshotRecord(dst []byte, v version) []byte { return appendVersionRecord(dst, nil, v) }
+
+// appendVersionRecord appends a record with a version. kind is the first byte of the payload in version 2, and otherwise
+// empty.
+func appendVersionRecord(dst, kind []byte, v version) []byte {
 	e := v.entry
-	n := uvarintLen(uint64(len(e.Key))) + len(e.Key) + uvarintLen(uint64(e.Modified)) +
+	n := len(kind) + uvarintLen(uint64(len(e.Key))) + len(e.Key) + uvarintLen(uint64(e.Modified)) +
 		uvarintLen(uint64(e.Modified-e.Created)) + uvarintLen(uint64(v.expires)) + len(e.Value)
 	dst = binary.AppendUvarint(dst, uint64(n))
 	from := len(dst)
+	dst = append(dst, kind...)
 	dst = binary.AppendUvarint(dst, uint64(len(e.Key)))
 	dst = append(dst, e.Key...)
 	dst = binary.AppendUvarint(dst, uint64(e.Modified))
@@ -143,9 +173,9 @@ func appendSnapshotRecord(dst []byte, v version) []byte {
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-func snapshotHeader(at kv.Revision) []byte {
+func snapshotHeader(version uint32, at kv.Revision) []byte {
 	h := []byte(snapshotMagic)
-	h = binary.BigEndian.AppendUint32(h, snapshotVersion)
+	h = binary.BigEndian.AppendUint32(h, version)
 	h = binary.BigEndian.AppendUint64(h, uint64(at))
 	return binary.BigEndian.AppendUint32(h, crc32.Checksum(h, castagnoli()))
 }
@@ -158,10 +188,14 @@ type snapshotWriter struct {
 	err   error
 }
 
-func newSnapshotWriter(w io.Writer, at kv.Revision) *snapshotWriter {
+func newSnapshotWriter(w io.Writer, at kv.Revision, pins bool) *snapshotWriter {
 	sw := &snapshotWriter{sum: sha256.New()}
 	sw.w = io.MultiWriter(w, sw.sum)
-	_, sw.err = sw.w.Write(snapshotHeader(at))
+	format := uint32(snapshotVersion)
+	if pins {
+		format = snapshotWithPins
+	}
+	_, sw.err = sw.w.Write(snapshotHeader(format, at))
 	return sw
 }
 
@@ -192,8 +226,20 @@ type snapshotReader struct {
 	r        *bufio.Reader
 	sum      hash.Hash
 	count    uint64
+	version  uint32
 	revision kv.Revision
-	lastKey  string
+	// last is the last record with a version.
+	last snapshotRecord
+	pins pinSet // that were read
+}
+
+// snapshotRecord is a version in a snapshot.
+type snapshotRecord struct {
+	key string
+	version
+	// older is set for a version that was replaced at the revision replaced.
+	older    bool
+	replaced kv.Revision
 }
 
 // maxSnapshotRevision is the maximum revision of a snapshot that can be restored. It reserves
@@ -220,11 +266,11 @@ func newSnapshotReader(r io.Reader) (*snapshotReader, error) {
 	if !bytes.HasPrefix(header, []byte(snapshotMagic)) {
 		return nil, errors.New("this is not a snapshot of a Mainstay store")
 	}
-	if v := binary.BigEndian.Uint32(header[8:]); v != snapshotVersion {
-		return nil, fmt.Errorf("the snapshot has format %d, and this version of Mainstay reads format %d", v, snapshotVersion)
+	if sr.version = binary.BigEndian.Uint32(header[8:]); sr.version != snapshotVersion && sr.version != snapshotWithPins {
+		return nil, fmt.Errorf("the snapshot has format %d, and this version of Mainstay reads formats %d and %d", sr.version, snapshotVersion, snapshotWithPins)
 	}
 	sr.revision = kv.Revision(binary.BigEndian.Uint64(header[12:]))
-	if !bytes.Equal(header, snapshotHeader(sr.revision)) || sr.revision < 0 {
+	if !bytes.Equal(header, snapshotHeader(sr.version, sr.revision)) || sr.revision < 0 {
 		return nil, errSnapshot("the header", nil)
 	}
 	if sr.revision > maxSnapshotRevision {
@@ -250,78 +296,150 @@ func (sr *snapshotReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// versions returns the records. After an error, it ends.
-func (sr *snapshotReader) versions() iter.Seq2[version, error] {
-	return func(yield func(version, error) bool) {
+// versions returns the records with versions. After an error, it ends.
+func (sr *snapshotReader) versions() iter.Seq2[snapshotRecord, error] {
+	return func(yield func(snapshotRecord, error) bool) {
 		for {
-			v, ok, err := sr.next()
-			if err == nil && !ok || !yield(v, err) || err != nil {
+			payload, err := sr.payload()
+			if err != nil {
+				yield(snapshotRecord{}, err)
+				return
+			}
+			if payload == nil {
+				return
+			}
+			record, ok, err := sr.record(payload)
+			if ok && !yield(record, nil) {
+				return
+			}
+			if err != nil {
+				yield(record, err)
 				return
 			}
 		}
 	}
 }
 
-// next returns the next record, or false at the end of a complete snapshot.
-func (sr *snapshotReader) next() (version, bool, error) {
+// current returns the newest versions of the existing keys.
+func (sr *snapshotReader) current() iter.Seq2[version, error] {
+	return func(yield func(version, error) bool) {
+		for r, err := range sr.versions() {
+			if err == nil && (r.older || r.entry == nil) {
+				continue
+			}
+			if !yield(r.version, err) {
+				return
+			}
+		}
+	}
+}
+
+// payload returns the payload of the next record, or nil at the end of a complete snapshot.
+func (sr *snapshotReader) payload() ([]byte, error) {
 	n, err := binary.ReadUvarint(sr)
 	if err != nil {
-		return version{}, false, errSnapshot("a record", err)
+		return nil, errSnapshot("a record", err)
 	}
 	if n == 0 {
-		return version{}, false, sr.end()
+		return nil, sr.end()
 	}
 	if n > maxRecord {
-		return version{}, false, errSnapshot("a record", nil)
+		return nil, errSnapshot("a record", nil)
 	}
 	// The buffer grows with the bytes that arrive, so that a damaged length does not cause a large
 	// allocation.
 	var payload bytes.Buffer
 	if _, err := io.CopyN(io.MultiWriter(&payload, sr.sum), sr.r, int64(n)); err != nil {
-		return version{}, false, errSnapshot("a record", err)
+		return nil, errSnapshot("a record", err)
 	}
 	var crc [4]byte
 	if err := sr.read(crc[:]); err != nil {
-		return version{}, false, errSnapshot("a record", err)
+		return nil, errSnapshot("a record", err)
 	}
 	if binary.BigEndian.Uint32(crc[:]) != crc32.Checksum(payload.Bytes(), castagnoli()) {
-		return version{}, false, errSnapshot("a record", nil)
+		return nil, errSnapshot("a record", nil)
 	}
 	sr.count++
-	v, ok := decodeSnapshotRecord(payload.Bytes())
-	if !ok || v.revision > sr.revision {
-		return version{}, false, errSnapshot("a record", nil)
-	}
-	if v.entry.Key <= sr.lastKey {
-		return version{}, false, fmt.Errorf("key %q of the snapshot comes after %q: %w", v.entry.Key, sr.lastKey, kv.ErrCorrupt)
-	}
-	sr.lastKey = v.entry.Key
-	return v, true, nil
+	return payload.Bytes(), nil
 }
 
-func decodeSnapshotRecord(raw []byte) (version, bool) {
-	number := func() (uint64, bool) {
-		v, n := binary.Uvarint(raw)
-		if n <= 0 {
-			return 0, false
+// record decodes a record and checks its order. It returns false for a pin, which it adds to sr.pins.
+func (sr *snapshotReader) record(payload []byte) (r snapshotRecord, ok bool, err error) {
+	damaged := errSnapshot("a record", nil)
+	kind := byte(snapshotVersionKind)
+	if sr.version == snapshotWithPins {
+		kind, payload = payload[0], payload[1:]
+	}
+	f := recordFields{payload}
+	switch kind {
+	case snapshotVersionKind:
+		if r.version, ok = decodeSnapshotRecord(f); ok {
+			r.key = r.entry.Key
 		}
-		raw = raw[n:]
-		return v, true
+	case snapshotDeleted:
+		var complete bool
+		r.key, ok = f.text()
+		r.revision, complete = f.revision()
+		ok = ok && complete && r.key != "" && len(f.raw) == 0
+	case snapshotPin:
+		x, valid := decodePinRecord(f)
+		if !valid || x.revision > sr.revision {
+			return r, false, damaged
+		}
+		sr.pins = append(sr.pins, x)
+		return r, false, nil
 	}
-	n, ok := number()
-	if !ok || n == 0 || n > uint64(len(raw)) || bytes.IndexByte(raw[:n], 0) >= 0 {
+	last := &sr.last
+	r.older = r.key == last.key && sr.version == snapshotWithPins
+	switch {
+	case !ok || r.revision > sr.revision || r.older && r.revision >= last.revision:
+		return r, false, damaged
+	case !r.older && r.key <= last.key:
+		return r, false, fmt.Errorf("key %q of the snapshot comes after %q: %w", r.key, last.key, kv.ErrCorrupt)
+	case r.older:
+		r.replaced = last.revision
+	}
+	*last = snapshotRecord{key: r.key, version: version{revision: r.revision}}
+	return r, true, nil
+}
+
+// recordFields decodes the fields of a payload.
+type recordFields struct{ raw []byte }
+
+func (f *recordFields) number() (uint64, bool) {
+	v, n := binary.Uvarint(f.raw)
+	if n <= 0 {
+		return 0, false
+	}
+	f.raw = f.raw[n:]
+	return v, true
+}
+
+func (f *recordFields) revision() (kv.Revision, bool) {
+	v, ok := f.number()
+	return kv.Revision(v), ok && v > 0 && int64(v) > 0
+}
+
+// text returns a text without zero bytes.
+func (f *recordFields) text() (string, bool) {
+	n, ok := f.number()
+	if !ok || n > uint64(len(f.raw)) || bytes.IndexByte(f.raw[:n], 0) >= 0 {
+		return "", false
+	}
+	text := string(f.raw[:n])
+	f.raw = f.raw[n:]
+	return text, true
+}
+
+func decodeSnapshotRecord(f recordFields) (version, bool) {
+	key, ok := f.text()
+	rev, ok1 := f.revision()
+	age, ok2 := f.number()
+	expires, ok3 := f.number()
+	if !ok || !ok1 || !ok2 || !ok3 || key == "" || age >= uint64(rev) || int64(expires) < 0 {
 		return version{}, false
 	}
-	key := string(raw[:n])
-	raw = raw[n:]
-	modified, ok1 := number()
-	age, ok2 := number()
-	expires, ok3 := number()
-	if !ok1 || !ok2 || !ok3 || modified == 0 || age >= modified || int64(modified) < 0 || int64(expires) < 0 {
-		return version{}, false
-	}
-	rev := kv.Revision(modified)
-	e := &kv.Entry{Key: key, Value: raw, Created: rev - kv.Revision(age), Modified: rev}
+	e := &kv.Entry{Key: key, Value: f.raw, Created: rev - kv.Revision(age), Modified: rev}
 	return version{entry: e, revision: rev, expires: int64(expires)}, true
 }
 
@@ -353,7 +471,7 @@ func restore(r io.Reader, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	return create(cfg, sr.revision, sr.versions())
+	return create(cfg, sr.revision, sr.versions(), func() pinSet { return sr.pins })
 }
 
 // Create creates a store in dir from records in any order, with one record for each key. newest is the
@@ -363,17 +481,18 @@ func Create(dir string, newest kv.Revision, records iter.Seq2[Record, error]) er
 	if newest > maxSnapshotRevision {
 		return fmt.Errorf("restore: revision %d is greater than the maximum, %d: %w", newest, int64(maxSnapshotRevision), kv.ErrCorrupt)
 	}
-	return create(Config{Dir: dir}, newest, func(yield func(version, error) bool) {
+	versions := func(yield func(snapshotRecord, error) bool) {
 		for r, err := range records {
-			if !yield(r.version(), err) {
+			if !yield(snapshotRecord{key: r.Key, version: r.version()}, err) {
 				return
 			}
 		}
-	})
+	}
+	return create(Config{Dir: dir}, newest, versions, func() pinSet { return nil })
 }
 
-// create creates a store from versions of different keys.
-func create(cfg Config, newest kv.Revision, versions iter.Seq2[version, error]) error {
+// create creates a store from versions. pins returns its pins; it is called after versions.
+func create(cfg Config, newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() pinSet) error {
 	d, err := newDisk(cfg)
 	if err != nil {
 		return err
@@ -381,7 +500,7 @@ func create(cfg Config, newest kv.Revision, versions iter.Seq2[version, error]) 
 	if err := d.lock(); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	err = d.restore(newest, versions)
+	err = d.restore(newest, versions, pins)
 	if err = errors.Join(err, d.unlock()); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
@@ -389,7 +508,7 @@ func create(cfg Config, newest kv.Revision, versions iter.Seq2[version, error]) 
 }
 
 // restore creates the store in the locked directory.
-func (d *disk) restore(newest kv.Revision, versions iter.Seq2[version, error]) error {
+func (d *disk) restore(newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() pinSet) error {
 	names, err := d.fs.List(d.dir)
 	if err != nil {
 		return fmt.Errorf("list data directory %s: %w", d.dir, err)
@@ -409,7 +528,7 @@ func (d *disk) restore(newest kv.Revision, versions iter.Seq2[version, error]) e
 	if err := d.removeDatabase(); err != nil {
 		return err
 	}
-	if err := d.writeVersions(newest, versions); err != nil {
+	if err := d.writeVersions(newest, versions, pins); err != nil {
 		return errors.Join(err, d.removeDatabase(), d.removeMarker(restoringFile))
 	}
 	return d.removeMarker(restoringFile)
@@ -433,12 +552,12 @@ func (d *disk) removeDatabase() error {
 }
 
 // writeVersions writes the versions to a new database.
-func (d *disk) writeVersions(newest kv.Revision, versions iter.Seq2[version, error]) error {
+func (d *disk) writeVersions(newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() pinSet) error {
 	e, err := d.openNew()
 	if err != nil {
 		return err
 	}
-	if err := e.load(newest, versions); err != nil {
+	if err := e.load(newest, versions, pins); err != nil {
 		return errors.Join(err, e.close())
 	}
 	if err := e.db.Flush(); err != nil {
@@ -450,7 +569,7 @@ func (d *disk) writeVersions(newest kv.Revision, versions iter.Seq2[version, err
 	return e.complete()
 }
 
-func (e *engine) load(newest kv.Revision, versions iter.Seq2[version, error]) error {
+func (e *engine) load(newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() pinSet) error {
 	b := e.db.NewBatch()
 	flush := func() error {
 		if err := e.db.Apply(b, pebble.NoSync); err != nil {
@@ -464,15 +583,15 @@ func (e *engine) load(newest kv.Revision, versions iter.Seq2[version, error]) er
 		if err != nil {
 			return err
 		}
-		putVersion(b, v.entry, v.expires)
-		if v.expires > 0 {
-			_ = b.Set(expiryKey(v.expires, v.entry.Key), revisionValue(v.revision), nil)
-		}
+		v.put(b)
 		if b.Len() >= snapshotChunk {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
+	}
+	for _, x := range pins() {
+		_ = b.Set(pinKey(x), nil, nil)
 	}
 	at := restoredRevision(newest)
 	_ = b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)

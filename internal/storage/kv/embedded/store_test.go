@@ -473,19 +473,36 @@ func readSnapshot(raw []byte) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	for {
-		_, ok, err := sr.next()
-		if err != nil || !ok {
+	for _, err := range sr.versions() {
+		if err != nil {
 			return n, err
 		}
 		n++
 	}
+	return n + len(sr.pins), nil
 }
 
 func TestDamagedSnapshot(t *testing.T) {
 	t.Parallel()
 	raw := smallSnapshot(t)
-	if n, err := readSnapshot(raw); n != 3 || err != nil {
+	checkDamaged(t, raw, 3)
+	// The directory is left empty, so that another snapshot can be tried.
+	dir := t.TempDir()
+	if err := Restore(bytes.NewReader(raw[:len(raw)-1]), dir); !errors.Is(err, kv.ErrCorrupt) {
+		t.Fatalf("restore of a damaged snapshot: %v", err)
+	}
+	if err := Restore(bytes.NewReader(raw), dir); err != nil {
+		t.Fatalf("restore after a failed one: %v", err)
+	}
+	if n := len(entries(t, open(t, Config{Dir: dir}), 0).Entries); n != 3 {
+		t.Errorf("%d entries of 3", n)
+	}
+}
+
+// checkDamaged checks that each truncation and each changed bit of a snapshot with a number of records is detected.
+func checkDamaged(t *testing.T, raw []byte, records int) {
+	t.Helper()
+	if n, err := readSnapshot(raw); n != records || err != nil {
 		t.Fatalf("%d records, %v", n, err)
 	}
 	for n := range raw {
@@ -499,17 +516,6 @@ func TestDamagedSnapshot(t *testing.T) {
 		if _, err := readSnapshot(damaged); err == nil {
 			t.Fatalf("a snapshot with bit %d flipped was accepted", bit)
 		}
-	}
-	// The directory is left empty, so that another snapshot can be tried.
-	dir := t.TempDir()
-	if err := Restore(bytes.NewReader(raw[:len(raw)-1]), dir); !errors.Is(err, kv.ErrCorrupt) {
-		t.Fatalf("restore of a damaged snapshot: %v", err)
-	}
-	if err := Restore(bytes.NewReader(raw), dir); err != nil {
-		t.Fatalf("restore after a failed one: %v", err)
-	}
-	if n := len(entries(t, open(t, Config{Dir: dir}), 0).Entries); n != 3 {
-		t.Errorf("%d entries of 3", n)
 	}
 }
 
@@ -532,7 +538,7 @@ func TestRestoreInvalid(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var snapshot bytes.Buffer
-			w := newSnapshotWriter(&snapshot, test.revision)
+			w := newSnapshotWriter(&snapshot, test.revision, false)
 			for _, key := range test.keys {
 				_ = w.records(record(key))
 			}

@@ -1,0 +1,119 @@
+package embedded
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
+)
+
+// pinnedChunk is like snapshotChunk, with the versions that pins need.
+func (s *Store) pinnedChunk(dst []byte, start string, at kv.Revision, pins pinSet) (chunk []byte, last string, err error) {
+	e, err := s.acquireEngine()
+	if err != nil {
+		return nil, "", err
+	}
+	defer s.release()
+	bounds := versionkey.Bounds(start, "")
+	it, err := e.db.NewIter(&bounds)
+	if err != nil {
+		return nil, "", e.wrapError("read", err)
+	}
+	defer it.Close()
+	newer, first := kv.Revision(0), true // of the key last
+	for ok := it.First(); ok; ok = it.Next() {
+		key, rev, err := versionkey.Split(it.Key())
+		if err != nil {
+			return nil, "", e.wrapError("read", err)
+		}
+		if first || string(key) != last {
+			if !first && len(dst) >= snapshotChunk {
+				return dst, last, nil
+			}
+			first, last, newer = false, string(key), 0
+		}
+		if rev > at {
+			continue
+		}
+		raw, err := it.ValueAndErr()
+		if err != nil {
+			return nil, "", e.wrapError("read", err)
+		}
+		v, err := decodeVersion(last, rev, raw)
+		if err != nil {
+			return nil, "", e.wrapError("read", err)
+		}
+		switch {
+		case v.entry == nil:
+			// Without an older version, the restored store deletes it.
+			if pins.contain(last) {
+				dst = appendDeletionRecord(dst, last, rev)
+			}
+		case newer == 0 || pins.needs(last, rev, newer):
+			dst = appendVersionRecord(dst, []byte{snapshotVersionKind}, v)
+		}
+		newer = rev
+	}
+	return dst, "", e.wrapError("read", it.Error())
+}
+
+// contain reports whether a pin contains a key at any revision.
+func (p pinSet) contain(key string) bool {
+	for i := range p {
+		if p[i].hasKey(key) {
+			return true
+		}
+	}
+	return false
+}
+
+func appendDeletionRecord(dst []byte, key string, rev kv.Revision) []byte {
+	payload := binary.AppendUvarint([]byte{snapshotDeleted}, uint64(len(key)))
+	payload = append(payload, key...)
+	return appendRecord(dst, binary.AppendUvarint(payload, uint64(rev)))
+}
+
+// appendPins appends a record for each pin.
+func appendPins(dst []byte, pins pinSet) []byte {
+	for _, x := range pins {
+		payload := binary.AppendUvarint([]byte{snapshotPin}, uint64(x.revision))
+		payload = binary.AppendUvarint(payload, uint64(len(x.prefix)))
+		payload = append(payload, x.prefix...)
+		dst = appendRecord(dst, append(payload, x.owner...))
+	}
+	return dst
+}
+
+func decodePinRecord(f recordFields) (pin, bool) {
+	revision, ok1 := f.revision()
+	prefix, ok2 := f.text()
+	owner := string(f.raw)
+	return pin{revision, prefix, owner}, ok1 && ok2 && checkPin(prefix, owner) == nil
+}
+
+func appendRecord(dst, payload []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(payload)))
+	dst = append(dst, payload...)
+	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(payload, castagnoli()))
+}
+
+// put adds the version to the batch of a restored store. All versions of a key but the newest are retained ones, and so is a
+// deletion; sweep deletes them if no pin needs them.
+func (r *snapshotRecord) put(b *pebble.Batch) {
+	switch {
+	case r.entry == nil:
+		_ = b.Set(versionkey.Append(nil, r.key, r.revision), deletedVersion(), nil)
+		_ = b.Set(retainedKey(r.key, r.revision), retainedValue(0), nil)
+	case r.older:
+		putVersion(b, r.entry, r.expires)
+		_ = b.Set(retainedKey(r.key, r.revision), retainedValue(r.replaced), nil)
+	default:
+		putVersion(b, r.entry, r.expires)
+		if r.expires > 0 {
+			_ = b.Set(expiryKey(r.expires, r.key), revisionValue(r.revision), nil)
+		}
+	}
+}
