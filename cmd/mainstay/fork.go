@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/host/fleet"
@@ -99,7 +101,7 @@ func (f *forkCommand) run(ctx context.Context, source, name string) error {
 	}
 	created, err := f.await(ctx, name)
 	if err != nil {
-		return err
+		return errors.Join(err, f.delete(object.UID, name))
 	}
 	file := f.output
 	if file == "" {
@@ -110,6 +112,14 @@ func (f *forkCommand) run(ctx context.Context, source, name string) error {
 	}
 	_, err = fmt.Fprintf(f.out, "%s is a copy of %s at revision %s\nkubectl --kubeconfig=%s get namespaces\n", name, source, created.Status.SourceRevision, file)
 	return err
+}
+
+// delete deletes a control plane that cannot become ready.
+func (f *forkCommand) delete(uid types.UID, name string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
+	defer cancel()
+	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
+	return f.client.do(ctx, http.MethodDelete, controlPlanePath(name), &options, &json.RawMessage{})
 }
 
 func controlPlanesPath() string { return "/apis/mainstay.dev/v1/controlplanes" }

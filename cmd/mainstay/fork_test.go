@@ -166,7 +166,8 @@ func TestForkUsage(t *testing.T) {
 		{[]string{"fork", "root", "y", "--at=2020-01-01T00:00:00Z"}, 1, "spec.from"},
 		{[]string{"fork", "root", "z", "--at=rv/999999999"}, 1, "in the future"},
 		{[]string{"diff", "control-plane/none"}, 1, "not found"},
-		{[]string{"diff", "control-plane/x"}, 1, "there is no control plane"},
+		{[]string{"diff", "control-plane/x"}, 1, "not found"}, // the failed fork was deleted
+		{[]string{"fork", "root", "x", "--at=rv/1000000000"}, 1, "in the future"},
 		{[]string{"diff", "control-plane/other", "control-plane/try"}, 2, "try is a fork of root, not of other"},
 		{[]string{"apply-diff", "try", "--dry-run=client"}, 2, "--dry-run"},
 	} {

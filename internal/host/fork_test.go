@@ -221,7 +221,9 @@ func TestForkErrors(t *testing.T) {
 	}
 	s.declare(t, "early", `{"from":{"controlPlane":"late"}}`)
 	s.declare(t, "past", `{"from":{"time":"2020-01-01T00:00:00Z"}}`)
-	for name, reason := range map[string]string{"early": "SourceNotFound", "past": "SourceExpired"} {
+	s.declare(t, "future", `{"from":{"time":"2200-01-01T00:00:00Z"}}`)
+	s.declare(t, "beyond", `{"from":{"resourceVersion":"900000000000000000"}}`)
+	for name, reason := range map[string]string{"early": "SourceNotFound", "past": "SourceExpired", "future": "SourceInvalid", "beyond": "SourceInvalid"} {
 		testserver.Eventually(t, time.Minute, func() error {
 			object := s.controlPlane(t, name)
 			if len(object.Status.Conditions) == 0 || object.Status.Conditions[0].Reason != reason || object.Status.Phase != controlplanes.Pending {

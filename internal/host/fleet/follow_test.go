@@ -13,6 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
@@ -22,7 +23,7 @@ func TestUnreadableObject(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)
 	env := &controlplane.Env{Storage: controlplane.Storage{Backend: backend}, Telemetry: controlplane.Telemetry{Logger: slog.New(slog.DiscardHandler)}}
-	f := &Fleet{config: Config{Env: env, Prefix: "/planes/"}, logger: env.Telemetry.Logger}
+	f := &Fleet{config: Config{Env: env, Backend: overlay.New(backend), Prefix: "/planes/"}, logger: env.Telemetry.Logger}
 	f.lifetime, f.stop = context.WithCancel(t.Context())
 	defer f.stop()
 	f.mu.planes = map[string]*plane{}

@@ -38,7 +38,7 @@ func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Sour
 	}
 	begun.Source = &layer{from, revision}
 	store := f.config.Backend.Backend
-	if pinner, ok := store.(kv.Pinner); ok {
+	if pinner, ok := f.pinner(); ok {
 		layers := append([]layer{*begun.Source}, below.Layers...)
 		err := f.pin(ctx, pinner, p.uid, layers)
 		if err == nil {
@@ -75,12 +75,15 @@ func (f *Fleet) hasHistory(uid types.UID) bool {
 	return uid == "" && f.config.Env.Storage.History != nil
 }
 
-// pin retains the layers of a fork.
+// pinner returns the store if it can retain states.
+func (f *Fleet) pinner() (kv.Pinner, bool) {
+	p, ok := f.config.Backend.Backend.(kv.Pinner)
+	return p, ok
+}
+
+// pin retains the layers of a fork. If another attempt has pinned other revisions, possibly at the same time, they are
+// released with the fork.
 func (f *Fleet) pin(ctx context.Context, pinner kv.Pinner, uid types.UID, layers []layer) error {
-	// An interrupted attempt may have pinned another revision.
-	if err := pinner.Unpin(ctx, string(uid)); err != nil {
-		return fmt.Errorf("retain the state of the source: %w", err)
-	}
 	for _, l := range layers {
 		if err := pinner.Pin(ctx, string(uid), f.prefixOf(l.UID), l.Revision); err != nil {
 			return fmt.Errorf("retain the state of the source: %w", err)
@@ -119,23 +122,27 @@ func (f *Fleet) source(ctx context.Context, name string) (types.UID, *keySet, er
 	if p == nil {
 		return "", nil, missing
 	}
+	keys, err := f.readKeys(ctx, p.key)
+	if err != nil {
+		return "", nil, err
+	}
+	// A deletion acquires the lock before it deletes the keys.
+	if err := p.opening.Acquire(ctx, 1); err != nil {
+		return "", nil, err
+	}
+	defer p.opening.Release(1)
 	p.mu.Lock()
 	removed, isFork := p.mu.removed, p.mu.spec.From != nil
 	p.mu.Unlock()
-	if removed {
-		return "", nil, missing
-	}
-	keys, err := f.readKeys(ctx, p.key)
 	switch {
-	case err != nil:
-		return "", nil, err
+	case removed:
+		return "", nil, missing
 	case keys == nil && isFork:
 		return "", nil, &sourceError{"SourceNotReady", fmt.Sprintf("spec.from: the control plane %q is not ready", name)}
 	case keys == nil:
-		keys, err = f.ensureKeys(ctx, p.key, nil)
-	}
-	if err != nil {
-		return "", nil, err
+		if keys, err = f.ensureKeys(ctx, p.key, nil); err != nil {
+			return "", nil, err
+		}
 	}
 	return p.key.uid, keys, nil
 }
@@ -149,6 +156,8 @@ func (f *Fleet) sourceRevision(ctx context.Context, source *controlplanes.Source
 		revision = kv.Revision(n)
 	case source.Time == nil:
 		return f.config.Backend.CurrentRevision(ctx)
+	case source.Time.After(f.now()):
+		return 0, &sourceError{"SourceInvalid", "spec.from.time is in the future"}
 	case source.ControlPlane == "" && f.hasHistory(""):
 		return f.config.Env.Storage.History.RevisionAt(ctx, source.Time.Time) // it is more precise
 	default:
@@ -162,7 +171,7 @@ func (f *Fleet) sourceRevision(ctx context.Context, source *controlplanes.Source
 
 // unpin releases the states that a fork retained.
 func (f *Fleet) unpin(ctx context.Context, uid types.UID) error {
-	pinner, ok := f.config.Backend.Backend.(kv.Pinner)
+	pinner, ok := f.pinner()
 	if !ok {
 		return nil
 	}

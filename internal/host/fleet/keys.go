@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -18,7 +17,8 @@ import (
 // deletionOps is the maximum number of keys that one commit deletes. etcd allows 128 operations.
 const deletionOps = 100
 
-// deleteKeys deletes all keys of a control plane. After an error or a crash it can be called again.
+// deleteKeys deletes all keys of a control plane, and releases the state of its source. After an error or a crash it can
+// be called again.
 func (f *Fleet) deleteKeys(ctx context.Context, uid types.UID) error {
 	backend, folder := f.config.Env.Storage.Backend, f.folder(uid)
 	for {
@@ -27,7 +27,7 @@ func (f *Fleet) deleteKeys(ctx context.Context, uid types.UID) error {
 			return fmt.Errorf("delete the objects of the control plane: %w", err)
 		}
 		if len(page.Entries) == 0 {
-			return nil
+			return f.unpin(ctx, uid)
 		}
 		ops := make([]kv.Op, len(page.Entries))
 		for i := range page.Entries {
@@ -78,7 +78,7 @@ func (f *Fleet) deleteOrphans(ctx context.Context) error {
 			continue
 		}
 		f.logger.Info("deleting the objects of a control plane that no longer exists", "uid", uid)
-		if err := errors.Join(f.deleteKeys(ctx, uid), f.unpin(ctx, uid)); err != nil {
+		if err := f.deleteKeys(ctx, uid); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (f *Fleet) deleteOrphans(ctx context.Context) error {
 func (f *Fleet) storedUIDs(ctx context.Context) ([]types.UID, error) {
 	all := f.config.Prefix
 	var uids []types.UID
-	if pinner, ok := f.config.Backend.Backend.(kv.Pinner); ok {
+	if pinner, ok := f.pinner(); ok {
 		owners, err := pinner.PinOwners(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("find the forks in the store: %w", err)

@@ -105,7 +105,7 @@ func (f *Fleet) finalize(ctx context.Context, p *plane, object *controlplanes.Co
 		}
 	}
 	p.close()
-	if err := errors.Join(f.deleteKeys(ctx, p.key.uid), f.unpin(ctx, p.key.uid)); err != nil {
+	if err := f.deleteKeys(ctx, p.key.uid); err != nil {
 		return err
 	}
 	if err := f.deleteSecret(ctx, object); err != nil {
