@@ -127,15 +127,15 @@ func (a *applyDiffCommand) step(ctx context.Context, c *history.Change) (step *w
 	case c.Operation == history.Created && live != nil:
 		return nil, "it was created in both", nil
 	case c.Operation == history.Created:
-		return &writeStep{change: c, before: c.After}, "", nil
+		return &writeStep{change: c, want: c.After}, "", nil
 	case c.Operation == history.Deleted && statesDiffer(live, c.Before, false):
 		return nil, "it was deleted in the fork, and changed in the target", nil
 	case c.Operation == history.Deleted:
-		return &writeStep{change: c, now: live}, "", nil
+		return &writeStep{change: c, live: live}, "", nil
 	case live == nil:
 		return nil, "it was changed in the fork, and deleted in the target", nil
 	case !statesDiffer(live, c.Before, false):
-		return &writeStep{change: c, before: c.After, now: live}, "", nil
+		return &writeStep{change: c, want: c.After, live: live}, "", nil
 	}
 	merged, fields := mergeStates(c.Before, c.After, live)
 	if len(fields) > 0 {
@@ -144,7 +144,7 @@ func (a *applyDiffCommand) step(ctx context.Context, c *history.Change) (step *w
 	if !statesDiffer(live, merged, false) {
 		return nil, "", nil
 	}
-	return &writeStep{change: c, before: merged, now: live}, "", nil
+	return &writeStep{change: c, want: merged, live: live}, "", nil
 }
 
 // withoutIdentity returns a state without the fields in which objects that were created separately differ.

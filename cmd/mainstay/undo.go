@@ -122,7 +122,7 @@ func (u *undoCommand) plan(ctx context.Context, object *objectPath) (*writePlan,
 		if err != nil {
 			return nil, err
 		}
-		if statesDiffer(step.before, step.now, u.status) {
+		if statesDiffer(step.want, step.live, u.status) {
 			plan.steps = append(plan.steps, step)
 		}
 	}
@@ -162,5 +162,5 @@ func laterChange(changed changedObject, selected, all []history.Change) *history
 // step returns the write that undoes the changes of an object.
 func (u *undoCommand) step(ctx context.Context, changed changedObject) (*writeStep, error) {
 	before, now, first, err := u.history.states(ctx, changed)
-	return &writeStep{change: first, before: before, now: now}, err
+	return &writeStep{change: first, want: before, live: now}, err
 }

@@ -101,8 +101,8 @@ type writePlan struct {
 type writeStep struct {
 	// change identifies the object. For undo, it is the first change that is undone.
 	change *history.Change
-	// before is the state to write, and now the present state; nil if the object does not exist.
-	before, now map[string]any
+	// want is the state to write, and live the present state; nil if the object does not exist.
+	want, live map[string]any
 }
 
 // statesDiffer reports whether two states differ except in the metadata that each write changes. It compares
@@ -123,7 +123,7 @@ func statesDiffer(a, b map[string]any, status bool) bool {
 func (p *writePlan) print(out io.Writer) error {
 	d := newDiffer(out, false)
 	for _, step := range p.steps {
-		if _, err := d.print(objectName(step.change), step.now, step.before); err != nil {
+		if _, err := d.print(objectName(step.change), step.live, step.want); err != nil {
 			return err
 		}
 	}
@@ -141,9 +141,9 @@ func (p *writePlan) sort() {
 	depth := p.depths()
 	rank := func(s *writeStep) int {
 		switch {
-		case s.before == nil:
+		case s.want == nil:
 			return 1000 - depth[s] // deletions at the end
-		case s.now == nil:
+		case s.live == nil:
 			return depth[s]
 		}
 		return 500
@@ -165,9 +165,9 @@ func (p *writePlan) depths() map[*writeStep]int {
 			return known
 		}
 		most := baseDepth(s.change)
-		object := unstructured.Unstructured{Object: s.before}
-		if s.before == nil {
-			object.Object = s.now
+		object := unstructured.Unstructured{Object: s.want}
+		if s.want == nil {
+			object.Object = s.live
 		}
 		for _, owner := range object.GetOwnerReferences() {
 			if o := byUID[string(owner.UID)]; o != nil && o != s {
@@ -201,7 +201,7 @@ func (p *writePlan) created() map[string]bool {
 	created := map[string]bool{}
 	for _, s := range p.steps {
 		switch {
-		case s.now != nil:
+		case s.live != nil:
 		case s.change.Object.Resource == "namespaces":
 			created["namespaces/"+s.change.Object.Name] = true
 		case s.change.Object.Resource == definitionsName:
@@ -243,9 +243,9 @@ func (w *planWriter) apply(ctx context.Context, plan *writePlan) (failed int) {
 
 // write performs one write and returns its description.
 func (w *planWriter) write(ctx context.Context, s *writeStep) (string, error) {
-	state := s.before
+	state := s.want
 	if state == nil {
-		state = s.now
+		state = s.live
 	}
 	collection, err := collectionOf(state, s.change)
 	if err != nil {
@@ -257,38 +257,38 @@ func (w *planWriter) write(ctx context.Context, s *writeStep) (string, error) {
 		created, changed = "created again", "restored"
 	}
 	switch {
-	case s.before == nil:
-		return "deleted", w.delete(ctx, item, s.now)
-	case s.now == nil:
+	case s.want == nil:
+		return "deleted", w.delete(ctx, item, s.live)
+	case s.live == nil:
 		err := w.create(ctx, collection, s)
 		var failed *apiError
 		if errors.As(err, &failed) && failed.code == http.StatusConflict {
 			// A controller has created it again, such as the default service account of a namespace.
-			return changed, w.replace(ctx, item, s.before, nil)
+			return changed, w.replace(ctx, item, s.want, nil)
 		}
 		return created, err
 	}
-	return changed, w.replace(ctx, item, s.before, s.now)
+	return changed, w.replace(ctx, item, s.want, s.live)
 }
 
 // writeRest restores the parts of an object that its own write does not: the status if requested, and the
 // managers of its fields.
 func (w *planWriter) writeRest(ctx context.Context, s *writeStep) error {
-	if s.before == nil || w.dryRun != "" && s.now == nil {
+	if s.want == nil || w.dryRun != "" && s.live == nil {
 		return nil
 	}
-	collection, err := collectionOf(s.before, s.change)
+	collection, err := collectionOf(s.want, s.change)
 	if err != nil {
 		return err
 	}
 	item := collection + "/" + url.PathEscape(s.change.Object.Name)
-	if err := w.writeStatus(ctx, item, s.before); err != nil {
+	if err := w.writeStatus(ctx, item, s.want); err != nil {
 		return fmt.Errorf("restore the status: %w", err)
 	}
 	if w.dryRun != "" {
 		return nil
 	}
-	if err := w.writeManagers(ctx, item, s.before); err != nil {
+	if err := w.writeManagers(ctx, item, s.want); err != nil {
 		return fmt.Errorf("restore the managed fields: %w", err)
 	}
 	return nil
@@ -367,7 +367,7 @@ func (w *planWriter) parameters(values url.Values) string {
 
 // create creates an object with its UID.
 func (w *planWriter) create(ctx context.Context, collection string, s *writeStep) error {
-	body, values := writable(s.before, nil), url.Values{}
+	body, values := writable(s.want, nil), url.Values{}
 	if w.restoreUIDs {
 		values.Set("restoreFrom", s.change.PreviousRevision)
 	} else {

@@ -189,3 +189,8 @@ func outOfSpace(err error) bool {
 	var status apierrors.APIStatus
 	return errors.Is(err, kv.ErrNoSpace) || errors.As(err, &status) && status.Status().Code == http.StatusInsufficientStorage
 }
+
+// isUnavailable reports whether the store does not accept requests now, for example during an election of etcd.
+func isUnavailable(err error) bool {
+	return errors.Is(err, kv.ErrUnavailable) || apierrors.IsServiceUnavailable(err)
+}

@@ -36,6 +36,7 @@ func newCustomResources(s *settings, builtin *builtinResources, conns *connectio
 		Changed:     listeners.changed,
 		Removed:     func(resource schema.GroupResource) { forgetMetrics(s.env, resource) },
 		Lifetime:    s.lifetime, Services: conns.resolver, Networks: conns.networks,
+		Schemas:     s.env.Shared.customSchemas(),
 		Conversions: metrics.Extensions.Conversions, Rules: metrics.Extensions.Rules, Reflectors: metrics.Storage.Reflectors, Logger: s.env.Telemetry.Logger,
 	})
 	if err != nil {

@@ -2,14 +2,12 @@ package controlplane
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/authn"
 	"mainstay.dev/mainstay/internal/registry/quota"
-	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
 // instance is an open control plane. Its fields, except stop, do not change after newInstance.
@@ -154,7 +152,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	switch {
 	case err == nil:
 		i.loops.start(lifetime, i.maintenance...)
-	case outOfSpace(err), ctx.Err() == nil && errors.Is(err, kv.ErrUnavailable): // for example, an election of etcd
+	case outOfSpace(err), ctx.Err() == nil && isUnavailable(err):
 		i.loops.run(func() {
 			if i.defaultObjects.createLater(lifetime, err) == nil {
 				i.loops.start(lifetime, i.maintenance...)

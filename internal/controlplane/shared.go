@@ -5,6 +5,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
 	"mainstay.dev/mainstay/internal/apis/builtin/all"
+	"mainstay.dev/mainstay/internal/apis/custom"
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
 	"mainstay.dev/mainstay/internal/endpoints/route"
 )
@@ -16,6 +17,7 @@ type Shared struct {
 	declared func() []builtin.Group
 	once     sync.Once
 	parts    []openapi.Part
+	schemas  custom.SchemaCache
 }
 
 // NewShared returns a Shared for control planes with the same Options.Features.
@@ -27,6 +29,14 @@ func (s *Shared) groups() []builtin.Group {
 		return all.Groups()
 	}
 	return s.declared()
+}
+
+// customSchemas returns the cache of the compiled schemas of custom resources; nil without one.
+func (s *Shared) customSchemas() *custom.SchemaCache {
+	if s == nil {
+		return nil
+	}
+	return &s.schemas
 }
 
 // openAPIParts returns the OpenAPI parts of the built-in resources. served must be equal in all calls.

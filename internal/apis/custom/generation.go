@@ -157,11 +157,17 @@ func (g *generationState) schema(ctx context.Context, s *Source, name, version s
 	if existing != nil {
 		return existing, nil
 	}
-	crd, err := s.read(ctx, name, "description")
+	record, err := s.readRecord(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	c, err := compile(crd, version, s.config.Rules)
+	c, err := s.config.Schemas.get(record, version, func() (*compiled, error) {
+		crd, err := decodeWithout("description", record)
+		if err != nil {
+			return nil, err
+		}
+		return compile(crd, version, s.config.Rules)
+	})
 	if err != nil {
 		return nil, err
 	}

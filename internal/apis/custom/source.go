@@ -61,6 +61,8 @@ type Config struct {
 	Conversions *conversion.Metrics
 	Rules       *rules.Metrics
 	Reflectors  *reflector.Metrics
+	// Schemas shares compiled schemas with other Sources that have the same Rules; nil shares none.
+	Schemas *SchemaCache
 	// Deletion are the settings of deletions.
 	Deletion registry.Deletion
 	// Idle is the retention period of unused handlers and compiled schemas; 0 means DefaultIdle.

@@ -31,14 +31,19 @@ type plane struct {
 		// requested is the time of the last request, and reported the one in the status; zero without
 		// one. used is the time since which the control plane is idle.
 		requested, reported, used time.Time
-		// wake is the time at which a controller has work, while the control plane is closed, and
-		// reportedWake is the one in the status; zero without work. ownWake reports that this process ran
-		// the controllers, so that wake can differ from the status.
-		wake, reportedWake time.Time
-		ownWake            bool
-		// reportDue is set if the next status update must contain the usage and wake.
+		wake                      wakeTime
+		// reportDue is set if the next status update must contain the usage and the wake time.
 		reportDue bool
 	}
+}
+
+// wakeTime is the time at which a controller of a closed control plane has work.
+type wakeTime struct {
+	at time.Time // zero without work
+	// own reports that this process ran the controllers. Otherwise, at is the time in the status.
+	own bool
+	// reported is the time that this process has written to the status.
+	reported time.Time
 }
 
 // session is the time from opening a control plane to closing it.
@@ -69,10 +74,10 @@ func (p *plane) set(object *controlplanes.ControlPlane) error {
 	defer p.mu.Unlock()
 	p.mu.spec = object.Spec
 	p.mu.removed = p.mu.removed || object.DeletionTimestamp != nil
-	if p.mu.session == nil && !p.mu.ownWake {
-		p.mu.wake = time.Time{}
+	if p.mu.session == nil && !p.mu.wake.own {
+		p.mu.wake.at = time.Time{}
 		if at := object.Status.WakeTime; at != nil {
-			p.mu.wake = at.Time
+			p.mu.wake.at = at.Time
 		}
 	}
 	if p.mu.limits != nil {
@@ -163,7 +168,7 @@ func (p *plane) ensureOpen(ctx context.Context, used time.Time) error {
 func (p *plane) isDue() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.mu.session == nil && !p.mu.wake.IsZero() && !p.fleet.now().Before(p.mu.wake) && p.usableLocked() == nil
+	return p.mu.session == nil && !p.mu.wake.at.IsZero() && !p.fleet.now().Before(p.mu.wake.at) && p.usableLocked() == nil
 }
 
 // openForWork opens the control plane for its controllers. It closes when they are no longer busy.
@@ -283,8 +288,8 @@ func (p *plane) endLocked() *session {
 		return nil
 	}
 	wake, known := p.wakeLocked()
-	if p.mu.ownWake = known; known {
-		p.mu.wake = wake
+	if p.mu.wake.own = known; known {
+		p.mu.wake.at = wake
 	}
 	p.mu.session, s.closed = nil, true
 	if s.requests == 0 {

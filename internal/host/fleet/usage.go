@@ -99,7 +99,7 @@ func (p *plane) addUsage(status *controlplanes.Status) {
 			at := metav1.NewTime(wake.Truncate(reportedPrecision))
 			status.WakeTime = &at
 		}
-		p.mu.reportedWake = wake
+		p.mu.wake.reported = wake
 	}
 	if p.mu.limits == nil {
 		return
@@ -125,7 +125,7 @@ func (p *plane) makeReportDue() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wake, known := p.wakeLocked()
-	if p.mu.requested.After(p.mu.reported) || known && p.mu.session != nil && !wake.Equal(p.mu.reportedWake) {
+	if p.mu.requested.After(p.mu.reported) || known && p.mu.session != nil && !wake.Equal(p.mu.wake.reported) {
 		p.mu.reportDue = true
 	}
 	return p.mu.reportDue
@@ -135,7 +135,7 @@ func (p *plane) makeReportDue() bool {
 // known is false if another server runs the controllers.
 func (p *plane) wakeLocked() (wake time.Time, known bool) {
 	if p.mu.session == nil {
-		return p.mu.wake, p.mu.ownWake
+		return p.mu.wake.at, p.mu.wake.own
 	}
 	busy, due, known := p.mu.session.PendingWork()
 	if busy { // a process that starts after a crash continues

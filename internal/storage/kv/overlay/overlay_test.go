@@ -265,16 +265,19 @@ func testModel(t *testing.T, p *pair, random *rand.Rand, between func()) {
 		} {
 			p.check(req)
 		}
+		want.receive(p.expected) // before they are compacted
+		got.receive(p.copied)
 	}
-	if diff := cmp.Diff(want.until(p.expected), got.until(p.copied)); diff != "" {
+	if diff := cmp.Diff(want.events, got.events); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 }
 
 // receiver receives the events of a prefix.
 type receiver struct {
-	t *testing.T
-	w kv.Watch
+	t      *testing.T
+	w      kv.Watch
+	events []string
 }
 
 func newReceiver(t *testing.T, from kv.Backend) *receiver {
@@ -284,11 +287,11 @@ func newReceiver(t *testing.T, from kv.Backend) *receiver {
 		t.Fatal(err)
 	}
 	t.Cleanup(w.Stop)
-	return &receiver{t, w}
+	return &receiver{t: t, w: w}
 }
 
-// until returns the events up to the current revision.
-func (r *receiver) until(of kv.Backend) (events []string) {
+// receive receives the events up to the current revision.
+func (r *receiver) receive(of kv.Backend) {
 	r.t.Helper()
 	newest, err := of.CurrentRevision(r.t.Context())
 	if err != nil {
@@ -300,14 +303,13 @@ func (r *receiver) until(of kv.Backend) (events []string) {
 	for batch := range r.w.Batches() {
 		for _, ev := range batch.Events {
 			before := orEmpty(ev.Prev)
-			events = append(events, fmt.Sprintf("%s: %q -> %q, deleted %v, created %v", ev.Key, before.Value, ev.Value, ev.Deleted, !ev.Deleted && ev.Created == ev.Revision))
+			r.events = append(r.events, fmt.Sprintf("%s: %q -> %q, deleted %v, created %v", ev.Key, before.Value, ev.Value, ev.Deleted, !ev.Deleted && ev.Created == ev.Revision))
 		}
 		if batch.Revision >= newest {
-			return events
+			return
 		}
 	}
 	r.t.Fatal(r.w.Err())
-	return nil
 }
 
 // TestSeparateCopies checks that the writes of a prefix are not visible in another one with the same base.

@@ -1,0 +1,68 @@
+package custom
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+)
+
+// definitionRecord returns a stored definition with one version.
+func definitionRecord(name, version, preserveUnknown, schema string) *codec.Record {
+	text := fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"preserveUnknownFields":%s,"versions":[{"name":"v0"},{"name":%q,"schema":%s}]}}`, name, preserveUnknown, version, schema)
+	return codec.NewRecord(definitionKind(), types.NamespacedName{Name: name}, []byte(text), 1)
+}
+
+func TestSchemaCache(t *testing.T) {
+	t.Parallel()
+	const object = `{"openAPIV3Schema":{"type":"object"}}`
+	var cache SchemaCache
+	compiles := 0
+	get := func(c *SchemaCache, record *codec.Record, version string) *compiled {
+		t.Helper()
+		schema, err := c.get(record, version, func() (*compiled, error) { compiles++; return &compiled{}, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return schema
+	}
+	first := get(&cache, definitionRecord("a", "v1", "false", object), "v1")
+	if get(&cache, definitionRecord("b", "v2", "false", object), "v2") != first || compiles != 1 {
+		t.Errorf("equal schemas were compiled %d times", compiles)
+	}
+	for name, tt := range map[string]struct {
+		cache   *SchemaCache
+		record  *codec.Record
+		version string
+	}{
+		"another schema":   {&cache, definitionRecord("a", "v1", "false", `{"openAPIV3Schema":{"type":"object","description":"x"}}`), "v1"},
+		"unknown fields":   {&cache, definitionRecord("a", "v1", "true", object), "v1"},
+		"without a schema": {&cache, definitionRecord("a", "v1", "false", `{}`), "v1"},
+		"another version":  {&cache, definitionRecord("a", "v1", "false", object), "v3"},
+		"no cache":         {nil, definitionRecord("a", "v1", "false", object), "v1"},
+	} {
+		if get(tt.cache, tt.record, tt.version) == first {
+			t.Errorf("%s: the schema is shared", name)
+		}
+	}
+	runtime.KeepAlive(first)
+
+	failure := errors.New("invalid schema")
+	if _, err := cache.get(definitionRecord("a", "v1", "false", `{"openAPIV3Schema":{"type":"x"}}`), "v1", func() (*compiled, error) { return nil, failure }); !errors.Is(err, failure) {
+		t.Errorf("%v", err)
+	}
+	for i := range 10 * minSchemaSweep {
+		get(&cache, definitionRecord("a", "v1", "false", fmt.Sprintf(`{"openAPIV3Schema":{"description":"%d"}}`, i)), "v1")
+		if i%minSchemaSweep == 0 {
+			runtime.GC()
+		}
+	}
+	runtime.GC()
+	if n := len(cache.schemas); n > 4*minSchemaSweep {
+		t.Errorf("the cache has %d entries of unused schemas", n)
+	}
+}
