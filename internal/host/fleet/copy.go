@@ -42,6 +42,13 @@ func (c *copying) commit(ctx context.Context, ops ...kv.Op) error {
 	return nil
 }
 
+// release deletes the lock after a failure, so that the next attempt need not wait until it expires.
+func (c *copying) release() {
+	ctx, cancel := context.WithTimeout(c.fleet.lifetime, copyLockTTL)
+	defer cancel()
+	_, _ = c.fleet.config.Backend.Backend.Commit(ctx, kv.Op{Key: c.lock, Kind: kv.OpDelete, Expect: c.held})
+}
+
 // copySource copies the state of a source into the prefix of a fork. store has the objects of the source, and below is the
 // content with which it began. guard completes the copy.
 func (f *Fleet) copySource(ctx context.Context, p planeKey, store kv.Backend, source *layer, below *content) (guard []kv.Op, err error) {
@@ -51,6 +58,11 @@ func (f *Fleet) copySource(ctx context.Context, p planeKey, store kv.Backend, so
 	} else if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			c.release()
+		}
+	}()
 	if keys, err := f.readKeys(ctx, p); keys != nil || err != nil {
 		return nil, errors.Join(err, errCopyInterrupted) // it was completed before the lock was acquired
 	}
@@ -58,11 +70,11 @@ func (f *Fleet) copySource(ctx context.Context, p planeKey, store kv.Backend, so
 	if err := c.deletePartial(ctx, f.prefixOf(p.uid)); err != nil {
 		return nil, err
 	}
-	_, release, err := store.Hold(ctx, source.Revision)
+	_, unhold, err := store.Hold(ctx, source.Revision)
 	if err != nil {
 		return nil, fmt.Errorf("copy the source: %w", err)
 	}
-	defer release()
+	defer unhold()
 	base, err := f.base(ctx, source.UID, below)
 	if err != nil {
 		return nil, err

@@ -28,13 +28,21 @@ func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Sour
 	from, below := types.UID(""), &keySet{} // of the root control plane
 	if source.ControlPlane != "" {
 		f.awaitSource(p, source.ControlPlane) // before the source is read, so that no event is missed
+		defer func() {
+			if err == nil {
+				f.endAwait(p, source.ControlPlane)
+			}
+		}()
 		if from, below, err = f.source(ctx, source.ControlPlane); err != nil {
 			return content{}, nil, err
 		}
 	}
+	if source.Time != nil || source.ResourceVersion != "" {
+		defer func() { err = expired(err) }() // the newest state cannot expire: the next attempt succeeds
+	}
 	revision, err := f.sourceRevision(ctx, source, below.revision)
 	if err != nil {
-		return content{}, nil, expired(err)
+		return content{}, nil, err
 	}
 	begun.Source = &layer{from, revision}
 	store := f.config.Backend.Backend
@@ -49,14 +57,14 @@ func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Sour
 			return begun, nil, nil
 		}
 		if !errors.Is(err, kv.ErrCompacted) || !f.hasHistory(from) {
-			return content{}, nil, expired(err)
+			return content{}, nil, err
 		}
 		if store, err = f.config.Env.Storage.History.View(ctx, revision); err != nil {
-			return content{}, nil, expired(err)
+			return content{}, nil, err
 		}
 	}
 	guard, err = f.copySource(ctx, p, store, begun.Source, &below.content)
-	return begun, guard, expired(err)
+	return begun, guard, err
 }
 
 // expired returns a *sourceError for the error that the store does not have a revision.
@@ -98,6 +106,16 @@ func (f *Fleet) awaitSource(p planeKey, name string) {
 	defer f.mu.Unlock()
 	if waiting := f.mu.waiting[name]; !slices.Contains(waiting, p) {
 		f.mu.waiting[name] = append(waiting, p)
+	}
+}
+
+// endAwait ends awaitSource.
+func (f *Fleet) endAwait(p planeKey, name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	waiting := slices.DeleteFunc(f.mu.waiting[name], func(x planeKey) bool { return x == p })
+	if f.mu.waiting[name] = waiting; len(waiting) == 0 {
+		delete(f.mu.waiting, name)
 	}
 }
 

@@ -278,6 +278,7 @@ type receiver struct {
 	t      *testing.T
 	w      kv.Watch
 	events []string
+	at     kv.Revision // progress
 }
 
 func newReceiver(t *testing.T, from kv.Backend) *receiver {
@@ -300,16 +301,17 @@ func (r *receiver) receive(of kv.Backend) {
 	if err := of.RequestProgress(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
-	for batch := range r.w.Batches() {
+	for r.at < newest { // an already reported revision is not reported again
+		batch, ok := <-r.w.Batches()
+		if !ok {
+			r.t.Fatal(r.w.Err())
+		}
+		r.at = batch.Revision
 		for _, ev := range batch.Events {
 			before := orEmpty(ev.Prev)
 			r.events = append(r.events, fmt.Sprintf("%s: %q -> %q, deleted %v, created %v", ev.Key, before.Value, ev.Value, ev.Deleted, !ev.Deleted && ev.Created == ev.Revision))
 		}
-		if batch.Revision >= newest {
-			return
-		}
 	}
-	r.t.Fatal(r.w.Err())
 }
 
 // TestSeparateCopies checks that the writes of a prefix are not visible in another one with the same base.
