@@ -3,8 +3,8 @@ package custom
 import (
 	"crypto/sha256"
 	"sync"
-	"weak"
 
+	"mainstay.dev/mainstay/internal/cel/weakmap"
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
@@ -14,16 +14,11 @@ import (
 // for use. It is safe for concurrent use.
 type SchemaCache struct {
 	mu      sync.Mutex
-	schemas map[schemaKey]weak.Pointer[compiled]
-	// sweepAt is the number of entries at which the entries of collected schemas are removed.
-	sweepAt int
+	schemas weakmap.Map[schemaKey, compiled]
 }
 
 // schemaKey is the SHA-256 of a schema and of the fields of its definition that compile uses.
 type schemaKey [sha256.Size]byte
-
-// minSchemaSweep is the minimum of SchemaCache.sweepAt.
-const minSchemaSweep = 256
 
 // schemaKeyOf returns the key of a version of a stored definition. It returns false if the version has no schema, or if the
 // stored JSON does not have the expected form.
@@ -48,12 +43,15 @@ func schemaKeyOf(record *codec.Record, version string) (schemaKey, bool) {
 
 // get returns the compiled schema of a version of a definition, and compiles it if it is not cached.
 func (c *SchemaCache) get(record *codec.Record, version string, compile func() (*compiled, error)) (*compiled, error) {
+	if c == nil {
+		return compile()
+	}
 	key, ok := schemaKeyOf(record, version)
-	if c == nil || !ok {
+	if !ok {
 		return compile()
 	}
 	c.mu.Lock()
-	existing := c.schemas[key].Value()
+	existing := c.schemas.Get(key)
 	c.mu.Unlock()
 	if existing != nil {
 		return existing, nil
@@ -64,26 +62,9 @@ func (c *SchemaCache) get(record *codec.Record, version string, compile func() (
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if existing := c.schemas[key].Value(); existing != nil {
+	if existing := c.schemas.Get(key); existing != nil {
 		return existing, nil
 	}
-	c.sweepLocked()
-	c.schemas[key] = weak.Make(made)
+	c.schemas.Set(key, made)
 	return made, nil
-}
-
-// sweepLocked removes the entries of collected schemas, if there are many entries.
-func (c *SchemaCache) sweepLocked() {
-	if c.schemas == nil {
-		c.schemas = map[schemaKey]weak.Pointer[compiled]{}
-	}
-	if len(c.schemas) < max(c.sweepAt, minSchemaSweep) {
-		return
-	}
-	for key, schema := range c.schemas {
-		if schema.Value() == nil {
-			delete(c.schemas, key)
-		}
-	}
-	c.sweepAt = 2 * len(c.schemas)
 }

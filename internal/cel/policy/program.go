@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"sync"
-	"weak"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -14,6 +13,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/cel/environment"
 	"mainstay.dev/mainstay/internal/cel/library"
+	"mainstay.dev/mainstay/internal/cel/weakmap"
 )
 
 // Programs caches the programs of policies and webhooks. Equal expressions with the same scope and
@@ -22,9 +22,7 @@ import (
 type Programs struct {
 	mu       sync.Mutex
 	env      *cel.Env // with all libraries
-	programs map[programKey]weak.Pointer[Program]
-	// sweepAt is the number of entries at which the entries of collected programs are removed.
-	sweepAt int
+	programs weakmap.Map[programKey, Program]
 }
 
 type programKey struct {
@@ -33,35 +31,16 @@ type programKey struct {
 	declared, results string
 }
 
-// minSweep is the minimum of sweepAt.
-const minSweep = 256
-
 // get returns the program of an expression, and compiles it if it is not cached.
 func (p *Programs) get(key programKey, compile func() (checkedExpression, error)) *Program {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if have := p.programs[key].Value(); have != nil {
+	if have := p.programs.Get(key); have != nil {
 		return have
 	}
 	made := p.newProgram(key.text, compile)
-	p.sweep()
-	p.programs[key] = weak.Make(made)
+	p.programs.Set(key, made)
 	return made
-}
-
-func (p *Programs) sweep() {
-	if p.programs == nil {
-		p.programs = map[programKey]weak.Pointer[Program]{}
-	}
-	if len(p.programs) < max(p.sweepAt, minSweep) {
-		return
-	}
-	for key, program := range p.programs {
-		if program.Value() == nil {
-			delete(p.programs, key)
-		}
-	}
-	p.sweepAt = 2 * len(p.programs)
 }
 
 func (p *Programs) newProgram(text string, compile func() (checkedExpression, error)) *Program {
