@@ -7,9 +7,9 @@ import (
 	"strconv"
 )
 
-// ChangedFields returns the paths of the fields that differ between two states of an object, in order,
-// up to MaxFields. truncated reports that there are more. The states are not modified.
-func ChangedFields(before, after map[string]any) (paths []string, truncated bool) {
+// changedFields returns the paths of the fields that differ between two states of an object, in order,
+// up to a maximum number. truncated reports that there are more.
+func changedFields(before, after map[string]any) (paths []string, truncated bool) {
 	d := fieldDiff{}
 	d.compareObjects("", WithoutNoise(before), WithoutNoise(after))
 	if len(d.paths) > MaxFields {

@@ -219,22 +219,32 @@ func describe(ctx context.Context, change *Change, c *archive.Change, decoded *d
 	if err != nil {
 		return err
 	}
-	newest := after
-	if newest == nil {
-		newest = before
-	}
+	return change.SetStates(before, after)
+}
+
+// SetStates sets the states of the object, and the fields that depend on them: its kind, UID and labels, and the
+// changed fields of an update. The states are retained, and not modified.
+func (c *Change) SetStates(before, after map[string]any) error {
+	c.Before, c.After = before, after
 	var meta metav1.PartialObjectMetadata
-	if newest != nil {
-		if err := convert(newest, &meta); err != nil {
+	if state := c.State(); state != nil {
+		if err := convert(state, &meta); err != nil {
 			return err
 		}
 	}
-	change.Before, change.After = before, after
-	change.Object.APIVersion, change.Object.Kind, change.Object.UID, change.Labels = meta.APIVersion, meta.Kind, meta.UID, meta.Labels
-	if change.Operation == Updated && before != nil && after != nil {
-		change.Fields, change.FieldsTruncated = ChangedFields(before, after)
+	c.Object.APIVersion, c.Object.Kind, c.Object.UID, c.Labels = meta.APIVersion, meta.Kind, meta.UID, meta.Labels
+	if c.Operation == Updated && before != nil && after != nil {
+		c.Fields, c.FieldsTruncated = changedFields(before, after)
 	}
 	return nil
+}
+
+// State returns the state after the change, or the one before a deletion; nil if neither is available.
+func (c *Change) State() map[string]any {
+	if c.After == nil {
+		return c.Before
+	}
+	return c.After
 }
 
 // decoder decodes entries. It keeps the last document, which is the state before the next change of the

@@ -11,7 +11,6 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/apis/history"
@@ -95,35 +94,37 @@ func (h *changesHandler) change(ctx context.Context, decoder *controlplane.Entry
 	if !ok || belongsToServer(relative) {
 		return nil, nil
 	}
-	c := &history.Change{Operation: history.Updated, Revision: strconv.FormatInt(int64(stored.Modified), 10)}
-	below, err := h.session.base.Get(ctx, relative)
-	if err != nil {
-		return nil, fmt.Errorf("read the source of the fork: %w", err)
+	c := &history.Change{
+		ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace}, Object: history.ObjectReference{Resource: object.Resource.String(), Name: object.Name},
+		Operation: history.Updated, Revision: strconv.FormatInt(int64(stored.Modified), 10),
 	}
-	if below == nil {
+	c.Name = c.Revision
+	var before, after map[string]any
+	below, err := h.session.base.Get(ctx, relative)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the source of the fork: %w", err)
+	case below == nil:
 		c.Operation = history.Created
-	} else {
+	default:
 		moved := *below
 		moved.Key = stored.Key
 		c.PreviousRevision = strconv.FormatInt(int64(below.Modified), 10)
-		if c.Before, err = decoder.Decode(ctx, &moved); err != nil {
+		if before, err = decoder.Decode(ctx, &moved); err != nil {
 			return nil, err
 		}
 	}
 	if overlay.IsTombstone(stored.Value) {
 		c.Operation = history.Deleted
-	} else if c.After, err = decoder.Decode(ctx, stored); err != nil {
+	} else if after, err = decoder.Decode(ctx, stored); err != nil {
 		return nil, err
 	}
-	if c.Before == nil && c.After == nil {
+	if err := c.SetStates(before, after); err != nil {
+		return nil, err
+	}
+	if c.State() == nil || c.Operation == history.Updated && len(c.Fields) == 0 {
 		return nil, nil
 	}
-	if c.Operation == history.Updated {
-		if c.Fields, c.FieldsTruncated = history.ChangedFields(c.Before, c.After); len(c.Fields) == 0 {
-			return nil, nil
-		}
-	}
-	describe(c, object)
 	return c, nil
 }
 
@@ -138,18 +139,6 @@ func belongsToServer(key string) bool {
 	}
 	name, ok := strings.CutPrefix(key, "apiregistration.k8s.io/apiservices/")
 	return ok && strings.HasSuffix(name, ".mainstay.dev") // that of an API which forks do not have
-}
-
-// describe sets the identity of the object of a change.
-func describe(c *history.Change, object history.Object) {
-	state := unstructured.Unstructured{Object: c.After}
-	if c.After == nil {
-		state.Object = c.Before
-	}
-	c.ObjectMeta = metav1.ObjectMeta{Name: c.Revision, Namespace: object.Namespace, Labels: state.GetLabels()}
-	c.Object = history.ObjectReference{
-		APIVersion: state.GetAPIVersion(), Kind: state.GetKind(), Resource: object.Resource.String(), Name: object.Name, UID: state.GetUID(),
-	}
 }
 
 // changeWriter writes a list of changes while they are read.
