@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -12,8 +13,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"mainstay.dev/mainstay/internal/egress/kubeconfig"
 	"mainstay.dev/mainstay/internal/host"
@@ -42,6 +46,11 @@ func newAPIClient(file string) (*apiClient, error) {
 	}
 	client.Timeout = apiTimeout
 	return &apiClient{client, at}, nil
+}
+
+// kubeconfigVar defines the flag for the kubeconfig of newAPIClient.
+func kubeconfigVar(flags *pflag.FlagSet, file *string) {
+	flags.StringVar(file, "kubeconfig", "", "kubeconfig of the server and the user (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
 }
 
 // kubeconfigFile returns the kubeconfig of newAPIClient.
@@ -92,6 +101,12 @@ type apiError struct {
 }
 
 func (e *apiError) Error() string { return e.message }
+
+// isStatus reports whether an error is a response with one of the status codes.
+func isStatus(err error, codes ...int) bool {
+	var failed *apiError
+	return errors.As(err, &failed) && slices.Contains(codes, failed.code)
+}
 
 // isTemporary reports whether the same creation may succeed soon, because the object or its namespace is
 // being deleted.

@@ -67,7 +67,7 @@ conflict or an error.`,
 	flags.SortFlags = false
 	a.addTo(flags)
 	flags.StringVarP(&a.namespace, "namespace", "n", "", "only objects of this namespace")
-	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "kubeconfig of the server and the user (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
+	kubeconfigVar(flags, &a.kubeconfig)
 	return command
 }
 
@@ -109,7 +109,7 @@ func (a *applyDiffCommand) run(ctx context.Context, fork, target string) error {
 
 // isDerived reports whether the object of a change is created by a controller, so that the target has its own.
 func isDerived(c *history.Change) bool {
-	object := unstructured.Unstructured{Object: stateOf(c)}
+	object := unstructured.Unstructured{Object: c.State()}
 	kind, _, _ := unstructured.NestedString(object.Object, "type")
 	return metav1.GetControllerOf(&object) != nil || c.Object.Resource == "secrets" && kind == string(corev1.SecretTypeServiceAccountToken)
 }
@@ -169,21 +169,20 @@ func withoutIdentity(state map[string]any) map[string]any {
 
 // live returns the object of a change in the target; nil if it does not exist.
 func (a *applyDiffCommand) live(ctx context.Context, c *history.Change) (map[string]any, error) {
-	collection, err := collectionOf(stateOf(c), c)
+	collection, err := collectionOf(c.State(), c)
 	if err != nil {
 		return nil, err
 	}
 	var live map[string]any
 	err = a.target.do(ctx, http.MethodGet, collection+"/"+url.PathEscape(c.Object.Name), nil, &live)
-	var failed *apiError
-	if errors.As(err, &failed) && failed.code == http.StatusNotFound {
+	if isStatus(err, http.StatusNotFound) {
 		return nil, nil
 	}
 	return live, err
 }
 
 // mergeStates applies the difference of base and changed to live. conflicts are the paths of the fields that differ from base
-// in both, in different ways. The managed fields and the status are those of live.
+// in both, in different ways. The status is that of live, and there are no managed fields.
 func mergeStates(base, changed, live map[string]any) (merged map[string]any, conflicts []string) {
 	m := stateMerge{}
 	result, _ := m.merge("", withoutStatus(history.WithoutNoise(base)), withoutStatus(history.WithoutNoise(changed)), withoutStatus(history.WithoutNoise(live))).(map[string]any)

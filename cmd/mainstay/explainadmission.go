@@ -64,7 +64,7 @@ permissions as the write itself.`,
 	}
 	flags := command.Flags()
 	flags.StringVarP(&file, "filename", "f", "", "file of objects in YAML or JSON; - for the standard input")
-	flags.StringVar(&config, "kubeconfig", "", "kubeconfig of the server and the user (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
+	kubeconfigVar(flags, &config)
 	flags.StringVarP(&e.namespace, "namespace", "n", metav1.NamespaceDefault, "namespace of objects without a namespace")
 	flags.StringVarP(&format, "output", "o", "", "output format: json (default: a table)")
 	return command

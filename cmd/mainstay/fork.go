@@ -69,7 +69,7 @@ set. "mainstay diff" prints its changes, and "mainstay apply-diff" carries them 
 	flags.BoolVar(&f.allowCalls, "allow-calls", false, "allow the copy to call webhooks, aggregated API servers and kubelets")
 	flags.StringVarP(&f.output, "output", "o", "", "file for the kubeconfig of the copy (default: NAME.kubeconfig)")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, "maximum time until the copy is ready")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the server and the user (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
+	kubeconfigVar(flags, &f.kubeconfig)
 	return command
 }
 
@@ -101,7 +101,7 @@ func (f *forkCommand) run(ctx context.Context, source, name string) error {
 	}
 	created, err := f.await(ctx, name)
 	if err != nil {
-		return errors.Join(err, f.delete(object.UID, name))
+		return errors.Join(err, f.delete(context.WithoutCancel(ctx), object.UID, name))
 	}
 	file := f.output
 	if file == "" {
@@ -115,9 +115,7 @@ func (f *forkCommand) run(ctx context.Context, source, name string) error {
 }
 
 // delete deletes a control plane that cannot become ready.
-func (f *forkCommand) delete(uid types.UID, name string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), apiTimeout)
-	defer cancel()
+func (f *forkCommand) delete(ctx context.Context, uid types.UID, name string) error {
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
 	return f.client.do(ctx, http.MethodDelete, controlPlanePath(name), &options, &json.RawMessage{})
 }

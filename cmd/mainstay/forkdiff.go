@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -70,8 +69,7 @@ func (c *apiClient) inControlPlane(name string) *apiClient {
 func forkChanges(ctx context.Context, client *apiClient, fork, namespace string) ([]*history.Change, error) {
 	var list struct{ Items []*history.Change }
 	if err := client.inControlPlane(fork).do(ctx, http.MethodGet, fleet.ChangesPath, nil, &list); err != nil {
-		var failed *apiError
-		if errors.As(err, &failed) && failed.code == http.StatusNotFound {
+		if isStatus(err, http.StatusNotFound) {
 			return nil, fmt.Errorf("the control plane %s has no changes of a fork: %w", fork, err)
 		}
 		return nil, err
@@ -92,7 +90,7 @@ func isGenerated(c *history.Change) bool {
 	if c.Operation == history.Updated {
 		return false
 	}
-	object := unstructured.Unstructured{Object: stateOf(c)}
+	object := unstructured.Unstructured{Object: c.State()}
 	switch objectName(c) {
 	case "configmaps/kube-root-ca.crt":
 		return true
@@ -100,14 +98,6 @@ func isGenerated(c *history.Change) bool {
 		return len(object.GetLabels()) == 0 && len(object.GetAnnotations()) == 0 && object.Object["imagePullSecrets"] == nil
 	}
 	return c.Object.Resource == "apiservices.apiregistration.k8s.io" && object.GetLabels()["kube-aggregator.kubernetes.io/automanaged"] != ""
-}
-
-// stateOf returns the state of a changed object, or the state before its deletion.
-func stateOf(c *history.Change) map[string]any {
-	if c.After == nil {
-		return c.Before
-	}
-	return c.After
 }
 
 // runForks prints the changes of a fork.

@@ -37,7 +37,7 @@ func (f *historyFlags) addTo(flags *pflag.FlagSet, since string) {
 	flags.StringVar(&f.since, "since", since, "only changes after a time such as 2026-11-27T14:02:00Z, or of the last 15m or 48h")
 	flags.StringVar(&f.user, "user", "", "only changes by a user")
 	flags.StringVarP(&f.selector, "selector", "l", "", "only changes of objects with these labels")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig of the server and the user (default: $KUBECONFIG, or ./mainstay-data/admin.kubeconfig)")
+	kubeconfigVar(flags, &f.kubeconfig)
 }
 
 // addUntil defines the flag until.

@@ -105,6 +105,14 @@ type writeStep struct {
 	want, live map[string]any
 }
 
+// state returns the state to write, or the present one before a deletion.
+func (s *writeStep) state() map[string]any {
+	if s.want == nil {
+		return s.live
+	}
+	return s.want
+}
+
 // statesDiffer reports whether two states differ except in the metadata that each write changes. It compares
 // the status only if status is set.
 func statesDiffer(a, b map[string]any, status bool) bool {
@@ -165,10 +173,7 @@ func (p *writePlan) depths() map[*writeStep]int {
 			return known
 		}
 		most := baseDepth(s.change)
-		object := unstructured.Unstructured{Object: s.want}
-		if s.want == nil {
-			object.Object = s.live
-		}
+		object := unstructured.Unstructured{Object: s.state()}
 		for _, owner := range object.GetOwnerReferences() {
 			if o := byUID[string(owner.UID)]; o != nil && o != s {
 				most = max(most, depth(o, limit-1)+1)
@@ -243,11 +248,7 @@ func (w *planWriter) apply(ctx context.Context, plan *writePlan) (failed int) {
 
 // write performs one write and returns its description.
 func (w *planWriter) write(ctx context.Context, s *writeStep) (string, error) {
-	state := s.want
-	if state == nil {
-		state = s.live
-	}
-	collection, err := collectionOf(state, s.change)
+	collection, err := collectionOf(s.state(), s.change)
 	if err != nil {
 		return "", err
 	}
@@ -261,8 +262,7 @@ func (w *planWriter) write(ctx context.Context, s *writeStep) (string, error) {
 		return "deleted", w.delete(ctx, item, s.live)
 	case s.live == nil:
 		err := w.create(ctx, collection, s)
-		var failed *apiError
-		if errors.As(err, &failed) && failed.code == http.StatusConflict {
+		if isStatus(err, http.StatusConflict) {
 			// A controller has created it again, such as the default service account of a namespace.
 			return changed, w.replace(ctx, item, s.want, nil)
 		}
@@ -307,8 +307,7 @@ func (w *planWriter) writeStatus(ctx context.Context, item string, before map[st
 	}
 	live["status"] = status
 	err := w.target.do(ctx, http.MethodPut, item+"/status"+w.parameters(url.Values{}), live, &json.RawMessage{})
-	var failed *apiError
-	if errors.As(err, &failed) && (failed.code == http.StatusNotFound || failed.code == http.StatusMethodNotAllowed) {
+	if isStatus(err, http.StatusNotFound, http.StatusMethodNotAllowed) {
 		return nil // there is no such subresource
 	}
 	return err
@@ -430,8 +429,7 @@ func (w *planWriter) delete(ctx context.Context, item string, now map[string]any
 		query.Set("dryRun", "All")
 	}
 	err := w.target.do(ctx, http.MethodDelete, item+"?"+query.Encode(), &options, &json.RawMessage{})
-	var failed *apiError
-	if errors.As(err, &failed) && failed.code == http.StatusNotFound {
+	if isStatus(err, http.StatusNotFound) {
 		return nil // deleted with its owner
 	}
 	return err
