@@ -50,7 +50,7 @@ func (f *Fleet) base(ctx context.Context, uid types.UID, c *content) (overlay.Ba
 		if i > 0 {
 			to = f.prefixOf(c.Layers[i-1].UID)
 		}
-		base = &forkBase{overlay.NewLayer(f.config.Backend.Backend, from, c.Layers[i].Revision, base), f, from, to}
+		base = f.newForkBase(overlay.NewLayer(f.config.Backend.Backend, from, c.Layers[i].Revision, base), from, to)
 	}
 	return base, nil
 }
@@ -93,8 +93,8 @@ func (f *Fleet) checkLayers(ctx context.Context, c *content) error {
 	return nil
 }
 
-// attach attaches the base of a control plane to its prefix, and sets session.base and session.detach. seeded reports that its objects are
-// those of the current template, without changes.
+// attach attaches the base of a control plane to its prefix, and sets session.base. seeded reports that its objects are those
+// of the current template, without changes.
 func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, c *content) (seeded bool, err error) {
 	if err := f.checkLayers(ctx, c); err != nil {
 		return false, err
@@ -106,7 +106,6 @@ func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, c *conten
 	prefix := f.prefixOf(uid)
 	f.config.Backend.Attach(prefix, base)
 	s.base = base
-	s.detach = func() { f.config.Backend.Detach(prefix) }
 	if c.Source != nil || c.Template != f.templates.current() {
 		return false, nil
 	}

@@ -67,8 +67,8 @@ func (f *Fleet) copySource(ctx context.Context, p planeKey, store kv.Backend, so
 		return nil, errors.Join(err, errCopyInterrupted) // it was completed before the lock was acquired
 	}
 	f.logger.Info("copying the objects of the source of a fork", "name", p.name)
-	if err := c.deletePartial(ctx, f.prefixOf(p.uid)); err != nil {
-		return nil, err
+	if err := f.deletePrefix(ctx, f.prefixOf(p.uid), c.commit); err != nil { // of an interrupted copy
+		return nil, fmt.Errorf("copy the source: %w", err)
 	}
 	_, unhold, err := store.Hold(ctx, source.Revision)
 	if err != nil {
@@ -80,33 +80,12 @@ func (f *Fleet) copySource(ctx context.Context, p planeKey, store kv.Backend, so
 		return nil, err
 	}
 	from, to := f.prefixOf(source.UID), f.prefixOf(p.uid)
-	objects := &forkBase{overlay.NewLayer(store, from, source.Revision, base), f, from, to}
-	copied, err := c.copyObjects(ctx, objects)
+	copied, err := c.copyObjects(ctx, f.newForkBase(overlay.NewLayer(store, from, source.Revision, base), from, to))
 	if err != nil {
 		return nil, err
 	}
 	f.logger.Info("copied the objects of the source of a fork", "name", p.name, "objects", copied)
 	return []kv.Op{{Key: c.lock, Kind: kv.OpDelete, Expect: c.held}}, nil
-}
-
-// deletePartial deletes the objects of an interrupted copy.
-func (c *copying) deletePartial(ctx context.Context, prefix string) error {
-	for {
-		page, err := c.fleet.config.Backend.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: deletionOps})
-		if err != nil {
-			return fmt.Errorf("copy the source: %w", err)
-		}
-		if len(page.Entries) == 0 {
-			return nil
-		}
-		ops := make([]kv.Op, len(page.Entries))
-		for i := range page.Entries {
-			ops[i] = kv.Op{Key: page.Entries[i].Key, Kind: kv.OpDelete, Expect: kv.AnyRevision}
-		}
-		if err := c.commit(ctx, ops...); err != nil {
-			return err
-		}
-	}
 }
 
 // maxCopyBytes is the size at which a commit of copied objects is sent, in bytes. Stores accept 1.5 MiB.

@@ -206,6 +206,16 @@ type forkBase struct {
 	fleet *Fleet
 	// from and to are the prefixes of the source and of the fork.
 	from, to string
+	// excluded are the prefixes of relative keys that are not copied.
+	excluded []string
+}
+
+func (f *Fleet) newForkBase(source overlay.Base, from, to string) *forkBase {
+	excluded := controlplane.TransientPrefixes()
+	if from == f.config.RootPrefix {
+		excluded = append(excluded, controlPlaneKeys)
+	}
+	return &forkBase{source, f, from, to, excluded}
 }
 
 // Get implements overlay.Base.
@@ -254,7 +264,7 @@ func (b *forkBase) Count(ctx context.Context, start, end string) (int64, error) 
 	if err != nil || total == 0 {
 		return 0, err
 	}
-	for _, prefix := range b.excludedPrefixes() {
+	for _, prefix := range b.excluded {
 		from, to := max(start, prefix), kv.PrefixEnd(prefix)
 		if end != "" {
 			to = min(end, to)
@@ -281,19 +291,10 @@ const (
 	secretKeys       = "secrets/" + secretNamespace + "/"
 )
 
-// excludedPrefixes returns prefixes of relative keys that are not copied.
-func (b *forkBase) excludedPrefixes() []string {
-	prefixes := controlplane.TransientPrefixes()
-	if b.from == b.fleet.config.RootPrefix {
-		prefixes = append(prefixes, controlPlaneKeys)
-	}
-	return prefixes
-}
-
 // excludes reports whether a relative key is not copied. Kubeconfigs of control planes are excluded, because they would
 // give the users of a fork access to these control planes.
 func (b *forkBase) excludes(ctx context.Context, key string) (bool, error) {
-	for _, prefix := range b.excludedPrefixes() {
+	for _, prefix := range b.excluded {
 		if strings.HasPrefix(key, prefix) {
 			return true, nil
 		}

@@ -20,21 +20,29 @@ const deletionOps = 100
 // deleteKeys deletes all keys of a control plane, and releases the state of its source. After an error or a crash it can
 // be called again.
 func (f *Fleet) deleteKeys(ctx context.Context, uid types.UID) error {
-	backend, folder := f.config.Env.Storage.Backend, f.folder(uid)
+	err := f.deletePrefix(ctx, f.folder(uid), func(ctx context.Context, ops ...kv.Op) error {
+		_, err := f.config.Env.Storage.Backend.Commit(ctx, ops...)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("delete the objects of the control plane: %w", err)
+	}
+	return f.unpin(ctx, uid)
+}
+
+// deletePrefix deletes all keys with a prefix by commits of at most deletionOps operations.
+func (f *Fleet) deletePrefix(ctx context.Context, prefix string, commit func(context.Context, ...kv.Op) error) error {
 	for {
-		page, err := backend.Range(ctx, kv.RangeRequest{Start: folder, End: kv.PrefixEnd(folder), Limit: deletionOps})
-		if err != nil {
-			return fmt.Errorf("delete the objects of the control plane: %w", err)
-		}
-		if len(page.Entries) == 0 {
-			return f.unpin(ctx, uid)
+		page, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: deletionOps})
+		if err != nil || len(page.Entries) == 0 {
+			return err
 		}
 		ops := make([]kv.Op, len(page.Entries))
 		for i := range page.Entries {
 			ops[i] = kv.Op{Key: page.Entries[i].Key, Kind: kv.OpDelete, Expect: kv.AnyRevision}
 		}
-		if _, err := backend.Commit(ctx, ops...); err != nil {
-			return fmt.Errorf("delete the objects of the control plane: %w", err)
+		if err := commit(ctx, ops...); err != nil {
+			return err
 		}
 	}
 }

@@ -54,8 +54,7 @@ type session struct {
 	tunnels    context.Context
 	endTunnels context.CancelFunc
 	base       overlay.Base // nil without one
-	detach     func()       // detaches the base
-	release    func()       // releases the watch caches
+	detach     func()       // detaches the base, and releases the watch caches
 	opened     time.Time    // by the clock of the server
 	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
 	// session is closed and the last request has ended.
@@ -219,8 +218,12 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &session{drain: filters.NewDrain(), ended: make(chan struct{}), opened: p.fleet.now(), detach: func() {}}
-	s.release = func() { p.fleet.config.Feed.Release(p.fleet.prefixOf(p.key.uid)) }
+	s := &session{drain: filters.NewDrain(), ended: make(chan struct{}), opened: p.fleet.now()}
+	s.detach = func() {
+		prefix := p.fleet.prefixOf(p.key.uid)
+		p.fleet.config.Feed.Release(prefix)
+		p.fleet.config.Backend.Detach(prefix)
+	}
 	s.tunnels, s.endTunnels = context.WithCancel(p.fleet.config.Env.Shutdown.Tunnels)
 	p.mu.Lock()
 	if p.mu.limits == nil {
@@ -244,7 +247,6 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	if err := s.Open(ctx); err != nil {
 		s.endTunnels()
 		s.Close()
-		s.release()
 		s.detach()
 		return nil, err
 	}
@@ -317,6 +319,5 @@ func (s *session) end() {
 	s.endTunnels()
 	<-s.ended
 	s.Close()
-	s.release()
 	s.detach()
 }

@@ -48,7 +48,7 @@ func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
 	if err := f.ensureFinalizer(ctx, object); err != nil {
 		return err
 	}
-	obstacle, err := f.prepare(ctx, object)
+	obstacle, err := f.prepare(ctx, p, object)
 	if err != nil {
 		return err
 	}
@@ -68,9 +68,9 @@ type obstacle struct{ reason, message string }
 
 // prepare creates the Secret of a control plane, and the content of a fork. It returns an obstacle if the control plane cannot
 // become ready without a change of other objects.
-func (f *Fleet) prepare(ctx context.Context, object *controlplanes.ControlPlane) (*obstacle, error) {
-	if object.Spec.From != nil {
-		keys, err := f.ensureKeys(ctx, planeKey{object.Name, object.UID}, object.Spec.From)
+func (f *Fleet) prepare(ctx context.Context, p *plane, object *controlplanes.ControlPlane) (*obstacle, error) {
+	if object.Spec.From != nil && (object.Status.SourceRevision == "" || p.opened() == nil) { // an open fork has its layers
+		keys, err := f.ensureKeys(ctx, p.key, object.Spec.From)
 		if err == nil {
 			err = f.checkLayers(ctx, &keys.content)
 		}

@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"path/filepath"
@@ -25,7 +24,7 @@ func URL(dir string) string {
 }
 
 // Driver returns the driver of embedded stores. The URL of a store determines Dir and InMemory; config
-// has the other settings. Only a store in memory can have a Snapshot.
+// has the other settings.
 func Driver(config Config) driver.Driver {
 	return driver.Driver{
 		Schemes:   []string{"file", "memory"},
@@ -38,14 +37,6 @@ func Driver(config Config) driver.Driver {
 			config := config
 			config.Dir, config.InMemory, config.Held = dir, dir == "", c.Held
 			config.Logger, config.Registerer, config.Simulation = c.Logger, c.Registerer, c.Simulation
-			if config.Snapshot != "" {
-				if !config.InMemory {
-					return nil, errors.New("open store: only a store in memory can begin with a snapshot")
-				}
-				if err := config.loadSnapshot(); err != nil {
-					return nil, err
-				}
-			}
 			store, err := Open(config)
 			if err != nil {
 				return nil, err // a nil *Store is not a nil kv.Backend

@@ -163,8 +163,14 @@ func SnapshotRevision(header []byte) (kv.Revision, error) {
 	return sr.revision, nil
 }
 
-// loadSnapshot makes a config for a store in memory with the content of its Snapshot.
+// loadSnapshot replaces the memory of a store in memory by a file system with the content of Snapshot.
 func (c *Config) loadSnapshot() error {
+	if c.Snapshot == "" {
+		return nil
+	}
+	if !c.InMemory {
+		return errors.New("open store: only a store in memory can begin with a snapshot")
+	}
 	file, err := os.Open(c.Snapshot)
 	if err != nil {
 		return fmt.Errorf("open the snapshot: %w", err)

@@ -55,8 +55,10 @@ const (
 	snapshotMagic = "MAINSNAP"
 
 	// Versions of the format.
-	snapshotVersion     = 1
-	snapshotWithPins    = 2
+	snapshotVersion  = 1
+	snapshotWithPins = 2
+
+	// Kinds of payloads in version 2.
 	snapshotVersionKind = 0
 	snapshotDeleted     = 1
 	snapshotPin         = 2

@@ -51,7 +51,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer registers the metrics of the store; nil disables them.
 	Registerer prometheus.Registerer
-	// Snapshot is a file of a snapshot with which a store that is opened by Driver begins; "" for an empty store.
+	// Snapshot is the file of a snapshot with which a store in memory begins; "" for an empty store.
 	Snapshot string
 	// FS replaces the file system of the operating system, for fault injection.
 	FS vfs.FS
@@ -149,6 +149,9 @@ var (
 // is not writable, is used by another process, has a newer format, or is damaged (kv.ErrCorrupt,
 // ErrLostWrites). The caller must call Close.
 func Open(cfg Config) (*Store, error) {
+	if err := cfg.loadSnapshot(); err != nil {
+		return nil, err
+	}
 	d, err := newDisk(cfg)
 	if err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ func (b *Backend) Attach(prefix string, base Base) {
 	b.bases[prefix] = base
 }
 
-// Detach removes the base of a prefix, which must not be in use.
+// Detach removes the base of a prefix, which must not be in use. It has no effect on a prefix without a base.
 func (b *Backend) Detach(prefix string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

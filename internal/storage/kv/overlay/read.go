@@ -88,8 +88,10 @@ func (b *Backend) count(ctx context.Context, p *place, req kv.RangeRequest, inBa
 // merge returns a cursor over the visible entries of [start, end) at a revision; 0 is the newest one. size is the number of
 // needed entries; 0 means all.
 func (b *Backend) merge(p *place, start, end string, at kv.Revision, size int) *merged {
-	if size++; size == 1 || size > pageSize { // one more, to determine whether there are more
+	if size == 0 || size >= pageSize {
 		size = pageSize
+	} else {
+		size++ // the last one determines whether there are more
 	}
 	return &merged{
 		place:  p,
