@@ -105,7 +105,7 @@ func (f flagFiles) embeddedFlags() map[string]string {
 		"authorization-mode": "Node,RBAC,ABAC,Webhook", "authorization-policy-file": f.file("abac", "{\"user\":\"joe\",\"readonly\":true}\n"),
 		"authorization-webhook-config-file": f.kubeconfig(), "authorization-webhook-version": "v1",
 		"authorization-webhook-cache-authorized-ttl": "5m", "authorization-webhook-cache-unauthorized-ttl": "30s",
-		"contention-profiling": "true", "profiling": "true", "debug-socket-path": filepath.Join(f.TempDir(), "s"), "enable-logs-handler": "true",
+		"contention-profiling": "true", "profiling": "true", "console": "true", "debug-socket-path": filepath.Join(f.TempDir(), "s"), "enable-logs-handler": "true",
 		"coordinated-leadership-lease-duration": "15s", "coordinated-leadership-renew-deadline": "10s", "coordinated-leadership-retry-period": "2s",
 		"cors-allowed-origins": "^https://example\\.com$", "disable-http2-serving": "false", "http2-max-streams-per-connection": "100",
 		"egress-selector-config-file": f.file("egress", "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections: [{name: cluster, connection: {proxyProtocol: Direct}}]\n"),

@@ -51,7 +51,7 @@ func newServeFlags() *serveFlags {
 	f.section("Aggregation", c.Aggregation.AddFlags, api.Aggregation.AddFlags, api.Peers.AddFlags)
 	f.section("Kubelets", c.Kubelet.AddFlags, api.Kubelet.AddFlags)
 	f.section("Connections to others", c.Egress.AddFlags)
-	f.section("Features", c.Debug.AddFlags, f.addProfilingFlag, api.Health.AddFlags, c.Metrics.AddFlags, c.Tracing.AddFlags, api.Features.AddFlags)
+	f.section("Features", c.Debug.AddFlags, c.Console.AddFlags, f.addProfilingFlag, api.Health.AddFlags, c.Metrics.AddFlags, c.Tracing.AddFlags, api.Features.AddFlags)
 	f.section("Servers for tests", f.tests.addFlags)
 	f.section("Logs", f.addLogFlags)
 	return f

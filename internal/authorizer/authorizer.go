@@ -118,6 +118,11 @@ func (a *Attributes) setProcessResource() {
 	switch segment, _, _ := strings.Cut(rest, "/"); segment {
 	case "snapshot":
 		a.Resource, a.Verb = "snapshots", "download" // a separate verb, because roles with read access must not include it
+	case "statistics":
+		a.Resource = "statistics"
+		if a.Verb == "head" {
+			a.Verb = "get"
+		}
 	case "faults":
 		a.Resource = "faults"
 	case "clock":

@@ -34,6 +34,7 @@ type Config struct {
 	Egress         EgressConfig
 	Shutdown       ShutdownConfig
 	Debug          DebugConfig
+	Console        ConsoleConfig
 	Metrics        MetricsConfig
 	Tracing        TracingConfig
 	Testing        TestingConfig

@@ -65,6 +65,17 @@ func (c *DebugConfig) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.ServeLogs, "enable-logs-handler", false, "serve the files below /var/log at /logs; deprecated in Kubernetes")
 }
 
+// ConsoleConfig configures the web console.
+type ConsoleConfig struct {
+	// Disabled disables the paths below /console/.
+	Disabled bool
+}
+
+// AddFlags defines the flags of the config.
+func (c *ConsoleConfig) AddFlags(fs *pflag.FlagSet) {
+	flags.EnabledVar(fs, &c.Disabled, "console", "serve the web console at /console/; it reads the API with the credentials of its user")
+}
+
 // EgressConfig configures connections to other servers.
 type EgressConfig struct {
 	// SelectorConfigFile is an EgressSelectorConfiguration; "" connects directly.

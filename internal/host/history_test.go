@@ -126,7 +126,7 @@ func TestPastRequests(t *testing.T) {
 	} {
 		s.expectCode(t, want, "", "GET", "/at/"+moment+pastMap)
 	}
-	for _, path := range []string{"", "/", "/healthz", "/metrics", "/mainstay/v1/snapshot", "/logs/"} {
+	for _, path := range []string{"", "/", "/healthz", "/metrics", "/mainstay/v1/snapshot", StatisticsPath, "/logs/"} {
 		s.expectCode(t, 404, "", "GET", at(now, path))
 	}
 	s.expectCode(t, 404, "", "GET", "/at")

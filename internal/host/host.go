@@ -12,12 +12,14 @@ import (
 	"net/http"
 	"runtime"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/console"
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/egress/selector"
 	"mainstay.dev/mainstay/internal/endpoints/apply/ownership"
@@ -29,6 +31,7 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/storage/encryption"
 	"mainstay.dev/mainstay/internal/telemetry"
+	"mainstay.dev/mainstay/internal/telemetry/recent"
 )
 
 // Host hosts control planes: the one below StorageConfig.Prefix is served on the listener, and
@@ -37,6 +40,7 @@ type Host struct {
 	config    Config
 	logger    *slog.Logger
 	metrics   *metrics
+	recorder  *recent.Recorder     // of metrics
 	encodings *codec.EncodingCache // memory limit of the cached encodings
 	memory    *memory.Budget       // of large requests
 	reloader  *fileReloader
@@ -80,6 +84,7 @@ func New(config Config) (*Host, error) {
 	if h.metrics, err = newMetrics(&config); err != nil {
 		return nil, err
 	}
+	h.recorder = recent.New(h.metrics.registry, time.Now)
 	h.encodings, err = codec.NewEncodingCache(codec.EncodingCacheConfig{Limit: config.Limits.CacheMemory, Registerer: h.metrics.registry})
 	if err != nil {
 		return nil, err
@@ -181,10 +186,14 @@ func (h *Host) openControlPlanes(ctx context.Context, env *controlplane.Env) (er
 
 // handler returns the handler of all requests.
 func (h *Host) handler() http.Handler {
-	if h.fleet == nil {
-		return h.served
+	var handler http.Handler = h.served
+	if h.fleet != nil {
+		handler = h.fleet.Handler(handler)
 	}
-	return h.fleet.Handler(h.served)
+	if !h.config.Console.Disabled {
+		handler = console.Handler(handler)
+	}
+	return handler
 }
 
 // defines reports whether any control plane defines a custom resource.

@@ -27,6 +27,7 @@ const logDir = "/var/log"
 func (h *Host) paths() map[string]http.Handler {
 	paths := map[string]http.Handler{
 		SnapshotPath:    http.HandlerFunc(h.snapshot),
+		StatisticsPath:  readOnly(h.recorder),
 		"/metrics":      promhttp.HandlerFor(h.metrics.filter.Gatherer(h.metrics.registry), promhttp.HandlerOpts{}),
 		"/metrics/slis": promhttp.HandlerFor(h.metrics.filter.Gatherer(h.metrics.slis), promhttp.HandlerOpts{}),
 	}

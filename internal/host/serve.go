@@ -27,6 +27,7 @@ func (h *Host) serve(ctx context.Context) error {
 		return err
 	}
 	defer stopDebug()
+	defer h.startRecorder(ctx)()
 	listener := newWriteTimeoutListener(h.listener.Listener, writeTimeout)
 	base := httpServer.TLSConfig.Clone()
 	anyCA := base.Clone()

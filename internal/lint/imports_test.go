@@ -26,6 +26,7 @@ func layers() []layer {
 		// Commands and the process.
 		{path: "cmd", level: 5, beside: []string{"host", "controlplane", "apitest"}},
 		{path: "apitest", level: 5, beside: []string{"host", "controlplane"}},
+		{path: "console", level: 0},
 		{path: "host/http2", level: 0},
 		{path: "host/pki", level: 0},
 		{path: "host", level: 5, beside: []string{"controlplane"}},

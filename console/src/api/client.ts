@@ -1,0 +1,131 @@
+import type { Status, WatchEvent } from "./types";
+
+/** Requests the representation of the server for people: columns and cells. */
+export const tableType = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
+
+/** Requests objects without spec and status. */
+export const metadataType = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json";
+
+/** An unsuccessful response of the API, or a failed connection (code 0). */
+export class APIError extends Error {
+  constructor(
+    readonly code: number,
+    readonly status: Status,
+  ) {
+    super(status.message || `the server responded with code ${code}`);
+  }
+}
+
+/** The parts of a request that have defaults. */
+export interface RequestOptions {
+  method?: string;
+  /** The body: a string is sent as it is, other values as JSON. */
+  body?: unknown;
+  contentType?: string;
+  accept?: string;
+  query?: Record<string, string | undefined>;
+  signal?: AbortSignal | undefined;
+}
+
+/** How a client authenticates. The token exists only in the memory of the page. */
+export interface Credentials {
+  token: string;
+  /** Is called if the server no longer accepts the token. */
+  expired: () => void;
+}
+
+/** Client sends requests to one control plane, at the present or at a past time. */
+export class Client {
+  /** base is the prefix of all paths: "", /clusters/NAME, /at/MOMENT or both. */
+  constructor(
+    readonly base: string,
+    private readonly credentials: Credentials,
+  ) {}
+
+  /** Returns a client of another control plane or moment, with the same credentials. */
+  at(base: string): Client {
+    return new Client(base, this.credentials);
+  }
+
+  /** Sends a request. Throws an APIError if the response is not successful. */
+  async send(path: string, options: RequestOptions = {}): Promise<Response> {
+    const headers: Record<string, string> = { Accept: options.accept ?? "application/json" };
+    if (this.credentials.token) headers["Authorization"] = `Bearer ${this.credentials.token}`;
+    let body: string | undefined;
+    if (options.body !== undefined) {
+      body = typeof options.body === "string" ? options.body : JSON.stringify(options.body);
+      headers["Content-Type"] = options.contentType ?? "application/json";
+    }
+    let response: Response;
+    try {
+      response = await fetch(this.base + path + encodeQuery(options.query), {
+        method: options.method ?? "GET", headers, body: body ?? null, signal: options.signal ?? null, cache: "no-store", credentials: "omit", redirect: "error",
+      });
+    } catch (error) {
+      if (options.signal?.aborted) throw error;
+      throw new APIError(0, { kind: "Status", message: "The server cannot be reached." });
+    }
+    if (response.ok) return response;
+    if (response.status === 401) this.credentials.expired();
+    throw await errorOf(response);
+  }
+
+  async json<T>(path: string, options?: RequestOptions): Promise<T> {
+    return (await this.send(path, options)).json() as Promise<T>;
+  }
+
+  async text(path: string, options?: RequestOptions): Promise<string> {
+    return (await this.send(path, options)).text();
+  }
+
+  /** Returns the lines of a streamed response, until it ends or the signal aborts it. */
+  async *lines(path: string, options: RequestOptions): AsyncGenerator<string> {
+    const response = await this.send(path, options);
+    if (!response.body) return;
+    let rest = "";
+    for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
+      const lines = (rest + part).split("\n");
+      rest = lines.pop() ?? "";
+      yield* lines;
+    }
+    if (rest) yield rest;
+  }
+
+  /** Returns the events of a watch. Throws an APIError for an event of type ERROR. */
+  async *watch<T>(path: string, options: RequestOptions): AsyncGenerator<WatchEvent<T>> {
+    const query = { ...options.query, watch: "1", allowWatchBookmarks: "true" };
+    for await (const line of this.lines(path, { ...options, query })) {
+      if (!line) continue;
+      const event = JSON.parse(line) as WatchEvent<T>;
+      if (event.type === "ERROR") {
+        const status = event.object as unknown as Status;
+        throw new APIError(status.code ?? 500, status);
+      }
+      yield event;
+    }
+  }
+}
+
+/** Returns ?a=b&c=d, or "" without parameters. Undefined and empty values are omitted. */
+export function encodeQuery(query: Record<string, string | undefined> = {}): string {
+  const parameters = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) if (value) parameters.set(key, value);
+  const text = parameters.toString();
+  return text && `?${text}`;
+}
+
+async function errorOf(response: Response): Promise<APIError> {
+  const text = await response.text();
+  try {
+    const status = JSON.parse(text) as Status;
+    if (status.kind === "Status") return new APIError(response.status, status);
+  } catch {
+    // It is not JSON: a proxy or a plain handler responded.
+  }
+  return new APIError(response.status, { kind: "Status", message: text.slice(0, 500) || response.statusText });
+}
+
+/** Returns the message of anything that was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,110 @@
+import type { Client } from "./client";
+
+/** A resource of the API. */
+export interface Resource {
+  group: string;
+  version: string;
+  /** The plural name. */
+  name: string;
+  kind: string;
+  namespaced: boolean;
+  verbs: string[];
+  shortNames: string[];
+  subresources: string[];
+}
+
+interface DiscoveryDocument {
+  items?: {
+    metadata?: { name?: string };
+    versions?: {
+      version: string;
+      resources?: {
+        resource: string;
+        responseKind?: { kind: string };
+        scope: string;
+        verbs?: string[];
+        shortNames?: string[];
+        subresources?: { subresource: string }[];
+      }[];
+    }[];
+  }[];
+}
+
+/** Discovery is the resources of a control plane, each in the preferred version of its group. */
+export class Discovery {
+  private readonly byKey = new Map<string, Resource>();
+  private readonly byKind = new Map<string, Resource>();
+
+  constructor(readonly resources: Resource[]) {
+    for (const resource of resources) {
+      this.byKey.set(keyOf(resource.group, resource.name), resource);
+      this.byKind.set(`${resource.group}/${resource.kind}`, resource);
+    }
+  }
+
+  find(group: string, name: string): Resource | undefined {
+    return this.byKey.get(keyOf(group, name));
+  }
+
+  /** Finds the resource of an apiVersion and kind. The version may differ. */
+  findKind(apiVersion: string, kind: string): Resource | undefined {
+    return this.byKind.get(`${groupOf(apiVersion)}/${kind}`);
+  }
+
+  /** Returns the resources that can be listed, without Mainstay's own changes. */
+  get listed(): Resource[] {
+    return this.resources.filter((resource) => resource.verbs.includes("list") && resource.group !== historyGroup);
+  }
+
+  get hasHistory(): boolean {
+    return this.find(historyGroup, "changes") !== undefined;
+  }
+}
+
+export const historyGroup = "history.mainstay.dev";
+
+function keyOf(group: string, name: string): string {
+  return group ? `${name}.${group}` : name;
+}
+
+/** Returns the group of an apiVersion; "" for v1. */
+export function groupOf(apiVersion: string): string {
+  return apiVersion.includes("/") ? apiVersion.slice(0, apiVersion.indexOf("/")) : "";
+}
+
+/** Returns RESOURCE.GROUP, as in kubectl. */
+export function qualifiedName(resource: Pick<Resource, "group" | "name">): string {
+  return keyOf(resource.group, resource.name);
+}
+
+/** Returns the path of a collection, or of an object if name is not "". */
+export function pathOf(resource: Resource, namespace = "", name = "", subresource = ""): string {
+  let path = resource.group ? `/apis/${resource.group}/${resource.version}` : `/api/${resource.version}`;
+  if (resource.namespaced && namespace) path += `/namespaces/${encodeURIComponent(namespace)}`;
+  path += `/${resource.name}`;
+  if (name) path += `/${encodeURIComponent(name)}`;
+  if (subresource) path += `/${subresource}`;
+  return path;
+}
+
+const discoveryType = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/** Reads the resources of a control plane (aggregated discovery, KEP-3352). */
+export async function discover(client: Client): Promise<Discovery> {
+  const documents = await Promise.all(["/api", "/apis"].map((path) => client.json<DiscoveryDocument>(path, { accept: discoveryType })));
+  const found = new Map<string, Resource>();
+  for (const group of documents.flatMap((document) => document.items ?? [])) {
+    const name = group.metadata?.name ?? "";
+    for (const version of group.versions ?? []) {
+      for (const resource of version.resources ?? []) {
+        const key = keyOf(name, resource.resource);
+        if (found.has(key)) continue; // the first version is the preferred one
+        found.set(key, {
+          group: name, version: version.version, name: resource.resource, kind: resource.responseKind?.kind ?? "", namespaced: resource.scope === "Namespaced",
+          verbs: resource.verbs ?? [], shortNames: resource.shortNames ?? [], subresources: (resource.subresources ?? []).map((sub) => sub.subresource),
+        });
+      }
+    }
+  }
+  return new Discovery([...found.values()]);
+}

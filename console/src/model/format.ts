@@ -1,0 +1,53 @@
+import { stringify } from "yaml";
+
+const units: [number, string][] = [[86400 * 365, "y"], [86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
+
+/** Formats the time since a moment like kubectl: 5s, 3m, 2h, 4d. */
+export function age(time: string | undefined, now = Date.now()): string {
+  const at = time ? Date.parse(time) : NaN;
+  if (Number.isNaN(at)) return "";
+  const seconds = Math.max(0, Math.round((now - at) / 1000));
+  const [length, unit] = units.find(([length]) => seconds >= length) ?? [1, "s"];
+  return `${Math.floor(seconds / length)}${unit}`;
+}
+
+/** Formats a time in the time zone of the user. */
+export function dateTime(time: string | undefined): string {
+  return time ? new Date(time).toLocaleString() : "";
+}
+
+export function bytes(value: number): string {
+  const unit = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let i = 0;
+  for (; value >= 1024 && i < unit.length - 1; i++) value /= 1024;
+  return `${value < 10 && i > 0 ? value.toFixed(1) : Math.round(value)} ${unit[i]}`;
+}
+
+/** Formats a duration in seconds. */
+export function seconds(value: number): string {
+  if (value < 0.001) return `${Math.round(value * 1e6)} µs`;
+  if (value < 1) return `${(value * 1000).toFixed(value < 0.01 ? 1 : 0)} ms`;
+  return `${value.toFixed(1)} s`;
+}
+
+export function yaml(value: unknown): string {
+  return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
+}
+
+/** Returns an object without managed fields, for display. */
+export function withoutManagedFields<T extends { metadata: { managedFields?: unknown } }>(object: T): T {
+  const { managedFields: _, ...metadata } = object.metadata;
+  return { ...object, metadata };
+}
+
+/** Formats a cell of the server's table. Dates are shown as ages. */
+export function cell(value: unknown): string {
+  if (value === null || value === undefined) return "";
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+}
+
+/** Returns a value as text for a comparison in a table: numbers and ages by size, other values alphabetically. */
+export function compareCells(a: unknown, b: unknown): number {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a ?? "").localeCompare(String(b ?? ""), undefined, { numeric: true });
+}

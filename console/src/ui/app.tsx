@@ -1,0 +1,142 @@
+import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { Client } from "../api/client";
+import { type Discovery, discover } from "../api/discovery";
+import { Admission } from "../views/admission";
+import { ControlPlanes } from "../views/controlplanes";
+import { History } from "../views/history";
+import { ResourceList } from "../views/list";
+import { NamespaceMap } from "../views/map";
+import { ObjectPage } from "../views/object";
+import { Overview } from "../views/overview";
+import { Permissions } from "../views/permissions";
+import { Server } from "../views/server";
+import { SignIn, takeCode } from "../views/signin";
+import { type App, AppContext, useLoad } from "./context";
+import { type Place, joinBase, parsePlace, splitBase, urlOf } from "./location";
+import { Palette } from "./palette";
+import { Failure, Loading, Note } from "./parts";
+import { Sidebar } from "./sidebar";
+import { TopBar } from "./topbar";
+
+function currentPlace(): Place {
+  return parsePlace(location.pathname, location.search);
+}
+
+/** The whole page: the sign-in form, or the console. */
+export function Page() {
+  const [token, setToken] = useState<string | undefined>();
+  const [problem, setProblem] = useState("");
+  const [initialCode] = useState(takeCode);
+  if (token === undefined) return <SignIn code={initialCode} problem={problem} signedIn={(value) => (setProblem(""), setToken(value))} />;
+  const expired = (): void => {
+    setProblem("The session has ended. Sign in again.");
+    setToken(undefined);
+  };
+  return <Console token={token} expired={expired} signOut={() => setToken(undefined)} />;
+}
+
+function Console(props: { token: string; expired: () => void; signOut: () => void }) {
+  const [place, setPlace] = useState(currentPlace);
+  const [message, setMessage] = useState("");
+  const [palette, setPalette] = useState(false);
+  useEffect(() => {
+    const moved = (): void => setPlace(currentPlace());
+    window.addEventListener("popstate", moved);
+    return () => window.removeEventListener("popstate", moved);
+  }, []);
+  useEffect(() => {
+    const pressed = (event: KeyboardEvent): void => {
+      if ((event.ctrlKey || event.metaKey) && event.key === "k") {
+        event.preventDefault();
+        setPalette(true);
+      }
+    };
+    window.addEventListener("keydown", pressed);
+    return () => window.removeEventListener("keydown", pressed);
+  }, []);
+  const client = useMemo(() => new Client(place.base, { token: props.token, expired: props.expired }), [place.base, props.token]);
+  const discovery = useLoad(() => discover(client), [client]);
+  const { cluster } = splitBase(place.base);
+  const user = useLoad(() => whoAmI(client.at(joinBase(cluster, ""))), [props.token, cluster]);
+
+  const timer = useRef(0);
+  const notify = useCallback((text: string) => {
+    setMessage(text);
+    clearTimeout(timer.current);
+    timer.current = window.setTimeout(() => setMessage(""), 6000);
+  }, []);
+  const visit = (url: string, replace = false): void => {
+    if (replace) history.replaceState(null, "", url);
+    else history.pushState(null, "", url);
+    setPlace(currentPlace());
+  };
+  const app: App = {
+    client, discovery: discovery.value!, place, user: user.value ?? "", notify,
+    go: (path, query) => visit(urlOf(place.base, path, query)),
+    setQuery: (changes) => {
+      const now = currentPlace();
+      visit(urlOf(now.base, now.path, { ...Object.fromEntries(now.query), ...changes }), true);
+    },
+    setBase: (base, path) => visit(urlOf(base, path ?? place.path, path ? {} : Object.fromEntries(place.query))),
+  };
+  useEffect(() => {
+    document.title = [...place.path.filter((part) => part !== "-"), cluster, "Mainstay"].filter(Boolean).reverse().join(" · ");
+  }, [place]);
+  return (
+    <AppContext.Provider value={app}>
+      <a class="skip" href="#main">
+        Skip to the content
+      </a>
+      <TopBar openPalette={() => setPalette(true)} signOut={props.signOut} />
+      <div class="columns">
+        {discovery.value ? <Sidebar /> : <nav class="sidebar" />}
+        <main id="main" tabIndex={-1}>
+          {discovery.error && <Failure message={discovery.error} retry={discovery.reload} />}
+          {!discovery.value && !discovery.error && <Loading />}
+          {discovery.value && <View key={place.base} place={place} discovery={discovery.value} />}
+        </main>
+      </div>
+      {palette && discovery.value && <Palette close={() => setPalette(false)} />}
+      <div class="toast" role="status" aria-live="polite">
+        {message}
+      </div>
+    </AppContext.Provider>
+  );
+}
+
+/** Returns the user name. The client must be one of the present, because the past does not accept reviews. */
+async function whoAmI(client: Client): Promise<string> {
+  const review = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
+  const result = await client.json<{ status: { userInfo: { username: string } } }>("/apis/authentication.k8s.io/v1/selfsubjectreviews", { method: "POST", body: review });
+  return result.status.userInfo.username;
+}
+
+/** The view of a place. */
+function View(props: { place: Place; discovery: Discovery }) {
+  const [view, ...rest] = props.place.path;
+  switch (view) {
+    case undefined:
+      return <Overview />;
+    case "objects": {
+      const [group = "", name = "", namespace = "", object] = rest;
+      const resource = props.discovery.find(group === "core" ? "" : group, name);
+      if (!resource) return <Note kind="error">The server has no resource {name} in the group {group}.</Note>;
+      if (!object) return <ResourceList key={rest.join("/")} resource={resource} />;
+      return <ObjectPage key={rest.join("/")} resource={resource} namespace={namespace === "-" ? "" : namespace} name={object} />;
+    }
+    case "map":
+      return <NamespaceMap />;
+    case "history":
+      return <History />;
+    case "permissions":
+      return <Permissions />;
+    case "admission":
+      return <Admission />;
+    case "server":
+      return <Server />;
+    case "controlplanes":
+      return <ControlPlanes />;
+    default:
+      return <Note kind="error">The console has no page {view}.</Note>;
+  }
+}

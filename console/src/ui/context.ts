@@ -1,0 +1,68 @@
+import { createContext } from "preact";
+import { useContext, useEffect, useState } from "preact/hooks";
+import { type Client, messageOf } from "../api/client";
+import { type Discovery, type Resource, groupOf } from "../api/discovery";
+import type { Place } from "./location";
+
+/** What all views of a page use. */
+export interface App {
+  client: Client;
+  discovery: Discovery;
+  place: Place;
+  /** The user name, for display. */
+  user: string;
+  /** Opens a page of the same API. */
+  go: (path: string[], query?: Record<string, string | undefined>) => void;
+  /** Replaces parameters of the current page, without a new entry in the browser's history. */
+  setQuery: (changes: Record<string, string | undefined>) => void;
+  /** Opens the current page, or another one, of another API. */
+  setBase: (base: string, path?: string[]) => void;
+  /** Shows a message for some seconds. */
+  notify: (message: string) => void;
+}
+
+export const AppContext = createContext<App | null>(null);
+
+export function useApp(): App {
+  const app = useContext(AppContext);
+  if (!app) throw new Error("useApp is used outside of the page");
+  return app;
+}
+
+/** The state of a value that is being loaded. */
+export interface Loaded<T> {
+  value: T | undefined;
+  error: string;
+  reload: () => void;
+}
+
+/** Loads a value when one of the dependencies changes. The signal is aborted when the result is no longer needed. */
+export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, dependencies: unknown[]): Loaded<T> {
+  const [state, setState] = useState<{ value: T | undefined; error: string }>({ value: undefined, error: "" });
+  const [attempt, setAttempt] = useState(0);
+  useEffect(() => {
+    const controller = new AbortController();
+    load(controller.signal).then(
+      (value) => !controller.signal.aborted && setState({ value, error: "" }),
+      (error: unknown) => !controller.signal.aborted && setState({ value: undefined, error: messageOf(error) }),
+    );
+    return () => controller.abort();
+  }, [...dependencies, attempt]);
+  return { ...state, reload: () => setAttempt(attempt + 1) };
+}
+
+/** The segments of the page of an object. */
+export function objectPath(resource: Pick<Resource, "group" | "name">, namespace: string | undefined, name: string): string[] {
+  return ["objects", resource.group || "core", resource.name, namespace || "-", name];
+}
+
+/** The segments of the page of a resource. */
+export function listPath(resource: Pick<Resource, "group" | "name">): string[] {
+  return ["objects", resource.group || "core", resource.name];
+}
+
+/** The segments of the page of an object of a kind; undefined if the server does not have the kind. */
+export function kindPath(discovery: Discovery, apiVersion: string, kind: string, namespace: string | undefined, name: string): string[] | undefined {
+  const resource = discovery.findKind(apiVersion, kind) ?? discovery.findKind(groupOf(apiVersion), kind);
+  return resource && objectPath(resource, resource.namespaced ? namespace : "", name);
+}

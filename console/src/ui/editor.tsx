@@ -1,0 +1,176 @@
+import { autocompletion, closeBrackets, closeBracketsKeymap, type CompletionSource } from "@codemirror/autocomplete";
+import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
+import { yaml } from "@codemirror/lang-yaml";
+import { HighlightStyle, foldGutter, indentUnit, syntaxHighlighting } from "@codemirror/language";
+import { type Diagnostic, lintGutter, linter, setDiagnostics } from "@codemirror/lint";
+import { MergeView, unifiedMergeView } from "@codemirror/merge";
+import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
+import { EditorState, type Extension, RangeSet } from "@codemirror/state";
+import { EditorView, GutterMarker, drawSelection, gutter, highlightActiveLine, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
+import { tags } from "@lezer/highlight";
+import { useEffect, useRef } from "preact/hooks";
+import { parseDocument } from "yaml";
+import { age, dateTime } from "../model/format";
+import type { Manager } from "../model/ownership";
+
+const theme = EditorView.theme({
+  "&": { fontSize: "13px", backgroundColor: "var(--surface)", color: "var(--text)", maxHeight: "70vh" },
+  ".cm-scroller": { fontFamily: "var(--mono)", overflow: "auto" },
+  ".cm-gutters": { backgroundColor: "var(--raised)", color: "var(--muted)", border: "none" },
+  "&.cm-focused": { outline: "2px solid var(--accent)" },
+  ".cm-content": { caretColor: "var(--text)" },
+  ".cm-activeLine": { backgroundColor: "var(--hover)" },
+  ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": { backgroundColor: "var(--selection) !important" },
+  ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--border)", padding: "4px 8px" },
+  ".cm-panels": { backgroundColor: "var(--raised)", color: "var(--text)" },
+  ".cm-owner": { width: "5px", height: "100%", borderRadius: "2px" },
+  ...Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`.cm-owner-${i}`, { backgroundColor: `var(--series-${i})` }])),
+});
+
+const highlighting = syntaxHighlighting(
+  HighlightStyle.define([
+    { tag: [tags.propertyName, tags.definition(tags.propertyName)], color: "var(--code-key)" },
+    { tag: [tags.string, tags.special(tags.string)], color: "var(--code-string)" },
+    { tag: [tags.number, tags.bool, tags.null, tags.keyword], color: "var(--code-number)" },
+    { tag: tags.comment, color: "var(--muted)" },
+  ]),
+);
+
+const common: Extension = [theme, highlighting, lineNumbers(), foldGutter(), drawSelection(), search(), highlightSelectionMatches(), indentUnit.of("  ")];
+
+/**
+ * Mounts an editor into a shadow root: CodeMirror then uses constructed style sheets, which the Content-Security-Policy
+ * allows, instead of style elements.
+ */
+function useShadow(mount: (root: ShadowRoot) => { destroy: () => void }, dependencies: unknown[]) {
+  const host = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const root = host.current!.shadowRoot ?? host.current!.attachShadow({ mode: "open" });
+    const view = mount(root);
+    return () => {
+      view.destroy();
+      root.replaceChildren();
+    };
+  }, dependencies);
+  return host;
+}
+
+const syntax = linter((view) => {
+  const document = parseDocument(view.state.doc.toString());
+  return document.errors.map((error): Diagnostic => {
+    const [from, to] = error.pos;
+    const length = view.state.doc.length;
+    return { from: Math.min(from, length), to: Math.min(to, length), severity: "error", message: error.message };
+  });
+});
+
+/** An error at a field of the document, such as spec.replicas. */
+export interface FieldError {
+  field: string;
+  message: string;
+}
+
+/** A YAML editor. complete offers completions; changed receives each new text. */
+export function Editor(props: { text: string; label: string; changed: (text: string) => void; complete?: CompletionSource; errors?: FieldError[] }) {
+  const view = useRef<EditorView | null>(null);
+  const changed = useRef(props.changed);
+  changed.current = props.changed;
+  const host = useShadow((root) => {
+    view.current = new EditorView({
+      doc: props.text, root, parent: root,
+      extensions: [
+        common, yaml(), history(), closeBrackets(), highlightActiveLine(), lintGutter(), syntax,
+        autocompletion(props.complete ? { override: [props.complete] } : {}),
+        keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, indentWithTab]),
+        EditorView.contentAttributes.of({ "aria-label": props.label }),
+        EditorView.updateListener.of((update) => update.docChanged && changed.current(update.state.doc.toString())),
+      ],
+    });
+    return view.current;
+  }, [props.text, props.complete]);
+  useEffect(() => {
+    const editor = view.current;
+    if (editor) editor.dispatch(setDiagnostics(editor.state, diagnosticsOf(editor.state.doc.toString(), props.errors ?? [])));
+  }, [props.errors]);
+  return <div class="editor" ref={host} />;
+}
+
+function diagnosticsOf(text: string, errors: FieldError[]): Diagnostic[] {
+  const document = parseDocument(text);
+  return errors.map((error) => {
+    const path = error.field.replace(/\[(\d+)\]/g, ".$1").replace(/\[[^\]]*\]/g, "").split(".").map((part) => (/^\d+$/.test(part) ? Number(part) : part));
+    for (; path.length > 0; path.pop()) {
+      const node = document.getIn(path, true) as { range?: [number, number, number] } | undefined;
+      if (node?.range) return { from: node.range[0], to: Math.max(node.range[0], node.range[1]), severity: "error", message: error.message };
+    }
+    return { from: 0, to: 0, severity: "error", message: error.message };
+  });
+}
+
+class OwnerMarker extends GutterMarker {
+  constructor(private readonly color: number) {
+    super();
+  }
+  override eq(other: OwnerMarker): boolean {
+    return other.color === this.color;
+  }
+  override toDOM(): Node {
+    const node = document.createElement("div");
+    node.className = `cm-owner cm-owner-${this.color}`;
+    return node;
+  }
+}
+
+/** A YAML text that cannot be edited. The color beside a line shows the manager of its field. */
+export function Viewer(props: { text: string; label: string; managers?: Map<number, Manager[]>; colors?: Map<string, number> }) {
+  const host = useShadow((root) => {
+    const { managers, colors } = props;
+    const extensions: Extension[] = [common, yaml(), EditorState.readOnly.of(true), EditorView.contentAttributes.of({ "aria-label": props.label })];
+    if (managers && colors) extensions.push(ownerGutter(managers, colors), ownerTooltip(managers));
+    return new EditorView({ doc: props.text, root, parent: root, extensions: [...extensions, keymap.of([...defaultKeymap, ...searchKeymap])] });
+  }, [props.text, props.managers]);
+  return <div class="editor" ref={host} />;
+}
+
+function ownerGutter(managers: Map<number, Manager[]>, colors: Map<string, number>): Extension {
+  return gutter({
+    class: "cm-owners",
+    markers: (view) => {
+      const markers = [...managers].sort(([a], [b]) => a - b).filter(([line]) => line <= view.state.doc.lines);
+      return RangeSet.of(markers.map(([line, owners]) => new OwnerMarker(colors.get(owners[0]!.name) ?? 7).range(view.state.doc.line(line).from)));
+    },
+  });
+}
+
+function ownerTooltip(managers: Map<number, Manager[]>): Extension {
+  return hoverTooltip((view, position) => {
+    const line = view.state.doc.lineAt(position);
+    const owners = managers.get(line.number);
+    if (!owners) return null;
+    return {
+      pos: line.from,
+      create: () => {
+        const dom = document.createElement("div");
+        for (const owner of owners) {
+          const row = document.createElement("div");
+          row.textContent = `${owner.name} (${[owner.operation, owner.subresource].filter(Boolean).join(", ")}), ${age(owner.time)} ago, ${dateTime(owner.time)}`;
+          dom.append(row);
+        }
+        return { dom };
+      },
+    };
+  });
+}
+
+/** The difference of two texts: side by side, or in one column if the page is narrow. */
+export function Difference(props: { before: string; after: string; label: string }) {
+  const host = useShadow((root) => {
+    const fixed: Extension = [common, yaml(), EditorState.readOnly.of(true), EditorView.contentAttributes.of({ "aria-label": props.label })];
+    const collapseUnchanged = { margin: 3, minSize: 6 };
+    if (window.innerWidth < 900) {
+      return new EditorView({ doc: props.after, root, parent: root, extensions: [fixed, unifiedMergeView({ original: props.before, mergeControls: false, collapseUnchanged })] });
+    }
+    return new MergeView({ a: { doc: props.before, extensions: fixed }, b: { doc: props.after, extensions: fixed }, root, parent: root, collapseUnchanged });
+  }, [props.before, props.after]);
+  return <div class="editor" ref={host} />;
+}

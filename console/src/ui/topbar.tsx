@@ -1,0 +1,119 @@
+import { useState } from "preact/hooks";
+import { Client } from "../api/client";
+import { useApp } from "./context";
+import { joinBase, splitBase } from "./location";
+import { Dialog, Link } from "./parts";
+
+const moments: [string, string][] = [
+  ["", "Now"],
+  ["-5m", "5 minutes ago"],
+  ["-15m", "15 minutes ago"],
+  ["-1h", "1 hour ago"],
+  ["-1d", "1 day ago"],
+  ["-7d", "7 days ago"],
+];
+
+export function TopBar(props: { openPalette: () => void; signOut: () => void }) {
+  const app = useApp();
+  const { cluster, moment } = splitBase(app.place.base);
+  return (
+    <header class="topbar">
+      <Link to={[]} class="brand">
+        Mainstay
+      </Link>
+      {cluster && (
+        <span class="chip">
+          control plane {cluster}
+          <button class="plain" aria-label="Leave the control plane" onClick={() => app.setBase("", ["controlplanes"])}>
+            ✕
+          </button>
+        </span>
+      )}
+      <button class="search" onClick={props.openPalette}>
+        Search <kbd>Ctrl K</kbd>
+      </button>
+      <span class="space" />
+      {(app.discovery?.hasHistory || moment) && <MomentSelector cluster={cluster} moment={moment} />}
+      <ThemeButton />
+      <span class="muted user" title="The user of all requests">
+        {app.user}
+      </span>
+      <button class="plain" onClick={props.signOut}>
+        Sign out
+      </button>
+      {moment && (
+        <div class="banner" role="status">
+          The page shows the state of {moment.startsWith("rv/") ? `resourceVersion ${moment.slice(3)}` : moment}. It cannot be changed.
+          <button onClick={() => app.setBase(joinBase(cluster, ""))}>Return to now</button>
+        </div>
+      )}
+    </header>
+  );
+}
+
+function MomentSelector(props: { cluster: string; moment: string }) {
+  const app = useApp();
+  const [custom, setCustom] = useState(false);
+  const [error, setError] = useState("");
+  const known = moments.some(([value]) => value === props.moment);
+  // An age would move while the page is open, so it is replaced by the resourceVersion of its time.
+  const select = async (value: string): Promise<void> => {
+    setError("");
+    try {
+      app.setBase(joinBase(props.cluster, value && (await resolveMoment(app.client, props.cluster, value))));
+    } catch (failure) {
+      setError((failure as Error).message);
+    }
+  };
+  const apply = (event: SubmitEvent): void => {
+    event.preventDefault();
+    const value = new FormData(event.currentTarget as HTMLFormElement).get("time") as string;
+    setCustom(false);
+    if (value) void select(new Date(value).toISOString().replace(/\.\d+Z$/, "Z"));
+  };
+  return (
+    <label class="moment">
+      As of{" "}
+      <select value={known ? props.moment : "other"} onChange={(event) => (event.currentTarget.value === "other" ? setCustom(true) : void select(event.currentTarget.value))}>
+        {moments.map(([value, title]) => (
+          <option key={value} value={value}>
+            {title}
+          </option>
+        ))}
+        <option value="other">{props.moment && !known ? props.moment : "Other time…"}</option>
+      </select>
+      {error && (
+        <Dialog title="The state is not available" close={() => setError("")}>
+          <p>{error}</p>
+        </Dialog>
+      )}
+      {custom && (
+        <Dialog title="Show the state of a time" close={() => setCustom(false)}>
+          <form onSubmit={apply}>
+            <input type="datetime-local" name="time" step="1" aria-label="Time" required /> <button class="primary">Show</button>
+          </form>
+        </Dialog>
+      )}
+    </label>
+  );
+}
+
+async function resolveMoment(client: Client, cluster: string, value: string): Promise<string> {
+  const response = await client.at(joinBase(cluster, value)).send("/api");
+  const revision = response.headers.get("Mainstay-Revision");
+  return revision ? `rv/${revision}` : value;
+}
+
+/** Switches between the light and the dark theme. Without a choice, the page follows the system. */
+function ThemeButton() {
+  const toggle = (): void => {
+    const root = document.documentElement;
+    const dark = root.dataset["theme"] ? root.dataset["theme"] === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset["theme"] = dark ? "light" : "dark";
+  };
+  return (
+    <button class="plain" aria-label="Switch between light and dark" title="Switch between light and dark" onClick={toggle}>
+      ◐
+    </button>
+  );
+}

@@ -1,0 +1,246 @@
+import { useState } from "preact/hooks";
+import { parse } from "yaml";
+import { messageOf } from "../api/client";
+import { pathOf } from "../api/discovery";
+import type { KubeObject, List, Status } from "../api/types";
+import { seconds } from "../model/format";
+import { type Metrics, parseMetrics, quantile, select, sum } from "../model/metrics";
+import { objectPath, useApp, useLoad } from "../ui/context";
+import { Editor } from "../ui/editor";
+import { Failure, Link, Loading, Note, SimpleTable, Tabs } from "../ui/parts";
+
+/** A changed field of an object. */
+interface FieldChange {
+  path: string;
+  before?: unknown;
+  after?: unknown;
+}
+
+/** The result of a policy or a webhook. */
+interface Decision {
+  policy?: string;
+  binding?: string;
+  param?: string;
+  configuration?: string;
+  webhook?: string;
+  tookNanoseconds: number;
+  unmetCondition?: string;
+  evaluations?: { field: string; expression: string; valid?: boolean; message?: string }[];
+  changes?: FieldChange[];
+  failure?: string;
+}
+
+/** The call of an admission plugin. */
+interface Step {
+  plugin: string;
+  phase: string;
+  again?: boolean;
+  tookNanoseconds: number;
+  changes?: FieldChange[];
+  warnings?: string[];
+  auditAnnotations?: Record<string, string>;
+  decisions?: Decision[];
+  refusal?: string;
+}
+
+/** The response to a dry run with explain=admission. */
+interface Explanation {
+  kind: string;
+  code: number;
+  object?: KubeObject;
+  status?: Status;
+  plugins: Step[];
+}
+
+const example = `apiVersion: v1
+kind: Pod
+metadata:
+  name: example
+  namespace: default
+spec:
+  containers:
+  - name: main
+    image: nginx
+`;
+
+const tabs = ["Trace", "Webhooks and policies"];
+
+export function Admission() {
+  const app = useApp();
+  const tab = app.place.query.get("tab") ?? tabs[0]!;
+  return (
+    <section>
+      <h1>Admission</h1>
+      <Tabs names={tabs} current={tab} select={(name) => app.setQuery({ tab: name })} />
+      <div role="tabpanel" aria-label={tab}>
+        {tab === "Trace" ? <Trace /> : <Inventory />}
+      </div>
+    </section>
+  );
+}
+
+/** Shows the effect of each admission plugin on an object, by a dry run. */
+function Trace() {
+  const app = useApp();
+  const [text, setText] = useState(example);
+  const [explanation, setExplanation] = useState<Explanation>();
+  const [error, setError] = useState("");
+  const [all, setAll] = useState(false);
+  const run = async (): Promise<void> => {
+    setError("");
+    setExplanation(undefined);
+    try {
+      const object = parse(text) as KubeObject;
+      const resource = app.discovery.findKind(object?.apiVersion ?? "", object?.kind ?? "");
+      if (!resource) throw new Error(`The server has no kind ${object?.kind ?? ""} in ${object?.apiVersion ?? "the missing apiVersion"}.`);
+      const namespace = object.metadata?.namespace ?? "default";
+      const item = object.metadata?.name ? pathOf(resource, namespace, object.metadata.name) : "";
+      const exists = item !== "" && (await app.client.send(item).then(() => true, () => false));
+      const found = await app.client.json<Explanation>(exists ? item : pathOf(resource, namespace), { method: exists ? "PUT" : "POST", body: object, query: { dryRun: "All", explain: "admission" } });
+      if (found.kind !== "AdmissionExplanation") throw new Error("This server does not explain admission.");
+      setExplanation(found);
+    } catch (failure) {
+      setError(messageOf(failure));
+    }
+  };
+  const steps = explanation?.plugins.filter((step) => all || hasEffect(step)) ?? [];
+  return (
+    <>
+      <p class="muted">The object is created or replaced in a dry run. Nothing is stored.</p>
+      <Editor label="Object" text={example} changed={setText} />
+      <div class="buttons">
+        <button class="primary" onClick={() => void run()}>
+          Trace
+        </button>
+        <label>
+          <input type="checkbox" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} /> Show plugins without effect
+        </label>
+      </div>
+      {error && <Failure message={error} />}
+      {explanation && (
+        <>
+          <Note kind={explanation.code < 400 ? "info" : "error"}>
+            {explanation.code < 400 ? "The server would accept the object." : `The server would reject the object: ${explanation.status?.message ?? explanation.code}`}
+          </Note>
+          <ol class="steps">
+            {steps.map((step, i) => (
+              <li key={i} class={step.refusal ? "rejected" : ""}>
+                <b>{step.plugin}</b> <span class="muted">{step.phase}{step.again && ", again"}, {seconds(step.tookNanoseconds / 1e9)}</span>
+                <Effects step={step} />
+              </li>
+            ))}
+          </ol>
+          {!all && <p class="muted">{explanation.plugins.length - steps.length} other plugin calls had no effect.</p>}
+        </>
+      )}
+    </>
+  );
+}
+
+function hasEffect(step: Step): boolean {
+  return Boolean(step.refusal || step.changes?.length || step.warnings?.length || step.decisions?.length || Object.keys(step.auditAnnotations ?? {}).length);
+}
+
+function Effects(props: { step: Step }) {
+  const { step } = props;
+  return (
+    <>
+      {step.refusal && <p class="rejection">Rejected: {step.refusal}</p>}
+      {step.warnings?.map((warning) => <p key={warning}>Warning: {warning}</p>)}
+      {Object.entries(step.auditAnnotations ?? {}).map(([key, value]) => <p key={key}>Audit annotation {key}: {value}</p>)}
+      {step.decisions?.length ? step.decisions.map((decision, i) => <DecisionView key={i} decision={decision} />) : <Changes changes={step.changes ?? []} />}
+    </>
+  );
+}
+
+function DecisionView(props: { decision: Decision }) {
+  const { decision } = props;
+  const source = decision.policy
+    ? `Policy ${decision.policy}${decision.binding ? `, binding ${decision.binding}` : ""}${decision.param ? `, parameter ${decision.param}` : ""}`
+    : `Webhook ${decision.webhook} of ${decision.configuration}`;
+  return (
+    <div class="decision">
+      {source} <span class="muted">{seconds(decision.tookNanoseconds / 1e9)}</span>
+      {decision.unmetCondition && <p>The condition {decision.unmetCondition} is not met.</p>}
+      {decision.evaluations?.map((evaluation, i) => (
+        <p key={i} class={evaluation.valid === false ? "rejection" : ""}>
+          <code>{evaluation.expression}</code>: {evaluation.valid === undefined ? "" : evaluation.valid ? "valid" : "not valid"} {evaluation.message}
+        </p>
+      ))}
+      <Changes changes={decision.changes ?? []} />
+      {decision.failure && <p class="rejection">{decision.failure}</p>}
+    </div>
+  );
+}
+
+function Changes(props: { changes: FieldChange[] }) {
+  if (props.changes.length === 0) return null;
+  const text = (value: unknown): string => (value === undefined ? "" : JSON.stringify(value));
+  return <SimpleTable label="Changed fields" columns={["Field", "Before", "After"]} rows={props.changes.map((change) => [<code>{change.path}</code>, text(change.before), text(change.after)])} />;
+}
+
+const group = "admissionregistration.k8s.io";
+const webhookKinds = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"];
+const policyKinds = ["mutatingadmissionpolicies", "validatingadmissionpolicies"];
+
+/** The webhooks and policies with their numbers of calls, latencies and failures since the start of the server. */
+function Inventory() {
+  const { client, discovery } = useApp();
+  const data = useLoad(async (signal) => {
+    const read = async (name: string) => {
+      const resource = discovery.find(group, name);
+      const list = resource && (await client.json<List<KubeObject>>(pathOf(resource), { signal }));
+      return (list?.items ?? []).map((object) => ({ name, object }));
+    };
+    const [webhooks, policies] = await Promise.all([Promise.all(webhookKinds.map(read)), Promise.all(policyKinds.map(read))]);
+    const metrics: Metrics = await client.text("/metrics", { accept: "text/plain", signal }).then(parseMetrics, () => new Map());
+    return { webhooks: webhooks.flat(), policies: policies.flat(), metrics };
+  }, [client]);
+  if (data.error) return <Failure message={data.error} retry={data.reload} />;
+  if (!data.value) return <Loading />;
+  const { webhooks, policies, metrics } = data.value;
+  return (
+    <>
+      {metrics.size === 0 && <Note kind="warning">You cannot read /metrics, so the numbers of calls are missing.</Note>}
+      <h2>Webhooks</h2>
+      {webhooks.length === 0 ? <Note>There are no webhooks.</Note> : (
+        <SimpleTable
+          label="Webhooks" columns={["Webhook", "Configuration", "Failure policy", "Calls", "Rejected", "Failures", "p50", "p99"]}
+          rows={webhooks.flatMap(({ name, object }) => ((object["webhooks"] ?? []) as { name: string; failurePolicy?: string }[]).map((webhook) => {
+            const labels = { name: webhook.name };
+            return [
+              webhook.name, <Link to={objectPath({ group, name }, "", object.metadata.name)}>{object.metadata.name}</Link>, webhook.failurePolicy,
+              sum(metrics, "apiserver_admission_webhook_request_total", labels) ?? 0, sum(metrics, "apiserver_admission_webhook_rejection_count", { ...labels, error_type: "no_error" }) ?? 0,
+              (sum(metrics, "apiserver_admission_webhook_fail_open_count", labels) ?? 0) + (sum(metrics, "apiserver_admission_webhook_rejection_count", { ...labels, error_type: "calling_webhook_error" }) ?? 0),
+              ...latencies(metrics, "apiserver_admission_webhook_admission_duration_seconds_bucket", labels),
+            ];
+          }))}
+        />
+      )}
+      <h2>Policies</h2>
+      {policies.length === 0 ? <Note>There are no policies.</Note> : (
+        <SimpleTable
+          label="Policies" columns={["Policy", "Failure policy", "Checks", "Denied", "Errors", "p50", "p99"]}
+          rows={policies.map(({ name, object }) => {
+            const metric = name === "mutatingadmissionpolicies" ? "apiserver_mutating_admission_policy_check" : "apiserver_validating_admission_policy_check";
+            const labels = { policy: object.metadata.name };
+            const checks = select(metrics, `${metric}_total`, labels);
+            const total = (wanted: (labels: Record<string, string>) => boolean): number => checks.filter((sample) => wanted(sample.labels)).reduce((n, sample) => n + sample.value, 0);
+            return [
+              <Link to={objectPath({ group, name }, "", object.metadata.name)}>{object.metadata.name}</Link>, String(object.spec?.["failurePolicy"] ?? ""),
+              total(() => true), total((l) => l["enforcement_action"] === "deny"), total((l) => l["error_type"] !== "no_error"), ...latencies(metrics, `${metric}_duration_seconds_bucket`, labels),
+            ];
+          })}
+        />
+      )}
+    </>
+  );
+}
+
+function latencies(metrics: Metrics, name: string, labels: Record<string, string>): string[] {
+  const buckets = select(metrics, name, labels);
+  return [0.5, 0.99].map((q) => {
+    const value = quantile(buckets, q);
+    return value === undefined ? "" : seconds(value);
+  });
+}

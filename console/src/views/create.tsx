@@ -1,0 +1,52 @@
+import { useState } from "preact/hooks";
+import { parse } from "yaml";
+import { APIError, messageOf } from "../api/client";
+import { type Resource, pathOf } from "../api/discovery";
+import type { KubeObject } from "../api/types";
+import { yaml } from "../model/format";
+import { objectPath, useApp } from "../ui/context";
+import { Editor, type FieldError } from "../ui/editor";
+import { Dialog, Failure } from "../ui/parts";
+import { useCompletion } from "./schema";
+
+/** Creates an object of a resource from YAML. */
+export function CreateDialog(props: { resource: Resource; namespace: string; close: () => void }) {
+  const app = useApp();
+  const { resource } = props;
+  const apiVersion = resource.group ? `${resource.group}/${resource.version}` : resource.version;
+  const [initial] = useState(() => yaml({ apiVersion, kind: resource.kind, metadata: { name: "", ...(resource.namespaced ? { namespace: props.namespace || "default" } : {}) } }));
+  const [text, setText] = useState(initial);
+  const [problem, setProblem] = useState<{ message: string; fields: FieldError[] }>();
+  const complete = useCompletion(resource);
+  const create = async (): Promise<void> => {
+    try {
+      const object = parse(text) as KubeObject;
+      const created = await app.client.json<KubeObject>(pathOf(resource, object?.metadata?.namespace ?? props.namespace), {
+        method: "POST", body: object, query: { fieldValidation: "Strict", fieldManager: "mainstay-console" },
+      });
+      props.close();
+      app.go(objectPath(resource, created.metadata.namespace, created.metadata.name));
+    } catch (error) {
+      setProblem({ message: messageOf(error), fields: fieldErrors(error) });
+    }
+  };
+  return (
+    <Dialog title={`Create: ${resource.kind}`} close={props.close} wide>
+      <Editor label="The new object" text={initial} changed={setText} complete={complete} errors={problem?.fields ?? noErrors} />
+      {problem && <Failure message={problem.message} />}
+      <footer>
+        <button class="primary" onClick={() => void create()}>
+          Create
+        </button>
+      </footer>
+    </Dialog>
+  );
+}
+
+const noErrors: FieldError[] = [];
+
+/** Returns the errors at fields in the response of the server. */
+export function fieldErrors(error: unknown): FieldError[] {
+  if (!(error instanceof APIError)) return [];
+  return (error.status.details?.causes ?? []).filter((cause) => cause.field).map((cause) => ({ field: cause.field!, message: cause.message ?? "" }));
+}

@@ -1,0 +1,184 @@
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { type Resource, pathOf } from "../api/discovery";
+import { type Row, Rows } from "../api/rows";
+import type { TableColumn } from "../api/types";
+import { age, cell, compareCells } from "../model/format";
+import { listPath, objectPath, useApp } from "../ui/context";
+import { splitBase } from "../ui/location";
+import { Failure, Field, Link, Loading, Note } from "../ui/parts";
+import { NamespaceField } from "./namespacefield";
+import { CreateDialog } from "./create";
+
+const rowHeight = 31;
+/** Rows that are rendered beyond the visible ones, and the distance to the end at which the next page is read. */
+const extraRows = 20;
+
+/** The objects of a resource: live, filtered, sorted, and rendered only as far as they are visible. */
+export function ResourceList(props: { resource: Resource }) {
+  const app = useApp();
+  const { resource } = props;
+  const parameter = (name: string): string => app.place.query.get(name) ?? "";
+  const namespace = resource.namespaced ? parameter("namespace") : "";
+  const [labels, fields, filter, sort, wide] = ["labels", "fields", "filter", "sort", "wide"].map(parameter) as [string, string, string, string, string];
+  const [creating, setCreating] = useState(false);
+  const rows = useRows(resource, namespace, labels, fields);
+  const now = useSeconds();
+
+  const columns = rows?.columns.map((column, index) => ({ column, index })).filter(({ column }) => wide || column.priority === 0) ?? [];
+  const shown = useMemo(() => select(rows?.list ?? [], rows?.columns ?? [], filter, sort), [rows, filter, sort]);
+  useEffect(() => {
+    if ((filter || sort) && rows?.remaining && !rows.loading) void rows.source.more(); // both need all rows
+  });
+  const scroller = useRef<HTMLDivElement>(null);
+  const [range, setRange] = useState<[number, number]>([0, 60]);
+  const measure = (): void => {
+    const box = scroller.current;
+    if (!box) return;
+    const first = Math.max(0, Math.floor(box.scrollTop / rowHeight) - extraRows);
+    const last = Math.ceil((box.scrollTop + box.clientHeight) / rowHeight) + extraRows;
+    if (first !== range[0] || last !== range[1]) setRange([first, last]);
+    if (rows && last >= rows.list.length && rows.remaining) void rows.source.more();
+  };
+  useEffect(measure);
+
+  const total = shown.length + (filter ? 0 : (rows?.remaining ?? 0));
+  const past = splitBase(app.place.base).moment !== "";
+  return (
+    <section class="list">
+      <header class="head">
+        <h1>{resource.kind}</h1>
+        <span class="muted" role="status">
+          {rows && !rows.loading ? `${total} ${total === 1 ? "object" : "objects"}${rows.remaining ? `, ${rows.list.length} read` : ""}` : "Loading…"}
+        </span>
+        <span class="space" />
+        {!past && resource.verbs.includes("create") && (
+          <button class="primary" onClick={() => setCreating(true)}>
+            Create
+          </button>
+        )}
+      </header>
+      <div class="filters">
+        {resource.namespaced && <NamespaceField value={namespace} apply={(value) => app.go(listPath(resource), { ...Object.fromEntries(app.place.query), namespace: value })} />}
+        <Field label="Text" placeholder="Filter by text" value={filter} apply={(value) => app.setQuery({ filter: value })} />
+        <Field label="Label selector" placeholder="Labels: app=web,tier!=db" value={labels} apply={(value) => app.setQuery({ labels: value })} />
+        <Field label="Field selector" placeholder="Fields: metadata.name=web" value={fields} apply={(value) => app.setQuery({ fields: value })} />
+        <label>
+          <input type="checkbox" checked={wide !== ""} onChange={(event) => app.setQuery({ wide: event.currentTarget.checked ? "1" : undefined })} /> All columns
+        </label>
+      </div>
+      {rows?.error && <Failure message={rows.error} />}
+      {!rows || (rows.loading && rows.list.length === 0) ? (
+        <Loading />
+      ) : shown.length === 0 && !rows.remaining ? (
+        <Note>{rows.list.length > 0 || labels || fields ? "No object matches the filters." : `There are no objects of the kind ${resource.kind}${namespace && ` in the namespace ${namespace}`}.`}</Note>
+      ) : (
+        <div class="rows" ref={scroller} onScroll={measure} tabIndex={0} aria-label={`Objects of the kind ${resource.kind}`}>
+          <table aria-rowcount={total}>
+            <thead>
+              <tr>
+                {resource.namespaced && !namespace && <Heading name="Namespace" sort={sort} />}
+                {columns.map(({ column }) => (
+                  <Heading key={column.name} name={column.name} title={column.description} sort={sort} />
+                ))}
+              </tr>
+            </thead>
+            <tbody>
+              <Spacer rows={range[0]} />
+              {shown.slice(range[0], range[1]).map((row, i) => (
+                <tr key={row.key} aria-rowindex={range[0] + i + 1}>
+                  {resource.namespaced && !namespace && <td>{row.namespace}</td>}
+                  {columns.map(({ column, index }) => (
+                    <td key={column.name} class={column.type === "integer" || column.type === "number" ? "number" : ""}>
+                      {column.format === "name" ? <Link to={objectPath(resource, row.namespace, row.name)}>{row.name}</Link> : cellText(row, column, index, now)}
+                    </td>
+                  ))}
+                </tr>
+              ))}
+              <Spacer rows={total - Math.min(range[1], shown.length)} />
+            </tbody>
+          </table>
+        </div>
+      )}
+      {creating && <CreateDialog resource={resource} namespace={namespace} close={() => setCreating(false)} />}
+    </section>
+  );
+}
+
+/** An empty row with the height of rows that are not rendered. */
+function Spacer(props: { rows: number }) {
+  return props.rows > 0 ? <tr aria-hidden="true" style={{ height: `${props.rows * rowHeight}px` }} /> : null;
+}
+
+/** A column heading that sorts the list: ascending, descending, or in the order of the server. */
+function Heading(props: { name: string; title?: string | undefined; sort: string }) {
+  const app = useApp();
+  const [ascending, descending] = [props.sort === props.name, props.sort === `-${props.name}`];
+  const next = ascending ? `-${props.name}` : descending ? undefined : props.name;
+  return (
+    <th scope="col" aria-sort={ascending ? "ascending" : descending ? "descending" : "none"}>
+      <button class="plain" title={props.title} onClick={() => app.setQuery({ sort: next })}>
+        {props.name} {ascending ? "↑" : descending ? "↓" : ""}
+      </button>
+    </th>
+  );
+}
+
+/** A snapshot of the rows for rendering. */
+interface Snapshot {
+  source: Rows;
+  list: Row[];
+  columns: TableColumn[];
+  remaining: number;
+  loading: boolean;
+  error: string;
+}
+
+/** Reads and follows the objects. Many changes within one frame cause one rendering. */
+function useRows(resource: Resource, namespace: string, labels: string, fields: string): Snapshot | undefined {
+  const { client } = useApp();
+  const [snapshot, setSnapshot] = useState<Snapshot>();
+  useEffect(() => {
+    let frame = 0;
+    const changed = (): void => {
+      frame ||= requestAnimationFrame(() => {
+        frame = 0;
+        setSnapshot({ source: rows, list: rows.all, columns: rows.columns, remaining: rows.remaining, loading: rows.loading, error: rows.error });
+      });
+    };
+    const rows = new Rows(client, pathOf(resource, namespace), { labels, fields }, changed);
+    return () => {
+      cancelAnimationFrame(frame);
+      rows.close();
+    };
+  }, [client, resource, namespace, labels, fields]);
+  return snapshot;
+}
+
+/** Renders again every ten seconds, for the ages. */
+function useSeconds(): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now()), 10_000);
+    return () => clearInterval(timer);
+  }, []);
+  return now;
+}
+
+function cellText(row: Row, column: TableColumn, index: number, now: number): string {
+  if (column.name === "Age" && row.created) return age(row.created, now);
+  return cell(row.cells[index]);
+}
+
+function select(list: Row[], columns: TableColumn[], filter: string, sort: string): Row[] {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  const found = words.length === 0 ? list : list.filter((row) => {
+    const text = `${row.namespace} ${row.cells.map(cell).join(" ")}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  });
+  if (!sort) return found;
+  const name = sort.replace(/^-/, "");
+  const index = columns.findIndex((column) => column.name === name);
+  const value = (row: Row): unknown => (name === "Namespace" ? row.namespace : name === "Age" ? -Date.parse(row.created) : row.cells[index]);
+  const direction = sort.startsWith("-") ? -1 : 1;
+  return [...found].sort((a, b) => direction * compareCells(value(a), value(b)));
+}

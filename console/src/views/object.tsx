@@ -1,0 +1,107 @@
+import { useEffect, useState } from "preact/hooks";
+import { APIError, messageOf } from "../api/client";
+import { type Resource, pathOf, qualifiedName } from "../api/discovery";
+import type { KubeObject } from "../api/types";
+import { listPath, useApp, useLoad } from "../ui/context";
+import { splitBase } from "../ui/location";
+import { Failure, Link, Loading, Note, Tabs } from "../ui/parts";
+import { ChangeTable, readChanges } from "./history";
+import { Actions } from "./object/actions";
+import { Applied } from "./object/applied";
+import { Events } from "./object/events";
+import { Logs } from "./object/logs";
+import { Relations } from "./object/relations";
+import { Summary } from "./object/summary";
+import { YAMLTab } from "./object/yamltab";
+
+/** An object with all views of it. It is updated by a watch. */
+export function ObjectPage(props: { resource: Resource; namespace: string; name: string }) {
+  const app = useApp();
+  const { resource } = props;
+  const { object, error, deleted } = useObject(resource, props.namespace, props.name);
+  const past = splitBase(app.place.base).moment !== "";
+  const tabs = ["Summary", "YAML", "Events", "Relations", ...(app.discovery.hasHistory ? ["History"] : []), "Managers", ...(resource.group === "" && resource.kind === "Pod" && !past ? ["Logs"] : [])];
+  const tab = app.place.query.get("tab") ?? "Summary";
+  return (
+    <section>
+      <nav class="crumbs" aria-label="Breadcrumbs">
+        <Link to={listPath(resource)} query={{ namespace: props.namespace || undefined }}>
+          {resource.kind}
+        </Link>
+        {props.namespace && <> / {props.namespace}</>}
+      </nav>
+      <header class="head">
+        <h1>{props.name}</h1>
+        <span class="space" />
+        {object && !deleted && !past && <Actions resource={resource} object={object} />}
+      </header>
+      {deleted && <Note kind="warning">The object was deleted. The page shows its last state.</Note>}
+      {object?.metadata.deletionTimestamp && !deleted && (
+        <Note kind="warning">The object is being deleted. It waits for the finalizers: {object.metadata.finalizers?.join(", ") || "none"}.</Note>
+      )}
+      {error && <Failure message={error} />}
+      {!object && !error && <Loading />}
+      {!object && error && app.discovery.hasHistory && <ObjectHistory resource={resource} namespace={props.namespace} name={props.name} />}
+      {object && (
+        <>
+          <Tabs names={tabs} current={tab} select={(name) => app.setQuery({ tab: name === "Summary" ? undefined : name })} />
+          <div role="tabpanel" aria-label={tab}>
+            {tab === "Summary" && <Summary resource={resource} object={object} />}
+            {tab === "YAML" && <YAMLTab resource={resource} object={object} readOnly={past || deleted} />}
+            {tab === "Events" && <Events object={object} />}
+            {tab === "Relations" && <Relations resource={resource} object={object} />}
+            {tab === "History" && <ObjectHistory resource={resource} namespace={props.namespace} name={props.name} />}
+            {tab === "Managers" && <Applied resource={resource} object={object} />}
+            {tab === "Logs" && <Logs pod={object} />}
+          </div>
+        </>
+      )}
+    </section>
+  );
+}
+
+function ObjectHistory(props: { resource: Resource; namespace: string; name: string }) {
+  const { client } = useApp();
+  const filter = { namespace: props.namespace, resource: qualifiedName(props.resource), name: props.name };
+  const changes = useLoad((signal) => readChanges(client, filter, signal), [client, props.resource, props.namespace, props.name]);
+  if (changes.error) return <Failure message={changes.error} retry={changes.reload} />;
+  return changes.value ? <ChangeTable changes={changes.value} withoutObject /> : <Loading />;
+}
+
+interface LiveObject {
+  object: KubeObject | undefined;
+  error: string;
+  deleted: boolean;
+}
+
+/** Reads an object and follows its changes, while the page is visible. */
+function useObject(resource: Resource, namespace: string, name: string): LiveObject {
+  const { client } = useApp();
+  const [state, setState] = useState<LiveObject>({ object: undefined, error: "", deleted: false });
+  useEffect(() => {
+    const ended = new AbortController();
+    const follow = async (): Promise<void> => {
+      while (!ended.signal.aborted) {
+        try {
+          const object = await client.json<KubeObject>(pathOf(resource, namespace, name), { signal: ended.signal });
+          setState({ object, error: "", deleted: false });
+          if (!resource.verbs.includes("watch")) return;
+          const query = { fieldSelector: `metadata.name=${name}`, resourceVersion: object.metadata.resourceVersion };
+          for await (const event of client.watch<KubeObject>(pathOf(resource, namespace), { query, signal: ended.signal })) {
+            if (event.type === "DELETED") setState((old) => ({ ...old, deleted: true }));
+            else if (event.type !== "BOOKMARK") setState({ object: event.object, error: "", deleted: false });
+          }
+        } catch (error) {
+          if (ended.signal.aborted) return;
+          const missing = error instanceof APIError && (error.code === 404 || error.code === 403);
+          setState((old) => (missing && old.object ? { ...old, deleted: true } : { ...old, error: messageOf(error) }));
+          if (missing) return;
+          await new Promise((resolve) => setTimeout(resolve, 2000));
+        }
+      }
+    };
+    void follow();
+    return () => ended.abort();
+  }, [client, resource, namespace, name]);
+  return state;
+}

@@ -1,0 +1,136 @@
+import { useMemo, useState } from "preact/hooks";
+import { parse } from "yaml";
+import { APIError, messageOf } from "../../api/client";
+import { type Resource, pathOf } from "../../api/discovery";
+import type { KubeObject } from "../../api/types";
+import { age, withoutManagedFields, yaml } from "../../model/format";
+import { type Manager, managerOf, managersOfLines } from "../../model/ownership";
+import { useApp } from "../../ui/context";
+import { Difference, Editor, type FieldError, Viewer } from "../../ui/editor";
+import { Failure, Note } from "../../ui/parts";
+import { fieldErrors } from "../create";
+import { useCompletion } from "../schema";
+
+/** The object as YAML with the managers of its fields, and its editor. */
+export function YAMLTab(props: { resource: Resource; object: KubeObject; readOnly: boolean }) {
+  const [edited, setEdited] = useState<KubeObject>();
+  const text = useMemo(() => yaml(withoutManagedFields(props.object)), [props.object]);
+  const managers = useMemo(() => managersOfLines(text, props.object.metadata.managedFields ?? []), [text]);
+  const colors = useMemo(() => colorsOf(props.object), [props.object]);
+  if (edited) return <Edit resource={props.resource} object={edited} live={props.object} close={() => setEdited(undefined)} rebase={setEdited} />;
+  return (
+    <>
+      <div class="legend">
+        {[...colors].map(([name, color]) => (
+          <span key={name} class={`owner owner-${color}`}>
+            {name}
+          </span>
+        ))}
+        <span class="space" />
+        {!props.readOnly && props.resource.verbs.includes("update") && <button onClick={() => setEdited(props.object)}>Edit</button>}
+      </div>
+      <Viewer label={`${props.object.kind} as YAML`} text={text} managers={managers} colors={colors} />
+    </>
+  );
+}
+
+/** Numbers the managers of an object, for their colors. */
+function colorsOf(object: KubeObject): Map<string, number> {
+  const names = new Set((object.metadata.managedFields ?? []).map((entry) => entry.manager ?? ""));
+  return new Map([...names].map((name, i) => [name, i % 8]));
+}
+
+interface Review {
+  result: KubeObject;
+  sent: KubeObject;
+}
+
+/** Edits an object: the changes are verified by a dry run and shown before they are saved. */
+function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject; close: () => void; rebase: (object: KubeObject) => void }) {
+  const app = useApp();
+  const before = useMemo(() => yaml(withoutManagedFields(props.object)), [props.object]);
+  const [text, setText] = useState(before);
+  const [start, setStart] = useState(before);
+  const [review, setReview] = useState<Review>();
+  const [problem, setProblem] = useState<{ message: string; fields: FieldError[]; conflict: boolean }>();
+  const complete = useCompletion(props.resource);
+  const path = pathOf(props.resource, props.object.metadata.namespace, props.object.metadata.name);
+
+  const write = (object: KubeObject, dryRun?: string): Promise<KubeObject> =>
+    app.client.json<KubeObject>(path, { method: "PUT", body: object, query: { dryRun, fieldManager: "mainstay-console", fieldValidation: "Strict" } });
+  const attempt = async (action: () => Promise<void>): Promise<void> => {
+    setProblem(undefined);
+    try {
+      await action();
+    } catch (error) {
+      setReview(undefined);
+      setStart(text);
+      setProblem({ message: messageOf(error), fields: fieldErrors(error), conflict: error instanceof APIError && error.code === 409 });
+    }
+  };
+  const check = (): Promise<void> =>
+    attempt(async () => {
+      const sent = parse(text) as KubeObject;
+      setReview({ sent, result: await write(sent, "All") });
+    });
+  const save = (): Promise<void> =>
+    attempt(async () => {
+      await write(review!.sent);
+      app.notify(`${props.object.metadata.name} was saved.`);
+      props.close();
+    });
+  // The edited text continues from the live object; the user decides about the fields that both sides changed.
+  const rebase = (): void => {
+    const mine = parse(text) as KubeObject;
+    const next = { ...mine, metadata: { ...mine.metadata, resourceVersion: props.live.metadata.resourceVersion } } as KubeObject;
+    setStart(yaml(next));
+    setText(yaml(next));
+    setProblem(undefined);
+    props.rebase(props.live);
+  };
+  if (review) {
+    return (
+      <>
+        <h2>Changes</h2>
+        <Difference label="The object now, and after saving" before={before} after={yaml(withoutManagedFields(review.result))} />
+        <div class="buttons">
+          <button class="primary" onClick={() => void save()}>
+            Save
+          </button>
+          <button onClick={() => (setStart(text), setReview(undefined))}>Continue editing</button>
+        </div>
+      </>
+    );
+  }
+  return (
+    <>
+      <Editor label={`Edit ${props.object.metadata.name}`} text={start} changed={setText} complete={complete} errors={problem?.fields ?? noErrors} />
+      {problem && <Failure message={problem.message} />}
+      {problem?.conflict && <Conflict before={props.object} live={props.live} rebase={rebase} />}
+      <div class="buttons">
+        <button class="primary" onClick={() => void check()}>
+          Review changes
+        </button>
+        <button onClick={props.close}>Cancel</button>
+      </div>
+    </>
+  );
+}
+
+const noErrors: FieldError[] = [];
+
+/** The changes of others since the user began to edit, with their managers. */
+function Conflict(props: { before: KubeObject; live: KubeObject; rebase: () => void }) {
+  const old = new Map((props.before.metadata.managedFields ?? []).map((entry) => [`${entry.manager}/${entry.subresource}`, entry.time]));
+  const managers: Manager[] = (props.live.metadata.managedFields ?? []).filter((entry) => old.get(`${entry.manager}/${entry.subresource}`) !== entry.time).map(managerOf);
+  return (
+    <Note kind="warning">
+      <p>
+        The object has changed since you began to edit
+        {managers.length > 0 && `: ${managers.map((manager) => `${manager.name}, ${age(manager.time)} ago`).join("; ")}`}.
+      </p>
+      <Difference label="The object when you began to edit, and now" before={yaml(withoutManagedFields(props.before))} after={yaml(withoutManagedFields(props.live))} />
+      <button onClick={props.rebase}>Keep my text and compare it with the current object</button>
+    </Note>
+  );
+}

@@ -1,0 +1,63 @@
+import { historyGroup } from "../api/discovery";
+import type { Change, KubeObject, List } from "../api/types";
+import { listPath, useApp, useLoad } from "../ui/context";
+import { Failure, Link, Loading, Note } from "../ui/parts";
+import { ChangeTable } from "./history";
+
+/** Kinds whose number is shown, as RESOURCE.GROUP. */
+const counted: [string, string][] = [
+  ["", "namespaces"], ["", "pods"], ["apps", "deployments"], ["apps", "statefulsets"], ["batch", "jobs"], ["", "services"], ["", "configmaps"], ["", "secrets"],
+  ["apiextensions.k8s.io", "customresourcedefinitions"],
+];
+
+/** The start page: the number of objects of the common kinds, warnings and recent changes. */
+export function Overview() {
+  const app = useApp();
+  const { client, discovery } = app;
+  const counts = useLoad(async (signal) => {
+    const resources = counted.map(([group, name]) => discovery.find(group, name)).filter((resource) => resource !== undefined);
+    return Promise.all(resources.map(async (resource) => {
+      const path = resource.group ? `/apis/${resource.group}/${resource.version}/${resource.name}` : `/api/${resource.version}/${resource.name}`;
+      // Only the first object is read; remainingItemCount is the number of the others.
+      const count = await client.json<List<unknown>>(path, { signal, query: { limit: "1" } }).then((list) => (list.items?.length ?? 0) + (list.metadata.remainingItemCount ?? 0), () => undefined);
+      return { resource, count };
+    }));
+  }, [client]);
+  const warnings = useLoad((signal) => client.json<List<KubeObject>>("/api/v1/events", { signal, query: { fieldSelector: "type=Warning", limit: "20" } }), [client]);
+  const changes = useLoad(
+    (signal) => discovery.hasHistory ? client.json<List<Change>>(`/apis/${historyGroup}/v1/changes`, { signal, query: { fieldSelector: "since=1h", limit: "500" } }) : Promise.resolve(undefined),
+    [client],
+  );
+  return (
+    <section>
+      <h1>Overview</h1>
+      {counts.error ? <Failure message={counts.error} retry={counts.reload} /> : !counts.value && <Loading />}
+      <div class="cards">
+        {counts.value?.map(({ resource, count }) => (
+          <Link key={resource.name} to={listPath(resource)} class="card">
+            <b>{count ?? "–"}</b>
+            <span>{resource.name}</span>
+          </Link>
+        ))}
+      </div>
+      <h2>Warnings</h2>
+      {warnings.error && <Failure message={warnings.error} retry={warnings.reload} />}
+      {warnings.value && (warnings.value.items?.length ? (
+        <ul class="plainlist">
+          {warnings.value.items.map((event) => (
+            <li key={event.metadata.uid}>
+              <b>{String(event["reason"] ?? "")}</b> {String(event["message"] ?? "")} <span class="muted">{event.metadata.namespace}/{event.metadata.name}</span>
+            </li>
+          ))}
+        </ul>
+      ) : <Note>There are no warnings.</Note>)}
+      {discovery.hasHistory && (
+        <>
+          <h2>Changes of the last hour</h2>
+          {changes.error && <Failure message={changes.error} retry={changes.reload} />}
+          {changes.value && <ChangeTable changes={(changes.value.items ?? []).slice(-20).reverse()} />}
+        </>
+      )}
+    </section>
+  );
+}

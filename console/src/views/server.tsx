@@ -1,0 +1,173 @@
+import { useEffect, useState } from "preact/hooks";
+import { APIError } from "../api/client";
+import { bytes, cell, seconds } from "../model/format";
+import { type Metrics, parseMetrics, quantile, select, sum } from "../model/metrics";
+import { useApp, useLoad } from "../ui/context";
+import { Chart, type Line } from "../ui/chart";
+import { splitBase } from "../ui/location";
+import { Failure, Loading, Note, SimpleTable } from "../ui/parts";
+
+/** The response of /mainstay/v1/statistics: values of the last hour. */
+interface Statistics {
+  times: number[];
+  series: { name: string; label?: string; unit: string; values: (number | null)[] }[];
+}
+
+const period = 15_000;
+
+/** The state of the server: charts of the last hour, latencies, queues, controllers, the store, and health checks. */
+export function Server() {
+  const app = useApp();
+  const [tick, setTick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => !document.hidden && setTick((n) => n + 1), period);
+    return () => clearInterval(timer);
+  }, []);
+  const metrics = useLoad(async (signal) => parseMetrics(await app.client.text("/metrics", { accept: "text/plain", signal })), [app.client, tick]);
+  const { cluster, moment } = splitBase(app.place.base);
+  if (moment) return <Note>The state of the server is not part of the history. Return to now to see it.</Note>;
+  return (
+    <section>
+      <h1>Server</h1>
+      {cluster && <Note>Control planes share one server. The charts and figures are those of the whole process; they need permissions in the root control plane.</Note>}
+      <Charts tick={tick} />
+      <Health tick={tick} />
+      {metrics.error && <Failure message={`The metrics cannot be read: ${metrics.error}`} retry={metrics.reload} />}
+      {!metrics.value && !metrics.error && <Loading />}
+      {metrics.value && <Figures metrics={metrics.value} />}
+    </section>
+  );
+}
+
+const charts: [title: string, names: string[], format: (value: number) => string][] = [
+  ["Requests per second", ["requests"], (value) => value.toFixed(value < 10 ? 1 : 0)],
+  ["Failed requests per second", ["errors"], (value) => value.toFixed(value < 10 ? 1 : 0)],
+  ["Latency, 50th percentile", ["latencyP50"], seconds],
+  ["Latency, 99th percentile", ["latencyP99"], seconds],
+  ["Requests in execution", ["executing"], (value) => value.toFixed(0)],
+  ["Waiting requests", ["queued"], (value) => value.toFixed(0)],
+  ["Watches", ["watches"], (value) => value.toFixed(0)],
+  ["Commit of the store, 99th percentile", ["commitP99"], seconds],
+  ["Requests to etcd, 99th percentile", ["etcdRequestP99"], seconds],
+  ["Size of the store", ["storeSize"], bytes],
+  ["Memory", ["residentMemory", "heapInUse"], bytes],
+  ["CPU cores", ["cpu"], (value) => value.toFixed(2)],
+  ["Waiting keys of controllers", ["workQueue"], (value) => value.toFixed(0)],
+];
+
+function Charts(props: { tick: number }) {
+  const { client } = useApp();
+  const statistics = useLoad(async (signal) => {
+    try {
+      return await client.at("").json<Statistics>("/mainstay/v1/statistics", { signal });
+    } catch (error) {
+      if (error instanceof APIError && error.code === 404) return undefined; // another server than Mainstay
+      throw error;
+    }
+  }, [client, props.tick]);
+  if (statistics.error) return <Failure message={`The charts cannot be read: ${statistics.error}`} />;
+  if (!statistics.value) return null;
+  const { times, series } = statistics.value;
+  if (times.length < 2) return <Note>The server has just started. The charts appear after some seconds.</Note>;
+  return (
+    <div class="charts">
+      {charts.map(([title, names, format]) => {
+        const lines: Line[] = series.filter((one) => names.includes(one.name)).map((one) => ({ label: one.label || one.name, values: one.values }));
+        return lines.length > 0 && <Chart key={title} title={title} times={times} lines={lines} format={format} />;
+      })}
+    </div>
+  );
+}
+
+/** The checks of /readyz. */
+function Health(props: { tick: number }) {
+  const { client } = useApp();
+  const checks = useLoad(async (signal) => {
+    const text = await client.text("/readyz", { accept: "text/plain", query: { verbose: "1" }, signal }).catch((error: unknown) => {
+      if (error instanceof APIError && error.code >= 500) return error.message;
+      throw error;
+    });
+    return text.split("\n").filter((line) => /^\[[+-]\]/.test(line));
+  }, [client, props.tick]);
+  return (
+    <>
+      <h2>Health checks</h2>
+      {checks.error && <Failure message={checks.error} />}
+      <p>
+        {checks.value?.map((line) => (
+          <span key={line} class={line.startsWith("[+]") ? "chip" : "chip failed"} title={line}>
+            {line.startsWith("[+]") ? "✓" : "✗"} {line.slice(3).replace(/ (ok|failed:.*)$/, "")}
+          </span>
+        ))}
+      </p>
+    </>
+  );
+}
+
+/** Tables of the current metrics, since the start of the server. */
+function Figures(props: { metrics: Metrics }) {
+  const { metrics } = props;
+  return (
+    <>
+      <h2>Latency by verb and resource</h2>
+      <SimpleTable label="Latency by verb and resource" columns={["Verb", "Resource", "Requests", "p50", "p90", "p99"]} rows={latencyRows(metrics)} />
+      <h2>Flow control</h2>
+      <SimpleTable label="Flow control" columns={["Priority level", "Seats", "Executing", "Waiting", "Rejected"]} rows={flowRows(metrics)} />
+      <h2>Controllers</h2>
+      <SimpleTable label="Controllers" columns={["Queue", "Waiting", "Added", "Retries", "Duration p99"]} rows={queueRows(metrics)} />
+      <h2>Store, history and memory</h2>
+      <SimpleTable label="Store, history and memory" columns={["Figure", "Value"]} rows={storeRows(metrics)} />
+    </>
+  );
+}
+
+const maxRows = 30;
+
+function latencyRows(metrics: Metrics): string[][] {
+  const groups = new Map<string, { verb: string; resource: string; buckets: ReturnType<typeof select> }>();
+  for (const sample of select(metrics, "apiserver_request_duration_seconds_bucket")) {
+    const { verb = "", resource = "", subresource, group } = sample.labels;
+    if (verb === "WATCH" || verb === "CONNECT") continue;
+    const name = [resource + (group ? `.${group}` : ""), subresource].filter(Boolean).join("/");
+    const found = groups.get(`${verb} ${name}`) ?? { verb, resource: name, buckets: [] };
+    found.buckets.push(sample);
+    groups.set(`${verb} ${name}`, found);
+  }
+  const count = (buckets: ReturnType<typeof select>): number => buckets.filter((sample) => sample.labels["le"] === "+Inf").reduce((n, sample) => n + sample.value, 0);
+  return [...groups.values()]
+    .map((entry) => ({ ...entry, requests: count(entry.buckets) }))
+    .sort((a, b) => b.requests - a.requests)
+    .slice(0, maxRows)
+    .map(({ verb, resource, buckets, requests }) => [verb, resource, String(requests), ...[0.5, 0.9, 0.99].map((q) => seconds(quantile(buckets, q) ?? 0))]);
+}
+
+function flowRows(metrics: Metrics): string[][] {
+  const value = (name: string, level: string): string => cell(sum(metrics, name, { priority_level: level }) ?? 0);
+  return select(metrics, "apiserver_flowcontrol_nominal_limit_seats").map(({ labels }) => {
+    const level = labels["priority_level"] ?? "";
+    return [level, ...["current_limit_seats", "current_executing_requests", "current_inqueue_requests", "rejected_requests_total"].map((name) => value(`apiserver_flowcontrol_${name}`, level))];
+  });
+}
+
+function queueRows(metrics: Metrics): string[][] {
+  return select(metrics, "workqueue_depth").map(({ labels, value }) => {
+    const duration = quantile(select(metrics, "workqueue_work_duration_seconds_bucket", { name: labels["name"] ?? "" }), 0.99);
+    return [labels["name"] ?? "", String(value), ...["workqueue_adds_total", "workqueue_retries_total"].map((name) => String(sum(metrics, name, { name: labels["name"] ?? "" }) ?? 0)), duration === undefined ? "" : seconds(duration)];
+  });
+}
+
+function storeRows(metrics: Metrics): string[][] {
+  const rows: [string, number | undefined, (value: number) => string][] = [
+    ["Requests to etcd, 99th percentile", ["etcdRequestP99"], seconds],
+  ["Size of the store", sum(metrics, "apiserver_storage_size_bytes"), bytes],
+    ["Compacted revision", sum(metrics, "mainstay_kv_compacted_revision"), String],
+    ["Commit, 99th percentile", quantile(select(metrics, "mainstay_kv_commit_write_seconds_bucket"), 0.99), seconds],
+    ["Size of the history", sum(metrics, "mainstay_history_size_bytes"), bytes],
+    ["Oldest state of the history", sum(metrics, "mainstay_history_oldest_timestamp_seconds"), (value) => new Date(value * 1000).toLocaleString()],
+    ["Resident memory", sum(metrics, "process_resident_memory_bytes"), bytes],
+    ["Live heap", sum(metrics, "go_gc_heap_live_bytes"), bytes],
+    ["Goroutines", sum(metrics, "go_sched_goroutines_goroutines") ?? sum(metrics, "go_goroutines"), String],
+    ["Start", sum(metrics, "process_start_time_seconds"), (value) => new Date(value * 1000).toLocaleString()],
+  ];
+  return rows.filter(([, value]) => value !== undefined).map(([name, value, format]) => [name, format(value!)]);
+}

@@ -1,0 +1,22 @@
+package host
+
+import (
+	"context"
+	"sync"
+)
+
+// StatisticsPath is the path of recent values of the server's metrics, for charts in consoles. GET and
+// HEAD require the verb get on statistics.mainstay.dev.
+const StatisticsPath = "/mainstay/v1/statistics"
+
+// startRecorder records metrics until ctx ends. The returned function stops the recorder before that,
+// and waits for the sample in progress. The components with metrics must be open until it returns.
+func (h *Host) startRecorder(ctx context.Context) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	running.Go(func() { h.recorder.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
