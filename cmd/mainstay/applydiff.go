@@ -72,7 +72,7 @@ conflict or an error.`,
 }
 
 func (a *applyDiffCommand) run(ctx context.Context, fork, target string) error {
-	source, err := readFork(ctx, a.root, "", fork)
+	source, err := readFork(ctx, a.root, fork)
 	if err != nil {
 		return err
 	}

@@ -22,18 +22,20 @@ type diffCommand struct {
 func newDiff(signals <-chan os.Signal) *cobra.Command {
 	var d diffCommand
 	command := &cobra.Command{
-		Use:   "diff [KIND/NAME | [control-plane/SOURCE] control-plane/FORK]",
-		Short: "Print how objects differ from an earlier time, or a fork from its source",
+		Use:   "diff [KIND/NAME | control-plane/FORK | control-plane/A control-plane/B]",
+		Short: "Print how objects differ from an earlier time, or a control plane from another one",
 		Long: `Print the difference between the present state of objects and their state at an earlier
 time, in the format of diff -u. Objects that have changed and changed back are omitted.
 The permissions are those of "mainstay history".
 
 With control-plane/FORK, print what was created, changed and deleted in a fork since it was
-forked, in all namespaces unless --namespace is set. Events, leases and changes of the
-status are omitted.`,
+forked, in all namespaces unless --namespace is set. With control-plane/A and control-plane/B,
+print how the present objects of B differ from those of A, unless B is a fork of A. Events,
+leases and changes of the status are omitted. "root" names the root control plane.`,
 		Example: `  mainstay diff -n shop --since=15m
   mainstay diff deploy/web -n shop --since=2026-11-27T14:02:00Z
-  mainstay diff control-plane/try-upgrade`,
+  mainstay diff control-plane/try-upgrade
+  mainstay diff control-plane/staging control-plane/prod`,
 		RunE: func(c *cobra.Command, args []string) (err error) {
 			ctx, stop := untilSignal(signals)
 			defer stop()
@@ -41,12 +43,12 @@ status are omitted.`,
 			if d.client, err = d.historyFlags.client(); err != nil {
 				return err
 			}
-			if source, fork, ok := forkArguments(args); ok {
+			if before, after, ok := controlPlaneArguments(args); ok {
 				namespace := ""
 				if c.Flags().Changed("namespace") {
 					namespace = d.namespace
 				}
-				return d.runForks(ctx, source, fork, namespace)
+				return d.runControlPlanes(ctx, before, after, namespace)
 			}
 			return d.run(ctx, args)
 		},

@@ -168,9 +168,43 @@ func TestForkUsage(t *testing.T) {
 		{[]string{"diff", "control-plane/none"}, 1, "not found"},
 		{[]string{"diff", "control-plane/x"}, 1, "not found"}, // the failed fork was deleted
 		{[]string{"fork", "root", "x", "--at=rv/1000000000"}, 1, "in the future"},
-		{[]string{"diff", "control-plane/other", "control-plane/try"}, 2, "try is a fork of root, not of other"},
+		{[]string{"diff", "control-plane/other", "control-plane/try"}, 1, "not found"},
+		{[]string{"diff", "control-plane/try", "control-plane/none"}, 1, "not found"},
+		{[]string{"diff", "control-plane/root"}, 1, "not found"},
 		{[]string{"apply-diff", "try", "--dry-run=client"}, 2, "--dry-run"},
 	} {
 		h.expect(h.run(tt.code, tt.args...), tt.want)
 	}
+}
+
+// TestCompareControlPlanes compares the present objects of control planes that are not forks of each other.
+func TestCompareControlPlanes(t *testing.T) {
+	t.Parallel()
+	h := newHistoryTest(t)
+	first, _ := h.fork("first")
+	second, _ := h.fork("second")
+	same := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "same"}, Data: map[string]string{"x": "1"}}
+	owned := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owned"}}
+	for i, client := range []*kubernetes.Clientset{first, second} {
+		owner, err := client.CoreV1().ConfigMaps("shop").Create(t.Context(), same, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		owned.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "same", UID: owner.UID}}
+		different := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "different"}, Data: map[string]string{"x": []string{"one", "two"}[i]}}
+		only := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: []string{"only-first", "only-second"}[i]}}
+		for _, m := range []*corev1.ConfigMap{owned, different, only} {
+			if _, err := client.CoreV1().ConfigMaps("shop").Create(t.Context(), m, metav1.CreateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _, err := second.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "new"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	printed := h.run(0, "diff", "control-plane/first", "control-plane/second")
+	h.expect(printed, "second compared with first: 2 created, 1 changed, 1 deleted", "-  x: one", "+  x: two", "+++ b/shop/configmaps/only-second", "--- a/shop/configmaps/only-first", "+++ b/namespaces/new")
+	h.expect(h.run(0, "diff", "control-plane/first", "control-plane/second", "-n", "new"), "1 created, 0 changed, 0 deleted")
+	h.expect(h.run(0, "diff", "control-plane/root", "control-plane/second"), "second since it was forked from root: 5 created, 0 changed, 0 deleted")
+	h.expect(h.run(0, "diff", "control-plane/second", "control-plane/root"), "root compared with second: 0 created, 0 changed, 5 deleted")
 }

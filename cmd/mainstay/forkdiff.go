@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -17,9 +18,9 @@ import (
 // controlPlaneArgument precedes the name of a control plane in the arguments of diff.
 const controlPlaneArgument = "control-plane/"
 
-// forkArguments returns the names in the arguments of a comparison: [SOURCE] FORK. ok is false if the arguments do not name
-// control planes. source is "" if it is not specified.
-func forkArguments(args []string) (source, fork string, ok bool) {
+// controlPlaneArguments returns the names in the arguments of a comparison: [BEFORE] AFTER. ok is false if the arguments do not
+// name control planes. before is "" if it is not specified.
+func controlPlaneArguments(args []string) (before, after string, ok bool) {
 	names := make([]string, len(args))
 	for i, arg := range args {
 		name, isName := strings.CutPrefix(arg, controlPlaneArgument)
@@ -37,8 +38,8 @@ func forkArguments(args []string) (source, fork string, ok bool) {
 	return "", "", false
 }
 
-// readFork returns a fork and the name of its source. A source that is not "" must be the source of the fork.
-func readFork(ctx context.Context, client *apiClient, source, fork string) (string, error) {
+// readFork returns the name of the source of a fork.
+func readFork(ctx context.Context, client *apiClient, fork string) (source string, err error) {
 	var object controlplanes.ControlPlane
 	if err := client.do(ctx, http.MethodGet, controlPlanePath(fork), nil, &object); err != nil {
 		return "", err
@@ -46,14 +47,7 @@ func readFork(ctx context.Context, client *apiClient, source, fork string) (stri
 	if object.Spec.From == nil {
 		return "", &usageError{fmt.Errorf("the control plane %s is not a fork", fork)}
 	}
-	of := object.Spec.From.ControlPlane
-	if of == "" {
-		of = rootName
-	}
-	if source != "" && source != of {
-		return "", &usageError{fmt.Errorf("the control plane %s is a fork of %s, not of %s", fork, of, source)}
-	}
-	return of, nil
+	return cmp.Or(object.Spec.From.ControlPlane, rootName), nil
 }
 
 // inControlPlane returns a client for a control plane.
@@ -74,14 +68,20 @@ func forkChanges(ctx context.Context, client *apiClient, fork, namespace string)
 		}
 		return nil, err
 	}
-	changes := slices.DeleteFunc(list.Items, func(c *history.Change) bool {
+	return relevantChanges(list.Items, namespace), nil
+}
+
+// relevantChanges returns the changes of a namespace in the order of forkChanges, without changes of the status and generated
+// objects. It reuses the array of its argument.
+func relevantChanges(changes []*history.Change, namespace string) []*history.Change {
+	changes = slices.DeleteFunc(changes, func(c *history.Change) bool {
 		outside := namespace != "" && c.Namespace != namespace && objectName(c) != "namespaces/"+namespace
 		return outside || isGenerated(c) || !statesDiffer(c.Before, c.After, false)
 	})
 	slices.SortFunc(changes, func(a, b *history.Change) int {
 		return strings.Compare(a.Namespace+"\x00"+objectName(a), b.Namespace+"\x00"+objectName(b))
 	})
-	return changes, nil
+	return changes
 }
 
 // isGenerated reports whether each control plane creates the object of a change itself: the certificates and the default
@@ -100,16 +100,40 @@ func isGenerated(c *history.Change) bool {
 	return c.Object.Resource == "apiservices.apiregistration.k8s.io" && object.GetLabels()["kube-aggregator.kubernetes.io/automanaged"] != ""
 }
 
-// runForks prints the changes of a fork.
-func (d *diffCommand) runForks(ctx context.Context, source, fork, namespace string) error {
-	source, err := readFork(ctx, d.client.apiClient, source, fork)
+// runControlPlanes prints the changes of a fork since it was forked, if before is "" or its source. Otherwise, or if the server
+// does not know the changes, it prints how the present objects of the control plane after differ from those of before.
+func (d *diffCommand) runControlPlanes(ctx context.Context, before, after, namespace string) error {
+	root := d.client.apiClient
+	source, err := readFork(ctx, root, after)
+	if err != nil && before == "" {
+		return err
+	}
+	if err == nil && (before == "" || before == source) {
+		changes, err := forkChanges(ctx, root, after, namespace)
+		if err == nil {
+			return d.printChanges(changes, fmt.Sprintf("%s since it was forked from %s", after, source))
+		}
+		if before == "" || !isStatus(err, http.StatusBadRequest) {
+			return err
+		}
+	}
+	for _, name := range []string{before, after} {
+		if name == rootName {
+			continue
+		}
+		if err := root.do(ctx, http.MethodGet, controlPlanePath(name), nil, &controlplanes.ControlPlane{}); err != nil {
+			return err
+		}
+	}
+	changes, err := compareObjects(ctx, root.inControlPlane(before), root.inControlPlane(after), namespace)
 	if err != nil {
 		return err
 	}
-	changes, err := forkChanges(ctx, d.client.apiClient, fork, namespace)
-	if err != nil {
-		return err
-	}
+	return d.printChanges(changes, fmt.Sprintf("%s compared with %s", after, before))
+}
+
+// printChanges prints the differences of changes, and a line with their numbers.
+func (d *diffCommand) printChanges(changes []*history.Change, title string) error {
 	printer := newDiffer(d.out, d.all)
 	counts := map[history.Operation]int{}
 	for _, c := range changes {
@@ -122,8 +146,7 @@ func (d *diffCommand) runForks(ctx context.Context, source, fork, namespace stri
 		}
 		counts[c.Operation]++
 	}
-	_, err = fmt.Fprintf(d.out, "%s since it was forked from %s: %d created, %d changed, %d deleted\n",
-		fork, source, counts[history.Created], counts[history.Updated], counts[history.Deleted])
+	_, err := fmt.Fprintf(d.out, "%s: %d created, %d changed, %d deleted\n", title, counts[history.Created], counts[history.Updated], counts[history.Deleted])
 	return err
 }
 

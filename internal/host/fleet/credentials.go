@@ -22,7 +22,8 @@ import (
 const (
 	secretNamespace = metav1.NamespaceSystem
 	secretSuffix    = "-kubeconfig"
-	secretType      = corev1.SecretType("mainstay.dev/kubeconfig")
+	// SecretType is the type of the Secret.
+	SecretType = corev1.SecretType("mainstay.dev/kubeconfig")
 	// KubeconfigKey has the kubeconfig, and tokenKey the token in it, which the server accepts.
 	KubeconfigKey = "kubeconfig"
 	tokenKey      = "token"
@@ -68,7 +69,7 @@ func (f *Fleet) ensureSecret(ctx context.Context, object *controlplanes.ControlP
 	}
 	owner, ok := ownerOf(existing)
 	switch {
-	case !ok || existing.Type != secretType:
+	case !ok || existing.Type != SecretType:
 		return &conflictError{fmt.Sprintf("the Secret %s exists and does not belong to this control plane; delete or rename it", name)}
 	case owner == object.UID:
 		return f.updateSecret(ctx, object, existing)
@@ -113,7 +114,7 @@ func (f *Fleet) createSecret(ctx context.Context, object *controlplanes.ControlP
 				Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true),
 			}},
 		},
-		Type: secretType,
+		Type: SecretType,
 		Data: map[string][]byte{KubeconfigKey: f.kubeconfig(object.Name, token), tokenKey: []byte(token)},
 	})
 	switch {

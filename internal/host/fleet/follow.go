@@ -34,7 +34,7 @@ func (f *Fleet) newReflectors() error {
 	}
 	f.tokens, err = reflector.New(reflector.Config{
 		Name: "kubeconfigs of control planes", Collection: secrets, Namespace: secretNamespace,
-		Fields:  fields.OneTermEqualSelector("type", string(secretType)),
+		Fields:  fields.OneTermEqualSelector("type", string(SecretType)),
 		Replace: f.replaceTokens, Apply: f.applyTokens, Logger: f.logger, Metrics: metrics,
 	})
 	return err
@@ -193,7 +193,7 @@ func (f *Fleet) decodeToken(record *codec.Record) (owner types.UID, hash tokenHa
 		return "", hash, "", false
 	}
 	secret, ok := obj.(*corev1.Secret)
-	if !ok || secret.Type != secretType || len(secret.Data[tokenKey]) == 0 {
+	if !ok || secret.Type != SecretType || len(secret.Data[tokenKey]) == 0 {
 		return "", hash, "", false
 	}
 	if owner, ok = ownerOf(secret); !ok {
