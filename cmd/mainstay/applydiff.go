@@ -86,6 +86,10 @@ func (a *applyDiffCommand) run(ctx context.Context, fork, target string) error {
 	a.target = a.root.inControlPlane(target)
 	plan := &writePlan{}
 	for _, c := range changes {
+		if !c.IsComplete() {
+			plan.conflicts = append(plan.conflicts, describeObject(c)+": the server cannot decode it")
+			continue
+		}
 		if isDerived(c) {
 			continue
 		}

@@ -76,7 +76,7 @@ func forkChanges(ctx context.Context, client *apiClient, fork, namespace string)
 func relevantChanges(changes []*history.Change, namespace string) []*history.Change {
 	changes = slices.DeleteFunc(changes, func(c *history.Change) bool {
 		outside := namespace != "" && c.Namespace != namespace && objectName(c) != "namespaces/"+namespace
-		return outside || isGenerated(c) || !statesDiffer(c.Before, c.After, false)
+		return outside || c.IsComplete() && (isGenerated(c) || !statesDiffer(c.Before, c.After, false))
 	})
 	slices.SortFunc(changes, func(a, b *history.Change) int {
 		return strings.Compare(a.Namespace+"\x00"+objectName(a), b.Namespace+"\x00"+objectName(b))
@@ -141,7 +141,11 @@ func (d *diffCommand) printChanges(changes []*history.Change, title string) erro
 		if c.Namespace != "" {
 			name = c.Namespace + "/" + name
 		}
-		if _, err := printer.print(name, withoutStatus(c.Before), withoutStatus(c.After)); err != nil {
+		if !c.IsComplete() {
+			if _, err := fmt.Fprintf(d.out, "%s: %s; the server cannot decode it\n", name, strings.ToLower(string(c.Operation))); err != nil {
+				return err
+			}
+		} else if _, err := printer.print(name, withoutStatus(c.Before), withoutStatus(c.After)); err != nil {
 			return err
 		}
 		counts[c.Operation]++

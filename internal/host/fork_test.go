@@ -443,6 +443,12 @@ func TestForkChanges(t *testing.T) {
 	f.setConfigMap(t, "restored", "fork")
 	f.setConfigMap(t, "restored", "root")
 	f.must(t, "POST", "/api/v1/namespaces/default/events", `{"metadata":{"name":"x"},"involvedObject":{"namespace":"default"}}`)
+	// An object that cannot be decoded does not hide the other changes.
+	uid := s.controlPlane(t, "fork").UID
+	damaged := kv.Op{Key: "/registry.controlplanes/" + string(uid) + "/registry/configmaps/default/damaged", Value: []byte("x")}
+	if _, err := s.host.store.backend.Commit(t.Context(), damaged); err != nil {
+		t.Fatal(err)
+	}
 	var list struct{ Items []history.Change }
 	f.read(t, "/mainstay/v1/fork/changes", &list)
 	got := map[string]string{}
@@ -452,6 +458,7 @@ func TestForkChanges(t *testing.T) {
 	}
 	want := map[string]string{
 		"configmaps/default/changed": "Updated [data.k] true true", "configmaps/default/created": "Created [] false true", "configmaps/default/deleted": "Deleted [] true false",
+		"configmaps/default/damaged": "Created [] false false",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("changes (-want +got):\n%s", diff)

@@ -247,6 +247,11 @@ func (c *Change) State() map[string]any {
 	return c.After
 }
 
+// IsComplete reports whether the states before and after the change are available, as far as they exist.
+func (c *Change) IsComplete() bool {
+	return (c.Before != nil || c.Operation == Created) && (c.After != nil || c.Operation == Deleted)
+}
+
 // decoder decodes entries. It keeps the last document, which is the state before the next change of the
 // same object.
 type decoder struct {

@@ -21,7 +21,8 @@ import (
 )
 
 // ChangesPath is the path in a fork of its changes: a list of history.Change with the states of each object that differs from
-// the source. It is a non-resource URL in authorization. The response can contain Secrets.
+// the source. States that cannot be decoded are missing. It is a non-resource URL in authorization. The response can contain
+// Secrets.
 const ChangesPath = "/mainstay/v1/fork/changes"
 
 // changesHandler serves ChangesPath. Its cost is that of the written objects of the fork, not of all objects.
@@ -101,31 +102,43 @@ func (h *changesHandler) change(ctx context.Context, decoder *controlplane.Entry
 	c.Name = c.Revision
 	var before, after map[string]any
 	below, err := h.session.base.Get(ctx, relative)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, fmt.Errorf("read the source of the fork: %w", err)
-	case below == nil:
+	}
+	isDeleted := overlay.IsTombstone(stored.Value)
+	if below == nil {
+		if isDeleted {
+			return nil, nil
+		}
 		c.Operation = history.Created
-	default:
+	} else {
 		moved := *below
 		moved.Key = stored.Key
 		c.PreviousRevision = strconv.FormatInt(int64(below.Modified), 10)
-		if before, err = decoder.Decode(ctx, &moved); err != nil {
-			return nil, err
-		}
+		before = h.decode(ctx, decoder, &moved)
 	}
-	if overlay.IsTombstone(stored.Value) {
+	if isDeleted {
 		c.Operation = history.Deleted
-	} else if after, err = decoder.Decode(ctx, stored); err != nil {
-		return nil, err
+	} else {
+		after = h.decode(ctx, decoder, stored)
 	}
 	if err := c.SetStates(before, after); err != nil {
 		return nil, err
 	}
-	if c.State() == nil || c.Operation == history.Updated && len(c.Fields) == 0 {
+	if c.IsComplete() && c.Operation == history.Updated && len(c.Fields) == 0 {
 		return nil, nil
 	}
 	return c, nil
+}
+
+// decode returns the object of an entry, or nil if it cannot be decoded: the other changes remain visible.
+func (h *changesHandler) decode(ctx context.Context, decoder *controlplane.EntryDecoder, entry *kv.Entry) map[string]any {
+	object, err := decoder.Decode(ctx, entry)
+	if err != nil {
+		h.fleet.logger.Warn("an object of a fork cannot be decoded", "uid", h.uid, "err", err)
+		return nil
+	}
+	return object
 }
 
 // belongsToServer reports whether the object with a relative key describes the control plane itself, so that it differs
