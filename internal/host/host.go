@@ -191,7 +191,8 @@ func (h *Host) handler() http.Handler {
 		handler = h.fleet.Handler(handler)
 	}
 	if !h.config.Console.Disabled {
-		handler = console.Handler(handler)
+		provider := &h.config.Authentication.JWT.OIDC
+		handler = console.Handler(console.Config{Issuer: provider.IssuerURL, ClientID: provider.ClientID}, handler)
 	}
 	return handler
 }

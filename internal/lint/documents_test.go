@@ -51,7 +51,8 @@ func documents(t *testing.T) (root string, found map[string]document) {
 	return root, found
 }
 
-// files returns the files with one of the suffixes, as slash-separated paths from root, without test data.
+// files returns the files with one of the suffixes, as slash-separated paths from root, without test data and packages
+// of npm.
 func files(t *testing.T, root string, suffixes ...string) []string {
 	t.Helper()
 	var names []string
@@ -59,7 +60,7 @@ func files(t *testing.T, root string, suffixes ...string) []string {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "testdata"):
+		case entry.IsDir() && slices.Contains([]string{".git", "testdata", "node_modules"}, entry.Name()):
 			return filepath.SkipDir
 		case entry.IsDir():
 			return nil

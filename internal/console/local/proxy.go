@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"strings"
 	"time"
@@ -15,7 +16,7 @@ import (
 )
 
 // SessionPath is the path at which the page exchanges a one-time code for a session token: a POST with the code as its
-// body. A GET has the response header Mainstay-Console, so that the page knows that a code is required.
+// body. A GET has the response header Mainstay-Console, which indicates to the page that a code is required.
 const SessionPath = "/console/session"
 
 // maxCode is the maximum size of the body of a request to SessionPath, in bytes.
@@ -24,33 +25,37 @@ const maxCode = 256
 // Proxy serves the console and the API on a loopback address. It is safe for concurrent use.
 type Proxy struct {
 	hosts    map[string]bool // the accepted Host headers
+	port     uint16
 	sessions sessions
 	handler  http.Handler
 }
 
 // NewProxy returns a proxy for the API at a base URL. transport authenticates as the user. address is the loopback address
-// of the listener; requests with another host are rejected, because they can come from a page whose name resolves to this
-// machine.
+// of the listener; requests with another host are rejected, because a page with a name that resolves to this machine
+// could send them (DNS rebinding).
 func NewProxy(base string, transport http.RoundTripper, address net.Addr) (*Proxy, error) {
 	target, err := url.Parse(base)
 	if err != nil {
 		return nil, fmt.Errorf("parse the URL of the server: %w", err)
 	}
-	_, port, err := net.SplitHostPort(address.String())
+	listening, err := netip.ParseAddrPort(address.String())
 	if err != nil {
 		return nil, fmt.Errorf("parse the address of the console: %w", err)
 	}
-	p := &Proxy{hosts: map[string]bool{address.String(): true, "localhost:" + port: true}, sessions: sessions{now: time.Now}}
-	p.handler = console.Handler(p.authenticate(&httputil.ReverseProxy{
+	p := &Proxy{hosts: map[string]bool{}, port: listening.Port(), sessions: sessions{now: time.Now}}
+	for _, host := range []string{listening.String(), fmt.Sprintf("localhost:%d", p.port)} {
+		p.hosts[host] = true
+		p.hosts[strings.TrimSuffix(host, ":80")] = true // browsers omit the default port
+	}
+	p.handler = console.Handler(console.Config{}, p.authenticate(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
-			r.Out.Header.Del("Authorization") // the session token; the transport adds the credentials
-			r.Out.Header.Del("Origin")
-			r.Out.Header.Del("Cookie")
+			cleanRequest(r.Out.Header)
 		},
-		Transport:     transport,
-		FlushInterval: -1, // watches and logs
-		ErrorLog:      log.New(io.Discard, "", 0),
+		Transport:      transport, // adds the credentials
+		ModifyResponse: cleanResponse,
+		FlushInterval:  -1, // watches and logs
+		ErrorLog:       log.New(io.Discard, "", 0),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, fmt.Sprintf("the server does not respond: %v", err), http.StatusBadGateway)
 		},
@@ -75,14 +80,15 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sameOrigin reports whether a browser sent the request from a page of this address, from its address bar, or as a
-// navigation. Other clients than browsers send neither header.
+// sameOrigin reports whether a browser sent the request from a page of this address, from its address bar, or because of a
+// link on another page. Other clients than browsers send neither header.
 func sameOrigin(r *http.Request) bool {
 	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
 		return false
 	}
 	site := r.Header.Get("Sec-Fetch-Site")
-	return site == "" || site == "same-origin" || site == "none" || r.Header.Get("Sec-Fetch-Mode") == "navigate"
+	isLink := r.Method == http.MethodGet && r.Header.Get("Sec-Fetch-Mode") == "navigate"
+	return site == "" || site == "same-origin" || site == "none" || isLink
 }
 
 func (p *Proxy) serveSession(w http.ResponseWriter, r *http.Request) {
@@ -93,6 +99,10 @@ func (p *Proxy) serveSession(w http.ResponseWriter, r *http.Request) {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
 	case http.MethodPost:
+		if client, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && !ownSocket(client.Port(), p.port) {
+			http.Error(w, "The request comes from another user of this machine.", http.StatusForbidden)
+			return
+		}
 		code, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxCode))
 		if err != nil {
 			http.Error(w, "the code cannot be read", http.StatusBadRequest)
@@ -113,7 +123,7 @@ func (p *Proxy) serveSession(w http.ResponseWriter, r *http.Request) {
 // authenticate passes requests with a session token to next.
 func (p *Proxy) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); !ok || !p.sessions.valid(token) {
+		if !p.sessions.valid(sessionToken(r.Header)) {
 			http.Error(w, "The request has no valid session.", http.StatusUnauthorized)
 			return
 		}
