@@ -7,7 +7,7 @@ const common = { bundle: true, jsx: "automatic", jsxImportSource: "preact", logL
 if (process.argv.includes("--tests")) {
   await rm("build", { recursive: true, force: true });
   const tests = (await readdir("src/tests")).filter((file) => file.endsWith(".test.ts"));
-  await build({ ...common, entryPoints: tests.map((file) => `src/tests/${file}`), outdir: "build", outExtension: { ".js": ".mjs" }, platform: "node", format: "esm" });
+  await build({ ...common, entryPoints: tests.map((file) => `src/tests/${file}`), outdir: "build", outExtension: { ".js": ".mjs" }, platform: "node", format: "esm", packages: "external" });
 } else {
   const assets = "../internal/console/assets";
   await rm(assets, { recursive: true, force: true });

@@ -16,6 +16,7 @@ import (
 	"github.com/go-rod/rod"
 	"github.com/go-rod/rod/lib/input"
 	"github.com/go-rod/rod/lib/launcher"
+	"github.com/go-rod/rod/lib/launcher/flags"
 	"github.com/go-rod/rod/lib/proto"
 
 	"mainstay.dev/mainstay/test/testserver"
@@ -38,11 +39,14 @@ func browserPath(t testing.TB) string {
 	return ""
 }
 
-// newBrowser starts a browser with a new profile, which ends with the test.
-func newBrowser(t testing.TB) *rod.Browser {
+// newBrowser starts a browser with a new profile and additional switches. It ends with the test.
+func newBrowser(t testing.TB, switches ...flags.Flag) *rod.Browser {
 	t.Helper()
 	l := launcher.New().Bin(browserPath(t)).Leakless(false).NoSandbox(true).UserDataDir(t.TempDir()).
 		Set("disable-gpu").Set("disable-quic").Set("disable-component-update").Set("disable-sync").Set("disable-dev-shm-usage")
+	for _, name := range switches {
+		l.Set(name)
+	}
 	url, err := l.Launch()
 	if err != nil {
 		t.Fatal(err)

@@ -42,9 +42,12 @@ export class Client {
     private readonly credentials: Credentials,
   ) {}
 
-  /** Returns a client of another control plane or moment, with the same credentials. */
+  /**
+   * Returns a client of another control plane or moment, with the same credentials. A rejected token does not end the
+   * session, because a token of one control plane is not valid in another one.
+   */
   at(base: string): Client {
-    return new Client(base, this.credentials);
+    return new Client(base, { ...this.credentials, expired: () => undefined });
   }
 
   /** Sends a request. Throws an APIError if the response is not successful. */
@@ -89,6 +92,14 @@ export class Client {
       yield* lines;
     }
     if (rest) yield rest;
+  }
+
+  /** Opens a WebSocket. The token is one of the subprotocols, because browsers cannot send it in a header. */
+  socket(path: string, protocols: string[]): WebSocket {
+    const url = new URL(this.base + path, location.href);
+    url.protocol = url.protocol.replace("http", "ws");
+    const encoded = btoa(this.credentials.token).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+    return new WebSocket(url, [...protocols, `base64url.bearer.authorization.k8s.io.${encoded}`]);
   }
 
   /** Returns the events of a watch. Throws an APIError for an event of type ERROR. */

@@ -35,7 +35,10 @@ export class Discovery {
   private readonly byKey = new Map<string, Resource>();
   private readonly byKind = new Map<string, Resource>();
 
-  constructor(readonly resources: Resource[]) {
+  constructor(
+    readonly resources: Resource[],
+    private readonly past = false,
+  ) {
     for (const resource of resources) {
       this.byKey.set(keyOf(resource.group, resource.name), resource);
       this.byKind.set(`${resource.group}/${resource.kind}`, resource);
@@ -56,8 +59,9 @@ export class Discovery {
     return this.resources.filter((resource) => resource.verbs.includes("list") && resource.group !== historyGroup);
   }
 
+  /** Reports whether the server has a history. The resource of the changes exists at present only. */
   get hasHistory(): boolean {
-    return this.find(historyGroup, "changes") !== undefined;
+    return this.past || this.find(historyGroup, "changes") !== undefined;
   }
 }
 
@@ -106,5 +110,5 @@ export async function discover(client: Client): Promise<Discovery> {
       }
     }
   }
-  return new Discovery([...found.values()]);
+  return new Discovery([...found.values()], client.base.includes("/at/"));
 }

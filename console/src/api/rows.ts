@@ -1,5 +1,6 @@
 import { APIError, type Client, messageOf, tableType } from "./client";
 import type { Table, TableColumn, TableRow } from "./types";
+import { untilVisible } from "./visible";
 
 /** A row of a list: the cells of the server's table, and the identity of the object. */
 export interface Row {
@@ -28,6 +29,8 @@ export class Rows {
   error = "";
   /** The number of objects that were not read yet; 0 if the list is complete. */
   remaining = 0;
+  /** Reports whether remaining is exact. The server does not count the objects that match a selector. */
+  counted = true;
   loading = true;
   private rows = new Map<string, Row>();
   private sorted: Row[] | undefined;
@@ -37,12 +40,14 @@ export class Rows {
   private revision = "";
   private readonly ended = new AbortController();
   private watching = new AbortController();
+  private repeat: () => void = () => undefined;
 
-  /** changed is called after each change of the list. */
+  /** changed is called after each change of the list. A resource without the verb watch is only read once. */
   constructor(
     private readonly client: Client,
     private readonly path: string,
     private readonly selection: Selection,
+    private readonly watchable: boolean,
     private readonly changed: () => void,
   ) {
     document.addEventListener("visibilitychange", this.visibilityChanged);
@@ -55,9 +60,15 @@ export class Rows {
     this.watching.abort();
   }
 
-  /** The rows in the order of the server. The array must not be modified. */
+  /** The rows in the order of the server, which is the order of their keys. The array must not be modified. */
   get all(): Row[] {
-    return (this.sorted ??= [...this.rows.values()]);
+    return (this.sorted ??= [...this.rows.values()].sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0)));
+  }
+
+  /** Sends the request again that failed. */
+  retry(): void {
+    this.repeat();
+    void this.more();
   }
 
   /** Reads the next page, if there is one and none is being read. */
@@ -68,6 +79,13 @@ export class Rows {
     try {
       await this.page();
     } catch (error) {
+      if (isExpired(error)) {
+        this.revision = ""; // the continue token has expired, so the list is read again
+        this.watching.abort();
+        this.repeat();
+        if (!this.watchable) void this.run();
+        return;
+      }
       this.fail(error);
     }
     this.loading = false;
@@ -78,17 +96,20 @@ export class Rows {
     while (!this.ended.signal.aborted) {
       try {
         if (!this.revision) await this.restart();
+        else if (this.error) await this.test();
+        if (!this.watchable) return;
         await this.follow();
       } catch (error) {
         if (this.ended.signal.aborted) return;
-        if (error instanceof APIError && error.code === 410) {
+        if (isExpired(error)) {
           this.revision = ""; // the server no longer has the changes since the list
           continue;
         }
-        if (!this.watching.signal.aborted) {
-          this.fail(error);
-          await delay(retryDelay);
-        }
+        this.fail(error);
+        await new Promise<void>((resolve) => {
+          this.repeat = resolve;
+          if (!isPermanent(error)) setTimeout(resolve, retryDelay);
+        });
       }
     }
   }
@@ -99,6 +120,7 @@ export class Rows {
     this.loading = true;
     const old = this.rows;
     this.rows = new Map();
+    this.sorted = undefined;
     try {
       await this.page();
     } catch (error) {
@@ -110,11 +132,20 @@ export class Rows {
     this.update();
   }
 
+  /** Sends a small request after an error. A watch without events does not show that the server responds again. */
+  private async test(): Promise<void> {
+    await this.client.send(this.path, { accept: tableType, signal: this.ended.signal, query: { limit: "1", labelSelector: this.selection.labels, fieldSelector: this.selection.fields } });
+    this.error = "";
+    this.update();
+  }
+
   private async page(): Promise<void> {
+    const rows = this.rows;
     const table = await this.client.json<Table>(this.path, {
       accept: tableType, signal: this.ended.signal,
       query: { limit: String(pageSize), continue: this.next, labelSelector: this.selection.labels, fieldSelector: this.selection.fields },
     });
+    if (rows !== this.rows) return; // the list was started again
     this.error = "";
     if (table.columnDefinitions) this.columns = table.columnDefinitions;
     for (const row of table.rows ?? []) {
@@ -124,14 +155,23 @@ export class Rows {
     this.revision ||= table.metadata.resourceVersion ?? "";
     this.next = table.metadata.continue ?? "";
     if (!this.next) this.deleted.clear();
+    this.counted = !this.next || table.metadata.remainingItemCount !== undefined;
     this.remaining = this.next ? (table.metadata.remainingItemCount ?? pageSize) : 0;
   }
 
   private async follow(): Promise<void> {
-    while (document.hidden) await new Promise((resolve) => document.addEventListener("visibilitychange", resolve, { once: true }));
-    if (this.ended.signal.aborted) return;
+    await untilVisible();
+    if (this.ended.signal.aborted || !this.revision) return;
     this.watching = new AbortController();
     const signal = AbortSignal.any([this.watching.signal, this.ended.signal]);
+    try {
+      await this.watch(signal);
+    } catch (error) {
+      if (!this.watching.signal.aborted) throw error;
+    }
+  }
+
+  private async watch(signal: AbortSignal): Promise<void> {
     const query = { resourceVersion: this.revision, labelSelector: this.selection.labels, fieldSelector: this.selection.fields };
     for await (const event of this.client.watch<Table>(this.path, { accept: tableType, signal, query })) {
       this.error = "";
@@ -160,6 +200,7 @@ export class Rows {
   }
 
   private update(): void {
+    if (this.ended.signal.aborted) return;
     this.sorted = undefined;
     this.changed();
   }
@@ -170,6 +211,11 @@ function rowOf(row: TableRow): Row {
   return { key: `${namespace}/${name}`, namespace, name, created: creationTimestamp, cells: row.cells };
 }
 
-function delay(milliseconds: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, milliseconds));
+function isExpired(error: unknown): boolean {
+  return error instanceof APIError && error.code === 410;
+}
+
+/** Reports whether the server responds to the same request with the same error, such as to an invalid selector. */
+function isPermanent(error: unknown): boolean {
+  return error instanceof APIError && error.code >= 400 && error.code < 500 && error.code !== 429;
 }

@@ -40,14 +40,26 @@ export function withoutManagedFields<T extends { metadata: { managedFields?: unk
   return { ...object, metadata };
 }
 
-/** Formats a cell of the server's table. Dates are shown as ages. */
+/** Formats a cell of the server's table. */
 export function cell(value: unknown): string {
   if (value === null || value === undefined) return "";
   return typeof value === "object" ? JSON.stringify(value) : String(value);
 }
 
-/** Returns a value as text for a comparison in a table: numbers and ages by size, other values alphabetically. */
+const collator = new Intl.Collator(undefined, { numeric: true });
+
+/** Compares two cells: numbers and durations such as 3d4h by size, other values alphabetically. */
 export function compareCells(a: unknown, b: unknown): number {
   if (typeof a === "number" && typeof b === "number") return a - b;
-  return String(a ?? "").localeCompare(String(b ?? ""), undefined, { numeric: true });
+  const [left, right] = [String(a ?? ""), String(b ?? "")];
+  const [shorter, longer] = [durationOf(left), durationOf(right)];
+  return shorter !== undefined && longer !== undefined ? shorter - longer : collator.compare(left, right);
+}
+
+/** Returns the length of a duration of the server's table in seconds. */
+function durationOf(text: string): number | undefined {
+  if (!/^(\d+[ydhms])+$/.test(text)) return undefined;
+  let total = 0;
+  for (const [, count, unit] of text.matchAll(/(\d+)([ydhms])/g)) total += Number(count) * (units.find(([, name]) => name === unit)?.[0] ?? 0);
+  return total;
 }

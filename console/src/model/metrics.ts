@@ -11,12 +11,12 @@ export type Metrics = Map<string, Sample[]>;
 const line = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+)/;
 const label = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"/g;
 
-/** Parses the response of /metrics. Lines that are not samples are ignored. */
+/** Parses the response of /metrics. Lines that are not samples, and samples with the value NaN, are ignored. */
 export function parseMetrics(text: string): Metrics {
   const metrics: Metrics = new Map();
   for (const row of text.split("\n")) {
     const match = row.startsWith("#") ? null : line.exec(row);
-    if (!match) continue;
+    if (!match || Number.isNaN(parseNumber(match[3]!))) continue;
     const [, name = "", labels = "", value = ""] = match;
     const sample: Sample = { labels: {}, value: parseNumber(value) };
     for (const [, key = "", quoted = ""] of labels.matchAll(label)) sample.labels[key] = quoted.replace(/\\(.)/g, (_, c: string) => (c === "n" ? "\n" : c));

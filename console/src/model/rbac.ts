@@ -92,6 +92,12 @@ export function userIdentity(user: string, groups: string[] = []): Identity {
   return { user, groups: [...all] };
 }
 
+/** Returns the subject of a grant. A service account without a namespace is one of the namespace of the binding. */
+export function subjectOf(grant: Pick<Grant, "subject" | "binding">): Subject {
+  const { subject, binding } = grant;
+  return subject.kind === "ServiceAccount" ? { ...subject, namespace: subject.namespace || (binding.metadata.namespace ?? "") } : subject;
+}
+
 /** Returns the user name or the group name with its kind. */
 export function formatSubject(subject: Subject): string {
   if (subject.kind === "ServiceAccount") return `ServiceAccount ${subject.namespace}/${subject.name}`;
@@ -121,7 +127,7 @@ function includes(identity: Identity, subject: Subject, binding: Binding): boole
     case "Group":
       return identity.groups.includes(subject.name);
     default:
-      return identity.user === `${serviceAccountPrefix}${subject.namespace || binding.metadata.namespace}:${subject.name}`;
+      return identity.user === `${serviceAccountPrefix}${subjectOf({ subject, binding }).namespace}:${subject.name}`;
   }
 }
 
@@ -136,7 +142,7 @@ export function differences(grant: Grant, access: Access): string[] {
   }
   if (binding.metadata.namespace && binding.metadata.namespace !== access.namespace) found.push("namespace");
   if (!matches(rule.apiGroups ?? [], access.group ?? "")) found.push("API group");
-  if (!matchesResource(rule.resources ?? [], access.resource ?? "")) found.push("resource");
+  if (!matchesResource(rule.resources ?? [], access.resource ?? "")) found.push(sharesResource(rule.resources ?? [], access.resource ?? "") ? "subresource" : "resource");
   if (rule.resourceNames?.length && !(access.name && rule.resourceNames.includes(access.name))) found.push("name");
   return found;
 }
@@ -148,6 +154,12 @@ function matches(allowed: string[], value: string): boolean {
 function matchesResource(allowed: string[], resource: string): boolean {
   const slash = resource.indexOf("/");
   return matches(allowed, resource) || (slash >= 0 && allowed.includes(`*${resource.slice(slash)}`));
+}
+
+/** Reports whether a rule has a resource that differs only in its subresource. */
+function sharesResource(allowed: string[], resource: string): boolean {
+  const parent = (name: string): string => name.split("/")[0]!;
+  return allowed.some((name) => parent(name) === "*" || parent(name) === parent(resource));
 }
 
 function matchesPath(allowed: string[], path: string): boolean {

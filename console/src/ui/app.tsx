@@ -26,8 +26,13 @@ function currentPlace(): Place {
 export function Page() {
   const [token, setToken] = useState<string | undefined>();
   const [problem, setProblem] = useState("");
-  const [initialCode] = useState(takeCode);
-  if (token === undefined) return <SignIn code={initialCode} problem={problem} signedIn={(value) => (setProblem(""), setToken(value))} />;
+  const [code, setCode] = useState(takeCode);
+  const signedIn = (value: string): void => {
+    setProblem("");
+    setCode(""); // it can be used once
+    setToken(value);
+  };
+  if (token === undefined) return <SignIn code={code} problem={problem} signedIn={signedIn} />;
   const expired = (): void => {
     setProblem("The session has ended. Sign in again.");
     setToken(undefined);
@@ -55,7 +60,8 @@ function Console(props: { token: string; expired: () => void; signOut: () => voi
     return () => window.removeEventListener("keydown", pressed);
   }, []);
   const client = useMemo(() => new Client(place.base, { token: props.token, expired: props.expired }), [place.base, props.token]);
-  const discovery = useLoad(() => discover(client), [client]);
+  const loaded = useLoad(async () => ({ base: place.base, discovery: await discover(client) }), [client]);
+  const discovery = loaded.value?.discovery;
   const { cluster } = splitBase(place.base);
   const user = useLoad(() => whoAmI(client.at(joinBase(cluster, ""))), [props.token, cluster]);
 
@@ -71,7 +77,7 @@ function Console(props: { token: string; expired: () => void; signOut: () => voi
     setPlace(currentPlace());
   };
   const app: App = {
-    client, discovery: discovery.value!, place, user: user.value ?? "", notify,
+    client, discovery: discovery!, place, user: user.value?.username ?? "", groups: user.value?.groups ?? [], notify,
     go: (path, query) => visit(urlOf(place.base, path, query)),
     setQuery: (changes) => {
       const now = currentPlace();
@@ -89,14 +95,14 @@ function Console(props: { token: string; expired: () => void; signOut: () => voi
       </a>
       <TopBar openPalette={() => setPalette(true)} signOut={props.signOut} />
       <div class="columns">
-        {discovery.value ? <Sidebar /> : <nav class="sidebar" />}
+        {discovery ? <Sidebar /> : <nav class="sidebar" />}
         <main id="main" tabIndex={-1}>
-          {discovery.error && <Failure message={discovery.error} retry={discovery.reload} />}
-          {!discovery.value && !discovery.error && <Loading />}
-          {discovery.value && <View key={place.base} place={place} discovery={discovery.value} />}
+          {loaded.error && <Failure message={loaded.error} retry={loaded.reload} />}
+          {loaded.value?.base !== place.base && !loaded.error && <Loading />}
+          {discovery && loaded.value?.base === place.base && <View key={place.base} place={place} discovery={discovery} />}
         </main>
       </div>
-      {palette && discovery.value && <Palette close={() => setPalette(false)} />}
+      {palette && discovery && <Palette close={() => setPalette(false)} />}
       <div class="toast" role="status" aria-live="polite">
         {message}
       </div>
@@ -104,11 +110,16 @@ function Console(props: { token: string; expired: () => void; signOut: () => voi
   );
 }
 
-/** Returns the user name. The client must be one of the present, because the past does not accept reviews. */
-async function whoAmI(client: Client): Promise<string> {
+interface UserInfo {
+  username: string;
+  groups?: string[];
+}
+
+/** Returns the user. The client must be one of the present, because the past does not accept reviews. */
+async function whoAmI(client: Client): Promise<UserInfo> {
   const review = { apiVersion: "authentication.k8s.io/v1", kind: "SelfSubjectReview" };
-  const result = await client.json<{ status: { userInfo: { username: string } } }>("/apis/authentication.k8s.io/v1/selfsubjectreviews", { method: "POST", body: review });
-  return result.status.userInfo.username;
+  const result = await client.json<{ status: { userInfo: UserInfo } }>("/apis/authentication.k8s.io/v1/selfsubjectreviews", { method: "POST", body: review });
+  return result.status.userInfo;
 }
 
 /** The view of a place. */

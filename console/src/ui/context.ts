@@ -11,6 +11,8 @@ export interface App {
   place: Place;
   /** The user name, for display. */
   user: string;
+  /** The groups of the user. */
+  groups: string[];
   /** Opens a page of the same API. */
   go: (path: string[], query?: Record<string, string | undefined>) => void;
   /** Replaces parameters of the current page, without a new entry in the browser's history. */

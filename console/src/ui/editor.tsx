@@ -5,7 +5,7 @@ import { HighlightStyle, foldGutter, indentUnit, syntaxHighlighting } from "@cod
 import { type Diagnostic, lintGutter, linter, setDiagnostics } from "@codemirror/lint";
 import { MergeView, unifiedMergeView } from "@codemirror/merge";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
-import { EditorState, type Extension, RangeSet } from "@codemirror/state";
+import { EditorState, type Extension, RangeSet, type StateEffect } from "@codemirror/state";
 import { EditorView, GutterMarker, drawSelection, gutter, highlightActiveLine, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
@@ -14,7 +14,7 @@ import { age, dateTime } from "../model/format";
 import type { Manager } from "../model/ownership";
 
 const theme = EditorView.theme({
-  "&": { fontSize: "13px", backgroundColor: "var(--surface)", color: "var(--text)", maxHeight: "70vh" },
+  "&": { fontSize: "13px", backgroundColor: "var(--surface)", color: "var(--text)", maxHeight: "60vh" },
   ".cm-scroller": { fontFamily: "var(--mono)", overflow: "auto" },
   ".cm-gutters": { backgroundColor: "var(--raised)", color: "var(--muted)", border: "none" },
   "&.cm-focused": { outline: "2px solid var(--accent)" },
@@ -23,6 +23,11 @@ const theme = EditorView.theme({
   ".cm-selectionBackground, &.cm-focused .cm-selectionBackground": { backgroundColor: "var(--selection) !important" },
   ".cm-tooltip": { backgroundColor: "var(--raised)", color: "var(--text)", border: "1px solid var(--border)", padding: "4px 8px" },
   ".cm-panels": { backgroundColor: "var(--raised)", color: "var(--text)" },
+  ".cm-collapsedLines": { color: "var(--muted)", backgroundImage: "none", backgroundColor: "var(--raised)" },
+  ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: '"⋯"' },
+  // The Content-Security-Policy does not allow the images of CodeMirror, which are data URLs.
+  ".cm-lint-marker-error": { content: "normal", width: "8px", height: "8px", margin: "4px auto", borderRadius: "50%", backgroundColor: "var(--danger)" },
+  ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--danger)" },
   ".cm-owner": { width: "5px", height: "100%", borderRadius: "2px" },
   ...Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`.cm-owner-${i}`, { backgroundColor: `var(--series-${i})` }])),
 });
@@ -55,13 +60,26 @@ function useShadow(mount: (root: ShadowRoot) => { destroy: () => void }, depende
   return host;
 }
 
-const syntax = linter((view) => {
-  const document = parseDocument(view.state.doc.toString());
-  return document.errors.map((error): Diagnostic => {
+function syntaxErrors(text: string): Diagnostic[] {
+  return parseDocument(text).errors.map((error): Diagnostic => {
     const [from, to] = error.pos;
-    const length = view.state.doc.length;
-    return { from: Math.min(from, length), to: Math.min(to, length), severity: "error", message: error.message };
+    return { from: Math.min(from, text.length), to: Math.min(to, text.length), severity: "error", message: error.message };
   });
+}
+
+/**
+ * Replaces a selection of several lines by the typed text. The browser would insert elements with style attributes,
+ * which the Content-Security-Policy does not allow.
+ */
+const replaceLines = EditorView.domEventHandlers({
+  beforeinput: (event, view) => {
+    const { doc, selection } = view.state;
+    const { from, to } = selection.main;
+    if (event.inputType !== "insertText" || event.data === null || doc.lineAt(from).number === doc.lineAt(to).number) return false;
+    view.dispatch(view.state.replaceSelection(event.data), { userEvent: "input.type", scrollIntoView: true });
+    event.preventDefault();
+    return true;
+  },
 });
 
 /** An error at a field of the document, such as spec.replicas. */
@@ -70,34 +88,48 @@ export interface FieldError {
   message: string;
 }
 
-/** A YAML editor. complete offers completions; changed receives each new text. */
+/** A YAML editor. complete offers completions; changed receives each new text; errors are shown until the next change. */
 export function Editor(props: { text: string; label: string; changed: (text: string) => void; complete?: CompletionSource; errors?: FieldError[] }) {
   const view = useRef<EditorView | null>(null);
   const changed = useRef(props.changed);
   changed.current = props.changed;
+  // The schema for completions arrives after the user may have begun to type, so it must not replace the editor.
+  const complete = useRef(props.complete);
+  complete.current = props.complete;
+  const errors = useRef(props.errors);
   const host = useShadow((root) => {
     view.current = new EditorView({
       doc: props.text, root, parent: root,
       extensions: [
-        common, yaml(), history(), closeBrackets(), highlightActiveLine(), lintGutter(), syntax,
-        autocompletion(props.complete ? { override: [props.complete] } : {}),
+        common, yaml(), history(), closeBrackets(), replaceLines, highlightActiveLine(), lintGutter(), linter(({ state }) => diagnosticsOf(state.doc.toString(), errors.current ?? [])),
+        autocompletion({ icons: false, override: [(context) => complete.current?.(context) ?? null] }),
         keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, indentWithTab]),
         EditorView.contentAttributes.of({ "aria-label": props.label }),
-        EditorView.updateListener.of((update) => update.docChanged && changed.current(update.state.doc.toString())),
+        EditorView.updateListener.of((update) => {
+          if (!update.docChanged) return;
+          errors.current = [];
+          changed.current(update.state.doc.toString());
+        }),
       ],
     });
     return view.current;
-  }, [props.text, props.complete]);
+  }, [props.text]);
   useEffect(() => {
+    errors.current = props.errors;
     const editor = view.current;
-    if (editor) editor.dispatch(setDiagnostics(editor.state, diagnosticsOf(editor.state.doc.toString(), props.errors ?? [])));
+    if (!editor) return;
+    const found = diagnosticsOf(editor.state.doc.toString(), props.errors ?? []);
+    editor.dispatch(setDiagnostics(editor.state, found));
+    if (props.errors?.length && found[0]) editor.dispatch({ effects: EditorView.scrollIntoView(found[0].from, { y: "center" }) });
   }, [props.errors]);
   return <div class="editor" ref={host} />;
 }
 
+/** Returns the errors of the syntax and the errors of the server, which are at fields. */
 function diagnosticsOf(text: string, errors: FieldError[]): Diagnostic[] {
+  if (errors.length === 0) return syntaxErrors(text);
   const document = parseDocument(text);
-  return errors.map((error) => {
+  const found = errors.map((error): Diagnostic => {
     const path = error.field.replace(/\[(\d+)\]/g, ".$1").replace(/\[[^\]]*\]/g, "").split(".").map((part) => (/^\d+$/.test(part) ? Number(part) : part));
     for (; path.length > 0; path.pop()) {
       const node = document.getIn(path, true) as { range?: [number, number, number] } | undefined;
@@ -105,6 +137,7 @@ function diagnosticsOf(text: string, errors: FieldError[]): Diagnostic[] {
     }
     return { from: 0, to: 0, severity: "error", message: error.message };
   });
+  return [...syntaxErrors(text), ...found];
 }
 
 class OwnerMarker extends GutterMarker {
@@ -123,11 +156,17 @@ class OwnerMarker extends GutterMarker {
 
 /** A YAML text that cannot be edited. The color beside a line shows the manager of its field. */
 export function Viewer(props: { text: string; label: string; managers?: Map<number, Manager[]>; colors?: Map<string, number> }) {
+  const scroll = useRef<StateEffect<unknown>>(); // a new text keeps the scroll position
   const host = useShadow((root) => {
     const { managers, colors } = props;
     const extensions: Extension[] = [common, yaml(), EditorState.readOnly.of(true), EditorView.contentAttributes.of({ "aria-label": props.label })];
     if (managers && colors) extensions.push(ownerGutter(managers, colors), ownerTooltip(managers));
-    return new EditorView({ doc: props.text, root, parent: root, extensions: [...extensions, keymap.of([...defaultKeymap, ...searchKeymap])] });
+    const view = new EditorView({ doc: props.text, root, parent: root, scrollTo: scroll.current, extensions: [...extensions, keymap.of([...defaultKeymap, ...searchKeymap])] });
+    const destroy = (): void => {
+      scroll.current = view.scrollSnapshot();
+      view.destroy();
+    };
+    return { destroy };
   }, [props.text, props.managers]);
   return <div class="editor" ref={host} />;
 }

@@ -24,7 +24,7 @@ const height = 42;
 export function Graph(props: { nodes: GraphNode[]; edges: GraphEdge[]; label: string }) {
   const layout = useMemo(() => {
     const graph = new dagre.graphlib.Graph();
-    graph.setGraph({ rankdir: "LR", nodesep: 14, ranksep: 60, marginx: 8, marginy: 8 });
+    graph.setGraph({ rankdir: "LR", nodesep: 14, ranksep: 60, marginx: 8, marginy: 16 });
     graph.setDefaultEdgeLabel(() => ({}));
     for (const node of props.nodes) graph.setNode(node.id, { width, height });
     for (const edge of props.edges) if (graph.hasNode(edge.from) && graph.hasNode(edge.to)) graph.setEdge(edge.from, edge.to);
@@ -36,9 +36,11 @@ export function Graph(props: { nodes: GraphNode[]; edges: GraphEdge[]; label: st
     <div class="graph scroll">
       <svg width={size.width} height={size.height} role="group" aria-label={props.label}>
         {props.edges.map((edge) => {
-          const points = layout.hasEdge(edge.from, edge.to) ? (layout.edge(edge.from, edge.to) as { points: { x: number; y: number }[] }).points : undefined;
-          return points && (
-            <path key={`${edge.from} ${edge.to}`} class={edge.dashed ? "edge dashed" : "edge"} d={`M${points.map((point) => `${point.x} ${point.y}`).join("L")}`}>
+          const points = layout.hasEdge(edge.from, edge.to) ? (layout.edge(edge.from, edge.to) as { points: Point[] }).points : undefined;
+          if (!points) return undefined;
+          const ends = [layout.node(edge.from), layout.node(edge.to)] as [Point, Point];
+          return (
+            <path key={`${edge.from} ${edge.to}`} class={edge.dashed ? "edge dashed" : "edge"} d={curve(points, ...ends)}>
               {edge.label && <title>{edge.label}</title>}
             </path>
           );
@@ -61,6 +63,28 @@ export function Graph(props: { nodes: GraphNode[]; edges: GraphEdge[]; label: st
       </svg>
     </div>
   );
+}
+
+interface Point {
+  x: number;
+  y: number;
+}
+
+/**
+ * Returns the path of an edge: from the right side of a node to the left side of another one. Between two columns of
+ * nodes, dagre adds a point for a label, which makes the curve less smooth; so only the points in the columns are used.
+ */
+function curve(points: Point[], from: Point, to: Point): string {
+  const direction = from.x <= to.x ? 1 : -1; // an edge of a cycle goes from right to left
+  const [start, ...rest] = [{ x: from.x + (direction * width) / 2, y: from.y }, ...points.slice(1, -1).filter((_, i) => i % 2 === 1), { x: to.x - (direction * width) / 2, y: to.y }] as [Point, ...Point[]];
+  let path = `M${start.x} ${start.y}`;
+  let last = start;
+  for (const point of rest) {
+    const middle = (last.x + point.x) / 2;
+    path += `C${middle} ${last.y} ${middle} ${point.y} ${point.x} ${point.y}`;
+    last = point;
+  }
+  return path;
 }
 
 function shorten(text: string): string {

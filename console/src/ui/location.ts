@@ -7,14 +7,14 @@ export interface Place {
   query: URLSearchParams;
 }
 
-const marker = "/console";
+/** Matches the paths of the page, as the server does: a control plane can have the name console. */
+const page = /^((?:\/clusters\/[^/]+)?(?:\/at\/(?:rv\/)?[^/]+)?)\/console(?:\/(.*))?$/;
 
 /** Parses the path and query of a URL. */
 export function parsePlace(pathname: string, search: string): Place {
-  const at = pathname.indexOf(marker);
-  const rest = at < 0 ? "" : pathname.slice(at + marker.length);
+  const [, base = "", rest = ""] = page.exec(pathname) ?? [];
   return {
-    base: at < 0 ? "" : pathname.slice(0, at),
+    base,
     path: rest.split("/").filter(Boolean).map(decodeSegment),
     query: new URLSearchParams(search),
   };
@@ -33,7 +33,7 @@ export function urlOf(base: string, path: string[], query: Record<string, string
   const parameters = new URLSearchParams();
   for (const [key, value] of Object.entries(query)) if (value) parameters.set(key, value);
   const text = parameters.toString();
-  return `${base}${marker}/${path.map(encodeURIComponent).join("/")}${text && `?${text}`}`;
+  return `${base}/console/${path.map(encodeURIComponent).join("/")}${text && `?${text}`}`;
 }
 
 /** Splits a base into the control plane ("" for the root) and the moment ("" for the present). */

@@ -1,6 +1,7 @@
 import { useState } from "preact/hooks";
-import { Client } from "../api/client";
-import { useApp } from "./context";
+import { type Client, messageOf } from "../api/client";
+import { dateTime } from "../model/format";
+import { useApp, useLoad } from "./context";
 import { joinBase, splitBase } from "./location";
 import { Dialog, Link } from "./parts";
 
@@ -12,6 +13,9 @@ const moments: [string, string][] = [
   ["-1d", "1 day ago"],
   ["-7d", "7 days ago"],
 ];
+
+/** The value of the option that opens the dialog for a time. */
+const otherTime = "other";
 
 export function TopBar(props: { openPalette: () => void; signOut: () => void }) {
   const app = useApp();
@@ -41,14 +45,26 @@ export function TopBar(props: { openPalette: () => void; signOut: () => void }) 
       <button class="plain" onClick={props.signOut}>
         Sign out
       </button>
-      {moment && (
-        <div class="banner" role="status">
-          The page shows the state of {moment.startsWith("rv/") ? `resourceVersion ${moment.slice(3)}` : moment}. It cannot be changed.
-          <button onClick={() => app.setBase(joinBase(cluster, ""))}>Return to now</button>
-        </div>
-      )}
+      {moment && <Banner cluster={cluster} moment={moment} />}
     </header>
   );
+}
+
+/** The note above all pages that show an earlier state. */
+function Banner(props: { cluster: string; moment: string }) {
+  const app = useApp();
+  const time = useLoad(async (signal) => (await app.client.send("/api", { signal })).headers.get("Mainstay-Time") ?? "", [app.client]);
+  return (
+    <div class="banner" role="status">
+      The page shows the state of {formatMoment(props.moment)}
+      {time.value && ` (${dateTime(time.value)})`}. It cannot be changed.
+      <button onClick={() => app.setBase(joinBase(props.cluster, ""))}>Return to now</button>
+    </div>
+  );
+}
+
+function formatMoment(moment: string): string {
+  return moment.startsWith("rv/") ? `resourceVersion ${moment.slice("rv/".length)}` : moment;
 }
 
 function MomentSelector(props: { cluster: string; moment: string }) {
@@ -62,8 +78,14 @@ function MomentSelector(props: { cluster: string; moment: string }) {
     try {
       app.setBase(joinBase(props.cluster, value && (await resolveMoment(app.client, props.cluster, value))));
     } catch (failure) {
-      setError((failure as Error).message);
+      setError(messageOf(failure));
     }
+  };
+  const changed = (selector: HTMLSelectElement): void => {
+    const { value } = selector;
+    selector.value = props.moment; // until the page has changed
+    if (value === otherTime) setCustom(true);
+    else void select(value);
   };
   const apply = (event: SubmitEvent): void => {
     event.preventDefault();
@@ -72,16 +94,19 @@ function MomentSelector(props: { cluster: string; moment: string }) {
     if (value) void select(new Date(value).toISOString().replace(/\.\d+Z$/, "Z"));
   };
   return (
-    <label class="moment">
-      As of{" "}
-      <select value={known ? props.moment : "other"} onChange={(event) => (event.currentTarget.value === "other" ? setCustom(true) : void select(event.currentTarget.value))}>
-        {moments.map(([value, title]) => (
-          <option key={value} value={value}>
-            {title}
-          </option>
-        ))}
-        <option value="other">{props.moment && !known ? props.moment : "Other time…"}</option>
-      </select>
+    <>
+      <label class="moment">
+        As of{" "}
+        <select value={props.moment} onChange={(event) => changed(event.currentTarget)}>
+          {moments.map(([value, title]) => (
+            <option key={value} value={value}>
+              {title}
+            </option>
+          ))}
+          {!known && <option value={props.moment}>{formatMoment(props.moment)}</option>}
+          <option value={otherTime}>Other time…</option>
+        </select>
+      </label>
       {error && (
         <Dialog title="The state is not available" close={() => setError("")}>
           <p>{error}</p>
@@ -94,7 +119,7 @@ function MomentSelector(props: { cluster: string; moment: string }) {
           </form>
         </Dialog>
       )}
-    </label>
+    </>
   );
 }
 

@@ -7,6 +7,7 @@ import { seconds } from "../model/format";
 import { type Metrics, parseMetrics, quantile, select, sum } from "../model/metrics";
 import { objectPath, useApp, useLoad } from "../ui/context";
 import { Editor } from "../ui/editor";
+import { splitBase } from "../ui/location";
 import { Failure, Link, Loading, Note, SimpleTable, Tabs } from "../ui/parts";
 
 /** A changed field of an object. */
@@ -68,12 +69,13 @@ const tabs = ["Trace", "Webhooks and policies"];
 export function Admission() {
   const app = useApp();
   const tab = app.place.query.get("tab") ?? tabs[0]!;
+  const past = splitBase(app.place.base).moment !== "";
   return (
     <section>
       <h1>Admission</h1>
       <Tabs names={tabs} current={tab} select={(name) => app.setQuery({ tab: name })} />
       <div role="tabpanel" aria-label={tab}>
-        {tab === "Trace" ? <Trace /> : <Inventory />}
+        {tab !== "Trace" ? <Inventory /> : past ? <Note>Only the present state has admission. Return to now to trace an object.</Note> : <Trace />}
       </div>
     </section>
   );
@@ -90,9 +92,9 @@ function Trace() {
     setError("");
     setExplanation(undefined);
     try {
-      const object = parse(text) as KubeObject;
-      const resource = app.discovery.findKind(object?.apiVersion ?? "", object?.kind ?? "");
-      if (!resource) throw new Error(`The server has no kind ${object?.kind ?? ""} in ${object?.apiVersion ?? "the missing apiVersion"}.`);
+      const object = parseObject(text);
+      const resource = app.discovery.findKind(object.apiVersion, object.kind);
+      if (!resource) throw new Error(`The server has no kind ${object.kind} in ${object.apiVersion}.`);
       const namespace = object.metadata?.namespace ?? "default";
       const item = object.metadata?.name ? pathOf(resource, namespace, object.metadata.name) : "";
       const exists = item !== "" && (await app.client.send(item).then(() => true, () => false));
@@ -110,7 +112,7 @@ function Trace() {
       <Editor label="Object" text={example} changed={setText} />
       <div class="buttons">
         <button class="primary" onClick={() => void run()}>
-          Trace
+          Run the trace
         </button>
         <label>
           <input type="checkbox" checked={all} onChange={(event) => setAll(event.currentTarget.checked)} /> Show plugins without effect
@@ -135,6 +137,18 @@ function Trace() {
       )}
     </>
   );
+}
+
+function parseObject(text: string): KubeObject {
+  let object: Partial<KubeObject> | null;
+  try {
+    object = parse(text) as Partial<KubeObject> | null;
+  } catch (error) {
+    const [problem = ""] = messageOf(error).split("\n"); // the other lines show the text
+    throw new Error(`The object is not valid YAML: ${problem.replace(/:$/, "")}`);
+  }
+  if (!object?.apiVersion || !object.kind) throw new Error("The object has no apiVersion or no kind.");
+  return object as KubeObject;
 }
 
 function hasEffect(step: Step): boolean {
@@ -164,7 +178,7 @@ function DecisionView(props: { decision: Decision }) {
       {decision.unmetCondition && <p>The condition {decision.unmetCondition} is not met.</p>}
       {decision.evaluations?.map((evaluation, i) => (
         <p key={i} class={evaluation.valid === false ? "rejection" : ""}>
-          <code>{evaluation.expression}</code>: {evaluation.valid === undefined ? "" : evaluation.valid ? "valid" : "not valid"} {evaluation.message}
+          <code>{evaluation.expression}</code>: {[evaluation.valid === undefined ? "" : evaluation.valid ? "valid" : "not valid", evaluation.message].filter(Boolean).join(", ")}
         </p>
       ))}
       <Changes changes={decision.changes ?? []} />
@@ -185,7 +199,7 @@ const policyKinds = ["mutatingadmissionpolicies", "validatingadmissionpolicies"]
 
 /** The webhooks and policies with their numbers of calls, latencies and failures since the start of the server. */
 function Inventory() {
-  const { client, discovery } = useApp();
+  const { client, discovery, place } = useApp();
   const data = useLoad(async (signal) => {
     const read = async (name: string) => {
       const resource = discovery.find(group, name);
@@ -193,15 +207,21 @@ function Inventory() {
       return (list?.items ?? []).map((object) => ({ name, object }));
     };
     const [webhooks, policies] = await Promise.all([Promise.all(webhookKinds.map(read)), Promise.all(policyKinds.map(read))]);
-    const metrics: Metrics = await client.text("/metrics", { accept: "text/plain", signal }).then(parseMetrics, () => new Map());
+    // The metrics are those of the process. They do not distinguish control planes, and are not part of the history.
+    const metrics: Metrics = place.base ? new Map() : await client.text("/metrics", { accept: "text/plain", signal }).then(parseMetrics, () => new Map());
     return { webhooks: webhooks.flat(), policies: policies.flat(), metrics };
   }, [client]);
   if (data.error) return <Failure message={data.error} retry={data.reload} />;
   if (!data.value) return <Loading />;
   const { webhooks, policies, metrics } = data.value;
+  const count = (...values: (number | undefined)[]): number | string => (metrics.size > 0 ? values.reduce<number>((total, value) => total + (value ?? 0), 0) : "");
   return (
     <>
-      {metrics.size === 0 && <Note kind="warning">You cannot read /metrics, so the numbers of calls are missing.</Note>}
+      {metrics.size === 0 && (
+        <Note kind={place.base ? "info" : "warning"}>
+          {place.base ? "The numbers of calls are available at present in the root control plane only." : "You cannot read /metrics, so the numbers of calls are missing."}
+        </Note>
+      )}
       <h2>Webhooks</h2>
       {webhooks.length === 0 ? <Note>There are no webhooks.</Note> : (
         <SimpleTable
@@ -210,25 +230,27 @@ function Inventory() {
             const labels = { name: webhook.name };
             return [
               webhook.name, <Link to={objectPath({ group, name }, "", object.metadata.name)}>{object.metadata.name}</Link>, webhook.failurePolicy,
-              sum(metrics, "apiserver_admission_webhook_request_total", labels) ?? 0, sum(metrics, "apiserver_admission_webhook_rejection_count", { ...labels, error_type: "no_error" }) ?? 0,
-              (sum(metrics, "apiserver_admission_webhook_fail_open_count", labels) ?? 0) + (sum(metrics, "apiserver_admission_webhook_rejection_count", { ...labels, error_type: "calling_webhook_error" }) ?? 0),
+              count(sum(metrics, "apiserver_admission_webhook_request_total", labels)), count(sum(metrics, "apiserver_admission_webhook_rejection_count", { ...labels, error_type: "no_error" })),
+              count(sum(metrics, "apiserver_admission_webhook_fail_open_count", labels), sum(metrics, "apiserver_admission_webhook_rejection_count", { ...labels, error_type: "calling_webhook_error" })),
               ...latencies(metrics, "apiserver_admission_webhook_admission_duration_seconds_bucket", labels),
             ];
           }))}
         />
       )}
       <h2>Policies</h2>
+      <p class="muted">The server does not count validations that succeed.</p>
       {policies.length === 0 ? <Note>There are no policies.</Note> : (
         <SimpleTable
-          label="Policies" columns={["Policy", "Failure policy", "Checks", "Denied", "Errors", "p50", "p99"]}
+          label="Policies" columns={["Policy", "Failure policy", "Mutations", "Denied", "Warned or audited", "Errors", "p50", "p99"]}
           rows={policies.map(({ name, object }) => {
-            const metric = name === "mutatingadmissionpolicies" ? "apiserver_mutating_admission_policy_check" : "apiserver_validating_admission_policy_check";
+            const mutating = name === "mutatingadmissionpolicies";
+            const metric = mutating ? "apiserver_mutating_admission_policy_check" : "apiserver_validating_admission_policy_check";
             const labels = { policy: object.metadata.name };
             const checks = select(metrics, `${metric}_total`, labels);
-            const total = (wanted: (labels: Record<string, string>) => boolean): number => checks.filter((sample) => wanted(sample.labels)).reduce((n, sample) => n + sample.value, 0);
+            const total = (wanted: (labels: Record<string, string>) => boolean): number | string => count(...checks.filter((sample) => wanted(sample.labels)).map((sample) => sample.value));
             return [
               <Link to={objectPath({ group, name }, "", object.metadata.name)}>{object.metadata.name}</Link>, String(object.spec?.["failurePolicy"] ?? ""),
-              total(() => true), total((l) => l["enforcement_action"] === "deny"), total((l) => l["error_type"] !== "no_error"), ...latencies(metrics, `${metric}_duration_seconds_bucket`, labels),
+              mutating ? total(() => true) : "", ...(mutating ? ["", ""] : [["deny"], ["warn", "audit"]].map((actions) => total((l) => actions.includes(l["enforcement_action"] ?? "")))), total((l) => l["error_type"] !== "no_error"), ...latencies(metrics, `${metric}_duration_seconds_bucket`, labels),
             ];
           })}
         />

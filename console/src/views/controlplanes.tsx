@@ -14,10 +14,16 @@ interface ControlPlane extends KubeObject {
   status?: { phase?: string; objects?: number; bytes?: number; lastRequestTime?: string; conditions?: Condition[] } & Record<string, unknown>;
 }
 
-/** The control planes and forks of the server. */
+/** The page of the control planes, which are objects of the root control plane. */
 export function ControlPlanes() {
+  const { cluster } = splitBase(useApp().place.base);
+  return cluster ? <Note>Control planes are objects of the root control plane. Leave {cluster} to see them.</Note> : <ControlPlaneList />;
+}
+
+/** The control planes and forks of the server. */
+function ControlPlaneList() {
   const app = useApp();
-  const { cluster, moment } = splitBase(app.place.base);
+  const { moment } = splitBase(app.place.base);
   const [tick, setTick] = useState(0);
   useEffect(() => {
     const timer = setInterval(() => !document.hidden && setTick((n) => n + 1), 3000);
@@ -26,7 +32,6 @@ export function ControlPlanes() {
   const list = useLoad(async (signal) => (await app.client.json<List<ControlPlane>>(path, { signal })).items ?? [], [app.client, tick]);
   const [creating, setCreating] = useState(false);
   const [compared, setCompared] = useState<string>();
-  if (cluster) return <Note>Control planes are objects of the root control plane. Leave {cluster} to see them.</Note>;
   return (
     <section>
       <header class="head">
@@ -52,7 +57,7 @@ export function ControlPlanes() {
               <span title={reason}>{plane.status?.phase ?? "Pending"}{reason && `: ${reason}`}</span>,
               from ? `${from.controlPlane || "the root"}${from.time ? ` at ${from.time}` : ""}` : "",
               plane.status?.objects ?? "", plane.status?.bytes === undefined ? "" : bytes(plane.status.bytes), age(plane.status?.lastRequestTime),
-              <>
+              !moment && <>
                 <button disabled={plane.status?.phase !== "Ready"} onClick={() => app.setBase(joinBase(plane.metadata.name, ""), [])}>
                   Open
                 </button>{" "}

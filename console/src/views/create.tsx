@@ -19,9 +19,10 @@ export function CreateDialog(props: { resource: Resource; namespace: string; clo
   const [problem, setProblem] = useState<{ message: string; fields: FieldError[] }>();
   const complete = useCompletion(resource);
   const create = async (): Promise<void> => {
+    setProblem(undefined);
     try {
       const object = parse(text) as KubeObject;
-      const created = await app.client.json<KubeObject>(pathOf(resource, object?.metadata?.namespace ?? props.namespace), {
+      const created = await app.client.json<KubeObject>(pathOf(resource, object?.metadata?.namespace || props.namespace || "default"), {
         method: "POST", body: object, query: { fieldValidation: "Strict", fieldManager: "mainstay-console" },
       });
       props.close();

@@ -23,9 +23,35 @@ export interface ChangeFilter {
 
 const maxChanges = 500;
 
-/** Returns the newest changes, the newest first. */
+/** Returns a client of the present: an earlier state does not contain the resource of the changes. */
+function presentOf(client: Client): Client {
+  const { cluster, moment } = splitBase(client.base);
+  return moment ? client.at(joinBase(cluster, "")) : client;
+}
+
+/** Returns the range of the changes up to the moment of a client. An age is relative to that moment. */
+async function rangeOf(client: Client, since: string | undefined, signal?: AbortSignal): Promise<{ since?: string | undefined; until?: string }> {
+  const { moment } = splitBase(client.base);
+  if (!moment) return { since };
+  const until = moment.replace(/^-/, "");
+  const length = ageSeconds(since ?? "");
+  if (!length) return { since, until };
+  const time = (await client.send("/api", { signal })).headers.get("Mainstay-Time");
+  return { since: time ? new Date(Date.parse(time) - length * 1000).toISOString().replace(/\.\d+Z$/, "Z") : since, until };
+}
+
+const unitSeconds: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400 };
+
+/** Parses an age such as 15m or 1h30m; 0 for another text. */
+function ageSeconds(text: string): number {
+  if (!/^(\d+[smhd])+$/.test(text)) return 0;
+  return [...text.matchAll(/(\d+)([smhd])/g)].reduce((total, [, count, unit]) => total + Number(count) * unitSeconds[unit!]!, 0);
+}
+
+/** Returns the newest changes up to the moment of the client, the newest first. */
 export async function readChanges(client: Client, filter: ChangeFilter, signal?: AbortSignal): Promise<Change[]> {
-  const selector = Object.entries({ since: filter.since, user: filter.user, "object.resource": filter.resource, "object.name": filter.name, fieldManager: filter.manager })
+  const range = await rangeOf(client, filter.since, signal);
+  const selector = Object.entries({ ...range, user: filter.user, "object.resource": filter.resource, "object.name": filter.name, fieldManager: filter.manager })
     .filter(([, value]) => value)
     .map(([key, value]) => `${key}=${value!.replace(/([\\,=])/g, "\\$1")}`)
     .join(",");
@@ -33,7 +59,7 @@ export async function readChanges(client: Client, filter: ChangeFilter, signal?:
   const changes: Change[] = [];
   let next = "";
   do {
-    const page: List<Change> = await client.json<List<Change>>(path, { signal, query: { fieldSelector: selector, limit: "500", continue: next } });
+    const page: List<Change> = await presentOf(client).json<List<Change>>(path, { signal, query: { fieldSelector: selector, limit: "500", continue: next } });
     changes.push(...(page.items ?? []));
     changes.splice(0, changes.length - maxChanges);
     next = page.metadata.continue ?? "";
@@ -44,7 +70,7 @@ export async function readChanges(client: Client, filter: ChangeFilter, signal?:
 /** Returns a change with the states of the object before and after it. */
 export async function readChange(client: Client, change: Change, signal?: AbortSignal): Promise<Change> {
   const namespace = change.metadata.namespace;
-  return client.json<Change>(`/apis/${historyGroup}/v1${namespace ? `/namespaces/${encodeURIComponent(namespace)}` : ""}/changes/${encodeURIComponent(change.metadata.name)}`, { signal });
+  return presentOf(client).json<Change>(`/apis/${historyGroup}/v1${namespace ? `/namespaces/${encodeURIComponent(namespace)}` : ""}/changes/${encodeURIComponent(change.metadata.name)}`, { signal });
 }
 
 /** The changes of a namespace or of the whole API. */
@@ -68,14 +94,14 @@ export function History() {
       </div>
       {changes.error && <Failure message={changes.error} retry={changes.reload} />}
       {!changes.value && !changes.error && <Loading />}
-      {changes.value && <ChangeTable changes={changes.value} />}
+      {changes.value && <ChangeTable changes={changes.value} undone={changes.reload} />}
       {changes.value?.length === maxChanges && <Note>These are the newest {maxChanges} changes. Use the filters to see older ones.</Note>}
     </section>
   );
 }
 
-/** A table of changes. A click shows the difference of a change. */
-export function ChangeTable(props: { changes: Change[]; withoutObject?: boolean }) {
+/** A table of changes. A click shows the difference of a change. undone is called after a change was undone. */
+export function ChangeTable(props: { changes: Change[]; withoutObject?: boolean; undone?: () => void }) {
   const app = useApp();
   const [open, setOpen] = useState<Change>();
   if (props.changes.length === 0) return <Note>There are no changes.</Note>;
@@ -90,7 +116,7 @@ export function ChangeTable(props: { changes: Change[]; withoutObject?: boolean 
   return (
     <>
       <SimpleTable label="Changes" columns={["Age", "Change", ...(props.withoutObject ? [] : ["Object"]), "User", "Manager", "Fields"]} rows={rows} />
-      {open && <ChangeDialog key={open.metadata.name} app={app} change={open} close={() => setOpen(undefined)} />}
+      {open && <ChangeDialog key={open.metadata.name} app={app} change={open} close={() => setOpen(undefined)} undone={() => props.undone?.()} />}
     </>
   );
 }
@@ -106,7 +132,7 @@ function ChangedObject(props: { change: Change }) {
 }
 
 /** The difference that a change made, with buttons to go to its time and to undo it. */
-function ChangeDialog(props: { app: App; change: Change; close: () => void }) {
+function ChangeDialog(props: { app: App; change: Change; close: () => void; undone: () => void }) {
   const { app, change } = props;
   const full = useLoad((signal) => readChange(app.client, change, signal), [change]);
   const [plan, setPlan] = useState<UndoPlan>();
@@ -148,6 +174,7 @@ function ChangeDialog(props: { app: App; change: Change; close: () => void }) {
               await plan.execute();
               app.notify(`${change.object.resource} ${change.object.name}: the change was undone.`);
               props.close();
+              props.undone();
             })}
           >
             Undo the change

@@ -25,19 +25,24 @@ export function ResourceList(props: { resource: Resource }) {
   const now = useSeconds();
 
   const columns = rows?.columns.map((column, index) => ({ column, index })).filter(({ column }) => wide || column.priority === 0) ?? [];
+  // Tables of events, for example, show the name only with all columns.
+  const linked = (columns.find(({ column }) => column.format === "name") ?? columns[0])?.index;
   const shown = useMemo(() => select(rows?.list ?? [], rows?.columns ?? [], filter, sort), [rows, filter, sort]);
   useEffect(() => {
-    if ((filter || sort) && rows?.remaining && !rows.loading) void rows.source.more(); // both need all rows
+    if ((filter || sort) && rows?.remaining && !rows.loading && !rows.error) void rows.source.more(); // both need all rows
   });
   const scroller = useRef<HTMLDivElement>(null);
   const [range, setRange] = useState<[number, number]>([0, 60]);
+  // After a change of the filters, the list can be shorter than the range.
+  const start = Math.min(range[0], Math.max(0, shown.length - (range[1] - range[0])));
+  const end = start + range[1] - range[0];
   const measure = (): void => {
     const box = scroller.current;
     if (!box) return;
     const first = Math.max(0, Math.floor(box.scrollTop / rowHeight) - extraRows);
     const last = Math.ceil((box.scrollTop + box.clientHeight) / rowHeight) + extraRows;
     if (first !== range[0] || last !== range[1]) setRange([first, last]);
-    if (rows && last >= rows.list.length && rows.remaining) void rows.source.more();
+    if (rows && last >= rows.list.length && rows.remaining && !rows.error) void rows.source.more();
   };
   useEffect(measure);
 
@@ -48,7 +53,7 @@ export function ResourceList(props: { resource: Resource }) {
       <header class="head">
         <h1>{resource.kind}</h1>
         <span class="muted" role="status">
-          {rows && !rows.loading ? `${total} ${total === 1 ? "object" : "objects"}${rows.remaining ? `, ${rows.list.length} read` : ""}` : "Loading…"}
+          {rows?.error && rows.list.length === 0 ? "" : rows && !rows.loading ? countText(shown.length, total, rows) : "Loading…"}
         </span>
         <span class="space" />
         {!past && resource.verbs.includes("create") && (
@@ -66,35 +71,35 @@ export function ResourceList(props: { resource: Resource }) {
           <input type="checkbox" checked={wide !== ""} onChange={(event) => app.setQuery({ wide: event.currentTarget.checked ? "1" : undefined })} /> All columns
         </label>
       </div>
-      {rows?.error && <Failure message={rows.error} />}
+      {rows?.error && <Failure message={rows.error} retry={() => rows.source.retry()} />}
       {!rows || (rows.loading && rows.list.length === 0) ? (
         <Loading />
       ) : shown.length === 0 && !rows.remaining ? (
-        <Note>{rows.list.length > 0 || labels || fields ? "No object matches the filters." : `There are no objects of the kind ${resource.kind}${namespace && ` in the namespace ${namespace}`}.`}</Note>
+        !rows.error && <Note>{rows.list.length > 0 || labels || fields ? "No object matches the filters." : `There are no objects of the kind ${resource.kind}${namespace && ` in the namespace ${namespace}`}.`}</Note>
       ) : (
         <div class="rows" ref={scroller} onScroll={measure} tabIndex={0} aria-label={`Objects of the kind ${resource.kind}`}>
-          <table aria-rowcount={total}>
+          <table aria-rowcount={!rows.counted && !filter ? -1 : total}>
             <thead>
               <tr>
                 {resource.namespaced && !namespace && <Heading name="Namespace" sort={sort} />}
                 {columns.map(({ column }) => (
-                  <Heading key={column.name} name={column.name} title={column.description} sort={sort} />
+                  <Heading key={column.name} name={column.name} title={column.description} sort={sort} numeric={isNumeric(column)} />
                 ))}
               </tr>
             </thead>
             <tbody>
-              <Spacer rows={range[0]} />
-              {shown.slice(range[0], range[1]).map((row, i) => (
-                <tr key={row.key} aria-rowindex={range[0] + i + 1}>
+              <Spacer rows={start} />
+              {shown.slice(start, end).map((row, i) => (
+                <tr key={row.key} aria-rowindex={start + i + 1}>
                   {resource.namespaced && !namespace && <td>{row.namespace}</td>}
                   {columns.map(({ column, index }) => (
-                    <td key={column.name} class={column.type === "integer" || column.type === "number" ? "number" : ""}>
-                      {column.format === "name" ? <Link to={objectPath(resource, row.namespace, row.name)}>{row.name}</Link> : cellText(row, column, index, now)}
+                    <td key={column.name} class={isNumeric(column) ? "number" : ""}>
+                      {index === linked ? <Link to={objectPath(resource, row.namespace, row.name)}>{cell(row.cells[index]) || row.name}</Link> : cellText(row, column, index, now)}
                     </td>
                   ))}
                 </tr>
               ))}
-              <Spacer rows={total - Math.min(range[1], shown.length)} />
+              <Spacer rows={total - Math.min(end, shown.length)} />
             </tbody>
           </table>
         </div>
@@ -110,12 +115,12 @@ function Spacer(props: { rows: number }) {
 }
 
 /** A column heading that sorts the list: ascending, descending, or in the order of the server. */
-function Heading(props: { name: string; title?: string | undefined; sort: string }) {
+function Heading(props: { name: string; title?: string | undefined; sort: string; numeric?: boolean }) {
   const app = useApp();
   const [ascending, descending] = [props.sort === props.name, props.sort === `-${props.name}`];
   const next = ascending ? `-${props.name}` : descending ? undefined : props.name;
   return (
-    <th scope="col" aria-sort={ascending ? "ascending" : descending ? "descending" : "none"}>
+    <th scope="col" class={props.numeric ? "number" : ""} aria-sort={ascending ? "ascending" : descending ? "descending" : "none"}>
       <button class="plain" title={props.title} onClick={() => app.setQuery({ sort: next })}>
         {props.name} {ascending ? "↑" : descending ? "↓" : ""}
       </button>
@@ -129,6 +134,7 @@ interface Snapshot {
   list: Row[];
   columns: TableColumn[];
   remaining: number;
+  counted: boolean;
   loading: boolean;
   error: string;
 }
@@ -142,10 +148,10 @@ function useRows(resource: Resource, namespace: string, labels: string, fields: 
     const changed = (): void => {
       frame ||= requestAnimationFrame(() => {
         frame = 0;
-        setSnapshot({ source: rows, list: rows.all, columns: rows.columns, remaining: rows.remaining, loading: rows.loading, error: rows.error });
+        setSnapshot({ source: rows, list: rows.all, columns: rows.columns, remaining: rows.remaining, counted: rows.counted, loading: rows.loading, error: rows.error });
       });
     };
-    const rows = new Rows(client, pathOf(resource, namespace), { labels, fields }, changed);
+    const rows = new Rows(client, pathOf(resource, namespace), { labels, fields }, resource.verbs.includes("watch"), changed);
     return () => {
       cancelAnimationFrame(frame);
       rows.close();
@@ -162,6 +168,15 @@ function useSeconds(): number {
     return () => clearInterval(timer);
   }, []);
   return now;
+}
+
+function isNumeric(column: TableColumn): boolean {
+  return column.type === "integer" || column.type === "number";
+}
+
+function countText(shown: number, total: number, rows: Snapshot): string {
+  if (!rows.counted) return `more than ${shown} objects`;
+  return `${total} ${total === 1 ? "object" : "objects"}${rows.remaining ? `, ${rows.list.length} read` : ""}`;
 }
 
 function cellText(row: Row, column: TableColumn, index: number, now: number): string {

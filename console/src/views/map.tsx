@@ -2,6 +2,7 @@ import { useMemo } from "preact/hooks";
 import { metadataType } from "../api/client";
 import { pathOf } from "../api/discovery";
 import type { KubeObject, List } from "../api/types";
+import type { Item } from "../model/owners";
 import { objectPath, useApp, useLoad } from "../ui/context";
 import { Graph, type GraphEdge, type GraphNode } from "../ui/graph";
 import { Failure, Field, Loading, Note } from "../ui/parts";
@@ -42,11 +43,7 @@ export function NamespaceMap() {
       if (wanted.length > 0 && !wanted.some((kind) => item.kind.toLowerCase() === kind || item.resource === kind)) return false;
       return !selected.value || selected.value.has(item.metadata.uid);
     });
-    const shown = items.slice(0, maxNodes);
-    const nodes = shown.map((item): GraphNode => ({
-      id: item.metadata.uid ?? "", title: item.metadata.name, subtitle: item.kind, open: () => app.go(objectPath({ group: item.group, name: item.resource }, item.metadata.namespace, item.metadata.name)),
-    }));
-    const byName = new Map(shown.map((item) => [`${item.kind}/${item.metadata.name}`, item.metadata.uid ?? ""]));
+    const byName = new Map(items.map((item) => [`${item.kind}/${item.metadata.name}`, item.metadata.uid ?? ""]));
     const edges = new Map<string, GraphEdge>();
     const add = (edge: GraphEdge): void => void (edge.from !== edge.to && edges.set(`${edge.from} ${edge.to}`, edge));
     for (const object of data.value?.full ?? []) {
@@ -58,7 +55,15 @@ export function NamespaceMap() {
       if (object.kind !== "Service") continue;
       for (const pod of data.value?.full ?? []) if (pod.kind === "Pod" && selects(object, pod.metadata.labels)) add({ from: uid, to: pod.metadata.uid ?? "", dashed: true, label: "selector" });
     }
-    for (const item of shown) for (const owner of item.metadata.ownerReferences ?? []) add({ from: owner.uid, to: item.metadata.uid ?? "", label: "owner" });
+    for (const item of items) for (const owner of item.metadata.ownerReferences ?? []) add({ from: owner.uid, to: item.metadata.uid ?? "", label: "owner" });
+    // If the map cannot show all objects, it omits unconnected ones first.
+    const known = new Set(items.map((item) => item.metadata.uid ?? ""));
+    const connected = new Set([...edges.values()].filter((edge) => known.has(edge.from) && known.has(edge.to)).flatMap((edge) => [edge.from, edge.to]));
+    const order = (item: Item): string => `${connected.has(item.metadata.uid ?? "") ? 0 : 1} ${item.kind} ${item.metadata.name}`;
+    const shown = items.map((item) => [order(item), item] as const).sort(([a], [b]) => (a < b ? -1 : 1)).slice(0, maxNodes).map(([, item]) => item);
+    const nodes = shown.map((item): GraphNode => ({
+      id: item.metadata.uid ?? "", title: item.metadata.name, subtitle: item.kind, open: () => app.go(objectPath({ group: item.group, name: item.resource }, item.metadata.namespace, item.metadata.name)),
+    }));
     return { nodes, edges: [...edges.values()], omitted: items.length - shown.length };
   }, [data.value, selected.value, kinds]);
   return (

@@ -2,6 +2,7 @@ import { useEffect, useState } from "preact/hooks";
 import { APIError, messageOf } from "../api/client";
 import { type Resource, pathOf, qualifiedName } from "../api/discovery";
 import type { KubeObject } from "../api/types";
+import { untilVisible } from "../api/visible";
 import { listPath, useApp, useLoad } from "../ui/context";
 import { splitBase } from "../ui/location";
 import { Failure, Link, Loading, Note, Tabs } from "../ui/parts";
@@ -12,6 +13,7 @@ import { Events } from "./object/events";
 import { Logs } from "./object/logs";
 import { Relations } from "./object/relations";
 import { Summary } from "./object/summary";
+import { Terminal } from "./object/terminal";
 import { YAMLTab } from "./object/yamltab";
 
 /** An object with all views of it. It is updated by a watch. */
@@ -20,7 +22,7 @@ export function ObjectPage(props: { resource: Resource; namespace: string; name:
   const { resource } = props;
   const { object, error, deleted } = useObject(resource, props.namespace, props.name);
   const past = splitBase(app.place.base).moment !== "";
-  const tabs = ["Summary", "YAML", "Events", "Relations", ...(app.discovery.hasHistory ? ["History"] : []), "Managers", ...(resource.group === "" && resource.kind === "Pod" && !past ? ["Logs"] : [])];
+  const tabs = ["Summary", "YAML", "Events", "Relations", ...(app.discovery.hasHistory ? ["History"] : []), "Managers", ...(resource.group === "" && resource.kind === "Pod" && !past ? ["Logs", "Terminal"] : [])];
   const tab = app.place.query.get("tab") ?? "Summary";
   return (
     <section>
@@ -53,6 +55,7 @@ export function ObjectPage(props: { resource: Resource; namespace: string; name:
             {tab === "History" && <ObjectHistory resource={resource} namespace={props.namespace} name={props.name} />}
             {tab === "Managers" && <Applied resource={resource} object={object} />}
             {tab === "Logs" && <Logs pod={object} />}
+            {tab === "Terminal" && <Terminal pod={object} />}
           </div>
         </>
       )}
@@ -65,7 +68,7 @@ function ObjectHistory(props: { resource: Resource; namespace: string; name: str
   const filter = { namespace: props.namespace, resource: qualifiedName(props.resource), name: props.name };
   const changes = useLoad((signal) => readChanges(client, filter, signal), [client, props.resource, props.namespace, props.name]);
   if (changes.error) return <Failure message={changes.error} retry={changes.reload} />;
-  return changes.value ? <ChangeTable changes={changes.value} withoutObject /> : <Loading />;
+  return changes.value ? <ChangeTable changes={changes.value} withoutObject undone={changes.reload} /> : <Loading />;
 }
 
 interface LiveObject {
@@ -80,19 +83,29 @@ function useObject(resource: Resource, namespace: string, name: string): LiveObj
   const [state, setState] = useState<LiveObject>({ object: undefined, error: "", deleted: false });
   useEffect(() => {
     const ended = new AbortController();
+    let watching = new AbortController();
+    const visibilityChanged = (): void => {
+      if (document.hidden) watching.abort();
+    };
+    document.addEventListener("visibilitychange", visibilityChanged);
     const follow = async (): Promise<void> => {
       while (!ended.signal.aborted) {
         try {
           const object = await client.json<KubeObject>(pathOf(resource, namespace, name), { signal: ended.signal });
           setState({ object, error: "", deleted: false });
           if (!resource.verbs.includes("watch")) return;
+          watching = new AbortController();
           const query = { fieldSelector: `metadata.name=${name}`, resourceVersion: object.metadata.resourceVersion };
-          for await (const event of client.watch<KubeObject>(pathOf(resource, namespace), { query, signal: ended.signal })) {
+          for await (const event of client.watch<KubeObject>(pathOf(resource, namespace), { query, signal: AbortSignal.any([watching.signal, ended.signal]) })) {
             if (event.type === "DELETED") setState((old) => ({ ...old, deleted: true }));
             else if (event.type !== "BOOKMARK") setState({ object: event.object, error: "", deleted: false });
           }
         } catch (error) {
           if (ended.signal.aborted) return;
+          if (watching.signal.aborted || (error instanceof APIError && error.code === 410)) {
+            await untilVisible();
+            continue; // the object is read again
+          }
           const missing = error instanceof APIError && (error.code === 404 || error.code === 403);
           setState((old) => (missing && old.object ? { ...old, deleted: true } : { ...old, error: messageOf(error) }));
           if (missing) return;
@@ -101,7 +114,10 @@ function useObject(resource: Resource, namespace: string, name: string): LiveObj
       }
     };
     void follow();
-    return () => ended.abort();
+    return () => {
+      document.removeEventListener("visibilitychange", visibilityChanged);
+      ended.abort();
+    };
   }, [client, resource, namespace, name]);
   return state;
 }

@@ -1,8 +1,8 @@
-import { historyGroup } from "../api/discovery";
+import type { Client } from "../api/client";
 import type { Change, KubeObject, List } from "../api/types";
 import { listPath, useApp, useLoad } from "../ui/context";
 import { Failure, Link, Loading, Note } from "../ui/parts";
-import { ChangeTable } from "./history";
+import { ChangeTable, readChanges } from "./history";
 
 /** Kinds whose number is shown, as RESOURCE.GROUP. */
 const counted: [string, string][] = [
@@ -24,10 +24,7 @@ export function Overview() {
     }));
   }, [client]);
   const warnings = useLoad((signal) => client.json<List<KubeObject>>("/api/v1/events", { signal, query: { fieldSelector: "type=Warning", limit: "20" } }), [client]);
-  const changes = useLoad(
-    (signal) => discovery.hasHistory ? client.json<List<Change>>(`/apis/${historyGroup}/v1/changes`, { signal, query: { fieldSelector: "since=1h", limit: "500" } }) : Promise.resolve(undefined),
-    [client],
-  );
+  const changes = useLoad((signal) => (discovery.hasHistory ? newestChanges(client, signal) : Promise.resolve(undefined)), [client]);
   return (
     <section>
       <h1>Overview</h1>
@@ -55,9 +52,21 @@ export function Overview() {
         <>
           <h2>Changes of the last hour</h2>
           {changes.error && <Failure message={changes.error} retry={changes.reload} />}
-          {changes.value && <ChangeTable changes={(changes.value.items ?? []).slice(-20).reverse()} />}
+          {changes.value && <ChangeTable changes={changes.value} undone={changes.reload} />}
         </>
       )}
     </section>
   );
+}
+
+const maxChanges = 20;
+
+/** Returns the newest changes of the last hour. The server lists the oldest ones first, so that a short range is read first. */
+async function newestChanges(client: Client, signal: AbortSignal): Promise<Change[]> {
+  let found: Change[] = [];
+  for (const since of ["1m", "10m", "1h"]) {
+    found = await readChanges(client, { since }, signal);
+    if (found.length >= maxChanges) break;
+  }
+  return found.slice(0, maxChanges);
 }

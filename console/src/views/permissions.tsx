@@ -1,9 +1,10 @@
 import { useMemo, useState } from "preact/hooks";
 import type { Client } from "../api/client";
-import { type Discovery, groupOf, qualifiedName } from "../api/discovery";
+import { type Discovery, qualifiedName } from "../api/discovery";
 import type { List } from "../api/types";
-import { type Access, type Binding, type Grant, type RBACObjects, type Role, type Subject, allowing, formatRule, formatSubject, identityOf, near, parseDenial, userIdentity } from "../model/rbac";
+import { type Access, type Binding, type Denial, type Grant, type RBACObjects, type Role, type Subject, allowing, formatRule, formatSubject, identityOf, near, parseDenial, subjectOf, userIdentity } from "../model/rbac";
 import { type App, objectPath, useApp, useLoad } from "../ui/context";
+import { joinBase, splitBase } from "../ui/location";
 import { Failure, Field, Link, Loading, Note, SimpleTable, Tabs } from "../ui/parts";
 
 const group = "rbac.authorization.k8s.io";
@@ -19,7 +20,7 @@ async function readRBAC(client: Client, signal: AbortSignal): Promise<RBACObject
 
 const tabs = ["Who can", "What can", "Why denied"];
 
-/** Answers about permissions. The rules of RBAC are evaluated in the page, over the roles that its user can read. */
+/** Who has which permissions, and why. The rules of RBAC are evaluated in the page, over the roles that its user can read. */
 export function Permissions() {
   const app = useApp();
   const tab = app.place.query.get("tab") ?? tabs[0]!;
@@ -27,7 +28,11 @@ export function Permissions() {
   const objects = useSimulation(stored.value);
   return (
     <section>
-      <h1>Permissions</h1>
+      <header class="head">
+        <h1>Permissions</h1>
+        <span class="space" />
+        <button onClick={stored.reload}>Read again</button>
+      </header>
       <Tabs names={tabs} current={tab} select={(name) => app.setQuery({ tab: name })} />
       {stored.error && <Failure message={`Roles and bindings cannot be read: ${stored.error}`} retry={stored.reload} />}
       {!stored.value && !stored.error && <Loading />}
@@ -72,11 +77,11 @@ function Simulation(props: { objects: RBACObjects }) {
   return (
     <details open={value("simRole") !== ""}>
       <summary>Simulate a binding</summary>
-      <p class="muted">The answers above include this binding as if it existed. Nothing is stored.</p>
+      <p class="muted">The results above include this binding as if it existed. Nothing is stored.</p>
       <div class="filters">
-        <Field label="Role" placeholder="Role: ClusterRole/edit" value={value("simRole")} apply={(text) => app.setQuery({ simRole: text })} list="roles" />
-        <Field label="Subject" placeholder="User, group:NAME or NAMESPACE/ACCOUNT" value={value("simSubject")} apply={(text) => app.setQuery({ simSubject: text })} />
-        <Field label="Namespace" placeholder="Namespace (none: whole cluster)" value={value("simNamespace")} apply={(text) => app.setQuery({ simNamespace: text })} />
+        <Field label="Simulated role" placeholder="Role: ClusterRole/edit" value={value("simRole")} apply={(text) => app.setQuery({ simRole: text })} list="roles" />
+        <Field label="Simulated subject" placeholder="User, group:NAME or NAMESPACE/ACCOUNT" value={value("simSubject")} apply={(text) => app.setQuery({ simSubject: text })} />
+        <Field label="Simulated namespace" placeholder="Namespace (none: whole cluster)" value={value("simNamespace")} apply={(text) => app.setQuery({ simNamespace: text })} />
         <button onClick={() => app.setQuery({ simRole: undefined, simSubject: undefined, simNamespace: undefined })}>Remove</button>
         <datalist id="roles">
           {roles.map((role) => (
@@ -118,7 +123,7 @@ function WhoCan(props: { app: App; objects: RBACObjects }) {
     for (const verb of verbs) {
       const access: Access = { verb, ...splitResource(resource), namespace, ...(name ? { name } : {}) };
       for (const grant of allowing(props.objects, access)) {
-        const subject = formatSubject(grant.subject.kind === "ServiceAccount" ? { ...grant.subject, namespace: grant.subject.namespace ?? grant.binding.metadata.namespace ?? "" } : grant.subject);
+        const subject = formatSubject(subjectOf(grant));
         const row = subjects.get(subject) ?? new Map<string, Grant[]>();
         row.set(verb, [...(row.get(verb) ?? []), grant]);
         subjects.set(subject, row);
@@ -173,7 +178,7 @@ function GrantTable(props: { grants: Grant[]; extra?: (grant: Grant) => string; 
       rows={props.grants.map((grant) => {
         const { namespace, name } = grant.binding.metadata;
         return [
-          formatSubject(grant.subject), link(namespace ? "RoleBinding" : "ClusterRoleBinding", namespace, name), link(grant.binding.roleRef.kind, grant.role.metadata.namespace, grant.role.metadata.name),
+          formatSubject(subjectOf(grant)), link(namespace ? "RoleBinding" : "ClusterRoleBinding", namespace, name), link(grant.binding.roleRef.kind, grant.role.metadata.namespace, grant.role.metadata.name),
           formatRule(grant.rule), ...(props.extra ? [props.extra(grant)] : []),
         ];
       })}
@@ -186,7 +191,12 @@ function WhatCan(props: { app: App; objects: RBACObjects }) {
   const { app } = props;
   const subjectText = app.place.query.get("subject") || app.user;
   const namespace = app.place.query.get("namespace") ?? "";
-  const identity = useMemo(() => identityOf(parseSubject(subjectText)), [subjectText]);
+  const groupsText = app.place.query.get("groups") ?? "";
+  const identity = useMemo(() => {
+    const { user, groups } = identityOf(parseSubject(subjectText));
+    const further = subjectText === app.user ? app.groups : [];
+    return { user, groups: [...new Set([...groups, ...further, ...splitGroups(groupsText)])] };
+  }, [subjectText, groupsText, app.user, app.groups]);
   const rows = useMemo(
     () => app.discovery.resources
       .map((resource) => ({
@@ -200,9 +210,11 @@ function WhatCan(props: { app: App; objects: RBACObjects }) {
     <>
       <div class="filters">
         <Field label="Subject" placeholder="User, group:NAME or NAMESPACE/ACCOUNT" value={subjectText} apply={(text) => app.setQuery({ subject: text })} />
+        <Field label="Further groups" placeholder="Further groups: dev,ops" value={groupsText} apply={(text) => app.setQuery({ groups: text })} />
         <Field label="Namespace" placeholder="Namespace (none: all)" value={namespace} apply={(text) => app.setQuery({ namespace: text })} />
       </div>
       <p class="muted">Groups: {identity.groups.join(", ")}</p>
+      {identity.groups.includes("system:masters") && <Note>The group system:masters may do everything, independent of RBAC.</Note>}
       {rows.length === 0 ? (
         <Note>RBAC does not allow {subjectText} anything{namespace ? ` in the namespace ${namespace}` : " in all namespaces"}.</Note>
       ) : (
@@ -218,12 +230,23 @@ function WhatCan(props: { app: App; objects: RBACObjects }) {
   );
 }
 
+function splitGroups(text: string): string[] {
+  return text.split(",").map((name) => name.trim()).filter(Boolean);
+}
+
 /** Explains a request that was denied: the message of the server, and the rules that come closest. */
 function WhyDenied(props: { app: App; objects: RBACObjects }) {
   const { app } = props;
   const [text, setText] = useState("");
-  const denial = useMemo(() => parseDenial(text), [text]);
-  const review = useLoad(async (signal) => denial && decide(app.client, denial, signal), [denial]);
+  const [groups, setGroups] = useState("");
+  const denial = useMemo(() => {
+    const parsed = parseDenial(text);
+    if (!parsed) return undefined;
+    const { user } = parsed.identity;
+    return { ...parsed, identity: userIdentity(user, [...(user === app.user ? app.groups : []), ...splitGroups(groups)]) };
+  }, [text, groups, app.user, app.groups]);
+  const present = useMemo(() => app.client.at(joinBase(splitBase(app.place.base).cluster, "")), [app.client]);
+  const review = useLoad(async (signal) => denial && decide(present, denial, signal), [present, denial]);
   const close = denial ? near(props.objects, denial.access, denial.identity) : [];
   const allowed = denial ? allowing(props.objects, denial.access, denial.identity) : [];
   return (
@@ -235,6 +258,10 @@ function WhyDenied(props: { app: App; objects: RBACObjects }) {
           placeholder={'pods is forbidden: User "jane" cannot list resource "pods" in API group "" in the namespace "shop"'}
         />
       </label>
+      <div class="filters">
+        <Field label="Further groups" placeholder="Further groups of the user: dev,ops" value={groups} apply={setGroups} />
+        <span class="muted">The message does not contain the groups of the user.</span>
+      </div>
       {text && !denial && <Note kind="warning">The text is not a message of a denied request.</Note>}
       {denial && (
         <>
@@ -258,14 +285,13 @@ function WhyDenied(props: { app: App; objects: RBACObjects }) {
   );
 }
 
-/** Returns the decision of the server. The message of a denial does not contain all groups of the user. */
-async function decide(client: Client, denial: NonNullable<ReturnType<typeof parseDenial>>, signal: AbortSignal): Promise<{ allowed: boolean; reason?: string }> {
-  const { access } = denial;
-  const { user, groups } = userIdentity(denial.identity.user, denial.identity.groups);
+/** Returns the decision of the server. */
+async function decide(client: Client, denial: Denial, signal: AbortSignal): Promise<{ allowed: boolean; reason?: string }> {
+  const { access, identity: { user, groups } } = denial;
   const [resource, subresource] = (access.resource ?? "").split("/");
   const attributes = access.path !== undefined
     ? { nonResourceAttributes: { verb: access.verb, path: access.path } }
-    : { resourceAttributes: { verb: access.verb, group: groupOf(`${access.group}/`), resource, subresource, name: access.name, namespace: access.namespace } };
+    : { resourceAttributes: { verb: access.verb, group: access.group, resource, subresource, name: access.name, namespace: access.namespace } };
   const body = { apiVersion: "authorization.k8s.io/v1", kind: "SubjectAccessReview", spec: { user, groups, ...attributes } };
   return (await client.json<{ status: { allowed: boolean; reason?: string } }>("/apis/authorization.k8s.io/v1/subjectaccessreviews", { method: "POST", body, signal })).status;
 }

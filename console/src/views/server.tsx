@@ -1,5 +1,5 @@
-import { useEffect, useState } from "preact/hooks";
-import { APIError } from "../api/client";
+import { useEffect, useMemo, useState } from "preact/hooks";
+import { APIError, type Client } from "../api/client";
 import { bytes, cell, seconds } from "../model/format";
 import { type Metrics, parseMetrics, quantile, select, sum } from "../model/metrics";
 import { useApp, useLoad } from "../ui/context";
@@ -23,48 +23,60 @@ export function Server() {
     const timer = setInterval(() => !document.hidden && setTick((n) => n + 1), period);
     return () => clearInterval(timer);
   }, []);
-  const metrics = useLoad(async (signal) => parseMetrics(await app.client.text("/metrics", { accept: "text/plain", signal })), [app.client, tick]);
   const { cluster, moment } = splitBase(app.place.base);
+  const root = useMemo(() => (cluster ? app.client.at("") : app.client), [app.client, cluster]);
   if (moment) return <Note>The state of the server is not part of the history. Return to now to see it.</Note>;
   return (
     <section>
       <h1>Server</h1>
       {cluster && <Note>Control planes share one server. The charts and figures are those of the whole process; they need permissions in the root control plane.</Note>}
-      <Charts tick={tick} />
-      <Health tick={tick} />
-      {metrics.error && <Failure message={`The metrics cannot be read: ${metrics.error}`} retry={metrics.reload} />}
-      {!metrics.value && !metrics.error && <Loading />}
-      {metrics.value && <Figures metrics={metrics.value} />}
+      <Charts client={root} tick={tick} />
+      <Health client={root} tick={tick} />
+      <Figures client={root} tick={tick} />
     </section>
   );
 }
 
+/** A part of the page that is read again with each tick. The client is one of the root control plane. */
+interface Part {
+  client: Client;
+  tick: number;
+}
+
+const rate = (value: number): string => value.toFixed(value < 10 ? 1 : 0);
+const count = (value: number): string => (Number.isInteger(value) ? String(value) : value.toFixed(1));
+
 const charts: [title: string, names: string[], format: (value: number) => string][] = [
-  ["Requests per second", ["requests"], (value) => value.toFixed(value < 10 ? 1 : 0)],
-  ["Failed requests per second", ["errors"], (value) => value.toFixed(value < 10 ? 1 : 0)],
+  ["Requests per second", ["requests"], rate],
+  ["Failed requests per second", ["errors"], rate],
   ["Latency, 50th percentile", ["latencyP50"], seconds],
   ["Latency, 99th percentile", ["latencyP99"], seconds],
-  ["Requests in execution", ["executing"], (value) => value.toFixed(0)],
-  ["Waiting requests", ["queued"], (value) => value.toFixed(0)],
-  ["Watches", ["watches"], (value) => value.toFixed(0)],
+  ["Requests in execution", ["executing"], count],
+  ["Waiting requests", ["queued"], count],
+  ["Watches", ["watches"], count],
   ["Commit of the store, 99th percentile", ["commitP99"], seconds],
   ["Requests to etcd, 99th percentile", ["etcdRequestP99"], seconds],
   ["Size of the store", ["storeSize"], bytes],
   ["Memory", ["residentMemory", "heapInUse"], bytes],
   ["CPU cores", ["cpu"], (value) => value.toFixed(2)],
-  ["Waiting keys of controllers", ["workQueue"], (value) => value.toFixed(0)],
+  ["Goroutines", ["goroutines"], count],
+  ["Waiting keys of controllers", ["workQueue"], count],
 ];
 
-function Charts(props: { tick: number }) {
-  const { client } = useApp();
+/** The labels of series without a label of their own. */
+const labels: Record<string, string> = {
+  watches: "watches", commitP99: "duration", storeSize: "size", residentMemory: "resident memory", heapInUse: "heap in use", cpu: "cores", goroutines: "goroutines", workQueue: "keys",
+};
+
+function Charts({ client, tick }: Part) {
   const statistics = useLoad(async (signal) => {
     try {
-      return await client.at("").json<Statistics>("/mainstay/v1/statistics", { signal });
+      return await client.json<Statistics>("/mainstay/v1/statistics", { signal });
     } catch (error) {
       if (error instanceof APIError && error.code === 404) return undefined; // another server than Mainstay
       throw error;
     }
-  }, [client, props.tick]);
+  }, [client, tick]);
   if (statistics.error) return <Failure message={`The charts cannot be read: ${statistics.error}`} />;
   if (!statistics.value) return null;
   const { times, series } = statistics.value;
@@ -72,23 +84,22 @@ function Charts(props: { tick: number }) {
   return (
     <div class="charts">
       {charts.map(([title, names, format]) => {
-        const lines: Line[] = series.filter((one) => names.includes(one.name)).map((one) => ({ label: one.label || one.name, values: one.values }));
-        return lines.length > 0 && <Chart key={title} title={title} times={times} lines={lines} format={format} />;
+        const lines: Line[] = series.filter((one) => names.includes(one.name)).map((one) => ({ label: one.label || labels[one.name] || one.name, values: one.values }));
+        return lines.length > 0 && <Chart key={title} title={title} times={times} lines={lines} format={format} binary={format === bytes} />;
       })}
     </div>
   );
 }
 
 /** The checks of /readyz. */
-function Health(props: { tick: number }) {
-  const { client } = useApp();
+function Health({ client, tick }: Part) {
   const checks = useLoad(async (signal) => {
     const text = await client.text("/readyz", { accept: "text/plain", query: { verbose: "1" }, signal }).catch((error: unknown) => {
       if (error instanceof APIError && error.code >= 500) return error.message;
       throw error;
     });
     return text.split("\n").filter((line) => /^\[[+-]\]/.test(line));
-  }, [client, props.tick]);
+  }, [client, tick]);
   return (
     <>
       <h2>Health checks</h2>
@@ -105,8 +116,11 @@ function Health(props: { tick: number }) {
 }
 
 /** Tables of the current metrics, since the start of the server. */
-function Figures(props: { metrics: Metrics }) {
-  const { metrics } = props;
+function Figures({ client, tick }: Part) {
+  const loaded = useLoad(async (signal) => parseMetrics(await client.text("/metrics", { accept: "text/plain", signal })), [client, tick]);
+  if (loaded.error) return <Failure message={`The metrics cannot be read: ${loaded.error}`} retry={loaded.reload} />;
+  const metrics = loaded.value;
+  if (!metrics) return <Loading />;
   return (
     <>
       <h2>Latency by verb and resource</h2>
@@ -158,8 +172,7 @@ function queueRows(metrics: Metrics): string[][] {
 
 function storeRows(metrics: Metrics): string[][] {
   const rows: [string, number | undefined, (value: number) => string][] = [
-    ["Requests to etcd, 99th percentile", ["etcdRequestP99"], seconds],
-  ["Size of the store", sum(metrics, "apiserver_storage_size_bytes"), bytes],
+    ["Size of the store", sum(metrics, "apiserver_storage_size_bytes"), bytes],
     ["Compacted revision", sum(metrics, "mainstay_kv_compacted_revision"), String],
     ["Commit, 99th percentile", quantile(select(metrics, "mainstay_kv_commit_write_seconds_bucket"), 0.99), seconds],
     ["Size of the history", sum(metrics, "mainstay_history_size_bytes"), bytes],

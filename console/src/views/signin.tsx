@@ -1,5 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { Client, messageOf } from "../api/client";
+import { type OIDCConfig, readOIDCConfig, signInWithOIDC } from "../api/oidc";
 import { parsePlace } from "../ui/location";
 import { Failure, Note } from "../ui/parts";
 
@@ -17,6 +18,7 @@ export function takeCode(): string {
 export function SignIn(props: { code: string; problem: string; signedIn: (token: string) => void }) {
   const [local, setLocal] = useState<boolean | undefined>();
   const [error, setError] = useState(props.problem);
+  const [provider, setProvider] = useState<OIDCConfig>({});
   const enter = async (text: string, isLocal: boolean): Promise<void> => {
     try {
       props.signedIn(isLocal ? await exchange(text) : await verified(text));
@@ -30,6 +32,7 @@ export function SignIn(props: { code: string; problem: string; signedIn: (token:
         const isLocal = response.headers.get("Mainstay-Console") === "local";
         setLocal(isLocal);
         if (isLocal && props.code && !props.problem) void enter(props.code, true);
+        if (!isLocal) void readOIDCConfig().then(setProvider, () => undefined); // the form for a token works without it
       },
       () => setError("The server cannot be reached."),
     );
@@ -38,6 +41,17 @@ export function SignIn(props: { code: string; problem: string; signedIn: (token:
     event.preventDefault();
     setError("");
     void enter((new FormData(event.currentTarget as HTMLFormElement).get("secret") as string).trim(), local === true);
+  };
+  const signInWithProvider = async (): Promise<void> => {
+    setError("");
+    const canceled = new AbortController();
+    try {
+      await enter(await signInWithOIDC({ issuer: provider.issuer ?? "", clientID: provider.clientID ?? "" }, canceled.signal), false);
+    } catch (failure) {
+      setError(messageOf(failure));
+    } finally {
+      canceled.abort();
+    }
   };
   const label = local ? "One-time code" : "Bearer token";
   return (
@@ -48,11 +62,12 @@ export function SignIn(props: { code: string; problem: string; signedIn: (token:
         <form onSubmit={submit} autocomplete="off">
           <label>
             {label}
-            <input name="secret" type="password" autocomplete="off" spellcheck={false} required autofocus />
+            <input name="secret" type="password" autocomplete="off" spellcheck={false} required ref={focus} />
           </label>
           <button class="primary">Sign in</button>
         </form>
       )}
+      {local === false && provider.issuer && <button onClick={() => void signInWithProvider()}>Sign in with {new URL(provider.issuer).host}</button>}
       {local && <Note>Press Enter in the terminal of "mainstay console" to get a new code. Codes and sessions exist in memory only, so a reloaded page needs a new code.</Note>}
       {local === false && (
         <Note>
@@ -61,6 +76,10 @@ export function SignIn(props: { code: string; problem: string; signedIn: (token:
       )}
     </main>
   );
+}
+
+function focus(field: HTMLInputElement | null): void {
+  field?.focus();
 }
 
 async function exchange(code: string): Promise<string> {

@@ -84,9 +84,10 @@ function DeleteDialog(props: ActionProps) {
             ))}
             {effect.deleted.length > 200 && <li>and {effect.deleted.length - 200} more</li>}
           </ul>
-          {effect.kept.length > 0 && <Note>These dependents remain, because they have another owner: {effect.kept.map((item) => `${item.kind} ${item.metadata.name}`).join(", ")}.</Note>}
+          {effect.kept.length > 0 && <Note>These dependents remain, because another owner remains: {effect.kept.map((item) => `${item.kind} ${item.metadata.name}`).join(", ")}.</Note>}
         </>
       )}
+      {all.value && all.value.denied.length > 0 && <Note kind="warning">You cannot list these resources, so other dependents can exist: {all.value.denied.join(", ")}.</Note>}
       {error && <Failure message={error} />}
       <footer>
         <button class="danger" onClick={() => void remove()}>

@@ -65,16 +65,21 @@ const nameFields: Record<string, [kind: string, apiVersion: string]> = {
 /** Fields that contain an object with the name of an object of the kind. */
 const referenceFields: Record<string, [kind: string, apiVersion: string]> = {
   configMap: ["ConfigMap", "v1"], configMapRef: ["ConfigMap", "v1"], configMapKeyRef: ["ConfigMap", "v1"], secretRef: ["Secret", "v1"], secretKeyRef: ["Secret", "v1"],
-  imagePullSecrets: ["Secret", "v1"], service: ["Service", "v1"],
+  secret: ["Secret", "v1"],  imagePullSecrets: ["Secret", "v1"], service: ["Service", "v1"],
 };
+
+/** Parts of an object without references, such as the data of a ConfigMap. */
+const notFields = new Set(["apiVersion", "kind", "metadata", "status", "data", "binaryData", "stringData"]);
 
 /** Returns the references in the fields of an object, including those with kind and name. */
 export function references(object: KubeObject): Reference[] {
   const found = new Map<string, Reference>();
   const add = (field: string, kind: string, apiVersion: string, name: unknown, namespace: unknown): void => {
     if (typeof name === "string" && name) {
-      const reference = { field, kind, apiVersion, name, namespace: typeof namespace === "string" ? namespace : (object.metadata.namespace ?? "") };
-      found.set(`${apiVersion}/${kind}/${reference.namespace}/${name}`, reference);
+      const key = `${apiVersion}/${kind}/${typeof namespace === "string" ? namespace : ""}/${name}`;
+      const before = found.get(key);
+      const reference = { field: before ? `${before.field}, ${field}` : field, kind, apiVersion, name, namespace: typeof namespace === "string" ? namespace : (object.metadata.namespace ?? "") };
+      found.set(key, reference);
     }
   };
   const visit = (value: unknown, field: string, key: string): void => {
@@ -95,14 +100,38 @@ export function references(object: KubeObject): Reference[] {
       else visit(below, field ? `${field}.${name}` : name, name);
     }
   };
-  for (const [name, value] of Object.entries(object)) if (!["metadata", "status", "kind", "apiVersion"].includes(name)) visit(value, name, name);
+  for (const [name, value] of Object.entries(object)) if (!notFields.has(name)) visit(value, name, name);
   return [...found.values()];
 }
 
+interface Requirement {
+  key: string;
+  operator: string;
+  values?: string[];
+}
+
 /** Reports whether the selector of a Service or a workload selects the labels. */
-export function selects(object: KubeObject, labels: Record<string, string> | undefined): boolean {
+export function selects(object: KubeObject, labels: Record<string, string> = {}): boolean {
   const selector = object.spec?.["selector"] as Record<string, unknown> | undefined;
-  const required = (typeof selector?.["matchLabels"] === "object" ? selector["matchLabels"] : selector) as Record<string, unknown> | undefined;
-  const entries = Object.entries(required ?? {});
-  return entries.length > 0 && entries.every(([key, value]) => typeof value === "string" && labels?.[key] === value);
+  if (!selector) return false;
+  const structured = typeof selector["matchLabels"] === "object" || Array.isArray(selector["matchExpressions"]);
+  const required = Object.entries((structured ? selector["matchLabels"] : selector) ?? {});
+  const requirements = structured ? ((selector["matchExpressions"] ?? []) as Requirement[]) : [];
+  return required.length + requirements.length > 0 && required.every(([key, value]) => labels[key] === value) && requirements.every((requirement) => meets(requirement, labels));
+}
+
+function meets(requirement: Requirement, labels: Record<string, string>): boolean {
+  const value = labels[requirement.key];
+  switch (requirement.operator) {
+    case "In":
+      return value !== undefined && (requirement.values ?? []).includes(value);
+    case "NotIn":
+      return value === undefined || !(requirement.values ?? []).includes(value);
+    case "Exists":
+      return value !== undefined;
+    case "DoesNotExist":
+      return value === undefined;
+    default:
+      return false;
+  }
 }

@@ -64,14 +64,15 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
       await action();
     } catch (error) {
       setReview(undefined);
-      setStart(text);
       setProblem({ message: messageOf(error), fields: fieldErrors(error), conflict: error instanceof APIError && error.code === 409 });
     }
   };
   const check = (): Promise<void> =>
     attempt(async () => {
       const sent = parse(text) as KubeObject;
-      setReview({ sent, result: await write(sent, "All") });
+      const result = await write(sent, "All");
+      setStart(text); // the editor is removed during the review, and mounted again with this text
+      setReview({ sent, result });
     });
   const save = (): Promise<void> =>
     attempt(async () => {
@@ -80,14 +81,14 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
       props.close();
     });
   // The edited text continues from the live object; the user decides about the fields that both sides changed.
-  const rebase = (): void => {
-    const mine = parse(text) as KubeObject;
-    const next = { ...mine, metadata: { ...mine.metadata, resourceVersion: props.live.metadata.resourceVersion } } as KubeObject;
-    setStart(yaml(next));
-    setText(yaml(next));
-    setProblem(undefined);
-    props.rebase(props.live);
-  };
+  const rebase = (): Promise<void> =>
+    attempt(async () => {
+      const mine = parse(text) as KubeObject;
+      const next = { ...mine, metadata: { ...mine.metadata, resourceVersion: props.live.metadata.resourceVersion } } as KubeObject;
+      setStart(yaml(next));
+      setText(yaml(next));
+      props.rebase(props.live);
+    });
   if (review) {
     return (
       <>
@@ -97,16 +98,16 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
           <button class="primary" onClick={() => void save()}>
             Save
           </button>
-          <button onClick={() => (setStart(text), setReview(undefined))}>Continue editing</button>
+          <button onClick={() => setReview(undefined)}>Continue editing</button>
         </div>
       </>
     );
   }
   return (
     <>
-      <Editor label={`Edit ${props.object.metadata.name}`} text={start} changed={setText} complete={complete} errors={problem?.fields ?? noErrors} />
       {problem && <Failure message={problem.message} />}
-      {problem?.conflict && <Conflict before={props.object} live={props.live} rebase={rebase} />}
+      {problem?.conflict && <Conflict before={props.object} live={props.live} rebase={() => void rebase()} />}
+      <Editor label={`Edit ${props.object.metadata.name}`} text={start} changed={setText} complete={complete} errors={problem?.fields ?? noErrors} />
       <div class="buttons">
         <button class="primary" onClick={() => void check()}>
           Review changes
