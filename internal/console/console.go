@@ -73,6 +73,7 @@ func Handler(config Config, next http.Handler) http.Handler {
 			// A permanent redirect would remain in the cache of the browser, for later servers at this address.
 			http.Redirect(w, r, r.URL.EscapedPath()+"/", http.StatusFound)
 		case r.URL.Path == configPath:
+			w.Header().Set("X-Content-Type-Options", "nosniff")
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Set("Cache-Control", "no-cache")
 			_ = json.NewEncoder(w).Encode(config) // an error means that the client has disconnected

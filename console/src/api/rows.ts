@@ -17,7 +17,9 @@ export interface Selection {
   fields?: string | undefined;
 }
 
-const pageSize = 500;
+/** The number of objects of the first page, which appears quickly, and of the other pages. */
+const firstPageSize = 500;
+const pageSize = 5000;
 const retryDelay = 2000;
 
 /**
@@ -143,7 +145,7 @@ export class Rows {
     const rows = this.rows;
     const table = await this.client.json<Table>(this.path, {
       accept: tableType, signal: this.ended.signal,
-      query: { limit: String(pageSize), continue: this.next, labelSelector: this.selection.labels, fieldSelector: this.selection.fields },
+      query: { limit: String(this.next ? pageSize : firstPageSize), continue: this.next, labelSelector: this.selection.labels, fieldSelector: this.selection.fields },
     });
     if (rows !== this.rows) return; // the list was started again
     this.error = "";

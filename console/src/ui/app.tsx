@@ -45,7 +45,10 @@ function Console(props: { token: string; expired: () => void; signOut: () => voi
   const [message, setMessage] = useState("");
   const [palette, setPalette] = useState(false);
   useEffect(() => {
-    const moved = (): void => setPlace(currentPlace());
+    const moved = (): void => {
+      setPlace(currentPlace());
+      setPalette(false);
+    };
     window.addEventListener("popstate", moved);
     return () => window.removeEventListener("popstate", moved);
   }, []);
@@ -96,7 +99,7 @@ function Console(props: { token: string; expired: () => void; signOut: () => voi
       <TopBar openPalette={() => setPalette(true)} signOut={props.signOut} />
       <div class="columns">
         {discovery ? <Sidebar /> : <nav class="sidebar" />}
-        <main id="main" tabIndex={-1}>
+        <main id="main" tabIndex={0}>
           {loaded.error && <Failure message={loaded.error} retry={loaded.reload} />}
           {loaded.value?.base !== place.base && !loaded.error && <Loading />}
           {discovery && loaded.value?.base === place.base && <View key={place.base} place={place} discovery={discovery} />}

@@ -99,8 +99,21 @@ export function Field(props: { label: string; value: string; apply: (value: stri
 
 /** A table of few rows. */
 export function SimpleTable(props: { columns: string[]; rows: ComponentChildren[][]; label: string }) {
+  const box = useRef<HTMLDivElement>(null);
+  // A wide table scrolls, so the keyboard must reach it.
+  const measure = (): void => {
+    const { clientWidth, scrollWidth } = box.current!;
+    if (scrollWidth > clientWidth) box.current!.tabIndex = 0;
+    else box.current!.removeAttribute("tabindex");
+  };
+  useEffect(measure);
+  useEffect(() => {
+    const resized = new ResizeObserver(measure);
+    resized.observe(box.current!);
+    return () => resized.disconnect();
+  }, []);
   return (
-    <div class="scroll">
+    <div class="scroll" ref={box} role="group" aria-label={props.label}>
       <table aria-label={props.label}>
         <thead>
           <tr>

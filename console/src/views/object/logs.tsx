@@ -52,7 +52,7 @@ export function Logs(props: { pod: KubeObject }) {
         </select>
       </label>
       {error ? <Failure message={error} /> : lines.length === 0 && <Note>The container has not written anything yet.</Note>}
-      <pre class="logs" ref={end} tabIndex={0} aria-label="Log">
+      <pre class="logs" ref={end} tabIndex={0} role="log" aria-label="Log">
         {lines.join("\n")}
       </pre>
     </>
