@@ -240,6 +240,14 @@ func testDelete(t *testing.T, f *fixture) {
 	f.awaitMissing(t, object)
 	f.awaitMissing(t, replicaSet)
 
+	// An object with a finalizer is not deleted yet.
+	f.create(t, "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: waiting\n  namespace: delete\n  finalizers: [example.com/wait]\n")
+	p.goTo("/console/objects/core/configmaps/delete/waiting")
+	p.click("Delete")
+	p.await("Delete ConfigMap waiting", "No other object is deleted.")
+	p.clickInDialog("Delete")
+	p.await("The object is being deleted. It waits for the finalizers: example.com/wait.")
+
 	// With the policy Orphan, dependents remain.
 	object, replicaSet = f.workload(t, "delete", "kept")
 	p.goTo(objectsPath(object))

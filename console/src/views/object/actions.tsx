@@ -48,8 +48,9 @@ function DeleteDialog(props: ActionProps) {
   const remove = async (): Promise<void> => {
     try {
       const body = { kind: "DeleteOptions", apiVersion: "v1", propagationPolicy: policy, preconditions: { uid: metadata.uid } };
-      await app.client.send(pathOf(resource, metadata.namespace, metadata.name), { method: "DELETE", body });
+      const result = await app.client.json<KubeObject>(pathOf(resource, metadata.namespace, metadata.name), { method: "DELETE", body });
       props.close();
+      if (result.metadata?.deletionTimestamp) return; // the page shows the finalizers that the object waits for
       app.notify(`${resource.kind} ${metadata.name} was deleted.`);
       app.go(listPath(resource), { namespace: metadata.namespace });
     } catch (failure) {
