@@ -208,17 +208,30 @@ func testEditConflict(t *testing.T, f *fixture) {
 	p.click("Review changes")
 	p.await("the object has been modified", "The object has changed since you began to edit: somebody, ", "team: blue")
 	p.screenshot("edit-conflict")
-	p.click("Keep my text and compare it with the current object")
+	p.click("Merge my changes into the current object")
 	p.awaitMissing("The object has changed")
 	p.await("replicas: 4")
 	p.click("Review changes")
-	p.await("Changes", "team: blue", "replicas: 4") // the review shows that saving removes the label
+	p.await("Changes", "replicas: 4")
 	p.click("Save")
 	p.await("web was saved.", "replicas: 4")
 	saved := f.get(t, object)
-	if replicas, _, _ := unstructured.NestedInt64(saved.Object, "spec", "replicas"); replicas != 4 {
-		t.Errorf("the object has %d replicas", replicas)
+	if replicas, _, _ := unstructured.NestedInt64(saved.Object, "spec", "replicas"); replicas != 4 || saved.GetLabels()["team"] != "blue" {
+		t.Errorf("the object has %d replicas and the labels %v", replicas, saved.GetLabels())
 	}
+
+	// A field that both sides changed.
+	p.click("Edit")
+	p.edit("Edit web", strings.Replace(manifest(t, saved), "replicas: 4", "replicas: 6", 1))
+	f.patch(t, object, "somebody", `{"spec":{"replicas":5}}`)
+	p.click("Review changes")
+	p.await("The object has changed since you began to edit")
+	p.click("Merge my changes into the current object")
+	p.awaitMissing("The object has changed")
+	p.click("Review changes")
+	p.await("You and others changed these fields. Your values replace theirs: spec.replicas.", "replicas: 5", "replicas: 6")
+	p.click("Save")
+	p.await("web was saved.", "replicas: 6")
 }
 
 func testDelete(t *testing.T, f *fixture) {

@@ -4,6 +4,7 @@ import { APIError, messageOf } from "../../api/client";
 import { type Resource, pathOf } from "../../api/discovery";
 import type { KubeObject } from "../../api/types";
 import { age, withoutManagedFields, yaml } from "../../model/format";
+import { merge } from "../../model/merge";
 import { type Manager, managerOf, managersOfLines } from "../../model/ownership";
 import { useApp } from "../../ui/context";
 import { Difference, Editor, type FieldError, Viewer } from "../../ui/editor";
@@ -53,6 +54,7 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
   const [start, setStart] = useState(before);
   const [review, setReview] = useState<Review>();
   const [problem, setProblem] = useState<{ message: string; fields: FieldError[]; conflict: boolean }>();
+  const [overwritten, setOverwritten] = useState<string[]>([]); // fields that others changed, too
   const complete = useCompletion(props.resource);
   const path = pathOf(props.resource, props.object.metadata.namespace, props.object.metadata.name);
 
@@ -80,19 +82,20 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
       app.notify(`${props.object.metadata.name} was saved.`);
       props.close();
     });
-  // The edited text continues from the live object; the user decides about the fields that both sides changed.
   const rebase = (): Promise<void> =>
     attempt(async () => {
-      const mine = parse(text) as KubeObject;
-      const next = { ...mine, metadata: { ...mine.metadata, resourceVersion: props.live.metadata.resourceVersion } } as KubeObject;
-      setStart(yaml(next));
-      setText(yaml(next));
-      props.rebase(props.live);
+      const live = await app.client.json<KubeObject>(path); // the watch may not have delivered the change yet
+      const merged = merge(withoutManagedFields(props.object), parse(text), withoutManagedFields(live));
+      setStart(yaml(merged.value));
+      setText(yaml(merged.value));
+      setOverwritten(merged.conflicts);
+      props.rebase(live);
     });
   if (review) {
     return (
       <>
         <h2>Changes</h2>
+        {overwritten.length > 0 && <Note kind="warning">You and others changed these fields. Your values replace theirs: {overwritten.join(", ")}.</Note>}
         <Difference label="The object now, and after saving" before={before} after={yaml(withoutManagedFields(review.result))} />
         <div class="buttons">
           <button class="primary" onClick={() => void save()}>
@@ -131,7 +134,7 @@ function Conflict(props: { before: KubeObject; live: KubeObject; rebase: () => v
         {managers.length > 0 && `: ${managers.map((manager) => `${manager.name}, ${age(manager.time)} ago`).join("; ")}`}.
       </p>
       <Difference label="The object when you began to edit, and now" before={yaml(withoutManagedFields(props.before))} after={yaml(withoutManagedFields(props.live))} />
-      <button onClick={props.rebase}>Keep my text and compare it with the current object</button>
+      <button onClick={props.rebase}>Merge my changes into the current object</button>
     </Note>
   );
 }
