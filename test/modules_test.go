@@ -13,6 +13,10 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
+// artifactsEnv is the variable with the existing folder in which tests leave artifacts, such as screenshots of the
+// console; without it, they are deleted.
+const artifactsEnv = "MAINSTAY_TEST_ARTIFACTS"
+
 // TestModules runs the tests of the nested modules, which `go test ./...` does not include. The
 // server is built once for all of them. `go -C test/e2e test ./...` runs the tests of one module.
 func TestModules(t *testing.T) {
@@ -27,6 +31,9 @@ func TestModules(t *testing.T) {
 		t.Run(filepath.ToSlash(dir), func(t *testing.T) {
 			t.Parallel()
 			args := []string{"-C", filepath.Join("..", dir), "test", "-p=1", "-count=1", "-timeout=15m"}
+			if dir := os.Getenv(artifactsEnv); dir != "" {
+				args = append(args, "-artifacts", "-outputdir="+dir)
+			}
 			if testing.Verbose() {
 				args = append(args, "-v")
 			}

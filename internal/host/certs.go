@@ -123,11 +123,15 @@ func (c *certificates) named(host string) *tls.Certificate {
 
 // has reports whether the certificate is valid for a name. The first label of the name may be *.
 func (s *sniCertificate) has(name string) bool {
-	names := s.names
-	if len(names) == 0 {
-		names = s.file.current.Load().names
+	return slices.ContainsFunc(s.hosts(), func(n string) bool { return strings.EqualFold(n, name) })
+}
+
+// hosts returns the host names of the flag, or those of the certificate.
+func (s *sniCertificate) hosts() []string {
+	if len(s.names) > 0 {
+		return s.names
 	}
-	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, name) })
+	return s.file.current.Load().names
 }
 
 // hostNames returns the host names of a certificate. The common name is the first one, if it is a

@@ -150,6 +150,9 @@ func (h *Host) open(ctx context.Context) (err error) {
 	if err := opening.Wait(); err != nil {
 		return err
 	}
+	if err := h.metrics.registry.Register(newCertificateExpiry(h.identity)); err != nil {
+		return err
+	}
 	if err := h.store.start(ctx); err != nil {
 		return err
 	}

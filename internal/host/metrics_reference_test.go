@@ -125,6 +125,7 @@ func registeredMetrics(t *testing.T) []metric {
 	registrations := map[string]func() error{
 		"encodings":       func() error { _, err := codec.NewEncodingCache(codec.EncodingCacheConfig{Registerer: &r}); return err },
 		"memory":          func() error { _, err := memory.NewBudget(1<<30, &r); return err },
+		"certificates":    func() error { return r.Register(newCertificateExpiry(nil)) },
 		"features":        func() error { return r.Register(newFeatures(feature.Defaults())) },
 		"control planes":  func() error { _, err := controlplane.NewMetrics(&r, hostname); return err },
 		"fleet":           func() error { _, err := fleet.NewMetrics(&r, fleet.DefaultSeries); return err },

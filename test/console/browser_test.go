@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// pageTimeout is the timeout for the content of a page.
-const pageTimeout = 30 * time.Second
+// pageTimeout is the timeout for the content of a page. It is long, because several test programs share the processors.
+const pageTimeout = 2 * time.Minute
 
 // browserPath returns the path of Chromium, or skips the test.
 func browserPath(t testing.TB) string {

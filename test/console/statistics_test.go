@@ -20,7 +20,7 @@ func TestServerPage(t *testing.T) {
 
 	t.Run("Tables", func(t *testing.T) {
 		p.in(t)
-		p.await("Health checks", "etcd", "Latency by verb and resource", "configmaps", "Flow control", "global-default", "Controllers", "garbage", "Store, history and memory",
+		p.await("Health checks", "etcd", "Latency by verb and resource", "configmaps", "Flow control", "global-default", "Controllers", "garbage", "Certificates", "authority", "Store, history and memory",
 			"Size of the store", "Size of the history", "Goroutines", "Resident memory")
 		p.awaitTrue(`document.querySelector(".chip.failed") === null && document.querySelectorAll("main .chip").length > 3`)
 		rows, err := p.Eval(`() => [...document.querySelectorAll("table[aria-label='Latency by verb and resource'] tbody tr")].map((row) => row.innerText)`)

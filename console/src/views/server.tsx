@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { APIError, type Client } from "../api/client";
 import { bytes, cell, seconds } from "../model/format";
@@ -129,6 +130,8 @@ function Figures({ client, tick }: Part) {
       <SimpleTable label="Flow control" columns={["Priority level", "Seats", "Executing", "Waiting", "Rejected"]} rows={flowRows(metrics)} />
       <h2>Controllers</h2>
       <SimpleTable label="Controllers" columns={["Queue", "Waiting", "Added", "Retries", "Duration p99"]} rows={queueRows(metrics)} />
+      <h2>Certificates</h2>
+      <SimpleTable label="Certificates" columns={["Certificate", "Expires"]} rows={certificateRows(metrics)} />
       <h2>Store, history and memory</h2>
       <SimpleTable label="Store, history and memory" columns={["Figure", "Value"]} rows={storeRows(metrics)} />
     </>
@@ -167,6 +170,17 @@ function queueRows(metrics: Metrics): string[][] {
   return select(metrics, "workqueue_depth").map(({ labels, value }) => {
     const duration = quantile(select(metrics, "workqueue_work_duration_seconds_bucket", { name: labels["name"] ?? "" }), 0.99);
     return [labels["name"] ?? "", String(value), ...["workqueue_adds_total", "workqueue_retries_total"].map((name) => String(sum(metrics, name, { name: labels["name"] ?? "" }) ?? 0)), duration === undefined ? "" : seconds(duration)];
+  });
+}
+
+const warnedDays = 30;
+
+/** The certificates of the server, the next to expire first. */
+function certificateRows(metrics: Metrics): ComponentChildren[][] {
+  const certificates = [...select(metrics, "mainstay_certificate_expiration_timestamp_seconds")].sort((a, b) => a.value - b.value);
+  return certificates.map(({ labels, value }) => {
+    const days = Math.floor((value * 1000 - Date.now()) / 86_400_000);
+    return [labels["certificate"], <span class={days < warnedDays ? "rejection" : ""}>{`${new Date(value * 1000).toLocaleDateString()}, in ${days} days`}</span>];
   });
 }
 

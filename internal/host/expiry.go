@@ -1,0 +1,63 @@
+package host
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// certificateExpiry is the metric mainstay_certificate_expiration_timestamp_seconds. It is computed when it is collected.
+type certificateExpiry struct {
+	identity *identity
+	desc     *prometheus.Desc
+}
+
+func newCertificateExpiry(identity *identity) prometheus.Collector {
+	return &certificateExpiry{identity, prometheus.NewDesc("mainstay_certificate_expiration_timestamp_seconds",
+		"Unix time at which a certificate of the server expires.", []string{"certificate"}, nil)}
+}
+
+// Describe implements prometheus.Collector.
+func (c *certificateExpiry) Describe(descs chan<- *prometheus.Desc) { descs <- c.desc }
+
+// Collect implements prometheus.Collector.
+func (c *certificateExpiry) Collect(metrics chan<- prometheus.Metric) {
+	for name, expires := range c.identity.expiries() {
+		metrics <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, float64(expires.Unix()), name)
+	}
+}
+
+// expiries returns the times at which the certificates expire that the server presents or signs with, by their use.
+func (i *identity) expiries() map[string]time.Time {
+	times := map[string]time.Time{"authority": i.authority.NotAfter()}
+	add := func(name string, cert *tls.Certificate, err error) {
+		if err != nil || cert == nil || len(cert.Certificate) == 0 {
+			return
+		}
+		leaf := cert.Leaf
+		if leaf == nil {
+			if leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
+				return
+			}
+		}
+		times[name] = leaf.NotAfter
+	}
+	cert, err := i.serving.get(&tls.ClientHelloInfo{})
+	add("serving", cert, err)
+	for n := range i.serving.sni {
+		sni := &i.serving.sni[n]
+		add("serving "+strings.Join(sni.hosts(), ","), sni.file.get(), nil)
+	}
+	if i.frontProxy.certificate != nil {
+		cert, err := i.frontProxy.certificate()
+		add("front proxy client", cert, err)
+	}
+	if i.kubelet.client != nil {
+		cert, err := i.kubelet.client()
+		add("kubelet client", cert, err)
+	}
+	return times
+}
