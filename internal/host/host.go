@@ -84,7 +84,7 @@ func New(config Config) (*Host, error) {
 	if h.metrics, err = newMetrics(&config); err != nil {
 		return nil, err
 	}
-	h.recorder = recent.New(h.metrics.registry, time.Now)
+	h.recorder = recent.New(h.metrics.registry.Recorded(), time.Now)
 	h.encodings, err = codec.NewEncodingCache(codec.EncodingCacheConfig{Limit: config.Limits.CacheMemory, Registerer: h.metrics.registry})
 	if err != nil {
 		return nil, err

@@ -13,11 +13,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/cache"
 	"mainstay.dev/mainstay/internal/storage/encryption"
 	"mainstay.dev/mainstay/internal/telemetry"
+	"mainstay.dev/mainstay/internal/telemetry/recent"
 )
 
 // metrics are the metrics of a host and of its control planes.
 type metrics struct {
-	registry     *prometheus.Registry
+	registry     *recent.Registry
 	slis         *prometheus.Registry   // of /metrics/slis
 	filter       telemetry.MetricFilter // of both registries, when they are served
 	requests     *telemetry.Requests
@@ -34,7 +35,7 @@ type metrics struct {
 
 // newMetrics registers the metrics.
 func newMetrics(config *Config) (*metrics, error) {
-	m := &metrics{registry: telemetry.NewRegistry(config.ControlPlane.Build(config.Version)), slis: prometheus.NewRegistry()}
+	m := &metrics{registry: recent.NewRegistry(telemetry.NewRegistry(config.ControlPlane.Build(config.Version))), slis: prometheus.NewRegistry()}
 	var err error
 	m.filter, err = config.Metrics.filter()
 	if err != nil {

@@ -279,11 +279,48 @@ func TestRun(t *testing.T) {
 	})
 }
 
+// TestRegistry checks which collectors are recorded.
+func TestRegistry(t *testing.T) {
+	t.Parallel()
+	r := recent.NewRegistry(prometheus.NewRegistry())
+	needed, other := gauge("workqueue_depth", "name"), gauge("other")
+	labeled := prometheus.WrapRegistererWith(prometheus.Labels{"a": "b"}, r)
+	labeled.MustRegister(needed, other)
+	needed.WithLabelValues("x").Set(1)
+	other.WithLabelValues().Set(1)
+	if err := labeled.Register(needed); err == nil {
+		t.Error("a collector was registered twice")
+	}
+	if !gathers(t, r, "workqueue_depth") || !gathers(t, r, "other") {
+		t.Error("a metric is missing in the registry")
+	}
+	if !gathers(t, r.Recorded(), "workqueue_depth") || !gathers(t, r.Recorded(), "go_goroutines") || gathers(t, r.Recorded(), "other") {
+		t.Error("other metrics are recorded than needed")
+	}
+	if !labeled.Unregister(needed) || gathers(t, r.Recorded(), "workqueue_depth") || gathers(t, r, "workqueue_depth") {
+		t.Error("a collector was not unregistered")
+	}
+}
+
+func gathers(t *testing.T, g prometheus.Gatherer, name string) bool {
+	t.Helper()
+	families, err := g.Gather()
+	if err != nil {
+		t.Error(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return true
+		}
+	}
+	return false
+}
+
 // BenchmarkSample records samples of a server with many resources.
 func BenchmarkSample(b *testing.B) {
 	for _, resources := range []int{10, 100, 300} {
 		b.Run(fmt.Sprintf("resources=%d", resources), func(b *testing.B) {
-			registry := telemetry.NewRegistry(telemetry.Build{})
+			registry := recent.NewRegistry(telemetry.NewRegistry(telemetry.Build{}))
 			requests := telemetry.NewRequests(registry)
 			for i := range resources {
 				for _, verb := range []string{"GET", "LIST", "POST", "PUT", "DELETE"} {
@@ -292,7 +329,7 @@ func BenchmarkSample(b *testing.B) {
 					requests.Completed(d, 404, time.Millisecond, 0, 100)
 				}
 			}
-			r := recent.New(registry, time.Now)
+			r := recent.New(registry.Recorded(), time.Now)
 			b.ReportAllocs()
 			for b.Loop() {
 				r.Sample()
