@@ -48,7 +48,7 @@ spec:
 	p.await("2001 objects", "item-00000")
 	p.fill("Filter resources", "thing299")
 	p.click("Thing299")
-	p.await("There are no objects of the kind Thing299.")
+	p.await("There are no objects of the kind Thing299 in the namespace many.")
 	p.goTo("/console/map?namespace=many&kinds=Deployment,ReplicaSet,Pod")
 	p.await("web-7d4b9-x1")
 
