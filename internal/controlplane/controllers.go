@@ -97,6 +97,8 @@ type controllerSet struct {
 	// ended.
 	queues work.Set
 	scan   scan
+	// feed reports changes to the controllers; nil while no controllers run in this server.
+	feed atomic.Pointer[changes.Feed]
 }
 
 // scan is a changes.Subscriber that reports whether all existing objects were reported to the subscribers before it.
@@ -116,6 +118,25 @@ func (c *controllerSet) pendingWork() (busy bool, due time.Time, known bool) {
 	ended := c.scan.ended.Load()
 	busy, due, known = c.queues.Pending()
 	return busy || known && !ended, due, known
+}
+
+// isIdle implements ControlPlane.IsIdle.
+func (c *controllerSet) isIdle(ctx context.Context) bool {
+	feed := c.feed.Load()
+	if feed == nil {
+		busy, _, _ := c.pendingWork()
+		return !busy
+	}
+	before, reported := feed.Position(ctx)
+	if !reported {
+		return false
+	}
+	if busy, _, _ := c.pendingWork(); busy {
+		return false
+	}
+	// A controller that has finished its work since then may have caused work of another one.
+	after, _ := feed.Position(ctx)
+	return after == before
 }
 
 type enabledController struct {
@@ -287,9 +308,12 @@ func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool)
 	subscribers = append(subscribers, &c.scan)
 	defer cancel() // runs before the deferred calls of wait
 	env := &c.settings.env.Storage
-	changes.New(changes.Config{
+	feed := changes.New(changes.Config{
 		Backend: env.Backend, Overrides: c.builtin.overrides(env.Backend), Decrypt: newDecrypt(c.settings), Prefix: c.settings.prefix,
 		IsBuiltinPath: c.builtin.rows.StoresPath, Logger: logger,
-	}, subscribers...).Run(ctx)
+	}, subscribers...)
+	c.feed.Store(feed)
+	defer c.feed.Store(nil)
+	feed.Run(ctx)
 	return managerRuns
 }

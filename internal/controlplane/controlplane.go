@@ -145,6 +145,14 @@ func (c *ControlPlane) PendingWork() (busy bool, due time.Time, known bool) {
 	return opened.controllers.pendingWork()
 }
 
+// IsIdle reports whether no controller in this server is busy, and none will be because of the changes so far: the
+// controllers have received all changes, and their own changes have caused no further work. It may block on the
+// store.
+func (c *ControlPlane) IsIdle(ctx context.Context) bool {
+	opened := c.opened.Load()
+	return opened == nil || opened.controllers.isIdle(ctx)
+}
+
 // Defines reports whether the control plane is open and a CustomResourceDefinition defines a resource.
 // It does not open the control plane.
 func (c *ControlPlane) Defines(resource schema.GroupResource) bool {

@@ -11,6 +11,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage/kv"
@@ -81,6 +82,8 @@ type Feed struct {
 	subscribers []Subscriber
 	// backends contains Config.Backend and the different backends of Config.Overrides.
 	backends []kv.Backend
+	// following are the sources after all of their objects were reported; nil before.
+	following atomic.Pointer[[]*source]
 }
 
 // New creates a feed without starting it. Subscribers are called in the given order.
@@ -141,6 +144,8 @@ func (f *Feed) follow(ctx context.Context) (synced bool, err error) {
 	for _, s := range f.subscribers {
 		s.Synced()
 	}
+	f.following.Store(&sources)
+	defer f.following.Store(nil)
 	if len(sources) == 1 {
 		return true, f.watchSource(ctx, sources[0], f.dispatchBatch)
 	}
@@ -201,6 +206,30 @@ func (f *Feed) dispatchBatch(ctx context.Context, s *source, batch kv.Batch) {
 		}
 		f.dispatch(ctx, s, e.Key, e.Value, prev, e.Revision)
 	}
+	s.reported.Store(max(s.reported.Load(), int64(batch.Revision)))
+}
+
+// Position returns a number that grows with each change of the store. reported is true if all changes up to this position were
+// reported to the subscribers. Otherwise, Position requests the progress of the watches, so that a later call can return
+// true. It is safe for concurrent use.
+func (f *Feed) Position(ctx context.Context) (position int64, reported bool) {
+	sources := f.following.Load()
+	if sources == nil {
+		return 0, false
+	}
+	reported = true
+	for _, s := range *sources {
+		newest, err := kv.PrefixRevision(ctx, s.backend, f.prefix)
+		if err != nil {
+			return 0, false
+		}
+		position += int64(newest)
+		if s.reported.Load() < int64(newest) {
+			reported = false
+			_ = s.backend.RequestProgress(ctx) // after an error, the watch fails, too
+		}
+	}
+	return position, reported
 }
 
 func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev []byte, revision kv.Revision) {

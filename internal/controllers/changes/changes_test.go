@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/storagetest"
+	"mainstay.dev/mainstay/test/testserver"
 )
 
 // recorder records its events, one line each.
@@ -160,4 +162,55 @@ func TestFeedOfTwo(t *testing.T) {
 	}
 	cancel()
 	<-ended
+}
+
+// TestPosition checks that a change is not reported before the subscriber has returned, and that a change of other keys
+// does not delay the report.
+func TestPosition(t *testing.T) {
+	t.Parallel()
+	backend := storagetest.InMemory(t)
+	put := func(key string) {
+		t.Helper()
+		if _, err := backend.Commit(t.Context(), kv.Op{Key: key, Expect: kv.AnyRevision, Value: []byte("v")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("/p/pods/a/x")
+	r := &recorder{lines: make(chan string)} // the subscriber blocks until the test reads a line
+	feed := changes.New(changes.Config{Backend: backend, Prefix: "/p", IsBuiltinPath: func(string) bool { return true }, Logger: slog.New(slog.DiscardHandler)}, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); feed.Run(ctx) }()
+	if _, reported := feed.Position(ctx); reported {
+		t.Error("all objects were reported before the start")
+	}
+	r.next(3) // until synced
+	awaitReported := func() (position int64) {
+		t.Helper()
+		testserver.Eventually(t, time.Minute, func() (err error) {
+			var reported bool
+			if position, reported = feed.Position(ctx); !reported {
+				err = fmt.Errorf("the position %d was not reported", position)
+			}
+			return err
+		})
+		return position
+	}
+	first := awaitReported()
+	put("/p/pods/a/x")
+	position, reported := feed.Position(ctx)
+	if reported || position <= first {
+		t.Errorf("the position after a change is %d, reported: %v; before it was %d", position, reported, first)
+	}
+	r.next(1)
+	if got := awaitReported(); got != position {
+		t.Errorf("the position is %d, want %d", got, position)
+	}
+	put("/other/pods/a/x")
+	awaitReported()
+	cancel()
+	<-ended
+	if _, reported := feed.Position(t.Context()); reported {
+		t.Error("the changes are reported after the end")
+	}
 }

@@ -3,6 +3,7 @@ package changes
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -12,9 +13,11 @@ import (
 // source is a backend that the feed follows.
 type source struct {
 	backend kv.Backend
-	// revision is the revision up to which changes were reported.
+	// revision is the revision up to which changes were received.
 	revision kv.Revision
 	release  func()
+	// reported is the revision up to which changes were reported to the subscribers.
+	reported atomic.Int64
 }
 
 // pinSources returns a source for each backend, at its current revision. The revision is protected
@@ -27,7 +30,8 @@ func (f *Feed) pinSources(ctx context.Context) ([]*source, error) {
 			release(sources[:i])
 			return nil, fmt.Errorf("hold the current revision: %w", err)
 		}
-		sources[i] = &source{backend, revision, free}
+		sources[i] = &source{backend: backend, revision: revision, release: free}
+		sources[i].reported.Store(int64(revision))
 	}
 	return sources, nil
 }

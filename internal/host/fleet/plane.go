@@ -271,8 +271,13 @@ func (p *plane) closeIfIdle(idle time.Duration) {
 	}
 	defer p.opening.Release(1)
 	p.mu.Lock()
-	s := p.mu.session
-	if s == nil || s.requests > 0 || time.Since(p.mu.used) < idle || s.busy(p.fleet.now()) {
+	s, unused := p.mu.session, p.isUnusedLocked(idle)
+	p.mu.Unlock()
+	if !unused || !s.IsIdle(p.fleet.lifetime) {
+		return
+	}
+	p.mu.Lock()
+	if !p.isUnusedLocked(idle) { // there were requests while IsIdle read the store
 		p.mu.Unlock()
 		return
 	}
@@ -281,6 +286,13 @@ func (p *plane) closeIfIdle(idle time.Duration) {
 	p.mu.Unlock()
 	s.end()
 	p.fleet.queue.Add(p.key)
+}
+
+// isUnusedLocked reports whether there is a session without a request for a duration, whose controllers are not busy. mu must
+// be held.
+func (p *plane) isUnusedLocked(idle time.Duration) bool {
+	s := p.mu.session
+	return s != nil && s.requests == 0 && time.Since(p.mu.used) >= idle && !s.busy(p.fleet.now())
 }
 
 // endLocked removes the session, so that it gets no further requests. It returns nil if there is none.
