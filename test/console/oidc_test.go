@@ -232,12 +232,15 @@ func TestOIDC(t *testing.T) {
 		p := open(t)
 		p.expect("blocked by CORS policy")
 		p.expect("net::ERR_FAILED")
-		windows := func() int {
+		windows := func() int { // -1 if a window is just being closed
 			pages, err := browser.Pages()
-			p.check(err)
+			if err != nil {
+				return -1
+			}
 			return len(pages)
 		}
-		before := windows()
+		before := -1
+		p.poll(func() bool { before = windows(); return before > 0 }, func() string { return "the windows cannot be listed" })
 		provider.noCORS.Store(new(discoveryPath))
 		defer provider.noCORS.Store(nil)
 		p.click(button)
