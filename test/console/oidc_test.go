@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -137,7 +138,9 @@ func (p *provider) window(browser *rod.Browser, console *page) *rod.Page {
 	var found *rod.Page
 	console.poll(func() bool {
 		pages, err := browser.Pages()
-		console.check(err)
+		if err != nil { // a window is just being closed
+			return false
+		}
 		found, err = pages.FindByURL("^" + p.URL + "/authorize")
 		return err == nil
 	}, func() string { return "the window of the provider is not open" })
@@ -177,17 +180,9 @@ func TestOIDC(t *testing.T) {
 		element, err := window.Timeout(pageTimeout).ElementR("a", link)
 		p.check(err)
 		p.check(element.Click("left", 1))
-		var open rod.Pages
 		p.poll(func() bool {
-			var err error
-			open, err = browser.Pages()
-			p.check(err)
-			for _, other := range open {
-				if other.TargetID == window.TargetID {
-					return false
-				}
-			}
-			return true
+			open, err := browser.Pages() // fails while a window is being closed
+			return err == nil && !slices.ContainsFunc(open, func(other *rod.Page) bool { return other.TargetID == window.TargetID })
 		}, func() string { return "the window of the provider is open" })
 	}
 
