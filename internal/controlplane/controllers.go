@@ -33,6 +33,7 @@ import (
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/registry/quota"
 	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
 // policyStatusController checks the types in the expressions of policies. Here the write of a policy
@@ -99,6 +100,8 @@ type controllerSet struct {
 	scan   scan
 	// feed reports changes to the controllers; nil while no controllers run in this server.
 	feed atomic.Pointer[changes.Feed]
+	// quiet is used by isIdle only; nil if a controller was busy at its last call.
+	quiet *quiet
 }
 
 // scan is a changes.Subscriber that reports whether all existing objects were reported to the subscribers before it.
@@ -120,23 +123,32 @@ func (c *controllerSet) pendingWork() (busy bool, due time.Time, known bool) {
 	return busy || known && !ended, due, known
 }
 
-// isIdle implements ControlPlane.IsIdle.
+// quiet is a moment at which no controller was busy.
+type quiet struct {
+	feed *changes.Feed
+	// newest are the newest revisions at the moment. reported and finished are the numbers of reported changes and of processed
+	// keys shortly before it.
+	newest             []kv.Revision
+	reported, finished int64
+}
+
+// isIdle implements ControlPlane.IsIdle. Controllers are idle if they were not busy at the last call, if they have received
+// all changes until then, and if nothing has happened since.
 func (c *controllerSet) isIdle(ctx context.Context) bool {
-	feed := c.feed.Load()
-	if feed == nil {
-		busy, _, _ := c.pendingWork()
+	last, feed := c.quiet, c.feed.Load()
+	c.quiet = nil
+	if busy, _, _ := c.pendingWork(); busy || feed == nil {
 		return !busy
 	}
-	before, reported := feed.Position(ctx)
-	if !reported {
-		return false
+	now := &quiet{feed: feed, reported: feed.Reported(), finished: c.queues.Finished()}
+	if last != nil && last.feed == feed && last.reported == now.reported && last.finished == now.finished && feed.HasReported(last.newest) {
+		return true
 	}
-	if busy, _, _ := c.pendingWork(); busy {
-		return false
+	var err error
+	if now.newest, err = feed.Newest(ctx); err == nil {
+		c.quiet = now
 	}
-	// A controller that has finished its work since then may have caused work of another one.
-	after, _ := feed.Position(ctx)
-	return after == before
+	return false
 }
 
 type enabledController struct {

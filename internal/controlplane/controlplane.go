@@ -145,9 +145,10 @@ func (c *ControlPlane) PendingWork() (busy bool, due time.Time, known bool) {
 	return opened.controllers.pendingWork()
 }
 
-// IsIdle reports whether no controller in this server is busy, and none will be because of the changes so far: the
-// controllers have received all changes, and their own changes have caused no further work. It may block on the
-// store.
+// IsIdle reports whether no controller in this server is busy, and none will be because of the changes so far: at the last
+// call, no controller was busy, and since then they have received all changes until that call, and have done nothing. So the first call returns
+// false, and a later one can return true after a RequestProgress of the store. It may block on the store. It must not be
+// called concurrently.
 func (c *ControlPlane) IsIdle(ctx context.Context) bool {
 	opened := c.opened.Load()
 	return opened == nil || opened.controllers.isIdle(ctx)

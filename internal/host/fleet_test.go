@@ -239,7 +239,9 @@ func TestControlPlaneIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Body.Close()
-	s.host.fleet.CloseIdle(0)
+	for range 5 { // the first call notes that the controllers are not busy
+		s.host.fleet.CloseIdle(0)
+	}
 	if !isOpen() {
 		t.Error("it closes despite a watch")
 	}

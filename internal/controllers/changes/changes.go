@@ -84,6 +84,7 @@ type Feed struct {
 	backends []kv.Backend
 	// following are the sources after all of their objects were reported; nil before.
 	following atomic.Pointer[[]*source]
+	count     atomic.Int64 // of reported objects and changes
 }
 
 // New creates a feed without starting it. Subscribers are called in the given order.
@@ -209,28 +210,36 @@ func (f *Feed) dispatchBatch(ctx context.Context, s *source, batch kv.Batch) {
 	s.reported.Store(max(s.reported.Load(), int64(batch.Revision)))
 }
 
-// Position returns a number that grows with each change of the store. reported is true if all changes up to this position were
-// reported to the subscribers. Otherwise, Position requests the progress of the watches, so that a later call can return
-// true. It is safe for concurrent use.
-func (f *Feed) Position(ctx context.Context) (position int64, reported bool) {
+// Newest returns the newest revision of each backend. They are at least those of all commits that were acknowledged before
+// the call.
+func (f *Feed) Newest(ctx context.Context) ([]kv.Revision, error) {
+	newest := make([]kv.Revision, len(f.backends))
+	for i, backend := range f.backends {
+		var err error
+		if newest[i], err = backend.CurrentRevision(ctx); err != nil {
+			return nil, fmt.Errorf("read the newest revision: %w", err)
+		}
+	}
+	return newest, nil
+}
+
+// HasReported reports whether all changes up to revisions of Newest were reported to the subscribers. Without changes, this
+// may require a RequestProgress of the backends. It is safe for concurrent use.
+func (f *Feed) HasReported(revisions []kv.Revision) bool {
 	sources := f.following.Load()
 	if sources == nil {
-		return 0, false
+		return false
 	}
-	reported = true
-	for _, s := range *sources {
-		newest, err := kv.PrefixRevision(ctx, s.backend, f.prefix)
-		if err != nil {
-			return 0, false
-		}
-		position += int64(newest)
-		if s.reported.Load() < int64(newest) {
-			reported = false
-			_ = s.backend.RequestProgress(ctx) // after an error, the watch fails, too
+	for i, s := range *sources {
+		if s.reported.Load() < int64(revisions[i]) {
+			return false
 		}
 	}
-	return position, reported
+	return true
 }
+
+// Reported returns the number of objects and changes that were reported so far.
+func (f *Feed) Reported() int64 { return f.count.Load() }
 
 func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev []byte, revision kv.Revision) {
 	c, ok := f.parseKey(key)
@@ -240,6 +249,7 @@ func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev 
 	c.SeparateStore = s.backend != f.config.Backend
 	c.Value, c.Prev = f.config.Decrypt.Value(ctx, key, value), f.config.Decrypt.Value(ctx, key, prev)
 	c.Revision = int64(revision)
+	f.count.Add(1)
 	for _, s := range f.subscribers {
 		s.Changed(&c)
 	}

@@ -164,9 +164,9 @@ func TestFeedOfTwo(t *testing.T) {
 	<-ended
 }
 
-// TestPosition checks that a change is not reported before the subscriber has returned, and that a change of other keys
-// does not delay the report.
-func TestPosition(t *testing.T) {
+// TestHasReported checks that a change is not reported before the subscriber has received it, and that a change of other keys
+// is reported after a request of the progress.
+func TestHasReported(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)
 	put := func(key string) {
@@ -178,39 +178,50 @@ func TestPosition(t *testing.T) {
 	put("/p/pods/a/x")
 	r := &recorder{lines: make(chan string)} // the subscriber blocks until the test reads a line
 	feed := changes.New(changes.Config{Backend: backend, Prefix: "/p", IsBuiltinPath: func(string) bool { return true }, Logger: slog.New(slog.DiscardHandler)}, r)
+	newest := func() []kv.Revision {
+		t.Helper()
+		revisions, err := feed.Newest(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return revisions
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); feed.Run(ctx) }()
-	if _, reported := feed.Position(ctx); reported {
+	if feed.HasReported(newest()) {
 		t.Error("all objects were reported before the start")
 	}
-	r.next(3) // until synced
-	awaitReported := func() (position int64) {
+	awaitReported := func(revisions []kv.Revision) {
 		t.Helper()
-		testserver.Eventually(t, time.Minute, func() (err error) {
-			var reported bool
-			if position, reported = feed.Position(ctx); !reported {
-				err = fmt.Errorf("the position %d was not reported", position)
+		testserver.Eventually(t, time.Minute, func() error {
+			if err := backend.RequestProgress(ctx); err != nil {
+				return err
 			}
-			return err
+			if !feed.HasReported(revisions) {
+				return fmt.Errorf("the revisions %v were not reported", revisions)
+			}
+			return nil
 		})
-		return position
 	}
-	first := awaitReported()
+	r.next(3) // until synced
+	awaitReported(newest())
+	before := feed.Reported()
 	put("/p/pods/a/x")
-	position, reported := feed.Position(ctx)
-	if reported || position <= first {
-		t.Errorf("the position after a change is %d, reported: %v; before it was %d", position, reported, first)
+	changed := newest()
+	if feed.HasReported(changed) {
+		t.Errorf("the change was reported before the subscriber has received it")
 	}
 	r.next(1)
-	if got := awaitReported(); got != position {
-		t.Errorf("the position is %d, want %d", got, position)
+	awaitReported(changed)
+	if n := feed.Reported() - before; n != 1 {
+		t.Errorf("%d changes were reported, want 1", n)
 	}
 	put("/other/pods/a/x")
-	awaitReported()
+	awaitReported(newest())
 	cancel()
 	<-ended
-	if _, reported := feed.Position(t.Context()); reported {
+	if feed.HasReported(changed) {
 		t.Error("the changes are reported after the end")
 	}
 }

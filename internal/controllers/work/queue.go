@@ -209,6 +209,7 @@ func (q *Queue[K]) run() {
 		task := q.metrics.start(added)
 		err := q.process(key)
 		q.metrics.finish(task)
+		q.set.countFinished() // before the key is no longer pending
 		q.done(key, err)
 	}
 }

@@ -3,13 +3,15 @@ package work
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // Set is a set of open queues, such as the queues of all controllers of a control plane. It is safe for concurrent use.
 type Set struct {
-	mu     sync.Mutex
-	queues map[any]func() (busy bool, due time.Time)
+	mu       sync.Mutex
+	queues   map[any]func() (busy bool, due time.Time)
+	finished atomic.Int64
 }
 
 type setKey struct{}
@@ -27,6 +29,16 @@ func (s *Set) Pending() (busy bool, due time.Time, known bool) {
 		busy, due = busy || b, earlier(due, at)
 	}
 	return busy, due, len(s.queues) > 0
+}
+
+// Finished returns the number of keys that all queues have processed so far.
+func (s *Set) Finished() int64 { return s.finished.Load() }
+
+// countFinished counts a processed key. A nil Set has no effect.
+func (s *Set) countFinished() {
+	if s != nil {
+		s.finished.Add(1)
+	}
 }
 
 // earlier returns the earlier of two times. A zero time is later than all others.

@@ -215,10 +215,15 @@ func (f *Fleet) AddressChanged() {
 	}
 }
 
-// CloseIdle closes the control planes that had no request or watch for a duration, and waits for them.
+// CloseIdle closes the control planes that had no request or watch for a duration, and waits for them. The first call for an
+// idle control plane only notes the state of its controllers; see controlplane.ControlPlane.IsIdle.
 func (f *Fleet) CloseIdle(idle time.Duration) {
+	waiting := false
 	for _, p := range f.all() {
-		p.closeIfIdle(idle)
+		waiting = p.closeIfIdle(idle) || waiting
+	}
+	if waiting { // until their controllers have received all changes
+		_ = f.backend.RequestProgress(f.lifetime) // after an error, they remain open for another period
 	}
 }
 

@@ -264,28 +264,33 @@ func (p *plane) close() {
 	s.end()
 }
 
-// closeIfIdle closes the session if it had no request for a duration, and no controller is busy.
-func (p *plane) closeIfIdle(idle time.Duration) {
+// closeIfIdle closes the session if it had no request for a duration, and its controllers are idle. waiting is true if only the
+// controllers were not idle yet.
+func (p *plane) closeIfIdle(idle time.Duration) (waiting bool) {
 	if !p.opening.TryAcquire(1) {
-		return // it is being opened or closed
+		return false // it is being opened or closed
 	}
 	defer p.opening.Release(1)
 	p.mu.Lock()
 	s, unused := p.mu.session, p.isUnusedLocked(idle)
 	p.mu.Unlock()
-	if !unused || !s.IsIdle(p.fleet.lifetime) {
-		return
+	if !unused {
+		return false
+	}
+	if !s.IsIdle(p.fleet.lifetime) {
+		return true
 	}
 	p.mu.Lock()
-	if !p.isUnusedLocked(idle) { // there were requests while IsIdle read the store
+	if !p.isUnusedLocked(idle) { // there was a request since then
 		p.mu.Unlock()
-		return
+		return false
 	}
 	p.endLocked()
 	p.mu.reportDue = true // of the time of the next work
 	p.mu.Unlock()
 	s.end()
 	p.fleet.queue.Add(p.key)
+	return false
 }
 
 // isUnusedLocked reports whether there is a session without a request for a duration, whose controllers are not busy. mu must
