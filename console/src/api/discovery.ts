@@ -81,9 +81,19 @@ export function qualifiedName(resource: Pick<Resource, "group" | "name">): strin
   return keyOf(resource.group, resource.name);
 }
 
+/** Returns GROUP/VERSION, or VERSION for the core group. */
+export function apiVersionOf(resource: Pick<Resource, "group" | "version">): string {
+  return resource.group ? `${resource.group}/${resource.version}` : resource.version;
+}
+
+/** Returns the path of the version of a resource. */
+export function versionPath(resource: Pick<Resource, "group" | "version">): string {
+  return `${resource.group ? "/apis" : "/api"}/${apiVersionOf(resource)}`;
+}
+
 /** Returns the path of a collection, or of an object if name is not "". */
 export function pathOf(resource: Resource, namespace = "", name = "", subresource = ""): string {
-  let path = resource.group ? `/apis/${resource.group}/${resource.version}` : `/api/${resource.version}`;
+  let path = versionPath(resource);
   if (resource.namespaced && namespace) path += `/namespaces/${encodeURIComponent(namespace)}`;
   path += `/${resource.name}`;
   if (name) path += `/${encodeURIComponent(name)}`;

@@ -30,6 +30,11 @@ export function seconds(value: number): string {
   return `${value.toFixed(1)} s`;
 }
 
+/** Formats a time as the API does: RFC 3339 in UTC, without fractions of a second. */
+export function apiTime(time: Date): string {
+  return time.toISOString().replace(/\.\d+Z$/, "Z");
+}
+
 export function yaml(value: unknown): string {
   return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
 }
@@ -38,6 +43,11 @@ export function yaml(value: unknown): string {
 export function withoutManagedFields<T extends { metadata: { managedFields?: unknown } }>(object: T): T {
   const { managedFields: _, ...metadata } = object.metadata;
   return { ...object, metadata };
+}
+
+/** Returns an object as YAML without managed fields; "" for an object that does not exist. */
+export function manifest(object: Parameters<typeof withoutManagedFields>[0] | undefined): string {
+  return object ? yaml(withoutManagedFields(object)) : "";
 }
 
 /** Formats a cell of the server's table. */

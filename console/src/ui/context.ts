@@ -53,6 +53,16 @@ export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, dependenci
   return { ...state, reload: () => setAttempt(attempt + 1) };
 }
 
+/** Returns a number that grows each period (in milliseconds) while the page is visible, so that the component is rendered again. */
+export function useTick(period: number): number {
+  const [tick, setTick] = useState(0);
+  useEffect(() => {
+    const timer = setInterval(() => !document.hidden && setTick((n) => n + 1), period);
+    return () => clearInterval(timer);
+  }, [period]);
+  return tick;
+}
+
 /** The segments of the page of an object. */
 export function objectPath(resource: Pick<Resource, "group" | "name">, namespace: string | undefined, name: string): string[] {
   return ["objects", resource.group || "core", resource.name, namespace || "-", name];

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { type Client, messageOf } from "../api/client";
-import { dateTime } from "../model/format";
+import { apiTime, dateTime } from "../model/format";
 import { useApp, useLoad } from "./context";
 import { joinBase, splitBase } from "./location";
 import { Dialog, Link } from "./parts";
@@ -91,7 +91,7 @@ function MomentSelector(props: { cluster: string; moment: string }) {
     event.preventDefault();
     const value = new FormData(event.currentTarget as HTMLFormElement).get("time") as string;
     setCustom(false);
-    if (value) void select(new Date(value).toISOString().replace(/\.\d+Z$/, "Z"));
+    if (value) void select(apiTime(new Date(value)));
   };
   return (
     <>

@@ -1,8 +1,8 @@
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { messageOf } from "../api/client";
 import type { Change, Condition, KubeObject, List } from "../api/types";
-import { age, bytes, withoutManagedFields, yaml } from "../model/format";
-import { objectPath, useApp, useLoad } from "../ui/context";
+import { age, apiTime, bytes, manifest } from "../model/format";
+import { objectPath, useApp, useLoad, useTick } from "../ui/context";
 import { Difference } from "../ui/editor";
 import { joinBase, splitBase } from "../ui/location";
 import { Dialog, Failure, Link, Loading, Note, SimpleTable } from "../ui/parts";
@@ -24,11 +24,7 @@ export function ControlPlanes() {
 function ControlPlaneList() {
   const app = useApp();
   const { moment } = splitBase(app.place.base);
-  const [tick, setTick] = useState(0);
-  useEffect(() => {
-    const timer = setInterval(() => !document.hidden && setTick((n) => n + 1), 3000);
-    return () => clearInterval(timer);
-  }, []);
+  const tick = useTick(3000);
   const list = useLoad(async (signal) => (await app.client.json<List<ControlPlane>>(path, { signal })).items ?? [], [app.client, tick]);
   const [creating, setCreating] = useState(false);
   const [compared, setCompared] = useState<string>();
@@ -81,7 +77,7 @@ function CreateDialog(props: { existing: ControlPlane[]; close: () => void }) {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);
     const time = form.get("time") as string | null;
-    const from = source && { ...(source === "root" ? {} : { controlPlane: source.slice(1) }), ...(time ? { time: new Date(time).toISOString().replace(/\.\d+Z$/, "Z") } : {}) };
+    const from = source && { ...(source === "root" ? {} : { controlPlane: source.slice(1) }), ...(time ? { time: apiTime(new Date(time)) } : {}) };
     try {
       await app.client.send(path, { method: "POST", body: { apiVersion: "mainstay.dev/v1", kind: "ControlPlane", metadata: { name: form.get("name") }, spec: from ? { from } : {} } });
       props.close();
@@ -127,7 +123,6 @@ function CompareDialog(props: { name: string; close: () => void }) {
   const changes = useLoad((signal) => app.client.at(joinBase(props.name, "")).json<List<Change>>("/mainstay/v1/fork/changes", { signal }), [props.name]);
   const [open, setOpen] = useState<Change>();
   const items = changes.value?.items ?? [];
-  const text = (object: KubeObject | undefined): string => (object ? yaml(withoutManagedFields(object)) : "");
   return (
     <Dialog title={`${props.name}, compared with its source`} close={props.close} wide>
       {changes.error && <Failure message={changes.error} />}
@@ -142,7 +137,7 @@ function CompareDialog(props: { name: string; close: () => void }) {
           ])}
         />
       )}
-      {open && <Difference label={`${open.object.name} in the source and in the fork`} before={text(open.before)} after={text(open.after)} />}
+      {open && <Difference label={`${open.object.name} in the source and in the fork`} before={manifest(open.before)} after={manifest(open.after)} />}
       {items.length > 0 && <p class="muted">To write these changes to the source: mainstay apply-diff {props.name}</p>}
     </Dialog>
   );

@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
 import { parse } from "yaml";
 import { APIError, messageOf } from "../api/client";
-import { type Resource, pathOf } from "../api/discovery";
+import { type Resource, apiVersionOf, pathOf } from "../api/discovery";
 import type { KubeObject } from "../api/types";
 import { yaml } from "../model/format";
 import { objectPath, useApp } from "../ui/context";
@@ -13,8 +13,7 @@ import { useCompletion } from "./schema";
 export function CreateDialog(props: { resource: Resource; namespace: string; close: () => void }) {
   const app = useApp();
   const { resource } = props;
-  const apiVersion = resource.group ? `${resource.group}/${resource.version}` : resource.version;
-  const [initial] = useState(() => yaml({ apiVersion, kind: resource.kind, metadata: { name: "", ...(resource.namespaced ? { namespace: props.namespace || "default" } : {}) } }));
+  const [initial] = useState(() => yaml({ apiVersion: apiVersionOf(resource), kind: resource.kind, metadata: { name: "", ...(resource.namespaced ? { namespace: props.namespace || "default" } : {}) } }));
   const [text, setText] = useState(initial);
   const [problem, setProblem] = useState<{ message: string; fields: FieldError[] }>();
   const complete = useCompletion(resource);

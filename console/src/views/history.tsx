@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { type Client, messageOf } from "../api/client";
 import { historyGroup, pathOf } from "../api/discovery";
 import type { Change, KubeObject, List } from "../api/types";
-import { age, dateTime, withoutManagedFields, yaml } from "../model/format";
+import { age, apiTime, dateTime, manifest } from "../model/format";
 import { type App, kindPath, useApp, useLoad } from "../ui/context";
 import { Difference } from "../ui/editor";
 import { joinBase, splitBase } from "../ui/location";
@@ -37,7 +37,7 @@ async function rangeOf(client: Client, since: string | undefined, signal?: Abort
   const length = ageSeconds(since ?? "");
   if (!length) return { since, until };
   const time = (await client.send("/api", { signal })).headers.get("Mainstay-Time");
-  return { since: time ? new Date(Date.parse(time) - length * 1000).toISOString().replace(/\.\d+Z$/, "Z") : since, until };
+  return { since: time ? apiTime(new Date(Date.parse(time) - length * 1000)) : since, until };
 }
 
 const unitSeconds: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400 };
@@ -138,7 +138,6 @@ function ChangeDialog(props: { app: App; change: Change; close: () => void; undo
   const [plan, setPlan] = useState<UndoPlan>();
   const [error, setError] = useState("");
   const { cluster, moment } = splitBase(app.place.base);
-  const text = (object: KubeObject | undefined): string => (object ? yaml(withoutManagedFields(object)) : "");
   const attempt = async (action: () => Promise<void>): Promise<void> => {
     setError("");
     try {
@@ -156,7 +155,7 @@ function ChangeDialog(props: { app: App; change: Change; close: () => void; undo
       </p>
       {full.error && <Failure message={full.error} retry={full.reload} />}
       {!full.value && !full.error && <Loading />}
-      {full.value && !plan && <Difference label="Before and after the change" before={text(full.value.before)} after={text(full.value.after)} />}
+      {full.value && !plan && <Difference label="Before and after the change" before={manifest(full.value.before)} after={manifest(full.value.after)} />}
       {plan && (
         <>
           <h3>Undo: {plan.title}</h3>
@@ -203,22 +202,21 @@ async function planUndo(app: App, change: Change): Promise<UndoPlan> {
     if (error.code === 404) return undefined;
     throw error;
   });
-  const text = (object: KubeObject | undefined): string => (object ? yaml(withoutManagedFields(object)) : "");
   const { before } = change;
   if (!before) {
     if (change.operation !== "Created") throw new Error("The state before the change is not available.");
     if (live?.metadata.uid !== change.object.uid) throw new Error("The created object does not exist any more.");
     const body = { preconditions: { uid: live?.metadata.uid } };
-    return { title: "delete the object", before: text(live), after: "", execute: () => app.client.send(path, { method: "DELETE", body }) };
+    return { title: "delete the object", before: manifest(live), after: "", execute: () => app.client.send(path, { method: "DELETE", body }) };
   }
   if (!live) {
     const { resourceVersion: _, ...metadata } = before.metadata;
     const send = (dryRun?: string) => app.client.json<KubeObject>(pathOf(resource, namespace), {
       method: "POST", body: { ...before, metadata }, query: { restoreFrom: change.previousRevision, dryRun },
     });
-    return { title: "create the object again", before: "", after: text(await send("All")), execute: () => send() };
+    return { title: "create the object again", before: "", after: manifest(await send("All")), execute: () => send() };
   }
   const body = { ...before, metadata: { ...before.metadata, resourceVersion: live.metadata.resourceVersion } };
   const send = (dryRun?: string) => app.client.json<KubeObject>(path, { method: "PUT", body, query: { fieldManager: "mainstay-console", dryRun } });
-  return { title: "return to the state before the change", before: text(live), after: text(await send("All")), execute: () => send() };
+  return { title: "return to the state before the change", before: manifest(live), after: manifest(await send("All")), execute: () => send() };
 }

@@ -3,7 +3,7 @@ import { type Resource, pathOf } from "../api/discovery";
 import { type Row, Rows } from "../api/rows";
 import type { TableColumn } from "../api/types";
 import { age, cell, compareCells } from "../model/format";
-import { listPath, objectPath, useApp } from "../ui/context";
+import { listPath, objectPath, useApp, useTick } from "../ui/context";
 import { splitBase } from "../ui/location";
 import { Failure, Field, Link, Loading, Note } from "../ui/parts";
 import { NamespaceField } from "./namespacefield";
@@ -22,7 +22,8 @@ export function ResourceList(props: { resource: Resource }) {
   const [labels, fields, filter, sort, wide] = ["labels", "fields", "filter", "sort", "wide"].map(parameter) as [string, string, string, string, string];
   const [creating, setCreating] = useState(false);
   const rows = useRows(resource, namespace, labels, fields);
-  const now = useSeconds();
+  useTick(10_000); // for the ages
+  const now = Date.now();
 
   const columns = rows?.columns.map((column, index) => ({ column, index })).filter(({ column }) => wide || column.priority === 0) ?? [];
   // Tables of events, for example, show the name only with all columns.
@@ -158,16 +159,6 @@ function useRows(resource: Resource, namespace: string, labels: string, fields: 
     };
   }, [client, resource, namespace, labels, fields]);
   return snapshot;
-}
-
-/** Renders again every ten seconds, for the ages. */
-function useSeconds(): number {
-  const [now, setNow] = useState(Date.now);
-  useEffect(() => {
-    const timer = setInterval(() => setNow(Date.now()), 10_000);
-    return () => clearInterval(timer);
-  }, []);
-  return now;
 }
 
 function isNumeric(column: TableColumn): boolean {

@@ -1,6 +1,6 @@
 import { useMemo } from "preact/hooks";
 import { metadataType } from "../api/client";
-import { pathOf } from "../api/discovery";
+import { apiVersionOf, pathOf } from "../api/discovery";
 import type { KubeObject, List } from "../api/types";
 import type { Item } from "../model/owners";
 import { objectPath, useApp, useLoad } from "../ui/context";
@@ -26,7 +26,7 @@ export function NamespaceMap() {
     const full = await Promise.all(detailed.map(async ([group, name]) => {
       const resource = discovery.find(group, name);
       const list = resource && (await client.json<List<KubeObject>>(pathOf(resource, namespace), { signal }).catch(() => undefined));
-      return list?.items?.map((object) => ({ ...object, kind: resource!.kind, apiVersion: `${resource!.group}/${resource!.version}`.replace(/^\//, "") })) ?? [];
+      return list?.items?.map((object) => ({ ...object, kind: resource!.kind, apiVersion: apiVersionOf(resource!) })) ?? [];
     }));
     return { items, denied, full: full.flat() };
   }, [client, namespace]);

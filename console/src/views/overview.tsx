@@ -1,4 +1,5 @@
 import type { Client } from "../api/client";
+import { pathOf } from "../api/discovery";
 import type { Change, KubeObject, List } from "../api/types";
 import { listPath, useApp, useLoad } from "../ui/context";
 import { Failure, Link, Loading, Note } from "../ui/parts";
@@ -17,9 +18,8 @@ export function Overview() {
   const counts = useLoad(async (signal) => {
     const resources = counted.map(([group, name]) => discovery.find(group, name)).filter((resource) => resource !== undefined);
     return Promise.all(resources.map(async (resource) => {
-      const path = resource.group ? `/apis/${resource.group}/${resource.version}/${resource.name}` : `/api/${resource.version}/${resource.name}`;
       // Only the first object is read; remainingItemCount is the number of the others.
-      const count = await client.json<List<unknown>>(path, { signal, query: { limit: "1" } }).then((list) => (list.items?.length ?? 0) + (list.metadata.remainingItemCount ?? 0), () => undefined);
+      const count = await client.json<List<unknown>>(pathOf(resource), { signal, query: { limit: "1" } }).then((list) => (list.items?.length ?? 0) + (list.metadata.remainingItemCount ?? 0), () => undefined);
       return { resource, count };
     }));
   }, [client]);

@@ -2,7 +2,7 @@ import { useMemo, useState } from "preact/hooks";
 import type { Client } from "../api/client";
 import { type Discovery, qualifiedName } from "../api/discovery";
 import type { List } from "../api/types";
-import { type Access, type Binding, type Denial, type Grant, type RBACObjects, type Role, type Subject, allowing, formatRule, formatSubject, identityOf, near, parseDenial, subjectOf, userIdentity } from "../model/rbac";
+import { type Access, type Binding, type Denial, type Grant, type NearGrant, type RBACObjects, type Role, type Subject, allowing, formatRule, formatSubject, identityOf, near, parseDenial, subjectOf, userIdentity } from "../model/rbac";
 import { type App, objectPath, useApp, useLoad } from "../ui/context";
 import { joinBase, splitBase } from "../ui/location";
 import { Failure, Field, Link, Loading, Note, SimpleTable, Tabs } from "../ui/parts";
@@ -165,8 +165,9 @@ function WhoCan(props: { app: App; objects: RBACObjects }) {
   );
 }
 
-/** Rules with the binding that grants them. */
-function GrantTable(props: { grants: Grant[]; extra?: (grant: Grant) => string; extraTitle?: string }) {
+/** Rules with the binding that grants them. For rules that do not allow a request, the table has the differences. */
+function GrantTable(props: { grants: (Grant | NearGrant)[] }) {
+  const near = props.grants.some((grant) => "differences" in grant);
   const link = (kind: string, namespace: string | undefined, name: string) => {
     const names: Record<string, string> = { ClusterRole: "clusterroles", Role: "roles", ClusterRoleBinding: "clusterrolebindings", RoleBinding: "rolebindings" };
     if (name === "(simulated)") return `${kind} ${name}`;
@@ -174,12 +175,12 @@ function GrantTable(props: { grants: Grant[]; extra?: (grant: Grant) => string; 
   };
   return (
     <SimpleTable
-      label="Grants" columns={["Subject", "Binding", "Role", "Rule", ...(props.extraTitle ? [props.extraTitle] : [])]}
+      label="Grants" columns={["Subject", "Binding", "Role", "Rule", ...(near ? ["Differs in"] : [])]}
       rows={props.grants.map((grant) => {
         const { namespace, name } = grant.binding.metadata;
         return [
           formatSubject(subjectOf(grant)), link(namespace ? "RoleBinding" : "ClusterRoleBinding", namespace, name), link(grant.binding.roleRef.kind, grant.role.metadata.namespace, grant.role.metadata.name),
-          formatRule(grant.rule), ...(props.extra ? [props.extra(grant)] : []),
+          formatRule(grant.rule), ...("differences" in grant ? [grant.differences.join(", ")] : []),
         ];
       })}
     />
@@ -275,7 +276,7 @@ function WhyDenied(props: { app: App; objects: RBACObjects }) {
           {allowed.length === 0 && close.length > 0 && (
             <>
               <h2>Rules that come closest</h2>
-              <GrantTable grants={close} extraTitle="Differs in" extra={(grant) => close.find((other) => other.rule === grant.rule && other.binding === grant.binding)?.differences.join(", ") ?? ""} />
+              <GrantTable grants={close} />
             </>
           )}
           {allowed.length === 0 && close.length === 0 && <Note>No rule of the user comes close.</Note>}

@@ -1,7 +1,7 @@
 import type { CompletionContext, CompletionResult, CompletionSource } from "@codemirror/autocomplete";
 import { useEffect, useState } from "preact/hooks";
 import type { Client } from "../api/client";
-import type { Resource } from "../api/discovery";
+import { type Resource, versionPath } from "../api/discovery";
 import { parentsOf } from "../model/yamlpath";
 import { useApp } from "../ui/context";
 
@@ -63,8 +63,7 @@ class Resolver {
 }
 
 async function readSchema(client: Client, resource: Resource, signal: AbortSignal): Promise<Resolver | undefined> {
-  const path = resource.group ? `/openapi/v3/apis/${resource.group}/${resource.version}` : `/openapi/v3/api/${resource.version}`;
-  const document = await client.json<Document>(path, { signal });
+  const document = await client.json<Document>(`/openapi/v3${versionPath(resource)}`, { signal });
   const root = Object.values(document.components?.schemas ?? {}).find((schema) =>
     schema["x-kubernetes-group-version-kind"]?.some(({ group, version, kind }) => group === resource.group && version === resource.version && kind === resource.kind),
   );

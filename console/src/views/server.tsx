@@ -1,9 +1,9 @@
 import type { ComponentChildren } from "preact";
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useMemo } from "preact/hooks";
 import { APIError, type Client } from "../api/client";
 import { bytes, cell, seconds } from "../model/format";
 import { type Metrics, parseMetrics, quantile, select, sum } from "../model/metrics";
-import { useApp, useLoad } from "../ui/context";
+import { useApp, useLoad, useTick } from "../ui/context";
 import { Chart, type Line } from "../ui/chart";
 import { splitBase } from "../ui/location";
 import { Failure, Loading, Note, SimpleTable } from "../ui/parts";
@@ -19,11 +19,7 @@ const period = 15_000;
 /** The state of the server: charts of the last hour, latencies, queues, controllers, the store, and health checks. */
 export function Server() {
   const app = useApp();
-  const [tick, setTick] = useState(0);
-  useEffect(() => {
-    const timer = setInterval(() => !document.hidden && setTick((n) => n + 1), period);
-    return () => clearInterval(timer);
-  }, []);
+  const tick = useTick(period);
   const { cluster, moment } = splitBase(app.place.base);
   const root = useMemo(() => (cluster ? app.client.at("") : app.client), [app.client, cluster]);
   if (moment) return <Note>The state of the server is not part of the history. Return to now to see it.</Note>;

@@ -1,5 +1,5 @@
 import { type Client, metadataType } from "../../api/client";
-import { type Discovery, type Resource, pathOf } from "../../api/discovery";
+import { type Discovery, type Resource, apiVersionOf, pathOf } from "../../api/discovery";
 import type { KubeObject, List, ObjectMeta } from "../../api/types";
 import type { Item } from "../../model/owners";
 
@@ -43,7 +43,7 @@ async function readAll(client: Client, resource: Resource, namespace: string, si
 }
 
 export function itemOf(resource: Resource, metadata: ObjectMeta): Item {
-  return { apiVersion: resource.group ? `${resource.group}/${resource.version}` : resource.version, kind: resource.kind, metadata, resource: resource.name, group: resource.group };
+  return { apiVersion: apiVersionOf(resource), kind: resource.kind, metadata, resource: resource.name, group: resource.group };
 }
 
 /** A reference to another object in a field of an object. */

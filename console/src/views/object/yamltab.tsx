@@ -3,7 +3,7 @@ import { parse } from "yaml";
 import { APIError, messageOf } from "../../api/client";
 import { type Resource, pathOf } from "../../api/discovery";
 import type { KubeObject } from "../../api/types";
-import { age, withoutManagedFields, yaml } from "../../model/format";
+import { age, manifest, withoutManagedFields, yaml } from "../../model/format";
 import { merge } from "../../model/merge";
 import { type Manager, managerOf, managersOfLines } from "../../model/ownership";
 import { useApp } from "../../ui/context";
@@ -15,7 +15,7 @@ import { useCompletion } from "../schema";
 /** The object as YAML with the managers of its fields, and its editor. */
 export function YAMLTab(props: { resource: Resource; object: KubeObject; readOnly: boolean }) {
   const [edited, setEdited] = useState<KubeObject>();
-  const text = useMemo(() => yaml(withoutManagedFields(props.object)), [props.object]);
+  const text = useMemo(() => manifest(props.object), [props.object]);
   const managers = useMemo(() => managersOfLines(text, props.object.metadata.managedFields ?? []), [text]);
   const colors = useMemo(() => colorsOf(props.object), [props.object]);
   if (edited) return <Edit resource={props.resource} object={edited} live={props.object} close={() => setEdited(undefined)} rebase={setEdited} />;
@@ -49,7 +49,7 @@ interface Review {
 /** Edits an object: the changes are verified by a dry run and shown before they are saved. */
 function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject; close: () => void; rebase: (object: KubeObject) => void }) {
   const app = useApp();
-  const before = useMemo(() => yaml(withoutManagedFields(props.object)), [props.object]);
+  const before = useMemo(() => manifest(props.object), [props.object]);
   const [text, setText] = useState(before);
   const [start, setStart] = useState(before);
   const [review, setReview] = useState<Review>();
@@ -96,7 +96,7 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
       <>
         <h2>Changes</h2>
         {overwritten.length > 0 && <Note kind="warning">You and others changed these fields. Your values replace theirs: {overwritten.join(", ")}.</Note>}
-        <Difference label="The object now, and after saving" before={before} after={yaml(withoutManagedFields(review.result))} />
+        <Difference label="The object now, and after saving" before={before} after={manifest(review.result)} />
         <div class="buttons">
           <button class="primary" onClick={() => void save()}>
             Save
@@ -133,7 +133,7 @@ function Conflict(props: { before: KubeObject; live: KubeObject; rebase: () => v
         The object has changed since you began to edit
         {managers.length > 0 && `: ${managers.map((manager) => `${manager.name}, ${age(manager.time)} ago`).join("; ")}`}.
       </p>
-      <Difference label="The object when you began to edit, and now" before={yaml(withoutManagedFields(props.before))} after={yaml(withoutManagedFields(props.live))} />
+      <Difference label="The object when you began to edit, and now" before={manifest(props.before)} after={manifest(props.live)} />
       <button onClick={props.rebase}>Merge my changes into the current object</button>
     </Note>
   );
