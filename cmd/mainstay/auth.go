@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -135,41 +134,28 @@ func (w *whyOptions) attributes(ctx context.Context, client *apiClient, user *re
 	if err != nil {
 		return nil, err
 	}
-	a.ResourceRequest, a.APIGroup, a.APIVersion, a.Resource = true, found.group, found.version, found.name
+	a.ResourceRequest, a.APIGroup, a.APIVersion, a.Resource = true, found.group, found.version, found.Resource
 	a.Name, a.Subresource, a.Namespace = name, w.subresource, w.namespace
-	if !found.namespaced && a.Resource != "namespaces" {
+	if !found.isNamespaced() && a.Resource != "namespaces" {
 		a.Namespace = ""
 	}
 	return a, nil
-}
-
-// discoveredResource is a resource that was found in discovery.
-type discoveredResource struct {
-	group, version, name string
-	namespaced           bool
 }
 
 // findResource finds RESOURCE or RESOURCE.GROUP in discovery, by its plural, singular or short
 // name.
 func findResource(ctx context.Context, client *apiClient, text string) (discoveredResource, error) {
 	resource, group, inGroup := strings.Cut(text, ".")
-	for _, path := range []string{"/api", "/apis"} {
-		var document apidiscoveryv2.APIGroupDiscoveryList
-		if err := client.do(ctx, http.MethodGet, path, nil, &document); err != nil {
-			return discoveredResource{}, err
+	found, err := discoverResources(ctx, client)
+	if err != nil {
+		return discoveredResource{}, err
+	}
+	for _, r := range found {
+		if inGroup && r.group != group {
+			continue
 		}
-		for i := range document.Items {
-			g := &document.Items[i]
-			if inGroup && g.Name != group {
-				continue
-			}
-			for j := range g.Versions {
-				for k := range g.Versions[j].Resources {
-					if r := &g.Versions[j].Resources[k]; r.Resource == resource || r.SingularResource == resource || slices.Contains(r.ShortNames, resource) {
-						return discoveredResource{g.Name, g.Versions[j].Version, r.Resource, r.Scope == apidiscoveryv2.ScopeNamespace}, nil
-					}
-				}
-			}
+		if r.Resource == resource || r.SingularResource == resource || slices.Contains(r.ShortNames, resource) {
+			return r, nil
 		}
 	}
 	return discoveredResource{}, fmt.Errorf("the server has no resource %q", text)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -67,23 +66,16 @@ func belongsToServer(c *history.Change) bool {
 
 // listedResources returns the resources of a control plane that can be listed and compared, in their preferred version.
 func listedResources(ctx context.Context, client *apiClient) (map[schema.GroupResource]schema.GroupVersionResource, error) {
+	found, err := discoverResources(ctx, client)
+	if err != nil {
+		return nil, err
+	}
 	resources := map[schema.GroupResource]schema.GroupVersionResource{}
-	for _, path := range []string{"/api", "/apis"} {
-		var document apidiscoveryv2.APIGroupDiscoveryList
-		if err := client.do(ctx, http.MethodGet, path, nil, &document); err != nil {
-			return nil, err
-		}
-		for i := range document.Items {
-			for j := range document.Items[i].Versions {
-				version := &document.Items[i].Versions[j]
-				for k := range version.Resources {
-					r := schema.GroupVersionResource{Group: document.Items[i].Name, Version: version.Version, Resource: version.Resources[k].Resource}
-					_, known := resources[r.GroupResource()]
-					if !known && slices.Contains(version.Resources[k].Verbs, "list") && isCompared(r.GroupResource()) {
-						resources[r.GroupResource()] = r
-					}
-				}
-			}
+	for _, r := range found {
+		name := schema.GroupResource{Group: r.group, Resource: r.Resource}
+		_, known := resources[name]
+		if !known && slices.Contains(r.Verbs, "list") && isCompared(name) {
+			resources[name] = name.WithVersion(r.version)
 		}
 	}
 	return resources, nil

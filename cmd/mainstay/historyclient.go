@@ -172,8 +172,8 @@ func (c *historyClient) object(ctx context.Context, args []string) (*objectPath,
 	if err != nil {
 		return nil, err
 	}
-	object := &objectPath{resource: schema.GroupResource{Group: found.group, Resource: found.name}, name: name}
-	if found.namespaced {
+	object := &objectPath{resource: schema.GroupResource{Group: found.group, Resource: found.Resource}, name: name}
+	if found.isNamespaced() {
 		if object.namespace = c.namespace; object.namespace == "" {
 			return nil, &usageError{errors.New("an object in a namespace requires --namespace")}
 		}

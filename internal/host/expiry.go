@@ -2,7 +2,6 @@ package host
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"strings"
 	"time"
 
@@ -34,16 +33,9 @@ func (c *certificateExpiry) Collect(metrics chan<- prometheus.Metric) {
 func (i *identity) expiries() map[string]time.Time {
 	times := map[string]time.Time{"authority": i.authority.NotAfter()}
 	add := func(name string, cert *tls.Certificate, err error) {
-		if err != nil || cert == nil || len(cert.Certificate) == 0 {
-			return
+		if err == nil && cert != nil && cert.Leaf != nil { // a certificate without a file is missing
+			times[name] = cert.Leaf.NotAfter
 		}
-		leaf := cert.Leaf
-		if leaf == nil {
-			if leaf, err = x509.ParseCertificate(cert.Certificate[0]); err != nil {
-				return
-			}
-		}
-		times[name] = leaf.NotAfter
 	}
 	cert, err := i.serving.get(&tls.ClientHelloInfo{})
 	add("serving", cert, err)
