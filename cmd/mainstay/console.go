@@ -43,8 +43,8 @@ The page exchanges a one-time code for a session. Codes and sessions exist in me
 after the page is reloaded, press Enter to open it again with a new code. The command
 runs until it is interrupted.
 
-It works with any Kubernetes API server. The history, admission traces, charts, control
-planes and forks require Mainstay.`,
+The history, admission traces, charts, control planes and forks require Mainstay. The other
+pages use only APIs of Kubernetes.`,
 		Example: `  mainstay console
   mainstay console --kubeconfig=prod.kubeconfig --no-browser`,
 		Args: noArgs,
