@@ -47,7 +47,7 @@ func TestSmallVolume(t *testing.T) {
 			s := open(t, Config{Dir: newVolume(t, size) + "/store", Retention: volumeRetention})
 			for round := range 2 {
 				var keys []string
-				fillVolume(t, s, func(key string) { keys = append(keys, key) })
+				fillVolume(t, s, "/k", func(key string) { keys = append(keys, key) })
 				if held := len(keys) * volumeValue >> 20; round == 0 && held < size/8 {
 					t.Errorf("the volume of %d MiB is full with %d MiB of values", size, held)
 				}
@@ -109,7 +109,7 @@ func TestHelperFills(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fillVolume(t, s, func(key string) { fmt.Println("put", key) })
+	fillVolume(t, s, "/k", func(key string) { fmt.Println("put", key) })
 	fmt.Println("full")
 	select {} // until the process is killed
 }
