@@ -23,6 +23,8 @@ type migration struct {
 	etcd     etcd.Config // without endpoints
 	prefix   string
 	force    bool
+	// abandonForks is set if the copied forks may be unusable.
+	abandonForks bool
 }
 
 func newMigrate(signals <-chan os.Signal) *cobra.Command {
@@ -37,6 +39,9 @@ copy.
 Values are copied byte by byte and verified by reading them back. In a data directory
 objects keep their resource versions, and the store continues at a greater revision.
 In etcd they get new resource versions, which may be smaller: restart all clients.
+
+The states that a data directory retains for forks cannot be copied. Delete the forks
+first, or copy the store with --abandon-forks.
 
 The target must be empty. With --force, its store is moved to a backup folder, or its
 keys are deleted from etcd.`,
@@ -53,6 +58,9 @@ keys are deleted from etcd.`,
 			bar := newProgress(c.ErrOrStderr())
 			result, moved, err := m.run(ctx, bar)
 			bar.end()
+			if errors.Is(err, migrate.ErrForks) {
+				return fmt.Errorf("migrate: %w; delete the forks, or set --abandon-forks", err)
+			}
 			if err != nil {
 				return fmt.Errorf("migrate: %w", err)
 			}
@@ -71,6 +79,7 @@ keys are deleted from etcd.`,
 	flags.StringVar(&m.etcd.KeyFile, "etcd-keyfile", "", "key of --etcd-certfile")
 	flags.StringVar(&m.prefix, "etcd-prefix", host.DefaultEtcdPrefix, "prefix of all keys")
 	flags.BoolVar(&m.force, "force", false, "replace the contents of the target")
+	flags.BoolVar(&m.abandonForks, "abandon-forks", false, "copy a store with forks without the states of their sources; the copied forks can only be deleted")
 	return command
 }
 
@@ -112,7 +121,7 @@ func (m *migration) open(ctx context.Context, name string, target bool) (migrate
 			lock = host.LockDataDir
 		}
 		store, release, err := lock(name)
-		return migrate.Dir{Path: store}, release, err
+		return migrate.Dir{Path: store, AbandonForks: m.abandonForks}, release, err
 	}
 	config := m.etcd
 	config.Endpoints, config.HealthPrefix = strings.Split(name, ","), m.prefix

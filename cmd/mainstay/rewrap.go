@@ -44,6 +44,9 @@ decrypted are not changed and listed; the exit code is then 1.`,
 				return fmt.Errorf("rewrap %s: %w", dataDir, err)
 			}
 			fmt.Fprintf(c.OutOrStdout(), "rewrote %d of %d keys in %s; the store continues at revision %d\n", report.Rewritten, report.Keys, dataDir, report.Revision)
+			if report.Older > 0 {
+				fmt.Fprintf(c.OutOrStdout(), "rewrote %d of %d versions that forks retain\n", report.RewrittenOlder, report.Older)
+			}
 			if past.Versions > 0 {
 				fmt.Fprintf(c.OutOrStdout(), "rewrote %d of %d versions in the history\n", past.Rewritten, past.Versions)
 			}

@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
@@ -144,6 +145,54 @@ func TestRewrap(t *testing.T) {
 	encryptSecrets(t, config, identity, strings.Replace(aescbc("three"), "aescbc", "secretbox", 1))
 	run(1)
 	serve()
+}
+
+// TestRewrapForks encrypts values that only a fork retains. Without the fork's states, a copy is possible only on request.
+func TestRewrapForks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	data, config, kubeconfig := filepath.Join(dir, "data"), filepath.Join(dir, "config"), filepath.Join(dir, "fork")
+	s := testserver.New(t, testserver.Options{Dir: data})
+	secrets := clientOf(t, s).CoreV1().Secrets("default")
+	secret, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "a"}, StringData: map[string]string{"k": marker}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runCommand(t, 0, "try is a copy of root", "fork", "root", "try", "--kubeconfig="+s.Kubeconfig(), "--output="+kubeconfig)
+	secret.Data["k"] = []byte("changed")
+	if _, err := secrets.Update(t.Context(), secret, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	encryptSecrets(t, config, aescbc("one"), identity)
+	runCommand(t, 0, " versions that forks retain", "rewrap", "--data-dir="+data, "--encryption-provider-config="+config)
+	if found := filesWithMarker(t, data); len(found) > 0 {
+		t.Errorf("plain text in %q", found)
+	}
+	encryptSecrets(t, config, aescbc("one"))
+	if err := os.Remove(s.Kubeconfig()); err != nil { // it has the port of the previous server
+		t.Fatal(err)
+	}
+	s = testserver.New(t, testserver.Options{Dir: data, Flags: []string{"--encryption-provider-config=" + config}})
+	fork := s.RESTConfig()
+	fork.Host += "/clusters/try"
+	client, err := kubernetes.NewForConfig(fork)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err = client.CoreV1().Secrets("default").Get(t.Context(), "a", metav1.GetOptions{})
+	if err != nil || string(secret.Data["k"]) != marker {
+		t.Errorf("the fork has %q, %v", secret.Data, err)
+	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	runCommand(t, 0, "is consistent", "check", "--data-dir="+data, "--encryption-provider-config="+config)
+	migrate := []string{"migrate", "--from=" + data, "--to=" + filepath.Join(dir, "copy")}
+	runCommand(t, 1, "delete the forks, or set --abandon-forks", migrate...)
+	runCommand(t, 0, "copied ", append(migrate, "--abandon-forks")...)
 }
 
 // TestRewrapKilled kills the command repeatedly: no data is lost, and at the end all values are

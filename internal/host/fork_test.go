@@ -2,6 +2,7 @@ package host
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -15,10 +16,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/apis/history"
 	"mainstay.dev/mainstay/internal/egress/selector/selectortest"
+	"mainstay.dev/mainstay/internal/storage/backup"
+	"mainstay.dev/mainstay/internal/storage/backup/target"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 	"mainstay.dev/mainstay/test/testserver"
@@ -60,11 +64,15 @@ func (r *running) expectValues(t testing.TB, want map[string]string) {
 // pins returns the owners of the pins of the store.
 func (r *running) pins(t testing.TB) []string {
 	t.Helper()
-	owners, err := r.host.store.backend.(kv.Pinner).PinOwners(t.Context())
+	pins, err := r.host.store.backend.(kv.Pinner).Pins(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return owners
+	owners := sets.Set[string]{}
+	for _, pin := range pins {
+		owners.Insert(pin.Owner)
+	}
+	return sets.List(owners)
 }
 
 // compact deletes the history of the store.
@@ -494,31 +502,72 @@ func TestForkAfterRestore(t *testing.T) {
 	s.awaitCode(t, controlPlanePath+"/fork", 404)
 }
 
-// TestForkInSnapshot checks that forks are part of snapshots.
-func TestForkInSnapshot(t *testing.T) {
+// TestForkInCopies checks that forks are part of snapshots and of continuous backups.
+func TestForkInCopies(t *testing.T) {
 	t.Parallel()
-	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
-	s := start(t, config)
-	for _, name := range []string{"x", "y", "z"} {
-		s.createConfigMap(t, name, "root")
-	}
-	f := s.tenant(t, "fork", `{"from":{}}`)
-	s.setConfigMap(t, "x", "changed")
-	s.must(t, "DELETE", configMapPath+"/y", "")
-	f.setConfigMap(t, "z", "fork")
 	var snapshot bytes.Buffer
-	if _, err := s.host.store.backend.Snapshot(t.Context(), &snapshot); err != nil {
-		t.Fatal(err)
+	backups := "file://" + t.TempDir()
+	for name, copied := range map[string]struct {
+		config  BackupConfig
+		save    func(*running) error
+		restore func(dir string) error
+	}{
+		"snapshot": {
+			save: func(s *running) error {
+				_, err := s.host.store.backend.Snapshot(t.Context(), &snapshot)
+				return err
+			},
+			restore: func(dir string) error { return embedded.Restore(&snapshot, dir) },
+		},
+		"backup": {
+			config:  BackupConfig{To: backups},
+			save:    func(*running) error { return nil }, // the end of the server uploads the rest
+			restore: func(dir string) error { return restoreBackup(t.Context(), backups, dir) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := Config{Storage: StorageConfig{DataDir: t.TempDir(), Backup: copied.config}}
+			s := start(t, config)
+			for _, name := range []string{"x", "y", "z"} {
+				s.createConfigMap(t, name, "root")
+			}
+			f := s.tenant(t, "fork", `{"from":{}}`)
+			s.setConfigMap(t, "x", "changed")
+			s.must(t, "DELETE", configMapPath+"/y", "")
+			f.setConfigMap(t, "z", "fork")
+			if err := copied.save(s); err != nil {
+				t.Fatal(err)
+			}
+			s.end(t)
+			store := filepath.Join(config.Storage.DataDir, "store")
+			if err := os.RemoveAll(store); err != nil {
+				t.Fatal(err)
+			}
+			if err := copied.restore(store); err != nil {
+				t.Fatal(err)
+			}
+			s = start(t, config)
+			s.expectValues(t, map[string]string{"x": "changed", "z": "root"})
+			s.reenter(t, "fork").expectValues(t, map[string]string{"x": "root", "y": "root", "z": "fork"})
+		})
 	}
-	s.end(t)
-	store := filepath.Join(config.Storage.DataDir, "store")
-	if err := os.RemoveAll(store); err != nil {
-		t.Fatal(err)
+}
+
+// restoreBackup restores the newest state of a continuous backup.
+func restoreBackup(ctx context.Context, url, dir string) error {
+	from, err := target.Open(url)
+	if err != nil {
+		return err
 	}
-	if err := embedded.Restore(&snapshot, store); err != nil {
-		t.Fatal(err)
+	catalog, err := backup.ReadCatalog(ctx, from)
+	if err != nil {
+		return err
 	}
-	s = start(t, config)
-	s.expectValues(t, map[string]string{"x": "changed", "z": "root"})
-	s.reenter(t, "fork").expectValues(t, map[string]string{"x": "root", "y": "root", "z": "fork"})
+	plan, err := catalog.Plan(backup.Moment{}, "")
+	if err != nil {
+		return err
+	}
+	_, err = (&backup.Source{Target: from}).Restore(ctx, plan, dir)
+	return err
 }

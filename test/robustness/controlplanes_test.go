@@ -215,13 +215,13 @@ func (p *planes) verify(ctx context.Context, t *testing.T) {
 			t.Errorf("the key %s belongs to no control plane", entry.Key)
 		}
 	}
-	pins, err := store.PinOwners(ctx)
+	pins, err := store.Pins(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, uid := range pins {
-		if !uids[uid] {
-			t.Errorf("a pin belongs to no control plane: %s", uid)
+	for _, pin := range pins {
+		if !uids[pin.Owner] {
+			t.Errorf("the pin %+v belongs to no control plane", pin)
 		}
 	}
 	t.Logf("%d kills; %d pins; %d control planes exist, with %d keys", planeKills, len(pins), len(uids), len(keys.Entries))

@@ -46,7 +46,7 @@ func TestUnreadableObject(t *testing.T) {
 	}
 	f.running.Wait()
 	stored, err := f.storedUIDs(t.Context())
-	if err != nil || len(stored) != 1 || stored[0] != "uid-unreadable" || len(f.all()) != 1 {
+	if err != nil || len(stored) != 1 || !stored.Has("uid-unreadable") || len(f.all()) != 1 {
 		t.Errorf("stored control planes: %v %v", stored, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/rest"
@@ -81,7 +82,7 @@ func (f *Fleet) deleteOrphans(ctx context.Context) error {
 		}
 		exists[object.GetUID()] = true
 	}
-	for _, uid := range stored {
+	for uid := range stored {
 		if exists[uid] {
 			continue
 		}
@@ -94,16 +95,16 @@ func (f *Fleet) deleteOrphans(ctx context.Context) error {
 }
 
 // storedUIDs returns the UIDs of the control planes with keys or pins in the store.
-func (f *Fleet) storedUIDs(ctx context.Context) ([]types.UID, error) {
+func (f *Fleet) storedUIDs(ctx context.Context) (sets.Set[types.UID], error) {
 	all := f.config.Prefix
-	var uids []types.UID
+	uids := sets.Set[types.UID]{}
 	if pinner, ok := f.pinner(); ok {
-		owners, err := pinner.PinOwners(ctx)
+		pins, err := pinner.Pins(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("find the forks in the store: %w", err)
 		}
-		for _, owner := range owners {
-			uids = append(uids, types.UID(owner))
+		for _, pin := range pins {
+			uids.Insert(types.UID(pin.Owner))
 		}
 	}
 	for next := all; ; {
@@ -116,7 +117,7 @@ func (f *Fleet) storedUIDs(ctx context.Context) ([]types.UID, error) {
 		}
 		uid, _, _ := strings.Cut(strings.TrimPrefix(page.Entries[0].Key, all), "/")
 		if uid != controlplanes.TemplatesKey {
-			uids = append(uids, types.UID(uid))
+			uids.Insert(types.UID(uid))
 		}
 		next = kv.PrefixEnd(all + uid + "/")
 	}

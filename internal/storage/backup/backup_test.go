@@ -80,7 +80,7 @@ func TestExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	restored := openStore(t, dir)
-	await(t, "the expiry", func() bool { return len(contentsOf(t, restored)) == 1 })
+	await(t, "the expiry", func() bool { return len(contentsOf(t, restored, "", 0)) == 1 })
 	if _, err := embedded.Check(t.Context(), copyOf(t, restored, dir), nil); err != nil {
 		t.Error(err)
 	}
@@ -412,6 +412,34 @@ func TestRetention(t *testing.T) {
 	}
 }
 
+// TestPinBeforeBase pins a state that is older than the base, which then lacks it: another base follows.
+func TestPinBeforeBase(t *testing.T) {
+	t.Parallel()
+	s, target := openStore(t, t.TempDir()), newMemory()
+	pinned := commitValue(t, s, "/a/x", "1")
+	last := commitValue(t, s, "/a/x", "2")
+	w := startWriter(t, Config{Backend: s, Target: target})
+	awaitRevision(t, w, last)
+	if err := s.Pin(t.Context(), "o", "/a/", pinned); err != nil {
+		t.Fatal(err)
+	}
+	last = commitValue(t, s, "/a/x", "3")
+	await(t, "another base", func() bool { return len(target.names(baseSuffix)) == 2 })
+	closeWriter(t, w)
+	plan, err := catalogOf(t, target).Plan(Moment{Revision: last}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if _, err := (&Source{Target: target}).Restore(t.Context(), plan, dir); err != nil {
+		t.Fatal(err)
+	}
+	restored := openStore(t, dir)
+	if got := contentsOf(t, restored, "/a/", pinned); got["/a/x"] != "2-2 1" {
+		t.Errorf("the pinned state is %v", got)
+	}
+}
+
 // FuzzReadObject reads arbitrary objects.
 func FuzzReadObject(f *testing.F) {
 	var buf bytes.Buffer
@@ -424,20 +452,26 @@ func FuzzReadObject(f *testing.F) {
 		f.Fatal(err)
 	}
 	buf.Write(b.buf.Bytes())
-	f.Add(buf.Bytes(), b.raw)
-	f.Fuzz(func(t *testing.T, object, commits []byte) {
+	f.Add(buf.Bytes(), appendPins(b.raw, []kv.Pin{{Revision: 2, Prefix: "/a/", Owner: "o"}}))
+	f.Fuzz(func(t *testing.T, object, raw []byte) {
 		source := &Source{Target: &memory{objects: map[string][]byte{"x": object}, fail: func() error { return nil }}}
 		segment := &Segment{Object: Object{Name: "x"}, First: 1, Last: 3}
 		_, _ = source.readSegment(t.Context(), segment) // must not panic
-		_ = source.readBase(t.Context(), &Base{Object: segment.Object}, nil)
-		_ = readCommits(bytes.NewReader(commits), func(c *commit) error {
-			again := appendCommit(nil, c)
-			return readCommits(bytes.NewReader(again), func(d *commit) error {
-				if diff := cmp.Diff(c, d, cmp.AllowUnexported(commit{})); diff != "" {
-					t.Errorf("encoded and decoded again: %s", diff)
-				}
-				return nil
-			})
-		})
+		_ = source.readBase(t.Context(), &Base{Object: segment.Object}, embedded.SnapshotReader{})
+		content, err := readSegmentContent(bytes.NewReader(raw))
+		if err != nil {
+			return
+		}
+		var again []byte
+		for _, c := range content.commits {
+			again = appendCommit(again, c)
+		}
+		if content.pins != nil {
+			again = appendPins(again, content.pins)
+		}
+		decoded, err := readSegmentContent(bytes.NewReader(again))
+		if diff := cmp.Diff(content, decoded, cmp.AllowUnexported(segmentContent{}, commit{})); diff != "" || err != nil {
+			t.Errorf("encoded and decoded again: %v %s", err, diff)
+		}
 	})
 }

@@ -11,11 +11,14 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// putBase uploads a snapshot of the store.
-func (w *Writer) putBase(ctx context.Context, generation string) (Base, error) {
+// putBase uploads a snapshot of the store. It also returns pins whose states are in the snapshot.
+func (w *Writer) putBase(ctx context.Context, generation string) (base Base, pins embedded.PinSet, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	began := time.Now()
+	if pins, err = w.currentPins(); err != nil {
+		return Base{}, nil, fmt.Errorf("read the store: %w", err)
+	}
 	snapshot := stream(func(to io.Writer) error {
 		_, err := w.config.Backend.Snapshot(ctx, to)
 		return err
@@ -24,11 +27,10 @@ func (w *Writer) putBase(ctx context.Context, generation string) (Base, error) {
 	content := bufio.NewReaderSize(snapshot, 64<<10)
 	header, err := content.Peek(embedded.SnapshotHeaderLen)
 	if err != nil {
-		return Base{}, fmt.Errorf("read the store: %w", err)
+		return Base{}, nil, fmt.Errorf("read the store: %w", err)
 	}
-	base := Base{}
 	if base.Revision, err = embedded.SnapshotRevision(header); err != nil {
-		return Base{}, fmt.Errorf("read the store: %w", err)
+		return Base{}, nil, fmt.Errorf("read the store: %w", err)
 	}
 	base.Time = time.Now().Add(time.Millisecond).Truncate(time.Millisecond) // not before the commit of the revision
 	base.setName(generation)
@@ -49,11 +51,11 @@ func (w *Writer) putBase(ctx context.Context, generation string) (Base, error) {
 	defer object.Close()
 	var size atomic.Int64
 	if err := w.config.Target.Put(ctx, base.Name, &countingReader{object, &size}); err != nil {
-		return Base{}, err
+		return Base{}, nil, err
 	}
 	base.Size = size.Load()
 	w.metrics.uploaded(kindBase, base.Size, time.Since(began))
-	return base, nil
+	return base, pins, nil
 }
 
 // stream returns a reader of the bytes that a function writes. The caller must close it, which ends the

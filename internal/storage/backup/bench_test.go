@@ -32,7 +32,7 @@ func BenchmarkRestore(b *testing.B) {
 	})
 	segment := newSegmentBuilder(1, time.Time{})
 	upload := func() {
-		if _, err := segment.put(b.Context(), target, "g"); err != nil {
+		if _, err := segment.put(b.Context(), target, "g", nil); err != nil {
 			b.Fatal(err)
 		}
 		segment = newSegmentBuilder(segment.segment.Last, time.Time{})

@@ -106,10 +106,10 @@ func describe(e *kv.Entry) string {
 	return fmt.Sprintf("%d-%d %s", e.Created, e.Modified, e.Value)
 }
 
-// contentsOf reads the newest state of a store.
-func contentsOf(t *testing.T, b kv.Backend) contents {
+// contentsOf reads the state of a prefix at a revision; 0 selects the newest state.
+func contentsOf(t *testing.T, b kv.Backend, prefix string, at kv.Revision) contents {
 	t.Helper()
-	got, err := b.Range(t.Context(), kv.RangeRequest{})
+	got, err := b.Range(t.Context(), kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), At: at})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,5 +211,5 @@ func restore(t *testing.T, source *Source, at Moment) (contents, Restored, kv.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	return contentsOf(t, s), restored, newest
+	return contentsOf(t, s, "", 0), restored, newest
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
 // follow uploads commits until an error. It returns nil after Close, when all commits are uploaded.
@@ -155,11 +156,11 @@ func (w *Writer) begin() (kv.Watch, error) {
 	}
 	defer release()
 	generation := newGeneration(time.Now())
-	base, err := w.putBase(w.ctx, generation)
+	base, pins, err := w.putBase(w.ctx, generation)
 	if err != nil {
 		return nil, err
 	}
-	w.generation, w.baseRevision, w.nextBase = generation, base.Revision, base.Time.Add(w.config.BaseInterval)
+	w.generation, w.baseRevision, w.basePins, w.nextBase = generation, base.Revision, pins, base.Time.Add(w.config.BaseInterval)
 	w.moveTo(base.Revision, base.Time)
 	w.log.Info("the backup begins", "generation", generation, "revision", base.Revision, "bytes", base.Size)
 	w.tasks.Go(w.prune)
@@ -181,6 +182,8 @@ type follower struct {
 	last    kv.Revision
 	// seen is the newest revision that the watch has delivered.
 	seen kv.Revision
+	// pins are the pins of the newest segment.
+	pins []kv.Pin
 }
 
 // end releases the watch and waits for a base.
@@ -267,10 +270,15 @@ func (f *follower) upload() error {
 		return nil
 	}
 	began := time.Now()
-	segment, err := f.segment.put(f.ctx, f.config.Target, f.generation)
+	var err error
+	if f.pins, err = f.currentPins(); err != nil {
+		return err
+	}
+	segment, err := f.segment.put(f.ctx, f.config.Target, f.generation, f.pins)
 	if err != nil {
 		return err
 	}
+	f.checkPins()
 	f.metrics.uploaded(kindSegment, segment.Size, time.Since(began))
 	f.moveTo(segment.Last, segment.LastTime)
 	f.segment = newSegmentBuilder(segment.Last, segment.LastTime)
@@ -278,9 +286,21 @@ func (f *follower) upload() error {
 	return nil
 }
 
+// checkPins schedules a base if the backup lacks the state of a pin: the newest base has only the states of its own pins and
+// later ones.
+func (f *follower) checkPins() {
+	for _, p := range f.pins {
+		if p.Revision < f.baseRevision && !f.basePins.Covers(p) {
+			f.nextBase = time.Now()
+			return
+		}
+	}
+}
+
 // baseResult is the result of the upload of a base.
 type baseResult struct {
 	base Base
+	pins embedded.PinSet
 	err  error
 }
 
@@ -294,8 +314,8 @@ func (f *follower) startBase() {
 	f.base, f.cancelBase = make(chan baseResult, 1), cancel
 	generation, result := f.generation, f.base
 	f.tasks.Go(func() { // ends with ctx
-		base, err := f.putBase(ctx, generation)
-		result <- baseResult{base, err}
+		base, pins, err := f.putBase(ctx, generation)
+		result <- baseResult{base, pins, err}
 	})
 }
 
@@ -309,6 +329,7 @@ func (f *follower) baseEnded(result baseResult) {
 		f.nextBase = time.Now().Add(min(baseRetry, f.config.BaseInterval))
 		return
 	}
-	f.baseRevision = result.base.Revision
+	f.baseRevision, f.basePins = result.base.Revision, result.pins
+	f.checkPins()
 	f.tasks.Go(f.prune)
 }

@@ -26,7 +26,7 @@ import (
 //	sum          32 bytes, SHA-256 of all preceding bytes
 //
 // The content of a base is a snapshot of package embedded. The content of a segment is a list of
-// commits; see appendCommit.
+// commits, followed by the pins of the store if it has any; see appendCommit and appendPins.
 const (
 	objectMagic   = "MAINBAK1"
 	flagEncrypted = 1
@@ -238,32 +238,72 @@ func appendBytes(dst, b []byte) []byte {
 // maxCommit is the maximum size of an encoded commit, in bytes. Commits of all backends are smaller.
 const maxCommit = 64 << 20
 
-// readCommits calls do for each commit of a segment, in order, until do returns an error.
-func readCommits(r io.Reader, do func(*commit) error) error {
+// appendPins appends the encoding of pins. Numbers are uvarints:
+//
+//	length       of the rest
+//	0            instead of the revision of a commit
+//	number       and for each pin:
+//	    revision
+//	    prefix   length, bytes
+//	    owner    length, bytes
+func appendPins(dst []byte, pins []kv.Pin) []byte {
+	body := binary.AppendUvarint([]byte{0}, uint64(len(pins)))
+	for _, p := range pins {
+		body = binary.AppendUvarint(body, uint64(p.Revision))
+		body = appendBytes(body, []byte(p.Prefix))
+		body = appendBytes(body, []byte(p.Owner))
+	}
+	return appendBytes(dst, body)
+}
+
+func decodePins(raw []byte) ([]kv.Pin, bool) {
+	d := decoder{rest: raw[1:]}
+	var pins []kv.Pin
+	for n := d.number(); n > 0 && !d.failed; n-- {
+		pins = append(pins, kv.Pin{Revision: kv.Revision(d.number()), Prefix: string(d.bytes()), Owner: string(d.bytes())})
+	}
+	return pins, !d.failed && len(d.rest) == 0
+}
+
+// segmentContent is the decoded content of a segment.
+type segmentContent struct {
+	commits []*commit // in the order of their revisions
+	// pins are those of the store after the commits. They can also be newer.
+	pins []kv.Pin
+}
+
+// readSegmentContent reads the content of a segment.
+func readSegmentContent(r io.Reader) (content segmentContent, err error) {
 	buffered := bufio.NewReader(r)
 	for last := kv.Revision(0); ; {
 		n, err := binary.ReadUvarint(buffered)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return content, nil
 		}
-		if err == nil && n > maxCommit {
-			return errDamaged("a commit is too large")
+		if err == nil && (n == 0 || n > maxCommit || content.pins != nil) {
+			return content, errDamaged("the size or the place of a commit is wrong")
 		}
 		var body bytes.Buffer // grows with the bytes that arrive
 		if err == nil {
 			_, err = io.CopyN(&body, buffered, int64(n))
 		}
 		if err != nil {
-			return fmt.Errorf("read a commit: %w", err)
+			return content, fmt.Errorf("read a commit: %w", err)
+		}
+		if body.Bytes()[0] == 0 {
+			pins, ok := decodePins(body.Bytes())
+			if !ok || len(pins) == 0 {
+				return content, errDamaged("a list of pins is malformed")
+			}
+			content.pins = pins
+			continue
 		}
 		c, ok := decodeCommit(body.Bytes())
 		if !ok || c.revision <= last {
-			return errDamaged("a commit is malformed")
+			return content, errDamaged("a commit is malformed")
 		}
 		last = c.revision
-		if err := do(c); err != nil {
-			return err
-		}
+		content.commits = append(content.commits, c)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,16 +24,25 @@ type model struct {
 	writer *Writer
 	now    contents
 	states map[kv.Revision]contents
+	pins   map[string]*modelPin // by owner
 }
 
-// TestModel makes random commits, with failures of the target, restarts of the server and power failures, and compares
-// restored states with a model.
+type modelPin struct {
+	at      kv.Revision
+	since   kv.Revision // the first revision after the pin was made
+	removed bool
+}
+
+const pinnedPrefix = "/registry/things/"
+
+// TestModel makes random commits and pins, with failures of the target, restarts of the server and power failures, and
+// compares restored states with a model.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(8) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
-			m := &model{t: t, disk: vfs.NewCrashableMem(), target: newMemory(), now: contents{}, states: map[kv.Revision]contents{}}
+			m := &model{t: t, disk: vfs.NewCrashableMem(), target: newMemory(), now: contents{}, states: map[kv.Revision]contents{}, pins: map[string]*modelPin{}}
 			random := rand.New(rand.NewPCG(seed, 1))
 			m.open()
 			m.now["/first"] = "2-2 x" // a store without commits is not recognized after a restart
@@ -107,16 +117,46 @@ func (m *model) step(random *rand.Rand) {
 		if newest, err := m.store.CurrentRevision(m.t.Context()); err != nil || newest < m.writer.Position() {
 			m.t.Errorf("the store ends at revision %d, before the backup at %d: %v", newest, m.writer.Position(), err)
 		}
+	case 5:
+		m.pin(random)
+	case 6:
+		m.unpin(random)
 	default:
 		m.commit(random)
 	}
 }
 
-// commit makes a commit of several keys, and records the state after it.
-func (m *model) commit(random *rand.Rand) {
+// pin pins the newest state, or an earlier one.
+func (m *model) pin(random *rand.Rand) {
+	revisions := slices.Sorted(maps.Keys(m.states))
+	at := revisions[len(revisions)-1]
+	if random.IntN(2) == 0 {
+		at = revisions[random.IntN(len(revisions))]
+	}
+	owner := fmt.Sprint(len(m.pins))
+	if err := m.store.Pin(m.t.Context(), owner, pinnedPrefix, at); err != nil {
+		m.t.Fatal(err)
+	}
+	// The pin is in the backup with the segment of a later commit.
+	m.pins[owner] = &modelPin{at: at, since: m.commit(random)}
+}
+
+func (m *model) unpin(random *rand.Rand) {
+	if len(m.pins) == 0 {
+		return
+	}
+	owner := fmt.Sprint(random.IntN(len(m.pins)))
+	m.pins[owner].removed = true
+	if err := m.store.Unpin(m.t.Context(), owner); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// commit makes a commit of several keys, records the state after it, and returns its revision.
+func (m *model) commit(random *rand.Rand) kv.Revision {
 	var ops []kv.Op
 	for _, n := range random.Perm(30)[:1+random.IntN(3)] {
-		op := kv.Op{Key: fmt.Sprintf("/registry/things/%02d", n), Expect: kv.AnyRevision, Kind: kv.OpDelete}
+		op := kv.Op{Key: fmt.Sprintf(pinnedPrefix+"%02d", n), Expect: kv.AnyRevision, Kind: kv.OpDelete}
 		if random.IntN(4) > 0 {
 			op.Kind, op.Value = kv.OpPut, fmt.Appendf(nil, "value %d", random.Int())
 			if random.IntN(3) == 0 {
@@ -141,6 +181,7 @@ func (m *model) commit(random *rand.Rand) {
 		m.now[op.Key] = describe(entry)
 	}
 	m.states[result.Revision] = maps.Clone(m.now)
+	return result.Revision
 }
 
 // check restores revisions and compares their states.
@@ -161,9 +202,56 @@ func (m *model) check(random *rand.Rand) {
 		if revision < first || random.IntN(8) > 0 && revision != newest {
 			continue
 		}
-		got, restored, at := restore(m.t, source, Moment{Revision: revision})
-		if diff := cmp.Diff(want, got); diff != "" || restored.Revision != revision || at <= newest {
-			m.t.Errorf("restored revision %d of %d, newest %d: got (+), want (-):\n%s", restored.Revision, revision, at, diff)
+		plan, err := catalogOf(m.t, m.target).Plan(Moment{Revision: revision}, "")
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		dir := m.t.TempDir()
+		restored, err := source.Restore(m.t.Context(), plan, dir)
+		if err != nil || restored.Revision != revision {
+			m.t.Fatalf("restored revision %d of %d: %v", restored.Revision, revision, err)
+		}
+		m.checkStore(dir, plan, revision, want)
+		if at := checkedRevision(m.t, dir); at <= newest {
+			m.t.Errorf("the restored store begins at revision %d, the newest being %d", at, newest)
 		}
 	}
+}
+
+// checkStore compares a restored store with the state of a revision, and the states that its pins retain with those of
+// their revisions.
+func (m *model) checkStore(dir string, plan *Plan, revision kv.Revision, want contents) {
+	s := openStore(m.t, dir)
+	defer s.Close()
+	if diff := cmp.Diff(want, contentsOf(m.t, s, "", 0)); diff != "" {
+		m.t.Errorf("restored revision %d: got (+), want (-):\n%s", revision, diff)
+	}
+	pins, err := s.Pins(m.t.Context())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	restored := map[string]bool{}
+	for _, p := range pins {
+		restored[p.Owner] = true
+		want := maps.Clone(m.states[p.Revision])
+		delete(want, "/first")
+		if diff := cmp.Diff(want, contentsOf(m.t, s, p.Prefix, p.Revision)); diff != "" || p.Revision > revision {
+			m.t.Errorf("restored revision %d, pinned revision %d, base %d: got (+), want (-):\n%s", revision, p.Revision, plan.Base.Revision, diff)
+		}
+	}
+	for owner, p := range m.pins {
+		if !p.removed && p.since <= revision && p.at >= plan.Base.Revision && !restored[owner] {
+			m.t.Errorf("restored revision %d lacks the pin of revision %d, made before revision %d", revision, p.at, p.since)
+		}
+	}
+}
+
+// checkedRevision verifies a store and returns its revision.
+func checkedRevision(t *testing.T, dir string) kv.Revision {
+	t.Helper()
+	report, err := embedded.Check(t.Context(), dir, nil)
+	if err != nil {
+		t.Error(err)
+	}
+	return report.Revision
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,21 +26,24 @@ const prefetch = 8
 // Restore creates a store in dir with the state of a plan. dir must be empty or must not exist, and is
 // empty after an error. The revision of the restored store is greater than all revisions in the backup.
 func (s *Source) Restore(ctx context.Context, p *Plan, dir string) (Restored, error) {
-	r := &restorer{Source: s, plan: p, seen: map[string]struct{}{}, restored: Restored{Revision: p.Base.Revision, Time: p.Base.Time}}
-	if err := embedded.Create(dir, max(p.newest, p.Base.Revision), r.records(ctx)); err != nil {
+	r := &restorer{Source: s, plan: p, seen: map[string]kv.Revision{}, restored: Restored{Revision: p.Base.Revision, Time: p.Base.Time}}
+	if err := embedded.Create(dir, max(p.newest, p.Base.Revision), r.records(ctx), func() []kv.Pin { return r.pins }); err != nil {
 		return Restored{}, err
 	}
 	return r.restored, nil
 }
 
-// restorer reads the newest version of each key. It reads the segments from the newest to the oldest, and
-// then the base, and ignores all but the first version of a key.
+// restorer reads the newest version of each key, and older versions that pins retain. It reads the segments from the newest
+// to the oldest, and then the base.
 type restorer struct {
 	*Source
-	plan     *Plan
-	seen     map[string]struct{}
+	plan *Plan
+	// seen contains the revision of the oldest version in the segments that have been read, by key.
+	seen     map[string]kv.Revision
 	restored Restored
 	found    bool // restored is set
+	// pins are the pins of the newest segment, or of the base if there are no segments. They are set when it is read.
+	pins embedded.PinSet
 }
 
 func (r *restorer) records(ctx context.Context) iter.Seq2[embedded.Record, error] {
@@ -60,25 +64,33 @@ func (r *restorer) records(ctx context.Context) iter.Seq2[embedded.Record, error
 	}
 }
 
-// readAll calls do for each key.
+// readAll calls do for each version.
 func (r *restorer) readAll(ctx context.Context, do func(embedded.Record) error) error {
-	for commits, err := range r.segments(ctx) {
+	first := true
+	for segment, err := range r.segments(ctx) {
 		if err != nil {
 			return err
 		}
-		if err := r.addCommits(commits, do); err != nil {
+		if first {
+			first, r.pins = false, embedded.NewPinSet(segment.pins)
+		}
+		if err := r.addCommits(segment.commits, do); err != nil {
 			return err
 		}
 	}
-	return r.readBase(ctx, &r.plan.Base, func(record embedded.Record) error {
-		if _, ok := r.seen[record.Key]; ok {
+	return r.readBase(ctx, &r.plan.Base, embedded.SnapshotReader{
+		Retained: func(pins embedded.PinSet) error {
+			if first {
+				r.pins = pins
+			}
+			r.pins = r.completePins(pins)
 			return nil
-		}
-		return do(record)
+		},
+		Record: func(record embedded.Record) error { return r.addRecord(record, do) },
 	})
 }
 
-// addCommits calls do for the keys of a segment that no later segment has.
+// addCommits calls do for the versions of a segment that are the newest ones, or that pins need.
 func (r *restorer) addCommits(commits []*commit, do func(embedded.Record) error) error {
 	for i := len(commits) - 1; i >= 0; i-- {
 		c := commits[i]
@@ -89,17 +101,11 @@ func (r *restorer) addCommits(commits []*commit, do func(embedded.Record) error)
 			r.found, r.restored = true, Restored{Revision: c.revision, Time: time.UnixMilli(c.time)}
 		}
 		for j := range c.events {
-			ev := &c.events[j]
-			if _, ok := r.seen[ev.Key]; ok {
+			record := recordOf(&c.events[j])
+			record.Replaced = r.seen[record.Key]
+			r.seen[record.Key] = c.revision
+			if !r.needs(&record) {
 				continue
-			}
-			r.seen[ev.Key] = struct{}{}
-			if ev.Deleted {
-				continue
-			}
-			record := embedded.Record{Entry: kv.Entry{Key: ev.Key, Value: ev.Value, Created: ev.Created, Modified: c.revision}}
-			if ev.Expires > 0 {
-				record.Expires = time.Unix(ev.Expires, 0)
 			}
 			if err := do(record); err != nil {
 				return err
@@ -109,18 +115,57 @@ func (r *restorer) addCommits(commits []*commit, do func(embedded.Record) error)
 	return nil
 }
 
+// addRecord calls do for a record of the base, unless it was replaced and no pin needs it.
+func (r *restorer) addRecord(record embedded.Record, do func(embedded.Record) error) error {
+	if record.Replaced == 0 {
+		record.Replaced = r.seen[record.Key]
+	}
+	if !r.needs(&record) {
+		return nil
+	}
+	return do(record)
+}
+
+// needs reports whether a version is the newest one of its key, or needed by a pin. A deletion is needed with older
+// versions; the restored store deletes superfluous ones.
+func (r *restorer) needs(record *embedded.Record) bool {
+	switch {
+	case record.Deleted:
+		return r.pins.Contains(record.Key)
+	case record.Replaced == 0:
+		return true
+	}
+	return r.pins.Needs(record.Key, record.Modified, record.Replaced)
+}
+
+func recordOf(ev *kv.Event) embedded.Record {
+	record := embedded.Record{Entry: kv.Entry{Key: ev.Key, Value: ev.Value, Created: ev.Created, Modified: ev.Revision}, Deleted: ev.Deleted}
+	if ev.Expires > 0 {
+		record.Expires = time.Unix(ev.Expires, 0)
+	}
+	return record
+}
+
+// completePins returns the pins whose state can be restored: it is not newer than the restored state, and if it is older than
+// the base, a pin of the base has it.
+func (r *restorer) completePins(base embedded.PinSet) embedded.PinSet {
+	return slices.DeleteFunc(slices.Clone(r.pins), func(p kv.Pin) bool {
+		return p.Revision > r.restored.Revision || p.Revision < r.plan.Base.Revision && !base.Covers(p)
+	})
+}
+
 // includes reports whether a commit is after the base, and not after the moment of the plan.
 func (p *Plan) includes(c *commit) bool {
 	return c.revision > p.Base.Revision && !p.moment.isBefore(c.revision, time.UnixMilli(c.time))
 }
 
-// segments returns the commits of the segments, from the newest segment to the oldest. It reads several
+// segments returns the content of the segments, from the newest segment to the oldest. It reads several
 // segments at once.
-func (r *restorer) segments(ctx context.Context) iter.Seq2[[]*commit, error] {
-	return func(yield func([]*commit, error) bool) {
+func (r *restorer) segments(ctx context.Context) iter.Seq2[segmentContent, error] {
+	return func(yield func(segmentContent, error) bool) {
 		type result struct {
-			commits []*commit
-			err     error
+			segmentContent
+			err error
 		}
 		parent := ctx
 		ctx, cancel := context.WithCancel(parent)
@@ -139,8 +184,8 @@ func (r *restorer) segments(ctx context.Context) iter.Seq2[[]*commit, error] {
 					return
 				}
 				tasks.Go(func() error {
-					commits, err := r.readSegment(ctx, &r.plan.Segments[i])
-					to <- result{commits, err}
+					content, err := r.readSegment(ctx, &r.plan.Segments[i])
+					to <- result{content, err}
 					return nil
 				})
 			}
@@ -152,12 +197,12 @@ func (r *restorer) segments(ctx context.Context) iter.Seq2[[]*commit, error] {
 		}()
 		for from := range ordered {
 			got := <-from
-			if !yield(got.commits, got.err) || got.err != nil {
+			if !yield(got.segmentContent, got.err) || got.err != nil {
 				return
 			}
 		}
 		if err := parent.Err(); err != nil {
-			yield(nil, err) // the segments may be incomplete
+			yield(segmentContent{}, err) // the segments may be incomplete
 		}
 	}
 }

@@ -66,8 +66,13 @@ func commitTime(raw []byte) time.Time {
 	return time.Now()
 }
 
-// put completes the segment and uploads it. The builder cannot be used afterwards.
-func (b *segmentBuilder) put(ctx context.Context, to Target, generation string) (Segment, error) {
+// put completes the segment with the pins of the store, and uploads it. The builder cannot be used afterwards.
+func (b *segmentBuilder) put(ctx context.Context, to Target, generation string, pins []kv.Pin) (Segment, error) {
+	if len(pins) > 0 {
+		if _, err := b.object.Write(appendPins(nil, pins)); err != nil {
+			return Segment{}, err
+		}
+	}
 	if err := b.object.close(markOf(&b.last)); err != nil {
 		return Segment{}, err
 	}

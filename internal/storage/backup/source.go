@@ -23,24 +23,23 @@ type Source struct {
 	read atomic.Int64
 }
 
-// readSegment reads the commits of a segment and verifies them.
-func (s *Source) readSegment(ctx context.Context, segment *Segment) ([]*commit, error) {
+// readSegment reads a segment and verifies it.
+func (s *Source) readSegment(ctx context.Context, segment *Segment) (segmentContent, error) {
 	object, err := s.open(ctx, segment.Object)
 	if err != nil {
-		return nil, err
+		return segmentContent{}, err
 	}
 	defer object.Close()
-	var commits []*commit
-	_, err = readObject(object, s.Identities, func(content io.Reader) error {
-		return readCommits(io.LimitReader(content, maxSegment+maxCommit), func(c *commit) error {
-			commits = append(commits, c)
-			return nil
-		})
+	var content segmentContent
+	_, err = readObject(object, s.Identities, func(r io.Reader) (err error) {
+		content, err = readSegmentContent(io.LimitReader(r, maxSegment+2*maxCommit))
+		return err
 	})
-	if err == nil && (len(commits) == 0 || commits[0].revision < segment.First || commits[len(commits)-1].revision != segment.Last) {
+	n := len(content.commits)
+	if err == nil && (n == 0 || content.commits[0].revision < segment.First || content.commits[n-1].revision != segment.Last) {
 		err = errDamaged("its revisions are not those of its name")
 	}
-	return commits, wrapObject(segment.Object, err)
+	return content, wrapObject(segment.Object, err)
 }
 
 // open opens an object.
@@ -73,15 +72,15 @@ func (s *Source) progress() {
 	}
 }
 
-// readBase passes the records of a base to do, and verifies the base. If do is nil, it only verifies.
-func (s *Source) readBase(ctx context.Context, base *Base, do func(embedded.Record) error) error {
+// readBase passes the pins and the records of a base to a reader, and verifies the base.
+func (s *Source) readBase(ctx context.Context, base *Base, to embedded.SnapshotReader) error {
 	object, err := s.open(ctx, base.Object)
 	if err != nil {
 		return err
 	}
 	defer object.Close()
 	_, err = readObject(object, s.Identities, func(content io.Reader) error {
-		info, err := embedded.ReadSnapshot(content, embedded.SnapshotReader{Record: do})
+		info, err := embedded.ReadSnapshot(content, to)
 		if err == nil && info.Revision != base.Revision {
 			err = errDamaged("its revision is not that of its name")
 		}

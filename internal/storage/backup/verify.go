@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
 // Verified is the result of Verify.
@@ -28,7 +29,7 @@ func (s *Source) Verify(ctx context.Context, c *Catalog) (Verified, error) {
 		v.Problems = append(v.Problems, g.gaps()...)
 		for j := range g.Bases {
 			base := &g.Bases[j]
-			if err := s.verify(ctx, &v, base.Object, func() error { return s.readBase(ctx, base, nil) }); err != nil {
+			if err := s.verify(ctx, &v, base.Object, func() error { return s.readBase(ctx, base, embedded.SnapshotReader{}) }); err != nil {
 				return v, err
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
 // Defaults of Config.
@@ -73,8 +74,10 @@ type Writer struct {
 	position     kv.Revision
 	positionTime time.Time
 	baseRevision kv.Revision // of the newest base
-	nextBase     time.Time
-	hold         func()
+	// basePins are pins whose states are in the newest base; empty if another Writer has uploaded it.
+	basePins embedded.PinSet
+	nextBase time.Time
+	hold     func()
 
 	state state
 }
@@ -190,6 +193,16 @@ func (w *Writer) run() {
 		}
 		delay = min(2*delay, retryLast)
 	}
+}
+
+// currentPins returns the pins of the store.
+func (w *Writer) currentPins() (embedded.PinSet, error) {
+	pinner, ok := w.config.Backend.(kv.Pinner)
+	if !ok {
+		return nil, nil
+	}
+	pins, err := pinner.Pins(w.ctx)
+	return pins, err
 }
 
 func (w *Writer) isStopping() bool {

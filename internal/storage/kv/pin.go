@@ -2,6 +2,12 @@ package kv
 
 import "context"
 
+// Pin is a state that a Pinner retains: the keys with a prefix at a revision, for one owner.
+type Pin struct {
+	Revision      Revision
+	Prefix, Owner string
+}
+
 // Pinner is a Backend that can retain past states durably. Unlike a hold, a pin has no maximum duration and
 // outlives the process.
 type Pinner interface {
@@ -16,6 +22,6 @@ type Pinner interface {
 	// continue, later reads return ErrCompacted. Without a pin of the owner, it has no effect.
 	Unpin(ctx context.Context, owner string) error
 
-	// PinOwners returns the owners of all pins in ascending order.
-	PinOwners(ctx context.Context) ([]string, error)
+	// Pins returns all pins in the order of their revisions.
+	Pins(ctx context.Context) ([]Pin, error)
 }

@@ -14,9 +14,30 @@ import (
 
 // Dir is a Store in a directory: an embedded store. Each method locks it, and returns an error if
 // another process uses it.
-type Dir struct{ Path string }
+type Dir struct {
+	Path string
+	// AbandonForks permits copies without the states that forks need.
+	AbandonForks bool
+}
 
 func (d Dir) String() string { return d.Path }
+
+// CheckSource implements Store. The error wraps ErrForks if the store has pins.
+func (d Dir) CheckSource(ctx context.Context) error {
+	there, err := embedded.Exists(d.Path)
+	if !there || err != nil || d.AbandonForks {
+		return err
+	}
+	store, err := d.open()
+	if err != nil {
+		return err
+	}
+	pins, err := store.Pins(ctx)
+	if err = errors.Join(err, store.Close()); err == nil && len(pins) > 0 {
+		err = fmt.Errorf("read %s: %w", d, ErrForks)
+	}
+	return err
+}
 
 // Count implements Store. A missing directory has no keys.
 func (d Dir) Count(ctx context.Context) (n int64, err error) {
@@ -39,7 +60,7 @@ func (d Dir) open() (*embedded.Store, error) {
 	return embedded.Open(embedded.Config{Dir: d.Path, Retention: -1})
 }
 
-// Read implements Place.
+// Read implements Store.
 func (d Dir) Read(ctx context.Context, to Visitor) error {
 	store, err := d.open()
 	if err != nil {
@@ -53,7 +74,7 @@ func (d Dir) Read(ctx context.Context, to Visitor) error {
 	}()
 	_, err = embedded.ReadSnapshot(r, embedded.SnapshotReader{
 		Begin:  to.Begin,
-		Record: func(r embedded.Record) error { return to.Record(Record(r)) },
+		Record: func(r embedded.Record) error { return to.Record(Record{r.Entry, r.Expires}) },
 	})
 	_ = r.CloseWithError(err) // always nil
 	if failed := <-copied; failed != nil && err == nil {
@@ -62,10 +83,10 @@ func (d Dir) Read(ctx context.Context, to Visitor) error {
 	return errors.Join(err, store.Close())
 }
 
-// Fill implements Place. It creates the new store in another directory, and renames the old store
+// Fill implements Store. It creates the new store in another directory, and renames the old store
 // to a backup. The new store's revision is greater than any revision of the source.
 func (d Dir) Fill(ctx context.Context, from func(Visitor) error, check func(Store) error) error {
-	next := Dir{d.Path + ".new"}
+	next := Dir{Path: d.Path + ".new"}
 	if err := os.RemoveAll(next.Path); err != nil {
 		return fmt.Errorf("remove the files of an earlier attempt: %w", err)
 	}
@@ -123,7 +144,7 @@ func writeSnapshot(w io.Writer, from func(Visitor) error) error {
 			sw, err = embedded.NewSnapshotWriter(w, at)
 			return err
 		},
-		Record: func(r Record) error { return sw.Put(embedded.Record(r)) },
+		Record: func(r Record) error { return sw.Put(embedded.Record{Entry: r.Entry, Expires: r.Expires}) },
 	})
 	if err != nil {
 		return err

@@ -31,13 +31,14 @@ type Etcd struct {
 	Prefix string
 	// Others are further prefixes of the server's keys.
 	Others []string
-
-	verifying bool // set while Fill verifies its writes
 }
 
 func (e Etcd) String() string { return e.Name }
 
-// Count implements Place.
+// CheckSource implements Store: an interrupted copy to etcd is incomplete.
+func (e Etcd) CheckSource(ctx context.Context) error { return e.Store.CheckComplete(ctx, e.Prefix) }
+
+// Count implements Store.
 func (e Etcd) Count(ctx context.Context) (int64, error) {
 	var sum int64
 	for _, prefix := range e.prefixes() {
@@ -55,11 +56,8 @@ func (e Etcd) prefixes() []string {
 	return slices.Sorted(slices.Values(append([]string{e.Prefix}, e.Others...)))
 }
 
-// Read implements Place.
+// Read implements Store.
 func (e Etcd) Read(ctx context.Context, to Visitor) error {
-	if err := e.Store.CheckComplete(ctx, e.Prefix); err != nil && !e.verifying {
-		return err
-	}
 	at, err := e.Store.CurrentRevision(ctx)
 	if err != nil {
 		return err
@@ -101,14 +99,13 @@ func (e Etcd) readPrefix(ctx context.Context, prefix string, at kv.Revision, exp
 	}
 }
 
-// Fill implements Place. It deletes existing entries first, and all entries get new revisions. The
+// Fill implements Store. It deletes existing entries first, and all entries get new revisions. The
 // data is marked as incomplete until Fill completes, so that no server uses it after an
 // interruption.
 func (e Etcd) Fill(ctx context.Context, from func(Visitor) error, check func(Store) error) error {
 	if err := e.fill(ctx, from); err != nil {
 		return err
 	}
-	e.verifying = true
 	if err := check(e); err != nil {
 		return err
 	}

@@ -33,6 +33,8 @@ type Visitor struct {
 
 // Store is a source or target of a copy. Its methods must not be called concurrently.
 type Store interface {
+	// CheckSource returns an error if Read would not pass all data of the store.
+	CheckSource(ctx context.Context) error
 	// Count returns the number of keys.
 	Count(ctx context.Context) (int64, error)
 	// Read passes all entries at one revision to a Reader.
@@ -49,6 +51,8 @@ type Store interface {
 var (
 	// ErrNotEmpty is returned if the target has entries and Options.Force is not set.
 	ErrNotEmpty = errors.New("the target is not empty")
+	// ErrForks is returned if the source has states that only forks need.
+	ErrForks = errors.New("the store retains earlier states for forks, which are not copied")
 	// ErrEmpty is returned if the source has no entries.
 	ErrEmpty = errors.New("the source is empty")
 )
@@ -73,10 +77,13 @@ type Result struct {
 }
 
 // Copy replaces the entries of to with the entries of from, and verifies them by reading them back.
-// No other process may write to the stores. The error wraps ErrEmpty or ErrNotEmpty if nothing was
-// written. After other errors, a Dir is unchanged, and an Etcd may be incomplete (kv/etcd's
+// No other process may write to the stores. The error wraps ErrEmpty, ErrNotEmpty or ErrForks, or is that of
+// CheckSource, if nothing was written. After other errors, a Dir is unchanged, and an Etcd may be incomplete (kv/etcd's
 // ErrIncomplete).
 func Copy(ctx context.Context, from, to Store, options Options) (Result, error) {
+	if err := from.CheckSource(ctx); err != nil {
+		return Result{}, err
+	}
 	total, err := from.Count(ctx)
 	if err != nil {
 		return Result{}, fmt.Errorf("count the keys in %s: %w", from, err)

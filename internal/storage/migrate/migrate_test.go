@@ -75,7 +75,7 @@ func content(t *testing.T, p Store) map[string]record {
 // TestRoundTrip copies an embedded store to etcd, and back to an embedded store.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
-	first, cluster, second := Dir{filepath.Join(t.TempDir(), "store")}, newEtcd(t), Dir{filepath.Join(t.TempDir(), "store")}
+	first, cluster, second := Dir{Path: filepath.Join(t.TempDir(), "store")}, newEtcd(t), Dir{Path: filepath.Join(t.TempDir(), "store")}
 	store, err := embedded.Open(embedded.Config{Dir: first.Path})
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +124,7 @@ func TestRoundTrip(t *testing.T) {
 // TestNotEmpty checks that existing contents are replaced only with force, and then completely.
 func TestNotEmpty(t *testing.T) {
 	t.Parallel()
-	from, to, cluster := Dir{filepath.Join(t.TempDir(), "store")}, Dir{filepath.Join(t.TempDir(), "store")}, newEtcd(t)
+	from, to, cluster := Dir{Path: filepath.Join(t.TempDir(), "store")}, Dir{Path: filepath.Join(t.TempDir(), "store")}, newEtcd(t)
 	for _, d := range []Dir{from, to} {
 		store, err := embedded.Open(embedded.Config{Dir: d.Path})
 		if err != nil {
@@ -170,7 +170,7 @@ func TestFailures(t *testing.T) {
 	t.Parallel()
 	cluster := newEtcd(t)
 	fill(t, cluster.Store)
-	to := Dir{filepath.Join(t.TempDir(), "store")}
+	to := Dir{Path: filepath.Join(t.TempDir(), "store")}
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := Copy(ctx, cluster, to, Options{Progress: func(stage string, done, _ int64) {
 		if stage == "copied" && done == 100 {
@@ -180,7 +180,7 @@ func TestFailures(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("interrupted: %v", err)
 	}
-	if _, err := Copy(t.Context(), Dir{filepath.Join(t.TempDir(), "none")}, cluster, Options{Force: true}); !errors.Is(err, ErrEmpty) {
+	if _, err := Copy(t.Context(), Dir{Path: filepath.Join(t.TempDir(), "none")}, cluster, Options{Force: true}); !errors.Is(err, ErrEmpty) {
 		t.Errorf("copy from a missing directory: %v", err)
 	}
 	names, err := os.ReadDir(filepath.Dir(to.Path))
@@ -188,7 +188,7 @@ func TestFailures(t *testing.T) {
 		t.Errorf("left behind: %v, %v", names, err)
 	}
 	// A key outside of the prefix would be lost.
-	outside := Dir{filepath.Join(t.TempDir(), "store")}
+	outside := Dir{Path: filepath.Join(t.TempDir(), "store")}
 	store, err := embedded.Open(embedded.Config{Dir: outside.Path})
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func TestFailures(t *testing.T) {
 func TestInterruptedFill(t *testing.T) {
 	t.Parallel()
 	cluster := newEtcd(t)
-	from := Dir{filepath.Join(t.TempDir(), "store")}
+	from := Dir{Path: filepath.Join(t.TempDir(), "store")}
 	store, err := embedded.Open(embedded.Config{Dir: from.Path})
 	if err != nil {
 		t.Fatal(err)
@@ -233,7 +233,7 @@ func TestInterruptedFill(t *testing.T) {
 	if err := cluster.Store.CheckComplete(t.Context(), prefix); !errors.Is(err, etcd.ErrIncomplete) {
 		t.Errorf("check of a partial copy: %v", err)
 	}
-	to := Dir{filepath.Join(t.TempDir(), "store")}
+	to := Dir{Path: filepath.Join(t.TempDir(), "store")}
 	if _, err := Copy(t.Context(), cluster, to, Options{}); !errors.Is(err, etcd.ErrIncomplete) {
 		t.Errorf("copy from an incomplete store: %v", err)
 	}

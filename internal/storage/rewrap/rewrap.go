@@ -4,6 +4,7 @@
 package rewrap
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,6 +32,8 @@ type Options struct {
 type Report struct {
 	// Keys is the number of keys read, Rewritten the number of keys written.
 	Keys, Rewritten int64
+	// Older is the number of replaced versions that pins retain, RewrittenOlder the number of those written.
+	Older, RewrittenOlder int64
 	// Unreadable contains the keys and errors of the first values that could not be decrypted and
 	// were not changed. UnreadableCount is the total number of such values.
 	Unreadable      []string
@@ -117,34 +120,21 @@ func (w *rewriter) readAll(ctx context.Context, process func(embedded.Record) er
 	return err
 }
 
-// process adds a record with a stale value to the batch of writes, and counts unreadable values.
+// process adds a record with a stale value to the batch of writes.
 func (w *rewriter) process(ctx context.Context, record *embedded.Record) error {
-	transformer := w.options.Transformer(record.Key)
-	if transformer == nil || overlay.IsTombstone(record.Value) {
-		return nil
-	}
-	plain, stale, err := transformer.FromStorage(ctx, record.Value, record.Key)
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case err != nil:
-		if w.report.UnreadableCount++; w.report.UnreadableCount <= maxUnreadable {
-			w.report.Unreadable = append(w.report.Unreadable, fmt.Sprintf("%s: %v", record.Key, err))
-		}
-		return nil
+	next, err := w.encrypt(ctx, record.Key, record.Value)
+	if next == nil || err != nil {
+		return err
 	}
 	if record.Expires.IsZero() {
 		w.lastKey = record.Key
 	}
-	if !stale {
+	if bytes.Equal(next, record.Value) {
 		return nil
 	}
-	op := kv.Op{Key: record.Key, Expect: record.Modified, Kind: kv.OpPut}
+	op := kv.Op{Key: record.Key, Expect: record.Modified, Kind: kv.OpPut, Value: next}
 	if !record.Expires.IsZero() {
 		op.TTL = max(time.Until(record.Expires), time.Second)
-	}
-	if op.Value, err = transformer.ToStorage(ctx, plain, record.Key); err != nil {
-		return fmt.Errorf("encrypt %s: %w", record.Key, err)
 	}
 	if w.size+len(op.Value) > batchBytes {
 		if err := w.flush(ctx); err != nil {
@@ -157,6 +147,45 @@ func (w *rewriter) process(ctx context.Context, record *embedded.Record) error {
 		return nil
 	}
 	return w.flush(ctx)
+}
+
+// encrypt returns a stored value with the current encryption: the value itself if it is not stale, and nil for a value that is
+// not encrypted or unreadable. It counts unreadable values.
+func (w *rewriter) encrypt(ctx context.Context, key string, value []byte) ([]byte, error) {
+	transformer := w.options.Transformer(key)
+	if transformer == nil || overlay.IsTombstone(value) {
+		return nil, nil
+	}
+	plain, stale, err := transformer.FromStorage(ctx, value, key)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case err != nil:
+		if w.report.UnreadableCount++; w.report.UnreadableCount <= maxUnreadable {
+			w.report.Unreadable = append(w.report.Unreadable, fmt.Sprintf("%s: %v", key, err))
+		}
+		return nil, nil
+	case !stale:
+		return value, nil
+	}
+	next, err := transformer.ToStorage(ctx, plain, key)
+	if err != nil {
+		return nil, fmt.Errorf("encrypt %s: %w", key, err)
+	}
+	return next, nil
+}
+
+// rewriteOlder rewrites the stale values that pins retain.
+func (w *rewriter) rewriteOlder(ctx context.Context) error {
+	return w.store.RewriteOlder(ctx, func(e *kv.Entry) ([]byte, error) {
+		w.report.Older++
+		next, err := w.encrypt(ctx, e.Key, e.Value)
+		if next == nil || err != nil || bytes.Equal(next, e.Value) {
+			return nil, err
+		}
+		w.report.RewrittenOlder++
+		return next, nil
+	})
 }
 
 // flush commits the collected writes, except for keys that have expired.
@@ -195,8 +224,15 @@ func (w *rewriter) purge(ctx context.Context) error {
 			return err
 		}
 	}
-	var err error
-	if w.report.Revision, err = w.store.CurrentRevision(ctx); err != nil {
+	newest, err := w.store.CurrentRevision(ctx)
+	if err != nil {
+		return err
+	}
+	w.report.Revision = newest
+	if err := w.store.Compact(ctx, newest); err != nil {
+		return err
+	}
+	if err := w.rewriteOlder(ctx); err != nil {
 		return err
 	}
 	return w.store.Purge(ctx)

@@ -355,8 +355,8 @@ func (c *checker) marks() error {
 func (c *checker) pins() error {
 	return c.each(prefixPin, func(rawKey, _ []byte) error {
 		x, err := decodePin(rawKey)
-		if err == nil && (x.revision <= 0 || x.revision > c.state.revision) {
-			err = corruptError("a pin has revision %d, the newest being %d", x.revision, c.state.revision)
+		if err == nil && (x.Revision <= 0 || x.Revision > c.state.revision) {
+			err = corruptError("a pin has revision %d, the newest being %d", x.Revision, c.state.revision)
 		}
 		c.report.Pins++
 		return err

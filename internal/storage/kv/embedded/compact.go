@@ -121,13 +121,13 @@ func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 // trimmer deletes versions that are replaced, or adds them to the index of retained versions.
 type trimmer struct {
 	batch *pebble.Batch
-	pins  pinSet
+	pins  PinSet
 	// retains reports that there can be retained versions. The batch is then indexed.
 	retains bool
 }
 
 // newTrimmer returns a trimmer with an empty batch, which the caller must close.
-func (e *engine) newTrimmer(pins pinSet) (*trimmer, error) {
+func (e *engine) newTrimmer(pins PinSet) (*trimmer, error) {
 	retains := len(pins) > 0
 	if !retains {
 		var err error
@@ -152,7 +152,7 @@ func (t *trimmer) trimRecord(rev kv.Revision, raw []byte) error {
 		raw = rest
 		switch {
 		case c.previous == 0:
-		case t.pins.needs(c.key, c.previous, rev):
+		case t.pins.Needs(c.key, c.previous, rev):
 			_ = b.Set(retainedKey(c.key, c.previous), retainedValue(rev), nil)
 		default:
 			_ = b.SingleDelete(versionkey.Append(nil, c.key, c.previous), nil)

@@ -15,12 +15,16 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
-// Record is an entry of a snapshot.
+// Record is a version of a key in a snapshot: the newest one, or one that pins retain.
 type Record struct {
 	kv.Entry
 	// Expires is the expiration time, with a resolution of one second; zero if the key does not
 	// expire.
 	Expires time.Time
+	// Deleted is set for a deletion. Entry then has only Key and Modified.
+	Deleted bool
+	// Replaced is the revision of the next version; 0 for the newest version and for a deletion.
+	Replaced kv.Revision
 }
 
 func (r *Record) version() version {
@@ -31,20 +35,33 @@ func (r *Record) version() version {
 	return v
 }
 
-func (v *version) record() Record {
-	r := Record{Entry: *v.entry}
-	if v.expires > 0 {
-		r.Expires = time.Unix(v.expires, 0)
+func (r *Record) snapshotRecord() snapshotRecord {
+	if r.Deleted {
+		return snapshotRecord{key: r.Key, version: version{revision: r.Modified}}
 	}
-	return r
+	return snapshotRecord{key: r.Key, version: r.version(), older: r.Replaced > 0, replaced: r.Replaced}
 }
 
-// SnapshotReader receives the content of a snapshot. Either function may be nil.
+func (r *snapshotRecord) record() Record {
+	if r.entry == nil {
+		return Record{Entry: kv.Entry{Key: r.key, Modified: r.revision}, Deleted: true}
+	}
+	record := Record{Entry: *r.entry, Replaced: r.replaced}
+	if r.expires > 0 {
+		record.Expires = time.Unix(r.expires, 0)
+	}
+	return record
+}
+
+// SnapshotReader receives the content of a snapshot. Each function may be nil. Its error ends the read.
 type SnapshotReader struct {
-	// Begin is called first, with the revision of the snapshot. Its error ends the read.
+	// Begin is called first, with the revision of the snapshot.
 	Begin func(kv.Revision) error
-	// Record is called for each key in ascending order. It may retain the record. Its error ends the
-	// read.
+	// Retained is called with the pins before the first record. If it is not nil, Record also receives the deletions and
+	// replaced versions that pins retain.
+	Retained func(PinSet) error
+	// Record is called for each key in ascending order, and for the versions of a key from the newest to the oldest. It may
+	// retain the record.
 	Record func(Record) error
 }
 
@@ -71,15 +88,39 @@ func ReadSnapshot(r io.Reader, to SnapshotReader) (SnapshotInfo, error) {
 			return SnapshotInfo{}, err
 		}
 	}
-	for v, err := range sr.current() {
-		if err == nil && to.Record != nil {
-			err = to.Record(v.record())
+	if err := sr.readInto(to); err != nil {
+		return SnapshotInfo{}, err
+	}
+	return SnapshotInfo{Revision: sr.revision, Keys: sr.keys}, nil
+}
+
+// readInto passes the pins and records to a reader.
+func (sr *snapshotReader) readInto(to SnapshotReader) error {
+	retained := to.Retained != nil
+	begun := false
+	begin := func() error { // the pins precede the first record
+		if begun || !retained {
+			return nil
+		}
+		begun = true
+		return to.Retained(NewPinSet(sr.pins))
+	}
+	for r, err := range sr.versions() {
+		if err == nil {
+			err = begin()
+		}
+		isNewest := r.entry != nil && !r.older
+		if isNewest {
+			sr.keys++
+		}
+		if err == nil && to.Record != nil && (isNewest || retained) {
+			err = to.Record(r.record())
 		}
 		if err != nil {
-			return SnapshotInfo{}, err
+			return err
 		}
 	}
-	return SnapshotInfo{Revision: sr.revision, Keys: int64(sr.count)}, nil
+	return begin()
 }
 
 // SnapshotWriter writes a snapshot for Restore from the entries of another store. It is not safe for

@@ -39,8 +39,8 @@ import (
 //	r<key> 00 <^revision: 8>         a version that only pins retain
 //	    replaced: 8                  revision of the next version; 0 for a deletion
 //
-// Versions and log records are written once and never overwritten, so Pebble's SingleDelete can
-// remove them. The newest revision is the revision of the last log record, or the metadata key
+// Versions and log records are written once and not overwritten, except by RewriteOlder, so Pebble's
+// SingleDelete can remove them. The newest revision is the revision of the last log record, or the metadata key
 // "revision" if that is greater. The log record of the compacted revision is retained, so that the
 // log of a store with commits is never empty.
 //

@@ -14,51 +14,53 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// pin retains the state of a prefix at a revision.
-type pin struct {
-	revision      kv.Revision
-	prefix, owner string
+func comparePins(x, y kv.Pin) int {
+	return cmp.Or(cmp.Compare(x.Revision, y.Revision), cmp.Compare(x.Prefix, y.Prefix), cmp.Compare(x.Owner, y.Owner))
 }
 
-// hasKey reports whether the prefix contains a key.
-func (x *pin) hasKey(key string) bool { return strings.HasPrefix(key, x.prefix) }
+// PinSet is an immutable set of pins, in the order of their revisions, prefixes and owners.
+type PinSet []kv.Pin
 
-func comparePins(x, y pin) int {
-	return cmp.Or(cmp.Compare(x.revision, y.revision), cmp.Compare(x.prefix, y.prefix), cmp.Compare(x.owner, y.owner))
-}
-
-// pinSet is an immutable set of pins, sorted by comparePins.
-type pinSet []pin
+// NewPinSet returns the set of some pins. It does not modify the slice.
+func NewPinSet(pins []kv.Pin) PinSet { return slices.SortedFunc(slices.Values(pins), comparePins) }
 
 // from returns the pins whose revision is at least at.
-func (p pinSet) from(at kv.Revision) pinSet {
-	i, _ := slices.BinarySearchFunc(p, pin{revision: at}, comparePins)
+func (p PinSet) from(at kv.Revision) PinSet {
+	i, _ := slices.BinarySearchFunc(p, kv.Pin{Revision: at}, comparePins)
 	return p[i:]
 }
 
-// needs reports whether a pin contains the version of a key that was written at a revision and replaced at a later one.
-func (p pinSet) needs(key string, written, replaced kv.Revision) bool {
+// Needs reports whether a pin contains the version of a key that was written at a revision and replaced at a later one.
+func (p PinSet) Needs(key string, written, replaced kv.Revision) bool {
 	for _, x := range p.from(written) {
-		if x.revision >= replaced {
+		if x.Revision >= replaced {
 			return false
 		}
-		if x.hasKey(key) {
+		if strings.HasPrefix(key, x.Prefix) {
 			return true
 		}
 	}
 	return false
 }
 
+// Contains reports whether a pin contains a key at any revision.
+func (p PinSet) Contains(key string) bool {
+	return slices.ContainsFunc(p, func(x kv.Pin) bool { return strings.HasPrefix(key, x.Prefix) })
+}
+
+// Covers reports whether a pin at the revision of another pin contains all of its keys.
+func (p PinSet) Covers(x kv.Pin) bool { return p.covers(x.Prefix, kv.PrefixEnd(x.Prefix), x.Revision) }
+
 // covers reports whether a pin at a revision contains all keys of a range. An empty end means no end.
-func (p pinSet) covers(start, end string, at kv.Revision) bool {
+func (p PinSet) covers(start, end string, at kv.Revision) bool {
 	if end == "" {
 		return false
 	}
 	for _, x := range p.from(at) {
-		if x.revision > at {
+		if x.Revision > at {
 			return false
 		}
-		if x.hasKey(start) && end <= kv.PrefixEnd(x.prefix) {
+		if strings.HasPrefix(start, x.Prefix) && end <= kv.PrefixEnd(x.Prefix) {
 			return true
 		}
 	}
@@ -80,8 +82,8 @@ func (s *Store) Pin(ctx context.Context, owner, prefix string, at kv.Revision) e
 	if err := checkFuture(at, kv.Revision(s.published.Load())); err != nil {
 		return fmt.Errorf("pin: %w", err)
 	}
-	pins, added := *s.pins.Load(), pin{at, prefix, owner}
-	if compacted := kv.Revision(s.compacted.Load()); at < compacted && !pins.covers(prefix, kv.PrefixEnd(prefix), at) {
+	pins, added := *s.pins.Load(), kv.Pin{Revision: at, Prefix: prefix, Owner: owner}
+	if compacted := kv.Revision(s.compacted.Load()); at < compacted && !pins.Covers(added) {
 		return fmt.Errorf("pin revision %d, the oldest being %d: %w", at, compacted, kv.ErrCompacted)
 	}
 	i, exists := slices.BinarySearchFunc(pins, added, comparePins)
@@ -109,13 +111,13 @@ func (s *Store) Unpin(ctx context.Context, owner string) error {
 	s.history.Lock()
 	defer s.history.Unlock()
 	pins := *s.pins.Load()
-	remaining := slices.DeleteFunc(slices.Clone(pins), func(x pin) bool { return x.owner == owner })
+	remaining := slices.DeleteFunc(slices.Clone(pins), func(x kv.Pin) bool { return x.Owner == owner })
 	if len(remaining) == len(pins) {
 		return nil
 	}
 	err := s.writePins(remaining, func(b *pebble.Batch) {
 		for _, x := range pins {
-			if x.owner == owner {
+			if x.Owner == owner {
 				_ = b.Delete(pinKey(x), nil)
 			}
 		}
@@ -131,7 +133,7 @@ func (s *Store) Unpin(ctx context.Context, owner string) error {
 }
 
 // writePins replaces the pins durably. s.history must be locked.
-func (s *Store) writePins(pins pinSet, change func(*pebble.Batch)) error {
+func (s *Store) writePins(pins PinSet, change func(*pebble.Batch)) error {
 	e, err := s.acquireForWrite()
 	if err != nil {
 		return err
@@ -146,43 +148,38 @@ func (s *Store) writePins(pins pinSet, change func(*pebble.Batch)) error {
 	return nil
 }
 
-// PinOwners implements kv.Pinner.
-func (s *Store) PinOwners(ctx context.Context) ([]string, error) {
+// Pins implements kv.Pinner.
+func (s *Store) Pins(ctx context.Context) ([]kv.Pin, error) {
 	if err := s.checkOpen(ctx); err != nil {
 		return nil, err
 	}
-	owners := []string{}
-	for _, x := range *s.pins.Load() {
-		owners = append(owners, x.owner)
-	}
-	slices.Sort(owners)
-	return slices.Compact(owners), nil
+	return slices.Clone(*s.pins.Load()), nil
 }
 
-func pinKey(x pin) []byte {
-	key := binary.BigEndian.AppendUint64([]byte{prefixPin}, uint64(x.revision))
-	key = append(key, x.prefix...)
+func pinKey(x kv.Pin) []byte {
+	key := binary.BigEndian.AppendUint64([]byte{prefixPin}, uint64(x.Revision))
+	key = append(key, x.Prefix...)
 	key = append(key, 0)
-	return append(key, x.owner...)
+	return append(key, x.Owner...)
 }
 
-func decodePin(raw []byte) (pin, error) {
+func decodePin(raw []byte) (kv.Pin, error) {
 	if len(raw) > 9 && raw[0] == prefixPin {
 		if prefix, owner, ok := bytes.Cut(raw[9:], []byte{0}); ok {
-			return pin{kv.Revision(binary.BigEndian.Uint64(raw[1:])), string(prefix), string(owner)}, nil
+			return kv.Pin{Revision: kv.Revision(binary.BigEndian.Uint64(raw[1:])), Prefix: string(prefix), Owner: string(owner)}, nil
 		}
 	}
-	return pin{}, fmt.Errorf("malformed pin %q: %w", raw, kv.ErrCorrupt)
+	return kv.Pin{}, fmt.Errorf("malformed pin %q: %w", raw, kv.ErrCorrupt)
 }
 
-// loadPins reads all pins. Their keys sort like comparePins.
-func (e *engine) loadPins() (pinSet, error) {
+// loadPins reads all pins.
+func (e *engine) loadPins() (PinSet, error) {
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixPin}, UpperBound: []byte{prefixPin + 1}})
 	if err != nil {
 		return nil, e.wrapError("read pins", err)
 	}
 	defer it.Close()
-	var pins pinSet
+	var pins []kv.Pin
 	for ok := it.First(); ok; ok = it.Next() {
 		x, err := decodePin(it.Key())
 		if err != nil {
@@ -190,6 +187,5 @@ func (e *engine) loadPins() (pinSet, error) {
 		}
 		pins = append(pins, x)
 	}
-	slices.SortFunc(pins, comparePins)
-	return pins, e.wrapError("read pins", it.Error())
+	return NewPinSet(pins), e.wrapError("read pins", it.Error())
 }

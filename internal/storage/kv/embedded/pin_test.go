@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,7 +23,7 @@ type pinTest struct {
 	// states contains the values at each revision.
 	states map[kv.Revision]map[string]string
 	// pinned are the pins by owner.
-	pinned map[string]pin
+	pinned map[string]kv.Pin
 	random *rand.Rand
 }
 
@@ -56,13 +57,13 @@ func (p *pinTest) pin() {
 	p.t.Helper()
 	owner := fmt.Sprint(p.random.Int())
 	oldest := kv.Revision(max(p.s.compacted.Load(), 2))
-	x := pin{revision: oldest + kv.Revision(p.random.Int64N(int64(p.newest()-oldest)+1)), prefix: fmt.Sprintf("/%d/", p.random.IntN(2)), owner: owner}
+	x := kv.Pin{Revision: oldest + kv.Revision(p.random.Int64N(int64(p.newest()-oldest)+1)), Prefix: fmt.Sprintf("/%d/", p.random.IntN(2)), Owner: owner}
 	if p.random.IntN(2) == 0 {
 		for _, other := range p.pinned {
-			x.revision, x.prefix = other.revision, other.prefix
+			x.Revision, x.Prefix = other.Revision, other.Prefix
 		}
 	}
-	if err := p.s.Pin(p.t.Context(), owner, x.prefix, x.revision); err != nil {
+	if err := p.s.Pin(p.t.Context(), owner, x.Prefix, x.Revision); err != nil {
 		p.t.Fatal(err)
 	}
 	p.pinned[owner] = x
@@ -111,40 +112,63 @@ func (p *pinTest) restore() {
 	p.states[p.newest()] = state
 }
 
+// rewrite adds a suffix to the older values, or removes it.
+func (p *pinTest) rewrite() {
+	p.t.Helper()
+	err := p.s.RewriteOlder(p.t.Context(), func(e *kv.Entry) ([]byte, error) {
+		if value, ok := bytes.CutSuffix(e.Value, []byte(rewritten)); ok {
+			return bytes.Clone(value), nil
+		}
+		return fmt.Append(nil, string(e.Value), rewritten), nil
+	})
+	if err == nil && p.random.IntN(2) == 0 {
+		err = p.s.Purge(p.t.Context())
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// rewritten is the suffix of rewritten values.
+const rewritten = "!"
+
+// plain returns a value without its suffix.
+func plain(value []byte) string { return strings.TrimSuffix(string(value), rewritten) }
+
 // check reads all pins and the newest state.
 func (p *pinTest) check() {
 	p.t.Helper()
-	for _, x := range append([]pin{{p.newest(), "/0/", ""}, {p.newest(), "/1/", ""}}, pinsOf(p.pinned)...) {
+	for _, x := range append([]kv.Pin{{Revision: p.newest(), Prefix: "/0/"}, {Revision: p.newest(), Prefix: "/1/"}}, pinsOf(p.pinned)...) {
 		want, got := map[string]string{}, map[string]string{}
-		for key, value := range p.states[x.revision] {
-			if key[:3] == x.prefix {
+		for key, value := range p.states[x.Revision] {
+			if key[:3] == x.Prefix {
 				want[key] = value
 			}
 		}
-		list, err := p.s.Range(p.t.Context(), kv.RangeRequest{Start: x.prefix, End: kv.PrefixEnd(x.prefix), At: x.revision})
+		list, err := p.s.Range(p.t.Context(), kv.RangeRequest{Start: x.Prefix, End: kv.PrefixEnd(x.Prefix), At: x.Revision})
 		if err != nil {
 			p.t.Fatal(err)
 		}
 		for _, e := range list.Entries {
-			got[e.Key] = string(e.Value)
+			got[e.Key] = plain(e.Value)
 		}
 		if diff := cmp.Diff(want, got); diff != "" || list.Count != int64(len(want)) {
-			p.t.Fatalf("%s at revision %d has %d keys (-want +got):\n%s", x.prefix, x.revision, list.Count, diff)
+			p.t.Fatalf("%s at revision %d has %d keys (-want +got):\n%s", x.Prefix, x.Revision, list.Count, diff)
 		}
 		for i := range 4 {
-			key := fmt.Sprint(x.prefix, i)
-			e, _, err := p.s.Get(p.t.Context(), key, x.revision)
+			key := fmt.Sprint(x.Prefix, i)
+			e, _, err := p.s.Get(p.t.Context(), key, x.Revision)
 			if err != nil {
 				p.t.Fatal(err)
 			}
-			if value, exists := want[key]; exists != (e != nil) || exists && value != string(e.Value) {
-				p.t.Fatalf("%s at revision %d is %+v, want %q", key, x.revision, e, value)
+			if value, exists := want[key]; exists != (e != nil) || exists && value != plain(e.Value) {
+				p.t.Fatalf("%s at revision %d is %+v, want %q", key, x.Revision, e, value)
 			}
 		}
 	}
 }
 
-func pinsOf(pins map[string]pin) (list []pin) {
+func pinsOf(pins map[string]kv.Pin) (list []kv.Pin) {
 	for _, x := range pins {
 		list = append(list, x)
 	}
@@ -160,7 +184,7 @@ func TestPinModel(t *testing.T) {
 			dir := t.TempDir()
 			p := &pinTest{
 				t: t, dir: dir, s: open(t, Config{Dir: dir, Retention: -1}), random: rand.New(rand.NewPCG(seed, 7)),
-				states: map[kv.Revision]map[string]string{}, pinned: map[string]pin{},
+				states: map[kv.Revision]map[string]string{}, pinned: map[string]kv.Pin{},
 			}
 			p.write()
 			for range 400 {
@@ -171,8 +195,10 @@ func TestPinModel(t *testing.T) {
 					p.pin()
 				case n < 36:
 					p.unpin()
-				case n < 38:
+				case n < 37:
 					compactStore(t, p.s)
+				case n < 38:
+					p.rewrite()
 				case n < 39:
 					p.restore()
 				default:
@@ -240,14 +266,14 @@ func TestPinErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, tt.want)
 		}
 	}
-	for _, invalid := range []pin{{3, "/a", "o"}, {3, "/a/", ""}, {3, "/a\x00/", "o"}} {
-		if err := s.Pin(t.Context(), invalid.owner, invalid.prefix, invalid.revision); err == nil {
+	for _, invalid := range []kv.Pin{{Prefix: "/a", Owner: "o"}, {Prefix: "/a/"}, {Prefix: "/a\x00/", Owner: "o"}} {
+		if err := s.Pin(t.Context(), invalid.Owner, invalid.Prefix, 3); err == nil {
 			t.Errorf("%+v was accepted", invalid)
 		}
 	}
-	owners, err := s.PinOwners(t.Context())
-	if diff := cmp.Diff([]string{"o", "p"}, owners); diff != "" || err != nil {
-		t.Errorf("owners %s, %v", diff, err)
+	pins, err := s.Pins(t.Context())
+	if diff := cmp.Diff([]kv.Pin{{Revision: 3, Prefix: "/a/", Owner: "o"}, {Revision: 3, Prefix: "/a/b/", Owner: "p"}}, pins); diff != "" || err != nil {
+		t.Errorf("pins %s, %v", diff, err)
 	}
 	if err := s.Unpin(t.Context(), "o"); err != nil {
 		t.Fatal(err)

@@ -128,11 +128,11 @@ func (s *Store) sweepStep(from []byte) (next []byte, err error) {
 }
 
 // sweepKey deletes the retained versions of one key, newest first, that no pin needs.
-func sweepKey(b *pebble.Batch, pins pinSet, versions []retained) {
+func sweepKey(b *pebble.Batch, pins PinSet, versions []retained) {
 	older := false // an older version remains
 	for i := len(versions) - 1; i >= 0; i-- {
 		v := &versions[i]
-		if v.replaced == 0 && older || v.replaced > 0 && pins.needs(v.key, v.written, v.replaced) {
+		if v.replaced == 0 && older || v.replaced > 0 && pins.Needs(v.key, v.written, v.replaced) {
 			older = true
 			continue
 		}

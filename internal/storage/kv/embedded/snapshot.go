@@ -227,12 +227,13 @@ func (sw *snapshotWriter) trailer() error {
 type snapshotReader struct {
 	r        *bufio.Reader
 	sum      hash.Hash
-	count    uint64
+	count    uint64 // of records
+	keys     int64  // that exist
 	version  uint32
 	revision kv.Revision
 	// last is the last record with a version.
 	last snapshotRecord
-	pins pinSet // that were read
+	pins []kv.Pin // that were read
 }
 
 // snapshotRecord is a version in a snapshot.
@@ -322,20 +323,6 @@ func (sr *snapshotReader) versions() iter.Seq2[snapshotRecord, error] {
 	}
 }
 
-// current returns the newest versions of the existing keys.
-func (sr *snapshotReader) current() iter.Seq2[version, error] {
-	return func(yield func(version, error) bool) {
-		for r, err := range sr.versions() {
-			if err == nil && (r.older || r.entry == nil) {
-				continue
-			}
-			if !yield(r.version, err) {
-				return
-			}
-		}
-	}
-}
-
 // payload returns the payload of the next record, or nil at the end of a complete snapshot.
 func (sr *snapshotReader) payload() ([]byte, error) {
 	n, err := binary.ReadUvarint(sr)
@@ -385,7 +372,7 @@ func (sr *snapshotReader) record(payload []byte) (r snapshotRecord, ok bool, err
 		ok = ok && complete && r.key != "" && len(f.raw) == 0
 	case snapshotPin:
 		x, valid := decodePinRecord(f)
-		if !valid || x.revision > sr.revision {
+		if !valid || x.Revision > sr.revision || sr.last.key != "" {
 			return r, false, damaged
 		}
 		sr.pins = append(sr.pins, x)
@@ -473,28 +460,29 @@ func restore(r io.Reader, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	return create(cfg, sr.revision, sr.versions(), func() pinSet { return sr.pins })
+	return create(cfg, sr.revision, sr.versions(), func() []kv.Pin { return sr.pins })
 }
 
-// Create creates a store in dir from records in any order, with one record for each key. newest is the
-// newest revision that clients may have seen, and not less than the revision of any record. An error of
-// records is returned, and leaves dir empty. The rest is as for Restore.
-func Create(dir string, newest kv.Revision, records iter.Seq2[Record, error]) error {
+// Create creates a store in dir from records. The records of a key are in descending order of their revisions; other keys
+// may be between them. newest is the newest revision that clients may have seen, and not less than the revision of any
+// record. pins returns the pins of the store, and is called after the last record. An error of records is returned, and
+// leaves dir empty. The rest is as for Restore.
+func Create(dir string, newest kv.Revision, records iter.Seq2[Record, error], pins func() []kv.Pin) error {
 	if newest > maxSnapshotRevision {
 		return fmt.Errorf("restore: revision %d is greater than the maximum, %d: %w", newest, int64(maxSnapshotRevision), kv.ErrCorrupt)
 	}
 	versions := func(yield func(snapshotRecord, error) bool) {
 		for r, err := range records {
-			if !yield(snapshotRecord{key: r.Key, version: r.version()}, err) {
+			if !yield(r.snapshotRecord(), err) {
 				return
 			}
 		}
 	}
-	return create(Config{Dir: dir}, newest, versions, func() pinSet { return nil })
+	return create(Config{Dir: dir}, newest, versions, pins)
 }
 
 // create creates a store from versions. pins returns its pins; it is called after versions.
-func create(cfg Config, newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() pinSet) error {
+func create(cfg Config, newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() []kv.Pin) error {
 	d, err := newDisk(cfg)
 	if err != nil {
 		return err
@@ -510,7 +498,7 @@ func create(cfg Config, newest kv.Revision, versions iter.Seq2[snapshotRecord, e
 }
 
 // restore creates the store in the locked directory.
-func (d *disk) restore(newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() pinSet) error {
+func (d *disk) restore(newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() []kv.Pin) error {
 	names, err := d.fs.List(d.dir)
 	if err != nil {
 		return fmt.Errorf("list data directory %s: %w", d.dir, err)
@@ -554,7 +542,7 @@ func (d *disk) removeDatabase() error {
 }
 
 // writeVersions writes the versions to a new database.
-func (d *disk) writeVersions(newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() pinSet) error {
+func (d *disk) writeVersions(newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() []kv.Pin) error {
 	e, err := d.openNew()
 	if err != nil {
 		return err
@@ -571,7 +559,7 @@ func (d *disk) writeVersions(newest kv.Revision, versions iter.Seq2[snapshotReco
 	return e.complete()
 }
 
-func (e *engine) load(newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() pinSet) error {
+func (e *engine) load(newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() []kv.Pin) error {
 	b := e.db.NewBatch()
 	flush := func() error {
 		if err := e.db.Apply(b, pebble.NoSync); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // pinnedChunk is like snapshotChunk, with the versions that pins need.
-func (s *Store) pinnedChunk(dst []byte, start string, at kv.Revision, pins pinSet) (chunk []byte, last string, err error) {
+func (s *Store) pinnedChunk(dst []byte, start string, at kv.Revision, pins PinSet) (chunk []byte, last string, err error) {
 	e, err := s.acquireEngine()
 	if err != nil {
 		return nil, "", err
@@ -49,25 +49,15 @@ func (s *Store) pinnedChunk(dst []byte, start string, at kv.Revision, pins pinSe
 		switch {
 		case v.entry == nil:
 			// Without an older version, the restored store deletes it.
-			if pins.contain(last) {
+			if pins.Contains(last) {
 				dst = appendDeletionRecord(dst, last, rev)
 			}
-		case newer == 0 || pins.needs(last, rev, newer):
+		case newer == 0 || pins.Needs(last, rev, newer):
 			dst = appendVersionRecord(dst, []byte{snapshotVersionKind}, v)
 		}
 		newer = rev
 	}
 	return dst, "", e.wrapError("read", it.Error())
-}
-
-// contain reports whether a pin contains a key at any revision.
-func (p pinSet) contain(key string) bool {
-	for i := range p {
-		if p[i].hasKey(key) {
-			return true
-		}
-	}
-	return false
 }
 
 func appendDeletionRecord(dst []byte, key string, rev kv.Revision) []byte {
@@ -77,21 +67,21 @@ func appendDeletionRecord(dst []byte, key string, rev kv.Revision) []byte {
 }
 
 // appendPins appends a record for each pin.
-func appendPins(dst []byte, pins pinSet) []byte {
+func appendPins(dst []byte, pins PinSet) []byte {
 	for _, x := range pins {
-		payload := binary.AppendUvarint([]byte{snapshotPin}, uint64(x.revision))
-		payload = binary.AppendUvarint(payload, uint64(len(x.prefix)))
-		payload = append(payload, x.prefix...)
-		dst = appendRecord(dst, append(payload, x.owner...))
+		payload := binary.AppendUvarint([]byte{snapshotPin}, uint64(x.Revision))
+		payload = binary.AppendUvarint(payload, uint64(len(x.Prefix)))
+		payload = append(payload, x.Prefix...)
+		dst = appendRecord(dst, append(payload, x.Owner...))
 	}
 	return dst
 }
 
-func decodePinRecord(f recordFields) (pin, bool) {
+func decodePinRecord(f recordFields) (kv.Pin, bool) {
 	revision, ok1 := f.revision()
 	prefix, ok2 := f.text()
 	owner := string(f.raw)
-	return pin{revision, prefix, owner}, ok1 && ok2 && checkPin(prefix, owner) == nil
+	return kv.Pin{Revision: revision, Prefix: prefix, Owner: owner}, ok1 && ok2 && checkPin(prefix, owner) == nil
 }
 
 func appendRecord(dst, payload []byte) []byte {

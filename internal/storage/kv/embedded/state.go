@@ -57,7 +57,7 @@ type state struct {
 	recorded time.Time
 	// marks are in ascending order of revision.
 	marks []history.Mark
-	pins  pinSet
+	pins  PinSet
 }
 
 // errNoFormat reports that the format version is missing, which is the first key of a store.

@@ -93,7 +93,7 @@ type Store struct {
 	holds *history.Holds
 	// pins are the durable pins. history is locked while they are replaced. unpinned receives a value when some
 	// were removed.
-	pins     atomic.Pointer[pinSet]
+	pins     atomic.Pointer[PinSet]
 	unpinned chan struct{}
 	marks    history.Marks
 	uptime   uptimeClock
