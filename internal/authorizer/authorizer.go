@@ -115,14 +115,14 @@ func (a *Attributes) setProcessResource() {
 		return
 	}
 	a.ResourceRequest, a.APIGroup, a.APIVersion = true, Group, "v1"
+	if a.Verb == "head" { // as for other resources
+		a.Verb = "get"
+	}
 	switch segment, _, _ := strings.Cut(rest, "/"); segment {
 	case "snapshot":
 		a.Resource, a.Verb = "snapshots", "download" // a separate verb, because roles with read access must not include it
 	case "statistics":
 		a.Resource = "statistics"
-		if a.Verb == "head" {
-			a.Verb = "get"
-		}
 	case "faults":
 		a.Resource = "faults"
 	case "clock":

@@ -37,6 +37,14 @@ func TestAttributesOf(t *testing.T) {
 			request.Info{Verb: "head", Path: "/mainstay/v1/statistics"},
 			authorizer.Attributes{User: user, Verb: "get", ResourceRequest: true, APIGroup: "mainstay.dev", APIVersion: "v1", Resource: "statistics", Path: "/mainstay/v1/statistics"},
 		},
+		"the header of a snapshot": {
+			request.Info{Verb: "head", Path: "/mainstay/v1/snapshot"},
+			authorizer.Attributes{User: user, Verb: "download", ResourceRequest: true, APIGroup: "mainstay.dev", APIVersion: "v1", Resource: "snapshots", Path: "/mainstay/v1/snapshot"},
+		},
+		"the header of a fault": {
+			request.Info{Verb: "head", Path: "/mainstay/v1/faults/3"},
+			authorizer.Attributes{User: user, Verb: "get", ResourceRequest: true, APIGroup: "mainstay.dev", APIVersion: "v1", Resource: "faults", Path: "/mainstay/v1/faults/3"},
+		},
 		"a fault": {
 			request.Info{Verb: "delete", Path: "/mainstay/v1/faults/3"},
 			authorizer.Attributes{User: user, Verb: "delete", ResourceRequest: true, APIGroup: "mainstay.dev", APIVersion: "v1", Resource: "faults", Path: "/mainstay/v1/faults/3"},
