@@ -17,6 +17,19 @@ import (
 // axeFile is the rules engine that "npm ci" installs.
 const axeFile = "../../console/node_modules/axe-core/axe.min.js"
 
+// axeSource returns the source of the rules engine, or skips the test.
+func axeSource(t *testing.T) string {
+	t.Helper()
+	axe, err := os.ReadFile(axeFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("axe-core is not installed: run npm ci in the directory console")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(axe)
+}
+
 // violation is a part of a violation that axe reports.
 type violation struct {
 	ID, Impact, Help string
@@ -64,13 +77,7 @@ func (p *page) checkAccessibility(axe, name string) {
 
 // TestAccessibility checks each page with axe.
 func TestAccessibility(t *testing.T) {
-	axe, err := os.ReadFile(axeFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		t.Skip("axe-core is not installed: run npm ci in the directory console")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	axe := axeSource(t)
 	f := newFixture(t)
 	f.namespace(t, "shop")
 	deploy, _ := f.workload(t, "shop", "web")
@@ -190,7 +197,7 @@ spec: {limits: [{type: Container, default: {cpu: 1}}]}
 				tt.actions()
 			}
 			p.awaitMissing("Loading…")
-			p.checkAccessibility(string(axe), tt.name)
+			p.checkAccessibility(axe, tt.name)
 		})
 	}
 	t.Run("sign-in", func(t *testing.T) {
@@ -199,6 +206,6 @@ spec: {limits: [{type: Container, default: {cpu: 1}}]}
 		p.await("One-time code")
 		p.fill("One-time code", "wrong")
 		p.await("The code is wrong")
-		p.checkAccessibility(string(axe), "sign-in")
+		p.checkAccessibility(axe, "sign-in")
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -170,7 +171,8 @@ func TestMarkup(t *testing.T) {
 		{"Managers", configMap + "?tab=Managers", []string{imageMarkup}, nil},
 		{"Logs", pod + "?tab=Logs", []string{imageMarkup, scriptMarkup}, nil},
 		{"Terminal", pod + "?tab=Terminal", []string{"Run"}, func() {
-			p.fill("Command", "echo "+imageMarkup)
+			p.withoutTTY()
+			p.fill("Command", "echo "+strconv.Quote(imageMarkup))
 			p.await(imageMarkup)
 		}},
 		{"Create", "/console/objects/example.com/notes", []string{"first"}, func() {

@@ -18,6 +18,9 @@ func shell(ended chan<- string) func(*kubelettest.Command) int {
 	return func(c *kubelettest.Command) int {
 		line := strings.Join(c.Args, " ")
 		defer func() { ended <- line }()
+		if c.Resize != nil {
+			return runTTY(c)
+		}
 		switch c.Args[0] {
 		case "echo":
 			fmt.Fprintln(c.Stdout, strings.Join(c.Args[1:], " "))
@@ -45,6 +48,12 @@ func awaitCommand(t *testing.T, ended <-chan string) {
 	case <-time.After(pageTimeout):
 		t.Fatal("the command has not ended")
 	}
+}
+
+// withoutTTY disables the terminal of commands.
+func (p *page) withoutTTY() {
+	p.t.Helper()
+	p.clickXPath(`//label[contains(., "Terminal (TTY)")]/input`)
 }
 
 // createPod creates a node with a kubelet, and a pod with the containers main and side on it.
@@ -126,9 +135,10 @@ func TestTerminal(t *testing.T) {
 				p.in(t)
 				p.goTo(path + "web")
 				p.click("Terminal")
-				p.awaitTrue(`document.querySelector("input[aria-label=Command]").value === "sh"`)
-				p.fill("Command", "echo hello from  the container")
-				p.await("hello from the container")
+				p.awaitTrue(`document.querySelector("input[aria-label=Command]").value === "/bin/sh"`)
+				p.withoutTTY()
+				p.fill("Command", `echo hello "from  the" 'container'`)
+				p.await("hello from  the container")
 				awaitCommand(t, ended)
 				p.await("Run") // the command has ended
 				p.awaitTrue(`document.querySelector(".note.error") === null`)
@@ -139,7 +149,7 @@ func TestTerminal(t *testing.T) {
 				p.in(t)
 				p.fill("Command", "fail")
 				p.await("the disk is full", "command terminated with non-zero exit code", "7", "Run")
-				p.awaitMissing("hello from the container")
+				p.awaitMissing("hello from")
 				awaitCommand(t, ended)
 				p.screenshot("exit-code")
 			})
@@ -178,6 +188,9 @@ func TestTerminal(t *testing.T) {
 				p.in(t)
 				p.click("Terminal")
 				p.check(p.find(`//select[@aria-label="Container"]`).Select([]string{"^side$"}, true, "regex"))
+				p.withoutTTY()
+				p.fill("Command", `echo "second`)
+				p.await(`The command line has no closing ".`)
 				p.fill("Command", "echo second")
 				p.await("second", "Run")
 				awaitCommand(t, ended)
