@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -27,21 +28,39 @@ const AssetPath = "/console/assets/"
 // configPath is the path of the configuration of the sign-in, in JSON.
 const configPath = "/console/config.json"
 
-// Config configures the sign-in with OpenID Connect: the issuer of ID tokens, and the ID of a client without a secret whose
-// redirect URI is /console/callback. Without an issuer, the page accepts only tokens.
-type Config struct {
-	Issuer   string `json:"issuer,omitempty"`
-	ClientID string `json:"clientID,omitempty"`
+// Provider describes the sign-in with a provider of OpenID Connect: the authorization code flow of a client without a
+// secret, whose redirect URI is /console/callback. The page sends requests to the token endpoint, which must be an https URL.
+type Provider struct {
+	Issuer                string   `json:"issuer"`
+	ClientID              string   `json:"clientID"`
+	AuthorizationEndpoint string   `json:"authorizationEndpoint"`
+	TokenEndpoint         string   `json:"tokenEndpoint"`
+	Scopes                []string `json:"scopes,omitempty"`
+}
+
+// plainHost matches hosts that have no special meaning in a Content-Security-Policy. URLs can contain hosts such as
+// "*" and "a;script-src".
+var plainHost = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
+
+// origin returns the origin of the token endpoint, or "" if the policy cannot contain it.
+func (p *Provider) origin() string {
+	endpoint, err := url.Parse(p.TokenEndpoint)
+	if err != nil || endpoint.Scheme != "https" || !plainHost.MatchString(endpoint.Host) {
+		return ""
+	}
+	return "https://" + endpoint.Host
 }
 
 // policy returns the Content-Security-Policy. The page executes and loads only files of its own server, other pages
-// cannot embed it, and it sends requests only to its own server and to the provider of OpenID Connect.
-func (c *Config) policy() string {
-	connect := "'self'"
-	if issuer, err := url.Parse(c.Issuer); err == nil && issuer.Host != "" {
-		connect += " " + issuer.Scheme + "://" + issuer.Host
+// cannot embed it, and it sends requests only to its own server and to the token endpoints of providers.
+func policy(providers []Provider) string {
+	origins := []string{"'self'"}
+	for i := range providers {
+		if origin := providers[i].origin(); origin != "" && !slices.Contains(origins, origin) {
+			origins = append(origins, origin)
+		}
 	}
-	return "default-src 'none'; script-src 'self'; style-src 'self'; connect-src " + connect + "; img-src 'self'; " +
+	return "default-src 'none'; script-src 'self'; style-src 'self'; connect-src " + strings.Join(origins, " ") + "; img-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 }
 
@@ -50,9 +69,12 @@ func (c *Config) policy() string {
 var pages = regexp.MustCompile(`^(/clusters/[^/]+)?(/at/(rv/)?[^/]+)?/console(/|$)`)
 
 // Handler returns a handler that serves the console without authentication, and passes all other requests to next. The
-// response does not depend on whether the control plane or the moment of the path exists.
-func Handler(config Config, next http.Handler) http.Handler {
-	policy := config.policy()
+// response does not depend on whether the control plane or the moment of the path exists. providers returns the providers
+// that the page offers at the moment; it must not block. If it is nil, the page offers none.
+func Handler(providers func() []Provider, next http.Handler) http.Handler {
+	if providers == nil {
+		providers = func() []Provider { return nil }
+	}
 	page := sync.OnceValue(func() *asset { return newAsset("index.html", "text/html; charset=utf-8") })
 	assets := sync.OnceValue(func() map[string]*asset {
 		return map[string]*asset{
@@ -73,24 +95,35 @@ func Handler(config Config, next http.Handler) http.Handler {
 			// A permanent redirect would remain in the cache of the browser, for later servers at this address.
 			http.Redirect(w, r, r.URL.EscapedPath()+"/", http.StatusFound)
 		case r.URL.Path == configPath:
-			w.Header().Set("X-Content-Type-Options", "nosniff")
-			w.Header().Set("Content-Type", "application/json")
-			w.Header().Set("Cache-Control", "no-cache")
-			_ = json.NewEncoder(w).Encode(config) // an error means that the client has disconnected
+			serveConfig(w, providers())
 		case !isAsset:
-			page().serve(w, r, policy)
+			page().serve(w, r, policy(providers()))
 		case assets()[name] == nil:
 			http.NotFound(w, r)
 		default:
-			assets()[name].serve(w, r, policy)
+			assets()[name].serve(w, r, policy(nil))
 		}
 	})
+}
+
+// serveConfig serves the configuration of the sign-in. It omits providers to which the policy permits no requests.
+func serveConfig(w http.ResponseWriter, providers []Provider) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-cache")
+	usable := []Provider{} // [] in JSON, not null
+	for _, p := range providers {
+		if p.origin() != "" {
+			usable = append(usable, p)
+		}
+	}
+	_ = json.NewEncoder(w).Encode(map[string][]Provider{"providers": usable}) // an error means that the client has disconnected
 }
 
 // asset is a file with its compressed form.
 type asset struct {
 	contentType       string
-	etag              string // weak, because both forms have the same one
+	sum               [sha256.Size]byte
 	plain, compressed []byte
 }
 
@@ -100,16 +133,22 @@ func newAsset(name, contentType string) *asset {
 	if err != nil {
 		panic(fmt.Sprintf("read an embedded file: %v", err))
 	}
-	sum := sha256.Sum256(plain)
 	var compressed bytes.Buffer
 	writer := gzip.NewWriter(&compressed)
 	_, _ = writer.Write(plain) // a buffer does not fail
 	_ = writer.Close()
-	return &asset{contentType: contentType, etag: `W/"` + hex.EncodeToString(sum[:16]) + `"`, plain: plain, compressed: compressed.Bytes()}
+	return &asset{contentType: contentType, sum: sha256.Sum256(plain), plain: plain, compressed: compressed.Bytes()}
+}
+
+// etag returns the ETag of the file with a policy, which changes with the providers. It is weak, because both forms have
+// the same one.
+func (a *asset) etag(policy string) string {
+	sum := sha256.Sum256(append(a.sum[:], policy...))
+	return `W/"` + hex.EncodeToString(sum[:16]) + `"`
 }
 
 func (a *asset) serve(w http.ResponseWriter, r *http.Request, policy string) {
-	header := w.Header()
+	header, etag := w.Header(), a.etag(policy)
 	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("X-Frame-Options", "DENY")
@@ -118,8 +157,8 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request, policy string) {
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
 	header.Set("Cache-Control", "no-cache") // a browser validates its copy, so that an upgrade of the server has an effect
 	header.Set("Vary", "Accept-Encoding")
-	header.Set("ETag", a.etag)
-	if strings.Contains(r.Header.Get("If-None-Match"), strings.TrimPrefix(a.etag, "W/")) {
+	header.Set("ETag", etag)
+	if strings.Contains(r.Header.Get("If-None-Match"), strings.TrimPrefix(etag, "W/")) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}

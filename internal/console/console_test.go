@@ -15,7 +15,7 @@ import (
 const notConsole = "next"
 
 func newTestHandler() http.Handler {
-	return Handler(Config{}, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, notConsole) }))
+	return Handler(nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, notConsole) }))
 }
 
 // request returns the response of a handler to a request with pairs of header names and values.
@@ -265,26 +265,48 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestConfig checks the configuration of the sign-in, and that the policy allows only the provider.
-func TestConfig(t *testing.T) {
+// TestProviders checks the configuration of the sign-in, that the policy permits only the token endpoints, and that both
+// follow changes.
+func TestProviders(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct {
-		config        Config
+	var current []Provider
+	handler := Handler(func() []Provider { return current }, http.NotFoundHandler())
+	login := Provider{Issuer: "https://login.example.com/realms/x", ClientID: "console", AuthorizationEndpoint: "https://login.example.com/auth", TokenEndpoint: "https://token.example.com:8443/token", Scopes: []string{"email"}}
+	const loginJSON = `{"issuer":"https://login.example.com/realms/x","clientID":"console","authorizationEndpoint":"https://login.example.com/auth","tokenEndpoint":"https://token.example.com:8443/token","scopes":["email"]}`
+	other := Provider{Issuer: "https://other.example.com", ClientID: "a", AuthorizationEndpoint: "https://other.example.com/auth", TokenEndpoint: "https://token.example.com:8443/other"}
+	const otherJSON = `{"issuer":"https://other.example.com","clientID":"a","authorizationEndpoint":"https://other.example.com/auth","tokenEndpoint":"https://token.example.com:8443/other"}`
+	withToken := func(endpoint string) Provider { return Provider{Issuer: "https://x", TokenEndpoint: endpoint} }
+	etags := map[string]string{} // by policy
+	for _, tt := range []struct {
+		name          string
+		providers     []Provider
 		body, connect string
 	}{
-		"no provider": {Config{}, "{}\n", "connect-src 'self';"},
-		"a provider": {
-			Config{Issuer: "https://login.example.com:8443/realms/x", ClientID: "console"},
-			`{"issuer":"https://login.example.com:8443/realms/x","clientID":"console"}` + "\n", "connect-src 'self' https://login.example.com:8443;",
-		},
+		{"no provider", nil, `{"providers":[]}`, "connect-src 'self';"},
+		{"a provider", []Provider{login}, `{"providers":[` + loginJSON + `]}`, "connect-src 'self' https://token.example.com:8443;"},
+		{"two providers with an origin", []Provider{login, other}, `{"providers":[` + loginJSON + `,` + otherJSON + `]}`, "connect-src 'self' https://token.example.com:8443;"},
+		{"unusable origins", []Provider{
+			withToken(""), withToken("%"), withToken("http://a.example"), withToken("javascript:alert(1)"), withToken("data:text/html,x"), withToken("//a.example"), withToken("https:"), withToken("https:a.example"),
+			withToken("https://*"), withToken("https://*.example"), withToken("https://a;script-src"), withToken("https://a,b"), withToken("https://'self'"), withToken("https://a.example:*"), withToken("https://[::1]"),
+			withToken("https://ä.example"), withToken("https://a%20b/"), withToken("https://a.example\n/"),
+		}, `{"providers":[]}`, "connect-src 'self';"},
+		{"a user and a path", []Provider{other, {TokenEndpoint: "https://user:secret@b.example/;script-src *?#x"}}, "", "connect-src 'self' https://token.example.com:8443 https://b.example;"},
 	} {
-		handler := Handler(tt.config, http.NotFoundHandler())
+		current = tt.providers
 		response := request(handler, "GET", configPath)
-		if body, _ := io.ReadAll(response.Body); string(body) != tt.body || response.Header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: the configuration is %s", name, body)
+		if body := strings.TrimSpace(read(t, response.Body)); tt.body != "" && body != tt.body || response.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: the configuration is %s", tt.name, body)
 		}
-		if policy := request(handler, "GET", "/console/").Header.Get("Content-Security-Policy"); !strings.Contains(policy, tt.connect) {
-			t.Errorf("%s: the policy is %s", name, policy)
+		response = request(handler, "GET", "/console/")
+		policy, etag := response.Header.Get("Content-Security-Policy"), response.Header.Get("ETag")
+		if !strings.Contains(policy, tt.connect) || strings.Count(policy, ";") != 8 {
+			t.Errorf("%s: the policy is %s", tt.name, policy)
+		}
+		etags[policy] = etag
+		for other, same := range etags {
+			if (other == policy) != (same == etag) {
+				t.Errorf("%s: the ETag is %s for %s and %s for %s", tt.name, etag, policy, same, other)
+			}
 		}
 	}
 }

@@ -91,6 +91,7 @@ func TestFileAndBootstrapTokens(t *testing.T) {
 func TestOIDCFlags(t *testing.T) {
 	t.Parallel()
 	issuer := oidctest.New(t)
+	issuer.TokenEndpoint = "https://token.example.com/token"
 	s := start(t, Config{ControlPlane: everybody(), Authentication: AuthenticationConfig{JWT: JWTConfig{OIDC: OIDCConfig{
 		IssuerURL: issuer.URL, ClientID: "kube", CAFile: writeFile(t, "ca.pem", issuer.CA()), GroupsClaim: "groups", GroupsPrefix: "oidc:",
 		SigningAlgs: []string{"ES256"}, RequiredClaims: map[string]string{"tenant": "t"},
@@ -101,6 +102,7 @@ func TestOIDCFlags(t *testing.T) {
 	if got := whoami(t, s, issuer.Token(t, nil)); got != "" {
 		t.Errorf("without a claim that is required: %q", got)
 	}
+	awaitSignIns(t, s, "https://token.example.com", issuer)
 	for want, config := range map[string]OIDCConfig{
 		"must be specified together":                                {IssuerURL: "https://x"},
 		`"HS256" is not supported`:                                  {IssuerURL: "https://x", ClientID: "c", SigningAlgs: []string{"HS256"}},

@@ -194,8 +194,7 @@ func (h *Host) handler() http.Handler {
 		handler = h.fleet.Handler(handler)
 	}
 	if !h.config.Console.Disabled {
-		provider := &h.config.Authentication.JWT.OIDC
-		handler = console.Handler(console.Config{Issuer: provider.IssuerURL, ClientID: provider.ClientID}, handler)
+		handler = console.Handler(h.signIns, handler)
 	}
 	return handler
 }

@@ -28,6 +28,7 @@ type identity struct {
 	serviceAccountKeys  serviceAccountKeys
 	tokenAuthenticators []authn.TokenSource // in the order of evaluation
 	anonymous           *authn.AnonymousConfig
+	providers           *jwtProviders // nil without OpenID Connect
 	serving             *certificates
 	clients             *clientCA
 	signing             func(signer string) *tls.Certificate
@@ -49,6 +50,8 @@ type tokenEnv struct {
 	// anonymous is the selection of anonymous requests that an authenticator has read from its
 	// configuration; nil if there is none.
 	anonymous *authn.AnonymousConfig
+	// providers are the providers of OpenID Connect, which their authenticator sets; nil without it.
+	providers *jwtProviders
 }
 
 // openIdentity loads keys and certificates, and creates missing ones in dir. It blocks until the
@@ -114,7 +117,7 @@ func (i *identity) openTokenAuthenticators(env *tokenEnv) error {
 			i.tokenAuthenticators = append(i.tokenAuthenticators, source)
 		}
 	}
-	i.anonymous = env.anonymous
+	i.anonymous, i.providers = env.anonymous, env.providers
 	return nil
 }
 

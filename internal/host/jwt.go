@@ -113,7 +113,7 @@ func (c *OIDCConfig) configuration(ca []byte) *oidc.Configuration {
 }
 
 func (c *JWTConfig) open(env *tokenEnv) (authn.TokenSource, error) {
-	providers := &jwtProviders{env: env}
+	providers := &jwtProviders{env: env, changed: make(chan struct{}, 1)}
 	var err error
 	switch {
 	case c.ConfigFile != "":
@@ -129,6 +129,7 @@ func (c *JWTConfig) open(env *tokenEnv) (authn.TokenSource, error) {
 	default:
 		return nil, nil
 	}
+	env.providers = providers
 	return authn.UserTokens(providers.user), err
 }
 
@@ -136,6 +137,7 @@ func (c *JWTConfig) open(env *tokenEnv) (authn.TokenSource, error) {
 type jwtProviders struct {
 	env     *tokenEnv
 	current atomic.Pointer[oidc.Authenticators]
+	changed chan struct{} // receives after current has changed
 }
 
 // user returns the user of a provider's token, or nil.
@@ -179,5 +181,9 @@ func (p *jwtProviders) set(configuration *oidc.Configuration) error {
 		return err
 	}
 	p.current.Store(next)
+	select {
+	case p.changed <- struct{}{}:
+	default:
+	}
 	return nil
 }

@@ -28,6 +28,7 @@ func (h *Host) serve(ctx context.Context) error {
 	}
 	defer stopDebug()
 	defer h.startRecorder(ctx)()
+	defer h.startDiscovery(ctx)()
 	listener := newWriteTimeoutListener(h.listener.Listener, writeTimeout)
 	base := httpServer.TLSConfig.Clone()
 	anyCA := base.Clone()

@@ -32,15 +32,16 @@ const (
 	discoveryPath = "/.well-known/openid-configuration"
 )
 
-// provider is a provider of OpenID Connect for clients without a secret. Its page has the links Approve and Reject.
+// provider is a provider of OpenID Connect for clients without a secret. Its page has the links Approve and Reject. Its
+// token endpoint has another origin.
 type provider struct {
 	*httptest.Server
-	t         *testing.T
-	key       *rsa.PrivateKey
-	request   atomic.Pointer[url.Values] // the parameters of the last authorization request
-	noCORS    atomic.Pointer[string]     // the path of the endpoint without CORS headers
-	otherHost atomic.Bool                // has the token endpoint at another host
-	foreign   atomic.Bool                // issues ID tokens for another client
+	tokens  *httptest.Server
+	t       *testing.T
+	key     *rsa.PrivateKey
+	request atomic.Pointer[url.Values] // the parameters of the last authorization request
+	noCORS  atomic.Bool                // the token endpoint sends no CORS headers
+	foreign atomic.Bool                // issues ID tokens for another client
 }
 
 func newProvider(t *testing.T) *provider {
@@ -51,14 +52,9 @@ func newProvider(t *testing.T) *provider {
 	}
 	p := &provider{t: t, key: key}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET "+discoveryPath, func(w http.ResponseWriter, r *http.Request) {
-		p.allowOrigin(w, r)
-		token := p.URL + "/token"
-		if p.otherHost.Load() {
-			token = "https://token.example.com/token"
-		}
+	mux.HandleFunc("GET "+discoveryPath, func(w http.ResponseWriter, _ *http.Request) {
 		p.respond(w, map[string]any{
-			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize?tenant=a", "token_endpoint": token, "jwks_uri": p.URL + "/keys",
+			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize?tenant=a", "token_endpoint": p.tokens.URL + "/token", "jwks_uri": p.URL + "/keys",
 			"scopes_supported": []string{"openid", "email", "groups"}, "id_token_signing_alg_values_supported": []string{"RS256"},
 		})
 	})
@@ -70,18 +66,23 @@ func newProvider(t *testing.T) *provider {
 	mux.HandleFunc("GET /reject", func(w http.ResponseWriter, r *http.Request) {
 		p.redirect(w, r, url.Values{"error": {"access_denied"}, "error_description": {"The administrator must approve <b>this</b> application"}})
 	})
-	mux.HandleFunc("POST /token", p.token)
+	p.tokens = httptest.NewTLSServer(http.HandlerFunc(p.token))
+	t.Cleanup(p.tokens.Close)
 	p.Server = httptest.NewTLSServer(mux)
 	t.Cleanup(p.Close)
 	return p
 }
 
-// allowOrigin allows pages of other origins to read the response.
-func (p *provider) allowOrigin(w http.ResponseWriter, r *http.Request) {
-	if path := p.noCORS.Load(); path == nil || *path != r.URL.Path {
-		w.Header().Set("Access-Control-Allow-Origin", "*")
-	}
+// authenticator returns the YAML of an authenticator of the provider. prefix is the prefix of its users and groups.
+func (p *provider) authenticator(prefix string) string {
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.Certificate().Raw})
+	return fmt.Sprintf(`
+- issuer: {url: %q, audiences: [%s, other], audienceMatchPolicy: MatchAny, certificateAuthority: %q}
+  claimMappings: {username: {claim: email, prefix: %q}, groups: {claim: groups, prefix: %[4]q}}`, p.URL, oidcClient, authority, prefix)
 }
+
+// button is the text of the button that signs in with the provider.
+func (p *provider) button() string { return "Sign in with " + strings.TrimPrefix(p.URL, "https://") }
 
 func (p *provider) respond(w http.ResponseWriter, value any) {
 	w.Header().Set("Content-Type", "application/json")
@@ -113,11 +114,13 @@ func (p *provider) redirect(w http.ResponseWriter, r *http.Request, parameters u
 }
 
 func (p *provider) token(w http.ResponseWriter, r *http.Request) {
-	p.allowOrigin(w, r)
+	if !p.noCORS.Load() {
+		w.Header().Set("Access-Control-Allow-Origin", "*") // lets pages of other origins read the response
+	}
 	request := *p.request.Load()
 	challenge := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
 	switch {
-	case r.PostFormValue("grant_type") != "authorization_code", r.PostFormValue("code") != oidcCode, r.PostFormValue("client_id") != oidcClient,
+	case r.Method != http.MethodPost, r.PostFormValue("grant_type") != "authorization_code", r.PostFormValue("code") != oidcCode, r.PostFormValue("client_id") != oidcClient,
 		r.PostFormValue("redirect_uri") != request.Get("redirect_uri"), r.Header.Get("Authorization") != "",
 		base64.RawURLEncoding.EncodeToString(challenge[:]) != request.Get("code_challenge"):
 		p.t.Errorf("the token request is %v %v", r.Header, r.PostForm)
@@ -150,32 +153,36 @@ func (p *provider) window(browser *rod.Browser, console *page) *rod.Page {
 // TestOIDC signs in with OpenID Connect at the URL of the server.
 func TestOIDC(t *testing.T) {
 	browser := newBrowser(t, "ignore-certificate-errors")
-	provider := newProvider(t)
-	authority := filepath.Join(t.TempDir(), "ca.crt")
-	if err := os.WriteFile(authority, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: provider.Certificate().Raw}), 0o600); err != nil {
+	first, second := newProvider(t), newProvider(t)
+	file := filepath.Join(t.TempDir(), "authentication.yaml")
+	configuration := "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:" + first.authenticator("oidc:") + second.authenticator("second:")
+	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := testserver.New(t, testserver.Options{Flags: []string{
-		"--oidc-issuer-url=" + provider.URL, "--oidc-client-id=" + oidcClient, "--oidc-ca-file=" + authority,
-		"--oidc-username-claim=email", "--oidc-username-prefix=oidc:", "--oidc-groups-claim=groups", "--oidc-groups-prefix=oidc:",
-	}})
+	s := testserver.New(t, testserver.Options{Flags: []string{"--authentication-config=" + file}})
 	admin := newAPIUser(t, s.RESTConfig(), "")
 	admin.apply(configMapPath("default", "colors"), configMap("colors", "red"))
 	admin.apply(rbacAPI+"namespaces/default/rolebindings/dev", `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: dev},
-  subjects: [{kind: Group, name: "oidc:dev", apiGroup: rbac.authorization.k8s.io}], roleRef: {kind: ClusterRole, name: view, apiGroup: rbac.authorization.k8s.io}}`)
+  subjects: [{kind: Group, name: "oidc:dev", apiGroup: rbac.authorization.k8s.io}, {kind: Group, name: "second:dev", apiGroup: rbac.authorization.k8s.io}], roleRef: {kind: ClusterRole, name: view, apiGroup: rbac.authorization.k8s.io}}`)
 	const path = "/console/objects/core/configmaps?namespace=default"
-	button := "Sign in with " + strings.TrimPrefix(provider.URL, "https://")
+	testserver.Eventually(t, pageTimeout, func() error { // the server reads the discovery documents after its start
+		var config struct{ Providers []any }
+		if code, body := admin.send(http.MethodGet, "/console/config.json", "", ""); code != http.StatusOK || json.Unmarshal([]byte(body), &config) != nil || len(config.Providers) != 2 {
+			return fmt.Errorf("the providers are %d %s", code, body)
+		}
+		return nil
+	})
 
 	open := func(t *testing.T) *page {
 		p := openDirect(t, browser, s.URL()+path)
-		p.await(button)
+		p.await(first.button(), second.button())
 		p.expect("status of 403") // the user cannot list namespaces
 		return p
 	}
 	// decide clicks on a link of the provider's page, and waits until its window is closed.
-	decide := func(p *page, link string) {
+	decide := func(p *page, provider *provider, link string) {
 		p.t.Helper()
-		p.click(button)
+		p.click(provider.button())
 		window := provider.window(browser, p)
 		element, err := window.Timeout(pageTimeout).ElementR("a", link)
 		p.check(err)
@@ -189,7 +196,7 @@ func TestOIDC(t *testing.T) {
 	t.Run("Approve", func(t *testing.T) {
 		p := open(t)
 		p.screenshot("sign-in")
-		decide(p, "Approve")
+		decide(p, first, "Approve")
 		p.await("colors", "oidc:jane@example.com")
 		p.awaitTrue(`location.pathname + location.search === "` + path + `"`)
 		p.awaitTrue(`localStorage.length + sessionStorage.length === 0 && document.cookie === ""`)
@@ -199,79 +206,58 @@ func TestOIDC(t *testing.T) {
 		p.goTo("/console/permissions?tab=What+can")
 		p.await("Roles and bindings cannot be read")
 		p.click("Sign out")
-		p.await(button)
+		p.await(first.button())
+	})
+
+	t.Run("SecondIssuer", func(t *testing.T) {
+		p := open(t)
+		decide(p, second, "Approve")
+		p.await("colors", "second:jane@example.com")
 	})
 
 	t.Run("Reject", func(t *testing.T) {
 		p := open(t)
-		decide(p, "Reject")
-		p.await("The provider rejected the sign-in: The administrator must approve <b>this</b> application.", button)
+		decide(p, first, "Reject")
+		p.await("The provider rejected the sign-in: The administrator must approve <b>this</b> application.", first.button())
 		p.screenshot("rejected")
-		decide(p, "Approve") // the next attempt succeeds
+		decide(p, first, "Approve") // the next attempt succeeds
 		p.await("colors", "oidc:jane@example.com")
 	})
 
 	t.Run("TokenEndpointWithoutCORS", func(t *testing.T) {
-		provider.noCORS.Store(new("/token"))
-		defer provider.noCORS.Store(nil)
+		first.noCORS.Store(true)
+		defer first.noCORS.Store(false)
 		p := open(t)
 		p.expect("blocked by CORS policy")
 		p.expect("net::ERR_FAILED")
-		decide(p, "Approve")
-		p.await(provider.URL+" cannot be reached. The provider must allow requests from this page (CORS).", button)
+		decide(p, first, "Approve")
+		p.await(first.tokens.URL+" cannot be reached. The provider must allow requests from this page (CORS).", first.button())
 		p.screenshot("no-cors")
 	})
 
-	// Without an address for the second window, it is closed.
-	t.Run("Discovery", func(t *testing.T) {
-		p := open(t)
-		p.expect("blocked by CORS policy")
-		p.expect("net::ERR_FAILED")
-		windows := func() int { // -1 if a window is just being closed
-			pages, err := browser.Pages()
-			if err != nil {
-				return -1
-			}
-			return len(pages)
-		}
-		before := -1
-		p.poll(func() bool { before = windows(); return before > 0 }, func() string { return "the windows cannot be listed" })
-		provider.noCORS.Store(new(discoveryPath))
-		defer provider.noCORS.Store(nil)
-		p.click(button)
-		p.await(provider.URL + " cannot be reached. The provider must allow requests from this page (CORS).")
-		p.poll(func() bool { return windows() == before }, func() string { return "the second window is open" })
-		provider.noCORS.Store(nil)
-		provider.otherHost.Store(true)
-		defer provider.otherHost.Store(false)
-		p.click(button)
-		p.await("The token endpoint of the provider is at https://token.example.com.")
-		p.poll(func() bool { return windows() == before }, func() string { return "the second window is open" })
-	})
-
 	t.Run("RejectedToken", func(t *testing.T) {
-		provider.foreign.Store(true)
-		defer provider.foreign.Store(false)
+		first.foreign.Store(true)
+		defer first.foreign.Store(false)
 		p := open(t)
 		p.expect("status of 401")
-		decide(p, "Approve")
-		p.await("The token was not accepted: Unauthorized", button)
+		decide(p, first, "Approve")
+		p.await("The token was not accepted: Unauthorized", first.button())
 	})
 
 	// A closed window cannot be detected. The user can start again.
 	t.Run("ClosedWindow", func(t *testing.T) {
 		p := open(t)
-		p.click(button)
-		p.check(provider.window(browser, p).Close())
-		decide(p, "Approve")
+		p.click(first.button())
+		p.check(first.window(browser, p).Close())
+		decide(p, first, "Approve")
 		p.await("colors", "oidc:jane@example.com")
 	})
 
 	// A page with another state, such as one that an attacker has opened, has no effect.
 	t.Run("OtherState", func(t *testing.T) {
 		p := open(t)
-		p.click(button)
-		window := provider.window(browser, p)
+		p.click(first.button())
+		window := first.window(browser, p)
 		other := openDirect(t, browser, s.URL()+"/console/callback?code=other&state=other")
 		other.expect("Scripts may close only the windows that were opened by them.")
 		other.await("You can close this window.")

@@ -1,16 +1,19 @@
 // Sign-in with OpenID Connect: the authorization code flow with PKCE (RFC 7636) for a client without a secret. The provider
 // shows its page in a second window, whose last page passes the code to the console through a BroadcastChannel.
 
-/** The configuration of the server; without an issuer, OpenID Connect is not configured. */
-export interface OIDCConfig {
-  issuer?: string;
-  clientID?: string;
+/** A provider that the server accepts. Its token endpoint is a part of the Content-Security-Policy. */
+export interface Provider {
+  issuer: string;
+  clientID: string;
+  authorizationEndpoint: string;
+  tokenEndpoint: string;
+  scopes?: string[];
 }
 
-/** Returns the configuration of the server. The server may just have closed the connection, because it rejected a token. */
-export async function readOIDCConfig(): Promise<OIDCConfig> {
-  const read = (): Promise<OIDCConfig> => readJSON<OIDCConfig>("/console/config.json", {});
-  return read().catch(read);
+/** Returns the providers. The server may just have closed the connection, because it rejected a token. */
+export async function readProviders(): Promise<Provider[]> {
+  const read = (): Promise<{ providers: Provider[] }> => readJSON<{ providers: Provider[] }>("/console/config.json", {});
+  return (await read().catch(read)).providers;
 }
 
 /** The path to which the provider redirects the second window. */
@@ -23,12 +26,6 @@ interface Redirect {
   state: string;
   code?: string;
   error?: string;
-}
-
-interface Provider {
-  scopes_supported?: string[];
-  authorization_endpoint: string;
-  token_endpoint: string;
 }
 
 /**
@@ -51,45 +48,28 @@ export function finishRedirect(): boolean {
 }
 
 /** Returns the ID token of the user. Must be called by an event of the user, so that the browser opens the window. */
-export async function signInWithOIDC(config: Required<OIDCConfig>, signal: AbortSignal): Promise<string> {
+export async function signInWithOIDC(provider: Provider, signal: AbortSignal): Promise<string> {
   const opened = window.open("about:blank", "_blank", "popup,width=520,height=680");
   if (!opened) throw new Error("The browser blocked the window of the provider.");
   const [state, verifier] = [randomText(), randomText()];
   const redirect = new URL(callbackPath, location.origin).href;
   const received = awaitRedirect(state, signal);
-  let provider: Provider;
-  try {
-    provider = await readProvider(config.issuer, signal);
-    opened.location.href = await authorizationURL(provider, config.clientID, redirect, state, verifier);
-  } catch (error) {
-    opened.close();
-    received.catch(() => undefined); // the caller aborts it
-    throw error;
-  }
+  opened.location.href = await authorizationURL(provider, redirect, state, verifier);
   const { code, error } = await received;
   if (!code) throw new Error(`The provider rejected the sign-in: ${error ?? "it sent no code"}.`);
-  const body = new URLSearchParams({ grant_type: "authorization_code", client_id: config.clientID, code, redirect_uri: redirect, code_verifier: verifier });
-  const { id_token: token } = await readJSON<{ id_token?: string }>(provider.token_endpoint, { method: "POST", body, signal });
+  const body = new URLSearchParams({ grant_type: "authorization_code", client_id: provider.clientID, code, redirect_uri: redirect, code_verifier: verifier });
+  const { id_token: token } = await readJSON<{ id_token?: string }>(provider.tokenEndpoint, { method: "POST", body, signal });
   if (!token) throw new Error("The provider sent no ID token.");
   return token;
 }
 
-/** Reads the endpoints of the provider. */
-async function readProvider(issuer: string, signal: AbortSignal): Promise<Provider> {
-  const provider = await readJSON<Provider>(`${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`, { signal });
-  const { origin } = new URL(provider.token_endpoint);
-  // The Content-Security-Policy of the page contains only the issuer.
-  if (origin !== new URL(issuer).origin) throw new Error(`The token endpoint of the provider is at ${origin}. The console requires it at the host of the issuer.`);
-  return provider;
-}
-
-/** Returns the URL of the provider's page. */
-async function authorizationURL(provider: Provider, client: string, redirect: string, state: string, verifier: string): Promise<string> {
-  const url = new URL(provider.authorization_endpoint);
+/** Returns the URL of the provider's page. The server verifies that the endpoints are https URLs. */
+async function authorizationURL(provider: Provider, redirect: string, state: string, verifier: string): Promise<string> {
+  const url = new URL(provider.authorizationEndpoint);
   const challenge = base64url(new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier))));
-  const scopes = ["openid", "profile", "email", "groups"].filter((scope) => scope === "openid" || provider.scopes_supported?.includes(scope));
+  const scopes = ["openid", "profile", "email", "groups"].filter((scope) => scope === "openid" || provider.scopes?.includes(scope));
   const parameters = {
-    response_type: "code", client_id: client, redirect_uri: redirect, scope: scopes.join(" "), state, code_challenge: challenge, code_challenge_method: "S256",
+    response_type: "code", client_id: provider.clientID, redirect_uri: redirect, scope: scopes.join(" "), state, code_challenge: challenge, code_challenge_method: "S256",
   };
   for (const [key, value] of Object.entries(parameters)) url.searchParams.set(key, value);
   return url.href;

@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { Client, messageOf } from "../api/client";
-import { type OIDCConfig, readOIDCConfig, signInWithOIDC } from "../api/oidc";
+import { type Provider, readProviders, signInWithOIDC } from "../api/oidc";
 import { parsePlace } from "../ui/location";
 import { Failure, Note } from "../ui/parts";
 
@@ -18,7 +18,7 @@ export function takeCode(): string {
 export function SignIn(props: { code: string; problem: string; signedIn: (token: string) => void }) {
   const [local, setLocal] = useState<boolean | undefined>();
   const [error, setError] = useState(props.problem);
-  const [provider, setProvider] = useState<OIDCConfig>({});
+  const [providers, setProviders] = useState<Provider[]>([]);
   const enter = async (text: string, isLocal: boolean): Promise<void> => {
     try {
       props.signedIn(isLocal ? await exchange(text) : await verified(text));
@@ -32,7 +32,7 @@ export function SignIn(props: { code: string; problem: string; signedIn: (token:
         const isLocal = response.headers.get("Mainstay-Console") === "local";
         setLocal(isLocal);
         if (isLocal && props.code && !props.problem) void enter(props.code, true);
-        if (!isLocal) void readOIDCConfig().then(setProvider, () => undefined); // the form for a token works without it
+        if (!isLocal) void readProviders().then(setProviders, () => undefined); // the form for a token works without it
       },
       () => setError("The server cannot be reached."),
     );
@@ -42,11 +42,11 @@ export function SignIn(props: { code: string; problem: string; signedIn: (token:
     setError("");
     void enter((new FormData(event.currentTarget as HTMLFormElement).get("secret") as string).trim(), local === true);
   };
-  const signInWithProvider = async (): Promise<void> => {
+  const signInWith = async (provider: Provider): Promise<void> => {
     setError("");
     const canceled = new AbortController();
     try {
-      await enter(await signInWithOIDC({ issuer: provider.issuer ?? "", clientID: provider.clientID ?? "" }, canceled.signal), false);
+      await enter(await signInWithOIDC(provider, canceled.signal), false);
     } catch (failure) {
       setError(messageOf(failure));
     } finally {
@@ -67,7 +67,11 @@ export function SignIn(props: { code: string; problem: string; signedIn: (token:
           <button class="primary">Sign in</button>
         </form>
       )}
-      {local === false && provider.issuer && <button onClick={() => void signInWithProvider()}>Sign in with {new URL(provider.issuer).host}</button>}
+      {providers.map((provider) => (
+        <button key={provider.issuer} onClick={() => void signInWith(provider)}>
+          Sign in with {provider.issuer.replace("https://", "")}
+        </button>
+      ))}
       {local && <Note>Press Enter in the terminal of "mainstay console" to get a new code. Codes and sessions exist in memory only, so a reloaded page needs a new code.</Note>}
       {local === false && (
         <Note>

@@ -47,7 +47,7 @@ func NewProxy(base string, transport http.RoundTripper, address net.Addr) (*Prox
 		p.hosts[host] = true
 		p.hosts[strings.TrimSuffix(host, ":80")] = true // browsers omit the default port
 	}
-	p.handler = console.Handler(console.Config{}, p.authenticate(&httputil.ReverseProxy{
+	p.handler = console.Handler(nil, p.authenticate(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(target)
 			cleanRequest(r.Out.Header)

@@ -37,6 +37,7 @@ type keySet struct {
 	issuer, discoveryURL string
 	client               *http.Client
 	fetched              atomic.Pointer[fetchResult]
+	discovered           atomic.Pointer[discovery] // nil until the discovery document was read
 	calls                singleflight.Group
 	onFetch              func(error)
 }
@@ -134,16 +135,32 @@ func (k *keySet) refetch(ctx context.Context, seen *fetchResult) (*fetchResult, 
 	})
 }
 
-func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
-	var provider struct {
-		Issuer  string `json:"issuer"`
-		KeysURL string `json:"jwks_uri"`
-	}
-	if err := k.get(ctx, k.discoveryURL, &provider); err != nil {
+// discovery is a part of the discovery document of a provider (OpenID Connect Discovery, section 3).
+type discovery struct {
+	Issuer                string   `json:"issuer"`
+	KeysURL               string   `json:"jwks_uri"`
+	AuthorizationEndpoint string   `json:"authorization_endpoint"`
+	TokenEndpoint         string   `json:"token_endpoint"`
+	Scopes                []string `json:"scopes_supported"`
+}
+
+// discover reads the discovery document.
+func (k *keySet) discover(ctx context.Context) (*discovery, error) {
+	found := new(discovery)
+	if err := k.get(ctx, k.discoveryURL, found); err != nil {
 		return nil, err
 	}
-	if provider.Issuer != k.issuer {
-		return nil, fmt.Errorf("oidc: issuer did not match the issuer returned by provider, expected %q got %q", k.issuer, provider.Issuer)
+	if found.Issuer != k.issuer {
+		return nil, fmt.Errorf("oidc: issuer did not match the issuer returned by provider, expected %q got %q", k.issuer, found.Issuer)
+	}
+	k.discovered.Store(found)
+	return found, nil
+}
+
+func (k *keySet) fetch(ctx context.Context) ([]jose.JSONWebKey, error) {
+	provider, err := k.discover(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var set jose.JSONWebKeySet
 	if err := k.get(ctx, provider.KeysURL, &set); err != nil {

@@ -31,6 +31,8 @@ type Issuer struct {
 	Sources map[string]string
 	// DiscoveryIssuer is the issuer in the discovery document. "" selects the URL of the server.
 	DiscoveryIssuer string
+	// TokenEndpoint is the token endpoint in the discovery document. "" omits the endpoints of sign-ins.
+	TokenEndpoint string
 }
 
 // New starts a provider with a new key. It is closed at the end of the test.
@@ -65,7 +67,11 @@ func (i *Issuer) serve(w http.ResponseWriter, r *http.Request) {
 		if name == "" {
 			name = i.URL
 		}
-		_ = json.NewEncoder(w).Encode(map[string]string{"issuer": name, "jwks_uri": i.URL + "/keys"})
+		document := map[string]string{"issuer": name, "jwks_uri": i.URL + "/keys"}
+		if i.TokenEndpoint != "" {
+			document["authorization_endpoint"], document["token_endpoint"] = i.URL+"/authorize", i.TokenEndpoint
+		}
+		_ = json.NewEncoder(w).Encode(document)
 	case "/keys":
 		_ = json.NewEncoder(w).Encode(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{i.Key.Load().Public()}})
 	default:

@@ -1,0 +1,51 @@
+package oidc
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// SignIn describes how a page gets ID tokens of a provider for its user: with the authorization code flow, as a client
+// without a secret.
+type SignIn struct {
+	Issuer string
+	// ClientID is the first audience of the provider's tokens.
+	ClientID string
+	// The endpoints are https URLs. They can have other hosts than the issuer.
+	AuthorizationEndpoint, TokenEndpoint string
+	// Scopes are the scopes that the provider supports. It does not have to list them.
+	Scopes []string
+}
+
+// Discover reads the discovery documents of all providers. It returns the joined errors of those that cannot be read,
+// whose earlier documents stay in effect. It blocks until all providers have responded or failed.
+func (a *Authenticators) Discover(ctx context.Context) error {
+	var running errgroup.Group
+	errs := make([]error, len(a.providers))
+	for i, p := range a.providers {
+		running.Go(func() error {
+			_, errs[i] = p.keys.discover(ctx)
+			return nil
+		})
+	}
+	_ = running.Wait()
+	return errors.Join(errs...)
+}
+
+// SignIns returns the sign-ins of the providers whose discovery document was read, by Discover or for the keys of a
+// token. It omits providers without these endpoints, such as those of workloads. It does not block.
+func (a *Authenticators) SignIns() []SignIn {
+	var usable []SignIn
+	for _, p := range a.providers {
+		found := p.keys.discovered.Load()
+		if found == nil || requireHTTPS(found.AuthorizationEndpoint) != nil || requireHTTPS(found.TokenEndpoint) != nil {
+			continue
+		}
+		usable = append(usable, SignIn{
+			Issuer: p.issuer.URL, ClientID: p.issuer.Audiences[0], AuthorizationEndpoint: found.AuthorizationEndpoint, TokenEndpoint: found.TokenEndpoint, Scopes: found.Scopes,
+		})
+	}
+	return usable
+}
