@@ -66,6 +66,10 @@ func runTTY(c *kubelettest.Command) int {
 			fmt.Fprintf(c.Stdout, "%dx%d", size.Load().Width, size.Load().Height)
 		case "colors":
 			fmt.Fprint(c.Stdout, "\x1b[31mred\x1b[0m \x1b[38;2;10;200;30mgreen\x1b[0m \x1b[48;5;21mblue\x1b[0m \x1b[30;40minvisible\x1b[0m \x1b[3;4;9mitalic\x1b[0m")
+		case "flood":
+			for range 1000 { // 32 MB
+				fmt.Fprint(c.Stdout, strings.Repeat(strings.Repeat("x", 78)+"\r\n", 400))
+			}
 		case "hostile":
 			fmt.Fprint(c.Stdout, hostileOutput)
 		case "fail":
@@ -144,6 +148,18 @@ func TestTTY(t *testing.T) {
 			return size() != before
 		}, func() string { return "the size has not changed" })
 		p.screenshot("resized")
+	})
+
+	// The page discards output that it cannot show in time, and stays usable.
+	t.Run("Flood", func(t *testing.T) {
+		p.in(t)
+		p.typeLine("flood")
+		p.await("xxxxxxxx")
+		p.poll(func() bool {
+			p.typeLine("after")
+			return p.eval(`String(document.querySelector(".xterm-rows").textContent.includes('got "after"'))`) == "true"
+		}, func() string { return "the shell does not respond" })
+		p.screenshot("flood")
 	})
 
 	t.Run("Exit", func(t *testing.T) {

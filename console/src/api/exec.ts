@@ -27,6 +27,7 @@ const channels = { stdin: 0, stdout: 1, stderr: 2, error: 3, resize: 4 };
 export class Exec {
   private readonly socket: WebSocket;
   private problem = "";
+  private closed = false;
 
   constructor(
     private readonly client: Client,
@@ -63,6 +64,7 @@ export class Exec {
 
   /** Closes the connection. There are no further events, because the server may end it without a closing handshake. */
   close(): void {
+    this.closed = true;
     this.socket.onopen = this.socket.onmessage = this.socket.onclose = null;
     this.socket.close();
   }
@@ -83,7 +85,7 @@ export class Exec {
    */
   private async reject(path: string): Promise<void> {
     const message = await this.client.text(path).then(() => "", messageOf);
-    this.events.closed(!message || message.includes("Upgrade request required") ? "The connection to the container could not be opened." : message);
+    if (!this.closed) this.events.closed(!message || message.includes("Upgrade request required") ? "The connection to the container could not be opened." : message);
   }
 }
 

@@ -54,7 +54,13 @@ export async function signInWithOIDC(provider: Provider, signal: AbortSignal): P
   const [state, verifier] = [randomText(), randomText()];
   const redirect = new URL(callbackPath, location.origin).href;
   const received = awaitRedirect(state, signal);
-  opened.location.href = await authorizationURL(provider, redirect, state, verifier);
+  try {
+    opened.location.href = await authorizationURL(provider, redirect, state, verifier);
+  } catch (error) {
+    opened.close();
+    received.catch(() => undefined); // the caller aborts it
+    throw error;
+  }
   const { code, error } = await received;
   if (!code) throw new Error(`The provider rejected the sign-in: ${error ?? "it sent no code"}.`);
   const body = new URLSearchParams({ grant_type: "authorization_code", client_id: provider.clientID, code, redirect_uri: redirect, code_verifier: verifier });

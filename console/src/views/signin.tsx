@@ -67,11 +67,13 @@ export function SignIn(props: { code: string; problem: string; signedIn: (token:
           <button class="primary">Sign in</button>
         </form>
       )}
-      {providers.map((provider) => (
-        <button key={provider.issuer} onClick={() => void signInWith(provider)}>
-          Sign in with {provider.issuer.replace("https://", "")}
-        </button>
-      ))}
+      <div class="buttons">
+        {providers.map((provider) => (
+          <button key={provider.issuer} onClick={() => void signInWith(provider)}>
+            Sign in with {provider.issuer.replace("https://", "")}
+          </button>
+        ))}
+      </div>
       {local && <Note>Press Enter in the terminal of "mainstay console" to get a new code. Codes and sessions exist in memory only, so a reloaded page needs a new code.</Note>}
       {local === false && (
         <Note>
