@@ -11,7 +11,9 @@ if (process.argv.includes("--tests")) {
 } else {
   const assets = "../internal/console/assets";
   await rm(assets, { recursive: true, force: true });
-  await build({ ...common, entryPoints: { console: "src/main.tsx" }, outdir: assets, minify: true, format: "esm", target: "es2023" });
+  // Shorter names of the libraries' private properties save 6 % of the bundle. Data of the API has no properties with such names.
+  const mangleProps = /^_[a-z]/;
+  await build({ ...common, entryPoints: { console: "src/main.tsx" }, outdir: assets, minify: true, mangleProps, format: "esm", target: "es2023" });
   await copyFile("src/index.html", `${assets}/index.html`);
   await copyFile("src/icon.svg", `${assets}/icon.svg`);
 }
