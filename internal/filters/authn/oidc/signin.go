@@ -19,8 +19,8 @@ type SignIn struct {
 	Scopes []string
 }
 
-// Discover reads the discovery documents of all providers. It returns the joined errors of those that cannot be read,
-// whose earlier documents stay in effect. It blocks until all providers have responded or failed.
+// Discover reads the discovery documents of all providers. It returns the joined errors of unreadable documents; the earlier
+// documents of these providers stay in effect. It blocks until all providers have responded or failed.
 func (a *Authenticators) Discover(ctx context.Context) error {
 	var running errgroup.Group
 	errs := make([]error, len(a.providers))
@@ -34,8 +34,8 @@ func (a *Authenticators) Discover(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// SignIns returns the sign-ins of the providers whose discovery document was read, by Discover or for the keys of a
-// token. It omits providers without these endpoints, such as those of workloads. It does not block.
+// SignIns returns the sign-ins of the discovered providers. Discover and the verification of a token discover a provider.
+// SignIns omits providers without the endpoints, such as issuers of workload tokens. It does not block.
 func (a *Authenticators) SignIns() []SignIn {
 	var usable []SignIn
 	for _, p := range a.providers {
