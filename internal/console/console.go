@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -120,24 +121,35 @@ func serveConfig(w http.ResponseWriter, providers []Provider) {
 	_ = json.NewEncoder(w).Encode(map[string][]Provider{"providers": usable}) // an error means that the client has disconnected
 }
 
-// asset is a file with its compressed form.
+// asset is an embedded file, which is compressed with gzip.
 type asset struct {
-	contentType       string
-	sum               [sha256.Size]byte
-	plain, compressed []byte
+	contentType string
+	sum         [sha256.Size]byte
+	compressed  []byte
+	// plain decompresses the file at its first call.
+	plain func() []byte
 }
 
 // newAsset reads an embedded file. It panics if the file does not exist, which is an error in this package.
 func newAsset(name, contentType string) *asset {
-	plain, err := files.ReadFile("assets/" + name)
+	compressed, err := files.ReadFile("assets/" + name + ".gz")
 	if err != nil {
 		panic(fmt.Sprintf("read an embedded file: %v", err))
 	}
-	var compressed bytes.Buffer
-	writer := gzip.NewWriter(&compressed)
-	_, _ = writer.Write(plain) // a buffer does not fail
-	_ = writer.Close()
-	return &asset{contentType: contentType, sum: sha256.Sum256(plain), plain: plain, compressed: compressed.Bytes()}
+	return &asset{contentType: contentType, sum: sha256.Sum256(compressed), compressed: compressed, plain: sync.OnceValue(func() []byte { return decompress(compressed) })}
+}
+
+// decompress panics if data is damaged, which is an error in this package.
+func decompress(data []byte) []byte {
+	r, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		panic(fmt.Sprintf("read an embedded file: %v", err))
+	}
+	plain, err := io.ReadAll(r)
+	if err != nil {
+		panic(fmt.Sprintf("read an embedded file: %v", err))
+	}
+	return plain
 }
 
 // etag returns the ETag of the file with a policy, which changes with the providers. It is weak, because both forms have
@@ -163,10 +175,11 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request, policy string) {
 		return
 	}
 	header.Set("Content-Type", a.contentType)
-	body := a.plain
+	body := a.compressed
 	if acceptsGzip(r) {
 		header.Set("Content-Encoding", "gzip")
-		body = a.compressed
+	} else {
+		body = a.plain()
 	}
 	header.Set("Content-Length", fmt.Sprint(len(body)))
 	if r.Method != http.MethodHead {

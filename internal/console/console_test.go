@@ -40,11 +40,11 @@ func read(t *testing.T, r io.Reader) string {
 
 func file(t *testing.T, name string) string {
 	t.Helper()
-	body, err := fs.ReadFile(files, "assets/"+name)
+	compressed, err := files.ReadFile("assets/" + name + ".gz")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(body)
+	return string(decompress(compressed))
 }
 
 // TestHeaders checks the headers and the body of each file.
@@ -245,7 +245,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestFiles checks that all files are served, and their total size.
+// TestFiles checks that all files are served, and their total size in the binary.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	handler := newTestHandler()
@@ -253,11 +253,16 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	size := 0
+	size := int64(0)
 	for _, entry := range entries {
-		size += len(file(t, entry.Name()))
-		if entry.Name() != "index.html" && request(handler, "GET", AssetPath+entry.Name()).StatusCode != 200 {
-			t.Errorf("%s is not served", entry.Name())
+		info, err := entry.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		size += info.Size()
+		name := strings.TrimSuffix(entry.Name(), ".gz")
+		if name != "index.html" && request(handler, "GET", AssetPath+name).StatusCode != 200 {
+			t.Errorf("%s is not served", name)
 		}
 	}
 	if size > 2<<20 {
