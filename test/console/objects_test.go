@@ -33,6 +33,7 @@ func TestObjects(t *testing.T) {
 		{"Completion", testCompletion},
 		{"Edit", testEdit},
 		{"EditErrors", testEditErrors},
+		{"Validation", testValidation},
 		{"EditConflict", testEditConflict},
 		{"Delete", testDelete},
 		{"ScaleAndRestart", testScaleAndRestart},

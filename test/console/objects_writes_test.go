@@ -197,6 +197,65 @@ func testEditErrors(t *testing.T, f *fixture) {
 	p.await("Flow sequence in block collection")
 }
 
+// marked returns an expression of JavaScript: the texts that the editors mark with a severity.
+func marked(severity string) string {
+	return `[...document.querySelectorAll(".editor")].flatMap((e) => [...(e.shadowRoot?.querySelectorAll(".cm-lintRange-` + severity + `") ?? [])]).map((e) => e.textContent).join()`
+}
+
+// testValidation checks the problems that the editor finds with the schema of the kind.
+func testValidation(t *testing.T, f *fixture) {
+	f.createGadgets(t)
+	p := f.open(t, "/console/objects/apps/deployments?namespace=default")
+	p.click("Create")
+	p.await("Create: Deployment")
+	p.edit("The new object", `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, creationTimestamp: null, labels: {version: 2}}
+spec:
+  replicas: three
+  replica: 3
+  template:
+    spec:
+      containers:
+      - name: main
+        imagePullPolicy: Sometimes
+        ports: [{hostPort: 80}]
+`)
+	p.awaitText(marked("error"), "2,spec,three,Sometimes,hostPort")
+	p.awaitText(marked("warning"), "replica")
+	p.awaitText(`document.querySelector(".editor").shadowRoot.querySelectorAll(".cm-gutter-lint .cm-lint-marker-warning").length`, "1")
+	p.screenshot("validation")
+	p.hoverMark("must be a string, not an integer")
+	p.screenshot("validation-tooltip")
+	// The server decides: the problems do not disable the button.
+	p.expect("status of 400")
+	p.clickInDialog("Create")
+	p.await("cannot unmarshal")
+
+	// A custom resource.
+	p.goTo("/console/objects/objects.example.com/gadgets")
+	p.click("Create")
+	p.edit("The new object", "apiVersion: objects.example.com/v1\nkind: Gadget\nmetadata: {name: a}\nspec:\n  color: pink\n")
+	p.awaitText(marked("error"), "pink")
+	p.edit("The new object", "apiVersion: objects.example.com/v1\nkind: Gadget\nmetadata: {name: a}\nspec:\n  color: green\n")
+	p.awaitText(marked("error"), "")
+
+	// An existing object.
+	f.namespace(t, "validation")
+	p.goTo(objectsPath(f.create(t, deployment("validation", "web", 3))) + "?tab=YAML")
+	p.click("Edit")
+	p.edit("Edit web", "apiVersion: apps/v1\nkind: Deployment\nspec: {paused: 1}\n")
+	p.awaitText(marked("error"), "spec,1")
+
+	// The admission trace finds the schema with the kind in the text.
+	p.goTo("/console/admission")
+	p.edit("Object", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {port: 80}\n")
+	p.awaitText(marked("error"), "80")
+	p.edit("Object", "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {port: 81}\n")
+	p.awaitText(marked("error"), "81")
+	p.screenshot("validation-trace")
+}
+
 func testEditConflict(t *testing.T, f *fixture) {
 	f.namespace(t, "conflict")
 	object := f.create(t, deployment("conflict", "web", 3))

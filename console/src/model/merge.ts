@@ -26,7 +26,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /** Reports whether two values of JSON are equal. The order of fields does not matter. */
-function equal(a: unknown, b: unknown): boolean {
+export function equal(a: unknown, b: unknown): boolean {
   if (a === b) return true;
   if (Array.isArray(a) && Array.isArray(b)) return a.length === b.length && a.every((item, i) => equal(item, b[i]));
   if (!isObject(a) || !isObject(b)) return false;

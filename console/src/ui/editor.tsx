@@ -2,16 +2,18 @@ import { autocompletion, closeBrackets, closeBracketsKeymap, type CompletionSour
 import { defaultKeymap, history, historyKeymap, indentWithTab } from "@codemirror/commands";
 import { yaml } from "@codemirror/lang-yaml";
 import { HighlightStyle, foldGutter, indentUnit, syntaxHighlighting } from "@codemirror/language";
-import { type Diagnostic, lintGutter, linter, setDiagnostics } from "@codemirror/lint";
+import { type Diagnostic, lintGutter, linter, nextDiagnostic, setDiagnostics } from "@codemirror/lint";
 import { MergeView, unifiedMergeView } from "@codemirror/merge";
 import { highlightSelectionMatches, search, searchKeymap } from "@codemirror/search";
 import { EditorState, type Extension, RangeSet, type StateEffect } from "@codemirror/state";
 import { EditorView, GutterMarker, drawSelection, gutter, highlightActiveLine, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
-import { parseDocument } from "yaml";
+import { type Document, parseDocument } from "yaml";
 import { age, dateTime } from "../model/format";
 import type { Manager } from "../model/ownership";
+import type { Problem } from "../model/validation";
+import { type Path, parseField, rangeOf } from "../model/yamlpath";
 
 const theme = EditorView.theme({
   "&": { fontSize: "13px", backgroundColor: "var(--surface)", color: "var(--text)", maxHeight: "60vh" },
@@ -27,6 +29,8 @@ const theme = EditorView.theme({
   ".cm-collapsedLines:before, .cm-collapsedLines:after": { content: '"⋯"' },
   // The Content-Security-Policy does not allow the images of CodeMirror, which are data URLs.
   ".cm-lint-marker-error": { content: "normal", width: "8px", height: "8px", margin: "4px auto", borderRadius: "50%", backgroundColor: "var(--danger)" },
+  ".cm-lint-marker-warning": { content: "normal", width: "8px", height: "8px", margin: "4px auto", backgroundColor: "var(--warning)" },
+  ".cm-lintRange-warning": { backgroundImage: "none", textDecoration: "underline wavy var(--warning)" },
   ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--danger)" },
   ".cm-owner": { width: "5px", height: "100%", borderRadius: "2px" },
   ...Object.fromEntries(Array.from({ length: 8 }, (_, i) => [`.cm-owner-${i}`, { backgroundColor: `var(--series-${i})` }])),
@@ -60,13 +64,6 @@ function useShadow(mount: (root: ShadowRoot) => { destroy: () => void }, depende
   return host;
 }
 
-function syntaxErrors(text: string): Diagnostic[] {
-  return parseDocument(text).errors.map((error): Diagnostic => {
-    const [from, to] = error.pos;
-    return { from: Math.min(from, text.length), to: Math.min(to, text.length), severity: "error", message: error.message };
-  });
-}
-
 /**
  * Replaces a selection of several lines by the typed text. The browser would insert elements with style attributes,
  * which the Content-Security-Policy does not allow.
@@ -88,22 +85,28 @@ export interface FieldError {
   message: string;
 }
 
-/** A YAML editor. complete offers completions; changed receives each new text; errors are shown until the next change. */
-export function Editor(props: { text: string; label: string; changed: (text: string) => void; complete?: CompletionSource; errors?: FieldError[] }) {
+/** The support of an editor for objects of a kind. */
+export interface EditorSchema {
+  complete: CompletionSource;
+  validate: (object: unknown) => Problem[];
+}
+
+/** A YAML editor. changed receives each new text; schema completes and validates the object; errors are shown until the next change. */
+export function Editor(props: { text: string; label: string; changed: (text: string) => void; schema?: EditorSchema | undefined; errors?: FieldError[] }) {
   const view = useRef<EditorView | null>(null);
   const changed = useRef(props.changed);
   changed.current = props.changed;
-  // The schema for completions arrives after the user may have begun to type, so it must not replace the editor.
-  const complete = useRef(props.complete);
-  complete.current = props.complete;
+  // The schema arrives after the user may have begun to type, so it must not replace the editor.
+  const schema = useRef(props.schema);
+  schema.current = props.schema;
   const errors = useRef(props.errors);
   const host = useShadow((root) => {
     view.current = new EditorView({
       doc: props.text, root, parent: root,
       extensions: [
-        common, yaml(), history(), closeBrackets(), replaceLines, highlightActiveLine(), lintGutter(), linter(({ state }) => diagnosticsOf(state.doc.toString(), errors.current ?? [])),
-        autocompletion({ icons: false, override: [(context) => complete.current?.(context) ?? null] }),
-        keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, indentWithTab]),
+        common, yaml(), history(), closeBrackets(), replaceLines, highlightActiveLine(), lintGutter(), linter(async (editor) => ((await isIdle(editor)) ? diagnosticsOf(editor.state.doc.toString(), errors.current ?? [], schema.current) : [])),
+        autocompletion({ icons: false, override: [(context) => schema.current?.complete(context) ?? null] }),
+        keymap.of([...closeBracketsKeymap, ...defaultKeymap, ...searchKeymap, ...historyKeymap, indentWithTab, { key: "F8", run: nextDiagnostic }]),
         EditorView.contentAttributes.of({ "aria-label": props.label }),
         EditorView.updateListener.of((update) => {
           if (!update.docChanged) return;
@@ -118,26 +121,47 @@ export function Editor(props: { text: string; label: string; changed: (text: str
     errors.current = props.errors;
     const editor = view.current;
     if (!editor) return;
-    const found = diagnosticsOf(editor.state.doc.toString(), props.errors ?? []);
+    const found = diagnosticsOf(editor.state.doc.toString(), props.errors ?? [], props.schema);
     editor.dispatch(setDiagnostics(editor.state, found));
     if (props.errors?.length && found[0]) editor.dispatch({ effects: EditorView.scrollIntoView(found[0].from, { y: "center" }) });
-  }, [props.errors]);
+  }, [props.errors, props.schema]);
   return <div class="editor" ref={host} />;
 }
 
-/** Returns the errors of the syntax and the errors of the server, which are at fields. */
-function diagnosticsOf(text: string, errors: FieldError[]): Diagnostic[] {
-  if (errors.length === 0) return syntaxErrors(text);
+const largeDocument = 200_000;
+const largeDelay = 2000;
+
+/** Waits for a longer pause of typing in a large document, because parsing 1 MiB takes about a second. Returns false if the user continues. */
+async function isIdle(editor: EditorView): Promise<boolean> {
+  const { doc } = editor.state;
+  if (doc.length > largeDocument) await new Promise((resolve) => setTimeout(resolve, largeDelay));
+  return editor.state.doc === doc;
+}
+
+/** Returns the errors of the syntax, the errors of the server, and the problems that the schema finds. */
+function diagnosticsOf(text: string, errors: FieldError[], schema: EditorSchema | undefined): Diagnostic[] {
   const document = parseDocument(text);
-  const found = errors.map((error): Diagnostic => {
-    const path = error.field.replace(/\[(\d+)\]/g, ".$1").replace(/\[[^\]]*\]/g, "").split(".").map((part) => (/^\d+$/.test(part) ? Number(part) : part));
-    for (; path.length > 0; path.pop()) {
-      const node = document.getIn(path, true) as { range?: [number, number, number] } | undefined;
-      if (node?.range) return { from: node.range[0], to: Math.max(node.range[0], node.range[1]), severity: "error", message: error.message };
-    }
-    return { from: 0, to: 0, severity: "error", message: error.message };
+  const at = (path: Path, message: string, severity: Diagnostic["severity"], name?: boolean): Diagnostic => {
+    const [from, to] = rangeOf(document, path, name);
+    return { from, to, severity, message };
+  };
+  const syntax = document.errors.map((error): Diagnostic => {
+    const [from, to] = error.pos;
+    return { from: Math.min(from, text.length), to: Math.min(to, text.length), severity: "error", message: error.message };
   });
-  return [...syntaxErrors(text), ...found];
+  return [
+    ...errors.map((error) => at(parseField(error.field), error.message, "error")),
+    ...syntax,
+    ...(syntax.length > 0 || !schema ? [] : problemsOf(document, schema)).map((problem) => at(problem.path, problem.message, problem.severity, problem.name)),
+  ];
+}
+
+function problemsOf(document: Document, schema: EditorSchema): Problem[] {
+  try {
+    return schema.validate(document.toJS());
+  } catch {
+    return []; // the aliases of the document are too numerous to be resolved
+  }
 }
 
 class OwnerMarker extends GutterMarker {

@@ -1,7 +1,7 @@
-import { useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { parse } from "yaml";
 import { messageOf } from "../api/client";
-import { pathOf } from "../api/discovery";
+import { type Discovery, type Resource, apiVersionOf, pathOf } from "../api/discovery";
 import type { KubeObject, List, Status } from "../api/types";
 import { seconds } from "../model/format";
 import { type Metrics, parseMetrics, quantile, select, sum } from "../model/metrics";
@@ -9,6 +9,7 @@ import { objectPath, useApp, useLoad } from "../ui/context";
 import { Editor } from "../ui/editor";
 import { splitBase } from "../ui/location";
 import { Failure, Link, Loading, Note, SimpleTable, Tabs } from "../ui/parts";
+import { useSchema } from "./schema";
 
 /** A changed field of an object. */
 interface FieldChange {
@@ -88,6 +89,7 @@ function Trace() {
   const [explanation, setExplanation] = useState<Explanation>();
   const [error, setError] = useState("");
   const [all, setAll] = useState(false);
+  const schema = useSchema(useMemo(() => resourceOf(app.discovery, text), [app.discovery, text]));
   const run = async (): Promise<void> => {
     setError("");
     setExplanation(undefined);
@@ -109,7 +111,7 @@ function Trace() {
   return (
     <>
       <p class="muted">The object is created or replaced in a dry run. Nothing is stored.</p>
-      <Editor label="Object" text={example} changed={setText} />
+      <Editor label="Object" text={example} changed={setText} schema={schema} />
       <div class="buttons">
         <button class="primary" onClick={() => void run()}>
           Run the trace
@@ -137,6 +139,14 @@ function Trace() {
       )}
     </>
   );
+}
+
+/** Returns the resource of an object in block style, for its schema; undefined if the text is not complete. */
+function resourceOf(discovery: Discovery, text: string): Resource | undefined {
+  const valueOf = (field: string): string => new RegExp(`^${field}:[ \\t]*["']?([\\w./-]+)`, "m").exec(text)?.[1] ?? "";
+  const [apiVersion, kind] = [valueOf("apiVersion"), valueOf("kind")];
+  const found = discovery.findKind(apiVersion, kind);
+  return found && apiVersionOf(found) === apiVersion ? found : undefined;
 }
 
 function parseObject(text: string): KubeObject {

@@ -7,7 +7,7 @@ import { yaml } from "../model/format";
 import { objectPath, useApp } from "../ui/context";
 import { Editor, type FieldError } from "../ui/editor";
 import { Dialog, Failure } from "../ui/parts";
-import { useCompletion } from "./schema";
+import { useSchema } from "./schema";
 
 /** Creates an object of a resource from YAML. */
 export function CreateDialog(props: { resource: Resource; namespace: string; close: () => void }) {
@@ -16,7 +16,7 @@ export function CreateDialog(props: { resource: Resource; namespace: string; clo
   const [initial] = useState(() => yaml({ apiVersion: apiVersionOf(resource), kind: resource.kind, metadata: { name: "", ...(resource.namespaced ? { namespace: props.namespace || "default" } : {}) } }));
   const [text, setText] = useState(initial);
   const [problem, setProblem] = useState<{ message: string; fields: FieldError[] }>();
-  const complete = useCompletion(resource);
+  const schema = useSchema(resource);
   const create = async (): Promise<void> => {
     setProblem(undefined);
     try {
@@ -32,7 +32,7 @@ export function CreateDialog(props: { resource: Resource; namespace: string; clo
   };
   return (
     <Dialog title={`Create: ${resource.kind}`} close={props.close} wide>
-      <Editor label="The new object" text={initial} changed={setText} complete={complete} errors={problem?.fields ?? noErrors} />
+      <Editor label="The new object" text={initial} changed={setText} schema={schema} errors={problem?.fields ?? noErrors} />
       {problem && <Failure message={problem.message} />}
       <footer>
         <button class="primary" onClick={() => void create()}>

@@ -10,7 +10,7 @@ import { useApp } from "../../ui/context";
 import { Difference, Editor, type FieldError, Viewer } from "../../ui/editor";
 import { Failure, Note } from "../../ui/parts";
 import { fieldErrors } from "../create";
-import { useCompletion } from "../schema";
+import { useSchema } from "../schema";
 
 /** The object as YAML with the managers of its fields, and its editor. */
 export function YAMLTab(props: { resource: Resource; object: KubeObject; readOnly: boolean }) {
@@ -55,7 +55,7 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
   const [review, setReview] = useState<Review>();
   const [problem, setProblem] = useState<{ message: string; fields: FieldError[]; conflict: boolean }>();
   const [overwritten, setOverwritten] = useState<string[]>([]); // fields that others changed, too
-  const complete = useCompletion(props.resource);
+  const schema = useSchema(props.resource);
   const path = pathOf(props.resource, props.object.metadata.namespace, props.object.metadata.name);
 
   const write = (object: KubeObject, dryRun?: string): Promise<KubeObject> =>
@@ -110,7 +110,7 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
     <>
       {problem && <Failure message={problem.message} />}
       {problem?.conflict && <Conflict before={props.object} live={props.live} rebase={() => void rebase()} />}
-      <Editor label={`Edit ${props.object.metadata.name}`} text={start} changed={setText} complete={complete} errors={problem?.fields ?? noErrors} />
+      <Editor label={`Edit ${props.object.metadata.name}`} text={start} changed={setText} schema={schema} errors={problem?.fields ?? noErrors} />
       <div class="buttons">
         <button class="primary" onClick={() => void check()}>
           Review changes
