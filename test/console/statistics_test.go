@@ -59,6 +59,22 @@ func TestServerPage(t *testing.T) {
 			for (let i = 0; i < data.length; i += 4) if (data[i + 3] === 255 && data[i] + data[i + 1] + data[i + 2] === 0) return true;
 			return false;
 		})()`)
+		// The time labels are inside of the canvas. A change of the theme draws the charts again.
+		_, err = p.Eval(`() => {
+			window.clipped = [], window.drawn = 0;
+			const draw = CanvasRenderingContext2D.prototype.fillText;
+			CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+				const half = this.measureText(text).width / 2, end = this.textAlign === "center" ? x + half : x;
+				drawn++;
+				if (this.getTransform().transformPoint({ x: end, y }).x > this.canvas.width) clipped.push(text);
+				draw.call(this, text, x, y);
+			};
+		}`)
+		p.check(err)
+		p.click("Switch between light and dark")
+		p.awaitTrue(`drawn > 10`)
+		p.awaitText(`clipped.join()`, "")
+		p.click("Switch between light and dark")
 		p.screenshot("charts")
 		_, err = p.Eval(`() => document.querySelector("main table[aria-label]").scrollIntoView()`)
 		p.check(err)

@@ -8,6 +8,8 @@ export interface Line {
 }
 
 const height = 170;
+/** The space on the right, in pixels: half of the width of a time label, which is centered at its line of the grid. */
+const rightPadding = 36;
 const powersOfTwo = Array.from({ length: 50 }, (_, i) => 2 ** i);
 
 /** A chart of values over time. times are seconds since 1970. binary selects powers of two for the lines of the grid. */
@@ -19,7 +21,7 @@ export function Chart(props: { title: string; times: number[]; lines: Line[]; fo
     const axis = { stroke: color("--muted"), grid: { stroke: color("--border"), width: 1 }, ticks: { show: false }, font: "11px sans-serif" };
     const chart = new uPlot(
       {
-        width: host.current!.clientWidth, height, cursor: { drag: { x: false, y: false } }, legend: { live: true },
+        width: host.current!.clientWidth, height, padding: [null, rightPadding, null, null], cursor: { drag: { x: false, y: false } }, legend: { live: true },
         scales: { y: { range: (_, __, max) => [0, max > 0 ? max * 1.1 : 1] } },
         axes: [
           { ...axis, space: 80, values: (_, times) => times.map((time) => clock(time, times)) },
