@@ -146,6 +146,9 @@ func testRelations(t *testing.T, f *fixture) {
 	p.await("the garbage collector deletes the 3 outlined dependents", "Selected pods")
 	p.awaitText(`document.querySelectorAll(".graph .edge").length`, "3")
 	p.screenshot("relations")
+	f.create(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: added, namespace: relations, ownerReferences: "+ownedBy(object)+"}\n")
+	p.find(node("ConfigMap", "added")) // the graph follows changes
+	p.await("the garbage collector deletes the 4 outlined dependents")
 	p.clickXPath(node("ReplicaSet", "web-7d4b9"))
 	p.awaitText(`location.pathname`, objectsPath(replicaSet))
 	p.awaitText(`document.querySelector("h1").innerText`, "web-7d4b9")
@@ -205,8 +208,12 @@ func testMap(t *testing.T, f *fixture) {
 	p.fill("Kinds", "")
 	p.fill("Label selector", "app=web")
 	p.awaitText(`[...document.querySelectorAll(".graph .node")].map((e) => e.getAttribute("aria-label")).sort().join()`, "Deployment web,Pod web-7d4b9-x1,Pod web-7d4b9-x2,ReplicaSet web-7d4b9")
+	p.fill("Label selector", "app notin (none), !missing, app")
+	p.awaitText(`document.querySelectorAll(".graph .node").length`, "4")
 	p.fill("Label selector", "app=none")
 	p.await("No object in the namespace map matches.")
+	p.fill("Label selector", "app in (web")
+	p.await(`The label selector has nothing where a closing parenthesis is expected.`)
 	p.fill("Label selector", "")
 	p.fill("Kinds", "Service Pod")
 	p.awaitText(`document.querySelectorAll(".graph .node").length`, "3")
@@ -215,6 +222,18 @@ func testMap(t *testing.T, f *fixture) {
 	}
 	p.clickXPath(node("Service", "web"))
 	p.awaitText(`location.pathname`, "/console/objects/core/services/map/web")
+
+	// The map follows changes, and a node keeps the focus.
+	p.goTo("/console/map?namespace=map&kinds=Deployment,ConfigMap")
+	p.find(node("ConfigMap", "settings"))
+	focus := `[...document.querySelectorAll(".graph .node")].find((e) => e.getAttribute("aria-label") === "ConfigMap settings")`
+	p.awaitTrue(`(` + focus + `.focus(), document.activeElement === ` + focus + `)`)
+	p.awaitTrue(`(window.focusedNode = ` + focus + `) !== undefined`)
+	added := f.create(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: added, namespace: map}\n")
+	p.find(node("ConfigMap", "added"))
+	p.awaitTrue(`document.activeElement === ` + focus + ` && window.focusedNode === ` + focus)
+	f.delete(t, added)
+	p.awaitTrue(`![...document.querySelectorAll(".graph .node")].some((e) => e.getAttribute("aria-label") === "ConfigMap added")`)
 
 	// The map omits unconnected objects first.
 	f.namespace(t, "map-large")

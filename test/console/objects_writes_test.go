@@ -302,10 +302,12 @@ func testDelete(t *testing.T, f *fixture) {
 	p.click("Delete")
 	p.await("Delete Deployment web", "3 other objects are deleted:", "ReplicaSet web-7d4b9", "Pod web-7d4b9-x1", "Pod web-7d4b9-x2", "These dependents remain, because another owner remains: ConfigMap shared.")
 	p.screenshot("delete")
+	f.create(t, "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: added, namespace: delete, ownerReferences: "+ownedBy(object)+"}\n")
+	p.await("4 other objects are deleted:", "ConfigMap added") // the preview follows changes
 	p.clickInDialog("Cancel")
 	p.awaitTrue(`document.querySelector("dialog") === null`)
 	p.click("Delete")
-	p.await("3 other objects are deleted:")
+	p.await("4 other objects are deleted:")
 	p.clickInDialog("Delete")
 	p.await("Deployment web was deleted.")
 	p.awaitText(`location.pathname + location.search`, "/console/objects/apps/deployments?namespace=delete")

@@ -1,5 +1,5 @@
 import { createContext } from "preact";
-import { useContext, useEffect, useState } from "preact/hooks";
+import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { type Client, messageOf } from "../api/client";
 import { type Discovery, type Resource, groupOf } from "../api/discovery";
 import type { Place } from "./location";
@@ -38,18 +38,29 @@ export interface Loaded<T> {
   reload: () => void;
 }
 
-/** Loads a value when one of the dependencies changes. The signal is aborted when the result is no longer needed. */
-export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, dependencies: unknown[]): Loaded<T> {
+/**
+ * Loads a value when one of the dependencies changes, and again when the tick changes unless it is still being loaded. A failed
+ * repetition keeps the value. The signal is aborted when the result is no longer needed.
+ */
+export function useLoad<T>(load: (signal: AbortSignal) => Promise<T>, dependencies: unknown[], tick = 0): Loaded<T> {
   const [state, setState] = useState<{ value: T | undefined; error: string }>({ value: undefined, error: "" });
   const [attempt, setAttempt] = useState(0);
-  useEffect(() => {
+  const running = useRef<AbortController>();
+  const run = async (repeated: boolean): Promise<void> => {
     const controller = new AbortController();
-    load(controller.signal).then(
-      (value) => !controller.signal.aborted && setState({ value, error: "" }),
-      (error: unknown) => !controller.signal.aborted && setState({ value: undefined, error: messageOf(error) }),
-    );
-    return () => controller.abort();
+    running.current = controller;
+    const result = await load(controller.signal).then((value) => ({ value, error: "" }), (error: unknown) => ({ value: undefined, error: messageOf(error) }));
+    if (controller.signal.aborted) return;
+    running.current = undefined;
+    setState((old) => (result.error && repeated ? { ...result, value: old.value } : result));
+  };
+  useEffect(() => {
+    void run(false);
+    return () => running.current?.abort();
   }, [...dependencies, attempt]);
+  useEffect(() => {
+    if (!running.current) void run(true);
+  }, [tick]);
   return { ...state, reload: () => setAttempt(attempt + 1) };
 }
 

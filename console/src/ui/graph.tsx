@@ -1,5 +1,5 @@
 import * as dagre from "@dagrejs/dagre";
-import { useMemo } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef } from "preact/hooks";
 
 export interface GraphNode {
   id: string;
@@ -22,6 +22,8 @@ const height = 42;
 
 /** A directed graph from left to right. Nodes are buttons. */
 export function Graph(props: { nodes: GraphNode[]; edges: GraphEdge[]; label: string }) {
+  // Repeated reads often return the same objects, and their positions are expensive to compute.
+  const structure = JSON.stringify([props.nodes.map((node) => node.id), props.edges.map((edge) => [edge.from, edge.to])]);
   const layout = useMemo(() => {
     const graph = new dagre.graphlib.Graph();
     graph.setGraph({ rankdir: "LR", nodesep: 14, ranksep: 60, marginx: 8, marginy: 16 });
@@ -30,10 +32,11 @@ export function Graph(props: { nodes: GraphNode[]; edges: GraphEdge[]; label: st
     for (const edge of props.edges) if (graph.hasNode(edge.from) && graph.hasNode(edge.to)) graph.setEdge(edge.from, edge.to);
     dagre.layout(graph);
     return graph;
-  }, [props.nodes, props.edges]);
+  }, [structure]);
+  const host = useFocusedNode();
   const size = layout.graph() as { width?: number; height?: number };
   return (
-    <div class="graph scroll">
+    <div class="graph scroll" ref={host}>
       <svg width={size.width} height={size.height} role="group" aria-label={props.label}>
         {props.edges.map((edge) => {
           const points = layout.hasEdge(edge.from, edge.to) ? (layout.edge(edge.from, edge.to) as { points: Point[] }).points : undefined;
@@ -51,8 +54,8 @@ export function Graph(props: { nodes: GraphNode[]; edges: GraphEdge[]; label: st
             if (event.key === "Enter" || event.key === " ") node.open?.();
           };
           return (
-            <g key={node.id} class={`node ${node.mark ?? ""}`} transform={`translate(${x - width / 2} ${y - height / 2})`} role={node.open ? "link" : "img"}
-              tabIndex={node.open ? 0 : -1} aria-label={`${node.subtitle} ${node.title}`} onClick={node.open} onKeyDown={press}>
+            <g key={node.id} data-id={node.id} class={`node ${node.mark ?? ""}`} transform={`translate(${x - width / 2} ${y - height / 2})`} role={node.open ? "link" : "img"}
+              tabindex={node.open ? 0 : -1} aria-label={`${node.subtitle} ${node.title}`} onClick={node.open} onKeyDown={press}>
               <rect width={width} height={height} rx={6} />
               <text x={10} y={17} class="subtitle">{shorten(node.subtitle)}</text>
               <text x={10} y={33}>{shorten(node.title)}</text>
@@ -63,6 +66,18 @@ export function Graph(props: { nodes: GraphNode[]; edges: GraphEdge[]; label: st
       </svg>
     </div>
   );
+}
+
+/** Returns a reference to a graph whose focused node keeps the focus when its element is moved, such as behind a new node. */
+function useFocusedNode() {
+  const host = useRef<HTMLDivElement>(null);
+  const isInside = host.current?.contains(document.activeElement) ?? false;
+  const focused = isInside ? document.activeElement?.getAttribute("data-id") : undefined;
+  useLayoutEffect(() => {
+    if (!focused || host.current?.contains(document.activeElement)) return;
+    host.current?.querySelector<SVGElement>(`[data-id="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  });
+  return host;
 }
 
 interface Point {

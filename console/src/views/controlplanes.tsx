@@ -25,7 +25,7 @@ function ControlPlaneList() {
   const app = useApp();
   const { moment } = splitBase(app.place.base);
   const tick = useTick(3000);
-  const list = useLoad(async (signal) => (await app.client.json<List<ControlPlane>>(path, { signal })).items ?? [], [app.client, tick]);
+  const list = useLoad(async (signal) => (await app.client.json<List<ControlPlane>>(path, { signal })).items ?? [], [app.client], tick);
   const [creating, setCreating] = useState(false);
   const [compared, setCompared] = useState<string>();
   return (

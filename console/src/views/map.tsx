@@ -1,13 +1,12 @@
 import { useMemo } from "preact/hooks";
-import { metadataType } from "../api/client";
-import { apiVersionOf, pathOf } from "../api/discovery";
-import type { KubeObject, List } from "../api/types";
+import { messageOf } from "../api/client";
 import type { Item } from "../model/owners";
-import { objectPath, useApp, useLoad } from "../ui/context";
+import { type Requirement, matches, parseSelector } from "../model/selector";
+import { objectPath, useApp, useLoad, useTick } from "../ui/context";
 import { Graph, type GraphEdge, type GraphNode } from "../ui/graph";
 import { Failure, Field, Loading, Note } from "../ui/parts";
 import { NamespaceField } from "./namespacefield";
-import { readItems, references, selects } from "./object/items";
+import { itemsPeriod, readItems, references, selects } from "./object/items";
 
 const maxNodes = 200;
 
@@ -21,39 +20,29 @@ export function NamespaceMap() {
   const namespace = app.place.query.get("namespace") || "default";
   const kinds = app.place.query.get("kinds") ?? "";
   const labels = app.place.query.get("labels") ?? "";
-  const data = useLoad(async (signal) => {
-    const { items, denied } = await readItems(client, discovery, namespace, signal);
-    const full = await Promise.all(detailed.map(async ([group, name]) => {
-      const resource = discovery.find(group, name);
-      const list = resource && (await client.json<List<KubeObject>>(pathOf(resource, namespace), { signal }).catch(() => undefined));
-      return list?.items?.map((object) => ({ ...object, kind: resource!.kind, apiVersion: apiVersionOf(resource!) })) ?? [];
-    }));
-    return { items, denied, full: full.flat() };
-  }, [client, namespace]);
-  // The server evaluates the selector, so that the map accepts the same syntax as lists.
-  const selected = useLoad(async (signal) => {
-    if (!labels) return undefined;
-    const lists = await Promise.all(discovery.listed.filter((resource) => resource.namespaced && resource.name !== "events").map((resource) =>
-      client.json<List<KubeObject>>(pathOf(resource, namespace), { accept: metadataType, signal, query: { labelSelector: labels } }).catch(() => ({ items: [] }) as unknown as List<KubeObject>)));
-    return new Set(lists.flatMap((list) => list.items ?? []).map((item) => item.metadata.uid));
-  }, [client, namespace, labels]);
+  const data = useLoad((signal) => {
+    const resources = detailed.map(([group, name]) => discovery.find(group, name)).filter((resource) => resource !== undefined);
+    return readItems(client, discovery, namespace, signal, resources);
+  }, [client, namespace], useTick(itemsPeriod));
+  const selector = useMemo(() => tryParse(labels), [labels]);
   const graph = useMemo(() => {
     const wanted = kinds.toLowerCase().split(/[\s,]+/).filter(Boolean);
+    const objects = data.value?.objects ?? [];
     const items = (data.value?.items ?? []).filter((item) => {
       if (wanted.length > 0 && !wanted.some((kind) => item.kind.toLowerCase() === kind || item.resource === kind)) return false;
-      return !selected.value || selected.value.has(item.metadata.uid);
+      return matches(selector.requirements, item.metadata.labels);
     });
     const byName = new Map(items.map((item) => [`${item.kind}/${item.metadata.name}`, item.metadata.uid ?? ""]));
     const edges = new Map<string, GraphEdge>();
     const add = (edge: GraphEdge): void => void (edge.from !== edge.to && edges.set(`${edge.from} ${edge.to}`, edge));
-    for (const object of data.value?.full ?? []) {
+    for (const object of objects) {
       const uid = object.metadata.uid ?? "";
       for (const reference of references(object)) {
         const target = byName.get(`${reference.kind}/${reference.name}`);
         if (target) add({ from: uid, to: target, dashed: true, label: reference.field });
       }
       if (object.kind !== "Service") continue;
-      for (const pod of data.value?.full ?? []) if (pod.kind === "Pod" && selects(object, pod.metadata.labels)) add({ from: uid, to: pod.metadata.uid ?? "", dashed: true, label: "selector" });
+      for (const pod of objects) if (pod.kind === "Pod" && selects(object, pod.metadata.labels)) add({ from: uid, to: pod.metadata.uid ?? "", dashed: true, label: "selector" });
     }
     for (const item of items) for (const owner of item.metadata.ownerReferences ?? []) add({ from: owner.uid, to: item.metadata.uid ?? "", label: "owner" });
     // If the map cannot show all objects, it omits unconnected ones first.
@@ -65,7 +54,7 @@ export function NamespaceMap() {
       id: item.metadata.uid ?? "", title: item.metadata.name, subtitle: item.kind, open: () => app.go(objectPath({ group: item.group, name: item.resource }, item.metadata.namespace, item.metadata.name)),
     }));
     return { nodes, edges: [...edges.values()], omitted: items.length - shown.length };
-  }, [data.value, selected.value, kinds]);
+  }, [data.value, selector, kinds]);
   return (
     <section>
       <h1>Map</h1>
@@ -75,7 +64,7 @@ export function NamespaceMap() {
         <Field label="Label selector" placeholder="Labels: app=web" value={labels} apply={(value) => app.setQuery({ labels: value })} />
       </div>
       {data.error && <Failure message={data.error} retry={data.reload} />}
-      {selected.error && <Failure message={selected.error} />}
+      {selector.error && <Failure message={selector.error} />}
       {!data.value && !data.error && <Loading />}
       {data.value && graph.nodes.length === 0 && <Note>No object in the namespace {namespace} matches.</Note>}
       {data.value && graph.nodes.length > 0 && <Graph label={`Objects of the namespace ${namespace}`} nodes={graph.nodes} edges={graph.edges} />}
@@ -83,4 +72,13 @@ export function NamespaceMap() {
       {data.value && data.value.denied.length > 0 && <Note kind="warning">You cannot list these resources: {data.value.denied.join(", ")}.</Note>}
     </section>
   );
+}
+
+/** Parses a label selector. After an error, it selects all objects. */
+function tryParse(text: string): { requirements: Requirement[]; error: string } {
+  try {
+    return { requirements: parseSelector(text), error: "" };
+  } catch (error) {
+    return { requirements: [], error: messageOf(error) };
+  }
 }

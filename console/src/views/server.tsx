@@ -73,7 +73,7 @@ function Charts({ client, tick }: Part) {
       if (error instanceof APIError && error.code === 404) return undefined; // another server than Mainstay
       throw error;
     }
-  }, [client, tick]);
+  }, [client], tick);
   if (statistics.error) return <Failure message={`The charts cannot be read: ${statistics.error}`} />;
   if (!statistics.value) return null;
   const { times, series } = statistics.value;
@@ -96,7 +96,7 @@ function Health({ client, tick }: Part) {
       throw error;
     });
     return text.split("\n").filter((line) => /^\[[+-]\]/.test(line));
-  }, [client, tick]);
+  }, [client], tick);
   return (
     <>
       <h2>Health checks</h2>
@@ -114,7 +114,7 @@ function Health({ client, tick }: Part) {
 
 /** Tables of the current metrics, since the start of the server. */
 function Figures({ client, tick }: Part) {
-  const loaded = useLoad(async (signal) => parseMetrics(await client.text("/metrics", { accept: "text/plain", signal })), [client, tick]);
+  const loaded = useLoad(async (signal) => parseMetrics(await client.text("/metrics", { accept: "text/plain", signal })), [client], tick);
   if (loaded.error) return <Failure message={`The metrics cannot be read: ${loaded.error}`} retry={loaded.reload} />;
   const metrics = loaded.value;
   if (!metrics) return <Loading />;

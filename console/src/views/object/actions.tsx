@@ -3,9 +3,9 @@ import { messageOf } from "../../api/client";
 import { type Resource, pathOf } from "../../api/discovery";
 import type { KubeObject } from "../../api/types";
 import { cascade } from "../../model/owners";
-import { listPath, objectPath, useApp, useLoad } from "../../ui/context";
+import { listPath, objectPath, useApp, useLoad, useTick } from "../../ui/context";
 import { Dialog, Failure, Link, Loading, Note } from "../../ui/parts";
-import { readItems } from "./items";
+import { itemsPeriod, readItems } from "./items";
 
 /** Buttons for the writes that the object supports. */
 export function Actions(props: { resource: Resource; object: KubeObject }) {
@@ -43,7 +43,7 @@ function DeleteDialog(props: ActionProps) {
   const [policy, setPolicy] = useState("Background");
   const [error, setError] = useState("");
   const isNamespace = resource.group === "" && resource.kind === "Namespace";
-  const all = useLoad((signal) => readItems(app.client, app.discovery, isNamespace ? metadata.name : (metadata.namespace ?? ""), signal), [metadata.uid]);
+  const all = useLoad((signal) => readItems(app.client, app.discovery, isNamespace ? metadata.name : (metadata.namespace ?? ""), signal), [metadata.uid], useTick(itemsPeriod));
   const effect = all.value && (isNamespace ? { deleted: all.value.items, kept: [] } : cascade(all.value.items, metadata.uid ?? ""));
   const remove = async (): Promise<void> => {
     try {
@@ -69,7 +69,8 @@ function DeleteDialog(props: ActionProps) {
           </select>
         </label>
       )}
-      {all.error ? <Failure message={all.error} /> : !effect && <Loading />}
+      {all.error && <Failure message={all.error} />}
+      {!effect && !all.error && <Loading />}
       {effect && policy !== "Orphan" && (
         <>
           <p>

@@ -1,7 +1,8 @@
-import { type Client, metadataType } from "../../api/client";
+import { APIError, type Client, metadataType } from "../../api/client";
 import { type Discovery, type Resource, apiVersionOf, pathOf } from "../../api/discovery";
 import type { KubeObject, List, ObjectMeta } from "../../api/types";
 import type { Item } from "../../model/owners";
+import { matches, requirementsOf } from "../../model/selector";
 
 const parallel = 6;
 const pageSize = "500";
@@ -9,34 +10,57 @@ const pageSize = "500";
 /** Resources that are not shown as dependents: they are numerous, or views of other objects. */
 const ignored = new Set(["events", "componentstatuses"]);
 
+/** The period of repeated reads of the objects of a namespace, in milliseconds. */
+export const itemsPeriod = 10_000;
+
+export interface Items {
+  items: Item[];
+  /** The complete objects of the detailed resources. */
+  objects: KubeObject[];
+  /** The names of the resources that the user cannot list. */
+  denied: string[];
+}
+
 /**
- * Reads the metadata of all objects of a namespace, or of the whole API if namespace is "". Resources that the user
- * cannot list are left out; their names are in denied.
+ * Reads the metadata of all objects of a namespace, or of the whole API if namespace is "", and the complete objects of the
+ * detailed resources.
  */
-export async function readItems(client: Client, discovery: Discovery, namespace: string, signal: AbortSignal): Promise<{ items: Item[]; denied: string[] }> {
-  const waiting = discovery.listed.filter((resource) => !ignored.has(resource.name) && (namespace === "" || resource.namespaced) && !resource.group.startsWith("metrics."));
-  const items: Item[] = [];
-  const denied: string[] = [];
+export async function readItems(client: Client, discovery: Discovery, namespace: string, signal: AbortSignal, detailed: Resource[] = []): Promise<Items> {
+  const resources = discovery.listed.filter((resource) => !ignored.has(resource.name) && (namespace === "" || resource.namespaced) && !resource.group.startsWith("metrics."));
+  const waiting = [...resources.keys()];
+  // The order of the objects does not depend on the order of the responses, so that repeated reads have the same order.
+  const found: (KubeObject[] | undefined)[] = [];
   const work = async (): Promise<void> => {
-    for (let resource = waiting.pop(); resource; resource = waiting.pop()) {
+    for (let i = waiting.shift(); i !== undefined; i = waiting.shift()) {
+      const resource = resources[i]!;
       try {
-        items.push(...(await readAll(client, resource, namespace, signal)));
+        found[i] = await readAll(client, resource, namespace, signal, detailed.includes(resource) ? undefined : metadataType);
       } catch (error) {
-        if (signal.aborted) throw error;
-        denied.push(resource.name);
+        if (signal.aborted || isUnavailable(error)) throw error;
+        found[i] = undefined;
       }
     }
   };
   await Promise.all(Array.from({ length: parallel }, work));
-  return { items, denied };
+  return {
+    items: resources.flatMap((resource, i) => (found[i] ?? []).map(({ metadata }) => itemOf(resource, metadata))),
+    objects: resources.flatMap((resource, i) => (detailed.includes(resource) ? (found[i] ?? []) : [])),
+    denied: resources.filter((_, i) => !found[i]).map((resource) => resource.name),
+  };
 }
 
-async function readAll(client: Client, resource: Resource, namespace: string, signal: AbortSignal): Promise<Item[]> {
-  const found: Item[] = [];
+/** Reports whether a request failed because of the connection, the session or the load of the server, and not because of its resource. */
+function isUnavailable(error: unknown): boolean {
+  return !(error instanceof APIError) || [0, 401, 429, 502].includes(error.code);
+}
+
+/** Reads all objects of a resource in a namespace, in pages. With metadataType, they have only metadata. */
+export async function readAll(client: Client, resource: Resource, namespace: string | undefined, signal: AbortSignal, accept?: string): Promise<KubeObject[]> {
+  const found: KubeObject[] = [];
   let next = "";
   do {
-    const list: List<{ metadata: ObjectMeta }> = await client.json(pathOf(resource, namespace), { accept: metadataType, signal, query: { limit: pageSize, continue: next } });
-    for (const { metadata } of list.items ?? []) found.push(itemOf(resource, metadata));
+    const list: List<KubeObject> = await client.json(pathOf(resource, namespace), { ...(accept ? { accept } : {}), signal, query: { limit: pageSize, continue: next } });
+    for (const object of list.items ?? []) found.push({ ...object, kind: resource.kind, apiVersion: apiVersionOf(resource) }); // items of lists do not have them
     next = list.metadata.continue ?? "";
   } while (next);
   return found;
@@ -104,34 +128,8 @@ export function references(object: KubeObject): Reference[] {
   return [...found.values()];
 }
 
-interface Requirement {
-  key: string;
-  operator: string;
-  values?: string[];
-}
-
-/** Reports whether the selector of a Service or a workload selects the labels. */
-export function selects(object: KubeObject, labels: Record<string, string> = {}): boolean {
-  const selector = object.spec?.["selector"] as Record<string, unknown> | undefined;
-  if (!selector) return false;
-  const structured = typeof selector["matchLabels"] === "object" || Array.isArray(selector["matchExpressions"]);
-  const required = Object.entries((structured ? selector["matchLabels"] : selector) ?? {});
-  const requirements = structured ? ((selector["matchExpressions"] ?? []) as Requirement[]) : [];
-  return required.length + requirements.length > 0 && required.every(([key, value]) => labels[key] === value) && requirements.every((requirement) => meets(requirement, labels));
-}
-
-function meets(requirement: Requirement, labels: Record<string, string>): boolean {
-  const value = labels[requirement.key];
-  switch (requirement.operator) {
-    case "In":
-      return value !== undefined && (requirement.values ?? []).includes(value);
-    case "NotIn":
-      return value === undefined || !(requirement.values ?? []).includes(value);
-    case "Exists":
-      return value !== undefined;
-    case "DoesNotExist":
-      return value === undefined;
-    default:
-      return false;
-  }
+/** Reports whether the selector of a Service or a workload selects the labels. A selector without requirements selects nothing. */
+export function selects(object: KubeObject, labels: Record<string, string> | undefined): boolean {
+  const requirements = requirementsOf((object.spec?.["selector"] ?? {}) as Record<string, unknown>);
+  return requirements.length > 0 && matches(requirements, labels);
 }

@@ -1,11 +1,12 @@
 import { useMemo } from "preact/hooks";
-import { type Resource, pathOf } from "../../api/discovery";
-import type { KubeObject, List } from "../../api/types";
+import { metadataType } from "../../api/client";
+import type { Resource } from "../../api/discovery";
+import type { KubeObject } from "../../api/types";
 import { type Item, cascade, dependents } from "../../model/owners";
-import { kindPath, objectPath, useApp, useLoad } from "../../ui/context";
+import { kindPath, objectPath, useApp, useLoad, useTick } from "../../ui/context";
 import { Graph, type GraphEdge, type GraphNode } from "../../ui/graph";
 import { Failure, Link, Loading, Note, SimpleTable } from "../../ui/parts";
-import { itemOf, readItems, references, selects } from "./items";
+import { itemOf, itemsPeriod, readAll, readItems, references, selects } from "./items";
 
 const maxNodes = 150;
 
@@ -15,11 +16,12 @@ export function Relations(props: { resource: Resource; object: KubeObject }) {
   const { metadata } = props.object;
   // Dependents of a namespaced object are in its namespace. The namespace itself is no owner.
   const scope = metadata.namespace ?? "";
-  const all = useLoad((signal) => readItems(client, discovery, scope, signal), [client, scope, metadata.uid]);
-  if (all.error) return <Failure message={all.error} retry={all.reload} />;
-  if (!all.value) return <Loading />;
+  const all = useLoad((signal) => readItems(client, discovery, scope, signal), [client, scope, metadata.uid], useTick(itemsPeriod));
+  const failure = all.error && <Failure message={all.error} retry={all.reload} />;
+  if (!all.value) return failure || <Loading />;
   return (
     <>
+      {failure}
       <OwnerGraph resource={props.resource} object={props.object} items={all.value.items} />
       {all.value.denied.length > 0 && <Note kind="warning">You cannot list these resources, so the graph does not contain them: {all.value.denied.join(", ")}.</Note>}
       <References object={props.object} />
@@ -52,7 +54,7 @@ function OwnerGraph(props: { resource: Resource; object: KubeObject; items: Item
       }
     }
     return { nodes: [...nodes.values()], edges, omitted: below.length + 1 - shown.length, collected: deleted.size };
-  }, [props.items, metadata.uid]);
+  }, [props.items, metadata]);
   return (
     <>
       <h2>Owners and dependents</h2>
@@ -105,27 +107,25 @@ function References(props: { object: KubeObject }) {
 /** Kinds with a selector of pods. */
 const selecting: [group: string, name: string][] = [["", "services"], ["apps", "deployments"], ["apps", "statefulsets"], ["apps", "daemonsets"], ["policy", "poddisruptionbudgets"]];
 
+const pods: [group: string, name: string][] = [["", "pods"]];
+
 /** For a pod: the objects that select it. For an object with a selector: the selected pods. */
 function Selectors(props: { resource: Resource; object: KubeObject }) {
   const { client, discovery } = useApp();
   const { metadata } = props.object;
   const isPod = props.resource.group === "" && props.resource.kind === "Pod";
   const found = useLoad(async (signal) => {
-    const read = async (group: string, name: string): Promise<[Resource, KubeObject[]] | undefined> => {
-      const resource = discovery.find(group, name);
-      return resource && [resource, (await client.json<List<KubeObject>>(pathOf(resource, metadata.namespace), { signal })).items ?? []];
-    };
-    const lists = await Promise.all((isPod ? selecting : [["", "pods"] as [string, string]]).map(([group, name]) => read(group, name).catch(() => undefined)));
-    return lists.filter((list) => list !== undefined).flatMap(([resource, objects]) =>
-      objects.filter((other) => (isPod ? selects(other, metadata.labels) : selects(props.object, other.metadata.labels))).map((other) => ({ resource, other })),
-    );
-  }, [client, metadata.uid]);
-  if (!found.value?.length) return null;
+    const resources = (isPod ? selecting : pods).map(([group, name]) => discovery.find(group, name)).filter((resource) => resource !== undefined);
+    const lists = await Promise.all(resources.map((resource) => readAll(client, resource, metadata.namespace, signal, isPod ? undefined : metadataType).catch(() => [])));
+    return resources.flatMap((resource, i) => lists[i]!.map((other) => ({ resource, other })));
+  }, [client, metadata.uid], useTick(itemsPeriod));
+  const selected = found.value?.filter(({ other }) => (isPod ? selects(other, metadata.labels) : selects(props.object, other.metadata.labels)));
+  if (!selected?.length) return null;
   return (
     <>
       <h2>{isPod ? "Selected by" : "Selected pods"}</h2>
       <ul class="plainlist">
-        {found.value.map(({ resource, other }) => (
+        {selected.map(({ resource, other }) => (
           <li key={other.metadata.uid}>
             <Link to={objectPath(resource, metadata.namespace, other.metadata.name)}>
               {resource.kind} {other.metadata.name}
