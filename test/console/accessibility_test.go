@@ -152,6 +152,11 @@ spec: {limits: [{type: Container, default: {cpu: 1}}]}
 			p.edit("Edit settings", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: shop}\ndata: {mode: third}\n")
 			p.await("mode: third")
 		}},
+		{"problems", settings + "?tab=YAML", []string{"mode: second"}, func() {
+			p.click("Edit")
+			p.edit("Edit settings", "apiVersion: v1\nkind: ConfigMap\nmetadata: {nam: settings}\ndata: {mode: 3}\n")
+			p.awaitText(marked("error"), "3")
+		}},
 		{"review", settings + "?tab=YAML", []string{"mode: second"}, func() {
 			p.click("Edit")
 			p.edit("Edit settings", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: shop}\ndata: {mode: third}\n")
@@ -169,6 +174,12 @@ spec: {limits: [{type: Container, default: {cpu: 1}}]}
 		{"map", "/console/map?namespace=shop", []string{"settings", "web"}, nil},
 		{"history", "/console/history?namespace=shop", []string{"configmaps shop/settings"}, nil},
 		{"change", "/console/history?namespace=shop&resource=configmaps", []string{"Updated"}, func() { p.click("Updated"); p.await("mode: first", "mode: second") }},
+		{"undo", "/console/history?namespace=shop&resource=configmaps", []string{"Undo 0 selected…"}, func() {
+			p.clickXPath(`//label[contains(., "Select all")]/input`)
+			p.awaitMissing("Undo 0 selected")
+			p.clickXPath(`//button[starts-with(., "Undo ")]`)
+			p.await("Delete configmaps shop/settings")
+		}},
 		{"who-can", "/console/permissions?resource=pods&simRole=ClusterRole/edit&simSubject=john", []string{"User jane", "User john"}, func() {
 			p.click("User jane can list: show the reason")
 			p.await("Reason: User jane list")

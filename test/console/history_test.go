@@ -324,6 +324,118 @@ func TestHistory(t *testing.T) {
 		p.click("Created")
 		p.clickDialog("Undo…")
 		p.await("The created object does not exist any more.")
+		p.clickDialog("Close")
+	})
+
+	t.Run("ObjectWithoutNamespace", func(t *testing.T) {
+		p.in(t)
+		p.goTo("/console/history?resource=namespaces")
+		p.await("namespaces office")
+		p.clickXPath(`//tr[contains(., "namespaces office")]//button`)
+		p.await("Created: namespaces office", "name: office")
+		p.clickDialog("Close")
+	})
+
+	t.Run("UndoMany", func(t *testing.T) {
+		p.in(t)
+		admin.apply("/api/v1/namespaces/depot", namespace("depot"))
+		path := func(name string) string { return configMapPath("depot", name) }
+		for _, name := range []string{"kept", "removed", "shared"} {
+			john.apply(path(name), configMap(name, "first"))
+		}
+		removed := admin.get(path("removed"))
+		start := admin.get(path("shared")).Metadata.ResourceVersion
+		jane.apply(path("kept"), configMap("kept", "second"))
+		jane.apply(path("kept"), configMap("kept", "third"))
+		jane.delete(path("removed"))
+		jane.apply(path("extra"), configMap("extra", "first"))
+		jane.apply(path("shared"), configMap("shared", "second"))
+		john.apply(path("shared"), configMap("shared", "third"))
+
+		p.goTo("/console/history?namespace=depot&user=jane&since=rv/" + start)
+		p.await("Select all 5 listed changes", "Undo 0 selected…")
+		p.clickXPath(`//label[contains(., "Select all 5 listed changes")]/input`)
+		p.screenshot("undo-selection")
+		p.click("Undo 5 selected…")
+		p.await("Undo 5 changes", "Restore configmaps depot/kept", "Create again configmaps depot/removed", "Delete configmaps depot/extra",
+			"configmaps depot/shared has a later change that is not selected: updated", "ago by john", "mode: first", "mode: third")
+		p.screenshot("undo-preview")
+		if admin.get(path("removed")) != nil || admin.get(path("kept")).Data["mode"] != "third" {
+			t.Fatal("the preview has changed objects")
+		}
+		p.clickDialog("Write 3 objects")
+		p.await("All 3 objects were written.", "restored", "created again", "deleted")
+		p.screenshot("undo-result")
+		if kept := admin.get(path("kept")); kept.Data["mode"] != "first" {
+			t.Errorf("the restored object is %+v", kept)
+		}
+		if again := admin.get(path("removed")); again == nil || again.Metadata.UID != removed.Metadata.UID || again.Data["mode"] != "first" {
+			t.Errorf("the object that was created again is %+v, expected the UID %s", again, removed.Metadata.UID)
+		}
+		if admin.get(path("extra")) != nil {
+			t.Error("the created object exists")
+		}
+		if shared := admin.get(path("shared")); shared.Data["mode"] != "third" {
+			t.Errorf("the object with a conflict is %+v", shared)
+		}
+		// An apply of the earlier manager has no conflict, because the managers of the fields return, too.
+		if code, body := john.send(http.MethodPatch, path("kept")+"?fieldManager=test", "application/apply-patch+yaml", configMap("kept", "fourth")); code != http.StatusOK {
+			t.Errorf("apply: %d %s", code, body)
+		}
+		p.clickDialog("Done")
+
+		// An object that changes after the preview is not written.
+		jane.apply(path("kept"), configMap("kept", "fifth"))
+		p.click("Read again")
+		p.awaitTrue(`document.querySelectorAll("input[aria-label^='Select: Updated configmaps depot/kept']").length === 3`)
+		p.clickXPath(`(//input[starts-with(@aria-label, "Select: Updated configmaps depot/kept")])[1]`)
+		p.click("Undo 1 selected…")
+		p.await("Restore configmaps depot/kept", "mode: fifth", "mode: fourth")
+		john.apply(path("kept"), configMap("kept", "sixth"))
+		p.clickDialog("Write 1 object")
+		p.await("1 of 1 objects were not written.", "failed: The object has changed since the preview.")
+		if kept := admin.get(path("kept")); kept.Data["mode"] != "sixth" {
+			t.Errorf("the object is %+v", kept)
+		}
+		p.clickDialog("Done")
+	})
+
+	t.Run("UndoDefinition", func(t *testing.T) {
+		p.in(t)
+		const definition, toy = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/toys.example.com", "/apis/example.com/v1/namespaces/shop/toys/bear"
+		admin.apply(definition, `{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: toys.example.com},
+			spec: {group: example.com, scope: Namespaced, names: {plural: toys, kind: Toy}, versions: [{name: v1, served: true, storage: true,
+				schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}}]}}`)
+		testserver.Eventually(t, pageTimeout, func() error {
+			code, body := admin.send(http.MethodPatch, toy+"?fieldManager=test", "application/apply-patch+yaml", `{apiVersion: example.com/v1, kind: Toy, metadata: {name: bear}, spec: {size: 3}}`)
+			if code != http.StatusCreated {
+				return fmt.Errorf("%d %s", code, body)
+			}
+			return nil
+		})
+		bear := admin.get(toy)
+		admin.delete(definition)
+		p.goTo("/console/history?since=rv/" + bear.Metadata.ResourceVersion)
+		testserver.Eventually(t, pageTimeout, func() error {
+			if admin.get(definition) != nil {
+				return fmt.Errorf("the definition exists")
+			}
+			return nil
+		})
+		p.click("Read again")
+		p.await("Deleted", "customresourcedefinitions.apiextensions.k8s.io toys.example.com", "toys.example.com shop/bear")
+		p.awaitTrue(`document.querySelector("input[aria-label^='Select: Deleted customresourcedefinitions']") !== null`)
+		// The APIService of the definition also changes, possibly later.
+		_, err := p.Eval(`() => document.querySelectorAll("input[aria-label*='toys.example.com']").forEach((box) => box.click())`)
+		p.check(err)
+		p.awaitMissing("Undo 0 selected")
+		p.clickXPath(`//button[starts-with(., "Undo ")]`)
+		p.await("Create again customresourcedefinitions.apiextensions.k8s.io toys.example.com", "Create again toys.example.com shop/bear")
+		p.clickDialog("Write 2 objects")
+		p.await("All 2 objects were written.")
+		if again := admin.get(toy); again == nil || again.Metadata.UID != bear.Metadata.UID {
+			t.Errorf("the custom resource is %+v, expected the UID %s", again, bear.Metadata.UID)
+		}
 	})
 }
 

@@ -92,7 +92,7 @@ export function versionPath(resource: Pick<Resource, "group" | "version">): stri
 }
 
 /** Returns the path of a collection, or of an object if name is not "". */
-export function pathOf(resource: Resource, namespace = "", name = "", subresource = ""): string {
+export function pathOf(resource: Pick<Resource, "group" | "version" | "name" | "namespaced">, namespace = "", name = "", subresource = ""): string {
   let path = versionPath(resource);
   if (resource.namespaced && namespace) path += `/namespaces/${encodeURIComponent(namespace)}`;
   path += `/${resource.name}`;

@@ -1,77 +1,17 @@
 import { useState } from "preact/hooks";
-import { type Client, messageOf } from "../api/client";
-import { historyGroup, pathOf } from "../api/discovery";
-import type { Change, KubeObject, List } from "../api/types";
-import { age, apiTime, dateTime, manifest } from "../model/format";
+import { messageOf } from "../api/client";
+import { pathOf } from "../api/discovery";
+import type { Change, KubeObject } from "../api/types";
+import { undo } from "../api/undo";
+import { age, dateTime, manifest } from "../model/format";
+import { type UndoAction, type UndoStep, actionOf, objectName } from "../model/undo";
 import { type App, kindPath, useApp, useLoad } from "../ui/context";
 import { Difference } from "../ui/editor";
 import { joinBase, splitBase } from "../ui/location";
 import { Dialog, Failure, Field, Link, Loading, Note, SimpleTable } from "../ui/parts";
+import { maxChanges, readChange, readChanges } from "./changes";
 import { NamespaceField } from "./namespacefield";
-
-const changesPath = `/apis/${historyGroup}/v1/changes`;
-
-/** Which changes a timeline contains. */
-export interface ChangeFilter {
-  namespace?: string | undefined;
-  since?: string | undefined;
-  user?: string | undefined;
-  resource?: string | undefined;
-  name?: string | undefined;
-  manager?: string | undefined;
-}
-
-const maxChanges = 500;
-
-/** Returns a client of the present: an earlier state does not contain the resource of the changes. */
-function presentOf(client: Client): Client {
-  const { cluster, moment } = splitBase(client.base);
-  return moment ? client.at(joinBase(cluster, "")) : client;
-}
-
-/** Returns the range of the changes up to the moment of a client. An age is relative to that moment. */
-async function rangeOf(client: Client, since: string | undefined, signal?: AbortSignal): Promise<{ since?: string | undefined; until?: string }> {
-  const { moment } = splitBase(client.base);
-  if (!moment) return { since };
-  const until = moment.replace(/^-/, "");
-  const length = ageSeconds(since ?? "");
-  if (!length) return { since, until };
-  const time = (await client.send("/api", { signal })).headers.get("Mainstay-Time");
-  return { since: time ? apiTime(new Date(Date.parse(time) - length * 1000)) : since, until };
-}
-
-const unitSeconds: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86400 };
-
-/** Parses an age such as 15m or 1h30m; 0 for another text. */
-function ageSeconds(text: string): number {
-  if (!/^(\d+[smhd])+$/.test(text)) return 0;
-  return [...text.matchAll(/(\d+)([smhd])/g)].reduce((total, [, count, unit]) => total + Number(count) * unitSeconds[unit!]!, 0);
-}
-
-/** Returns the newest changes up to the moment of the client, the newest first. */
-export async function readChanges(client: Client, filter: ChangeFilter, signal?: AbortSignal): Promise<Change[]> {
-  const range = await rangeOf(client, filter.since, signal);
-  const selector = Object.entries({ ...range, user: filter.user, "object.resource": filter.resource, "object.name": filter.name, fieldManager: filter.manager })
-    .filter(([, value]) => value)
-    .map(([key, value]) => `${key}=${value!.replace(/([\\,=])/g, "\\$1")}`)
-    .join(",");
-  const path = filter.namespace ? `/apis/${historyGroup}/v1/namespaces/${encodeURIComponent(filter.namespace)}/changes` : changesPath;
-  const changes: Change[] = [];
-  let next = "";
-  do {
-    const page: List<Change> = await presentOf(client).json<List<Change>>(path, { signal, query: { fieldSelector: selector, limit: "500", continue: next } });
-    changes.push(...(page.items ?? []));
-    changes.splice(0, changes.length - maxChanges);
-    next = page.metadata.continue ?? "";
-  } while (next);
-  return changes.reverse();
-}
-
-/** Returns a change with the states of the object before and after it. */
-export async function readChange(client: Client, change: Change, signal?: AbortSignal): Promise<Change> {
-  const namespace = change.metadata.namespace;
-  return presentOf(client).json<Change>(`/apis/${historyGroup}/v1${namespace ? `/namespaces/${encodeURIComponent(namespace)}` : ""}/changes/${encodeURIComponent(change.metadata.name)}`, { signal });
-}
+import { UndoDialog } from "./undo";
 
 /** The changes of a namespace or of the whole API. */
 export function History() {
@@ -94,18 +34,20 @@ export function History() {
       </div>
       {changes.error && <Failure message={changes.error} retry={changes.reload} />}
       {!changes.value && !changes.error && <Loading />}
-      {changes.value && <ChangeTable changes={changes.value} undone={changes.reload} />}
+      {changes.value && <ChangeTable changes={changes.value} selectable={splitBase(app.place.base).moment === ""} undone={changes.reload} />}
       {changes.value?.length === maxChanges && <Note>These are the newest {maxChanges} changes. Use the filters to see older ones.</Note>}
     </section>
   );
 }
 
-/** A table of changes. A click shows the difference of a change. undone is called after a change was undone. */
-export function ChangeTable(props: { changes: Change[]; withoutObject?: boolean; undone?: () => void }) {
+/** A table of changes. A click shows the difference of a change. undone is called after changes were undone. */
+export function ChangeTable(props: { changes: Change[]; withoutObject?: boolean; selectable?: boolean; undone?: () => void }) {
   const app = useApp();
   const [open, setOpen] = useState<Change>();
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
   if (props.changes.length === 0) return <Note>There are no changes.</Note>;
   const rows = props.changes.map((change) => [
+    ...(props.selectable ? [<SelectBox change={change} selected={selected} select={setSelected} />] : []),
     <span title={dateTime(change.metadata.creationTimestamp)}>{age(change.metadata.creationTimestamp)}</span>,
     <button class="link" onClick={() => setOpen(change)}>{change.operation}</button>,
     ...(props.withoutObject ? [] : [<ChangedObject change={change} />]),
@@ -113,11 +55,44 @@ export function ChangeTable(props: { changes: Change[]; withoutObject?: boolean;
     [change.fieldManager, change.subresource].filter(Boolean).join(" / "),
     <span class="fields">{(change.fields ?? []).slice(0, 4).join(", ")}{(change.fields?.length ?? 0) > 4 && ", …"}</span>,
   ]);
+  const undone = (): void => props.undone?.();
   return (
     <>
-      <SimpleTable label="Changes" columns={["Age", "Change", ...(props.withoutObject ? [] : ["Object"]), "User", "Manager", "Fields"]} rows={rows} />
-      {open && <ChangeDialog key={open.metadata.name} app={app} change={open} close={() => setOpen(undefined)} undone={() => props.undone?.()} />}
+      {props.selectable && <Selection changes={props.changes} selected={selected} select={setSelected} undone={undone} />}
+      <SimpleTable label="Changes" columns={[...(props.selectable ? ["Select"] : []), "Age", "Change", ...(props.withoutObject ? [] : ["Object"]), "User", "Manager", "Fields"]} rows={rows} />
+      {open && <ChangeDialog key={open.metadata.name} app={app} change={open} close={() => setOpen(undefined)} undone={undone} />}
     </>
+  );
+}
+
+/** The names of the selected changes. */
+interface SelectionProps {
+  selected: ReadonlySet<string>;
+  select: (change: (selected: ReadonlySet<string>) => ReadonlySet<string>) => void;
+}
+
+function SelectBox(props: SelectionProps & { change: Change }) {
+  const { name } = props.change.metadata;
+  const toggle = (checked: boolean): void => props.select((old) => new Set(checked ? [...old, name] : [...old].filter((other) => other !== name)));
+  const label = `Select: ${props.change.operation} ${objectName(props.change)}, ${dateTime(props.change.metadata.creationTimestamp)}`;
+  return <input type="checkbox" aria-label={label} checked={props.selected.has(name)} onChange={(event) => toggle(event.currentTarget.checked)} />;
+}
+
+/** Selects all listed changes, and undoes the selected ones. */
+function Selection(props: SelectionProps & { changes: Change[]; undone: () => void }) {
+  const [undoing, setUndoing] = useState<Change[]>();
+  const selected = props.changes.filter((change) => props.selected.has(change.metadata.name));
+  const all = selected.length === props.changes.length;
+  return (
+    <div class="buttons">
+      <label>
+        <input type="checkbox" checked={all} onChange={() => props.select(() => new Set(all ? [] : props.changes.map((change) => change.metadata.name)))} /> Select all {props.changes.length} listed changes
+      </label>
+      <button disabled={selected.length === 0} onClick={() => setUndoing(selected.toReversed())}>
+        Undo {selected.length} selected…
+      </button>
+      {undoing && <UndoDialog changes={undoing} close={() => setUndoing(undefined)} undone={() => (props.select(() => new Set()), props.undone())} />}
+    </div>
   );
 }
 
@@ -127,7 +102,7 @@ function ChangedObject(props: { change: Change }) {
   const [name = "", ...group] = object.resource.split(".");
   const resource = discovery.find(group.join("."), name);
   const path = resource && kindPath(discovery, object.apiVersion ?? resource.group + "/", object.kind ?? resource.kind, metadata.namespace, object.name);
-  const text = `${object.resource} ${metadata.namespace ? `${metadata.namespace}/` : ""}${object.name}`;
+  const text = objectName(props.change);
   return path ? <Link to={path}>{text}</Link> : <>{text}</>;
 }
 
@@ -191,32 +166,25 @@ interface UndoPlan {
   execute: () => Promise<unknown>;
 }
 
+const titles: Record<UndoAction, string> = { delete: "delete the object", create: "create the object again", restore: "return to the state before the change" };
+
 /** Plans to return an object to its state before a change, and verifies the write by a dry run. */
 async function planUndo(app: App, change: Change): Promise<UndoPlan> {
+  const live = await readLive(app, change);
+  if (!change.before && change.operation !== "Created") throw new Error("The state before the change is not available.");
+  if (!change.before && live?.metadata.uid !== change.object.uid) throw new Error("The created object does not exist any more.");
+  const step: UndoStep = { change, want: change.before, live };
+  const after = await undo(app.client, step, "All");
+  return { title: titles[actionOf(step)], before: manifest(live), after: manifest(after), execute: () => undo(app.client, step) };
+}
+
+/** Returns the present state of a changed object; undefined if it does not exist. */
+async function readLive(app: App, change: Change): Promise<KubeObject | undefined> {
   const [name = "", ...group] = change.object.resource.split(".");
   const resource = app.discovery.find(group.join("."), name);
   if (!resource) throw new Error(`The server has no resource ${change.object.resource}.`);
-  const namespace = change.metadata.namespace ?? "";
-  const path = pathOf(resource, namespace, change.object.name);
-  const live = await app.client.json<KubeObject>(path).catch((error: { code?: number }) => {
+  return app.client.json<KubeObject>(pathOf(resource, change.metadata.namespace ?? "", change.object.name)).catch((error: { code?: number }) => {
     if (error.code === 404) return undefined;
     throw error;
   });
-  const { before } = change;
-  if (!before) {
-    if (change.operation !== "Created") throw new Error("The state before the change is not available.");
-    if (live?.metadata.uid !== change.object.uid) throw new Error("The created object does not exist any more.");
-    const body = { preconditions: { uid: live?.metadata.uid } };
-    return { title: "delete the object", before: manifest(live), after: "", execute: () => app.client.send(path, { method: "DELETE", body }) };
-  }
-  if (!live) {
-    const { resourceVersion: _, ...metadata } = before.metadata;
-    const send = (dryRun?: string) => app.client.json<KubeObject>(pathOf(resource, namespace), {
-      method: "POST", body: { ...before, metadata }, query: { restoreFrom: change.previousRevision, dryRun },
-    });
-    return { title: "create the object again", before: "", after: manifest(await send("All")), execute: () => send() };
-  }
-  const body = { ...before, metadata: { ...before.metadata, resourceVersion: live.metadata.resourceVersion } };
-  const send = (dryRun?: string) => app.client.json<KubeObject>(path, { method: "PUT", body, query: { fieldManager: "mainstay-console", dryRun } });
-  return { title: "return to the state before the change", before: manifest(live), after: manifest(await send("All")), execute: () => send() };
 }

@@ -3,7 +3,8 @@ import { pathOf } from "../api/discovery";
 import type { Change, KubeObject, List } from "../api/types";
 import { listPath, useApp, useLoad } from "../ui/context";
 import { Failure, Link, Loading, Note } from "../ui/parts";
-import { ChangeTable, readChanges } from "./history";
+import { readChanges } from "./changes";
+import { ChangeTable } from "./history";
 
 /** Kinds whose number is shown, as RESOURCE.GROUP. */
 const counted: [string, string][] = [

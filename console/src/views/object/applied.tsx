@@ -6,7 +6,7 @@ import { project } from "../../model/ownership";
 import { useApp, useLoad } from "../../ui/context";
 import { Difference, Viewer } from "../../ui/editor";
 import { Failure, Loading, Note } from "../../ui/parts";
-import { readChange, readChanges } from "../history";
+import { readChange, readChanges } from "../changes";
 
 /** The managers of an object: their fields, and the difference between what each last applied and the object. */
 export function Applied(props: { resource: Resource; object: KubeObject }) {

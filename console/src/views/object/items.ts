@@ -1,10 +1,10 @@
 import { APIError, type Client, metadataType } from "../../api/client";
 import { type Discovery, type Resource, apiVersionOf, pathOf } from "../../api/discovery";
+import { mapParallel } from "../../api/parallel";
 import type { KubeObject, List, ObjectMeta } from "../../api/types";
 import type { Item } from "../../model/owners";
 import { matches, requirementsOf } from "../../model/selector";
 
-const parallel = 6;
 const pageSize = "500";
 
 /** Resources that are not shown as dependents: they are numerous, or views of other objects. */
@@ -27,21 +27,15 @@ export interface Items {
  */
 export async function readItems(client: Client, discovery: Discovery, namespace: string, signal: AbortSignal, detailed: Resource[] = []): Promise<Items> {
   const resources = discovery.listed.filter((resource) => !ignored.has(resource.name) && (namespace === "" || resource.namespaced) && !resource.group.startsWith("metrics."));
-  const waiting = [...resources.keys()];
   // The order of the objects does not depend on the order of the responses, so that repeated reads have the same order.
-  const found: (KubeObject[] | undefined)[] = [];
-  const work = async (): Promise<void> => {
-    for (let i = waiting.shift(); i !== undefined; i = waiting.shift()) {
-      const resource = resources[i]!;
-      try {
-        found[i] = await readAll(client, resource, namespace, signal, detailed.includes(resource) ? undefined : metadataType);
-      } catch (error) {
-        if (signal.aborted || isUnavailable(error)) throw error;
-        found[i] = undefined;
-      }
+  const found = await mapParallel(resources, async (resource) => {
+    try {
+      return await readAll(client, resource, namespace, signal, detailed.includes(resource) ? undefined : metadataType);
+    } catch (error) {
+      if (signal.aborted || isUnavailable(error)) throw error;
+      return undefined;
     }
-  };
-  await Promise.all(Array.from({ length: parallel }, work));
+  });
   return {
     items: resources.flatMap((resource, i) => (found[i] ?? []).map(({ metadata }) => itemOf(resource, metadata))),
     objects: resources.flatMap((resource, i) => (detailed.includes(resource) ? (found[i] ?? []) : [])),
