@@ -178,12 +178,17 @@ class OwnerMarker extends GutterMarker {
   }
 }
 
+/** The extensions of a text that cannot be edited. The keyboard reaches it, because long lines scroll. */
+function readOnly(label: string): Extension {
+  return [common, yaml(), EditorState.readOnly.of(true), EditorView.contentAttributes.of({ "aria-label": label, tabindex: "0" })];
+}
+
 /** A YAML text that cannot be edited. The color beside a line shows the manager of its field. */
 export function Viewer(props: { text: string; label: string; managers?: Map<number, Manager[]>; colors?: Map<string, number> }) {
   const scroll = useRef<StateEffect<unknown>>(); // a new text keeps the scroll position
   const host = useShadow((root) => {
     const { managers, colors } = props;
-    const extensions: Extension[] = [common, yaml(), EditorState.readOnly.of(true), EditorView.contentAttributes.of({ "aria-label": props.label })];
+    const extensions = [readOnly(props.label)];
     if (managers && colors) extensions.push(ownerGutter(managers, colors), ownerTooltip(managers));
     const view = new EditorView({ doc: props.text, root, parent: root, scrollTo: scroll.current, extensions: [...extensions, keymap.of([...defaultKeymap, ...searchKeymap])] });
     const destroy = (): void => {
@@ -228,7 +233,7 @@ function ownerTooltip(managers: Map<number, Manager[]>): Extension {
 /** The difference of two texts: side by side, or in one column if the page is narrow. */
 export function Difference(props: { before: string; after: string; label: string }) {
   const host = useShadow((root) => {
-    const fixed: Extension = [common, yaml(), EditorState.readOnly.of(true), EditorView.contentAttributes.of({ "aria-label": props.label })];
+    const fixed = readOnly(props.label);
     const collapseUnchanged = { margin: 3, minSize: 6 };
     if (window.innerWidth < 900) {
       return new EditorView({ doc: props.after, root, parent: root, extensions: [fixed, unifiedMergeView({ original: props.before, mergeControls: false, collapseUnchanged })] });
