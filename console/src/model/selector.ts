@@ -40,7 +40,7 @@ export function requirementsOf(selector: Record<string, unknown>): Requirement[]
   return [...labels.map(([key, value]) => ({ key, operator: "In", values: [value] })), ...expressions];
 }
 
-/** Parses the textual form of a label selector, such as app=web,tier!=db,env in (a,b),!old. Throws an error with the position in words. */
+/** Parses the textual form of a label selector, such as app=web,tier!=db,env in (a,b),!old. Throws an error for a text with another syntax. */
 export function parseSelector(text: string): Requirement[] {
   if (!text.trim()) return [];
   const tokens = new Tokens(text);

@@ -76,7 +76,7 @@ export function UndoDialog(props: { changes: Change[]; close: () => void; undone
       {plan.error && <Failure message={plan.error} retry={plan.reload} />}
       {!plan.value && !plan.error && <Loading />}
       {plan.value && <PlanView plan={plan.value} outcomes={outcomes} />}
-      {outcomes && <p role="status">{finished ? summary(outcomes) : `${outcomes.length} of ${plan.value!.steps.length} objects were written.`}</p>}
+      {outcomes && <p role="status">{finished ? summary(outcomes) : `${outcomes.length} of ${plan.value!.steps.length} objects are done.`}</p>}
       <footer>
         {plan.value && plan.value.steps.length > 0 && !outcomes && (
           <button class="primary" onClick={() => void execute(plan.value!.steps)}>
