@@ -386,14 +386,20 @@ func TestHistory(t *testing.T) {
 
 		// An object that changes after the preview is not written.
 		jane.apply(path("kept"), configMap("kept", "fifth"))
+		jane.apply(path("other"), configMap("other", "first"))
 		p.click("Read again")
 		p.awaitTrue(`document.querySelectorAll("input[aria-label^='Select: Updated configmaps depot/kept']").length === 3`)
 		p.clickXPath(`(//input[starts-with(@aria-label, "Select: Updated configmaps depot/kept")])[1]`)
-		p.click("Undo 1 selected…")
-		p.await("Restore configmaps depot/kept", "mode: fifth", "mode: fourth")
+		p.clickXPath(`//input[starts-with(@aria-label, "Select: Created configmaps depot/other")]`)
+		p.click("Undo 2 selected…")
+		p.await("Restore configmaps depot/kept", "mode: fifth", "mode: fourth", "Delete configmaps depot/other")
 		john.apply(path("kept"), configMap("kept", "sixth"))
-		p.clickDialog("Write 1 object")
-		p.await("1 of 1 objects were not written.", "failed: The object has changed since the preview.")
+		john.apply(path("other"), configMap("other", "second"))
+		p.clickDialog("Write 2 objects")
+		p.await("2 of 2 objects were not written.", "failed: The object has changed since the preview.")
+		if other := admin.get(path("other")); other == nil || other.Data["mode"] != "second" {
+			t.Errorf("the object is %+v", other)
+		}
 		if kept := admin.get(path("kept")); kept.Data["mode"] != "sixth" {
 			t.Errorf("the object is %+v", kept)
 		}

@@ -40,12 +40,22 @@ function resourceOf(state: KubeObject, change: Change): Parameters<typeof pathOf
   };
 }
 
-/** Deletes an object, unless it was replaced. It may have been deleted with its owner. */
-async function remove(client: Client, path: string, live: KubeObject, dryRun: string | undefined): Promise<undefined> {
-  const body = { kind: "DeleteOptions", apiVersion: "v1", preconditions: { uid: live.metadata.uid } };
-  await client.send(path, { method: "DELETE", body, query: { dryRun } }).catch((error: unknown) => {
+/** Reads an object, which must have the planned state except for its status. Without a planned state, it can have any. */
+async function readPlanned(client: Client, path: string, planned: KubeObject | undefined): Promise<KubeObject> {
+  const live = await client.json<KubeObject>(path);
+  if (planned && statesDiffer(live, planned)) throw new Error("The object has changed since the preview.");
+  return live;
+}
+
+/** Deletes an object. It may have been deleted with its owner. */
+async function remove(client: Client, path: string, planned: KubeObject, dryRun: string | undefined): Promise<undefined> {
+  try {
+    const { metadata } = await readPlanned(client, path, planned);
+    const body = { kind: "DeleteOptions", apiVersion: "v1", preconditions: { uid: metadata.uid } };
+    await client.send(path, { method: "DELETE", body, query: { dryRun } });
+  } catch (error) {
     if (!hasCode(error, 404)) throw error;
-  });
+  }
 }
 
 /** Creates an object with its UID. If a controller has created it again, such as the service account of a namespace, it is replaced. */
@@ -60,10 +70,9 @@ async function create(client: Client, step: UndoStep, path: string, dryRun: stri
   }
 }
 
-/** Replaces an object, which must have the planned state except for its status. Without a planned state, it can have any. */
+/** Replaces an object, which must have the planned state, if there is one. */
 async function replace(client: Client, path: string, want: KubeObject, planned: KubeObject | undefined, dryRun: string | undefined): Promise<KubeObject> {
-  const live = await client.json<KubeObject>(path);
-  if (planned && statesDiffer(live, planned)) throw new Error("The object has changed since the preview.");
+  const live = await readPlanned(client, path, planned);
   return client.json<KubeObject>(path, { method: "PUT", body: writable(want, live), query: { fieldManager, dryRun } });
 }
 
