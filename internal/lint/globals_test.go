@@ -42,13 +42,13 @@ func allowedGlobals() map[string]string {
 // get their dependencies in a Config, so that two servers in a process are independent.
 func TestNoGlobalState(t *testing.T) {
 	t.Parallel()
-	allowed := allowedGlobals()
+	allowed, packages := allowedGlobals(), newImporter(t)
 	for _, p := range ours(t) {
 		if inside(p.path(), "test") || inside(p.path(), "gen") || inside(p.path(), "release") {
 			continue
 		}
 		s := parse(t, p)
-		s.check(t, p)
+		s.check(t, p, packages)
 		for _, file := range s.files {
 			if ast.IsGenerated(file) {
 				continue

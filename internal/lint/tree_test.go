@@ -41,13 +41,8 @@ func modulePath(importPath string) string {
 	return strings.TrimPrefix(path, "internal/")
 }
 
-// plain lists the packages of the module, of its dependencies, and of the nested modules. compiled
-// lists the packages of the module and its dependencies with their export data, so it requires that
-// the tree compiles. Each list is loaded once for all tests.
-var (
-	plain    = sync.OnceValues(listAll)
-	compiled = sync.OnceValues(func() (map[string]listed, error) { return list("-export") })
-)
+// plain lists the packages of the module, of its dependencies, and of the nested modules, once for all tests.
+var plain = sync.OnceValues(listAll)
 
 // listAll lists the packages of the module, of its dependencies, and of the nested modules.
 func listAll() (map[string]listed, error) {
@@ -80,14 +75,6 @@ func moduleDir() (string, error) {
 		return "", fmt.Errorf("find the module: %w", err)
 	}
 	return filepath.Dir(strings.TrimSpace(string(gomod))), nil
-}
-
-func list(flags ...string) (map[string]listed, error) {
-	dir, err := moduleDir()
-	if err != nil {
-		return nil, err
-	}
-	return listIn(dir, append([]string{"-deps"}, flags...)...)
 }
 
 // listIn lists the packages of the module in a directory.
@@ -156,17 +143,28 @@ func parse(t *testing.T, p listed) source {
 	return s
 }
 
-// check type-checks a package, using the export data of other packages.
-func (s *source) check(t *testing.T, p listed) {
+// newImporter returns an importer of the export data of the module's packages and of their dependencies. It requires that
+// the tree compiles, and is not safe for concurrent use.
+func newImporter(t *testing.T) types.Importer {
 	t.Helper()
-	all, err := compiled()
+	dir, err := moduleDir()
 	if err != nil {
 		t.Fatal(err)
 	}
+	compiled, err := listIn(dir, "-deps", "-export")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return importer.ForCompiler(token.NewFileSet(), "gc", func(path string) (io.ReadCloser, error) {
+		return os.Open(compiled[path].Export)
+	})
+}
+
+// check type-checks the declarations of a package.
+func (s *source) check(t *testing.T, p listed, packages types.Importer) {
+	t.Helper()
 	s.info = &types.Info{Defs: make(map[*ast.Ident]types.Object)}
-	config := types.Config{Importer: importer.ForCompiler(s.fset, "gc", func(path string) (io.ReadCloser, error) {
-		return os.Open(all[path].Export)
-	})}
+	config := types.Config{Importer: packages, IgnoreFuncBodies: true}
 	if _, err := config.Check(p.ImportPath, s.fset, s.files, s.info); err != nil {
 		t.Fatalf("check the types of %s: %v", p.ImportPath, err)
 	}
