@@ -39,6 +39,9 @@ func TestChurn(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && tt.cache {
+				t.Skip("cache.TestTightLog and the other case cover forgotten history with -short")
+			}
 			churn(t, random(t), tt.writes, fmt.Sprintf("--watch-cache=%t", tt.cache))
 		})
 	}

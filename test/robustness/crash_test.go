@@ -18,6 +18,7 @@ const (
 	crashWriters = 32
 	crashObjects = 8 // number of objects of each writer
 	defaultKills = 10
+	shortKills   = 3 // with -short
 	// defaultTime limits the duration of the test if -kills is not set.
 	defaultTime = time.Minute
 )
@@ -115,7 +116,7 @@ func (c *crashes) run(ctx context.Context, rng *rand.Rand) (kills int, err error
 	writing.Go(func() error {
 		defer over.Store(true)
 		deadline := time.Now().Add(defaultTime)
-		for kills < max(*killsFlag, defaultKills) {
+		for kills < wantedKills() {
 			if *killsFlag == 0 && time.Now().After(deadline) {
 				return nil
 			}
@@ -132,6 +133,17 @@ func (c *crashes) run(ctx context.Context, rng *rand.Rand) (kills int, err error
 		return nil
 	})
 	return kills, writing.Wait()
+}
+
+// wantedKills returns the number of kills of the server.
+func wantedKills() int {
+	switch {
+	case *killsFlag > 0:
+		return *killsFlag
+	case testing.Short():
+		return shortKills
+	}
+	return defaultKills
 }
 
 // checkWrites compares the stored objects with the writes of all writers.

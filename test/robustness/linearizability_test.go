@@ -33,15 +33,19 @@ func TestLinearizable(t *testing.T) {
 		name  string
 		etcd  int // number of servers over one etcd; 0 for a server with the embedded store
 		flags []string
+		short bool // the history is also recorded with -short
 	}{
-		{"cached", 0, nil},
-		{"uncached", 0, []string{"--watch-cache=false"}},
-		{"etcd cached", 1, nil},
-		{"etcd uncached", 1, []string{"--watch-cache=false"}},
-		{"etcd shared", 3, nil},
+		{"cached", 0, nil, true},
+		{"uncached", 0, []string{"--watch-cache=false"}, false},
+		{"etcd cached", 1, nil, false},
+		{"etcd uncached", 1, []string{"--watch-cache=false"}, false},
+		{"etcd shared", 3, nil, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && !tt.short {
+				t.Skip("the histories cached and etcd shared cover the model with -short")
+			}
 			rng := random(t)
 			flags := tt.flags
 			if tt.etcd > 0 {

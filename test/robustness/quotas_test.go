@@ -45,6 +45,9 @@ func TestQuotas(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && (tt.servers == 0 || tt.kills == 0) {
+				t.Skip("etcd shared and killed covers the rules with -short")
+			}
 			var flags []string
 			if tt.servers > 0 {
 				flags = append(flags, "--etcd-servers="+strings.Join(etcdtest.Start(t, etcdtest.Options{}).URLs(), ","))

@@ -46,6 +46,9 @@ func TestServiceAllocations(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
+			if testing.Short() && (tt.servers == 0 || tt.kills == 0) {
+				t.Skip("etcd shared and killed covers the rules with -short")
+			}
 			flags := []string{"--service-cluster-ip-range=10.0.0.0/27", fmt.Sprintf("--service-node-port-range=30000-%d", 30000+serviceNumbers-1)}
 			if tt.servers > 0 {
 				flags = append(flags, "--etcd-servers="+strings.Join(etcdtest.Start(t, etcdtest.Options{}).URLs(), ","))
