@@ -92,6 +92,9 @@ func replayRecording(t *testing.T, name string, flags ...string) {
 	replayer.ClientOf = func(subject string) (*http.Client, error) { return clientOf(srv, subject) }
 	replayer.Compare = compareConversation
 	verdict := newVerdict(t, name)
+	if !*update {
+		replayer.Known = verdict.known
+	}
 	for _, scenario := range recording.Scenarios {
 		verdict.check(t, replayer.Replay(t.Context(), scenario, NewMemory()))
 		if err := replayer.CleanUp(t.Context(), scenario); err != nil {

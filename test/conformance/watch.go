@@ -15,6 +15,10 @@ import (
 // machine.
 const watchTimeout = 30 * time.Second
 
+// knownWatchTimeout is the timeout for a watch that is listed as not matching: most of them wait for
+// events that do not arrive. If the events arrive later, the watch stays listed.
+const knownWatchTimeout = 3 * time.Second
+
 // openWatch is a watch that continues while later steps are sent.
 type openWatch struct {
 	step         Step
@@ -84,9 +88,9 @@ func follow(step Step, resp *http.Response) *openWatch {
 	return w
 }
 
-// compare waits for the recorded number of events and compares them. The recorder closed most
+// compare waits for the recorded number of events and compares them; timeout is the maximum wait. The recorder closed most
 // streams, so later events are correct, except if the server had closed the stream.
-func (w *openWatch) compare(c *Comparison) {
+func (w *openWatch) compare(c *Comparison, timeout time.Duration) {
 	compareStatus(c, w.step.Response, w.liveResponse.status)
 	compareHeaders(c, w.step.Response, w.liveResponse)
 	defer w.close()
@@ -97,7 +101,7 @@ func (w *openWatch) compare(c *Comparison) {
 		return
 	}
 	want := withoutBookmarks(recorded)
-	got, err := w.collect(len(want), serverEnds)
+	got, err := w.collect(len(want), serverEnds, timeout)
 	if err != nil {
 		c.note("watch", "%v", err)
 	}
@@ -114,10 +118,10 @@ func (w *openWatch) compare(c *Comparison) {
 }
 
 // collect returns the events when there are enough, or when the server has closed the stream.
-func (w *openWatch) collect(enough int, serverEnds bool) ([]Event, error) {
+func (w *openWatch) collect(enough int, serverEnds bool, timeout time.Duration) ([]Event, error) {
 	var events []Event
-	timeout := time.NewTimer(watchTimeout)
-	defer timeout.Stop()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
 	take := func(line json.RawMessage) error {
 		var event Event
 		if err := json.Unmarshal(line, &event); err != nil {
@@ -142,8 +146,8 @@ func (w *openWatch) collect(enough int, serverEnds bool) ([]Event, error) {
 				return events, nil
 			}
 			return events, fmt.Errorf("read the stream: %w", err)
-		case <-timeout.C:
-			return events, fmt.Errorf("the stream has not ended after %s", watchTimeout)
+		case <-timer.C:
+			return events, fmt.Errorf("the stream has not ended after %s", timeout)
 		}
 	}
 	return events, nil
