@@ -303,15 +303,19 @@ func TestTLS(t *testing.T) {
 		"no authority":          {func(c *Config) { c.CAFile = "" }, "unknown authority"},
 		"plain text":            {func(c *Config) { *c = Config{Endpoints: []string{strings.Replace(c.Endpoints[0], "https", "http", 1)}} }, ""},
 	} {
-		wrong := config
-		change.change(&wrong)
-		s := open(t, wrong)
-		if err := s.Health(t.Context()); !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), change.wantErr) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wrong := config
+			change.change(&wrong)
+			s := open(t, wrong)
+			if err := s.Health(t.Context()); !errors.Is(err, kv.ErrUnavailable) || !strings.Contains(err.Error(), change.wantErr) {
+				t.Error(err)
+			}
+		})
 	}
-	config.CertFile = filepath.Join(t.TempDir(), "none")
-	if _, err := Open(config); !errors.Is(err, os.ErrNotExist) {
+	missing := config
+	missing.CertFile = filepath.Join(t.TempDir(), "none")
+	if _, err := Open(missing); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("open with a missing certificate file: %v", err)
 	}
 }

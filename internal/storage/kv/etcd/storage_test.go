@@ -34,13 +34,19 @@ func backends() func(testing.TB, string) kv.Backend {
 
 // TestStorage runs the suite of storage over etcd, with the cache and without.
 func TestStorage(t *testing.T) {
+	t.Parallel()
 	t.Run("Plain", func(t *testing.T) {
+		t.Parallel()
+		if testing.Short() {
+			t.Skip("Cached runs the same suite, and TestBackend covers the reads of the store")
+		}
 		storagetest.Run(t, storagetest.Setup{
 			Backend: backends(), Remote: true,
 			Decorate: func(_ testing.TB, store *storage.Store) storage.Interface { return store },
 		})
 	})
 	t.Run("Cached", func(t *testing.T) {
+		t.Parallel()
 		storagetest.Run(t, storagetest.Setup{Backend: backends(), Decorate: cached, Remote: true})
 	})
 }
