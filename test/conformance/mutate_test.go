@@ -32,8 +32,13 @@ func TestMutatedRequests(t *testing.T) {
 	}
 }
 
-// mutationsOfStep is the number of changed bodies for each step.
-const mutationsOfStep = 6
+// mutationsOfStep returns the number of changed bodies for each step.
+func mutationsOfStep() int {
+	if testing.Short() {
+		return 1
+	}
+	return 6
+}
 
 func mutateRecording(t *testing.T, replayer *Replayer, recording Recording) {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -54,7 +59,7 @@ func mutateRecording(t *testing.T, replayer *Replayer, recording Recording) {
 			}
 			seen[kind] = true
 			sendMutation(t, replayer, step, body)
-			for range mutationsOfStep {
+			for range mutationsOfStep() {
 				sendMutation(t, replayer, step, Mutate(random, body))
 			}
 		}
