@@ -82,7 +82,10 @@ func ExampleServer_ControlPlane() {
 // TestFork prepares definitions and objects once, and runs parallel tests in forks.
 func TestFork(t *testing.T) {
 	t.Parallel()
-	const definitions, objects, tests = 200, 1000, 100
+	definitions, objects, tests := 200, 1000, 100
+	if testing.Short() {
+		definitions, objects, tests = 20, 100, 10
+	}
 	prepared := apitest.Start(t)
 	var text strings.Builder
 	for i := range definitions {

@@ -41,7 +41,7 @@ func TestDefinitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(t, &crd)
-	for seed := range 20 {
+	for seed := range few(20) {
 		schema := &apiextensionsv1.JSONSchemaProps{}
 		codectest.Fill(rand.New(rand.NewPCG(7, uint64(seed))), reflect.ValueOf(schema).Elem())
 		check(t, schema)
@@ -51,7 +51,7 @@ func TestDefinitions(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	bytes := []byte("{}[]\",:\\ntfu0-1.eE \n\x00\x80\xff<aA")
-	for range 1000 {
+	for range few(1000) {
 		body := []byte(definition)
 		for range 1 + random.IntN(3) {
 			at := random.IntN(len(body))

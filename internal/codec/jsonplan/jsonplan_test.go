@@ -106,6 +106,14 @@ func fixtures(t testing.TB) map[string][]byte {
 	return all
 }
 
+// few returns n, or a tenth of n with -short.
+func few(n int) int {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
 func TestAppendEqualsEncodingJSON(t *testing.T) {
 	t.Parallel()
 	for name, body := range fixtures(t) {
@@ -123,7 +131,7 @@ func TestAppendEqualsEncodingJSON(t *testing.T) {
 func TestAppendOfRandomObjects(t *testing.T) {
 	t.Parallel()
 	for i, kind := range kinds() {
-		for seed := range 30 {
+		for seed := range few(30) {
 			filled := reflect.New(kind)
 			codectest.Fill(rand.New(rand.NewPCG(uint64(i), uint64(seed))), filled.Elem())
 			check(t, filled.Interface())

@@ -89,7 +89,7 @@ func TestDecodeOfMutations(t *testing.T) {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	bytes := []byte("{}[]\",:\\ntfu0-1.eE \n\x00\x1f\x80\xff<aA")
-	for range 5000 {
+	for range few(5000) {
 		body := append([]byte(nil), pod...)
 		for range 1 + random.IntN(3) {
 			at := random.IntN(len(body))

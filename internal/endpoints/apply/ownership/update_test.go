@@ -44,10 +44,13 @@ func pathsOf(t testing.TB, f fixture) []path {
 }
 
 // steps returns the number of random writes for each kind: OWNERSHIP_STEPS if set, otherwise a
-// small number, because apimachinery is slow.
+// small number, because apimachinery is slow, and a smaller one with -short.
 func steps() int {
 	if n, err := strconv.Atoi(os.Getenv("OWNERSHIP_STEPS")); err == nil {
 		return n
+	}
+	if testing.Short() {
+		return 2
 	}
 	return 5
 }
