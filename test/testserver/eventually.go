@@ -5,19 +5,26 @@ import (
 	"time"
 )
 
+// Bounds of the pause between two calls of a condition.
+const (
+	minPause = 5 * time.Millisecond
+	maxPause = 250 * time.Millisecond
+)
+
 // Eventually calls the condition until it returns nil. It fails the test with the last error after the
-// timeout. It must be called on the goroutine of the test.
+// timeout. The pauses between calls grow to a tenth of the elapsed time, so that a long wait uses little
+// CPU time. Eventually must be called on the goroutine of the test.
 func Eventually(t testing.TB, timeout time.Duration, condition func() error) {
 	t.Helper()
-	deadline := time.Now().Add(timeout)
-	for {
+	for start := time.Now(); ; {
 		err := condition()
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
+		elapsed := time.Since(start)
+		if elapsed > timeout {
 			t.Fatalf("after %s: %v", timeout, err)
 		}
-		time.Sleep(5 * time.Millisecond)
+		time.Sleep(min(max(elapsed/10, minPause), maxPause))
 	}
 }
