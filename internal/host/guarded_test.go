@@ -28,6 +28,10 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 	for _, path := range []string{"/api", "/apis", "/apis/apps/v1", "/openapi/v2", "/openapi/v3", "/.well-known/openid-configuration", "/openid/v1/jwks", "/nope"} {
 		routes = append(routes, controlplane.Route{Method: "GET", Path: path})
 	}
+	step := 1
+	if testing.Short() {
+		step = 7 // a sample of all groups and verbs
+	}
 	c := client(t, nil)
 	for _, who := range []struct {
 		name   string
@@ -40,7 +44,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 		{"a user without rights", []string{"Authorization", "Bearer jane"}, "403", func(r *controlplane.Route) bool { return public(r) || inDiscovery(r) || aboutOneself(r) }},
 	} {
 		seen := 0
-		for i := range routes {
+		for i := 0; i < len(routes); i += step {
 			r := &routes[i]
 			code, _, _ := strings.Cut(exchange(t, c, r.Method, s.URL+exampleOf(r.Path), "{}", nil, who.header...), " ")
 			if refused := code == who.code; refused == who.sees(r) {
