@@ -112,7 +112,7 @@ func (d *defaultObjects) create(ctx context.Context) error {
 	var group errgroup.Group
 	group.Go(func() error { d.bootstrap.Start(ctx); return nil })
 	group.Go(func() error { return d.registrations.Register(ctx) })
-	group.Go(func() error { return d.clusterAuth.reflector.Load(ctx) })
+	group.Go(func() error { return d.clusterAuth.publish(ctx) })
 	if err := errors.Join(err, group.Wait()); err != nil {
 		return err
 	}

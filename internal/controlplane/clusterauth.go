@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage/reflector"
@@ -32,9 +32,9 @@ import (
 type clusterAuth struct {
 	configMaps *loopback.Client[*corev1.ConfigMap]
 	data       atomic.Pointer[map[string]string] // to publish
-	changed    chan struct{}                     // contains one token while changed data is not published
-	// reflector publishes when the ConfigMap has changed.
+	// reflector enqueues the ConfigMap when it has changed. start must be called before it runs.
 	reflector *reflector.Reflector
+	queue     *work.Queue[types.NamespacedName] // contains clusterAuthName while data may not be published
 	logger    *slog.Logger
 }
 
@@ -51,17 +51,25 @@ func newClusterAuth(s *settings, access *loopback.Access, builtin *builtinResour
 	}
 	c := &clusterAuth{
 		configMaps: loopback.For[*corev1.ConfigMap](access, corev1.SchemeGroupVersion.WithResource("configmaps")),
-		changed:    make(chan struct{}, 1), logger: s.env.Telemetry.Logger,
+		logger:     s.env.Telemetry.Logger,
 	}
 	c.data.Store(&data)
 	c.reflector, err = reflector.New(reflector.Config{
 		Name: "cluster authentication", Collection: stored, Namespace: clusterAuthName.Namespace,
 		Fields:  fields.OneTermEqualSelector("metadata.name", clusterAuthName.Name),
-		Replace: func(ctx context.Context, _ *rest.List) error { return c.publish(ctx) },
-		Apply:   func(ctx context.Context, _ []rest.Event) error { return c.publish(ctx) },
+		Replace: func(context.Context, *rest.List) error { c.queue.Add(clusterAuthName); return nil },
+		Apply:   func(context.Context, []rest.Event) error { c.queue.Add(clusterAuthName); return nil },
 		Logger:  s.env.Telemetry.Logger, Metrics: s.reflectorMetrics(),
 	})
 	return c, err
+}
+
+// start enables publication until ctx ends. The caller must then close the queue.
+func (c *clusterAuth) start(ctx context.Context) {
+	c.queue = work.New(ctx, work.Config[types.NamespacedName]{
+		Name: "cluster authentication", Workers: 1, Logger: c.logger,
+		Sync: func(ctx context.Context, _ types.NamespacedName) error { return c.publish(ctx) },
+	})
 }
 
 // publish writes the ConfigMap if data is missing. A conflict with another writer is not an error:
@@ -93,38 +101,10 @@ func (c *clusterAuth) publishOnce(ctx context.Context) error {
 	return err
 }
 
-// set changes the data to publish. It does not block, and run publishes the data.
+// set changes the data to publish. It does not block.
 func (c *clusterAuth) set(data map[string]string) {
 	c.data.Store(&data)
-	select {
-	case c.changed <- struct{}{}:
-	default:
-	}
-}
-
-// run publishes changes until ctx ends, with backoff on errors.
-func (c *clusterAuth) run(ctx context.Context) error {
-	var running sync.WaitGroup
-	running.Go(func() { c.reflector.Run(ctx) })
-	defer running.Wait()
-	for {
-		select {
-		case <-c.changed:
-		case <-ctx.Done():
-			return nil
-		}
-		backoff := reflector.Backoff(reflector.MaxBackoff)
-		for {
-			err := c.publish(ctx)
-			if err == nil {
-				break
-			}
-			c.logger.Warn("the cluster authentication configuration cannot be published yet", "err", err)
-			if reflector.Sleep(ctx, &backoff) != nil {
-				return nil
-			}
-		}
-	}
+	c.queue.Add(clusterAuthName)
 }
 
 // mergeData merges own data with the published data of other servers. It drops malformed values and

@@ -91,10 +91,12 @@ func (h *healthChecks) informersRunning(ctx context.Context) error {
 	)
 }
 
-func (h *healthChecks) definitions(context.Context) error { return h.loops.check(definitionObjects) }
+func (h *healthChecks) definitions(context.Context) error {
+	return h.loops.check(configurationObjects, definitionObjects)
+}
 
 func (h *healthChecks) registrations(context.Context) error {
-	return h.loops.check(registrationObjects, peerServers, clusterAuthData, clusterObjects)
+	return h.loops.check(configurationObjects, registrationObjects, peerServers, clusterObjects)
 }
 
 // postStartHooks returns the checks of the post-start hooks. One loop here does the work of several

@@ -106,18 +106,18 @@ func newInstance(s *settings) (*instance, error) {
 		i.flow.reflectors.loading(flowControlObjects),
 		quotas.loading(quotaObjects),
 		{definitionObjects, i.resources.definitions.Load, i.resources.definitions.Run},
-		{registrationObjects, i.resources.registrations.Load, nil}, // maintenance contains its loop
+		{registrationObjects, i.resources.registrations.Load, nil}, // maintenance contains the loop
 		i.admission.manifests.component(),
 		i.admission.webhooks.reflectors.loading(admissionWebhookObjects),
 		i.admission.policies.reflectors.loading(admissionPolicyObjects),
-		followAll(rights, i.flow.reflectors, quotas, i.admission.webhooks.reflectors, i.admission.policies.reflectors),
+		followAll(rights, i.flow.reflectors, quotas, i.admission.webhooks.reflectors, i.admission.policies.reflectors,
+			reflectors{i.resources.definitions.Reflector(), i.resources.registrations.Reflector(), i.clusterAuth.reflector}),
 	}
 	if audit != nil && s.env.Telemetry.Audit == nil {
 		i.configuration = append(i.configuration, component{auditEvents, nil, audit.Sink.Run})
 	}
 	i.maintenance = []component{
 		{registrationObjects, nil, i.resources.registrations.Run},
-		{clusterAuthData, nil, i.clusterAuth.run},
 		i.controllers.component(),
 		{clusterObjects, nil, func(ctx context.Context) error { i.defaultObjects.bootstrap.Run(ctx); return nil }},
 	}
@@ -147,6 +147,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	}
 	lifetime, i.stop = context.WithCancel(lifetime)
 	i.counts.start(lifetime)
+	i.clusterAuth.start(lifetime)
 	i.loops.start(lifetime, i.configuration...)
 	err := i.defaultObjects.create(ctx)
 	switch {
@@ -169,6 +170,8 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 // wait waits for all goroutines after the lifetime has ended.
 func (i *instance) wait() {
 	i.loops.wait()
+	i.resources.definitions.Wait()
+	i.clusterAuth.queue.Close()
 	i.counts.wait()
 	i.flow.close()
 }

@@ -26,7 +26,6 @@ const (
 	admissionPolicyObjects  = "admission policies"
 	auditEvents             = "audit events"
 	peerServers             = "peer servers"
-	clusterAuthData         = "cluster authentication data"
 	controllerLoops         = "controllers"
 	clusterObjects          = "default objects of the cluster"
 	earlierStates           = "earlier states"

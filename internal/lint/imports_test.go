@@ -49,6 +49,7 @@ func layers() []layer {
 		{path: "apis/controlplanes", level: 0},
 		{path: "apis/history", level: 2},
 		{path: "apis/peers", level: 2},
+		{path: "controllers/work", level: 0, beside: []string{"simulation"}},
 		{path: "controllers", level: 2, beside: []string{"registry/quota", "apis/builtin"}}, // secrets of pods
 		{path: "registry/quota", level: 2, beside: []string{"apis/builtin"}},                // resources of pods
 		// Storage.

@@ -41,24 +41,15 @@ func (s *Source) Register(ctx context.Context) error {
 			s.dirty.add(name)
 		}
 	}
-	return s.syncAll(ctx, own, true)
-}
-
-// syncAll syncs autoregistered APIServices. It creates missing ones, deletes APIServices of group
-// versions that are no longer served, and ignores APIServices without managedLabel. It adds names
-// whose write failed to the dirty set again. If starting is set, it also corrects APIServices with
-// the value onStart.
-func (s *Source) syncAll(ctx context.Context, names []string, starting bool) error {
 	var group errgroup.Group
 	group.SetLimit(maxWrites)
-	for _, name := range names {
+	for _, name := range own {
 		group.Go(func() error {
-			err := s.sync(ctx, name, starting)
-			if err == nil {
-				return nil
+			err := s.sync(ctx, name, true)
+			if err != nil {
+				s.dirty.add(name)
 			}
-			s.dirty.add(name)
-			return fmt.Errorf("sync APIService %s: %w", name, err)
+			return err
 		})
 	}
 	return group.Wait()
@@ -78,8 +69,17 @@ func (s *Source) desiredLabel(gv schema.GroupVersion) string {
 	return ""
 }
 
-// sync syncs one APIService.
+// sync syncs an autoregistered APIService: it creates a missing one, and deletes that of a group version that is
+// no longer served. It ignores APIServices without managedLabel. If starting is set, it also corrects an
+// APIService with the value onStart.
 func (s *Source) sync(ctx context.Context, name string, starting bool) error {
+	if err := s.syncOnce(ctx, name, starting); err != nil {
+		return fmt.Errorf("sync APIService %s: %w", name, err)
+	}
+	return nil
+}
+
+func (s *Source) syncOnce(ctx context.Context, name string, starting bool) error {
 	gv := groupVersionOf(name)
 	want := s.desiredLabel(gv)
 	record, err := s.config.APIServices.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{})

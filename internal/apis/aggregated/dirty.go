@@ -6,33 +6,34 @@ import (
 	"sync"
 )
 
-// dirtySet is the set of names of APIServices to sync. One consumer waits for ready and calls
-// drain. It is safe for concurrent use.
+// dirtySet contains the names of APIServices to sync until start is called, and then passes new names to a queue.
+// It is safe for concurrent use.
 type dirtySet struct {
-	mu    sync.Mutex
-	names map[string]bool
-	ready chan struct{} // contains a token if names were added since the last receive
+	mu      sync.Mutex
+	names   map[string]bool        // before start
+	enqueue func(autoregistration) // nil before start
 }
 
-func newDirtySet() *dirtySet {
-	return &dirtySet{names: map[string]bool{}, ready: make(chan struct{}, 1)}
+// autoregistration is an APIService to sync. starting is the argument of Source.sync.
+type autoregistration struct {
+	name     string
+	starting bool
 }
 
-func (m *dirtySet) add(names ...string) {
-	if len(names) == 0 {
-		return
-	}
+func newDirtySet() *dirtySet { return &dirtySet{names: map[string]bool{}} }
+
+// add adds a name. It does not block.
+func (m *dirtySet) add(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, name := range names {
-		m.names[name] = true
+	if m.enqueue != nil {
+		m.enqueue(autoregistration{name: name})
+		return
 	}
-	select {
-	case m.ready <- struct{}{}:
-	default:
-	}
+	m.names[name] = true
 }
 
+// remove removes a name. It has no effect after start.
 func (m *dirtySet) remove(name string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -44,6 +45,16 @@ func (m *dirtySet) drain() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	names := slices.Sorted(maps.Keys(m.names))
-	m.names = map[string]bool{}
+	clear(m.names)
 	return names
+}
+
+// start passes the names in the set, as starting, and all new names to enqueue, which must not block.
+func (m *dirtySet) start(enqueue func(autoregistration)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name := range m.names {
+		enqueue(autoregistration{name, true})
+	}
+	m.names, m.enqueue = nil, enqueue
 }

@@ -2,13 +2,13 @@ package aggregated
 
 import (
 	"context"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/controllers/work"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
@@ -17,15 +17,19 @@ import (
 // concurrently with Run. It returns the error of the read.
 func (s *Source) Load(ctx context.Context) error { return s.reflector.Load(ctx) }
 
-// Run follows the stored APIServices until ctx ends: it autoregisters the group versions of this
-// server, and checks the availability of all others. It returns nil after its goroutines have
-// ended.
+// Reflector returns the reflector of the stored APIServices, which the caller must run.
+func (s *Source) Reflector() *reflector.Reflector { return s.reflector }
+
+// Run autoregisters the group versions of this server, and checks the availability of all others,
+// until ctx ends. It returns nil after its goroutines have ended.
 func (s *Source) Run(ctx context.Context) error {
-	var loops sync.WaitGroup
-	loops.Go(func() { s.reflector.Run(ctx) })
-	loops.Go(func() { s.autoregister(ctx) })
-	loops.Go(func() { newChecks(s).run(ctx) })
-	loops.Wait()
+	queue := work.New(ctx, work.Config[autoregistration]{
+		Name: "autoregistration", Workers: maxWrites, Logger: s.logger,
+		Sync: func(ctx context.Context, key autoregistration) error { return s.sync(ctx, key.name, key.starting) },
+	})
+	defer queue.Close()
+	s.dirty.start(queue.Add)
+	newChecks(s).run(ctx)
 	return nil
 }
 
@@ -86,26 +90,6 @@ func (s *Source) updateDirty(service *apiregistrationv1.APIService) {
 		s.dirty.remove(service.Name)
 	} else {
 		s.dirty.add(service.Name)
-	}
-}
-
-// autoregister syncs the dirty set until ctx ends, with backoff on errors.
-func (s *Source) autoregister(ctx context.Context) {
-	starting := true // until the first sync without an error
-	backoff := reflector.Backoff(reflector.MaxBackoff)
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.dirty.ready:
-		}
-		if err := s.syncAll(ctx, s.dirty.drain(), starting); err == nil {
-			starting = false
-			backoff = reflector.Backoff(reflector.MaxBackoff)
-		} else if ctx.Err() == nil {
-			s.logger.Warn("autoregistration of APIServices failed, retrying", "err", err)
-			_ = reflector.Sleep(ctx, &backoff) // the loop checks ctx
-		}
 	}
 }
 

@@ -79,7 +79,7 @@ type Source struct {
 
 	current   atomic.Pointer[snapshot]
 	reflector *reflector.Reflector // of the stored APIServices
-	// dirty contains the APIServices to autoregister. wakeChecks contains a token while the checks
+	// dirty receives the APIServices to autoregister. wakeChecks contains a token while the checks
 	// have not processed the current registrations.
 	dirty      *dirtySet
 	wakeChecks chan struct{}
@@ -100,7 +100,7 @@ type snapshot struct {
 	priorities map[schema.GroupVersion]Priority
 }
 
-// New returns a source without registrations. Load reads the stored APIServices, and Run follows
+// New returns a source without registrations. Load reads the stored APIServices, and its Reflector follows
 // their changes. If required fields of config are missing, the error names them.
 func New(config Config) (*Source, error) {
 	var errs []error

@@ -197,15 +197,22 @@ func TestIsUpToDate(t *testing.T) {
 func TestDirtySet(t *testing.T) {
 	t.Parallel()
 	m := newDirtySet()
-	m.add("b", "a", "b")
-	m.add("c")
+	for _, name := range []string{"b", "a", "b", "c"} {
+		m.add(name)
+	}
 	m.remove("c")
-	<-m.ready
 	if got := m.drain(); !slices.Equal(got, []string{"a", "b"}) {
 		t.Errorf("%v", got)
 	}
 	if got := m.drain(); len(got) != 0 {
 		t.Errorf("second drain: %v", got)
+	}
+	m.add("before")
+	var queued []autoregistration
+	m.start(func(added autoregistration) { queued = append(queued, added) })
+	m.add("after")
+	if want := []autoregistration{{"before", true}, {"after", false}}; !slices.Equal(queued, want) {
+		t.Errorf("queued %v, want %v", queued, want)
 	}
 }
 

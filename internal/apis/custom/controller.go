@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/types"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
@@ -34,18 +33,14 @@ const (
 // concurrently with Run. It may be called again after an error.
 func (s *Source) Load(ctx context.Context) error { return s.controller.reflector.Load(ctx) }
 
-// Run follows the stored definitions until ctx ends: it decides on names, writes conditions, deletes
-// the objects of terminating definitions and drops unused state. It returns nil after all its
-// goroutines have ended.
-func (s *Source) Run(ctx context.Context) error {
-	var sweeper sync.WaitGroup
-	sweeper.Go(func() { s.runSweeper(ctx) })
-	s.controller.reflector.Run(ctx)
-	sweeper.Wait()
-	s.controller.finalizations.Wait()
-	_ = s.controller.statusWrites.Wait() // the tasks log their errors
+// Reflector returns the reflector of the stored definitions, which the caller must run. It decides on names, writes
+// conditions, and deletes the objects of terminating definitions. The caller must call Wait after it has ended.
+func (s *Source) Reflector() *reflector.Reflector { return s.controller.reflector }
+
+// Wait waits for the tasks that the reflector has started. They end with its context.
+func (s *Source) Wait() {
+	s.controller.tasks.Wait()
 	s.webhooks.CloseIdleConnections()
-	return nil
 }
 
 // controller establishes and finalizes definitions. The goroutine of the reflector makes all
@@ -64,27 +59,15 @@ type controller struct {
 	// ctx ends. Tests replace them to control the order of tasks.
 	startStatusWrite, startFinalization func(ctx context.Context, task func() (done bool))
 
-	statusWrites  errgroup.Group
-	finalizations sync.WaitGroup
-	// finalizeSlots is a semaphore of maxFinalizations.
-	finalizeSlots chan struct{}
+	tasks sync.WaitGroup // the running tasks
 }
 
 func newController(s *Source) (*controller, error) {
 	c := &controller{
 		Source: s, finalizing: map[types.UID]bool{}, checkedSchemas: map[types.UID]int64{},
-		finalizeSlots: make(chan struct{}, maxFinalizations),
 	}
-	c.statusWrites.SetLimit(maxStatusWrites)
-	c.startStatusWrite = func(ctx context.Context, task func() bool) {
-		c.statusWrites.Go(func() error {
-			retry(ctx, task)
-			return nil
-		})
-	}
-	c.startFinalization = func(ctx context.Context, task func() bool) {
-		c.finalizations.Go(func() { retry(ctx, func() bool { return c.runFinalization(ctx, task) }) })
-	}
+	c.startStatusWrite = c.starter(make(taskSlots, maxStatusWrites))
+	c.startFinalization = c.starter(make(taskSlots, maxFinalizations))
 	if s.config.ReadOnly {
 		none := func(context.Context, func() bool) {}
 		c.startStatusWrite, c.startFinalization = none, none
@@ -95,6 +78,27 @@ func newController(s *Source) (*controller, error) {
 		Logger: s.logger, Metrics: s.config.Reflectors,
 	})
 	return c, err
+}
+
+// taskSlots limits the number of concurrent attempts. Tasks wait for a slot, and not the reflector that starts them.
+type taskSlots chan struct{}
+
+// run runs an attempt in a slot. It returns false if ctx ends before a slot is free.
+func (s taskSlots) run(ctx context.Context, task func() (done bool)) bool {
+	select {
+	case s <- struct{}{}:
+		defer func() { <-s }()
+	case <-ctx.Done():
+		return false
+	}
+	return task()
+}
+
+// starter returns the function that starts tasks whose attempts run in slots.
+func (c *controller) starter(slots taskSlots) func(context.Context, func() bool) {
+	return func(ctx context.Context, task func() bool) {
+		c.tasks.Go(func() { retry(ctx, func() bool { return slots.run(ctx, task) }) })
+	}
 }
 
 // retry calls task, with backoff, until it returns true or ctx ends.
@@ -312,7 +316,8 @@ func (c *controller) updateStatus(ctx context.Context, name string, cached *code
 	}, storage.UpdateOptions{Cached: cached})
 }
 
-func (s *Source) runSweeper(ctx context.Context) {
+// Run drops unused state periodically until ctx ends.
+func (s *Source) Run(ctx context.Context) error {
 	ticker := time.NewTicker(sweepPeriod)
 	defer ticker.Stop()
 	for {
@@ -320,7 +325,7 @@ func (s *Source) runSweeper(ctx context.Context) {
 		case now := <-ticker.C:
 			s.sweep(now)
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }

@@ -33,17 +33,6 @@ func (c *controller) finalize(ctx context.Context, name string, uid types.UID) {
 	})
 }
 
-// runFinalization runs a task in one of the slots. It returns false if ctx ends before a slot is free.
-func (c *controller) runFinalization(ctx context.Context, task func() (done bool)) bool {
-	select {
-	case c.finalizeSlots <- struct{}{}:
-		defer func() { <-c.finalizeSlots }()
-	case <-ctx.Done():
-		return false
-	}
-	return task()
-}
-
 // finalizeOnce requests the deletion of all objects of a definition. If none remain, it deletes the
 // definition, or removes only its own finalizer if there are others. done is true after that, and if
 // another server has done it.

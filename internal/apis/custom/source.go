@@ -94,7 +94,7 @@ type Source struct {
 	}
 }
 
-// New returns a source without resources. Load reads the stored definitions, Run follows their
+// New returns a source without resources. Load reads the stored definitions, its Reflector follows their
 // changes. An error names the missing required fields of config.
 func New(config Config) (*Source, error) {
 	var errs []error

@@ -54,12 +54,13 @@ func sourceOver(t testing.TB, backend kv.Backend, idle time.Duration) *Source {
 func (s *Source) run(t testing.TB) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
+	group.Go(func() { s.Reflector().Run(ctx) })
 	group.Go(func() {
 		if err := s.Run(ctx); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(func() { cancel(); group.Wait() })
+	t.Cleanup(func() { cancel(); group.Wait(); s.Wait() })
 }
 
 func widgetDefinition(group string) *apiextensionsv1.CustomResourceDefinition {
