@@ -33,7 +33,7 @@ func newAggregated(s *settings, access *loopback.Access, builtin *builtinResourc
 	source, err := aggregated.New(aggregated.Config{
 		APIServices: stored, Client: loopback.For[*apiregistrationv1.APIService](access, apiServices),
 		Own: groupVersions(builtin.served), Served: definitions.Serves,
-		Cluster: conns.cluster, Resolver: conns.resolver, Endpoints: serviceCollections(builtin.rows),
+		Cluster: conns.cluster, Resolver: conns.resolver, Endpoints: func() map[schema.GroupResource]reflector.Collection { return serviceCollections(builtin.rows) },
 		Certificate: s.env.Identity.ProxyCertificate, Dial: conns.networks.Cluster, PassRedirects: s.options.Aggregation.PassRedirects,
 		Proxy: conns.proxy, Stopping: s.env.Shutdown.Tunnels, Documents: documents,
 		Logger: s.env.Telemetry.Logger, Metrics: metrics.Extensions.Aggregation, Reflectors: metrics.Storage.Reflectors,

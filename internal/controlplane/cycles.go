@@ -55,8 +55,11 @@ func (f *resourceFinder) allOfKind(gvk schema.GroupVersionKind) []*rest.Resource
 	group, _ := f.catalog.Group(gvk.Group)
 	for _, version := range group.Versions {
 		for _, r := range version.Resources {
-			if version.GroupVersion == gvk.GroupVersion() && r.Subresource == "" && r.Version.GVK.Kind == gvk.Kind {
-				resources = append(resources, r)
+			if version.GroupVersion != gvk.GroupVersion() || r.Subresource != "" || r.Version.GVK.Kind != gvk.Kind {
+				continue
+			}
+			if served := f.catalog.Find(r.GroupVersion, r.Name, ""); served != nil { // nil if its definition was just deleted
+				resources = append(resources, served)
 			}
 		}
 	}

@@ -199,12 +199,20 @@ func (c *objectCounts) count() map[schema.GroupResource]int64 {
 // builtinCounters returns functions that count built-in resources, from their caches if these are
 // loaded.
 func (c *objectCounts) builtinCounters() map[schema.GroupResource]func(context.Context) (int64, error) {
-	rows := c.builtin.rows
 	found := map[schema.GroupResource]func(context.Context) (int64, error){}
-	for _, spec := range rows.Specs() {
-		store := rows.Store(spec.Resource)
-		if store != nil && c.builtin.served.Find(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource, "") != nil {
-			found[spec.Resource] = store.Storage.Count
+	for _, spec := range c.builtin.rows.Specs() {
+		if !c.builtin.served.Has(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource) {
+			continue
+		}
+		found[spec.Resource] = func(ctx context.Context) (int64, error) {
+			if store := c.builtin.opened.Opened(spec.Resource); store != nil {
+				return store.Storage.Count(ctx)
+			}
+			uncached, err := c.builtin.uncached(spec.Resource)
+			if err != nil {
+				return 0, err
+			}
+			return uncached.Count(ctx)
 		}
 	}
 	return found

@@ -57,8 +57,8 @@ func limitedResources(s *settings) []quota.Limited {
 // quotaOwner returns the function that makes the server the field manager of a changed quota status.
 // It changes the managed fields only if the server does not own all changed fields yet.
 func quotaOwner(builtin *builtinResources, api *endpoints.API) func(live, changed *corev1.ResourceQuota) (codec.Object, error) {
-	status := builtin.static.Find(corev1.SchemeGroupVersion, quota.Resource().Resource, "status")
 	return func(live, changed *corev1.ResourceQuota) (codec.Object, error) {
+		status := builtin.static.Find(corev1.SchemeGroupVersion, quota.Resource().Resource, "status")
 		if status == nil || ownsChangedUsage(live, changed) {
 			return changed, nil
 		}

@@ -57,14 +57,12 @@ func newResources(s *settings, access *loopbackAccess, authorization *authorizat
 		access: access.Access, finder: access.finder, versions: &versionListeners{}, connections: newConnections(s, access.Access),
 		documents: openapi.New(openapi.Config{Version: kubernetesMajor + "." + strconv.Itoa(s.release.Minor()), Release: s.release, Issuer: true, PathPrefix: s.pathPrefix}),
 	}
-	r.builtin, err = newBuiltinResources(storage, newRowEnv(s, rowDependencies{
+	declared := s.env.Shared.declaredBuiltin(s)
+	r.builtin = newBuiltinResources(storage, newRowEnv(s, rowDependencies{
 		storage: storage.open, resources: r.finder, authorization: authorization, tokens: tokens, documents: r.documents,
 		proxy: r.connections.nodes, cluster: r.connections.cluster,
-	}), s.env.Shared.groups())
-	if err != nil {
-		return nil, err
-	}
-	r.documents.Set(s.env.Shared.openAPIParts(r.builtin.served)...)
+	}), declared)
+	r.documents.Set(declared.openAPI...)
 	if r.definitions, err = newCustomResources(s, r.builtin, r.connections, r.documents, r.versions); err != nil {
 		return nil, err
 	}

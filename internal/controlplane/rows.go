@@ -18,7 +18,7 @@ import (
 // rowDependencies are the components that the hooks of built-in resources use. The hooks call them
 // for requests only.
 type rowDependencies struct {
-	// storage opens the storage of a resource; nil describes the resources only.
+	// storage opens the storage of a resource.
 	storage       func(storage.Spec) (storage.Interface, error)
 	resources     *resourceFinder
 	authorization *authorization
@@ -28,44 +28,45 @@ type rowDependencies struct {
 	cluster       egress.Cluster
 }
 
+// newDeclarationEnv returns the environment that selects the built-in resources and their versions. It does not retain s,
+// because several control planes share the declarations.
+func newDeclarationEnv(s *settings) *builtin.Env {
+	enablement, _ := s.options.Features.enablement() // Options.Check has validated it
+	return &builtin.Env{
+		Gates: s.gates, Enablement: enablement, Release: s.release, Newer: s.options.Features.Emulation.newer(),
+		Storage: builtin.StorageEnv{Shared: s.env.Storage.Shared},
+	}
+}
+
 // newRowEnv returns the environment of the built-in resources.
 func newRowEnv(s *settings, d rowDependencies) *builtin.Env {
 	options, identity := &s.options, &s.env.Identity
-	enablement, _ := options.Features.enablement() // Options.Check has validated it
-	env := &builtin.Env{
-		Gates:             s.gates,
-		Enablement:        enablement,
-		Release:           s.release,
-		Newer:             options.Features.Emulation.newer(),
-		DenyPrivileged:    options.Admission.DenyPrivileged,
-		EventTTL:          options.Storage.EventTTL,
-		ValidationLimiter: s.env.Limits.Validations,
-		Deletion:          options.Storage.deletion(),
-		Reserved:          definitionPaths(options.Definitions),
-		Storage: builtin.StorageEnv{
-			Open:   d.storage,
-			Shared: s.env.Storage.Shared,
-			Health: func(ctx context.Context) error { return s.env.Storage.Backend.Health(ctx) },
-		},
-		Services: builtin.ServiceNetwork{Ranges: options.Services.ClusterIPRange, NodePorts: options.Services.NodePortRange},
-		Connections: builtin.Connections{
-			Cluster: d.cluster,
-			Kubelets: kubelet.New(kubelet.Config{
-				AddressTypes: options.Kubelet.PreferredAddressTypes, Port: options.Kubelet.Port, Timeout: options.Kubelet.Timeout,
-				Certificate: identity.KubeletCertificate, Authorities: identity.KubeletAuthorities,
-				Gates: s.gates, Proxy: d.proxy, Dial: s.env.Network.Networks.Cluster,
-			}),
-		},
-		Auth: builtin.Auth{
-			Authorizer:        d.authorization.authorizer,
-			UserRules:         d.authorization.reviewRules,
-			ResourceFor:       d.resources.nameOfKind,
-			AuthenticateToken: d.tokens.AuthenticateToken,
-			Tokens:            newTokenIssuer(s),
-		},
-		ServesVersion: func(gv schema.GroupVersion) bool {
-			return slices.Contains(groupVersions(d.resources.served), gv)
-		},
+	env := newDeclarationEnv(s)
+	env.DenyPrivileged = options.Admission.DenyPrivileged
+	env.EventTTL = options.Storage.EventTTL
+	env.ValidationLimiter = s.env.Limits.Validations
+	env.Deletion = options.Storage.deletion()
+	env.Reserved = definitionPaths(options.Definitions)
+	env.Storage.Open = d.storage
+	env.Storage.Health = func(ctx context.Context) error { return s.env.Storage.Backend.Health(ctx) }
+	env.Services = builtin.ServiceNetwork{Ranges: options.Services.ClusterIPRange, NodePorts: options.Services.NodePortRange}
+	env.Connections = builtin.Connections{
+		Cluster: d.cluster,
+		Kubelets: kubelet.New(kubelet.Config{
+			AddressTypes: options.Kubelet.PreferredAddressTypes, Port: options.Kubelet.Port, Timeout: options.Kubelet.Timeout,
+			Certificate: identity.KubeletCertificate, Authorities: identity.KubeletAuthorities,
+			Gates: s.gates, Proxy: d.proxy, Dial: s.env.Network.Networks.Cluster,
+		}),
+	}
+	env.Auth = builtin.Auth{
+		Authorizer:        d.authorization.authorizer,
+		UserRules:         d.authorization.reviewRules,
+		ResourceFor:       d.resources.nameOfKind,
+		AuthenticateToken: d.tokens.AuthenticateToken,
+		Tokens:            newTokenIssuer(s),
+	}
+	env.ServesVersion = func(gv schema.GroupVersion) bool {
+		return slices.Contains(groupVersions(d.resources.served), gv)
 	}
 	if d.authorization.rbac != nil {
 		env.Auth.Roles = d.authorization.rbac

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"slices"
 	"sync"
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
@@ -8,28 +9,20 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom"
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
 	"mainstay.dev/mainstay/internal/endpoints/route"
+	"mainstay.dev/mainstay/internal/rest"
 )
 
 // Shared contains the immutable parts that are equal in all control planes with the same options, so that
 // each further control plane needs less memory. The methods of a nil *Shared return new data. It is safe for
 // concurrent use.
 type Shared struct {
-	declared func() []builtin.Group
 	once     sync.Once
-	parts    []openapi.Part
+	declared *declaredResources
 	schemas  custom.SchemaCache
 }
 
-// NewShared returns a Shared for control planes with the same Options.Features.
-func NewShared() *Shared { return &Shared{declared: sync.OnceValue(all.Groups)} }
-
-// groups returns the declarations of the built-in resources.
-func (s *Shared) groups() []builtin.Group {
-	if s == nil {
-		return all.Groups()
-	}
-	return s.declared()
-}
+// NewShared returns a Shared for control planes of one host with the same Options.Features.
+func NewShared() *Shared { return &Shared{} }
 
 // customSchemas returns the cache of the compiled schemas of custom resources; nil without one.
 func (s *Shared) customSchemas() *custom.SchemaCache {
@@ -39,11 +32,35 @@ func (s *Shared) customSchemas() *custom.SchemaCache {
 	return &s.schemas
 }
 
-// openAPIParts returns the OpenAPI parts of the built-in resources. served must be equal in all calls.
-func (s *Shared) openAPIParts(served route.Source) []openapi.Part {
+// declaredBuiltin returns the declarations of the built-in resources. The settings that select them must be equal in all
+// calls.
+func (s *Shared) declaredBuiltin(of *settings) *declaredResources {
 	if s == nil {
-		return openAPIParts(served)
+		return newDeclaredResources(of)
 	}
-	s.once.Do(func() { s.parts = openAPIParts(served) })
-	return s.parts
+	s.once.Do(func() { s.declared = newDeclaredResources(of) })
+	return s.declared
+}
+
+// declaredResources are the declarations of built-in resources. They are immutable.
+type declaredResources struct {
+	*builtin.Declared
+	static  *route.Static // all built-in resources
+	served  *route.Static // resources that clients can use
+	openAPI []openapi.Part
+}
+
+func newDeclaredResources(s *settings) *declaredResources {
+	env := newDeclarationEnv(s)
+	d := &declaredResources{Declared: builtin.Declare(env, all.Groups())}
+	for _, spec := range env.Specs() {
+		spec.Kind.EncodingCache = s.env.Storage.Encodings
+	}
+	d.static = route.NewStatic(d.Resources())
+	d.served = d.static
+	if !env.Enablement.All() || env.Release != nil {
+		d.served = route.NewStatic(slices.DeleteFunc(slices.Clone(d.Resources()), func(r *rest.Resource) bool { return !env.Serves(r.GVR(), r.Version.GVK.Kind) }))
+	}
+	d.openAPI = openAPIParts(d.served)
+	return d
 }

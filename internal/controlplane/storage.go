@@ -1,16 +1,12 @@
 package controlplane
 
 import (
-	"fmt"
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
 	"mainstay.dev/mainstay/internal/endpoints/route"
 	"mainstay.dev/mainstay/internal/registry/quota"
-	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/factory"
 	"mainstay.dev/mainstay/internal/storage/kv"
@@ -79,21 +75,17 @@ func (o *objectStorage) openCharged(spec storage.Spec) (storage.Interface, error
 type builtinResources struct {
 	storage *objectStorage
 	rows    *builtin.Env
+	opened  *builtin.Resources
 	static  *route.Static // all built-in resources
 	served  *route.Static // resources that clients can use
 }
 
-func newBuiltinResources(objects *objectStorage, rows *builtin.Env, groups []builtin.Group) (*builtinResources, error) {
-	resources, err := builtin.Build(rows, groups)
-	if err != nil {
-		return nil, fmt.Errorf("open the storage of built-in resources: %w", err)
+func newBuiltinResources(objects *objectStorage, rows *builtin.Env, declared *declaredResources) *builtinResources {
+	opened := declared.Open(rows)
+	return &builtinResources{
+		storage: objects, rows: rows, opened: opened,
+		static: declared.static.Opening(opened.Get), served: declared.served.Opening(opened.Get),
 	}
-	b := &builtinResources{storage: objects, rows: rows, static: route.NewStatic(resources)}
-	b.served = b.static
-	if !rows.Enablement.All() || rows.Release != nil {
-		b.served = route.NewStatic(slices.DeleteFunc(slices.Clone(resources), func(r *rest.Resource) bool { return !rows.Serves(r.GVR(), r.Version.GVK.Kind) }))
-	}
-	return b, nil
 }
 
 // stores reports whether the server stores objects of a built-in resource, which is not the case if its

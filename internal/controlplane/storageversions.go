@@ -15,7 +15,7 @@ import (
 // this server has no identity, or StorageVersions are not served.
 func newStorageVersionReporter(s *settings, r *resources) (*storageversions.Reporter, error) {
 	resource := storageversions.Resource()
-	if !s.gates.Enabled(feature.StorageVersionAPI) || !s.gates.Enabled(feature.APIServerIdentity) || r.builtin.served.Find(resource.GroupVersion(), resource.Resource, "") == nil {
+	if !s.gates.Enabled(feature.StorageVersionAPI) || !s.gates.Enabled(feature.APIServerIdentity) || !r.builtin.served.Has(resource.GroupVersion(), resource.Resource) {
 		return nil, nil
 	}
 	stored, err := r.builtin.uncached(resource.GroupResource())

@@ -8,17 +8,17 @@ import (
 
 	"mainstay.dev/mainstay/internal/controllers/changes"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
 )
 
 // storedResources implements controllers.Resources. It caches results until definitions change.
 type storedResources struct {
 	resources *resources
-	builtin   map[string]changes.Resource // by storage path
 
 	mu struct {
 		sync.Mutex
 		generation uint64
-		paths      map[string]changes.Resource // of custom resources; an entry without a resource is a negative result
+		paths      map[string]changes.Resource // an entry without a resource is a negative result
 		kinds      map[kindKey]changes.Resource
 	}
 }
@@ -26,13 +26,12 @@ type storedResources struct {
 type kindKey struct{ apiVersion, kind string }
 
 func newStoredResources(r *resources) *storedResources {
-	s := &storedResources{resources: r, builtin: map[string]changes.Resource{}}
-	for _, spec := range r.builtin.rows.Specs() {
-		if r := r.builtin.static.Find(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource, ""); r != nil {
-			s.builtin[spec.Path] = s.at(r, spec.Path)
-		}
-	}
-	return s
+	return &storedResources{resources: r}
+}
+
+// findBuiltin returns the built-in resource with a specification, or nil.
+func (s *storedResources) findBuiltin(spec *storage.Spec) *rest.Resource {
+	return s.resources.builtin.static.Find(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource, "")
 }
 
 // at returns the resource with its storage location.
@@ -49,15 +48,12 @@ func (s *storedResources) validateCacheLocked() {
 
 // ByPath implements controllers.Resources.
 func (s *storedResources) ByPath(path string) (changes.Resource, bool) {
-	if r, ok := s.builtin[path]; ok {
-		return r, true
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.validateCacheLocked()
 	r, ok := s.mu.paths[path]
 	if !ok {
-		r = s.findCustom(path)
+		r = s.find(path)
 		s.mu.paths[strings.Clone(path)] = r
 	}
 	return r, r.Resource != nil
@@ -69,6 +65,16 @@ func (s *storedResources) ByName(resource schema.GroupResource) (changes.Resourc
 		return s.ByPath(path)
 	}
 	return s.ByPath(resource.Group + "/" + resource.Resource)
+}
+
+// find returns the resource of a path.
+func (s *storedResources) find(path string) changes.Resource {
+	if spec := s.resources.builtin.rows.SpecOfPath(path); spec != nil {
+		if r := s.findBuiltin(spec); r != nil {
+			return s.at(r, strings.Clone(path))
+		}
+	}
+	return s.findCustom(path)
 }
 
 // findCustom returns the custom resource of a path, in any version.
@@ -125,8 +131,8 @@ func (s *storedResources) pathOf(r *rest.Resource) (string, bool) {
 func (s *storedResources) Namespaced() []changes.Resource {
 	var all []changes.Resource
 	for _, spec := range s.resources.builtin.rows.Specs() {
-		if r, ok := s.builtin[spec.Path]; ok && r.Namespaced {
-			all = append(all, r)
+		if r := s.findBuiltin(spec); r != nil && r.Namespaced {
+			all = append(all, s.at(r, spec.Path))
 		}
 	}
 	for _, group := range s.resources.definitions.Groups() {

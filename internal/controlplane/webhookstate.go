@@ -57,13 +57,12 @@ const reportTimeout = 10 * time.Second
 type webhookReporter struct {
 	settings *settings
 	access   *loopback.Access
-	events   rest.Creater
+	builtin  *builtinResources
 	loops    *loops
 }
 
 func newWebhookReporter(s *settings, access *loopback.Access, builtin *builtinResources, loops *loops) *webhookReporter {
-	events := builtin.static.Find(corev1.SchemeGroupVersion, "events", "")
-	return &webhookReporter{settings: s, access: access, events: events.Storage.(rest.Creater), loops: loops}
+	return &webhookReporter{settings: s, access: access, builtin: builtin, loops: loops}
 }
 
 // report writes an event about the new state of a webhook in the background.
@@ -89,7 +88,8 @@ func (r *webhookReporter) write(ctx context.Context, state webhooks.State) error
 		return fmt.Errorf("read the configuration: %w", err)
 	}
 	// The storage is called without admission, which might call the failing webhook.
-	_, err = r.events.Create(ctx, webhookEvent(state, uid, metav1.NewTime(r.settings.env.Simulation.Now())), nil, metav1.CreateOptions{})
+	events := r.builtin.static.Find(corev1.SchemeGroupVersion, "events", "").Storage.(rest.Creater)
+	_, err = events.Create(ctx, webhookEvent(state, uid, metav1.NewTime(r.settings.env.Simulation.Now())), nil, metav1.CreateOptions{})
 	return err
 }
 

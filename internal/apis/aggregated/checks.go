@@ -122,7 +122,7 @@ func (c *checks) syncRegistrations(ctx context.Context) {
 	case len(remotes) > 0 && c.stopFollowing == nil:
 		var following context.Context
 		following, c.stopFollowing = context.WithCancel(ctx)
-		for resource, collection := range c.config.Endpoints {
+		for resource, collection := range c.config.Endpoints() {
 			c.follow(following, resource, collection)
 		}
 	case len(remotes) == 0 && c.stopFollowing != nil:

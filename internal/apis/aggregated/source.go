@@ -42,10 +42,10 @@ type Config struct {
 	// Cluster returns Services and their endpoints, Resolver the addresses of Services. Required.
 	Cluster  egress.Cluster
 	Resolver egress.Resolver
-	// Endpoints contains the collections of Services, Endpoints and EndpointSlices. A change of one
-	// of their objects triggers an availability check. Changes in absent collections are detected
-	// by the next periodic check.
-	Endpoints map[schema.GroupResource]reflector.Collection
+	// Endpoints returns the collections of Services, Endpoints and EndpointSlices. It is called when there are
+	// aggregated servers. A change of one of their objects triggers an availability check. Changes in absent
+	// collections are detected by the next periodic check. nil returns none.
+	Endpoints func() map[schema.GroupResource]reflector.Collection
 	// Certificate returns the client certificate for aggregated servers (the front proxy's); nil
 	// means no certificate.
 	Certificate func() (*tls.Certificate, error)
@@ -117,6 +117,9 @@ func New(config Config) (*Source, error) {
 	}
 	if config.Resync == 0 {
 		config.Resync = DefaultResync
+	}
+	if config.Endpoints == nil {
+		config.Endpoints = func() map[schema.GroupResource]reflector.Collection { return nil }
 	}
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.DiscardHandler)

@@ -23,16 +23,13 @@ import (
 )
 
 // Build creates the resources of all rows. They retain env. If storage cannot be opened, it returns
-// the resources together with an error.
+// the resources together with an error. See also Declare.
 func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
-	env.built = built{
-		stores:    map[schema.GroupResource]*registry.Store{},
-		specs:     map[schema.GroupResource]*storage.Spec{},
-		paths:     map[string]bool{},
-		lacking:   map[*codec.Kind]*emulation.Fields{},
-		validator: validation.NewValidator(env.Gates),
-	}
-	env.built.validator.DenyPrivileged = env.DenyPrivileged
+	env.begin(declarations{
+		specs:   map[schema.GroupResource]*storage.Spec{},
+		paths:   map[string]*storage.Spec{},
+		lacking: map[*codec.Kind]*emulation.Fields{},
+	})
 	var resources []*rest.Resource
 	for _, group := range groups {
 		for _, entry := range group.Resources {
@@ -42,9 +39,14 @@ func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 	return resources, errors.Join(env.built.errs...)
 }
 
+// begin prepares env for the creation of resources.
+func (env *Env) begin(d declarations) {
+	env.built = built{declarations: d, stores: map[schema.GroupResource]*registry.Store{}, validator: validation.NewValidator(env.Gates)}
+	env.built.validator.DenyPrivileged = env.DenyPrivileged
+}
+
 // open opens the storage of a kind. It records an error in env.
 func (env *Env) open(spec storage.Spec) storage.Interface {
-	env.built.specs[spec.Resource], env.built.paths[spec.Path] = &spec, true
 	if env.Storage.Open == nil {
 		return nil
 	}
@@ -122,6 +124,24 @@ func (r *resource) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 
 // store creates the store of the resource.
 func (r *resource) store(env *Env, gv schema.GroupVersion) *registry.Store {
+	name := schema.GroupResource{Group: gv.Group, Resource: r.Names.Plural}
+	spec := env.built.specs[name]
+	if spec == nil {
+		spec = r.declare(env, gv)
+		env.built.specs[name], env.built.paths[spec.Path] = spec, spec
+	}
+	store := &registry.Store{
+		Resource: name, Kind: spec.Kind, Strategy: r.strategy(env, spec.Kind), Storage: env.open(*spec), Deletion: env.Deletion,
+	}
+	if r.WritePolicy.ExpensiveValidation {
+		store.Limiter = env.ValidationLimiter
+	}
+	env.built.stores[name] = store
+	return store
+}
+
+// declare returns the specification of the storage, with a new kind.
+func (r *resource) declare(env *Env, gv schema.GroupVersion) *storage.Spec {
 	kind := r.kind(gv, env.Gates)
 	if env.Release != nil {
 		r.emulate(env, kind)
@@ -129,18 +149,11 @@ func (r *resource) store(env *Env, gv schema.GroupVersion) *registry.Store {
 	if env.Storage.Shared && r.Storage.SharedVersion != nil {
 		kind.Stored = r.Storage.SharedVersion
 	}
-	name := schema.GroupResource{Group: gv.Group, Resource: r.Names.Plural}
-	path, _ := r.stored()
-	store := &registry.Store{
-		Resource: name, Kind: kind, Strategy: r.strategy(env, kind),
-		Storage:  env.open(storage.Spec{Path: path, Kind: kind, Namespaced: r.Namespaced, Resource: name, IndexFields: r.FieldSelectors.Indexed}),
-		Deletion: env.Deletion,
+	path, name := r.stored()
+	return &storage.Spec{
+		Path: path, Kind: kind, Namespaced: r.Namespaced, Resource: schema.GroupResource{Group: gv.Group, Resource: name},
+		IndexFields: r.FieldSelectors.Indexed,
 	}
-	if r.WritePolicy.ExpensiveValidation {
-		store.Limiter = env.ValidationLimiter
-	}
-	env.built.stores[name] = store
-	return store
 }
 
 // servedVersion is a version in which a resource is served.

@@ -131,20 +131,29 @@ type RoleResolver interface {
 	RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.PolicyRule, bool)
 }
 
-// built is the state of an Env that Build creates.
+// built is the state of an Env that Build or Declared.Open creates.
 type built struct {
-	stores map[schema.GroupResource]*registry.Store
-	specs  map[schema.GroupResource]*storage.Spec
-	paths  map[string]bool
-	errs   []error // errors of StorageEnv.Open
-	// lacking are the fields of the hub version that Release lacks; kinds with all fields are absent.
-	lacking   map[*codec.Kind]*emulation.Fields
+	declarations
+	stores    map[schema.GroupResource]*registry.Store
+	errs      []error // errors of StorageEnv.Open
 	validator *validation.Validator
+	resources *Resources // nil after Build
 }
 
-// Store returns the store of a resource that was built with the same Env, or nil. It is for
-// requests: during Build, some resources are still missing.
+// declarations are the properties of rows that do not depend on storage. They do not change after Build.
+type declarations struct {
+	specs map[schema.GroupResource]*storage.Spec
+	paths map[string]*storage.Spec
+	// lacking are the fields of the hub version that Release lacks; kinds with all fields are absent.
+	lacking map[*codec.Kind]*emulation.Fields
+}
+
+// Store returns the store of a resource with the same Env, or nil. It is for requests: while a resource is created,
+// others are still missing.
 func (env *Env) Store(resource schema.GroupResource) *registry.Store {
+	if env.built.resources != nil {
+		return env.built.resources.store(resource)
+	}
 	return env.built.stores[resource]
 }
 
@@ -164,4 +173,7 @@ func (env *Env) Specs() []*storage.Spec {
 
 // StoresPath reports whether a row stores objects under a path below the storage prefix, or the path is
 // reserved.
-func (env *Env) StoresPath(path string) bool { return env.built.paths[path] || env.Reserved[path] }
+func (env *Env) StoresPath(path string) bool { return env.SpecOfPath(path) != nil || env.Reserved[path] }
+
+// SpecOfPath returns the specification of the storage of a row by its path, or nil. The caller must not modify it.
+func (env *Env) SpecOfPath(path string) *storage.Spec { return env.built.paths[path] }

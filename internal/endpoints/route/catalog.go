@@ -29,7 +29,7 @@ type Source interface {
 	// Find returns a resource or subresource, or nil if the source does not contain it.
 	Find(gv schema.GroupVersion, name, subresource string) *rest.Resource
 	// Groups returns all groups. Groups and versions are in order of preference, resources are
-	// sorted by name.
+	// sorted by name. They describe the resources; only the results of Find serve requests.
 	Groups() []rest.Group
 	// Group returns one group, without building the others.
 	Group(name string) (rest.Group, bool)
@@ -157,6 +157,7 @@ func (c *Catalog) HasStaticGroup(name string) bool {
 type Static struct {
 	groups []rest.Group
 	byName map[key]*rest.Resource
+	open   func(*rest.Resource) *rest.Resource // nil returns resources unchanged
 }
 
 type key struct {
@@ -180,6 +181,12 @@ func NewStatic(resources []*rest.Resource) *Static {
 	return s
 }
 
+// Opening returns a source with the same groups, whose Find returns the result of open for a resource of s. It
+// shares the memory of s.
+func (s *Static) Opening(open func(*rest.Resource) *rest.Resource) *Static {
+	return &Static{groups: s.groups, byName: s.byName, open: open}
+}
+
 func (s *Static) add(r *rest.Resource) {
 	g := slices.IndexFunc(s.groups, func(g rest.Group) bool { return g.Name == r.GroupVersion.Group })
 	if g < 0 {
@@ -197,8 +204,15 @@ func (s *Static) add(r *rest.Resource) {
 
 // Find implements Source.
 func (s *Static) Find(gv schema.GroupVersion, name, subresource string) *rest.Resource {
-	return s.byName[key{gv, name, subresource}]
+	r := s.byName[key{gv, name, subresource}]
+	if r == nil || s.open == nil {
+		return r
+	}
+	return s.open(r)
 }
+
+// Has reports whether the source contains a resource, without opening it.
+func (s *Static) Has(gv schema.GroupVersion, name string) bool { return s.byName[key{gv, name, ""}] != nil }
 
 // Groups implements Source.
 func (s *Static) Groups() []rest.Group { return s.groups }
