@@ -173,7 +173,9 @@ func (env *Env) Specs() []*storage.Spec {
 
 // StoresPath reports whether a row stores objects under a path below the storage prefix, or the path is
 // reserved.
-func (env *Env) StoresPath(path string) bool { return env.SpecOfPath(path) != nil || env.Reserved[path] }
+func (env *Env) StoresPath(path string) bool {
+	return env.SpecOfPath(path) != nil || env.Reserved[path]
+}
 
 // SpecOfPath returns the specification of the storage of a row by its path, or nil. The caller must not modify it.
 func (env *Env) SpecOfPath(path string) *storage.Spec { return env.built.paths[path] }

@@ -39,6 +39,9 @@ func TestDeclared(t *testing.T) {
 			group.Go(func() { checkOpened(t, d, resources.Get(d)) })
 		}
 		group.Wait()
+		for _, spec := range env.Specs() { // of objects without an API
+			env.Store(spec.Resource)
+		}
 		if got, want := int(opens.Load()), len(env.Specs()); got != want {
 			t.Errorf("%d resources were opened, want %d", got, want)
 		}
