@@ -9,6 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom"
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
 	"mainstay.dev/mainstay/internal/endpoints/route"
+	"mainstay.dev/mainstay/internal/filters/authz/rbac"
 	"mainstay.dev/mainstay/internal/rest"
 )
 
@@ -19,6 +20,7 @@ type Shared struct {
 	once     sync.Once
 	declared *declaredResources
 	schemas  custom.SchemaCache
+	roles    rbac.SharedRules
 }
 
 // NewShared returns a Shared for control planes of one host with the same Options.Features.
@@ -30,6 +32,14 @@ func (s *Shared) customSchemas() *custom.SchemaCache {
 		return nil
 	}
 	return &s.schemas
+}
+
+// roleRules returns the rules of roles that control planes share; nil without them.
+func (s *Shared) roleRules() *rbac.SharedRules {
+	if s == nil {
+		return nil
+	}
+	return &s.roles
 }
 
 // declaredBuiltin returns the declarations of the built-in resources. The settings that select them must be equal in all

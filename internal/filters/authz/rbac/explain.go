@@ -21,7 +21,7 @@ type Objects struct {
 // NewStatic returns an Authorizer for fixed objects. It retains the subjects and rules only in
 // compiled form. Its Followers must not be used.
 func NewStatic(objects *Objects) *Authorizer {
-	a := New(nil, nil)
+	a := New(nil, nil, nil)
 	for i := range objects.ClusterRoles {
 		r := &objects.ClusterRoles[i]
 		a.index.setRole(roleKey{name: r.Name}, r.Rules)
@@ -61,12 +61,12 @@ func (a *Authorizer) Explain(q *authorizer.Attributes, max int) []Grant {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	a.index.allBindings(q.User, func(s subject, b *binding) {
-		for i := range b.role.rules {
-			mismatches := b.role.rules[i].mismatches(&prepared)
+		for _, rule := range b.role.all() {
+			mismatches := rule.mismatches(&prepared)
 			if b.namespace != "" && b.namespace != q.Namespace {
 				mismatches = append(mismatches, "namespace")
 			}
-			grants = append(grants, Grant{Binding: string(b.describe(nil, s)), Namespace: b.namespace, Rule: b.role.rules[i].policy(), Mismatches: mismatches})
+			grants = append(grants, Grant{Binding: string(b.describe(nil, s)), Namespace: b.namespace, Rule: rule.policy(), Mismatches: mismatches})
 		}
 	})
 	slices.SortStableFunc(grants, func(a, b Grant) int { return cmp.Compare(len(a.Mismatches), len(b.Mismatches)) })

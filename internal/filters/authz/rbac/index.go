@@ -42,6 +42,7 @@ type index struct {
 	bindings map[roleKey]*binding
 	users    map[string]*grants
 	groups   map[string]*grants
+	shared   *SharedRules // nil shares no rules
 	// sets caches the sets of namespaces for lists over all namespaces; nil disables the cache.
 	sets *namespaceSets
 }
@@ -117,7 +118,10 @@ func (x *index) setRole(key roleKey, policies []rbacv1.PolicyRule) {
 		r = &role{key: key}
 		x.roles[key] = r
 	}
-	if r.setRules(policies) {
+	rules := compile(policies)
+	changed := !slices.Equal(r.ruleSet.all(), rules)
+	r.missing, r.ruleSet = false, x.shared.ruleSet(key, rules)
+	if changed {
 		x.sets.roleChanged(r)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // newVisible returns an Authorizer that maintains namespace sets, with the role "reader" for pods.
 func newVisible() *Authorizer {
-	a := New(nil, nil)
+	a := New(nil, nil, nil)
 	a.CacheNamespaces()
 	a.index.setRole(roleKey{name: "reader"}, []rbacv1.PolicyRule{{Verbs: []string{"list"}, APIGroups: []string{""}, Resources: []string{"pods"}}})
 	return a

@@ -26,9 +26,11 @@ type Authorizer struct {
 	index  index
 }
 
-// New returns an Authorizer without objects. The caller must run its Followers. metrics may be nil.
-func New(logger *slog.Logger, metrics *reflector.Metrics) *Authorizer {
+// New returns an Authorizer without objects. The caller must run its Followers. metrics may be nil. shared may be nil,
+// which shares no rules.
+func New(logger *slog.Logger, metrics *reflector.Metrics, shared *SharedRules) *Authorizer {
 	a := &Authorizer{logger: logger, index: newIndex()}
+	a.index.shared = shared
 	a.Followers = a.newFollowers(metrics)
 	return a
 }
@@ -93,8 +95,8 @@ func (a *Authorizer) Rules(user *request.User, namespace string) ([]rbacv1.Polic
 		if b.role.missing {
 			missing = append(missing, b.role)
 		}
-		for i := range b.role.rules {
-			rules = append(rules, b.role.rules[i].policy())
+		for _, r := range b.role.all() {
+			rules = append(rules, r.policy())
 		}
 		return true
 	})
@@ -117,9 +119,9 @@ func (a *Authorizer) RoleRules(ref rbacv1.RoleRef, namespace string) ([]rbacv1.P
 	if r == nil || r.missing {
 		return nil, false
 	}
-	rules := make([]rbacv1.PolicyRule, len(r.rules))
-	for i := range r.rules {
-		rules[i] = r.rules[i].policy()
+	rules := make([]rbacv1.PolicyRule, 0, len(r.all()))
+	for _, rule := range r.all() {
+		rules = append(rules, rule.policy())
 	}
 	return rules, true
 }

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-func newAuthorizer() *Authorizer { return New(slog.New(slog.DiscardHandler), nil) }
+func newAuthorizer() *Authorizer { return New(slog.New(slog.DiscardHandler), nil, nil) }
 
 func user(name string, groups ...string) *request.User {
 	return &request.User{Name: name, Groups: groups}
@@ -307,4 +307,30 @@ func BenchmarkAuthorize(b *testing.B) {
 		})
 	}
 	runtime.KeepAlive(a)
+}
+
+// TestSharedRules checks that authorizers share the rules of equal roles only.
+func TestSharedRules(t *testing.T) {
+	t.Parallel()
+	var shared SharedRules
+	key := roleKey{name: "view"}
+	rulesOf := func(verbs ...string) *ruleSet {
+		x := newIndex()
+		x.shared = &shared
+		x.setRole(key, []rbacv1.PolicyRule{{Verbs: verbs, APIGroups: []string{""}, Resources: []string{"pods"}}})
+		return x.roles[key].ruleSet
+	}
+	first := rulesOf("get")
+	if changed := rulesOf("get", "delete"); changed == first || len(changed.rules) != 1 {
+		t.Error("different rules are shared")
+	}
+	if again := rulesOf("get"); again != first {
+		t.Error("equal rules are not shared")
+	}
+	for i := range maxSharedRoles + 1 {
+		shared.ruleSet(roleKey{name: fmt.Sprint(i)}, nil)
+	}
+	if len(shared.byRole) != maxSharedRoles {
+		t.Errorf("%d roles are shared", len(shared.byRole))
+	}
 }

@@ -1,8 +1,6 @@
 package rbac
 
 import (
-	"slices"
-
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"mainstay.dev/mainstay/internal/authorizer"
@@ -10,19 +8,17 @@ import (
 
 // Rules are compiled rules without a role, for other authorizers. They are immutable and safe for
 // concurrent use.
-type Rules struct{ role role }
+type Rules struct{ set *ruleSet }
 
 // NewRules compiles rules. It does not retain policies.
 func NewRules(policies []rbacv1.PolicyRule) *Rules {
-	r := &Rules{}
-	r.role.setRules(policies)
-	return r
+	return &Rules{newRuleSet(compile(policies))}
 }
 
 // Allow reports whether one of the rules allows the request. It ignores a.User.
 func (r *Rules) Allow(a *authorizer.Attributes) bool {
 	q := prepare(a)
-	return r.role.allows(&q)
+	return r.set.allows(&q)
 }
 
 // roleKey identifies a role. The namespace of a ClusterRole is "".
@@ -35,10 +31,7 @@ func (k roleKey) isCluster() bool { return k.namespace == "" }
 type role struct {
 	key     roleKey
 	missing bool
-	rules   []rule
-	// byResource maps the resources in rules to the indexes of rules, for roles with many rules. If
-	// it is nil, all rules are evaluated.
-	byResource map[string][]uint32
+	*ruleSet
 	// bindings contains the bindings of the role by slot. A missing role without bindings is removed.
 	bindings []*binding
 }
@@ -59,27 +52,49 @@ func (r *role) removeBinding(b *binding) {
 // indexThreshold is the maximum number of rules of a role without an index.
 const indexThreshold = 8
 
-// setRules replaces the rules, and reports whether they have changed.
-func (r *role) setRules(policies []rbacv1.PolicyRule) (changed bool) {
+// ruleSet contains compiled rules. It is immutable. A nil *ruleSet has no rules.
+type ruleSet struct {
+	rules []rule
+	// byResource maps the resources in rules to the indexes of rules, for roles with many rules. If
+	// it is nil, all rules are evaluated.
+	byResource map[string][]uint32
+}
+
+// newRuleSet retains rules.
+func newRuleSet(rules []rule) *ruleSet {
+	r := &ruleSet{rules: rules}
+	if len(rules) <= indexThreshold {
+		return r
+	}
+	r.byResource = map[string][]uint32{}
+	for i := range rules {
+		for resource := range rules[i].resources.all {
+			r.byResource[resource] = append(r.byResource[resource], uint32(i))
+		}
+	}
+	return r
+}
+
+// all returns the rules. The caller must not modify them.
+func (r *ruleSet) all() []rule {
+	if r == nil {
+		return nil
+	}
+	return r.rules
+}
+
+func compile(policies []rbacv1.PolicyRule) []rule {
 	rules := make([]rule, len(policies))
 	for i := range policies {
 		rules[i] = ruleOf(&policies[i])
 	}
-	changed = !slices.Equal(r.rules, rules)
-	r.missing, r.rules, r.byResource = false, rules, nil
-	if len(r.rules) <= indexThreshold {
-		return changed
-	}
-	r.byResource = map[string][]uint32{}
-	for i := range r.rules {
-		for resource := range r.rules[i].resources.all {
-			r.byResource[resource] = append(r.byResource[resource], uint32(i))
-		}
-	}
-	return changed
+	return rules
 }
 
-func (r *role) allows(q *preparedRequest) bool {
+func (r *ruleSet) allows(q *preparedRequest) bool {
+	if r == nil {
+		return false
+	}
 	if r.byResource == nil || !q.ResourceRequest {
 		for i := range r.rules {
 			if r.rules[i].allows(q) {
@@ -91,7 +106,7 @@ func (r *role) allows(q *preparedRequest) bool {
 	return r.allowsByResource(q.resource, q) || r.allowsByResource(rbacv1.ResourceAll, q) || q.anySubresource != "" && r.allowsByResource(q.anySubresource, q)
 }
 
-func (r *role) allowsByResource(resource string, q *preparedRequest) bool {
+func (r *ruleSet) allowsByResource(resource string, q *preparedRequest) bool {
 	for _, i := range r.byResource[resource] {
 		if r.rules[i].allows(q) {
 			return true
