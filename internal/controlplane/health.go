@@ -22,6 +22,20 @@ type healthChecks struct {
 	storageVersions bool
 }
 
+// healthPaths returns the paths of the lists of checks.
+func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
+
+// checkPaths returns the paths of single checks.
+func (h *healthChecks) checkPaths() []string {
+	var paths []string
+	for path, checks := range h.checks() {
+		for _, check := range checks {
+			paths = append(paths, path+"/"+check.Name)
+		}
+	}
+	return paths
+}
+
 // checks returns the checks by path, with the names and in the order of kube-apiserver. It omits the
 // checks of features that this server does not have: loopback-serving-certificate and the hooks of
 // address repair, peer proxies, object counts and the informers of admission.

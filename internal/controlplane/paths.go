@@ -59,7 +59,7 @@ func (p *paths) find(path string) http.Handler {
 
 // indexPaths returns the paths of the index at /, including those of the host.
 func indexPaths(host map[string]http.Handler) []string {
-	list := []string{"/", openIDConfigurationPath, openIDKeysPath, "/healthz", "/livez", "/readyz", versionPath}
+	list := append(healthPaths(), "/", openIDConfigurationPath, openIDKeysPath, versionPath)
 	for path := range host {
 		if !strings.HasSuffix(path, "/") {
 			list = append(list, path)
@@ -90,23 +90,24 @@ func newPaths(s *settings, catalog *route.Catalog, api *endpoints.API, webhooks 
 	for path, handler := range s.env.Paths {
 		p.handle(path, handler)
 	}
-	var checkPaths []string // of single checks
-	for path, checks := range health.checks() {
-		for _, check := range checks {
-			checkPaths = append(checkPaths, path+"/"+check.Name)
-		}
-		handler := telemetry.NewHealth(path, s.env.Telemetry.Logger, s.env.Health.Metrics, checks...)
+	for _, path := range healthPaths() {
+		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			// The checks are created for each request: most control planes are never checked.
+			telemetry.NewHealth(path, s.env.Telemetry.Logger, s.env.Health.Metrics, health.checks()[path]...).ServeHTTP(w, r)
+		})
 		p.handle(path, handler)
 		p.handle(path+"/", handler)
 	}
-	p.handle("/", newIndexHandler(slices.Concat(indexPaths(s.env.Paths), checkPaths), catalog))
+	p.handle("/", newIndexHandler(func() []string {
+		return slices.Concat(indexPaths(s.env.Paths), health.checkPaths(), documentPaths(catalog))
+	}))
 	return p, nil
 }
 
-// newIndexHandler serves the list of fixed paths and of the current document paths.
-func newIndexHandler(fixed []string, catalog *route.Catalog) http.Handler {
+// newIndexHandler serves a list of paths.
+func newIndexHandler(paths func() []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		list := slices.Concat(fixed, documentPaths(catalog))
+		list := paths()
 		slices.Sort(list)
 		if prefix := request.PathPrefix(r.Context()); prefix != "" {
 			for i, path := range list {
