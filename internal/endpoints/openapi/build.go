@@ -11,16 +11,16 @@ import (
 
 // documentSource is the input of a v3 document, or of a part of the v2 document.
 type documentSource struct {
-	// part is nil for documents that do not belong to a group version; items are their paths.
+	// part is nil for documents that do not belong to a group version; items returns their paths.
 	part  *Part
-	items []pathItem
+	items func() []pathItem
 }
 
 // read returns the paths of the source, and the schemas of its kinds that are not
 // built in.
 func (s *documentSource) read(l *library, v version) ([]pathItem, map[string]Schema, error) {
 	if s.part == nil {
-		return s.items, nil, nil
+		return s.items(), nil, nil
 	}
 	var schemas map[string]Schema
 	if s.part.Schemas != nil {
@@ -42,7 +42,7 @@ func (s *documentSource) read(l *library, v version) ([]pathItem, map[string]Sch
 func (s *documentSource) digest() string {
 	switch {
 	case s.part == nil:
-		return s.items[0].path
+		return s.items()[0].path
 	case s.part.Digest != nil:
 		return s.part.path() + " " + s.part.Digest()
 	case s.part.Custom || s.part.Describe != nil || s.part.Schemas != nil:

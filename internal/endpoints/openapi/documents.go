@@ -89,11 +89,11 @@ func New(c Config) *Documents {
 	d.cache.free.Store(maxPlain)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.putLocked("apis", &documentSource{items: groupsPaths()})
-	d.putLocked("version", &documentSource{items: versionPaths()})
+	d.putLocked("apis", &documentSource{items: groupsPaths})
+	d.putLocked("version", &documentSource{items: versionPaths})
 	if c.Issuer {
-		d.putLocked(".well-known/openid-configuration", &documentSource{items: issuerPaths()})
-		d.putLocked("openid/v1/jwks", &documentSource{items: keysPaths()})
+		d.putLocked(".well-known/openid-configuration", &documentSource{items: issuerPaths})
+		d.putLocked("openid/v1/jwks", &documentSource{items: keysPaths})
 	}
 	for i := range c.Parts {
 		d.setLocked(c.Parts[i])
@@ -155,13 +155,13 @@ func (d *Documents) removeLocked(gv schema.GroupVersion) {
 	}
 }
 
-// groupDocument returns the path of the document of a group's discovery, and the API paths that it
-// describes.
-func groupDocument(group string) (string, []pathItem) {
+// groupDocument returns the path of the document of a group's discovery, and the function that creates the API paths
+// that it describes.
+func groupDocument(group string) (string, func() []pathItem) {
 	if group == "" {
-		return "api", coreVersionsPaths()
+		return "api", coreVersionsPaths
 	}
-	return "apis/" + group, groupPaths(group)
+	return "apis/" + group, func() []pathItem { return groupPaths(group) }
 }
 
 func (d *Documents) putLocked(path string, s *documentSource) {
