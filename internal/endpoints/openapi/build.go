@@ -7,13 +7,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // documentSource is the input of a v3 document, or of a part of the v2 document.
 type documentSource struct {
 	// part is nil for documents that do not belong to a group version; items returns their paths.
-	part  *Part
-	items func() []pathItem
+	part     *Part
+	items    func() []pathItem
+	modified time.Time // Document.Modified
 }
 
 // read returns the paths of the source, and the schemas of its kinds that are not

@@ -49,7 +49,7 @@ type Documents struct {
 	cache      *plainCache
 
 	mu sync.RWMutex
-	// sources and documents are keyed by the path of the v3 document.
+	// sources and documents are keyed by the path of the v3 document. documents contains those that were used.
 	sources   map[string]*documentSource
 	documents map[string]*Document
 	// remotes are the group versions of other servers, by the same keys.
@@ -165,15 +165,35 @@ func groupDocument(group string) (string, func() []pathItem) {
 }
 
 func (d *Documents) putLocked(path string, s *documentSource) {
+	s.modified = time.Now()
 	d.sources[path] = s
+	delete(d.documents, path)
+}
+
+// documentLocked returns the v3 document of a path, or nil if it does not exist.
+func (d *Documents) documentLocked(path string) *Document {
+	s := d.sources[path]
+	if s == nil || d.documents[path] != nil {
+		return d.documents[path]
+	}
 	d.documents[path] = &Document{
 		version:  v3,
 		message:  d.library.messages[v3],
 		cache:    d.cache,
 		build:    func() (*document, error) { return buildV3(d.library, s, d.about) },
 		digest:   func() string { return digestOf(d.library, []*documentSource{s}, nil, d.about) },
-		Modified: time.Now(),
+		Modified: s.modified,
 	}
+	return d.documents[path]
+}
+
+// allLocked returns all v3 documents by path, in a new map.
+func (d *Documents) allLocked() map[string]*Document {
+	all := make(map[string]*Document, len(d.sources))
+	for path := range d.sources {
+		all[path] = d.documentLocked(path)
+	}
+	return all
 }
 
 // changedLocked resets the documents that cover all parts.
@@ -186,10 +206,10 @@ func (d *Documents) changedLocked() {
 // V3 returns the v3 document of a path such as apis/apps/v1, without building it, or false if it
 // does not exist. The documents of remotes are not included.
 func (d *Documents) V3(path string) (*Document, bool) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	document, ok := d.documents[path]
-	return document, ok
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	document := d.documentLocked(path)
+	return document, document != nil
 }
 
 // V2 returns the v2 document of the current parts and remotes. It does not build the document.
@@ -244,14 +264,14 @@ func (d *Documents) V3Index() ([]byte, string, error) {
 
 // currentIndex returns the index. It is built without holding the lock.
 func (d *Documents) currentIndex() (*v3Index, error) {
-	d.mu.RLock()
+	d.mu.Lock()
 	index, changes, changed := d.index, d.changes, d.changed
 	var documents map[string]*Document
 	var remotes map[string]*Remote
 	if index == nil {
-		documents, remotes = maps.Clone(d.documents), maps.Clone(d.remotes)
+		documents, remotes = d.allLocked(), maps.Clone(d.remotes)
 	}
-	d.mu.RUnlock()
+	d.mu.Unlock()
 	if index != nil {
 		return index, nil
 	}

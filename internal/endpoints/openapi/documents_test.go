@@ -104,7 +104,7 @@ func kindsOf(model openapiproto.Schema) []schema.GroupVersionKind {
 func TestV3Parses(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, true)
-	for path, d := range documents.documents {
+	for path, d := range documents.allLocked() {
 		t.Run(path, func(t *testing.T) {
 			t.Parallel()
 			data := plain(t, d)
@@ -158,7 +158,7 @@ func TestChanges(t *testing.T) {
 	tags := func() map[string]string {
 		t.Helper()
 		all := map[string]string{}
-		for path, document := range d.documents {
+		for path, document := range d.allLocked() {
 			all[path] = tag(t, document)
 		}
 		return all
@@ -178,7 +178,7 @@ func TestChanges(t *testing.T) {
 	}
 	part.Resources = part.Resources[:1]
 	d.Set(part)
-	if tag(t, d.documents[path]) == first {
+	if tag(t, d.documentLocked(path)) == first {
 		t.Error("a part was changed, but its document is the old one")
 	}
 	d.Remove(part.GroupVersion, schema.GroupVersion{Group: "unknown.example.com", Version: "v1"})
@@ -206,7 +206,7 @@ func TestGroupDocument(t *testing.T) {
 		{beta.GroupVersion, []string{"apis", "version"}},
 	} {
 		d.Remove(step.remove)
-		if have := slices.Sorted(maps.Keys(d.documents)); !slices.Equal(have, step.want) {
+		if have := slices.Sorted(maps.Keys(d.allLocked())); !slices.Equal(have, step.want) {
 			t.Errorf("after removing %q: documents %q, want %q", step.remove, have, step.want)
 		}
 	}

@@ -134,7 +134,7 @@ func TestHandlerBodies(t *testing.T) {
 		}
 	}
 	var paths []string
-	for path := range documents.documents {
+	for path := range documents.allLocked() {
 		if _, ok := index.Paths[path]; !ok {
 			paths = append(paths, path)
 		}

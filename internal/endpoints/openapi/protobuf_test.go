@@ -77,7 +77,7 @@ func TestProtobuf(t *testing.T) {
 	checkProtobuf(t, "v2", plain(t, documents.V2()), v2)
 	part, _ := customPart(t)
 	documents.Set(part)
-	for path, d := range documents.documents {
+	for path, d := range documents.allLocked() {
 		checkProtobuf(t, path, plain(t, d), v3)
 	}
 	if testing.Short() {
