@@ -212,7 +212,9 @@ func (s *Static) Find(gv schema.GroupVersion, name, subresource string) *rest.Re
 }
 
 // Has reports whether the source contains a resource, without opening it.
-func (s *Static) Has(gv schema.GroupVersion, name string) bool { return s.byName[key{gv, name, ""}] != nil }
+func (s *Static) Has(gv schema.GroupVersion, name string) bool {
+	return s.byName[key{gv, name, ""}] != nil
+}
 
 // Groups implements Source.
 func (s *Static) Groups() []rest.Group { return s.groups }

@@ -19,8 +19,8 @@ import (
 func TestCostOfOpen(t *testing.T) {
 	const (
 		planes        = 20
-		maxBytes      = 1 << 20
-		maxGoroutines = 13
+		maxBytes      = 600 << 10
+		maxGoroutines = 6
 	)
 	server := apitest.Start(t)
 	client, err := rest.HTTPClientFor(server.Config()) // one connection for all control planes
