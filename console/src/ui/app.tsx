@@ -1,4 +1,4 @@
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Client } from "../api/client";
 import { type Discovery, discover } from "../api/discovery";
 import { Admission } from "../views/admission";
@@ -44,7 +44,8 @@ function Console(props: { token: string; expired: () => void; signOut: () => voi
   const [place, setPlace] = useState(currentPlace);
   const [message, setMessage] = useState("");
   const [palette, setPalette] = useState(false);
-  useEffect(() => {
+  // Layout effects run before the page is shown. Otherwise, an event directly after the sign-in would be lost.
+  useLayoutEffect(() => {
     const moved = (): void => {
       setPlace(currentPlace());
       setPalette(false);
@@ -52,7 +53,7 @@ function Console(props: { token: string; expired: () => void; signOut: () => voi
     window.addEventListener("popstate", moved);
     return () => window.removeEventListener("popstate", moved);
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const pressed = (event: KeyboardEvent): void => {
       if ((event.ctrlKey || event.metaKey) && event.key === "k") {
         event.preventDefault();
