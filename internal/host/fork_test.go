@@ -190,6 +190,36 @@ func TestForkOfForks(t *testing.T) {
 	}
 }
 
+// TestForkOfLongChain checks that a fork at the end of a long chain copies the objects, and is the beginning of a new chain.
+func TestForkOfLongChain(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Storage: StorageConfig{DataDir: t.TempDir()}})
+	s.createConfigMap(t, "x", "root")
+	s.tenant(t, "fork1", `{"from":{}}`).createConfigMap(t, "y", "fork1")
+	const length = 18
+	for i := 2; i <= length; i++ {
+		s.declare(t, fmt.Sprint("fork", i), fmt.Sprintf(`{"from":{"controlPlane":"fork%d"}}`, i-1))
+	}
+	s.awaitPhase(t, fmt.Sprint("fork", length), controlplanes.Ready)
+	pins := map[string]int{}
+	all, err := s.host.store.backend.(kv.Pinner).Pins(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pin := range all {
+		pins[pin.Owner]++
+	}
+	for i, want := range map[int]int{1: 1, 16: 16, 17: 0, 18: 1} {
+		if got := pins[string(s.controlPlane(t, fmt.Sprint("fork", i)).UID)]; got != want {
+			t.Errorf("fork %d has %d pins, want %d", i, got, want)
+		}
+	}
+	s.must(t, "DELETE", controlPlanePath+"/fork16", "")
+	for _, i := range []int{15, 17, 18} {
+		s.enter(t, fmt.Sprint("fork", i)).expectValues(t, map[string]string{"x": "root", "y": "fork1"})
+	}
+}
+
 // TestForkAtTime forks an earlier state.
 func TestForkAtTime(t *testing.T) {
 	t.Parallel()

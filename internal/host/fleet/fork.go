@@ -16,6 +16,10 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
+// maxLayers is the maximum number of states below a fork, because each of them adds a lookup to a read. A fork at the end of
+// a longer chain copies all objects.
+const maxLayers = 16
+
 // sourceError reports that a fork cannot begin with its source now. reason is the reason of the condition Ready.
 type sourceError struct{ reason, message string }
 
@@ -46,8 +50,8 @@ func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Sour
 	}
 	begun.Source = &layer{from, revision}
 	store := f.config.Backend.Backend
-	if pinner, ok := f.pinner(); ok {
-		layers := append([]layer{*begun.Source}, below.Layers...)
+	layers := append([]layer{*begun.Source}, below.Layers...)
+	if pinner, ok := f.pinner(); ok && len(layers) <= maxLayers {
 		err := f.pin(ctx, pinner, p.uid, layers)
 		if err == nil {
 			begun.Layers, begun.Template, begun.TemplateUID, begun.Created = layers, below.Template, below.TemplateUID, below.Created
