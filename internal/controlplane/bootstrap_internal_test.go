@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -22,5 +23,30 @@ func TestUnavailable(t *testing.T) {
 		if got := isUnavailable(err); got != want {
 			t.Errorf("%v: %v, want %v", err, got, want)
 		}
+	}
+}
+
+// TestLoadAvailable checks that a load is repeated only while the store is unavailable.
+func TestLoadAvailable(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	for name, tt := range map[string]struct {
+		errs []error // of the calls
+		want error
+	}{
+		"success":     {[]error{nil}, nil},
+		"an election": {[]error{kv.ErrUnavailable, fmt.Errorf("list: %w", kv.ErrUnavailable), nil}, nil},
+		"other error": {[]error{broken, nil}, broken},
+	} {
+		calls := 0
+		c := component{load: func(context.Context) error { calls++; return tt.errs[calls-1] }}
+		if err := c.loadAvailable(t.Context()); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v after %d calls", name, err, calls)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	c := component{load: func(context.Context) error { cancel(); return kv.ErrUnavailable }}
+	if err := c.loadAvailable(ctx); !errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("after the end of the context: %v", err)
 	}
 }

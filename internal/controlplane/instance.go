@@ -138,10 +138,7 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 		return err
 	}
 	for _, c := range i.configuration {
-		if c.load == nil {
-			continue
-		}
-		if err := c.load(ctx); err != nil {
+		if err := c.loadAvailable(ctx); err != nil {
 			return fmt.Errorf("load the %s: %w", c.name, err)
 		}
 	}
