@@ -52,7 +52,7 @@ func (d *idleDetector) tick(allocated uint64) bool {
 }
 
 // returnMemory returns memory to the operating system when the server becomes idle, until ctx ends.
-// Without it, the runtime would keep more than twice heapFloor.
+// Without it, the runtime would keep the memory of a burst for minutes.
 func returnMemory(ctx context.Context) {
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	ticker := time.NewTicker(samplePeriod)

@@ -16,10 +16,9 @@ import (
 // remainder is for memory outside the heap.
 const collectorPercent = 90
 
-// limitMemory sets the memory limit of the server and of the garbage collector. untouched is the
-// size of allocated memory that is never used, in bytes. The collector's limit is set here and not
-// in the host, because it applies to the process.
-func limitMemory(config *host.Config, untouched int64) {
+// limitMemory sets the memory limit of the server and of the garbage collector. The collector's limit is
+// set here and not in the host, because it applies to the process.
+func limitMemory(config *host.Config) {
 	switch {
 	case config.Limits.Memory == host.NoLimit:
 		config.Limits.Memory = 0
@@ -30,8 +29,8 @@ func limitMemory(config *host.Config, untouched int64) {
 	if config.Limits.Memory == 0 {
 		return
 	}
-	config.Limits.MemoryPressed = memory.PressureFunc(config.Limits.Memory, untouched)
-	debug.SetMemoryLimit(config.Limits.Memory/100*collectorPercent + untouched)
+	config.Limits.MemoryPressed = memory.PressureFunc(config.Limits.Memory)
+	debug.SetMemoryLimit(config.Limits.Memory / 100 * collectorPercent)
 }
 
 // defaultMemoryLimit returns GOMEMLIMIT, or the memory of the control group or machine, in bytes.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -106,13 +105,11 @@ func (r *runner) run(args []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, closeLog()) }()
-	limitMemory(&config, heapFloor)
+	limitMemory(&config)
 	if r.dir, err = os.MkdirTemp("", "mainstay-run-"); err != nil {
 		return fmt.Errorf("create a temporary folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(r.dir)) }()
-	floor := make([]byte, heapFloor)
-	defer runtime.KeepAlive(&floor)
 	if err := r.start(config, users, fixtures); err != nil {
 		return err
 	}

@@ -56,11 +56,6 @@ func newServe(p process) *cobra.Command {
 	return command
 }
 
-// heapFloor is the size of an allocation that is never used, in bytes. It occupies no memory, but
-// counts as live heap. Without it, the garbage collector of a small server would run every few
-// milliseconds under load.
-const heapFloor = 64 << 20
-
 func serve(flags *serveFlags, stdout, stderr io.Writer, p process) error {
 	config, log := flags.config, flags.log
 	out := telemetry.NewLogWriter(stderr)
@@ -87,7 +82,7 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, p process) error {
 			fmt.Fprintf(stdout, "To use it:  export KUBECONFIG=%s\n", shellQuote(serving.Kubeconfig))
 		}
 	}
-	limitMemory(&config, heapFloor)
+	limitMemory(&config)
 	s, err := host.New(config)
 	if err != nil {
 		return &usageError{err}
@@ -111,8 +106,6 @@ func serve(flags *serveFlags, stdout, stderr io.Writer, p process) error {
 		}
 	}()
 	go returnMemory(ctx) // ends with this function
-	floor := make([]byte, heapFloor)
-	defer runtime.KeepAlive(&floor)
 	return s.Run(ctx)
 }
 

@@ -166,18 +166,12 @@ func (c *conn) goAway() {
 // closeIfDone closes the connection if GOAWAY has been sent and no stream is left. c.mu must be held.
 func (c *conn) closeIfDone() {
 	if c.goAwaySent && len(c.streams) == 0 && c.err == nil {
-		c.srv.workers.start(lingeringClose{c})
+		go c.closeWrites() // ends after lingerTimeout at the latest
 	}
 }
 
-// lingeringClose is a job that closes the sending side. The reading goroutine ends when the client
-// closes its side.
-type lingeringClose struct{ *conn }
-
-func (f lingeringClose) run() { f.closeWrites() }
-
 // closeWrites sends pending data and TLS's close_notify, and gives the client lingerTimeout to
-// close its side.
+// close its side. The reading goroutine ends when the client does so.
 func (c *conn) closeWrites() {
 	c.mu.Lock()
 	c.flush()
@@ -232,7 +226,7 @@ func (c *conn) startHandler(s *stream) bool {
 	limit := int(c.settings.streams)
 	if c.handlers < limit {
 		c.handlers++
-		c.srv.workers.start(s)
+		go s.run() // ends with the handler
 		return true
 	}
 	if len(c.unstarted) >= unstartedPerStream*limit {
@@ -253,7 +247,7 @@ func (c *conn) handlerDone() {
 		c.unstarted = c.unstarted[1:]
 		if s.err == nil { // the client still expects a response
 			c.handlers++
-			c.srv.workers.start(s)
+			go s.run() // ends with the handler
 			return
 		}
 	}

@@ -68,14 +68,14 @@ func (s *stream) resume() {
 	}
 }
 
-// enqueue appends a stream to the run queue and starts a queueRunner if there is none. runQueue.mu
+// enqueue appends a stream to the run queue and starts runStreams if it is not running. runQueue.mu
 // must be held.
 func (c *conn) enqueue(s *stream) {
 	s.state = queued
 	c.runQueue.streams = append(c.runQueue.streams, s)
 	if !c.runQueue.running {
 		c.runQueue.running = true
-		c.srv.workers.start((*queueRunner)(c))
+		go c.runStreams() // ends when the queue is empty
 	}
 }
 
@@ -94,11 +94,8 @@ func (q *runQueue) next() *stream {
 	return s
 }
 
-// queueRunner is a job that runs the queued streams of a connection.
-type queueRunner conn
-
-func (r *queueRunner) run() {
-	c := (*conn)(r)
+// runStreams runs the queued streams of a connection.
+func (c *conn) runStreams() {
 	for {
 		s := c.runQueue.next()
 		if s == nil {
@@ -124,7 +121,7 @@ func (s *stream) handOff() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.running = len(q.streams) > 0; q.running {
-		s.conn.srv.workers.start((*queueRunner)(s.conn))
+		go s.conn.runStreams() // ends when the queue is empty
 	}
 }
 

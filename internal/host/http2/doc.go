@@ -4,8 +4,8 @@
 // goroutine that produces a response also writes it, without a loop or channels in between, when it
 // is flushed, complete, or large enough; a write contains the pending data of all streams.
 // golang.org/x/net/http2 parses frames and HPACK. A connection (conn) has one reading goroutine and
-// one lock for its streams, windows and pending bytes. The lock is not held during writes. Handlers
-// run on reused goroutines. The package does not support HTTP/1.1, which net/http serves,
+// one lock for its streams, windows and pending bytes. The lock is not held during writes. Each
+// handler has its own goroutine. The package does not support HTTP/1.1, which net/http serves,
 // connections without TLS, server push, priorities, extended CONNECT, or http.Server.ConnState: for
 // net/http, a connection is active until it ends.
 package http2

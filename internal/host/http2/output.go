@@ -145,14 +145,11 @@ func (c *conn) flushAsync() {
 	}
 	c.writing = true
 	c.writeStarted = c.clock()
-	c.srv.workers.start((*flusher)(c))
+	go c.writePending() // ends after the writes
 }
 
-// flusher is a job that writes the pending data of a connection.
-type flusher conn
-
-func (f *flusher) run() {
-	c := (*conn)(f)
+// writePending writes the pending data of a connection. c.writing must be set.
+func (c *conn) writePending() {
 	c.mu.Lock()
 	c.write()
 	c.mu.Unlock()
@@ -162,7 +159,7 @@ func (f *flusher) run() {
 func (c *conn) write() {
 	for round := 0; c.pending != nil; round++ {
 		if round == maxWriteRounds {
-			c.srv.workers.start((*flusher)(c))
+			go c.writePending() // ends after the writes
 			return
 		}
 		out := c.pending

@@ -65,7 +65,6 @@ func Configure(s *http.Server) error {
 
 // server is shared by the connections of one http.Server.
 type server struct {
-	workers      workers
 	writeBuffers sync.Pool // of *writeBuffer
 	bodyBuffers  sync.Pool // of *bodyBuffer
 	names        headerNames
@@ -87,8 +86,6 @@ func newServer() *server {
 // serve serves a connection until it ends.
 func (srv *server) serve(ctx context.Context, hs *http.Server, nc net.Conn, state *tls.ConnectionState, h http.Handler) {
 	c := newConn(ctx, srv, hs, nc, state, h)
-	srv.workers.open()
-	defer srv.workers.close()
 	srv.mu.Lock()
 	srv.conns[c] = struct{}{}
 	shuttingDown := srv.closing

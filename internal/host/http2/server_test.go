@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 type connKey struct{}
@@ -124,49 +122,6 @@ func TestConfigureRefuses(t *testing.T) {
 	if err := Configure(s); err == nil || !strings.Contains(err.Error(), "CountError") {
 		t.Errorf("Configure: %v", err)
 	}
-}
-
-type jobFunc func()
-
-func (f jobFunc) run() { f() }
-
-// TestWorkers checks that workers are reused, and end after workerIdleTime or with the last
-// connection.
-func TestWorkers(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		var w workers
-		w.open()
-		idle := func() int {
-			synctest.Wait()
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return len(w.idle)
-		}
-		release := make(chan struct{})
-		for range maxIdleWorkers + 10 {
-			w.start(jobFunc(func() { <-release }))
-		}
-		close(release)
-		if n := idle(); n != maxIdleWorkers {
-			t.Errorf("%d idle, want %d", n, maxIdleWorkers)
-		}
-		for range 10 {
-			w.start(jobFunc(func() {}))
-		}
-		if n := idle(); n != maxIdleWorkers {
-			t.Errorf("%d idle after being used again, want %d", n, maxIdleWorkers)
-		}
-		time.Sleep(2*workerIdleTime + time.Second)
-		if n := idle(); n != 0 {
-			t.Errorf("%d idle after a long time", n)
-		}
-		w.start(jobFunc(func() {}))
-		if n := idle(); n != 1 {
-			t.Errorf("%d idle, want 1", n)
-		}
-		w.close() // synctest fails if the worker does not end
-	})
 }
 
 // TestHandlerExits checks that runtime.Goexit in a handler only aborts its stream.

@@ -83,11 +83,11 @@ func TestNilBudget(t *testing.T) {
 
 func TestPressureFunc(t *testing.T) {
 	t.Parallel()
-	if memory.PressureFunc(0, 0) != nil {
+	if memory.PressureFunc(0) != nil {
 		t.Error("there is pressure without a limit")
 	}
-	if !memory.PressureFunc(1, 0)() || memory.PressureFunc(1<<40, 0)() || memory.PressureFunc(1, 1<<40)() {
-		t.Error("what is in use is not compared with the limit")
+	if !memory.PressureFunc(1)() || memory.PressureFunc(1<<40)() {
+		t.Error("the live heap is not compared with the limit")
 	}
 }
 

@@ -6,14 +6,13 @@ import "runtime/metrics"
 const liveBytes = "/gc/heap/live:bytes"
 
 // PressureFunc returns a function that reports whether the live heap is close to a limit, in bytes.
-// If the limit is 0, it returns nil. untouched is the size of allocated memory that the process has
-// never written to, and that therefore does not count. The function takes about a microsecond and
-// is safe for concurrent use.
-func PressureFunc(limit, untouched int64) func() bool {
+// If the limit is 0, it returns nil. The function takes about a microsecond and is safe for concurrent
+// use.
+func PressureFunc(limit int64) func() bool {
 	if limit == 0 {
 		return nil
 	}
-	return func() bool { return live() >= uint64(limit/100*pressedPercent+untouched) }
+	return func() bool { return live() >= uint64(limit/100*pressedPercent) }
 }
 
 // live returns the size of the live heap after the last garbage collection, in bytes.
