@@ -63,6 +63,7 @@ type declaredResources struct {
 func newDeclaredResources(s *settings) *declaredResources {
 	env := newDeclarationEnv(s)
 	d := &declaredResources{Declared: builtin.Declare(env, all.Groups())}
+	// Several control planes open a kind at the same time, so their storage factories must not have to set this field.
 	for _, spec := range env.Specs() {
 		spec.Kind.EncodingCache = s.env.Storage.Encodings
 	}

@@ -44,7 +44,7 @@ type Config struct {
 	Resolver egress.Resolver
 	// Endpoints returns the collections of Services, Endpoints and EndpointSlices. It is called when there are
 	// aggregated servers. A change of one of their objects triggers an availability check. Changes in absent
-	// collections are detected by the next periodic check. nil returns none.
+	// collections are detected by the next periodic check. It may be nil.
 	Endpoints func() map[schema.GroupResource]reflector.Collection
 	// Certificate returns the client certificate for aggregated servers (the front proxy's); nil
 	// means no certificate.

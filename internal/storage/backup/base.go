@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// putBase uploads a snapshot of the store. It also returns pins whose states are in the snapshot.
+// putBase uploads a snapshot of the store. It also returns the pins from before its start, which it contains.
 func (w *Writer) putBase(ctx context.Context, generation string) (base Base, pins embedded.PinSet, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

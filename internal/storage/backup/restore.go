@@ -146,8 +146,8 @@ func recordOf(ev *kv.Event) embedded.Record {
 	return record
 }
 
-// completePins returns the pins whose state can be restored: it is not newer than the restored state, and if it is older than
-// the base, a pin of the base has it.
+// completePins returns the pins that can be restored: their state is not newer than the restored one, and if it is older than
+// the base, a pin of the base has it, too.
 func (r *restorer) completePins(base embedded.PinSet) embedded.PinSet {
 	return slices.DeleteFunc(slices.Clone(r.pins), func(p kv.Pin) bool {
 		return p.Revision > r.restored.Revision || p.Revision < r.plan.Base.Revision && !base.Covers(p)

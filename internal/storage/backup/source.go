@@ -32,6 +32,7 @@ func (s *Source) readSegment(ctx context.Context, segment *Segment) (segmentCont
 	defer object.Close()
 	var content segmentContent
 	_, err = readObject(object, s.Identities, func(r io.Reader) (err error) {
+		// The last commit can begin just below maxSegment, and the pins follow it. Each of them has at most maxCommit bytes.
 		content, err = readSegmentContent(io.LimitReader(r, maxSegment+2*maxCommit))
 		return err
 	})

@@ -74,7 +74,7 @@ type Writer struct {
 	position     kv.Revision
 	positionTime time.Time
 	baseRevision kv.Revision // of the newest base
-	// basePins are pins whose states are in the newest base; empty if another Writer has uploaded it.
+	// basePins are the known pins of the newest base; empty if another Writer has uploaded it.
 	basePins embedded.PinSet
 	nextBase time.Time
 	hold     func()
@@ -202,7 +202,7 @@ func (w *Writer) currentPins() (embedded.PinSet, error) {
 		return nil, nil
 	}
 	pins, err := pinner.Pins(w.ctx)
-	return pins, err
+	return embedded.NewPinSet(pins), err
 }
 
 func (w *Writer) isStopping() bool {
