@@ -15,7 +15,7 @@ import (
 // Defragmentation of a member is not an outage.
 func TestEtcdWithoutSpace(t *testing.T) {
 	t.Parallel()
-	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
+	c := etcdtest.Start(t, etcdtest.Options{Members: 3, SlowElections: true})
 	servers := []*running{start(t, withoutControllers(etcdConfig(c))), start(t, withoutControllers(etcdConfig(c)))}
 	create := func(s *running, name string) (int, string) {
 		return s.do(t, "POST", configMaps, `{"metadata":{"name":"`+name+`"}}`)

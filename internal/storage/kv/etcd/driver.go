@@ -46,18 +46,28 @@ func openReady(ctx context.Context, config Config, prefix string) (*Store, error
 	timeout := store.config.OpenTimeout
 	waitCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	err = store.Await(waitCtx)
+	err = store.awaitComplete(waitCtx, prefix)
 	if errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, kv.ErrUnavailable) {
 		err = fmt.Errorf("%w: %w", kv.ErrUnavailable, err) // the first attempt did not end in time
 	}
 	if errors.Is(err, kv.ErrUnavailable) && ctx.Err() == nil {
 		err = fmt.Errorf("no response for %s: %w", timeout, err)
 	}
-	if err == nil {
-		err = store.CheckComplete(ctx, prefix)
-	}
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	return store, nil
+}
+
+// awaitComplete waits until etcd responds, and checks the data below prefix. An election between the two is not an error.
+func (s *Store) awaitComplete(ctx context.Context, prefix string) error {
+	for {
+		err := s.Await(ctx)
+		if err == nil {
+			err = s.CheckComplete(ctx, prefix)
+		}
+		if !errors.Is(err, kv.ErrUnavailable) || ctx.Err() != nil {
+			return err
+		}
+	}
 }

@@ -33,7 +33,7 @@ type Options struct {
 	// TLS requires https and a client certificate; see Cluster.Files.
 	TLS bool
 	// SlowElections uses etcd's default timeouts. Otherwise a failed member is detected after a
-	// fraction of a second.
+	// fraction of a second, but a loaded machine causes elections.
 	SlowElections bool
 	// QuotaBytes is the maximum size of the database in bytes; 0 means etcd's default.
 	QuotaBytes int64

@@ -44,12 +44,13 @@ const stopped = -1
 
 // New returns a Backend for watches of keys with a prefix; "" selects all keys. Other watches are not shared. The
 // shared watch runs until ctx ends, and the watches then end with kv.ErrClosed. If it fails, they end with its
-// error; until it is open again, further watches are not shared. The error is that of the backend.
+// error; until it is open again, further watches are not shared. If the backend is unavailable now, the shared watch is
+// opened later. Other errors are those of the backend.
 func New(ctx context.Context, backend kv.Backend, prefix string) (*Backend, error) {
 	b := &Backend{Backend: backend, ctx: ctx, prefix: prefix, done: make(chan struct{})}
-	b.mu.byPrefix, b.mu.others = map[string]map[*watch]struct{}{}, map[*watch]struct{}{}
+	b.mu.position, b.mu.byPrefix, b.mu.others = stopped, map[string]map[*watch]struct{}{}, map[*watch]struct{}{}
 	source, err := b.open()
-	if err != nil {
+	if err != nil && !errors.Is(err, kv.ErrUnavailable) {
 		return nil, fmt.Errorf("share the watches of %s: %w", prefix, err)
 	}
 	go b.run(source) // ends with ctx or the backend
@@ -83,25 +84,40 @@ func (b *Backend) open() (kv.Watch, error) {
 const reopenDelay = time.Second
 
 // run dispatches the events of the shared watch, and opens it again if it fails, until ctx ends or the backend is
-// closed.
+// closed. source is nil if the shared watch is not open yet.
 func (b *Backend) run(source kv.Watch) {
 	defer close(b.done)
 	for {
+		if source == nil {
+			source = b.reopen()
+		}
+		if source == nil {
+			return
+		}
 		err := b.follow(source)
 		if b.ctx.Err() != nil || errors.Is(err, kv.ErrClosed) {
 			b.stop(kv.ErrClosed)
 			return
 		}
 		b.stop(err)
-		for source = nil; source == nil; {
-			select {
-			case <-time.After(reopenDelay):
-			case <-b.ctx.Done():
-				return
-			}
-			if source, err = b.open(); errors.Is(err, kv.ErrClosed) {
-				return
-			}
+		source = nil
+	}
+}
+
+// reopen opens the shared watch when the backend is available. It returns nil if ctx ends or the backend is closed.
+func (b *Backend) reopen() kv.Watch {
+	for {
+		select {
+		case <-time.After(reopenDelay):
+		case <-b.ctx.Done():
+			return nil
+		}
+		source, err := b.open()
+		if err == nil {
+			return source
+		}
+		if errors.Is(err, kv.ErrClosed) {
+			return nil
 		}
 	}
 }

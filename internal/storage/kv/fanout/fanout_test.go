@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
@@ -196,6 +197,62 @@ func TestFailure(t *testing.T) {
 			t.Errorf("after the failure: %+v, want an event of revision %d", batch, second)
 		}
 		again.Stop()
+	}
+}
+
+// unavailable is a backend without a current revision until it is available.
+type unavailable struct {
+	kv.Backend
+	available atomic.Bool
+	opened    chan kv.Revision // receives the first revision of each watch
+}
+
+func (u *unavailable) CurrentRevision(ctx context.Context) (kv.Revision, error) {
+	if !u.available.Load() {
+		return 0, kv.ErrUnavailable
+	}
+	return u.Backend.CurrentRevision(ctx)
+}
+
+func (u *unavailable) Watch(ctx context.Context, start, end string, from kv.Revision) (kv.Watch, error) {
+	u.opened <- from
+	return u.Backend.Watch(ctx, start, end, from)
+}
+
+// TestUnavailable checks that watches work while the shared watch is not open, and that it is opened when the backend is
+// available.
+func TestUnavailable(t *testing.T) {
+	t.Parallel()
+	backend := &unavailable{Backend: storagetest.InMemory(t), opened: make(chan kv.Revision, 2)}
+	b, err := fanout.New(t.Context(), backend, "/a/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := b.Watch(t.Context(), "/a/", kv.PrefixEnd("/a/"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from := <-backend.opened; from != 1 {
+		t.Errorf("the watch of a backend without a shared watch begins at %d", from)
+	}
+	first := commit(t, b, "/a/1")
+	for batch := range w.Batches() {
+		if batch.Revision >= first {
+			break
+		}
+	}
+	backend.available.Store(true)
+	if from := <-backend.opened; from != first+1 {
+		t.Errorf("the shared watch begins at %d, want %d", from, first+1)
+	}
+	second := commit(t, b, "/a/2")
+	for batch := range w.Batches() {
+		if batch.Revision >= second {
+			break
+		}
+	}
+	if err := w.Err(); err != nil {
+		t.Error(err)
 	}
 }
 
