@@ -310,7 +310,7 @@ func TestListStreams(t *testing.T) { //nolint:paralleltest // see above
 	for name, format := range listFormats() {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // see above
 			if name == "protobuf" {
-				t.Skip("it holds the records, and is charged for them: see TestHeldListsAreCharged")
+				t.Skip("it holds the records, and is charged for them: see TestListsAreCounted")
 			}
 			length := 10000
 			if name == "JSON" && !testing.Short() {

@@ -385,9 +385,9 @@ func TestAggregatedOpenAPI(t *testing.T) {
 	}
 }
 
-// TestAggregatedMisbehaviour checks that clients get a response in time regardless of the other
+// TestAggregatedMisbehavior checks that clients get a response in time regardless of the other
 // server's behavior.
-func TestAggregatedMisbehaviour(t *testing.T) {
+func TestAggregatedMisbehavior(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{ControlPlane: controlplane.Options{Requests: controlplane.RequestOptions{Timeout: 5 * time.Second}}}, extension.Options{})
 	o.register(t, nil)

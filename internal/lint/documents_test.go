@@ -257,3 +257,36 @@ func TestDocumentsExist(t *testing.T) {
 		}
 	}
 }
+
+// TestNamedTestsExist checks that each test that a document or the message of a skipped test mentions exists: the name is that
+// of a test function, or the beginning of one.
+func TestNamedTestsExist(t *testing.T) {
+	t.Parallel()
+	root, all := documents(t)
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	skipped := regexp.MustCompile(`\.Skipf?\(".*"`)
+	mentioned, existing := map[string]string{}, []string{}
+	for name, d := range all {
+		mentioned[name] = d.text
+	}
+	for _, name := range files(t, root, "_test.go") {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range function.FindAllSubmatch(text, -1) {
+			existing = append(existing, string(match[1]))
+		}
+		for _, message := range skipped.FindAll(text, -1) {
+			mentioned[name] += string(message)
+		}
+	}
+	slices.Sort(existing)
+	for name, text := range mentioned {
+		for _, test := range regexp.MustCompile(`\b(Test|Fuzz)[A-Z]\w*`).FindAllString(text, -1) {
+			if i, _ := slices.BinarySearch(existing, test); i == len(existing) || !strings.HasPrefix(existing[i], test) {
+				t.Errorf("%s mentions %s, which does not exist", name, test)
+			}
+		}
+	}
+}

@@ -13,13 +13,13 @@ import (
 )
 
 // applying tests server-side apply.
-var applying = []behaviour{
-	{"created, shared, taken", applyShared},
-	{"lists and maps by their type", applyLists},
-	{"unknown members are refused", applyUnknown},
-	{"emptied maps and lists stay", applyEmptied},
-	{"null where it is not allowed is refused", applyNull},
-	{"managed fields of a version that is gone", applyRemovedVersion},
+var applying = []behavior{
+	{"create, share and force", applyShared},
+	{"lists and maps merge by type", applyLists},
+	{"unknown fields are rejected", applyUnknown},
+	{"empty maps and lists are stored", applyEmptied},
+	{"null in a field that is not nullable is rejected", applyNull},
+	{"managed fields of a removed version", applyRemovedVersion},
 	{"definitions", applyDefinition},
 }
 

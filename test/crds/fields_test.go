@@ -14,11 +14,11 @@ import (
 )
 
 // selectingFields tests field selectors on the selectable fields of a definition.
-var selectingFields = []behaviour{
-	{"lists, watches and deletions", fieldsSelect},
-	{"others are refused", fieldsOthers},
-	{"they come and go with the definition", fieldsChange},
-	{"which fields may be named", fieldsNamed},
+var selectingFields = []behavior{
+	{"selectors of lists, watches and deletions", fieldsSelect},
+	{"undeclared fields are rejected", fieldsOthers},
+	{"changes of the definition", fieldsChange},
+	{"validation of selectable fields", fieldsNamed},
 }
 
 const lamp = `{type: object, properties: {spec: {type: object, properties: {color: {type: string}, size: {type: integer}, on: {type: boolean}, list: {type: array, items: {type: string}}}}}}`

@@ -16,25 +16,25 @@ import (
 )
 
 // lifecycle tests the life of definitions: names, updates, deletion.
-var lifecycle = []behaviour{
-	{"several in a group, and out of order", liveSeveral},
-	{"deleted and defined again", liveAgain},
-	{"defined anew with another scope", liveScope},
-	{"a name that is taken", liveNames},
-	{"names may change, and must not be taken", liveRenamed},
-	{"what may not change", liveImmutable},
-	{"objects and finalizers hold an end up", liveFinalizers},
-	{"nothing is created or applied at the end", liveTerminating},
-	{"changed while it is used", liveChanged},
-	{"a schema changes for what is stored", liveStored},
-	{"groups of Kubernetes need an approval", liveApproval},
-	{"a definition of what is built in", liveBuiltIn},
-	{"requests that are not quite right", liveRequests},
-	{"found by discovery", liveDiscovered},
-	{"in OpenAPI v2", liveOpenAPI},
-	{"a watch of definitions", liveWatched},
-	{"established means served", liveServed},
-	{"discovered means established", liveDiscoveredEstablished},
+var lifecycle = []behavior{
+	{"several definitions of a group", liveSeveral},
+	{"deletion and new creation", liveAgain},
+	{"new creation with another scope", liveScope},
+	{"name conflicts", liveNames},
+	{"changes of names", liveRenamed},
+	{"immutable fields", liveImmutable},
+	{"objects with finalizers delay the deletion", liveFinalizers},
+	{"no creation during the deletion", liveTerminating},
+	{"changes during reads and writes", liveChanged},
+	{"schema changes and stored objects", liveStored},
+	{"approval of Kubernetes groups", liveApproval},
+	{"definitions of built-in resources", liveBuiltIn},
+	{"invalid requests", liveRequests},
+	{"discovery", liveDiscovered},
+	{"OpenAPI v2", liveOpenAPI},
+	{"watches of definitions", liveWatched},
+	{"established definitions are served", liveServed},
+	{"discovered definitions are established", liveDiscoveredEstablished},
 }
 
 func crdGVR(crd *apiextensionsv1.CustomResourceDefinition) schema.GroupVersionResource {

@@ -10,17 +10,17 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// behaviour is one tested behavior of custom resources.
-type behaviour struct {
+// behavior is one tested behavior of custom resources.
+type behavior struct {
 	name string
 	run  func(t *testing.T, env *environment)
 }
 
 func TestCustomResources(t *testing.T) {
 	t.Parallel()
-	themes := guarantees()
-	themes["samples"], themes["rejected"] = samples(t), rejecting
-	testThemes(t, themes)
+	topics := guarantees()
+	topics["samples"], topics["rejected"] = samples(t), rejecting
+	testTopics(t, topics)
 }
 
 // TestCustomResourcesWithoutCache runs the behaviors that depend on the watch cache on a server
@@ -31,19 +31,19 @@ func TestCustomResourcesWithoutCache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("skipped with -short: TestCustomResources runs the same behaviors with a watch cache")
 	}
-	themes := guarantees()
+	topics := guarantees()
 	for _, independent := range []string{"pruning", "defaulting", "validation", "ratcheting", "apply"} {
-		delete(themes, independent)
+		delete(topics, independent)
 	}
-	testThemes(t, themes, "--watch-cache=false")
+	testTopics(t, topics, "--watch-cache=false")
 }
 
-func testThemes(t *testing.T, themes map[string][]behaviour, flags ...string) {
+func testTopics(t *testing.T, topics map[string][]behavior, flags ...string) {
 	srv := testserver.New(t, testserver.Options{Flags: flags})
-	for theme, behaviours := range themes {
-		t.Run(theme, func(t *testing.T) {
+	for topic, behaviors := range topics {
+		t.Run(topic, func(t *testing.T) {
 			t.Parallel()
-			for _, b := range behaviours {
+			for _, b := range behaviors {
 				t.Run(b.name, func(t *testing.T) {
 					t.Parallel()
 					b.run(t, newEnvironment(t, srv))
@@ -53,9 +53,9 @@ func testThemes(t *testing.T, themes map[string][]behaviour, flags ...string) {
 	}
 }
 
-// guarantees returns the behaviors that docs/reference/conformance.md lists, by theme.
-func guarantees() map[string][]behaviour {
-	return map[string][]behaviour{
+// guarantees returns the behaviors that docs/reference/conformance.md lists, by topic.
+func guarantees() map[string][]behavior {
+	return map[string][]behavior{
 		"responses":    responses,
 		"lifecycle":    lifecycle,
 		"objects":      handlingObjects,
@@ -80,18 +80,18 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := map[string]bool{}
-	for theme, behaviours := range guarantees() {
-		for _, b := range behaviours {
+	for topic, behaviors := range guarantees() {
+		for _, b := range behaviors {
 			name := strings.ReplaceAll(b.name, " ", "_")
-			if names[theme+"/"+name] = true; !strings.Contains(string(text), name) {
-				t.Errorf("%s/%s is not named", theme, name)
+			if names[topic+"/"+name] = true; !strings.Contains(string(text), name) {
+				t.Errorf("%s/%s is not named", topic, name)
 			}
 		}
 	}
 	for line := range strings.SplitSeq(string(text), "\n") {
 		if _, tests, found := strings.Cut(strings.ReplaceAll(line, "`", ""), "| crds "); found {
 			first, _, _ := strings.Cut(strings.TrimSuffix(tests, " |"), ";")
-			if theme, _, _ := strings.Cut(first, "/"); guarantees()[theme] != nil && !names[first] && !startsWithAny(first, names) {
+			if topic, _, _ := strings.Cut(first, "/"); guarantees()[topic] != nil && !names[first] && !startsWithAny(first, names) {
 				t.Errorf("there is no %s", first)
 			}
 		}

@@ -14,21 +14,21 @@ import (
 const anything = `{type: object, x-kubernetes-preserve-unknown-fields: true}`
 
 // handlingObjects tests requests that all custom resources support.
-var handlingObjects = []behaviour{
+var handlingObjects = []behavior{
 	{"namespaced objects", objectsNamespaced},
-	{"objects of the cluster", objectsOfCluster},
-	{"a name in two namespaces", objectsSameName},
-	{"a namespace that is not the request's", objectsOtherNamespace},
-	{"integers are kept", objectsIntegers},
+	{"cluster-scoped objects", objectsOfCluster},
+	{"the same name in two namespaces", objectsSameName},
+	{"a different namespace in the object", objectsOtherNamespace},
+	{"integers keep all digits", objectsIntegers},
 	{"patches", objectsPatches},
-	{"strategic patches are refused", objectsStrategic},
-	{"YAML in and out", objectsYAML},
-	{"protobuf is refused", objectsProtobuf},
-	{"broken documents are refused", objectsBroken},
-	{"a list of all namespaces, and a watch", objectsWatch},
-	{"grace periods end at once", objectsGrace},
-	{"duplicate members", objectsDuplicates},
-	{"metadata alone", objectsMetadata},
+	{"strategic merge patches are rejected", objectsStrategic},
+	{"YAML requests and responses", objectsYAML},
+	{"protobuf is rejected", objectsProtobuf},
+	{"invalid documents are rejected", objectsBroken},
+	{"list and watch all namespaces", objectsWatch},
+	{"grace periods have no effect", objectsGrace},
+	{"duplicate fields", objectsDuplicates},
+	{"metadata-only reads", objectsMetadata},
 	{"collections are deleted", objectsCollection},
 }
 

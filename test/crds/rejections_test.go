@@ -11,15 +11,15 @@ import (
 
 // rejecting tests invalid and excessive input. The server responds with a Status that describes the
 // error, and stays available.
-var rejecting = []behaviour{
-	{"documents that are none", rejectDocuments},
-	{"too much", rejectTooMuch},
-	{"depth", rejectDepth},
-	{"patterns", rejectPatterns},
+var rejecting = []behavior{
+	{"invalid documents", rejectDocuments},
+	{"large definitions", rejectTooMuch},
+	{"deep nesting", rejectDepth},
+	{"expensive patterns", rejectPatterns},
 	{"rules", rejectRules},
-	{"an annotation that is too long", rejectAnnotation},
-	{"objects that cost much", rejectCostly},
-	{"objects and patches of almost 3 MiB, and more", rejectLimits},
+	{"annotations that are too long", rejectAnnotation},
+	{"expensive objects", rejectCostly},
+	{"objects and patches around 3 MiB", rejectLimits},
 }
 
 // wantRejection checks that a response is a Status with a client error, and that the server is

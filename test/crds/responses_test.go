@@ -11,12 +11,12 @@ import (
 )
 
 // responses tests the responses to unusual requests and definitions.
-var responses = []behaviour{
-	{"lists are of the listKind", responsesListKind},
-	{"status before scale in discovery", responsesDiscovery},
-	{"codes", responsesCodes},
-	{"faults of embedded metadata", responsesEmbedded},
-	{"OpenAPI v2 of what keeps unknown members", responsesOpenAPIV2},
+var responses = []behavior{
+	{"lists have the declared listKind", responsesListKind},
+	{"order of subresources in discovery", responsesDiscovery},
+	{"status codes", responsesCodes},
+	{"invalid metadata of embedded resources", responsesEmbedded},
+	{"OpenAPI v2 of schemas that preserve unknown fields", responsesOpenAPIV2},
 }
 
 func withStatusAndScale(crd *apiextensionsv1.CustomResourceDefinition) {

@@ -39,7 +39,7 @@ type sampleObject struct {
 }
 
 // samples returns a behavior for each sample: those of testdata, and the generated ones.
-func samples(t *testing.T) []behaviour {
+func samples(t *testing.T) []behavior {
 	t.Helper()
 	all := map[string]sample{"authority": authoritySample(t), "collector": collectorSample(t)}
 	folders, err := filepath.Glob("testdata/*/definition.yaml")
@@ -50,16 +50,16 @@ func samples(t *testing.T) []behaviour {
 		folder := filepath.Dir(file)
 		all[filepath.Base(folder)] = readSample(t, folder)
 	}
-	var behaviours []behaviour
+	var behaviors []behavior
 	for i, install := range []func(*testing.T, *environment, sample) response{installCreate, installApply, installClientSide, installYAML} {
 		for j, name := range slices.Sorted(mapKeys(all)) {
 			if j%4 == i {
 				s := all[name]
-				behaviours = append(behaviours, behaviour{name, func(t *testing.T, env *environment) { s.test(t, env, install) }})
+				behaviors = append(behaviors, behavior{name, func(t *testing.T, env *environment) { s.test(t, env, install) }})
 			}
 		}
 	}
-	return behaviours
+	return behaviors
 }
 
 func mapKeys[V any](m map[string]V) func(func(string) bool) {

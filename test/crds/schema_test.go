@@ -13,13 +13,13 @@ import (
 )
 
 // pruning tests the removal of unknown fields.
-var pruning = []behaviour{
-	{"created, updated, patched", pruneWrites},
-	{"in a status", pruneStatus},
-	{"what was stored before", pruneStored},
-	{"where unknown members are preserved", prunePreserved},
-	{"in embedded resources", pruneEmbedded},
-	{"not at all, in old definitions", pruneNever},
+var pruning = []behavior{
+	{"create, update and patch", pruneWrites},
+	{"status", pruneStatus},
+	{"stored objects", pruneStored},
+	{"preserved unknown fields", prunePreserved},
+	{"embedded resources", pruneEmbedded},
+	{"preserveUnknownFields", pruneNever},
 }
 
 const known = `{type: object, properties: {a: {type: object, properties: {b: {type: string}}}, status: {type: object, properties: {ok: {type: boolean}}}}}`
@@ -107,12 +107,12 @@ func pruneNever(t *testing.T, env *environment) {
 }
 
 // defaulting tests the defaults of missing fields.
-var defaulting = []behaviour{
-	{"on create, update, read and watch", defaultEverywhere},
+var defaulting = []behavior{
+	{"create, update, read and watch", defaultEverywhere},
 	{"null", defaultNull},
-	{"in versions of their own", defaultVersions},
-	{"in metadata of embedded resources", defaultEmbedded},
-	{"must be valid", defaultValid},
+	{"defaults of each version", defaultVersions},
+	{"metadata of embedded resources", defaultEmbedded},
+	{"invalid defaults are rejected", defaultValid},
 }
 
 const filled = `

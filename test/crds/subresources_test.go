@@ -12,16 +12,16 @@ import (
 )
 
 // subresources tests status and scale.
-var subresources = []behaviour{
-	{"status and the rest are apart", statusApart},
-	{"generation counts changes of the rest", statusGeneration},
+var subresources = []behavior{
+	{"status and spec are written separately", statusApart},
+	{"generation counts changes outside of status", statusGeneration},
 	{"without subresources", statusNone},
-	{"of one version and not of another", statusOfVersion},
+	{"subresources of one version", statusOfVersion},
 	{"scale", scaleServed},
-	{"scale without what it needs", scaleMissing},
-	{"scale is applied", scaleApplied},
-	{"scale keeps the schema", scaleValid},
-	{"which paths a scale may have", scalePaths},
+	{"scale of an object without replicas", scaleMissing},
+	{"scale with server-side apply", scaleApplied},
+	{"scale is validated by the schema", scaleValid},
+	{"validation of scale paths", scalePaths},
 }
 
 func statusApart(t *testing.T, env *environment) {
@@ -213,12 +213,12 @@ func scalePaths(t *testing.T, env *environment) {
 }
 
 // columns tests the columns of tables.
-var columns = []behaviour{
-	{"of every type", columnsTypes},
-	{"by default", columnsDefault},
-	{"of each version", columnsVersions},
-	{"in a watch, and with whole objects", columnsWatch},
-	{"which a definition may have", columnsValid},
+var columns = []behavior{
+	{"columns of each type", columnsTypes},
+	{"default columns", columnsDefault},
+	{"columns of each version", columnsVersions},
+	{"watches and complete objects", columnsWatch},
+	{"invalid columns are rejected", columnsValid},
 }
 
 const asTable = "application/json;as=Table;v=v1;g=meta.k8s.io"

@@ -13,15 +13,15 @@ import (
 )
 
 // validating tests validation by schemas and rules.
-var validating = []behaviour{
+var validating = []behavior{
 	{"each keyword", validateKeywords},
-	{"on create, update, patch and status", validateWrites},
-	{"with dry run", validateDryRun},
+	{"create, update, patch and status", validateWrites},
+	{"dry run", validateDryRun},
 	{"sets and maps", validateLists},
 	{"rules", validateRules},
-	{"what a schema must not have", validateForbidden},
-	{"what a schema must have", validateStructure},
-	{"metadata in what was stored", validateMetadata},
+	{"forbidden schema constructs", validateForbidden},
+	{"structural schemas", validateStructure},
+	{"metadata of stored objects", validateMetadata},
 }
 
 func validateKeywords(t *testing.T, env *environment) {
@@ -257,11 +257,11 @@ func validateMetadata(t *testing.T, env *environment) {
 }
 
 // ratcheting tests that unchanged invalid fields do not prevent an update.
-var ratcheting = []behaviour{
-	{"values that do not change", ratchetValues},
+var ratcheting = []behavior{
+	{"unchanged values", ratchetValues},
 	{"rules", ratchetRules},
 	{"lists and maps", ratchetLists},
-	{"the status", ratchetStatus},
+	{"status", ratchetStatus},
 }
 
 // tighten returns an edit that replaces the schema.

@@ -16,17 +16,17 @@ import (
 
 // versions tests resources with several versions and no webhook. test/e2e tests conversion
 // webhooks.
-var versions = []behaviour{
-	{"one object in several versions", versionsOne},
-	{"a version that is not served", versionsUnserved},
-	{"versions that were stored", versionsStored},
-	{"the wrong version in a request", versionsWrong},
-	{"deprecated versions warn", versionsDeprecated},
-	{"their order", versionsOrder},
-	{"exactly one is stored", versionsExactlyOne},
-	{"a watch in each version", versionsWatch},
-	{"a webhook's configuration", versionsWebhook},
-	{"a webhook's certificates", versionsCertificates},
+var versions = []behavior{
+	{"an object in several versions", versionsOne},
+	{"versions that are not served", versionsUnserved},
+	{"stored versions", versionsStored},
+	{"mismatched versions of a request", versionsWrong},
+	{"warnings of deprecated versions", versionsDeprecated},
+	{"order of versions", versionsOrder},
+	{"exactly one storage version", versionsExactlyOne},
+	{"watches in each version", versionsWatch},
+	{"webhook configuration", versionsWebhook},
+	{"webhook certificates", versionsCertificates},
 }
 
 func versionsOne(t *testing.T, env *environment) {

@@ -15,9 +15,9 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-var discovering = []clientBehaviour{
+var discovering = []clientBehavior{
 	{"finds groups and resources in one request", discoverAggregated},
-	{"finds the same the old way", discoverLegacy},
+	{"finds groups and resources with separate requests", discoverLegacy},
 	{"maps kinds to resources", discoverMapping},
 	{"reads OpenAPI v2", discoverOpenAPIv2},
 	{"reads OpenAPI v3", discoverOpenAPIv3},

@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-var leading = []clientBehaviour{
-	{"hand leadership over", leaseHandover},
-	{"go to another when the leader is gone", leaseExpiry},
+var leading = []clientBehavior{
+	{"transfer leadership when the leader stops", leaseHandover},
+	{"expire when the leader disappears", leaseExpiry},
 }
 
 // candidate runs for leadership until its context ends.

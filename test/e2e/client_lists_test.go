@@ -17,17 +17,17 @@ import (
 	"k8s.io/client-go/tools/pager"
 )
 
-var listingObjects = []clientBehaviour{
-	{"come in pages of one snapshot", listPages},
-	{"tell how much is left", listRemaining},
-	{"come through the pager", listPager},
-	{"are of the revision asked for", listRevision},
-	{"refuse a revision of the future", listFuture},
-	{"refuse contradictory options", listOptions},
+var listingObjects = []clientBehavior{
+	{"are paged from one snapshot", listPages},
+	{"report the remaining item count", listRemaining},
+	{"work with the pager of client-go", listPager},
+	{"have the requested revision", listRevision},
+	{"reject a future revision", listFuture},
+	{"reject contradictory options", listOptions},
 	{"select by labels", listLabels},
 	{"select by fields", listFields},
-	{"come as metadata alone", listMetadata},
-	{"come as a table", listTable},
+	{"can be read as metadata only", listMetadata},
+	{"can be read as a table", listTable},
 	{"are consistent with writes", listConsistent},
 	{"span namespaces", listAllNamespaces},
 }

@@ -22,26 +22,26 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-var handlingObjects = []clientBehaviour{
+var handlingObjects = []clientBehavior{
 	{"are created, read, updated and deleted", objectLife},
-	{"travel as protobuf", objectProtobuf},
-	{"travel without a type", objectDynamic},
+	{"are encoded as protobuf", objectProtobuf},
+	{"work with the dynamic client", objectDynamic},
 	{"get generated names", objectGenerateName},
-	{"are created once", objectAlreadyExists},
+	{"cannot be created twice", objectAlreadyExists},
 	{"are not updated from an old revision", objectConflict},
-	{"survive concurrent counters", objectCounter},
-	{"are deleted only if they are what was meant", objectPreconditions},
-	{"stay until their finalizers are gone", objectFinalizers},
-	{"are deleted many at a time", objectDeleteCollection},
+	{"lose no concurrent update", objectCounter},
+	{"are deleted with preconditions", objectPreconditions},
+	{"exist until their finalizers are removed", objectFinalizers},
+	{"are deleted as a collection", objectDeleteCollection},
 	{"are not stored by a dry run", objectDryRun},
-	{"keep spec and status apart", objectStatus},
+	{"have separate spec and status updates", objectStatus},
 	{"are scaled", objectScale},
-	{"keep their uid and creation time whatever a client sends", objectServerFields},
-	{"are not created in a namespace that goes", objectTerminatingNamespace},
-	{"may be large, but not too large", objectSize},
-	{"are named by the error that refuses them", objectErrors},
-	{"of a request that was given up are no harm", objectTimeout},
-	{"can be created by update where their kind allows", objectCreateByUpdate},
+	{"have an immutable UID and creation time", objectServerFields},
+	{"are not created in a terminating namespace", objectTerminatingNamespace},
+	{"have a maximum size", objectSize},
+	{"are named in errors", objectErrors},
+	{"are consistent after a canceled request", objectTimeout},
+	{"can be created by an update if the kind permits it", objectCreateByUpdate},
 }
 
 func objectLife(t *testing.T, c *clients) {

@@ -14,16 +14,16 @@ import (
 	metav1apply "k8s.io/client-go/applyconfigurations/meta/v1"
 )
 
-var patchingObjects = []clientBehaviour{
-	{"merge as JSON", patchMerge},
-	{"merge lists by their keys", patchStrategic},
-	{"run as JSON operations", patchJSON},
+var patchingObjects = []clientBehavior{
+	{"merge patches", patchMerge},
+	{"strategic merge patches", patchStrategic},
+	{"JSON patches", patchJSON},
 	{"apply typed configurations", applyTyped},
 	{"apply from two managers to one list", applySharedList},
-	{"apply what was extracted", applyExtracted},
-	{"do not apply to a status what is of the spec", applyStatus},
-	{"name the managers in conflict", applyConflicts},
-	{"hold on to the revision they were made for", patchRevision},
+	{"apply extracted configurations", applyExtracted},
+	{"apply to status changes only the status", applyStatus},
+	{"conflicts name the managers", applyConflicts},
+	{"patches with a resourceVersion", patchRevision},
 }
 
 func patchMerge(t *testing.T, c *clients) {

@@ -24,8 +24,8 @@ type clients struct {
 	maps      corev1client.ConfigMapInterface // of the namespace
 }
 
-// clientBehaviour is a test of one use of client-go.
-type clientBehaviour struct {
+// clientBehavior is a test of one use of client-go.
+type clientBehavior struct {
 	name string
 	run  func(t *testing.T, c *clients)
 }
@@ -33,7 +33,7 @@ type clientBehaviour struct {
 func TestClientGo(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
-	for theme, behaviours := range map[string][]clientBehaviour{
+	for theme, behaviors := range map[string][]clientBehavior{
 		"objects":   handlingObjects,
 		"patches":   patchingObjects,
 		"lists":     listingObjects,
@@ -43,7 +43,7 @@ func TestClientGo(t *testing.T) {
 	} {
 		t.Run(theme, func(t *testing.T) {
 			t.Parallel()
-			for _, b := range behaviours {
+			for _, b := range behaviors {
 				t.Run(b.name, func(t *testing.T) {
 					t.Parallel()
 					b.run(t, newClients(t, srv.RESTConfig()))

@@ -23,20 +23,20 @@ import (
 	watchtools "k8s.io/client-go/tools/watch"
 )
 
-var watchingObjects = []clientBehaviour{
-	{"tell every change in order", watchOrder},
-	{"start from what is there", watchInitial},
-	{"follow a selector in and out", watchSelector},
+var watchingObjects = []clientBehavior{
+	{"report all changes in order", watchOrder},
+	{"start with the existing objects", watchInitial},
+	{"follow a selector", watchSelector},
 	{"end with their timeout", watchTimeout},
 	{"send bookmarks", watchBookmarks},
-	{"send initial events and then say so", watchList},
-	{"are refused for a revision that is none", watchInvalid},
+	{"send initial events and a bookmark", watchList},
+	{"reject an invalid revision", watchInvalid},
 	{"feed shared informers", watchInformers},
 	{"feed informers of any resource", watchDynamicInformer},
 	{"feed informers of metadata", watchMetadataInformer},
-	{"end for one who waits until a condition", watchUntil},
-	{"reach many watchers alike", watchMany},
-	{"show a deleted object at its last revision", watchDeleted},
+	{"work with the until helper of client-go", watchUntil},
+	{"reach many watchers", watchMany},
+	{"report a deleted object with its last revision", watchDeleted},
 }
 
 // nextEvent returns the next event that is not a bookmark.

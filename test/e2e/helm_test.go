@@ -119,7 +119,7 @@ func TestHelm(t *testing.T) {
 			helmLife(t, newHelm(t, srv, shop), serverSide)
 		})
 	}
-	t.Run("install dry on the server", func(t *testing.T) {
+	t.Run("install with a dry run", func(t *testing.T) {
 		t.Parallel()
 		helmDryRun(t, newHelm(t, srv, shop))
 	})
@@ -127,7 +127,7 @@ func TestHelm(t *testing.T) {
 		t.Parallel()
 		helmReads(t, newHelm(t, srv, shop))
 	})
-	t.Run("refuse a name that is taken", func(t *testing.T) {
+	t.Run("reject an existing name", func(t *testing.T) {
 		t.Parallel()
 		helmTaken(t, newHelm(t, srv, shop))
 	})

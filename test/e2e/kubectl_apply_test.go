@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-var applying = []kubectlBehaviour{
+var applying = []kubectlBehavior{
 	{"creates every kind of a large manifest", applyCreates},
-	{"says unchanged the second time", applyUnchanged},
+	{"reports unchanged objects", applyUnchanged},
 	{"server-side creates and takes ownership", applyServerSide},
-	{"server-side refuses a conflict and can force it", applyConflict},
-	{"prunes what left the manifest", applyPrune},
-	{"changes only what changed", applyConfigures},
+	{"server-side rejects a conflict and can force it", applyConflict},
+	{"prunes removed objects", applyPrune},
+	{"writes only changed objects", applyConfigures},
 	{"dry run on the server stores nothing", applyDryRun},
 	{"dry run of a large manifest stores nothing", applyDryRunManifest},
-	{"removes a field that left the manifest", applyRemovesField},
+	{"removes a field that the manifest no longer contains", applyRemovesField},
 	{"edits and views the last applied configuration", applyLastApplied},
-	{"diff tells what would change by its exit code", applyDiff},
+	{"diff has an exit code for changes", applyDiff},
 	{"takes a manifest from a directory and from standard input", applySources},
 	{"by label selector", applySelector},
 }

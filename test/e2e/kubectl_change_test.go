@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-var changing = []kubectlBehaviour{
+var changing = []kubectlBehavior{
 	{"patches with all three kinds of patch", changePatch},
 	{"patches a subresource", changePatchStatus},
 	{"labels and unlabels", changeLabels},
@@ -13,10 +13,10 @@ var changing = []kubectlBehaviour{
 	{"scales", changeScale},
 	{"sets images, variables and resources", changeSet},
 	{"edits with an editor", changeEdit},
-	{"tells when an edit is refused", changeEditInvalid},
+	{"reports a rejected edit", changeEditInvalid},
 	{"replaces", changeReplace},
-	{"replaces by force, as another object", changeReplaceForce},
-	{"refuses to replace an older revision", changeConflict},
+	{"replaces by force", changeReplaceForce},
+	{"does not replace a newer revision", changeConflict},
 	{"sets a subject and a service account", changeSubjects},
 }
 

@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/kubelet/kubelettest"
 )
 
-var connecting = []kubectlBehaviour{
+var connecting = []kubectlBehavior{
 	{"reads logs", readLogs},
 	{"follows logs", followLogs},
 	{"runs commands in containers", inBothProtocols(execute)},
@@ -32,16 +32,16 @@ var connecting = []kubectlBehaviour{
 	{"forwards ports", inBothProtocols(forwardPorts)},
 	{"debugs pods", debugPod},
 	{"debugs nodes", debugNode},
-	{"does not reach this machine through a proxy", proxyToNode},
+	{"does not connect to this machine through a proxy", proxyToNode},
 }
 
 // inBothProtocols runs a test with WebSockets, the default of kubectl, and with SPDY.
-func inBothProtocols(behaviour func(t *testing.T, k *kubectl)) func(t *testing.T, k *kubectl) {
+func inBothProtocols(behavior func(t *testing.T, k *kubectl)) func(t *testing.T, k *kubectl) {
 	return func(t *testing.T, k *kubectl) {
 		createRunning(t, k)
-		behaviour(t, k)
+		behavior(t, k)
 		k.env = append(k.env, "KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false", "KUBECTL_PORT_FORWARD_WEBSOCKETS=false")
-		behaviour(t, k)
+		behavior(t, k)
 	}
 }
 

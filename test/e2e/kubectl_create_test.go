@@ -12,19 +12,19 @@ import (
 	"k8s.io/kubectl/pkg/cmd"
 )
 
-var creating = []kubectlBehaviour{
-	{"makes every kind it knows, from flags", createFromFlags},
-	{"makes config maps and secrets from files", createFromFiles},
-	{"makes RBAC objects", createRBAC},
-	{"makes a job from a cron job", createJobFromCronJob},
-	{"makes names from a prefix", createGenerateName},
-	{"refuses what exists", createExisting},
-	{"runs a pod, dry on the server", runDry},
+var creating = []kubectlBehavior{
+	{"creates each kind from flags", createFromFlags},
+	{"creates config maps and secrets from files", createFromFiles},
+	{"creates RBAC objects", createRBAC},
+	{"creates a job from a cron job", createJobFromCronJob},
+	{"generates names", createGenerateName},
+	{"rejects existing names", createExisting},
+	{"runs a pod with a dry run", runDry},
 	{"runs a pod", runPod},
 	{"exposes a deployment", expose},
 	{"autoscales a deployment", autoscale},
-	{"prints what it would create", createDryClient},
-	{"makes a token of a service account", createToken},
+	{"prints objects without creating them", createDryClient},
+	{"creates a token of a service account", createToken},
 	{"acts as another user", actAs},
 }
 

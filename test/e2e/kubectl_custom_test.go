@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-var defining = []kubectlBehaviour{
+var defining = []kubectlBehavior{
 	{"a definition and its objects", defineLife},
-	{"a definition from the server's side", defineServerSide},
+	{"a definition with server-side apply", defineServerSide},
 }
 
 // boats returns the manifest of a definition of boats in a group.

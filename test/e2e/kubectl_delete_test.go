@@ -7,16 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-var deleting = []kubectlBehaviour{
+var deleting = []kubectlBehavior{
 	{"deletes by name, file, label and all", deleteMany},
 	{"deletes a large manifest", deleteManifest},
 	{"cascades as requested", deleteCascade},
-	{"keeps what has finalizers until they are gone", deleteFinalizers},
-	{"grants pods a grace period", deleteGrace},
+	{"waits for finalizers", deleteFinalizers},
+	{"sets a grace period of pods", deleteGrace},
 	{"dry run deletes nothing", deleteDryRun},
 	{"waits for a deletion", waitForDelete},
 	{"waits for a value and a condition", waitForValue},
-	{"gives up waiting", waitTimeout},
+	{"waits with a timeout", waitTimeout},
 }
 
 func deleteMany(t *testing.T, k *kubectl) {

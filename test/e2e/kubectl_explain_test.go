@@ -6,15 +6,15 @@ import (
 	"testing"
 )
 
-var explaining = []kubectlBehaviour{
+var explaining = []kubectlBehavior{
 	{"explains a kind", explainKind},
 	{"explains a nested field", explainField},
 	{"explains recursively", explainRecursively},
 	{"explains an older version", explainVersion},
 	{"lists API resources", apiResources},
 	{"lists API versions", apiVersions},
-	{"tells where the cluster is", clusterInfo},
-	{"tells its version", serverVersion},
+	{"prints the cluster info", clusterInfo},
+	{"prints the version", serverVersion},
 }
 
 func explainKind(t *testing.T, k *kubectl) {

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-var getting = []kubectlBehaviour{
+var getting = []kubectlBehavior{
 	{"prints the server's table", getTable},
 	{"prints wide columns", getWide},
 	{"prints JSON and YAML that can be applied again", getJSONAndYAML},

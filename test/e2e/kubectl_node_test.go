@@ -2,7 +2,7 @@ package e2e
 
 import "testing"
 
-var keepingNodes = []kubectlBehaviour{
+var keepingNodes = []kubectlBehavior{
 	{"taints", taintNode},
 	{"cordons and uncordons", cordonNode},
 	{"drains pods by eviction", drainNode},

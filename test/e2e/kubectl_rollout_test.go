@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-var rollingOut = []kubectlBehaviour{
+var rollingOut = []kubectlBehavior{
 	{"tells the history of a deployment", rolloutHistory},
 	{"undoes a deployment's last change", rolloutUndo},
 	{"tells the status of a deployment", rolloutStatus},

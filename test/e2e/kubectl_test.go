@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// kubectlBehaviour is a test of one use of kubectl.
-type kubectlBehaviour struct {
+// kubectlBehavior is a test of one use of kubectl.
+type kubectlBehavior struct {
 	name string
 	run  func(t *testing.T, k *kubectl)
 }
@@ -16,7 +16,7 @@ func TestKubectl(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{})
 	home := t.TempDir()
-	for theme, behaviours := range map[string][]kubectlBehaviour{
+	for theme, behaviors := range map[string][]kubectlBehavior{
 		"apply":    applying,
 		"get":      getting,
 		"explain":  explaining,
@@ -31,7 +31,7 @@ func TestKubectl(t *testing.T) {
 	} {
 		t.Run(theme, func(t *testing.T) {
 			t.Parallel()
-			for _, b := range behaviours {
+			for _, b := range behaviors {
 				t.Run(b.name, func(t *testing.T) {
 					t.Parallel()
 					b.run(t, newKubectl(t, srv, home))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-var validating = []kubectlBehaviour{
+var validating = []kubectlBehavior{
 	{"refuses an unknown field when strict", validateStrict},
 	{"warns of an unknown field when configured to", validateWarn},
 	{"drops an unknown field when configured to", validateIgnore},

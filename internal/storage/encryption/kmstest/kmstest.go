@@ -89,7 +89,7 @@ func (p *Plugin) Set(b Behavior) {
 		p.t.Fatal(err)
 	}
 	next := filepath.Join(p.folder, "next")
-	if err := errors.Join(os.WriteFile(next, data, 0o600), os.Rename(next, filepath.Join(p.folder, "behaviour"))); err != nil {
+	if err := errors.Join(os.WriteFile(next, data, 0o600), os.Rename(next, filepath.Join(p.folder, "behavior"))); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -157,7 +157,7 @@ func (s service) begin(ctx context.Context, method string) (Behavior, error) {
 	if err := errors.Join(err, calls.Close()); err != nil {
 		return b, err
 	}
-	data, err := os.ReadFile(filepath.Join(s.folder, "behaviour"))
+	data, err := os.ReadFile(filepath.Join(s.folder, "behavior"))
 	if err == nil {
 		err = json.Unmarshal(data, &b)
 	}
