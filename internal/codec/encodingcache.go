@@ -18,8 +18,8 @@ const NoEncodingCacheLimit = -1
 
 // EncodingCacheConfig configures an EncodingCache.
 type EncodingCacheConfig struct {
-	// Limit is the maximum size of all cached encodings, in bytes. 0 selects DefaultMemoryLimit,
-	// and NoMemoryLimit disables the limit.
+	// Limit is the maximum size of all cached encodings, in bytes. 0 selects
+	// DefaultEncodingCacheLimit, and NoEncodingCacheLimit disables the limit.
 	Limit int64
 	// Registerer registers the metrics; nil disables them.
 	Registerer prometheus.Registerer

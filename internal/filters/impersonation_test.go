@@ -274,8 +274,8 @@ func TestImpersonationCachesMode(t *testing.T) {
 	}
 }
 
-// FuzzExtractImpersonated checks that for any headers, takeImpersonated returns a user and removes the
-// headers, or returns an error.
+// FuzzExtractImpersonated checks that for any headers, extractImpersonated returns a user and removes
+// the headers, or returns an error.
 func FuzzExtractImpersonated(f *testing.F) {
 	f.Add("joe", "u", "g", "Example.com%2fa", "v")
 	f.Add("", "", "", "%", "")

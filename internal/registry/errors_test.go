@@ -24,7 +24,7 @@ import (
 type brokenStorage struct {
 	storage.Interface
 	err error
-	// inItems reports whether lists fail during iteration and watches in Next.
+	// late makes lists fail during iteration, and watches in Next.
 	late bool
 }
 

@@ -26,7 +26,7 @@ import (
 // namespace is the namespace of testdata/shop.yaml.
 const namespace = "shop"
 
-// shop is the workload of the cluster.
+// workload is the workload of the cluster: the objects of testdata/shop.yaml.
 type workload struct {
 	*site
 	client kubernetes.Interface

@@ -362,9 +362,8 @@ func liveWatched(t *testing.T, env *environment) {
 	}
 }
 
-// liveServed uses each definition as soon as it is established. liveDiscoveredEstablished checks
-// that a definition can be updated as soon as discovery contains it, without a conflict with a
-// status write of the server.
+// liveDiscoveredEstablished checks that a definition can be updated as soon as discovery contains
+// it, without a conflict with a status write of the server.
 func liveDiscoveredEstablished(t *testing.T, env *environment) {
 	for i := range 40 {
 		crd := define(t, fmt.Sprintf("discovered%d.live.example.com", i), "Note", anything)
@@ -387,6 +386,7 @@ func liveDiscoveredEstablished(t *testing.T, env *environment) {
 	}
 }
 
+// liveServed creates an object of each definition as soon as the definition is established.
 func liveServed(t *testing.T, env *environment) {
 	for i := range 20 {
 		crd := define(t, fmt.Sprintf("served%d.live.example.com", i), "Note", anything)

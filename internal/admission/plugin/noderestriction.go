@@ -63,7 +63,7 @@ func nodeRestrictionPlugin() Registration {
 	}
 }
 
-// NodeRestriction changes no object. As in kube-apiserver, it runs with the mutating plugins.
+// NodeRestriction does not change objects, but runs with the mutating plugins, as in kube-apiserver.
 var _ admission.Mutator = NodeRestriction{}
 
 // Name implements admission.Plugin.

@@ -109,7 +109,7 @@ type invocation struct {
 	binding  *binding
 	param    param
 	resource *rest.Resource
-	// deciding records the explanation; may be nil.
+	// decision records the explanation of the decision; nil if the request is not explained.
 	decision *admission.DecisionRecorder
 }
 

@@ -65,8 +65,8 @@ func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) erro
 	return p.validateWithAll(ctx, a, calls)
 }
 
-// validateWith calls the i-th webhook of a request and returns its rejection. It recovers panics,
-// because it may run in its own goroutine.
+// validateWithAll calls all webhooks concurrently and returns the first rejection, which cancels
+// the other calls.
 func (p *Validating) validateWithAll(ctx context.Context, a *admission.Attributes, calls []*reviewCall) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, q := range calls {

@@ -29,8 +29,8 @@ const (
 type checks struct {
 	*Source
 	byGroupVersion map[schema.GroupVersion]*check
-	// done receives the results of checks. changed receives Services with changed endpoints; an
-	// empty name means all Services.
+	// results receives the results of checks. changedServices receives Services with changed
+	// endpoints; an empty name means all Services.
 	results         chan result
 	changedServices chan corev1.ObjectReference
 	workers         errgroup.Group

@@ -84,8 +84,8 @@ type Deletion[O codec.Object] struct {
 	// permits all deletions.
 	ForbidName func(name string) (reason string)
 
-	// GracePeriod, Blocked and Prepare are the hooks GracePeriod, Held and OnMark of
-	// registry.Strategy. Each may be nil.
+	// GracePeriod, Blocked and Prepare are the hooks GracePeriod, BlocksRemoval and PrepareForDelete
+	// of registry.Strategy. Each may be nil.
 	GracePeriod func(obj O, requested *int64) int64
 	Blocked     func(obj O) bool
 	Prepare     func(obj O)

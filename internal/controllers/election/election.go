@@ -25,8 +25,8 @@ import (
 const (
 	leaseDuration = 6 * time.Second
 	renewPeriod   = 1500 * time.Millisecond
-	// deadline is the time without a renewal after which the holder stops. It is shorter than
-	// duration, so that the holder stops before another one starts.
+	// renewDeadline is the time without a renewal after which the holder stops. It is shorter than
+	// leaseDuration, so that the holder stops before another one starts.
 	renewDeadline = 4 * time.Second
 	// releaseTimeout bounds the write of a holder that stops.
 	releaseTimeout = 2 * time.Second

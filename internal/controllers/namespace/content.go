@@ -21,8 +21,8 @@ const (
 	// deletions of a page; concurrent writes share fsyncs.
 	pageSize             = 512
 	maxConcurrentDeletes = 128
-	// concurrentKinds is the number of resources that are emptied concurrently, for namespaces with
-	// few objects of each.
+	// maxConcurrentResources is the number of resources that are emptied concurrently. It saves time
+	// in namespaces with few objects of many resources.
 	maxConcurrentResources = 4
 	// maxErrors is the maximum number of reported errors of a resource.
 	maxErrors = 3

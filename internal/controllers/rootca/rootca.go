@@ -28,7 +28,7 @@ const (
 	Name = "root-ca-certificate-publisher-controller"
 	// account is the name of its service account.
 	account = "root-ca-cert-publisher"
-	// configMap is the name of the created ConfigMaps.
+	// configMapName is the name of the created ConfigMaps.
 	configMapName = "kube-root-ca.crt"
 
 	descriptionKey = "kubernetes.io/description"

@@ -14,7 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Stream is a request with an upgraded connection: exec, attach or port-forward.
+// Streams selects the streams of a command in a container. TTY means that the command has a
+// terminal, which merges stdout and stderr.
 type Streams struct {
 	Stdin, Stdout, Stderr, TTY bool
 }

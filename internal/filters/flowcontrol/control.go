@@ -48,7 +48,7 @@ type Control struct {
 	kinds   requestKinds
 	// current is the configuration in effect; nil until a request needs it.
 	current atomic.Pointer[configuration]
-	// adjustAt is the time of the next adjustment of borrowed seats, in nanoseconds since begun.
+	// adjustAt is the time of the next adjustment of borrowed seats, in nanoseconds since created.
 	created  time.Time
 	adjustAt atomic.Int64
 

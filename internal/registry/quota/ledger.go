@@ -85,8 +85,8 @@ func (l *Ledger) Quotas(namespace string) []*corev1.ResourceQuota {
 	return quotas
 }
 
-// At returns a quota if the ledger contains it at a revision, otherwise nil. The object is shared and
-// must not be modified.
+// QuotaAt returns a quota if the ledger contains it at a revision, otherwise nil. The object is
+// shared and must not be modified.
 func (l *Ledger) QuotaAt(name types.NamespacedName, revision int64) *corev1.ResourceQuota {
 	records := l.records(name.Namespace)
 	i, found := find(records, name)

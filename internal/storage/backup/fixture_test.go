@@ -98,7 +98,7 @@ func (m *memory) names(suffix string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !bytes.HasSuffix([]byte(name), []byte(suffix)) })
 }
 
-// state is the content of a store, by key.
+// contents are the values of a store, by key.
 type contents map[string]string
 
 // describe returns the comparable text of an entry.
@@ -130,7 +130,7 @@ func openStore(t *testing.T, dir string) *embedded.Store {
 	return s
 }
 
-// commit writes a value, and returns the revision.
+// commitValue writes a value, and returns the revision.
 func commitValue(t *testing.T, b kv.Backend, key, value string) kv.Revision {
 	t.Helper()
 	result, err := b.Commit(t.Context(), kv.Op{Key: key, Expect: kv.AnyRevision, Value: []byte(value)})

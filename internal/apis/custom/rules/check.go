@@ -40,7 +40,7 @@ type compiledCost struct {
 	err         error
 }
 
-// expensive is an expression with a large part of the cost of a schema.
+// expensiveExpression is an expression with a large part of the cost of a schema.
 type expensiveExpression struct {
 	at   *field.Path
 	cost uint64

@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// compareContainer returns a container with the fields of a typical workload.
+// container returns a container with the fields of a typical workload.
 func container(name string) corev1.Container {
 	yes, no := true, false
 	probe := func(path string) *corev1.Probe {

@@ -31,7 +31,7 @@ type doc struct {
 	present bool
 }
 
-// A sameness reports whether two JSON values are the same.
+// An equalFunc reports whether two JSON values are the same.
 type equalFunc func(l, r any) bool
 
 // atoms are the shapes that a merge schema permits for a value.

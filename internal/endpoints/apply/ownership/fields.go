@@ -6,19 +6,19 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// A reading configures how fieldsOf reads a document.
+// readOptions configures how fieldsOf reads a document.
 type readOptions struct {
 	// owned leaves the fields on the stack; otherwise they are only checked.
 	owned bool
 	// checked validates atomic values as well, for documents that may not conform to their schema.
 	checked bool
-	// hasDuplicates permits several items with the same element.
+	// duplicates permits several items with the same element.
 	duplicates bool
 	// emptyLists includes empty lists in the set. structured-merge-diff includes only empty maps.
 	emptyLists bool
 }
 
-// asUnowned returns the reading below an atomic value.
+// asUnowned returns the options for the values below an atomic value.
 func (r readOptions) asUnowned() readOptions {
 	r.owned = false
 	return r

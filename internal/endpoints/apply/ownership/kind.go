@@ -37,18 +37,18 @@ type Kind struct {
 	schema      kindSchema
 	root        smd.TypeRef
 	plan        *plan // nil for objects without a Go type
-	// compareConverted reports whether some values are stored as their original JSON text, which each
-	// apply encodes again.
+	// documents reports whether some values are stored as their original JSON text, which each apply
+	// encodes again.
 	documents bool
 	goType    reflect.Type
 	// reset is the set of fields that their writers do not own.
 	reset      []node
 	cache      *Cache
 	simulation *simulation.Simulation
-	workspaces sync.Pool // of *worker
+	workspaces sync.Pool // of *workspace
 }
 
-// A worker contains the reusable memory of one operation. It is not safe for concurrent use.
+// A workspace contains the reusable memory of one operation. It is not safe for concurrent use.
 type workspace struct {
 	differ
 	encoder

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// The format of models.bin. Integers are uint32 and little endian, and the sections follow each
+// libraryEncoder encodes models.bin. Integers in the file are uint32 and little endian, and the sections follow each
 // other. The models of a Go package form a chunk, which is compressed as a whole. In a chunk, the
 // v3 and v2 schemas of a model are adjacent, because they have much in common and compress well
 // together.

@@ -13,7 +13,7 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// The format of merge.bin. Integers are little endian, and the sections follow each other:
+// mergeEncoder encodes merge.bin. Integers in the file are little endian, and the sections follow each other:
 //
 //	header   uint32 × 3: the number of strings (S), of types (T), of kinds (K)
 //	strings  uint32 × S+1: start of each string in the text section

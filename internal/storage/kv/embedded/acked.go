@@ -24,8 +24,8 @@ import (
 // The commit loop records the revision of a group after the sync and before the acknowledgment,
 // with one write of 20 bytes in place and without fsync. The recorded revision is therefore never
 // newer than the durable one. After the death of the process, the operating system still has the
-// newest record. After a power failure, the record may be up to ackedSyncEvery old, and the loss of
-// newer writes is not detected.
+// newest record. After a power failure, the record may be up to ackedSyncInterval old, and the loss
+// of newer writes is not detected.
 //
 //	magic     8 bytes, ackedMagic
 //	revision  8 bytes, big endian
@@ -125,7 +125,7 @@ func (w *ackFile) record(rev kv.Revision) {
 	}
 }
 
-// syncLoop syncs the file after writes, at most every ackedSyncEvery, until done is closed.
+// syncLoop syncs the file after writes, at most every ackedSyncInterval, until done is closed.
 func (w *ackFile) syncLoop(done <-chan struct{}) {
 	for named := false; ; {
 		select {

@@ -10,7 +10,7 @@ import (
 
 const (
 	// maxCounted is the maximum number of prefixes with a cached count or newest revision, and
-	// maxRests the maximum number of cached page ends.
+	// maxPageEnds the maximum number of cached page ends.
 	maxCounted  = 1024
 	maxPageEnds = 256
 )
@@ -25,7 +25,7 @@ type counts struct {
 	published *atomic.Int64
 	prefixes  map[string]*prefixCount
 	newest    map[string]kv.Revision
-	// pageEnds is a ring, next the place of its oldest.
+	// pageEnds is a ring buffer; next is the index of its oldest entry when it is full.
 	pageEnds []pageEnd
 	next     int
 }
@@ -38,7 +38,7 @@ type prefixCount struct {
 	known bool
 }
 
-// pageEnd is the number of keys in [pos, end) at a revision.
+// pageEnd is the number of keys in [pos, end) at a revision: the keys of a range after a page.
 type pageEnd struct {
 	at       kv.Revision
 	pos, end string
@@ -118,7 +118,7 @@ type counting struct {
 	known bool
 	// prefix receives the total; nil if the range is not cached.
 	prefix *prefixCount
-	// pageEnd is the first cached page end in the range, if hasRest is true.
+	// pageEnd is the first cached page end in the range, if hasPageEnd is true.
 	pageEnd    pageEnd
 	hasPageEnd bool
 }

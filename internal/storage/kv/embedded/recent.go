@@ -17,7 +17,7 @@ const entryOverhead = 192
 // one becomes the old one. Store.mu guards it.
 type recent struct {
 	young, old map[string]version
-	// old contains the changes after floor, young those after youngFloor.
+	// old contains the changes after floor up to youngFloor, young the changes after youngFloor.
 	floor, youngFloor kv.Revision
 	// bytes is the size of young.
 	bytes int
