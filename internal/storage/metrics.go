@@ -8,7 +8,7 @@ import (
 )
 
 // Metrics are the metrics of all Stores of a server, under kube-apiserver's names. A nil *Metrics
-// records nothing.
+// records nothing. It is safe for concurrent use.
 type Metrics struct {
 	lists, evaluated, fetched, returned *prometheus.CounterVec
 }

@@ -19,7 +19,8 @@ type Transformer interface {
 	ToStorage(ctx context.Context, plain []byte, key string) ([]byte, error)
 }
 
-// Changeable is a Transformer whose configuration can change while it is in use.
+// Changeable is a Transformer whose configuration can change while it is in use. Like every
+// Transformer, it is safe for concurrent use.
 type Changeable interface {
 	Transformer
 	// IsIdentity reports whether it transforms like Identity at present.

@@ -72,7 +72,7 @@ func (p *WatchPlan) list() *ListPlan {
 
 // WatchReader is the storage that a watch reads. A Store implements it over its backend. A
 // cache.Cacher implements it over its cache, and calls its Store if the cache does not have the
-// requested data. A Store never calls a Cacher.
+// requested data. A Store never calls a Cacher. It is safe for concurrent use.
 type WatchReader interface {
 	// ListPlanned returns the list of a resolved request. Errors may also occur during the
 	// iteration.

@@ -191,6 +191,8 @@ func (a *Archive) Position() kv.Revision { return kv.Revision(a.position.Load())
 var ErrOtherStore = errors.New("the history is newer than the store")
 
 // Start starts to follow a backend, which must be open until Close returns. It must be called once.
+// The error wraps ErrOtherStore if the archive is newer than the backend. Other errors are those of
+// the backend.
 func (a *Archive) Start(ctx context.Context, backend kv.Backend) error {
 	newest, err := backend.CurrentRevision(ctx)
 	if err != nil {

@@ -24,9 +24,11 @@ type Change struct {
 // Created reports whether the change created the key.
 func (c *Change) Created() bool { return c.After != nil && c.After.Created == c.Revision }
 
-// Changes calls visit for the changes with the revisions of [from, to] and matching keys, in order of
-// revisions and keys, until visit returns false. The archive must have reached to. Changes before the
-// floor of a resource may be missing. visit must not call methods of the archive.
+// Changes calls visit for the changes with the revisions of [from, to] and matching keys, in order
+// of revisions and keys, until visit returns false. The archive must have reached to. Changes
+// before the floor of a resource may be missing. visit must not call methods of the archive. The
+// error is that of ctx, kv.ErrClosed after Close, or wraps kv.ErrCorrupt or kv.ErrUnavailable if
+// the archive cannot be read.
 func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches func(key string) bool, visit func(*Change) (more bool)) error {
 	db, err := a.acquire()
 	if err != nil {
@@ -68,8 +70,9 @@ func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches fun
 	return db.explain("read the history", it.Error())
 }
 
-// Versions calls visit for the changes of one key up to a revision, the oldest first, until visit returns
-// false. Versions that were copied when the archive was created have no Time.
+// Versions calls visit for the changes of one key up to a revision, the oldest first, until visit
+// returns false. Versions that were copied when the archive was created have no Time. Errors are
+// those of Changes.
 func (a *Archive) Versions(ctx context.Context, key string, to kv.Revision, visit func(*Change) (more bool)) error {
 	if strings.IndexByte(key, 0) >= 0 {
 		return nil // no such key exists

@@ -243,8 +243,8 @@ func putVersion(b *pebble.Batch, buf []byte, v *version) []byte {
 	return buf
 }
 
-// CatchUp waits until the archive has all changes that the backend acknowledged before the call, and
-// returns the newest revision.
+// CatchUp waits until the archive has all changes that the backend acknowledged before the call,
+// and returns the newest revision. It returns the errors of the backend and of Await.
 func (a *Archive) CatchUp(ctx context.Context) (kv.Revision, error) {
 	newest, err := a.backend.CurrentRevision(ctx)
 	if err != nil {

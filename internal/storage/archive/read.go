@@ -181,7 +181,7 @@ func (a *Archive) checkTime(t time.Time) error {
 }
 
 // TimeOf returns the time of the newest change that is not newer than a revision; zero if it is
-// unknown.
+// unknown. Errors are those of Changes.
 func (a *Archive) TimeOf(at kv.Revision) (time.Time, error) {
 	db, err := a.acquire()
 	if err != nil {

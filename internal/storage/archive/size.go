@@ -7,8 +7,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
-// Sizes returns the estimated size of the versions of each resource on disk, in bytes. Versions that have
-// not been flushed do not count.
+// Sizes returns the estimated size of the versions of each resource on disk, in bytes. Versions
+// that have not been flushed do not count. The caller owns the map. The error is kv.ErrClosed after
+// Close, and otherwise that of the database.
 func (a *Archive) Sizes() (map[string]int64, error) {
 	db, err := a.acquire()
 	if err != nil {

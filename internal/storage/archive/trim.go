@@ -33,7 +33,7 @@ func (a *Archive) retain() {
 }
 
 // Trim deletes the versions that the policy does not retain. An archive calls it periodically after
-// Start.
+// Start. It returns the errors of CatchUp and of the database.
 func (a *Archive) Trim(ctx context.Context) error {
 	// The changes until now must be known: after a start, the archive is behind the backend.
 	now := a.now()

@@ -14,9 +14,9 @@ import (
 // ErrReadOnly is returned by the writing methods of a View.
 var ErrReadOnly = errors.New("the past cannot be changed")
 
-// View is the state of an archive at a revision, as a kv.Backend. Earlier states can be read, too. Commit,
-// Compact and Snapshot return ErrReadOnly. A watch delivers the changes up to the revision, and then
-// waits until it is stopped.
+// View is the state of an archive at a revision, as a kv.Backend. Earlier states can be read, too.
+// Commit, Compact and Snapshot return ErrReadOnly. A watch delivers the changes up to the revision,
+// and then waits until it is stopped. It is safe for concurrent use.
 type View struct {
 	archive *Archive
 	at      kv.Revision

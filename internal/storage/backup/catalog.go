@@ -27,7 +27,8 @@ type Generation struct {
 	Segments []Segment
 }
 
-// ReadCatalog lists the objects of a target. It ignores objects of other programs.
+// ReadCatalog lists the objects of a target. It ignores objects of other programs. It returns the
+// error of the target.
 func ReadCatalog(ctx context.Context, t Target) (*Catalog, error) {
 	objects, err := t.List(ctx)
 	if err != nil {

@@ -51,9 +51,10 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Writer uploads the commits of a store to a target. A failure of the target never blocks the store: the
-// store holds the commits that are not uploaded for at most kv.MaxHold. Afterwards, the Writer begins a
-// new generation, and the commits in between are missing from the backup.
+// Writer uploads the commits of a store to a target. A failure of the target never blocks the
+// store: the store holds the commits that are not uploaded for at most kv.MaxHold. Afterwards, the
+// Writer begins a new generation, and the commits in between are missing from the backup. Its
+// methods are safe for concurrent use.
 type Writer struct {
 	config  Config
 	log     *slog.Logger
@@ -91,7 +92,8 @@ type state struct {
 	err      error // of the last attempt
 }
 
-// Start starts a Writer, which runs until Close. It does not wait for the target.
+// Start starts a Writer, which runs until Close. It does not wait for the target. It returns an
+// error if its metrics are already registered.
 func Start(config Config) (*Writer, error) {
 	w := &Writer{config: config, log: config.Logger, stopping: make(chan struct{}), hold: func() {}}
 	if w.log == nil {

@@ -61,9 +61,10 @@ type Config struct {
 	IndexFields []string
 }
 
-// Store is the storage that a Cacher decorates: a storage.Interface that also resolves requests, maps
-// names to keys and creates changes from events of the backend. A *storage.Store implements it. The
-// calls go in one direction: a Store does not call the Cacher.
+// Store is the storage that a Cacher decorates: a storage.Interface that also resolves requests,
+// maps names to keys and creates changes from events of the backend. A *storage.Store implements
+// it. The calls go in one direction: a Store does not call the Cacher. It is safe for concurrent
+// use.
 type Store interface {
 	storage.Interface
 	storage.WatchReader
@@ -81,9 +82,9 @@ type Store interface {
 	NonBlocking(*kv.Event) bool
 }
 
-// Cacher is a storage.Interface that reads from memory. It has no objects in memory before the first read
-// and after an idle period (FeedConfig.Idle). If the feed does not run or a load fails, it reads the
-// Store.
+// Cacher is a storage.Interface that reads from memory. It has no objects in memory before the
+// first read and after an idle period (FeedConfig.Idle). If the feed does not run or a load fails,
+// it reads the Store. It is safe for concurrent use.
 type Cacher struct {
 	store       Store
 	feed        *Feed

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Metrics are the metrics of all caches of a server, with kube-apiserver's names.
+// Metrics are the metrics of all caches of a server, with kube-apiserver's names. They are safe for
+// concurrent use.
 type Metrics struct {
 	stored          *prometheus.CounterVec
 	received        *prometheus.CounterVec

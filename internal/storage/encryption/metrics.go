@@ -13,7 +13,7 @@ import (
 )
 
 // Metrics are the metrics of encryption at rest, with kube-apiserver's names. A nil *Metrics
-// discards all observations.
+// discards all observations. It is safe for concurrent use.
 type Metrics struct {
 	kms        *kms.Metrics
 	server     string

@@ -179,8 +179,8 @@ type PrefixRevisioner interface {
 	PrefixRevision(ctx context.Context, prefix string) (Revision, error)
 }
 
-// PrefixRevision calls the method of a PrefixRevisioner. For other backends, it returns the newest revision, which is
-// a valid result, too.
+// PrefixRevision calls the method of a PrefixRevisioner. For other backends, it returns the newest
+// revision, which is a valid result, too. It returns the error of the backend.
 func PrefixRevision(ctx context.Context, b Backend, prefix string) (Revision, error) {
 	if r, ok := b.(PrefixRevisioner); ok {
 		return r.PrefixRevision(ctx, prefix)
@@ -190,7 +190,8 @@ func PrefixRevision(ctx context.Context, b Backend, prefix string) (Revision, er
 
 // Watch is an open watch. Batches is closed when the watch ends. Err then returns nil after Stop or
 // the end of the context, and otherwise ErrCompacted, ErrClosed or another error of the backend.
-// Events are complete and in order up to the last batch.
+// Events are complete and in order up to the last batch. One goroutine receives from Batches and
+// then calls Err.
 type Watch interface {
 	Batches() <-chan Batch
 	Err() error

@@ -89,7 +89,8 @@ func truncate(text string) string {
 
 var errMalformed = errors.New("malformed origin of a commit")
 
-// Decode decodes the result of Encode. An empty encoding is the zero Origin.
+// Decode decodes the result of Encode. An empty encoding is the zero Origin. It returns an error
+// for an invalid encoding.
 func Decode(raw []byte) (Origin, error) {
 	var o Origin
 	if len(raw) == 0 {

@@ -198,8 +198,8 @@ type Followers map[schema.GroupResource]interface {
 // Resources iterates over the followed resources in random order.
 func (f Followers) Resources() iter.Seq[schema.GroupResource] { return maps.Keys(f) }
 
-// Reflector returns a Reflector that reports the objects of a collection to the Follower of a resource. It
-// panics if resource is not one of Resources.
+// Reflector returns a Reflector that reports the objects of a collection to the Follower of a
+// resource. It panics if resource is not one of Resources. The error is that of Follower.Reflector.
 func (f Followers) Reflector(resource schema.GroupResource, collection Collection) (*Reflector, error) {
 	return f[resource].Reflector(collection)
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Metrics are the metrics of all Reflectors of a server, labeled by name. A nil *Metrics records
-// nothing.
+// nothing. It is safe for concurrent use.
 type Metrics struct {
 	synced          *prometheus.GaugeVec
 	lists, failures *prometheus.CounterVec

@@ -17,8 +17,9 @@ import (
 //	s3://BUCKET/PREFIX?region=REGION      a bucket of Amazon S3
 //	s3://BUCKET/PREFIX?endpoint=URL       a bucket of another server; the URL begins with https:// or http://
 //
-// It does not connect to a server. The credentials for S3 are those of the AWS command line: environment
-// variables, the shared credentials file, or the role of the machine or of the pod.
+// It does not connect to a server. The credentials for S3 are those of the AWS command line:
+// environment variables, the shared credentials file, or the role of the machine or of the pod. It
+// returns an error for other URLs.
 func Open(location string) (backup.Target, error) {
 	u, err := url.Parse(location)
 	if err != nil {

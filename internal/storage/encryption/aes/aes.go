@@ -26,7 +26,7 @@ var errShort = errors.New("the stored data was shorter than the required size")
 
 // CBC is AES-CBC with PKCS #7 padding and a random initialization vector before the value. It does
 // not authenticate values: most modifications, and moving a value to another storage key, are not
-// detected.
+// detected. It is safe for concurrent use.
 type CBC struct{ block cipher.Block }
 
 // NewCBC returns a CBC with a key of 16, 24 or 32 bytes. The error reports another size.
@@ -38,7 +38,7 @@ func NewCBC(key []byte) (*CBC, error) {
 // Overhead returns the maximum number of bytes by which Seal lengthens a value.
 func (c *CBC) Overhead() int { return 2 * aes.BlockSize }
 
-// Seal appends the encrypted value to dst. The third argument is ignored.
+// Seal appends the encrypted value to dst. The third argument is ignored. It returns no error.
 func (c *CBC) Seal(dst, plain, _ []byte) ([]byte, error) {
 	var iv [aes.BlockSize]byte
 	_, _ = rand.Read(iv[:]) // it never fails
@@ -53,7 +53,8 @@ func (c *CBC) Seal(dst, plain, _ []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// Open decrypts the result of Seal into new memory. The second argument is ignored.
+// Open decrypts the result of Seal into new memory. The second argument is ignored. It returns an
+// error if the length or the padding is invalid.
 func (c *CBC) Open(data, _ []byte) ([]byte, error) {
 	if len(data) < aes.BlockSize {
 		return nil, errShort
@@ -87,8 +88,9 @@ func unpad(plain []byte) ([]byte, error) {
 	return plain[:size], nil
 }
 
-// GCM is AES-GCM with a random nonce before the value. A key must not encrypt more than 2^32 values,
-// because the probability of equal nonces is too high afterwards (NIST SP 800-38D).
+// GCM is AES-GCM with a random nonce before the value. A key must not encrypt more than 2^32
+// values, because the probability of equal nonces is too high afterwards (NIST SP 800-38D). It is
+// safe for concurrent use.
 type GCM struct{ aead cipher.AEAD }
 
 // NewGCM returns a GCM with a key of 16, 24 or 32 bytes. The error reports another size.
@@ -104,7 +106,8 @@ func NewGCM(key []byte) (*GCM, error) {
 // Overhead returns the number of bytes by which Seal lengthens a value.
 func (g *GCM) Overhead() int { return nonceSize + tagSize }
 
-// Seal appends the encrypted value to dst. The storage key is authenticated with the value.
+// Seal appends the encrypted value to dst. The storage key is authenticated with the value. It
+// returns no error.
 func (g *GCM) Seal(dst, plain, key []byte) ([]byte, error) {
 	var nonce [nonceSize]byte
 	_, _ = rand.Read(nonce[:]) // it never fails
@@ -121,7 +124,8 @@ func (g *GCM) Open(data, key []byte) ([]byte, error) {
 }
 
 // SeededGCM is GCM with a key per value, which is derived from a seed and random bytes before the
-// value (HKDF-Expand with SHA-256). The number of values per seed is not limited.
+// value (HKDF-Expand with SHA-256). The number of values per seed is not limited. It is safe for
+// concurrent use.
 type SeededGCM struct{ seed []byte }
 
 // NewSeededGCM returns a SeededGCM. It takes ownership of seed. The error reports a seed that is
@@ -136,7 +140,8 @@ func NewSeededGCM(seed []byte) (*SeededGCM, error) {
 // Overhead returns the number of bytes by which Seal lengthens a value.
 func (s *SeededGCM) Overhead() int { return infoSize + nonceSize + tagSize }
 
-// Seal appends the encrypted value to dst. The storage key is authenticated with the value.
+// Seal appends the encrypted value to dst. The storage key is authenticated with the value. The
+// error is that of the key derivation.
 func (s *SeededGCM) Seal(dst, plain, key []byte) ([]byte, error) {
 	var info [infoSize]byte
 	_, _ = rand.Read(info[:]) // it never fails

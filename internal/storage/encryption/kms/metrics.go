@@ -24,7 +24,7 @@ const (
 const maxKeyIDs = 100
 
 // Metrics are the metrics of all Providers of a server, with kube-apiserver's names. Labels contain
-// hashes of the key IDs and of the server's ID.
+// hashes of the key IDs and of the server's ID. They are safe for concurrent use.
 type Metrics struct {
 	calls         *prometheus.HistogramVec
 	used          *prometheus.CounterVec

@@ -308,9 +308,10 @@ func (p *Provider) Seal(dst, plain, key []byte) ([]byte, error) {
 	return append(dst, s.tail...), nil
 }
 
-// Open decrypts the result of Seal with the same storage key into new memory. stale reports that the
-// plugin's key has changed since. It calls the plugin if the seed is not cached, and then blocks until
-// the call returns or ctx ends.
+// Open decrypts the result of Seal with the same storage key into new memory. stale reports that
+// the plugin's key has changed since. It calls the plugin if the seed is not cached, and then
+// blocks until the call returns or ctx ends. It returns an error if data is invalid or modified, if
+// the plugin fails, or if it has not responded yet.
 func (p *Provider) Open(ctx context.Context, data, key []byte) (plain []byte, stale bool, err error) {
 	value, e, err := decode(data)
 	if err != nil {

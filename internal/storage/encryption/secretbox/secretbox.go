@@ -31,7 +31,7 @@ func New(key []byte) (*Box, error) {
 // Overhead returns the number of bytes by which Seal lengthens a value.
 func (b *Box) Overhead() int { return nonceSize + secretbox.Overhead }
 
-// Seal appends the encrypted value to dst. The third argument is ignored.
+// Seal appends the encrypted value to dst. The third argument is ignored. It returns no error.
 func (b *Box) Seal(dst, plain, _ []byte) ([]byte, error) {
 	var nonce [nonceSize]byte
 	_, _ = rand.Read(nonce[:]) // it never fails

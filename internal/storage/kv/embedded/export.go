@@ -174,7 +174,7 @@ func (sw *SnapshotWriter) flush() error {
 }
 
 // Close writes buffered records and the trailer of the snapshot. It does not close the underlying
-// writer. A snapshot without its trailer is invalid.
+// writer. A snapshot without its trailer is invalid. It returns the error of a failed write.
 func (sw *SnapshotWriter) Close() error {
 	if err := sw.flush(); err != nil {
 		return err
@@ -188,14 +188,16 @@ func (sw *SnapshotWriter) Close() error {
 // ErrNoStore is returned by Check if there is no store.
 var ErrNoStore = errors.New("there is no store")
 
-// SyncName syncs the parent of a store directory. Callers use it after renaming the directory, so that the
-// new name is durable.
+// SyncName syncs the parent of a store directory. Callers use it after renaming the directory, so
+// that the new name is durable. It returns the error of the file system.
 func SyncName(dir string) error { return pebblefs.SyncDir(vfs.Default, filepath.Dir(dir)) }
 
 // SnapshotHeaderLen is the length of the header of a snapshot, in bytes.
 const SnapshotHeaderLen = snapshotHeaderLen
 
-// SnapshotRevision returns the revision of a snapshot from its header.
+// SnapshotRevision returns the revision of a snapshot from its first SnapshotHeaderLen bytes. It
+// returns an error if they are not the header of a supported format; the error wraps kv.ErrCorrupt
+// if the header is damaged.
 func SnapshotRevision(header []byte) (kv.Revision, error) {
 	sr, err := newSnapshotReader(bytes.NewReader(header))
 	if err != nil {

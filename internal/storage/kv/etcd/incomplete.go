@@ -16,8 +16,9 @@ var ErrIncomplete = errors.New("the data is incomplete: a migration was interrup
 // the prefix, so that it is neither copied nor decoded as an object.
 func incompleteKey(prefix string) string { return strings.TrimSuffix(prefix, "/") + ".incomplete" }
 
-// SetIncomplete marks the data below a prefix as incomplete, or removes the mark. It has no effect if the
-// mark already has the requested state. The mark is a key outside the prefix.
+// SetIncomplete marks the data below a prefix as incomplete, or removes the mark. It has no effect
+// if the mark already has the requested state. The mark is a key outside the prefix. It returns the
+// errors of the read and of the write.
 func (s *Store) SetIncomplete(ctx context.Context, prefix string, incomplete bool) error {
 	op := kv.Op{Key: incompleteKey(prefix), Kind: kv.OpDelete, Expect: kv.AnyRevision}
 	if incomplete {

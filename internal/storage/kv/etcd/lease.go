@@ -97,8 +97,8 @@ func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
 	return int64(granted.ID), nil
 }
 
-// Expiries returns the expiration times of all keys with a lease, by key, to the second. It sends one
-// request per lease. The caller owns the map.
+// Expiries returns the expiration times of all keys with a lease, by key, to the second. It sends
+// one request per lease. The caller owns the map. It returns the error of the first failed request.
 func (s *Store) Expiries(ctx context.Context) (map[string]time.Time, error) {
 	ctx, leave, err := s.beginCall(ctx, false)
 	if err != nil {

@@ -256,7 +256,8 @@ func (m *Member) maintain(method, request string, response any) error {
 }
 
 // RaiseNoSpace raises etcd's NOSPACE alarm, as for a database that has reached its quota. Until
-// ClearNoSpace, the cluster accepts deletions only.
+// ClearNoSpace, the cluster accepts deletions only. It returns the error of etcd, like the
+// following methods.
 func (m *Member) RaiseNoSpace() error { return m.alarm("ACTIVATE", "NOSPACE") }
 
 // ClearNoSpace clears the alarm of RaiseNoSpace.
@@ -285,7 +286,8 @@ func (m *Member) alarm(action, alarm string) error {
 	return nil
 }
 
-// Defragment defragments the database of the member, which does not respond during that time.
+// Defragment defragments the database of the member, which does not respond during that time. It
+// returns the error of etcd.
 func (m *Member) Defragment() error {
 	var response struct{ Message string }
 	if err := m.maintain("defragment", "{}", &response); err != nil {

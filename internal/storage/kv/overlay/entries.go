@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Entries is a Base in memory.
+// Entries is a Base in memory. It is immutable and safe for concurrent use.
 type Entries struct {
 	revision kv.Revision
 	sorted   []kv.Entry

@@ -7,8 +7,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Layer is a Base that reads a prefix of a store at a past revision. The prefix can have a base itself. The revision must
-// remain readable while the Layer is used: see kv.Pinner.
+// Layer is a Base that reads a prefix of a store at a past revision. The prefix can have a base
+// itself. The revision must remain readable while the Layer is used: see kv.Pinner. It is safe for
+// concurrent use.
 type Layer struct {
 	store    *Backend // with the base of the prefix
 	place    place

@@ -158,7 +158,8 @@ func (g *Guard) syncWatched(name string, sync func() error) error {
 	return sync()
 }
 
-// SyncDir syncs a directory, so that its new and renamed files are durable.
+// SyncDir syncs a directory, so that its new and renamed files are durable. It returns the errors
+// of the file system.
 func SyncDir(fs vfs.FS, dir string) error {
 	d, err := fs.OpenDir(dir)
 	if err != nil {
@@ -167,7 +168,8 @@ func SyncDir(fs vfs.FS, dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// MakeDir creates a directory and its parents durably.
+// MakeDir creates a directory and its missing parents durably, with mode 0700. It returns the error
+// of the file system.
 func MakeDir(fs vfs.FS, dir string) error {
 	var made []string
 	for at := dir; ; at = fs.PathDir(at) {
@@ -200,7 +202,7 @@ func (g *Guard) DeferSyncs() {
 	g.mu.unsynced = make(map[string]bool)
 }
 
-// SyncDeferred performs the delayed syncs.
+// SyncDeferred performs the delayed syncs, and returns the first error.
 func (g *Guard) SyncDeferred() error {
 	g.mu.Lock()
 	names := g.mu.unsynced

@@ -59,8 +59,8 @@ func (p Private) Lock(name string) (closer io.Closer, err error) {
 	return closer, nil
 }
 
-// Protect sets the mode of the files in a directory that were made by a version without
-// Private.
+// Protect sets the mode of the files in a directory that were made by a version without Private. It
+// returns the first error of the file system.
 func Protect(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

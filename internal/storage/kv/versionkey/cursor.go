@@ -35,8 +35,9 @@ func (c *Cursor) Seek(key string) bool {
 	return c.Iter.SeekPrefixGE(c.buf)
 }
 
-// Next moves to the version of the next key that exists at the revision, and returns the key, which is
-// valid until the next call. It returns nil after the last one. first is true for the first call.
+// Next moves to the version of the next key that exists at the revision, and returns the key, which
+// is valid until the next call. It returns nil after the last one; Iter.Error then reports a failed
+// read. The error wraps kv.ErrCorrupt for an invalid version key. first is true for the first call.
 func (c *Cursor) Next(first bool) (key []byte, err error) {
 	var ok bool
 	if first {
