@@ -25,7 +25,7 @@ type Cluster interface {
 }
 
 // Services is a Resolver that reads services and endpoints of a cluster without a cache. Its fields
-// must not be modified after the first call.
+// must not be modified after the first call. It is safe for concurrent use.
 type Services struct {
 	Cluster Cluster
 	// ToEndpoints resolves services to one of their endpoints instead of their cluster IP.

@@ -18,7 +18,8 @@ import (
 )
 
 // AuditConfig configures the audit filters. A nil *AuditConfig disables them. The fields of a
-// non-nil config are required.
+// non-nil config are required. It must not be modified after use, and is then safe for concurrent
+// use.
 type AuditConfig struct {
 	Rules   *audit.Rules
 	Sink    *audit.Sink

@@ -29,8 +29,9 @@ type User struct {
 // Administrator returns a user with all permissions.
 func Administrator() User { return User{Name: adminUser, Groups: []string{request.GroupMasters}} }
 
-// ClientCertificate issues a certificate for a user, and returns it and its key in PEM. The server must
-// be serving. It is safe for concurrent use.
+// ClientCertificate issues a certificate for a user, and returns it and its key in PEM. The server
+// must be serving. It is safe for concurrent use. It returns an error if the certificate cannot be
+// signed. The caller owns the result.
 func (h *Host) ClientCertificate(user User) (cert, key []byte, err error) {
 	return h.identity.authority.Issue(issuedLifetime, user.Name, user.Groups...)
 }
@@ -40,7 +41,8 @@ func (h *Host) ClientCertificate(user User) (cert, key []byte, err error) {
 func (h *Host) ServingCA() []byte { return h.identity.servingCA() }
 
 // Kubeconfig returns a kubeconfig with new certificates: for the administrator, with the current
-// context, and for users, whose contexts have their names. The server must be serving.
+// context, and for users, whose contexts have their names. The server must be serving. It returns
+// an error if a certificate cannot be signed. The caller owns the result.
 func (h *Host) Kubeconfig(users ...User) ([]byte, error) {
 	entry, err := h.entry(Administrator())
 	if err != nil {

@@ -122,14 +122,15 @@ func pprofIndex(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Routes lists the paths that the server handles. The server need not run.
+// Routes lists the paths that the server handles. The server need not run. The caller owns the
+// slice.
 func (h *Host) Routes() ([]controlplane.Route, error) {
 	routes, err := controlplane.Routes(h.paths())
 	return routes, err
 }
 
-// ListAdmission lists the admission plugins of the control plane that is served. The
-// server need not run.
+// ListAdmission lists the admission plugins of the control plane that is served. The server need
+// not run. The caller owns the slice.
 func (h *Host) ListAdmission() []controlplane.AdmissionPlugin {
 	return h.config.ControlPlane.ListAdmission()
 }

@@ -54,7 +54,7 @@ type Legacy struct {
 	UID       string `json:"kubernetes.io/serviceaccount/service-account.uid,omitempty"`
 }
 
-// Encode returns the claims as the JSON payload of a token.
+// Encode returns the claims as the JSON payload of a token. The error is that of the JSON encoding.
 func (c *Claims) Encode() ([]byte, error) {
 	payload, err := json.Marshal(c)
 	if err != nil {

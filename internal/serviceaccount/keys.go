@@ -109,7 +109,7 @@ func algorithmOf(key crypto.PublicKey) (jose.SignatureAlgorithm, error) {
 	return "", fmt.Errorf("a key of service account tokens is a %T; it must be an RSA or ECDSA key", key)
 }
 
-// JWKS returns the keys as a JSON Web Key Set (RFC 7517).
+// JWKS returns the keys as a JSON Web Key Set (RFC 7517). It returns an error if a key is invalid.
 func (p Published) JWKS() ([]byte, error) {
 	return json.Marshal(jose.JSONWebKeySet{Keys: p.Keys})
 }
@@ -148,7 +148,7 @@ func (k *LocalKeys) Verify(_ context.Context, token *Token) (*Claims, error) {
 	return token.Verify(k.public)
 }
 
-// Token is a parsed token that has not been verified.
+// Token is a parsed token that has not been verified. It is immutable.
 type Token struct {
 	signature *jose.JSONWebSignature
 	// Issuer is the value of the claim "iss", which is not verified.
@@ -175,7 +175,8 @@ func Parse(token string) *Token {
 func (t *Token) KeyID() string { return t.signature.Signatures[0].Header.KeyID }
 
 // Verify returns the claims of the token if one of the keys has signed it. If the token has a key
-// ID, only the key with this ID is used. Expiration and audiences are not checked.
+// ID, only the key with this ID is used. Expiration and audiences are not checked. It returns an
+// error if no key has signed it, or if the claims cannot be decoded.
 func (t *Token) Verify(keys []jose.JSONWebKey) (*Claims, error) {
 	id, err := t.KeyID(), errors.New("invalid signature, no keys found")
 	for i := range keys {

@@ -36,7 +36,8 @@ func (c Check) matches(name string) bool {
 func Ping() Check { return Check{Name: "ping", Run: func(context.Context) error { return nil }} }
 
 // Health serves a list of checks at a path such as /readyz, and each check at a path below it.
-// Responses have the format of kube-apiserver. Checks run in sequence for each request.
+// Responses have the format of kube-apiserver. Checks run in sequence for each request. It is
+// immutable and safe for concurrent use.
 type Health struct {
 	path   string
 	checks []Check
@@ -46,7 +47,7 @@ type Health struct {
 }
 
 // HealthMetrics contains the metrics of /metrics/slis. The health paths of a server share one
-// value.
+// value. It is safe for concurrent use.
 type HealthMetrics struct {
 	state *prometheus.GaugeVec
 	total *prometheus.CounterVec

@@ -23,7 +23,8 @@ type ModuleVerbosity struct {
 	Verbosity int
 }
 
-// ParseModuleVerbosity parses a comma-separated list of PATTERN=N. Empty text is an empty list.
+// ParseModuleVerbosity parses a comma-separated list of PATTERN=N. Empty text is an empty list. It
+// returns an error for a malformed item.
 func ParseModuleVerbosity(text string) ([]ModuleVerbosity, error) {
 	var modules []ModuleVerbosity
 	for item := range strings.SplitSeq(text, ",") {

@@ -80,7 +80,8 @@ func Client(path string, dial egress.Dial) (*http.Client, string, error) {
 }
 
 // Cluster returns the server URL of the current context and its CA certificates in PEM; ca is nil
-// if the file contains none.
+// if the file contains none. It returns an error if a file is unreadable or the kubeconfig is
+// invalid. The caller owns ca.
 func Cluster(path string) (server string, ca []byte, err error) {
 	cluster, _, err := read(path)
 	if err != nil {

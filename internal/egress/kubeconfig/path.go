@@ -11,7 +11,7 @@ import (
 
 // WithPath returns the text of a kubeconfig file with a path appended to the URLs of all servers.
 // Relative names of files are replaced by absolute ones, so that the text can be written to another
-// directory.
+// directory. It returns an error if the file is unreadable or is not YAML.
 func WithPath(file, path string) ([]byte, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // Metrics counts connections through proxies, with the metric names of kube-apiserver. The methods
-// of a nil *Metrics do nothing.
+// of a nil *Metrics do nothing. It is safe for concurrent use.
 type Metrics struct {
 	starts, failures *prometheus.CounterVec
 	duration         *prometheus.HistogramVec

@@ -60,7 +60,8 @@ func (s *Selector) network(name string) *egress.Dial {
 	}
 }
 
-// Close closes the shared connections to konnectivity servers, and thereby all tunnels.
+// Close closes the shared connections to konnectivity servers, and thereby all tunnels. It returns
+// their joined errors.
 func (s *Selector) Close() error {
 	var errs []error
 	for _, closer := range s.closers {

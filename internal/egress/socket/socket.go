@@ -21,7 +21,7 @@ const maxReconnectDelay = 5 * time.Second
 // Dial returns a gRPC connection to the Unix socket at path, or to an abstract Linux socket with
 // the prefix @. It does not connect itself. Calls block until the plugin is reachable or their
 // context ends. onCall is called after each unary call; it must be safe for concurrent use. The
-// caller must close the connection.
+// caller must close the connection. It returns an error only if gRPC rejects the path.
 func Dial(path string, onCall func(method string, took time.Duration, err error)) (*grpc.ClientConn, error) {
 	reconnect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: maxReconnectDelay}
 	reconnect.Backoff.MaxDelay = maxReconnectDelay

@@ -37,7 +37,8 @@ type Sink struct {
 
 // Open reads the policy file and opens the configured backends: it creates the log file and reads
 // the webhook's kubeconfig, but does not connect to the webhook. It returns nil, nil, nil if
-// auditing is disabled. The caller must call Sink.Run.
+// auditing is disabled. The caller must call Sink.Run. It returns an error for an invalid policy or
+// kubeconfig, and if the log file cannot be opened.
 func Open(config Config) (*Rules, *Sink, error) {
 	options := &config.Options
 	if options.Log.Path == "" && options.Webhook.ConfigFile == "" {

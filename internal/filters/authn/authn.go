@@ -21,7 +21,7 @@ type RejectionError struct{ Status error }
 
 func (e *RejectionError) Error() string { return e.Status.Error() }
 
-// Unwrap returns the status.
+// Unwrap returns Status.
 func (e *RejectionError) Unwrap() error { return e.Status }
 
 // Authenticator authenticates requests. It returns nil, nil if the request has no credentials of
@@ -33,7 +33,7 @@ type Authenticator interface {
 }
 
 // Union tries authenticators in order and returns the first user found. Errors are returned only if
-// no user is found: a valid certificate outweighs an invalid token.
+// no user is found: a valid certificate outweighs an invalid token. It is safe for concurrent use.
 type Union []Authenticator
 
 // Authenticate implements Authenticator.

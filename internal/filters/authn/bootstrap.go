@@ -19,7 +19,8 @@ import (
 )
 
 // BootstrapTokens authenticates the bootstrap tokens with which nodes join. A token has the form
-// ID.SECRET and is stored in the secret kube-system/bootstrap-token-ID.
+// ID.SECRET and is stored in the secret kube-system/bootstrap-token-ID. It is safe for concurrent
+// use.
 type BootstrapTokens struct{ Secrets Getter[*corev1.Secret] }
 
 // bootstrappers is the group of all bootstrap tokens, and the prefix of their other groups.

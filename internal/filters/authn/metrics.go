@@ -11,7 +11,7 @@ import (
 )
 
 // ServiceAccountMetrics counts uses of service account tokens, with the metric names of
-// kube-apiserver.
+// kube-apiserver. It is safe for concurrent use.
 type ServiceAccountMetrics struct {
 	// legacy counts tokens without audiences; stale and valid count extended tokens after and
 	// before their requested expiration; automatic, manual and invalid count tokens of secrets.
@@ -41,7 +41,8 @@ func NewServiceAccountMetrics(registerer prometheus.Registerer) (*ServiceAccount
 	return m, nil
 }
 
-// RequestMetrics counts authentications, with the metric names of kube-apiserver.
+// RequestMetrics counts authentications, with the metric names of kube-apiserver. It is safe for
+// concurrent use.
 type RequestMetrics struct {
 	users, attempts *prometheus.CounterVec
 	duration        *prometheus.HistogramVec

@@ -20,7 +20,8 @@ import (
 // RequestHeaders authenticates the users that a front proxy names in request headers. The proxy is
 // authenticated by its client certificate; headers from other clients are ignored. All names are
 // canonical (see HeaderNames). The headers are removed from every request, so that later handlers
-// cannot use them.
+// cannot use them. Its fields must not be modified after the first request; it is then safe for
+// concurrent use.
 type RequestHeaders struct {
 	// Authorities are the authorities that sign the certificates of front proxies.
 	Authorities *x509.CertPool
@@ -45,9 +46,11 @@ func DefaultRequestHeaders() *RequestHeaders {
 	}
 }
 
-// ClusterAuthentication returns the data of the ConfigMap kube-system/extension-apiserver-authentication, with
-// which aggregated servers authenticate clients. clients and proxies are CA certificates in PEM: those of users
-// and those of front proxies. The caller owns the result.
+// ClusterAuthentication returns the data of the ConfigMap
+// kube-system/extension-apiserver-authentication, with which aggregated servers authenticate
+// clients. clients and proxies are CA certificates in PEM: those of users and those of front
+// proxies. The caller owns the result. The error is that of the JSON encoding, which does not fail
+// for strings.
 func (h *RequestHeaders) ClusterAuthentication(clients, proxies []byte) (map[string]string, error) {
 	data := map[string]string{"client-ca-file": string(clients), "requestheader-client-ca-file": string(proxies)}
 	for key, names := range map[string][]string{

@@ -22,13 +22,13 @@ import (
 )
 
 // Getter reads an object. The result is shared and must not be modified. If the object does not
-// exist, the error satisfies apierrors.IsNotFound.
+// exist, the error satisfies apierrors.IsNotFound. It is safe for concurrent use.
 type Getter[T any] interface {
 	Get(ctx context.Context, name types.NamespacedName) (T, error)
 }
 
 // Updater updates an object. change may be called several times, each time with a new copy of the
-// object. If change does not modify the copy, nothing is written.
+// object. If change does not modify the copy, nothing is written. It is safe for concurrent use.
 type Updater[T any] interface {
 	Update(ctx context.Context, name types.NamespacedName, change func(T) error) (T, error)
 }

@@ -22,7 +22,8 @@ type TokenVerifier interface {
 }
 
 // Tokens authenticates bearer tokens with verifiers in order. A token that no verifier accepts is
-// an error, because a client with credentials must not become anonymous.
+// an error, because a client with credentials must not become anonymous. It is safe for concurrent
+// use.
 type Tokens []TokenVerifier
 
 // Authenticate implements Authenticator.

@@ -14,12 +14,14 @@ import (
 )
 
 // StaticTokens maps the SHA-256 of each token in a token file to its user. Hashing makes the lookup
-// time independent of the token.
+// time independent of the token. It must not be modified after use, and is then safe for concurrent
+// use.
 type StaticTokens map[[sha256.Size]byte]*request.User
 
 // ParseStaticTokens parses a CSV file with the columns token, user name, UID, and optionally
 // groups, quoted and separated by commas. If a token occurs more than once, its last line applies.
-// Lines without a token are ignored.
+// Lines without a token are ignored. It returns an error for invalid CSV, and for a line with fewer
+// than three columns.
 func ParseStaticTokens(data []byte) (StaticTokens, error) {
 	tokens := StaticTokens{}
 	reader := csv.NewReader(bytes.NewReader(data))
@@ -46,8 +48,8 @@ func ParseStaticTokens(data []byte) (StaticTokens, error) {
 	}
 }
 
-// User returns a new copy of the user of a token, or nil, nil for unknown tokens. The groups are
-// shared.
+// User returns a copy of the user of a token, or nil for an unknown token. The copy shares its
+// groups with t. The error is always nil.
 func (t StaticTokens) User(_ context.Context, token string) (*request.User, error) {
 	user := t[sha256.Sum256([]byte(token))]
 	if user == nil {

@@ -13,7 +13,8 @@ import (
 )
 
 // Union evaluates its authorizers in order until one allows or denies. If none does, the decision
-// is DecisionNoOpinion, with the joined reasons and errors of all authorizers.
+// is DecisionNoOpinion, with the joined reasons and errors of all authorizers. It is safe for
+// concurrent use.
 type Union []authorizer.Authorizer
 
 // Authorize implements authorizer.Authorizer.

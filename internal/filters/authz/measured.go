@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// RequestMetrics counts and measures authorizations, with the metric names of kube-apiserver.
+// RequestMetrics counts and measures authorizations, with the metric names of kube-apiserver. It is
+// safe for concurrent use.
 type RequestMetrics struct {
 	attempts *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -35,7 +36,7 @@ func NewRequestMetrics(registerer prometheus.Registerer) (*RequestMetrics, error
 	return m, nil
 }
 
-// Measured is an authorizer with metrics. Both fields are required.
+// Measured is an authorizer with metrics. Both fields are required. It is safe for concurrent use.
 type Measured struct {
 	Authorizer authorizer.Authorizer
 	Metrics    *RequestMetrics

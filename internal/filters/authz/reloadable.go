@@ -20,7 +20,7 @@ type NamedAuthorizer struct {
 }
 
 // Metrics counts decisions, with the metric names of kube-apiserver. The methods of a nil *Metrics
-// do nothing.
+// do nothing. It is safe for concurrent use.
 type Metrics struct{ decisions *prometheus.CounterVec }
 
 // NewMetrics registers the metrics. It returns an error if they are already registered.

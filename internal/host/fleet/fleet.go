@@ -105,7 +105,8 @@ type planeKey struct {
 // workers is the number of ControlPlane objects that are reconciled at the same time. They share fsyncs.
 const workers = 16
 
-// Start starts a fleet. It returns before the existing objects are known. The caller must call Close.
+// Start starts a fleet. It returns before the existing objects are known. The caller must call
+// Close. It returns an error if the root control plane is not open, or the store cannot be watched.
 func Start(config Config) (*Fleet, error) {
 	if config.Idle == 0 {
 		config.Idle = DefaultIdle

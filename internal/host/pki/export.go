@@ -20,9 +20,10 @@ func (a *Authority) Issued(encoded []byte) bool {
 	return err == nil && cert.CheckSignatureFrom(a.cert) == nil
 }
 
-// Export writes a serving certificate of this authority, followed by the authority's certificate, to
-// apiserver.crt in dir, and its key to apiserver.key. It creates dir. Files that have this content
-// already are not written.
+// Export writes a serving certificate of this authority, followed by the authority's certificate,
+// to apiserver.crt in dir, and its key to apiserver.key. It creates dir. Files that have this
+// content already are not written. It returns the errors of reads and writes. A serving certificate
+// that is not stored, because the disk is full, is not exported.
 func (a *Authority) Export(dir string, serving tls.Certificate) error {
 	stored, err := a.load(servingName)
 	if err != nil {

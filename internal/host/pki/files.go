@@ -108,7 +108,8 @@ type content struct {
 }
 
 // WriteFile creates or replaces a file atomically and durably. Readers see the old or the new
-// content; after WriteFile has returned, the new content survives a crash.
+// content; after WriteFile has returned nil, the new content survives a crash. After an error, the
+// file has its old or its new content.
 func WriteFile(file string, data []byte, mode os.FileMode) error {
 	return writeFiles(system{}, content{file, data, mode})
 }

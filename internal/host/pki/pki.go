@@ -141,7 +141,8 @@ const servingName = "apiserver"
 // Serving returns the serving certificate (apiserver.crt, apiserver.key) for hosts, which are names
 // or IP addresses. It issues and stores a new one if none is stored or if the stored one was not
 // signed by this authority, is about to expire, or lacks a host. If the disk is full, the new
-// certificate is used without being stored.
+// certificate is used without being stored. It returns an error if a stored file cannot be read, or
+// if the certificate cannot be stored for another reason.
 func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
 	pair, err := a.leaf(servingName, x509.ExtKeyUsageServerAuth, func(c *x509.Certificate) bool { return covers(c, hosts) },
 		func() *x509.Certificate {
@@ -162,7 +163,8 @@ func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
 }
 
 // Client returns the client certificate and key in PEM for a user with groups, stored as name.crt
-// and name.key. It renews them under the same conditions as Serving.
+// and name.key. It renews them under the same conditions as Serving. It returns errors like
+// Serving. The caller must not modify the result.
 func (a *Authority) Client(name, user string, groups ...string) (cert, key []byte, err error) {
 	pair, err := a.leaf(name, x509.ExtKeyUsageClientAuth,
 		func(c *x509.Certificate) bool {
@@ -177,8 +179,10 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 	return pair.certPEM, pair.keyPEM, nil
 }
 
-// Issue returns a new client certificate and its key in PEM, for a user with groups. The certificate
-// expires no later than the authority's. Nothing is stored. Issue is safe for concurrent use.
+// Issue returns a new client certificate and its key in PEM, for a user with groups. The
+// certificate expires no later than the authority's. Nothing is stored. Issue is safe for
+// concurrent use. It returns an error if the key cannot be generated or the certificate cannot be
+// signed.
 func (a *Authority) Issue(lifetime time.Duration, user string, groups ...string) (cert, key []byte, err error) {
 	t := &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
 	a.complete(t, lifetime, x509.ExtKeyUsageClientAuth)
@@ -329,9 +333,9 @@ func parseCertificate(file string, data []byte) (*x509.Certificate, error) {
 	return cert, nil
 }
 
-// SigningKey returns the key in dir that signs service account tokens (sa.key). If the file does not
-// exist, it generates a key and creates the directory. It also writes the public key (sa.pub), which
-// is only for other programs.
+// SigningKey returns the key in dir that signs service account tokens (sa.key). If the file does
+// not exist, it generates a key and creates the directory. It also writes the public key (sa.pub),
+// which is only for other programs. It returns an error if sa.key is invalid, or a write fails.
 func SigningKey(dir string) (crypto.Signer, error) { return signingKey(filesOf(dir), dir) }
 
 func signingKey(fsys files, dir string) (crypto.Signer, error) {

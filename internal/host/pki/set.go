@@ -6,6 +6,7 @@ import (
 )
 
 // Set contains the authorities and keys of one control plane, which are stored together as Files.
+// It is immutable.
 type Set struct {
 	// Clients signs the certificates of users.
 	Clients *Authority

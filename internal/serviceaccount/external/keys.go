@@ -107,7 +107,8 @@ func (k *Keys) start(ctx context.Context) error {
 	return nil
 }
 
-// Close stops the refresh, waits for it, and closes the connection.
+// Close stops the refresh, waits for it, and closes the connection. It returns the error of closing
+// the connection.
 func (k *Keys) Close() error {
 	k.stop()
 	k.running.Wait()

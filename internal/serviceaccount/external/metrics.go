@@ -11,7 +11,7 @@ import (
 )
 
 // Metrics contains the metrics of a plugin, with kube-apiserver's names. A nil *Metrics records
-// nothing.
+// nothing. It is safe for concurrent use.
 type Metrics struct {
 	lastFetch, lastData prometheus.Gauge
 	fetches, signatures *prometheus.CounterVec

@@ -7,8 +7,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Registry is a registry of all metrics of a server, with a second one of the collectors that a Recorder needs. Other
-// collectors work when they are collected: they count objects, for example, which nobody needs without a scrape.
+// Registry is a prometheus.Registry of all metrics of a server. It also adds the collectors that a
+// Recorder needs to a second registry, which the Recorder collects periodically: other collectors
+// may be expensive, because they count objects, for example. It is safe for concurrent use.
 type Registry struct {
 	*prometheus.Registry
 	recorded *prometheus.Registry
@@ -26,7 +27,7 @@ func NewRegistry(all *prometheus.Registry) *Registry {
 	return r
 }
 
-// Recorded returns the gatherer for New.
+// Recorded returns the second registry, for New.
 func (r *Registry) Recorded() prometheus.Gatherer { return r.recorded }
 
 // Register implements prometheus.Registerer.

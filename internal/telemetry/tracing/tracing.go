@@ -18,7 +18,8 @@ import (
 // Scope is the name of the instrumentation scope of all spans.
 const Scope = "mainstay.dev/mainstay"
 
-// Span is a part of a request. The zero value is a span that is not recorded.
+// Span is a part of a request. The zero value is a span that is not recorded. It is safe for
+// concurrent use.
 type Span struct{ span trace.Span }
 
 // Start starts a span for a part of the request of ctx, and returns a context for its own parts. The

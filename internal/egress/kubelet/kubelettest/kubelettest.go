@@ -20,7 +20,8 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// Kubelet is a kubelet that listens on a port of 127.0.0.1.
+// Kubelet is a kubelet that listens on a port of 127.0.0.1. Its fields may be changed before the
+// first request. Its methods are safe for concurrent use.
 type Kubelet struct {
 	*httptest.Server
 	// Log returns the log for a request.

@@ -14,7 +14,7 @@ import (
 	konnectivity "sigs.k8s.io/apiserver-network-proxy/konnectivity-client/proto/client"
 )
 
-// Proxy is a proxy that records requested addresses.
+// Proxy is a proxy that records requested addresses. It is safe for concurrent use.
 type Proxy struct {
 	// Redirect returns the address to connect to instead; "" rejects the request. Set it before the
 	// first request; may be nil.

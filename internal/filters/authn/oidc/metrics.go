@@ -10,7 +10,7 @@ import (
 )
 
 // Metrics are the metrics of providers, with the metric names of kube-apiserver and hashes of
-// issuers as labels. The methods of a nil *Metrics do nothing.
+// issuers as labels. The methods of a nil *Metrics do nothing. They are safe for concurrent use.
 type Metrics struct {
 	latency   *prometheus.HistogramVec
 	lastFetch *prometheus.GaugeVec

@@ -11,7 +11,7 @@ import (
 )
 
 // Metrics are the metrics of webhooks and their conditions, with the metric names of
-// kube-apiserver. The methods of a nil *Metrics do nothing.
+// kube-apiserver. The methods of a nil *Metrics do nothing. They are safe for concurrent use.
 type Metrics struct {
 	evaluations, failOpen, conditionErrors, exclusions *prometheus.CounterVec
 	duration, conditionDuration                        *prometheus.HistogramVec

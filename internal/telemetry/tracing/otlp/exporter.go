@@ -36,7 +36,8 @@ const (
 )
 
 // New returns a provider whose spans are exported. It does not connect to the collector before the
-// first spans. The caller must call Shutdown, which exports the remaining spans.
+// first spans. The caller must call Shutdown, which exports the remaining spans. It returns the
+// error of the exporter.
 func New(config *Config, options Options) (*trace.TracerProvider, error) {
 	logger := options.Logger
 	if logger == nil {
