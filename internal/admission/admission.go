@@ -28,14 +28,16 @@ type Plugin interface {
 	Handles(Operation) bool
 }
 
-// Mutator is a plugin that modifies objects.
+// Mutator is a plugin that modifies objects. Like every Plugin, it is called concurrently for
+// different requests.
 type Mutator interface {
 	// Mutate modifies or replaces a.Object. An error rejects the request; it should be an API
 	// error. Mutate may block until ctx ends, and must not retain a.
 	Mutate(ctx context.Context, a *Attributes) error
 }
 
-// Validator is a plugin that validates objects.
+// Validator is a plugin that validates objects. Like every Plugin, it is called concurrently for
+// different requests.
 type Validator interface {
 	// Validate returns an error to reject the request; it should be an API error. Validate must not
 	// modify or retain a.Object and a.Old, and may block until ctx ends.

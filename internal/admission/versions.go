@@ -42,6 +42,7 @@ func (v *versions) find(ctx context.Context, r *rest.Resource, obj runtime.Objec
 // ObjectIn returns the object in a version of its kind, with the TypeMeta of this version; nil
 // without an object. The result may be a.Object, is shared with other plugins, and must not be
 // modified; pass a modified copy to SetObjectIn. Conversions are cached until the object changes.
+// It returns the error of the conversion.
 func (a *Attributes) ObjectIn(ctx context.Context, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if a.Object == nil {
 		return nil, nil

@@ -55,6 +55,7 @@ type Version struct {
 var ErrConverterUnreachable = errors.New("the converter is unreachable")
 
 // Kind is a kind with all its versions. It must not be modified after the first record was created.
+// Its methods are then safe for concurrent use.
 type Kind struct {
 	// Hub is the version in which the server processes objects: validation, admission and the cache
 	// use it.
@@ -139,7 +140,7 @@ func (v *Version) toHub(obj Object) (Object, error) {
 }
 
 // ConvertFromHub converts an object of the hub version to v. It does not call Kind.Convert. The
-// caller must not use the argument afterwards.
+// caller must not use the argument afterwards. It returns the error of FromHub.
 func (v *Version) ConvertFromHub(obj Object) (Object, error) {
 	if v.FromHub == nil {
 		return obj, nil
@@ -148,5 +149,6 @@ func (v *Version) ConvertFromHub(obj Object) (Object, error) {
 }
 
 // ConvertToHub sets the defaults of an object of version v and converts it to the hub version. It
-// does not call Kind.Convert. The caller must not use the argument afterwards.
+// does not call Kind.Convert. The caller must not use the argument afterwards. It returns the error
+// of ToHub.
 func (v *Version) ConvertToHub(obj Object) (Object, error) { return v.toHub(obj) }

@@ -143,7 +143,7 @@ func (r *Record) AsWritten() (Object, error) {
 }
 
 // UID returns the object's UID. It decodes the object only if the UID cannot be read from the
-// stored value.
+// stored value. Errors are those of Shared.
 func (r *Record) UID() (types.UID, error) {
 	if uid, ok := storedUIDOf(r.value); ok {
 		return types.UID(uid), nil
@@ -197,7 +197,8 @@ func (r *Record) Cached() (Object, error) {
 	return obj, err
 }
 
-// Object returns a copy of the object in the hub version. The caller owns it.
+// Object returns a copy of the object in the hub version. The caller owns it. Errors are those of
+// Shared.
 func (r *Record) Object() (Object, error) {
 	if r.value == nil {
 		if d := r.object.Load(); d != nil {

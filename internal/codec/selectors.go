@@ -94,7 +94,7 @@ func (r *Record) Field(name string) (string, error) {
 }
 
 // Fields returns all fields for field selectors, including metadata.name and metadata.namespace.
-// The caller owns the set.
+// The caller owns the set. It returns an error if the object cannot be decoded.
 func (r *Record) Fields() (fields.Set, error) {
 	known, err := r.kindFields()
 	if err != nil {

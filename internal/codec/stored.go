@@ -21,7 +21,8 @@ var ErrUndecodable = errors.New("stored object cannot be decoded")
 // resourceVersion. As in kube-apiserver, typed kinds are encoded in protobuf, unless StoredAsJSON
 // is set, and other kinds in JSON. It may set the object's TypeMeta and default values, but does
 // not modify it otherwise. It must not be called concurrently for the same object. It may block if
-// Kind.Convert is set; ctx limits the conversion.
+// Kind.Convert is set; ctx limits the conversion. It returns the error of the conversion or of the
+// encoding. The result does not share memory with obj.
 func (k *Kind) EncodeStored(ctx context.Context, obj Object) ([]byte, error) {
 	if encoded, ok := obj.(Encoded); ok {
 		return encoded.StoredEncoding(), nil

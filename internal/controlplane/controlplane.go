@@ -126,7 +126,8 @@ func (c *ControlPlane) openFor(w http.ResponseWriter, r *http.Request) *instance
 }
 
 // Withdraw removes this process from the endpoints of the service default/kubernetes, before it
-// stops. It has no effect if the control plane is not open.
+// stops. It has no effect if the control plane is not open. It returns the joined errors of the
+// writes.
 func (c *ControlPlane) Withdraw(ctx context.Context) error {
 	if opened := c.opened.Load(); opened != nil {
 		return opened.defaultObjects.bootstrap.Withdraw(ctx)
@@ -162,7 +163,8 @@ func (c *ControlPlane) Defines(resource schema.GroupResource) bool {
 }
 
 // IdentityChanged publishes the result of Env.Identity.ClusterAuthentication after it has changed.
-// Publication happens in the background. It has no effect if the control plane is not open.
+// Publication happens in the background. It has no effect if the control plane is not open. It
+// returns the error of Env.Identity.ClusterAuthentication.
 func (c *ControlPlane) IdentityChanged() error {
 	opened := c.opened.Load()
 	if opened == nil {

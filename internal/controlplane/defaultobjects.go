@@ -19,10 +19,11 @@ func isSeparate(key string) bool {
 	return slices.Contains([]string{"configmaps", "leases", "storageversions"}, path)
 }
 
-// DefaultObjects returns the objects that a new control plane with these options creates when it is opened, except
-// for objects that depend on its keys, on the process or on the time. All objects have the time bootstrap.SeedTime and
-// the UID bootstrap.SeedUID. It opens a control plane over env.Storage.Backend, which must be empty. It does not modify
-// env.
+// DefaultObjects returns the objects that a new control plane with these options creates when it is
+// opened, except for objects that depend on its keys, on the process or on the time. All objects
+// have the time bootstrap.SeedTime and the UID bootstrap.SeedUID. It opens a control plane over
+// env.Storage.Backend, which must be empty. It does not modify env. It returns an error if the
+// options are invalid or the control plane cannot be opened. The caller owns the result.
 func DefaultObjects(ctx context.Context, env *Env, options Options) ([]bootstrap.Stored, error) {
 	recording := *env
 	recording.Simulation = simulation.New(simulation.Config{Time: bootstrap.SeedTime(), UID: bootstrap.SeedUID})

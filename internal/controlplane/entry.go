@@ -43,7 +43,7 @@ func (c *ControlPlane) Authorize(ctx context.Context, attributes *authorizer.Att
 	return opened.authorization.authorizer.Authorize(ctx, attributes)
 }
 
-// Access returns clients for the objects of an open control plane.
+// Access returns clients for the objects of the control plane, or an error if it is not open.
 func (c *ControlPlane) Access() (*loopback.Access, error) {
 	opened, err := c.instance()
 	if err != nil {

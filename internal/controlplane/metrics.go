@@ -22,7 +22,7 @@ import (
 )
 
 // Metrics are the metrics of control planes, grouped by component. All control planes of a host
-// share them.
+// share them. They are safe for concurrent use, and must not be modified.
 type Metrics struct {
 	Storage    StorageMetrics
 	Security   SecurityMetrics

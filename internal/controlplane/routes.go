@@ -26,8 +26,8 @@ type Route struct {
 	Kind string
 }
 
-// Routes returns the routes of a control plane with default options, and the paths of its host. It does
-// not open a store. host may be nil.
+// Routes returns the routes of a control plane with default options, and the paths of its host. It
+// does not open a store. host may be nil. The caller owns the slice.
 func Routes(host map[string]http.Handler) ([]Route, error) {
 	var routes []Route
 	for _, path := range append(indexPaths(host), AdmissionPath) {

@@ -44,7 +44,8 @@ type checkedCollection struct {
 	take func(name string, obj codec.Object) error
 }
 
-// NewStoreCheck returns a StoreCheck for the keys below a prefix, such as "/registry".
+// NewStoreCheck returns a StoreCheck for the keys below a prefix, such as "/registry". It returns
+// an error if the built-in resources are declared incorrectly.
 func NewStoreCheck(prefix string) (*StoreCheck, error) {
 	env := &builtin.Env{}
 	if _, err := builtin.Build(env, all.Groups()); err != nil {

@@ -17,7 +17,7 @@ import (
 )
 
 // WriteError writes an error as a Status in the media type that the client accepts. An error that
-// sameEntries not an API error results in a 500.
+// is not an API error results in a 500.
 func (a *API) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := StatusOf(err)
 	if status.Code == http.StatusInternalServerError && r.Context().Err() == nil {

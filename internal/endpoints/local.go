@@ -111,7 +111,8 @@ func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav
 
 // NewDeleter returns a function that deletes single objects of a collection, with the same
 // admission as a collection deletion. The function is safe for concurrent use. gone is as in
-// Delete.
+// Delete. If the resource does not support deletion, NewDeleter returns an API error (405). The
+// errors of the function are API errors.
 func (a *API) NewDeleter(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error) {
 	s, ok := resource.Storage.(rest.GracefulDeleter)
 	if !ok {
@@ -126,9 +127,10 @@ func (a *API) NewDeleter(ctx context.Context, resource *rest.Resource, options m
 	}, nil
 }
 
-// RecordOwnership returns obj with managed fields that record manager as the owner of the fields that
-// differ from live. It is for writes that do not use the methods above. Both objects are in the hub
-// version; live is not modified, and obj may be.
+// RecordOwnership returns obj with managed fields that record manager as the owner of the fields
+// that differ from live. It is for writes that do not use the methods above. Both objects are in
+// the hub version; live is not modified, and obj may be. It returns an error if the field manager
+// of the resource cannot be created.
 func (a *API) RecordOwnership(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
 	o := &operation{api: a, resource: resource}
 	return o.recordUpdate(live, obj, manager)

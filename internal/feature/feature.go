@@ -171,7 +171,7 @@ func (g Gates) With(set Set) (Gates, error) {
 	return with, errors.Join(errs...)
 }
 
-// Parse is With for the value of a --feature-gates flag.
+// Parse is With for the value of a --feature-gates flag. It also returns the errors of Set.Parse.
 func (g Gates) Parse(value string) (Gates, error) {
 	set := Set{}
 	if err := set.Parse(value); err != nil {

@@ -127,7 +127,8 @@ func (c *Client[T]) Delete(ctx context.Context, name types.NamespacedName, optio
 
 // NewDeleter returns a function that deletes single objects of a namespace (of all namespaces if
 // empty) as part of one collection deletion. The function is safe for concurrent use; gone reports
-// that the object no longer exists.
+// that the object no longer exists. NewDeleter returns an error if the resource is not served or
+// cannot be deleted.
 func (c *Client[T]) NewDeleter(ctx context.Context, namespace string, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error) {
 	resource, _, err := find[rest.GracefulDeleter](c)
 	if err != nil {

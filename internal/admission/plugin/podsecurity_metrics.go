@@ -27,7 +27,7 @@ const (
 )
 
 // PodSecurityMetrics count the evaluations of PodSecurity, with kube-apiserver's names. A nil
-// *PodSecurityMetrics discards all counts.
+// *PodSecurityMetrics discards all counts. They are safe for concurrent use.
 type PodSecurityMetrics struct {
 	evaluations, exemptions, errors *prometheus.CounterVec
 	// privileged counts creations of pods under the level privileged, the most frequent case.

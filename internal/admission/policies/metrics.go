@@ -11,7 +11,7 @@ import (
 )
 
 // Metrics are the metrics of policies, with the names of kube-apiserver. All control planes of a
-// server share them. A nil *Metrics records nothing.
+// server share them. A nil *Metrics records nothing. It is safe for concurrent use.
 type Metrics struct {
 	validations, mutations         *prometheus.CounterVec
 	validationTimes, mutationTimes *prometheus.HistogramVec

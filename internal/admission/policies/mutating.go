@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Mutating is the admission plugin for MutatingAdmissionPolicies.
+// Mutating is the admission plugin for MutatingAdmissionPolicies. It is safe for concurrent use.
 type Mutating struct{ *policySet }
 
 var _ admission.Mutator = Mutating{}

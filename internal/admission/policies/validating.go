@@ -21,7 +21,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Validating is the admission plugin for ValidatingAdmissionPolicies.
+// Validating is the admission plugin for ValidatingAdmissionPolicies. It is safe for concurrent
+// use.
 type Validating struct{ *policySet }
 
 var _ admission.Validator = Validating{}

@@ -23,7 +23,8 @@ const (
 	patchAnnotation    = "patch.webhook.admission.k8s.io/"
 )
 
-// Mutating is MutatingAdmissionWebhook: it calls mutating webhooks sequentially.
+// Mutating is MutatingAdmissionWebhook: it calls mutating webhooks sequentially. It is safe for
+// concurrent use.
 type Mutating struct{ plugin }
 
 var _ admission.Mutator = (*Mutating)(nil)

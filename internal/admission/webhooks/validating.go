@@ -16,7 +16,7 @@ import (
 )
 
 // Validating is ValidatingAdmissionWebhook: it calls validating webhooks concurrently. The first
-// rejection is the response and cancels the other calls.
+// rejection is the response and cancels the other calls. It is safe for concurrent use.
 type Validating struct{ plugin }
 
 var _ admission.Validator = (*Validating)(nil)

@@ -7,7 +7,7 @@ import (
 )
 
 // Metrics are the availability metrics of APIServices, with kube-apiserver's names. All Sources of
-// a host share them. A nil *Metrics records nothing.
+// a host share them. A nil *Metrics records nothing. It is safe for concurrent use.
 type Metrics struct {
 	unavailable      *prometheus.GaugeVec
 	unavailableTotal *prometheus.CounterVec

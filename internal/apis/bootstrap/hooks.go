@@ -71,7 +71,7 @@ type Bootstrap struct {
 }
 
 // Hook is a part of the bootstrap. It has the name of the post-start hook of kube-apiserver with
-// the same function.
+// the same function. Check is safe for concurrent use.
 type Hook struct {
 	Name string
 	// every is the interval of the hook, in rounds of Run. If it is 0, the hook does not run again
@@ -166,7 +166,8 @@ func (b *Bootstrap) AllSeeded() {
 // ReportsVersions reports whether storage versions are reported. Writes are rejected before Start has reported them.
 func (b *Bootstrap) ReportsVersions() bool { return b.versions != nil }
 
-// StartNamespaces creates the system namespaces. It must be called before Start.
+// StartNamespaces creates the system namespaces. It must be called before Start. It returns the
+// error of a write; Run tries again.
 func (b *Bootstrap) StartNamespaces(ctx context.Context) error { return b.startHook(ctx, b.hooks[0]) }
 
 // Start runs all other hooks once and publishes the endpoint of this server. Hooks run
@@ -304,7 +305,8 @@ func (b *Bootstrap) keepIdentity(ctx context.Context) {
 }
 
 // Withdraw removes the endpoint and the identity lease of this server before it stops. The last
-// endpoint of a cluster remains, so that the service keeps its address during a restart.
+// endpoint of a cluster remains, so that the service keeps its address during a restart. It returns
+// the joined errors of the writes.
 func (b *Bootstrap) Withdraw(ctx context.Context) error {
 	var errs []error
 	if err := b.endpoints.withdraw(ctx); err != nil {

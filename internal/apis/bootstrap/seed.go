@@ -28,7 +28,7 @@ const SeedUID types.UID = "5eed5eed-5eed-4eed-8eed-5eed5eed5eed"
 // 1978 to 3058.
 func SeedTime() time.Time { return time.Unix(0x5eed5eed, 0) }
 
-// Stored is a stored object. Key does not include the prefix of all keys.
+// Stored is an object in its stored encoding. Key does not include the prefix of all keys.
 type Stored struct {
 	Key   string
 	Value []byte
@@ -36,7 +36,8 @@ type Stored struct {
 
 // Seed returns the recorded objects for a first start at now: namespaces, roles, bindings, priority
 // classes, and the configuration of flow control. uidOf returns the UID for a key. Seed returns nil
-// for times before 1978 or after 3058.
+// for times before 1978 or after 3058. The caller owns the result. An error means that the
+// recording in the binary is damaged.
 func Seed(now time.Time, uidOf func(key string) types.UID) ([]Stored, error) {
 	entries, err := DecodeSeed([]byte(seedFile))
 	if err != nil {
@@ -84,8 +85,8 @@ func replaceInPlace(value, from, to []byte) {
 	}
 }
 
-// EncodeSeed encodes entries in the compressed format that DecodeSeed reads: each key and value with
-// its length.
+// EncodeSeed encodes entries in the compressed format that DecodeSeed reads: each key and value
+// with its length. The error is that of the compression, which does not fail for writes to memory.
 func EncodeSeed(entries []Stored) ([]byte, error) {
 	var plain []byte
 	for _, e := range entries {
@@ -111,7 +112,8 @@ const maxSeedBytes = 16 << 20
 
 var errSeed = errors.New("the encoded objects are truncated")
 
-// DecodeSeed decodes the result of EncodeSeed.
+// DecodeSeed decodes the result of EncodeSeed. The entries do not share memory with encoded. It
+// returns an error if encoded is damaged.
 func DecodeSeed(encoded []byte) ([]Stored, error) {
 	plain, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(encoded)), maxSeedBytes))
 	if err != nil {

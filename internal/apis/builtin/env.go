@@ -113,7 +113,8 @@ type Auth struct {
 	Tokens *serviceaccount.Issuer
 }
 
-// TypeResolver resolves the types of kinds.
+// TypeResolver resolves the types of kinds. It is safe for concurrent use. TypeOf blocks while it
+// builds the type of a kind.
 type TypeResolver interface {
 	// KindOf returns the kind of a resource; empty if the resource is not served.
 	KindOf(schema.GroupVersionResource) schema.GroupVersionKind
@@ -121,7 +122,8 @@ type TypeResolver interface {
 	TypeOf(schema.GroupVersionKind) *celtyped.Type
 }
 
-// RoleResolver resolves the rules of roles and bindings.
+// RoleResolver resolves the rules of roles and bindings. It is safe for concurrent use and does not
+// block.
 type RoleResolver interface {
 	// Rules returns the rules of a user in a namespace, or cluster-wide if it is "". If some roles
 	// could not be resolved, it returns the rules of the others and an error.

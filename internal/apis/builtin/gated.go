@@ -19,7 +19,8 @@ type GatedFields[O any] struct {
 	Default func(obj O)
 }
 
-// FieldVisitor detects whether an object uses a feature, or clears the fields of the feature.
+// FieldVisitor detects whether an object uses a feature, or clears the fields of the feature. It is
+// not safe for concurrent use.
 type FieldVisitor struct{ clear, found bool }
 
 // Clears reports whether fields are cleared. If it returns false, the object may be shared. Values

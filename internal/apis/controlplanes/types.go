@@ -135,7 +135,8 @@ type SecretReference struct {
 	Name      string `json:"name"`
 }
 
-// FromUnstructured returns the control plane in an object of the API.
+// FromUnstructured converts an object of the API to a ControlPlane. It returns an error if a field
+// has another type. obj is not modified.
 func FromUnstructured(obj *unstructured.Unstructured) (*ControlPlane, error) {
 	var c ControlPlane
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &c); err != nil {
@@ -144,7 +145,8 @@ func FromUnstructured(obj *unstructured.Unstructured) (*ControlPlane, error) {
 	return &c, nil
 }
 
-// SetStatus replaces the status of an object of the API.
+// SetStatus replaces the status of an object of the API. It modifies obj.Object, and returns an
+// error if status cannot be converted.
 func SetStatus(obj *unstructured.Unstructured, status *Status) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {

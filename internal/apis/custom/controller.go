@@ -316,7 +316,7 @@ func (c *controller) updateStatus(ctx context.Context, name string, cached *code
 	}, storage.UpdateOptions{Cached: cached})
 }
 
-// Run drops unused state periodically until ctx ends.
+// Run drops unused state periodically until ctx ends. It returns nil.
 func (s *Source) Run(ctx context.Context) error {
 	ticker := time.NewTicker(sweepPeriod)
 	defer ticker.Stop()

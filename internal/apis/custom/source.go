@@ -146,7 +146,8 @@ func (s *Source) Find(gv schema.GroupVersion, name, subresource string) *rest.Re
 	return s.resource(e, v, subresource)
 }
 
-// Groups returns all groups in discovery, sorted by name.
+// Groups returns all groups in discovery, sorted by name. The result is shared and must not be
+// modified.
 func (s *Source) Groups() []rest.Group {
 	var groups []rest.Group
 	for name, entries := range s.current.Load().groups() {
@@ -157,7 +158,8 @@ func (s *Source) Groups() []rest.Group {
 	return groups
 }
 
-// Group returns one group, or false if it is not in discovery.
+// Group returns one group, or false if it is not in discovery. The result is shared and must not be
+// modified.
 func (s *Source) Group(name string) (rest.Group, bool) {
 	return restGroup(name, slices.Collect(s.current.Load().group(name)))
 }

@@ -3,7 +3,7 @@ package custom
 import "mainstay.dev/mainstay/internal/rest"
 
 // StorageVersions returns the storage versions of all resources in discovery. Config.Changed
-// reports changes.
+// reports changes. The caller owns the slice.
 func (s *Source) StorageVersions() []rest.StorageVersion {
 	var all []rest.StorageVersion
 	for e := range s.current.Load().all() {

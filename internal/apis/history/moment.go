@@ -16,7 +16,9 @@ const revisionPrefix = "rv/"
 // ErrMoment is returned for a moment that cannot be parsed.
 var ErrMoment = errors.New("a moment is a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion")
 
-// ParseMoment parses a moment. It returns a revision, or a time if the revision is 0.
+// ParseMoment parses a moment of the history: a revision such as "rv/1234", a time in RFC 3339, or
+// an age such as "-15m" before now. It returns a revision, or a time if the revision is 0. Other
+// texts result in ErrMoment.
 func ParseMoment(text string, now time.Time) (kv.Revision, time.Time, error) {
 	if revision, ok := strings.CutPrefix(text, revisionPrefix); ok {
 		n, err := strconv.ParseInt(revision, 10, 64)
@@ -37,7 +39,8 @@ func ParseMoment(text string, now time.Time) (kv.Revision, time.Time, error) {
 	return 0, at, nil
 }
 
-// ParseAge parses a non-negative duration such as 15m or 2d.
+// ParseAge parses a non-negative duration such as 15m or 2d. A day has 24 hours. It returns an
+// error for a negative duration and for other texts.
 func ParseAge(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)

@@ -222,8 +222,9 @@ func describe(ctx context.Context, change *Change, c *archive.Change, decoded *d
 	return change.SetStates(before, after)
 }
 
-// SetStates sets the states of the object, and the fields that depend on them: its kind, UID and labels, and the
-// changed fields of an update. The states are retained, and not modified.
+// SetStates sets the states of the object, and the fields that depend on them: its kind, UID and
+// labels, and the changed fields of an update. The states are retained, and not modified. It
+// returns an error if the metadata of a state has unexpected types.
 func (c *Change) SetStates(before, after map[string]any) error {
 	c.Before, c.After = before, after
 	var meta metav1.PartialObjectMetadata

@@ -20,7 +20,7 @@ func GroupVersion() schema.GroupVersion {
 // Resource is the plural name of changes.
 const Resource = "changes"
 
-// Operation is what a change did to an object.
+// Operation is the kind of a change: Created, Updated or Deleted.
 type Operation string
 
 // The operations.

@@ -19,7 +19,7 @@ var base = sync.OnceValues(newBase)
 
 // Base returns the base environment, which equals that of Kubernetes v1.37. It declares no
 // variables; callers extend it. The first call takes several milliseconds. The result is shared and
-// immutable. Base is safe for concurrent use.
+// immutable. Base is safe for concurrent use. It returns the error of cel-go, always the same one.
 func Base() (*cel.Env, error) { return base() }
 
 func newBase() (*cel.Env, error) {

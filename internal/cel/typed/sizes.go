@@ -61,7 +61,7 @@ func maxItems(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.
 func maxMembers(elem *Type) int64 { return (maxRequestSize - minListSize) / (elem.minSize + 6) }
 
 // Sizes implements checker.CostEstimator for expressions whose variables have the type Root. It
-// estimates sizes from the schema.
+// estimates sizes from the schema. It is immutable and safe for concurrent use.
 type Sizes struct{ Root *Type }
 
 var _ checker.CostEstimator = Sizes{}

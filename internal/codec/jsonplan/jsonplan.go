@@ -63,14 +63,14 @@ func appendSlowly(dst []byte, v any) ([]byte, error) {
 	return append(dst, b...), nil
 }
 
-// Marshal is like Append, and returns a new slice without excess capacity.
+// Marshal is like Append, but returns a new slice without excess capacity.
 func Marshal(v any) ([]byte, error) {
 	scratch := scratchPool.Get().(*[]byte)
 	b, err := Append((*scratch)[:0], v)
 	return copyAndRecycle(scratch, b), err
 }
 
-// MarshalReadBack is like AppendReadBack, and returns a new slice without excess capacity.
+// MarshalReadBack is like AppendReadBack, but returns a new slice without excess capacity.
 func MarshalReadBack(v any) ([]byte, bool) {
 	scratch := scratchPool.Get().(*[]byte)
 	b, ok := AppendReadBack((*scratch)[:0], v)

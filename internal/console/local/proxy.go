@@ -30,9 +30,10 @@ type Proxy struct {
 	handler  http.Handler
 }
 
-// NewProxy returns a proxy for the API at a base URL. transport authenticates as the user. address is the loopback address
-// of the listener; requests with another host are rejected, because a page with a name that resolves to this machine
-// could send them (DNS rebinding).
+// NewProxy returns a proxy for the API at a base URL. transport authenticates as the user. address
+// is the loopback address of the listener; requests with another host are rejected, because a page
+// with a name that resolves to this machine could send them (DNS rebinding). It returns an error if
+// base is not a URL, or address is not an IP address with a port.
 func NewProxy(base string, transport http.RoundTripper, address net.Addr) (*Proxy, error) {
 	target, err := url.Parse(base)
 	if err != nil {

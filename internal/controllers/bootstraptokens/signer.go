@@ -32,8 +32,10 @@ const (
 	signaturePrefix = "jws-kubeconfig-"
 )
 
-// Signer signs the kubeconfig in kube-public/cluster-info, if this ConfigMap exists. Joining nodes
-// verify the signature with their bootstrap token, because they do not have the CA certificate yet.
+// Signer implements bootstrap-signer-controller: it signs the kubeconfig in
+// kube-public/cluster-info, if this ConfigMap exists. Joining nodes verify the signature with their
+// bootstrap token, because they do not have the CA certificate yet. It starts no goroutine before
+// Start.
 type Signer struct {
 	config     Config
 	configMaps *loopback.Client[*corev1.ConfigMap]

@@ -210,8 +210,9 @@ func (f *Feed) dispatchBatch(ctx context.Context, s *source, batch kv.Batch) {
 	s.reported.Store(max(s.reported.Load(), int64(batch.Revision)))
 }
 
-// Newest returns the newest revision of each backend. They are at least those of all commits that were acknowledged before
-// the call.
+// Newest returns the newest revision of each backend. They are at least those of all commits that
+// were acknowledged before the call. It blocks until all backends have responded, and returns the
+// first error. The caller owns the slice.
 func (f *Feed) Newest(ctx context.Context) ([]kv.Revision, error) {
 	newest := make([]kv.Revision, len(f.backends))
 	for i, backend := range f.backends {

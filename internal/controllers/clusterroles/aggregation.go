@@ -78,7 +78,7 @@ func New(config Config) *Aggregator {
 }
 
 // Aggregate aggregates all roles once. The server calls it before it reports readiness. It blocks
-// until the changed roles are stored.
+// until the changed roles are stored, and returns the first error of a read or write.
 func (a *Aggregator) Aggregate(ctx context.Context) error {
 	list, err := a.storage.List(ctx, "", rest.ListOptions{})
 	if err != nil {

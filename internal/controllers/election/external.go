@@ -11,7 +11,7 @@ import (
 )
 
 // ExternalManager observes whether a kube-controller-manager is running, by its lease. Its fields
-// must not be modified after Start.
+// must not be modified after Start. Start must be called once.
 type ExternalManager struct {
 	// LeaseName is the name of its lease in kube-system.
 	LeaseName string

@@ -93,7 +93,7 @@ func (c *Controller) reconcile(ctx context.Context, namespace string) error {
 }
 
 // Ensure creates the default service account of a namespace. It returns nil if the account exists,
-// or if the namespace is missing or terminating.
+// or if the namespace is missing or terminating. Other errors of the creation are returned.
 func (c *Controller) Ensure(ctx context.Context, namespace string) error {
 	_, err := c.accounts.Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: defaultName}})
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {

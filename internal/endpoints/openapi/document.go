@@ -119,16 +119,17 @@ func (d *Document) ETag() (string, error) {
 // and returns an error if the build fails; the next call then tries again.
 func (d *Document) JSON() (Content, error) { return d.gzipped(&d.json, d.buildLocked) }
 
-// Protobuf returns the document in the compressed protobuf form of its version, like JSON.
+// Protobuf returns the document in the compressed protobuf form of its version. It blocks and
+// returns errors like JSON.
 func (d *Document) Protobuf() (Content, error) { return d.gzipped(&d.protobuf, d.convertLocked) }
 
 // PlainJSON returns the document as uncompressed JSON. The slice is shared and must not be
 // modified. It is cached until it is unused for Config.KeepPlain, if the memory limit permits;
-// otherwise each call decompresses it.
+// otherwise each call decompresses it. It blocks and returns errors like JSON.
 func (d *Document) PlainJSON() ([]byte, error) { return d.plain(&d.json, d.buildLocked) }
 
-// PlainProtobuf returns the uncompressed protobuf form, like PlainJSON. The slice is shared and
-// must not be modified.
+// PlainProtobuf returns the uncompressed protobuf form. The slice is shared and must not be
+// modified. It blocks, caches and returns errors like PlainJSON.
 func (d *Document) PlainProtobuf() ([]byte, error) { return d.plain(&d.protobuf, d.convertLocked) }
 
 func (d *Document) gzipped(f *representation, makePlain func() ([]byte, error)) (Content, error) {

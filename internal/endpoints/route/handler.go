@@ -23,7 +23,8 @@ type Aggregation interface {
 }
 
 // Handler resolves requests and dispatches them to the API, or to another handler if their path is
-// not that of a resource of this server. Its fields must not change after the first request.
+// not that of a resource of this server. Its fields must not change after the first request. Its
+// methods are safe for concurrent use.
 type Handler struct {
 	// Catalog contains the resources of this server. Required.
 	Catalog *Catalog

@@ -216,7 +216,8 @@ func (l *Ledger) Observer() *storage.Observer {
 	}
 }
 
-// Reflector returns the reflector that updates the Ledger.
+// Reflector returns the reflector that updates the Ledger. Configure must have been called. It
+// returns an error if the Config lacks a required field.
 func (l *Ledger) Reflector() (*reflector.Reflector, error) {
 	return reflector.New(reflector.Config{
 		Name: "resourcequotas", Collection: l.config.Stored, Logger: l.config.Logger, Metrics: l.config.Metrics,

@@ -55,8 +55,8 @@ func addStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// Internal converts a definition to the internal version. The result shares memory with crd; neither
-// may be modified afterwards.
+// Internal converts a definition to the internal version. The result shares memory with crd;
+// neither may be modified afterwards. It returns the error of the conversion.
 func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
 	out := &apiextensions.CustomResourceDefinition{}
 	// Fields that the conversion moves to the top of the spec are copied.
@@ -131,8 +131,9 @@ func DeletionBlocked(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return crd.DeletionTimestamp == nil
 }
 
-// InternalSchema converts a schema to the internal version, which package schema compiles. The result
-// shares memory with props; neither may be modified afterwards.
+// InternalSchema converts a schema to the internal version, which package schema compiles. The
+// result shares memory with props; neither may be modified afterwards. It returns the error of the
+// conversion.
 func InternalSchema(props *apiextensionsv1.JSONSchemaProps) (*apiextensions.JSONSchemaProps, error) {
 	out := &apiextensions.JSONSchemaProps{}
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, out, nil); err != nil {

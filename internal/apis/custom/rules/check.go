@@ -46,7 +46,8 @@ type expensiveExpression struct {
 	cost uint64
 }
 
-// SchemaNode is a node of a schema with the context of its rules. Check of the zero value returns no errors.
+// SchemaNode is a node of a schema with the context of its rules. Check of the zero value returns
+// no errors. Like its Checker, it is not safe for concurrent use.
 type SchemaNode struct {
 	checker *Checker
 	props   *apiextensions.JSONSchemaProps

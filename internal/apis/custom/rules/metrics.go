@@ -14,7 +14,7 @@ type Metrics struct {
 	compilation, evaluation prometheus.Histogram
 }
 
-// NewMetrics creates and registers the metrics.
+// NewMetrics creates and registers the metrics. It returns an error if they are already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		compilation: prometheus.NewHistogram(prometheus.HistogramOpts{

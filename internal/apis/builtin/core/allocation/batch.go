@@ -72,7 +72,7 @@ func (b *Batch) add(ctx context.Context, locks *Locks, name string) error {
 
 // Release releases a number of the service. The lock was written together with the service or
 // before it, so it exists in every store state that is at least as new as the service. Release does
-// not change the locks of other services.
+// not change the locks of other services. It returns the errors of the storage.
 func (b *Batch) Release(ctx context.Context, locks *Locks, name string) error {
 	locks.bitmap.set(name, false)
 	lock, err := locks.find(ctx, name, b.Version)
@@ -111,7 +111,9 @@ func (b *Batch) Refresh(ctx context.Context) {
 	}
 }
 
-// Ops returns the operations that must be committed together with the write of the service.
+// Ops returns the operations that must be committed together with the write of the service. bitmap
+// may be nil. The caller must not modify the slice. It returns an error if the write of the bitmap
+// cannot be prepared.
 func (b *Batch) Ops(ctx context.Context, bitmap *Bitmap) ([]*storage.Op, error) {
 	if b.DryRun || bitmap == nil || !bitmap.changed {
 		return b.ops, nil

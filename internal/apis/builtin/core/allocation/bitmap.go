@@ -30,7 +30,8 @@ type Bitmap struct {
 	changed bool
 }
 
-// ReadBitmap returns the bitmap, or nil if the store has no bitmap.
+// ReadBitmap returns the bitmap, or nil if the store has no bitmap. It returns the error of the
+// read, and an error for an invalid bitmap.
 func ReadBitmap(ctx context.Context, ranges storage.Interface) (*Bitmap, error) {
 	record, err := ranges.Get(ctx, types.NamespacedName{Name: BitmapName}, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
@@ -51,7 +52,8 @@ func ReadBitmap(ctx context.Context, ranges storage.Interface) (*Bitmap, error) 
 	return b, nil
 }
 
-// NewBitmap decodes a stored bitmap.
+// NewBitmap decodes a stored bitmap. It returns an error if the range of ports is invalid. object
+// is not retained.
 func NewBitmap(object *corev1.RangeAllocation) (*Bitmap, error) {
 	ports, err := utilnet.ParsePortRange(object.Range)
 	if err != nil {

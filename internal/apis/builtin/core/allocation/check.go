@@ -9,7 +9,7 @@ import (
 )
 
 // Check compares the addresses and ports of services with their locks. The zero value is ready to
-// use. Services and locks can be added in any order.
+// use. Services and locks can be added in any order. It is not safe for concurrent use.
 type Check struct {
 	addresses, ports account
 	bitmap           *Bitmap

@@ -19,7 +19,7 @@ import (
 type CIDRs []netip.Prefix
 
 // ReadCIDRs reads the ServiceCIDR objects, from the store if current is set, otherwise from the
-// cache.
+// cache. It returns the errors of the list. The caller owns the result.
 func ReadCIDRs(ctx context.Context, objects rest.Lister, current bool) (CIDRs, error) {
 	version := cached
 	if current {
