@@ -41,23 +41,23 @@ func (f *flowControl) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func isWatch(info *request.Info) bool { return info.IsResource && info.Verb == "watch" }
 
 func (f *flowControl) serve(w http.ResponseWriter, r *http.Request) {
-	turn := f.waitForTurn(w, r)
-	if turn == nil {
+	queued := f.admit(w, r)
+	if queued == nil {
 		return
 	}
-	defer turn.End() // also if the handler panics
+	defer queued.End() // also if the handler panics
 	f.next.ServeHTTP(w, r)
 }
 
-// serveWatch ends the turn of a watch when its initial events have been sent, or at the end of the
-// request. An active watch does not retain its turn.
+// serveWatch releases the seats of a watch when its initial events have been sent, or at the end of
+// the request.
 func (f *flowControl) serveWatch(w *response, r *http.Request) {
-	turn := f.waitForTurn(w, r)
-	if turn == nil {
+	queued := f.admit(w, r)
+	if queued == nil {
 		return
 	}
 	f.control.AddWatch(request.InfoFrom(r.Context()))
-	request.OnWatchInitialized(r.Context(), turn.End)
+	request.OnWatchInitialized(r.Context(), queued.End)
 	w.addCleanup(f)
 	f.next.ServeHTTP(w, r)
 }
@@ -68,19 +68,19 @@ func (f *flowControl) cleanup(w *response, _ any) {
 	f.control.RemoveWatch(request.InfoFrom(w.ctx))
 }
 
-// waitForTurn waits until the request is admitted and returns its turn. It returns nil if it has
-// rejected the request.
-func (f *flowControl) waitForTurn(w http.ResponseWriter, r *http.Request) *flowcontrol.Turn {
-	turn := f.control.NewTurn(r)
-	if turn.MustWait() {
-		measureWait(turn, r, queueWatermark(f.metrics, request.InfoFrom(r.Context())))
+// admit waits until the request is admitted, and returns its state in flow control. It returns nil if
+// it has rejected the request.
+func (f *flowControl) admit(w http.ResponseWriter, r *http.Request) *flowcontrol.Request {
+	queued := f.control.NewRequest(r)
+	if queued.MustWait() {
+		measureWait(queued, r, queueWatermark(f.metrics, request.InfoFrom(r.Context())))
 	}
-	turn.SetHeaders(w.Header())
-	if turn.Admitted() {
-		return turn
+	queued.SetHeaders(w.Header())
+	if queued.Admitted() {
+		return queued
 	}
 	countTerminated(f.metrics, r)
-	tooManyRequests(w, r, turn.RetryAfter(), f.onError)
+	tooManyRequests(w, r, queued.RetryAfter(), f.onError)
 	return nil
 }
 
@@ -91,13 +91,13 @@ func queueWatermark(metrics *telemetry.Requests, info *request.Info) *telemetry.
 	return metrics.QueuedReadOnly()
 }
 
-func measureWait(turn *flowcontrol.Turn, r *http.Request, mark *telemetry.Watermark) {
+func measureWait(queued *flowcontrol.Request, r *http.Request, mark *telemetry.Watermark) {
 	mark.Inc()
 	defer mark.Dec()
 	_, span := tracing.Start(r.Context(), "Wait in queue")
 	defer span.End(nil)
-	turn.Wait(r.Context())
-	request.SetQueueWait(r.Context(), turn.Waited())
+	queued.Wait(r.Context())
+	request.SetQueueWait(r.Context(), queued.Waited())
 }
 
 // tooManyRequests rejects a request with 429 and a Retry-After in seconds.

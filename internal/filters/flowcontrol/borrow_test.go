@@ -112,9 +112,9 @@ func TestWaitingBorrows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newControl(t, 10, limited("a", 10, 100, queuing(1, 1)), limited("b", 90, 100, queuing(1, 1)), flowSchema("a", "a", 10, user("jane")))
-		turns := make(chan *Turn)
+		requests := make(chan *Request)
 		for range 20 {
-			go func() { turns <- take(c, requestOf(t, "jane", "GET", "/version")) }()
+			go func() { requests <- take(c, requestOf(t, "jane", "GET", "/version")) }()
 		}
 		synctest.Wait()
 		time.Sleep(14 * time.Second) // each request waits for up to 15 seconds
@@ -124,7 +124,7 @@ func TestWaitingBorrows(t *testing.T) {
 			t.Errorf("%d are executed after a period, of 10 seats", executing)
 		}
 		for range 20 {
-			(<-turns).End()
+			(<-requests).End()
 		}
 	})
 }

@@ -103,16 +103,16 @@ func (c *Control) dumpRequests(r *http.Request) table {
 }
 
 func requestRow(d *fairqueue.RequestDump, details bool) []string {
-	turn := d.Data.(*Turn)
+	queued := d.Data.(*Request)
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 	row := []string{
-		turn.flow.level.name, turn.flow.schema, strconv.Itoa(d.Queue), strconv.Itoa(d.Position), turn.distinguisher, at(d.Arrived),
+		queued.flow.level.name, queued.flow.schema, strconv.Itoa(d.Queue), strconv.Itoa(d.Position), queued.distinguisher, at(d.Arrived),
 		strconv.Itoa(d.Work.InitialSeats), strconv.Itoa(d.Work.FinalSeats), d.Work.AdditionalLatency.String(), at(d.Started),
 	}
 	if details {
-		info := turn.info
+		info := queued.info
 		version := schema.GroupVersion{Group: info.Group, Version: info.Version}.String()
-		row = append(row, turn.user.Name, info.Verb, info.Path, info.Namespace, info.Name, version, info.Resource, info.Subresource)
+		row = append(row, queued.user.Name, info.Verb, info.Path, info.Namespace, info.Name, version, info.Resource, info.Subresource)
 	}
 	return row
 }

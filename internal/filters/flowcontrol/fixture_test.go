@@ -121,11 +121,11 @@ func requestOf(t testing.TB, name, method, url string) *http.Request {
 	return r
 }
 
-// take waits for the turn of a request.
-func take(c *Control, r *http.Request) *Turn {
-	turn := c.NewTurn(r)
-	if turn.MustWait() {
-		turn.Wait(r.Context())
+// take waits until a request is admitted or rejected.
+func take(c *Control, r *http.Request) *Request {
+	queued := c.NewRequest(r)
+	if queued.MustWait() {
+		queued.Wait(r.Context())
 	}
-	return turn
+	return queued
 }

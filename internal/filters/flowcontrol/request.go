@@ -10,9 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Turn is the state of one request in flow control. It must be used by one goroutine, except End,
+// Request is the state of one request in flow control. It must be used by one goroutine, except End,
 // which is safe for concurrent use.
-type Turn struct {
+type Request struct {
 	request fairqueue.Request
 	control *Control
 	flow    *flow
@@ -29,14 +29,14 @@ type Turn struct {
 // maxWait is the maximum queuing time of any request.
 const maxWait = time.Minute
 
-// NewTurn classifies a request and executes, enqueues or rejects it. It does not block. If MustWait
+// NewRequest classifies a request and executes, enqueues or rejects it. It does not block. If MustWait
 // returns true, the caller must call Wait. If Admitted returns true then, the caller must call End;
 // otherwise, it must reject the request. The context of r must contain a user and a request.Info.
-func (c *Control) NewTurn(r *http.Request) *Turn {
+func (c *Control) NewRequest(r *http.Request) *Request {
 	ctx := r.Context()
 	user, info := request.UserFrom(ctx), request.InfoFrom(ctx)
 	f := c.configured().find(user, info)
-	t := &Turn{control: c, flow: f, user: user, info: info, arrived: time.Now()}
+	t := &Request{control: c, flow: f, user: user, info: info, arrived: time.Now()}
 	t.distinguisher = f.distinguish(user, info)
 	t.request.Flow, t.request.Data = f.counters, t
 	if f.queues {
@@ -51,7 +51,7 @@ func (c *Control) NewTurn(r *http.Request) *Turn {
 }
 
 // setOutcome records the outcome of queuing.
-func (t *Turn) setOutcome(now time.Time, outcome fairqueue.Outcome) {
+func (t *Request) setOutcome(now time.Time, outcome fairqueue.Outcome) {
 	t.outcome = outcome
 	if t.Admitted() {
 		t.control.kinds.of(t.info).executing.Add(now, 1)
@@ -62,12 +62,12 @@ func (t *Turn) setOutcome(now time.Time, outcome fairqueue.Outcome) {
 }
 
 // MustWait reports whether the request is queued, so that the caller must call Wait.
-func (t *Turn) MustWait() bool { return t.outcome == fairqueue.Waiting }
+func (t *Request) MustWait() bool { return t.outcome == fairqueue.Waiting }
 
 // Wait blocks until the request is admitted or rejected. A request is rejected when a quarter of
 // its time until the deadline has passed, after Config.MaxWait if it has no deadline, or when ctx
 // ends.
-func (t *Turn) Wait(ctx context.Context) {
+func (t *Request) Wait(ctx context.Context) {
 	t.flow.metrics.queued(t.flow.level.set.QueueLength(&t.request))
 	waiting := t.control.kinds.of(t.info).waiting
 	waiting.Add(t.arrived, 1)
@@ -79,7 +79,7 @@ func (t *Turn) Wait(ctx context.Context) {
 }
 
 // wait waits for the outcome, and adjusts borrowed seats periodically.
-func (t *Turn) wait(ctx context.Context, deadline time.Time) fairqueue.Outcome {
+func (t *Request) wait(ctx context.Context, deadline time.Time) fairqueue.Outcome {
 	c, set := t.control, t.flow.level.set
 	for {
 		until := c.nextAdjustment()
@@ -110,14 +110,14 @@ func (c *Control) waitLimit(ctx context.Context, now time.Time) time.Duration {
 }
 
 // Admitted reports whether the request may be executed.
-func (t *Turn) Admitted() bool { return t.outcome == fairqueue.Executing }
+func (t *Request) Admitted() bool { return t.outcome == fairqueue.Executing }
 
 // Waited returns the queuing time of the request. It is 0 before Wait returns.
-func (t *Turn) Waited() time.Duration { return t.waited }
+func (t *Request) Waited() time.Duration { return t.waited }
 
 // End releases the seats of an admitted request: call it when the request is complete or, for a
 // watch, when its initial events have been sent. Only the first call has an effect.
-func (t *Turn) End() {
+func (t *Request) End() {
 	if !t.Admitted() || t.ended.Swap(true) {
 		return
 	}
@@ -146,10 +146,10 @@ const (
 
 // SetHeaders adds the UIDs of the schema and level to the response header. The names are not sent,
 // because only administrators may read them.
-func (t *Turn) SetHeaders(header http.Header) {
+func (t *Request) SetHeaders(header http.Header) {
 	header[schemaHeader], header[levelHeader] = t.flow.schemaUID, t.flow.levelUID
 }
 
 // RetryAfter counts a rejection of the request, and returns the Retry-After for the client, in
 // seconds. Call it once per rejected request.
-func (t *Turn) RetryAfter() int64 { return t.flow.level.retry.reject(time.Now().Unix()) }
+func (t *Request) RetryAfter() int64 { return t.flow.level.retry.reject(time.Now().Unix()) }

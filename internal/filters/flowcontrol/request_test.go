@@ -62,13 +62,13 @@ func TestWaitLimit(t *testing.T) {
 					time.AfterFunc(tt.cancel, cancel)
 					r = r.WithContext(ctx)
 				}
-				turn := take(c, r)
-				if turn.Admitted() || turn.Waited() != tt.want {
-					t.Errorf("admitted: %v after %v, want %v", turn.Admitted(), turn.Waited(), tt.want)
+				queued := take(c, r)
+				if queued.Admitted() || queued.Waited() != tt.want {
+					t.Errorf("admitted: %v after %v, want %v", queued.Admitted(), queued.Waited(), tt.want)
 				}
-				turn.End() // no effect
+				queued.End() // no effect
 				s := samples{values: map[sampleKey]float64{}, histograms: nil}
-				sampleFlow(&s, c.activeLevels["narrow"].set.FlowCounts(turn.flow.counters), "narrow", "narrow")
+				sampleFlow(&s, c.activeLevels["narrow"].set.FlowCounts(queued.flow.counters), "narrow", "narrow")
 				if n := s.values[keyOf("rejected_requests_total", []string{"narrow", "narrow", tt.reason})]; n != 1 {
 					t.Errorf("%v", s.values)
 				}
@@ -81,14 +81,14 @@ func TestWaitLimit(t *testing.T) {
 func TestEnd(t *testing.T) {
 	t.Parallel()
 	c := newControl(t, 2, oneSeat()...)
-	turn := take(c, requestOf(t, "jane", "GET", "/version"))
+	queued := take(c, requestOf(t, "jane", "GET", "/version"))
 	header := http.Header{}
-	turn.SetHeaders(header)
+	queued.SetHeaders(header)
 	if got := header.Get("X-Kubernetes-PF-FlowSchema-UID") + " " + header.Get("X-Kubernetes-PF-PriorityLevel-UID"); got != "narrow-uid narrow-uid" {
 		t.Errorf("headers: %s", got)
 	}
 	for range 3 {
-		turn.End()
+		queued.End()
 	}
 	if d := c.activeLevels["narrow"].set.Dump(true); d.SeatsInUse != 0 || d.Executing != 0 || d.Dispatched != 1 {
 		t.Errorf("%+v", d)
@@ -102,7 +102,7 @@ func TestDeletedLevel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newControl(t, 2, oneSeat()...)
 		first := take(c, requestOf(t, "jane", "GET", "/version"))
-		waiting := make(chan *Turn)
+		waiting := make(chan *Request)
 		go func() { waiting <- take(c, requestOf(t, "jane", "GET", "/version")) }()
 		synctest.Wait()
 		c.removeLevel("narrow")
@@ -134,11 +134,11 @@ func TestMoreSeats(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newControl(t, 10, limited("narrow", 1, 0, queuing(1, 1)), limited("wide", 94, 0, nil), flowSchema("narrow", "narrow", 10, user("jane")))
-		turns := make(chan *Turn)
+		requests := make(chan *Request)
 		for range 5 {
-			go func() { turns <- take(c, requestOf(t, "jane", "GET", "/version")) }()
+			go func() { requests <- take(c, requestOf(t, "jane", "GET", "/version")) }()
 		}
-		first := <-turns
+		first := <-requests
 		synctest.Wait()
 		if d := c.activeLevels["narrow"].set.Dump(false); d.Waiting != 4 {
 			t.Errorf("%d wait", d.Waiting)
@@ -147,7 +147,7 @@ func TestMoreSeats(t *testing.T) {
 		changed.Generation++
 		c.set(changed)
 		for range 4 {
-			(<-turns).End()
+			(<-requests).End()
 		}
 		first.End()
 	})
@@ -165,12 +165,12 @@ func TestChangesUnderLoad(t *testing.T) {
 			random := rand.New(rand.NewPCG(uint64(n), 1))
 			for range 400 {
 				r := requestOf(t, []string{"jane", "joe", "jack"}[random.IntN(3)], []string{"GET", "POST"}[random.IntN(2)], "/api/v1/pods")
-				turn := take(c, within(t, r, 100*time.Millisecond))
-				turn.SetHeaders(http.Header{})
-				if !turn.Admitted() {
-					_ = turn.RetryAfter()
+				queued := take(c, within(t, r, 100*time.Millisecond))
+				queued.SetHeaders(http.Header{})
+				if !queued.Admitted() {
+					_ = queued.RetryAfter()
 				}
-				turn.End()
+				queued.End()
 			}
 		})
 	}
@@ -215,8 +215,8 @@ func TestDumps(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := newControl(t, 2, oneSeat()...)
-		turn := take(c, requestOf(t, "jane", "DELETE", "/apis/apps/v1/namespaces/a/deployments/d/scale"))
-		waiting := make(chan *Turn)
+		queued := take(c, requestOf(t, "jane", "DELETE", "/apis/apps/v1/namespaces/a/deployments/d/scale"))
+		waiting := make(chan *Request)
 		go func() { waiting <- take(c, requestOf(t, "jane", "GET", "/version")) }()
 		synctest.Wait()
 		for dump, want := range map[string]string{
@@ -243,7 +243,7 @@ narrow,            narrow,         0,          -1,                  ,           
 		if got := body(c, "dump_requests?includeRequestDetails=true"); !strings.Contains(got, "jane,     delete, /apis/apps/v1/namespaces/a/deployments/d/scale, a,         d,      apps/v1,    deployments, scale") {
 			t.Errorf("%s", got)
 		}
-		turn.End()
+		queued.End()
 		(<-waiting).End()
 	})
 }
@@ -302,9 +302,9 @@ func BenchmarkTurn(b *testing.B) {
 			header := http.Header{}
 			b.ReportAllocs()
 			for b.Loop() {
-				turn := take(c, r)
-				turn.SetHeaders(header)
-				turn.End()
+				queued := take(c, r)
+				queued.SetHeaders(header)
+				queued.End()
 			}
 		})
 	}
