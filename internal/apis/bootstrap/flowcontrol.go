@@ -19,8 +19,8 @@ const flowControlManager = "api-priority-and-fairness-config-producer-v1"
 func flowControlObjects() []set {
 	v1 := flowcontrolv1.SchemeGroupVersion
 	return []set{
-		{resource: v1.WithResource("prioritylevelconfigurations"), manager: flowControlManager, objects: objects(priorityLevels()), revise: revisePriorityLevel, retired: automatic},
-		{resource: v1.WithResource("flowschemas"), manager: flowControlManager, objects: objects(flowSchemas()), revise: reviseFlowSchema, retired: automatic},
+		{resource: v1.WithResource("prioritylevelconfigurations"), manager: flowControlManager, objects: objects(priorityLevels()), revise: revisePriorityLevel, retired: hasAutoUpdate},
+		{resource: v1.WithResource("flowschemas"), manager: flowControlManager, objects: objects(flowSchemas()), revise: reviseFlowSchema, retired: hasAutoUpdate},
 	}
 }
 
@@ -181,64 +181,60 @@ func flowUser(name string) flowcontrolv1.Subject {
 	return flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: name}}
 }
 
-// kept reports whether the server corrects an object: always if it is mandatory, otherwise
+// isMaintained reports whether the server corrects an object: always if it is mandatory, otherwise
 // according to the annotation or, without it, if the object was never changed.
-func kept(existing codec.Object) bool {
+func isMaintained(existing codec.Object) bool {
 	switch existing.GetName() {
 	case flowcontrolv1.FlowSchemaNameExempt, flowcontrolv1.FlowSchemaNameCatchAll: // the levels have the same names
 		return true
 	}
-	automatic, err := strconv.ParseBool(existing.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
+	enabled, err := strconv.ParseBool(existing.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
 	if err != nil {
 		return existing.GetGeneration() == 1
 	}
-	return automatic
+	return enabled
 }
 
-// automatic reports whether the annotation of an object requires that the server corrects it.
-func automatic(existing codec.Object) bool {
-	kept, err := strconv.ParseBool(existing.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
-	return err == nil && kept
+// hasAutoUpdate reports whether the annotation of an object enables corrections by the server.
+func hasAutoUpdate(existing codec.Object) bool {
+	enabled, err := strconv.ParseBool(existing.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
+	return err == nil && enabled
 }
 
 func revisePriorityLevel(existing, wanted codec.Object) bool {
 	is, should := existing.(*flowcontrolv1.PriorityLevelConfiguration), wanted.(*flowcontrolv1.PriorityLevelConfiguration)
-	if !kept(is) {
-		return markTakenOver(is)
+	if !isMaintained(is) {
+		return setAutoUpdate(is, false)
 	}
 	spec := should.Spec
 	if is.Spec.Exempt != nil && spec.Exempt != nil {
 		spec.Exempt = is.Spec.Exempt // administrators may change this field
 	}
-	changed := markKept(is) || !equality.Semantic.DeepEqual(is.Spec, spec)
+	changed := setAutoUpdate(is, true) || !equality.Semantic.DeepEqual(is.Spec, spec)
 	is.Spec = spec
 	return changed
 }
 
 func reviseFlowSchema(existing, wanted codec.Object) bool {
 	is, should := existing.(*flowcontrolv1.FlowSchema), wanted.(*flowcontrolv1.FlowSchema)
-	if !kept(is) {
-		return markTakenOver(is)
+	if !isMaintained(is) {
+		return setAutoUpdate(is, false)
 	}
-	changed := markKept(is) || !equality.Semantic.DeepEqual(is.Spec, should.Spec)
+	changed := setAutoUpdate(is, true) || !equality.Semantic.DeepEqual(is.Spec, should.Spec)
 	is.Spec = should.Spec
 	return changed
 }
 
-// markKept and markTakenOver set the annotation to true and false.
-func markKept(obj codec.Object) bool { return markAutoUpdate(obj, true) }
-
-func markTakenOver(obj codec.Object) bool { return markAutoUpdate(obj, false) }
-
-func markAutoUpdate(obj codec.Object, automatic bool) bool {
+// setAutoUpdate sets the annotation, and reports whether it has changed.
+func setAutoUpdate(obj codec.Object, enabled bool) bool {
 	annotations := obj.GetAnnotations()
-	if is, err := strconv.ParseBool(annotations[flowcontrolv1.AutoUpdateAnnotationKey]); err == nil && is == automatic {
+	if is, err := strconv.ParseBool(annotations[flowcontrolv1.AutoUpdateAnnotationKey]); err == nil && is == enabled {
 		return false
 	}
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[flowcontrolv1.AutoUpdateAnnotationKey] = strconv.FormatBool(automatic)
+	annotations[flowcontrolv1.AutoUpdateAnnotationKey] = strconv.FormatBool(enabled)
 	obj.SetAnnotations(annotations)
 	return true
 }

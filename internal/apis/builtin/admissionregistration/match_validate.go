@@ -19,8 +19,8 @@ const (
 	maxMatchConditions = 64
 )
 
-// alone reports an error if values contains the wildcard and another value.
-func alone[S ~string](f validation.Field, values []S, what string) {
+// validateWildcardAlone reports an error if values contains the wildcard and another value.
+func validateWildcardAlone[S ~string](f validation.Field, values []S, what string) {
 	if len(values) > 1 && slices.Contains(values, wildcard) {
 		f.Invalid(values, "if '*' is present, must not specify other "+what)
 	}
@@ -31,7 +31,7 @@ func validateRule(f validation.Field, rule *admissionregistrationv1.RuleWithOper
 	if len(rule.Operations) == 0 {
 		operations.Required("")
 	}
-	alone(operations, rule.Operations, "operations")
+	validateWildcardAlone(operations, rule.Operations, "operations")
 	for i, operation := range rule.Operations {
 		validation.OneOf(operations.Index(i), operation, admissionregistrationv1.OperationAll, admissionregistrationv1.Connect,
 			admissionregistrationv1.Create, admissionregistrationv1.Delete, admissionregistrationv1.Update)
@@ -39,12 +39,12 @@ func validateRule(f validation.Field, rule *admissionregistrationv1.RuleWithOper
 	if len(rule.APIGroups) == 0 { // more than one list may be empty
 		f.Child("apiGroups").Required("")
 	}
-	alone(f.Child("apiGroups"), rule.APIGroups, "API groups")
+	validateWildcardAlone(f.Child("apiGroups"), rule.APIGroups, "API groups")
 	versions := f.Child("apiVersions")
 	if len(rule.APIVersions) == 0 {
 		versions.Required("")
 	}
-	alone(versions, rule.APIVersions, "API versions")
+	validateWildcardAlone(versions, rule.APIVersions, "API versions")
 	for i, version := range rule.APIVersions {
 		if version == "" {
 			versions.Index(i).Required("")

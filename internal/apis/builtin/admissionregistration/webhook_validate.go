@@ -79,7 +79,7 @@ func validateMutatingWebhooks(f validation.Field, configuration, old *admissionr
 // validateHooks validates webhooks. It tolerates a violation in all webhooks if a stored webhook
 // already has it.
 func validateHooks(f validation.Field, hooks, old []hook) {
-	tolerated := flawsOf(old)
+	tolerated := violationsOf(old)
 	if len(hooks) == len(old) && slices.EqualFunc(hooks, old, func(a, b hook) bool { return !validation.Changed(a.conditions, b.conditions) }) {
 		tolerated.conditions = true
 	}
@@ -97,16 +97,16 @@ func validateHooks(f validation.Field, hooks, old []hook) {
 	}
 }
 
-// flaws are violations that are tolerated in stored webhooks only.
-type flaws struct {
+// violations are violations of newer rules, which are tolerated in stored webhooks only.
+type violations struct {
 	sideEffects, unknownVersions, sameNames, labelValues bool
 	// conditions is set if the match conditions have not changed. A newer CEL environment might
 	// reject them.
 	conditions bool
 }
 
-func flawsOf(hooks []hook) flaws {
-	var found flaws
+func violationsOf(hooks []hook) violations {
+	var found violations
 	names := validation.NewDuplicates[string](len(hooks))
 	for i := range hooks {
 		h := &hooks[i]
@@ -128,7 +128,7 @@ func isSelector(selector *metav1.LabelSelector) bool {
 	return selector == nil || len(metav1validation.ValidateLabelSelector(selector, metav1validation.LabelSelectorValidationOptions{}, nil)) == 0
 }
 
-func validateHook(f validation.Field, h *hook, tolerated flaws) {
+func validateHook(f validation.Field, h *hook, tolerated violations) {
 	if strings.Count(h.name, ".") >= 2 {
 		f.Child("name").DNSSubdomain(h.name)
 	} else {

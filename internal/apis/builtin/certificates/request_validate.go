@@ -105,16 +105,15 @@ func validateApproval(f validation.Field, csr, old *certificatesv1.CertificateSi
 // validateRequestConditions validates conditions. It tolerates violations that stored conditions
 // already have.
 func validateRequestConditions(f validation.Field, csr, old *certificatesv1.CertificateSigningRequest) {
-	tolerated := flawsOf(old.Status.Conditions)
-	flaws := flawsOf(csr.Status.Conditions)
-	if flaws.both && !tolerated.both { // a declarative rule, with the message of such rules
+	tolerated := violationsOf(old.Status.Conditions)
+	if violationsOf(csr.Status.Conditions).both && !tolerated.both { // a declarative rule, with the message of such rules
 		f.Invalid(`{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}`,
 			"must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`")
 	}
 	seen := validation.NewDuplicates[certificatesv1.RequestConditionType](len(csr.Status.Conditions))
 	for i := range csr.Status.Conditions {
 		condition, at := &csr.Status.Conditions[i], f.Index(i)
-		if condition.Type == "" && !tolerated.nameless {
+		if condition.Type == "" && !tolerated.untyped {
 			at.Child("type").Required("")
 		}
 		if seen.IsDuplicate(condition.Type) && !tolerated.duplicate {
@@ -144,15 +143,15 @@ func validateConditionStatus(f validation.Field, condition *certificatesv1.Certi
 	}
 }
 
-// flaws are violations in conditions that older servers have stored.
-type flaws struct {
+// violations are violations of newer rules, which may exist in stored conditions.
+type violations struct {
 	both      bool // approved and denied
-	nameless  bool // a condition without a type
+	untyped   bool // a condition without a type
 	duplicate bool // several conditions of a type
 }
 
-func flawsOf(conditions []certificatesv1.CertificateSigningRequestCondition) flaws {
-	var found flaws
+func violationsOf(conditions []certificatesv1.CertificateSigningRequestCondition) violations {
+	var found violations
 	var approved, denied bool
 	seen := validation.NewDuplicates[certificatesv1.RequestConditionType](len(conditions))
 	for i := range conditions {
@@ -163,7 +162,7 @@ func flawsOf(conditions []certificatesv1.CertificateSigningRequestCondition) fla
 		case certificatesv1.CertificateDenied:
 			denied = true
 		case "":
-			found.nameless = true
+			found.untyped = true
 		}
 		found.duplicate = seen.IsDuplicate(kind) || found.duplicate
 	}

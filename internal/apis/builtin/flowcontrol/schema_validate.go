@@ -111,9 +111,9 @@ func validateAccount(f validation.Field, account *flowcontrolv1.ServiceAccountSu
 	}
 }
 
-// alone reports an error if values contains the wildcard and another value. It returns whether
-// values contains the wildcard.
-func alone(f validation.Field, values []string, what string) bool {
+// validateWildcardAlone reports an error if values contains the wildcard and another value. It returns
+// true if values contains the wildcard.
+func validateWildcardAlone(f validation.Field, values []string, what string) bool {
 	if !slices.Contains(values, wildcard) {
 		return false
 	}
@@ -128,7 +128,7 @@ func validateVerbs(f validation.Field, verbs []string) {
 		f.Required("verbs must contain at least one value")
 		return
 	}
-	if alone(f, verbs, "verbs") {
+	if validateWildcardAlone(f, verbs, "verbs") {
 		return
 	}
 	for _, verb := range verbs {
@@ -146,15 +146,15 @@ func validateResourceRule(f validation.Field, rule *flowcontrolv1.ResourcePolicy
 	if len(rule.APIGroups) == 0 {
 		f.Child("apiGroups").Required("resource rules must supply at least one api group")
 	}
-	alone(f.Child("apiGroups"), rule.APIGroups, "api groups")
+	validateWildcardAlone(f.Child("apiGroups"), rule.APIGroups, "api groups")
 	if len(rule.Resources) == 0 {
 		f.Child("resources").Required("resource rules must supply at least one resource")
 	}
-	alone(f.Child("resources"), rule.Resources, "resources")
+	validateWildcardAlone(f.Child("resources"), rule.Resources, "resources")
 	if len(rule.Namespaces) == 0 && !rule.ClusterScope {
 		f.Child("namespaces").Required("resource rules that are not cluster scoped must supply at least one namespace")
 	}
-	if alone(f.Child("namespaces"), rule.Namespaces, "namespaces") {
+	if validateWildcardAlone(f.Child("namespaces"), rule.Namespaces, "namespaces") {
 		return
 	}
 	for i, namespace := range rule.Namespaces {
@@ -170,7 +170,7 @@ func validateNonResourceRule(f validation.Field, rule *flowcontrolv1.NonResource
 	if len(rule.NonResourceURLs) == 0 {
 		f.Required("nonResourceURLs must contain at least one value")
 	}
-	if alone(f, rule.NonResourceURLs, "non-resource URLs") {
+	if validateWildcardAlone(f, rule.NonResourceURLs, "non-resource URLs") {
 		return
 	}
 	for i, path := range rule.NonResourceURLs {

@@ -34,7 +34,7 @@ func (w *warner) source(path string, volume *corev1.Volume) {
 		{"rbd", "deprecated in v1.28, non-functional in v1.31+", volume.RBD != nil},
 	} {
 		if old.set {
-			w.say("%s.%s: %s", path, old.name, old.text)
+			w.addf("%s.%s: %s", path, old.name, old.text)
 		}
 	}
 	if s := volume.Ephemeral; s != nil && s.VolumeClaimTemplate != nil {
@@ -101,7 +101,7 @@ func (p projectedFile) String() string {
 func (o *overlaps) addSource(s *corev1.VolumeProjection, volume string) {
 	switch {
 	case *s == (corev1.VolumeProjection{}):
-		o.say("volume %q (Projected) has no sources provided", volume)
+		o.addf("volume %q (Projected) has no sources provided", volume)
 	case s.ConfigMap != nil && s.ConfigMap.Items != nil:
 		o.addKeys(s.ConfigMap.Items, fmt.Sprintf("ConfigMap %q", s.ConfigMap.Name))
 	case s.Secret != nil && s.Secret.Items != nil:
@@ -139,7 +139,7 @@ func (o *overlaps) addFiles(items []corev1.DownwardAPIVolumeFile, source string)
 
 func (o *overlaps) add(path, source string) {
 	path = strings.TrimRight(path, "/")
-	if path == "" || len(o.said) >= maxWarnings {
+	if path == "" || len(o.warnings) >= maxWarnings {
 		return
 	}
 	if o.at == nil {
@@ -153,7 +153,7 @@ func (o *overlaps) add(path, source string) {
 	}
 	slices.Sort(others)
 	for _, i := range others {
-		o.say("volume %s: overlapping paths: %s with %s", o.volume, file, o.files[i])
+		o.addf("volume %s: overlapping paths: %s with %s", o.volume, file, o.files[i])
 	}
 	o.at[path] = append(o.at[path], len(o.files))
 	o.files = append(o.files, file)

@@ -35,7 +35,7 @@ type warner struct {
 	spec       *corev1.PodSpec
 	path, meta string // paths of the specification and of the metadata
 	notes      map[string]string
-	said       []string
+	warnings   []string
 }
 
 func newWarner(path string, spec *corev1.PodSpec, meta *metav1.ObjectMeta) *warner {
@@ -52,27 +52,27 @@ func (w *warner) all() []string {
 	w.containers()
 	w.ports()
 	if seconds := w.spec.TerminationGracePeriodSeconds; seconds != nil && *seconds < 0 {
-		w.say("%s.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1", w.path)
+		w.addf("%s.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1", w.path)
 	}
 	w.addresses()
-	return w.said
+	return w.warnings
 }
 
-func (w *warner) say(format string, args ...any) {
-	if len(w.said) < maxWarnings {
-		w.said = append(w.said, fmt.Sprintf(format, args...))
+func (w *warner) addf(format string, args ...any) {
+	if len(w.warnings) < maxWarnings {
+		w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
 	}
 }
 
 func (w *warner) add(texts []string) {
-	w.said = append(w.said, texts[:min(len(texts), maxWarnings-len(w.said))]...)
+	w.warnings = append(w.warnings, texts[:min(len(texts), maxWarnings-len(w.warnings))]...)
 }
 
 // nodes warns about deprecated node labels and about label values that no node can have.
 func (w *warner) nodes() {
 	for key := range w.spec.NodeSelector {
 		if text := DeprecatedNodeLabel(key); text != "" {
-			w.say("%s.nodeSelector[%s]: %s", w.path, key, text)
+			w.addf("%s.nodeSelector[%s]: %s", w.path, key, text)
 		}
 	}
 	if a := nodeAffinity(w.spec); a != nil {
@@ -86,7 +86,7 @@ func (w *warner) nodes() {
 	}
 	for i := range w.spec.TopologySpreadConstraints {
 		if key := w.spec.TopologySpreadConstraints[i].TopologyKey; DeprecatedNodeLabel(key) != "" {
-			w.say("%s.topologySpreadConstraints[%d].topologyKey: %s is %s", w.path, i, key, DeprecatedNodeLabel(key))
+			w.addf("%s.topologySpreadConstraints[%d].topologyKey: %s is %s", w.path, i, key, DeprecatedNodeLabel(key))
 		}
 	}
 }
@@ -102,11 +102,11 @@ func (w *warner) preference(path string, term *corev1.NodeSelectorTerm) {
 	for i := range term.MatchExpressions {
 		r := &term.MatchExpressions[i]
 		if text := DeprecatedNodeLabel(r.Key); text != "" {
-			w.say("%s.matchExpressions[%d].key: %s is %s", path, i, r.Key, text)
+			w.addf("%s.matchExpressions[%d].key: %s is %s", path, i, r.Key, text)
 		}
 		for j, value := range r.Values {
 			for _, problem := range apivalidation.IsValidLabelValue(value) {
-				w.say("%s.matchExpressions[%d].values[%d]: %s is invalid, %s", path, i, j, value, problem)
+				w.addf("%s.matchExpressions[%d].values[%d]: %s is invalid, %s", path, i, j, value, problem)
 			}
 		}
 	}
@@ -117,18 +117,18 @@ func (w *warner) affinity() {
 	const nothing = ": a null labelSelector results in matching no pod"
 	for i := range w.spec.TopologySpreadConstraints {
 		if w.spec.TopologySpreadConstraints[i].LabelSelector == nil {
-			w.say("%s.topologySpreadConstraints[%d].labelSelector"+nothing, w.path, i)
+			w.addf("%s.topologySpreadConstraints[%d].labelSelector"+nothing, w.path, i)
 		}
 	}
 	terms := func(kind string, required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) {
 		for i := range required {
 			if required[i].LabelSelector == nil {
-				w.say("%s.affinity.%s.%s[%d].labelSelector"+nothing, w.path, kind, requiredTerms, i)
+				w.addf("%s.affinity.%s.%s[%d].labelSelector"+nothing, w.path, kind, requiredTerms, i)
 			}
 		}
 		for i := range preferred {
 			if preferred[i].PodAffinityTerm.LabelSelector == nil {
-				w.say("%s.affinity.%s.%s[%d].podAffinityTerm.labelSelector"+nothing, w.path, kind, preferredTerms, i)
+				w.addf("%s.affinity.%s.%s[%d].podAffinityTerm.labelSelector"+nothing, w.path, kind, preferredTerms, i)
 			}
 		}
 	}
@@ -152,7 +152,7 @@ func (w *warner) annotations() {
 		{"security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`},
 	} {
 		if _, ok := w.notes[annotation.key]; ok {
-			w.say("%s[%s]: %s", w.meta, annotation.key, annotation.text)
+			w.addf("%s[%s]: %s", w.meta, annotation.key, annotation.text)
 		}
 	}
 	if sc := w.spec.SecurityContext; sc == nil || sc.SeccompProfile == nil {
@@ -162,7 +162,7 @@ func (w *warner) annotations() {
 
 func (w *warner) seccomp(key string) {
 	if _, ok := w.notes[key]; ok {
-		w.say(`%s[%s]: non-functional in v1.27+; use the "seccompProfile" field instead`, w.meta, key)
+		w.addf(`%s[%s]: non-functional in v1.27+; use the "seccompProfile" field instead`, w.meta, key)
 	}
 }
 
@@ -174,7 +174,7 @@ func (w *warner) appArmor() {
 	}
 	eachContainer(w.spec, func(c *corev1.Container) {
 		if _, ok := w.notes[AppArmorContainer+c.Name]; ok && (c.SecurityContext == nil || c.SecurityContext.AppArmorProfile == nil) {
-			w.say(`%s[%s]: deprecated since v1.30; use the "appArmorProfile" field instead`, w.meta, AppArmorContainer+c.Name)
+			w.addf(`%s[%s]: deprecated since v1.30; use the "appArmorProfile" field instead`, w.meta, AppArmorContainer+c.Name)
 		}
 	})
 }
@@ -183,17 +183,17 @@ func (w *warner) lists() {
 	ips := validation.NewDuplicates[string](len(w.spec.HostAliases))
 	for i := range w.spec.HostAliases {
 		if ip := w.spec.HostAliases[i].IP; ips.IsDuplicate(ip) {
-			w.say("%s.hostAliases[%d].ip: duplicate ip %q", w.path, i, ip)
+			w.addf("%s.hostAliases[%d].ip: duplicate ip %q", w.path, i, ip)
 		}
 	}
 	secrets := validation.NewDuplicates[string](len(w.spec.ImagePullSecrets))
 	for i := range w.spec.ImagePullSecrets {
 		name := w.spec.ImagePullSecrets[i].Name
 		if secrets.IsDuplicate(name) {
-			w.say("%s.imagePullSecrets[%d].name: duplicate name %q", w.path, i, name)
+			w.addf("%s.imagePullSecrets[%d].name: duplicate name %q", w.path, i, name)
 		}
 		if name == "" {
-			w.say("%s.imagePullSecrets[%d].name: invalid empty name %q", w.path, i, name)
+			w.addf("%s.imagePullSecrets[%d].name: invalid empty name %q", w.path, i, name)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func (w *warner) containers() {
 		names := validation.NewDuplicates[string](len(c.Env))
 		for i := range c.Env {
 			if name := c.Env[i].Name; names.IsDuplicate(name) && hides(&c.Env[i]) {
-				w.say("%s.env[%d]: hides previous definition of %q, which may be dropped when using apply", path, i, name)
+				w.addf("%s.env[%d]: hides previous definition of %q, which may be dropped when using apply", path, i, name)
 			}
 		}
 	})
@@ -253,7 +253,7 @@ func hides(env *corev1.EnvVar) bool {
 func (w *warner) fractions(path string, resources corev1.ResourceList) {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if quantity, ok := resources[name]; ok && quantity.MilliValue()%1000 != 0 {
-			w.say("%s[%s]: fractional byte value %q is invalid, must be an integer", path, name, quantity.String())
+			w.addf("%s[%s]: fractional byte value %q is invalid, must be an integer", path, name, quantity.String())
 		}
 	}
 }
@@ -276,7 +276,7 @@ func (w *warner) ports() {
 		for i := range c.Ports {
 			port := placedPort{&c.Ports[i], fmt.Sprintf("%s.ports[%d]", path, i)}
 			if port.HostIP != "" && port.HostPort == 0 {
-				w.say("%s: hostIP set without hostPort: %+v", port.path, *port.ContainerPort)
+				w.addf("%s: hostIP set without hostPort: %+v", port.path, *port.ContainerPort)
 			}
 			k := key{port.ContainerPort.ContainerPort, port.Protocol}
 			for _, other := range alike[k] {
@@ -292,7 +292,7 @@ func (w *warner) ports() {
 			if name := c.Ports[i].Name; name == "" {
 				continue
 			} else if other, again := names[name]; again {
-				w.say("%s.ports[%d]: duplicate port name %q with %s, services and probes that select ports by name will use %s", path, i, name, other, other)
+				w.addf("%s.ports[%d]: duplicate port name %q with %s, services and probes that select ports by name will use %s", path, i, name, other, other)
 			} else {
 				names[name] = fmt.Sprintf("%s.ports[%d]", path, i)
 			}
@@ -303,10 +303,10 @@ func (w *warner) ports() {
 func (w *warner) twoPorts(port, other placedPort) {
 	switch {
 	case port.HostIP == other.HostIP && port.HostPort == other.HostPort:
-		w.say("%s: duplicate port definition with %s", port.path, other.path)
+		w.addf("%s: duplicate port definition with %s", port.path, other.path)
 	case port.HostPort == 0 || other.HostPort == 0:
-		w.say("%s: overlapping port definition with %s", port.path, other.path)
+		w.addf("%s: overlapping port definition with %s", port.path, other.path)
 	case port.HostPort == other.HostPort && (port.HostIP == "") != (other.HostIP == ""):
-		w.say("%s: dangerously ambiguous port definition with %s", port.path, other.path)
+		w.addf("%s: dangerously ambiguous port definition with %s", port.path, other.path)
 	}
 }

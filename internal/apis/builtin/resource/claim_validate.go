@@ -129,7 +129,7 @@ func (d *derivedAttributes) validate(f validation.Field, attributes []resourcev1
 			at.Child("name").Invalid(a.Name, "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request")
 		}
 		if a.Expression != "" {
-			cost, ok := d.selectors.compile(at.Child("expression"), a.Expression, isAttribute)
+			cost, ok := d.selectors.compile(at.Child("expression"), a.Expression, checkAttribute)
 			if ok && cost > resourcev1.DeviceClaimDerivedAttributeCELMaxCost {
 				at.Child("expression").Forbidden(tooComplex)
 			}

@@ -66,7 +66,7 @@ func (s *selectors) validateSelectors(f validation.Field, list []resourcev1.Devi
 			at.Required("")
 			continue
 		}
-		cost, ok := s.compile(at.Child("expression"), list[i].CEL.Expression, isBool)
+		cost, ok := s.compile(at.Child("expression"), list[i].CEL.Expression, checkBool)
 		if ok && cost > resourcev1.CELSelectorExpressionMaxCost {
 			at.Child("expression").Forbidden(tooComplex)
 		}
@@ -109,17 +109,17 @@ func (s *selectors) compile(f validation.Field, expression string, refuse func(r
 	return estimate.Max, true
 }
 
-// isBool returns an error message unless the type of a result is valid for selectors. The type of
+// checkBool returns an error message unless the type of a result is valid for selectors. The type of
 // an attribute is only known at run time, so attributes are accepted.
-func isBool(result, attribute *cel.Type) string {
+func checkBool(result, attribute *cel.Type) string {
 	if result.IsExactType(types.BoolType) || result.IsExactType(attribute) {
 		return ""
 	}
 	return fmt.Sprintf("must evaluate to %s or the unknown type, not %s", types.BoolType, result)
 }
 
-// isAttribute returns an error message unless the type of a result is valid for device attributes.
-func isAttribute(result, attribute *cel.Type) string {
+// checkAttribute returns an error message unless the type of a result is valid for device attributes.
+func checkAttribute(result, attribute *cel.Type) string {
 	value := result
 	if result.Kind() == types.ListKind {
 		value = result.Parameters()[0]
