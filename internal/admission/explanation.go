@@ -61,7 +61,7 @@ type Step struct {
 	// Decisions are the decisions of policies or webhooks, in order of completion.
 	Decisions []Decision `json:"decisions,omitempty"`
 	// Rejection is the reason of the rejection; empty if the plugin admitted the request.
-	Rejection string `json:"refusal,omitempty"`
+	Rejection string `json:"rejection,omitempty"`
 }
 
 // Change is a change of a field. Before is nil if the plugin added the field, and After is nil if it

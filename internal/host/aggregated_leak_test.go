@@ -23,7 +23,7 @@ func TestAggregatedLeavesNothing(t *testing.T) {
 	o := newOrchard(t, Config{}, extension.Options{})
 	o.register(t, nil)
 	o.await(t, "Passed")
-	o.Instead(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	o.SetHandler(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	var clients sync.WaitGroup
 	for range 20 {
 		clients.Go(func() {
@@ -43,7 +43,7 @@ func TestAggregatedLeavesNothing(t *testing.T) {
 		})
 	}
 	clients.Wait()
-	o.Instead(nil)
+	o.SetHandler(nil)
 	if err := o.client.Resource(apiServicesGVR).Delete(t.Context(), applesService, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -414,7 +414,7 @@ func TestAggregatedMisbehavior(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			o.Instead(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			o.SetHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == applesPath || r.URL.Path == "/apis" { // the availability check succeeds
 					w.Header().Set("Content-Type", "application/json")
 					_, _ = io.WriteString(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"fruit.example.com/v1","resources":[]}`)
@@ -459,7 +459,7 @@ func TestAggregatedUnavailable(t *testing.T) {
 			t.Parallel()
 			o := newOrchard(t, Config{}, extension.Options{})
 			if tt.instead != nil {
-				o.Instead(tt.instead)
+				o.SetHandler(tt.instead)
 			}
 			o.register(t, func(spec map[string]any) {
 				if tt.change != nil {

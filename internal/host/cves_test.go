@@ -302,7 +302,7 @@ func TestRefusedUpgrade(t *testing.T) {
 	o.await(t, "Passed")
 	for _, code := range []int{http.StatusBadRequest, http.StatusFound, http.StatusOK} {
 		var paths testserver.Buffer
-		o.Instead(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.SetHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintln(&paths, r.URL.Path)
 			if !strings.HasSuffix(r.URL.Path, "/echo") && !strings.Contains(r.URL.Path, "smuggled") {
 				return // a check of the server's availability

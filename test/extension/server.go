@@ -95,11 +95,12 @@ func (s *Server) Resume(t testing.TB) {
 	go func() { _ = serving.ServeTLS(listener, "", "") }() // ends with Kill
 }
 
-// Kill breaks off all connections and listens no more.
+// Kill closes the listener and all connections.
 func (s *Server) Kill() { _ = s.http.Close() }
 
-// Instead sets a handler for all requests; nil removes it.
-func (s *Server) Instead(handler http.Handler) {
+// SetHandler sets a handler that serves all requests instead of the server; nil removes it. It is safe
+// for concurrent use.
+func (s *Server) SetHandler(handler http.Handler) {
 	if handler == nil {
 		s.instead.Store(nil)
 		return

@@ -42,7 +42,7 @@ interface Step {
   warnings?: string[];
   auditAnnotations?: Record<string, string>;
   decisions?: Decision[];
-  refusal?: string;
+  rejection?: string;
 }
 
 /** The response to a dry run with explain=admission. */
@@ -128,7 +128,7 @@ function Trace() {
           </Note>
           <ol class="steps">
             {steps.map((step, i) => (
-              <li key={i} class={step.refusal ? "rejected" : ""}>
+              <li key={i} class={step.rejection ? "rejected" : ""}>
                 <b>{step.plugin}</b> <span class="muted">{step.phase}{step.again && ", again"}, {seconds(step.tookNanoseconds / 1e9)}</span>
                 <Effects step={step} />
               </li>
@@ -162,14 +162,14 @@ function parseObject(text: string): KubeObject {
 }
 
 function hasEffect(step: Step): boolean {
-  return Boolean(step.refusal || step.changes?.length || step.warnings?.length || step.decisions?.length || Object.keys(step.auditAnnotations ?? {}).length);
+  return Boolean(step.rejection || step.changes?.length || step.warnings?.length || step.decisions?.length || Object.keys(step.auditAnnotations ?? {}).length);
 }
 
 function Effects(props: { step: Step }) {
   const { step } = props;
   return (
     <>
-      {step.refusal && <p class="rejection">Rejected: {step.refusal}</p>}
+      {step.rejection && <p class="rejection">Rejected: {step.rejection}</p>}
       {step.warnings?.map((warning) => <p key={warning}>Warning: {warning}</p>)}
       {Object.entries(step.auditAnnotations ?? {}).map(([key, value]) => <p key={key}>Audit annotation {key}: {value}</p>)}
       {step.decisions?.length ? step.decisions.map((decision, i) => <DecisionView key={i} decision={decision} />) : <Changes changes={step.changes ?? []} />}

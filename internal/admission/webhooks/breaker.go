@@ -94,14 +94,14 @@ func (b *breaker) state() (failures int, last error) {
 
 // shouldReport reports whether a change of the circuit must be reported. A recovery is reported if
 // the failure was.
-func (b *breaker) shouldReport(spared bool, now time.Time) bool {
+func (b *breaker) shouldReport(open bool, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case !spared:
-		told := b.failureReported
+	case !open:
+		reported := b.failureReported
 		b.failureReported = false
-		return told
+		return reported
 	case now.Sub(b.lastReport) < minReportInterval:
 		return false
 	}

@@ -94,11 +94,11 @@ func TestReports(t *testing.T) {
 	var b breaker
 	start := time.Now()
 	for i, step := range []struct {
-		spared bool
-		after  time.Duration
-		want   bool
+		open  bool
+		after time.Duration
+		want  bool
 	}{{true, 0, true}, {false, 1, true}, {true, 2, false}, {false, 3, false}, {true, minReportInterval, true}, {true, minReportInterval + 1, false}, {false, minReportInterval + 1, true}} {
-		if got := b.shouldReport(step.spared, start.Add(step.after)); got != step.want {
+		if got := b.shouldReport(step.open, start.Add(step.after)); got != step.want {
 			t.Errorf("step %d: %t", i, got)
 		}
 	}

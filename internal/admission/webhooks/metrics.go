@@ -59,7 +59,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 			Help: "Admission webhook fail open count, identified by name and broken out for each admission type (validating or admit).",
 		}, []string{"name", "type"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "mainstay_admission_webhook_spared",
+			Name: "mainstay_admission_webhook_circuit_open",
 			Help: "1 for a webhook that has failed several times in a row and is called less often until it responds.",
 		}, []string{"configuration", "name", "type"}),
 	}

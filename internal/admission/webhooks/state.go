@@ -12,7 +12,7 @@ type State struct {
 	Failures    int    `json:"failures"`
 	LastFailure string `json:"lastFailure,omitempty"`
 	// CircuitOpen reports whether calls are skipped because of failures.
-	CircuitOpen bool `json:"spared"`
+	CircuitOpen bool `json:"circuitOpen"`
 }
 
 // States returns the states of all webhooks in calling order. The caller owns the slice. It is safe
@@ -40,8 +40,8 @@ func (p *plugin) state(h *configuredWebhook) State {
 }
 
 // report publishes that the circuit of a webhook opened or closed.
-func (p *plugin) report(h *configuredWebhook, spared bool) {
-	if p.config.Report != nil && h.breaker.shouldReport(spared, time.Now()) {
+func (p *plugin) report(h *configuredWebhook, open bool) {
+	if p.config.Report != nil && h.breaker.shouldReport(open, time.Now()) {
 		p.config.Report(p.state(h))
 	}
 }
