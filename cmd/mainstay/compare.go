@@ -17,9 +17,9 @@ import (
 	"mainstay.dev/mainstay/internal/host/fleet"
 )
 
-// compareObjects returns how the present objects of the control plane after differ from those of before, in the order of
-// forkChanges. Objects are compared by their names. UIDs, times, the status and generated objects are ignored. An empty
-// namespace selects all objects. The cost is that of listing all objects of both control planes.
+// compareObjects returns the differences between the current objects of two control planes, as changes from before to
+// after in the order of forkChanges. Objects are matched by their names. UIDs, times, the status and generated objects are
+// ignored. An empty namespace selects all objects. It lists all objects of both control planes.
 func compareObjects(ctx context.Context, before, after *apiClient, namespace string) ([]*history.Change, error) {
 	resources, err := listedResources(ctx, before)
 	if err != nil {

@@ -127,7 +127,8 @@ func controlPlanePath(name string) string { return controlPlanesPath() + "/" + u
 // forkPoll is the interval of requests for the state of a new fork.
 const forkPoll = 20 * time.Millisecond
 
-// await waits until a control plane is ready. It returns the last reason why it is not.
+// await waits until a control plane is ready. After the timeout, it returns an error with the last reason in its condition
+// Ready.
 func (f *forkCommand) await(ctx context.Context, name string) (*controlplanes.ControlPlane, error) {
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()

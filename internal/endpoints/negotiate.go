@@ -35,7 +35,7 @@ type target struct {
 	pretty      bool
 }
 
-// The kind of response determines the permitted forms.
+// Kinds of responses. They determine which views a client can request.
 const (
 	forObject = iota
 	forList

@@ -44,7 +44,7 @@ func lastLines(text string, n int) string {
 // releaseVersion matches a version of the modules of Kubernetes; the group is the minor version.
 var releaseVersion = regexp.MustCompile(`^v0\.([0-9]+)\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$`)
 
-// checkVersion returns an error if the text is no version of the modules of Kubernetes.
+// checkVersion returns an error if the text is not a version of the modules of Kubernetes.
 func checkVersion(version string) error {
 	if !releaseVersion.MatchString(version) {
 		return fmt.Errorf("the version %q is malformed: Kubernetes v1.38.0 is v0.38.0, a pre-release v0.38.0-alpha.2; list the versions with: go list -m -versions k8s.io/api", version)

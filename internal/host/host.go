@@ -66,7 +66,8 @@ type Host struct {
 	kubeconfig string
 	// handshake is the TLS configuration of new connections; nil until files have changed.
 	handshake atomic.Pointer[tls.Config]
-	// anyCA is the TLS configuration without the names of CAs.
+	// anyCA is the TLS configuration of handshakes that do not name the accepted CAs; see
+	// handshakeConfig.
 	anyCA atomic.Pointer[tls.Config]
 }
 

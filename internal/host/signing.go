@@ -19,7 +19,7 @@ type SigningConfig struct {
 	All, APIServerClient, KubeletClient, KubeletServing, LegacyUnknown KeyPairFiles
 }
 
-// KeyPairFiles are the files of a certificate and its key.
+// KeyPairFiles are the paths of a certificate and its key in PEM; both are empty if there is none.
 type KeyPairFiles struct{ CertFile, KeyFile string }
 
 func (f KeyPairFiles) isSet() bool { return f != KeyPairFiles{} }

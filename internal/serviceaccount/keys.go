@@ -191,7 +191,7 @@ func (t *Token) Verify(keys []jose.JSONWebKey) (*Claims, error) {
 }
 
 // ParsePublicKeys parses public keys in PEM format. It also accepts certificates and private keys,
-// of which it returns the public keys. It returns an error if there is no key.
+// of which it returns the public keys. It returns an error if there is no key, or if a key is invalid.
 func ParsePublicKeys(data []byte) ([]crypto.PublicKey, error) {
 	var keys []crypto.PublicKey
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {

@@ -259,8 +259,8 @@ func (st *objState) check(preconditions *metav1.Preconditions) error {
 	return checkPreconditions(preconditions, st.record)
 }
 
-// dryUpdate returns the result of a dry run if st is the newest state. The results are those of
-// attempt.
+// dryUpdate returns the record of a dry run if st is the newest state; otherwise it refreshes st. It
+// has the same results as attempt.
 func (s *Store) dryUpdate(ctx context.Context, key string, st *objState, record *uncommittedRecord) (*codec.Record, bool, error) {
 	if !st.fresh {
 		if same, err := s.refresh(ctx, key, st); err != nil || !same {

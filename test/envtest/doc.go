@@ -1,3 +1,3 @@
-// Package envtest runs controller-runtime's envtest on the folder that "mainstay
-// envtest-assets" makes, as tests of operators do after a change of KUBEBUILDER_ASSETS.
+// Package envtest runs controller-runtime's envtest with the folder that "mainstay envtest-assets"
+// creates. Tests of operators use this folder by setting KUBEBUILDER_ASSETS.
 package envtest

@@ -25,8 +25,8 @@ const stopTimeout = 30 * time.Second
 // flagsEnv is the variable with flags for every server. The flags of the test follow them.
 const flagsEnv = "MAINSTAY_TEST_FLAGS"
 
-// Server is one mainstay on one data directory. Stop, Kill and Restart act on its process; directory, port and
-// credentials stay the same throughout. It is not for concurrent use, except for RESTConfig, Kubeconfig, URL and Logs.
+// Server is a mainstay process with a data directory. Stop, Kill and Restart act on the process; directory, port and
+// credentials stay the same. Only RESTConfig, Kubeconfig, URL and Logs are safe for concurrent use.
 type Server struct {
 	binary  string
 	options Options
@@ -38,8 +38,8 @@ type Server struct {
 	tenant  *rest.Config // of the administrator of the control plane of the tests; nil without one
 }
 
-// New starts a server for the test and waits until it is ready; it ends the test when that fails. The server stops
-// with the test, subtests included.
+// New starts a server for the test and waits until it is ready. It ends the test if the server does not become ready.
+// The server is stopped when the test and its subtests have ended.
 func New(t testing.TB, options Options) *Server {
 	t.Helper()
 	if options.Dir == "" {
@@ -217,7 +217,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.Start(ctx)
 }
 
-// RESTConfig is a client configuration of the administrator, without client-side rate limits. Each call returns a copy.
+// RESTConfig returns a client configuration of the administrator, without client-side rate limits. Each call returns a copy.
 func (s *Server) RESTConfig() *rest.Config {
 	if s.tenant != nil {
 		return rest.CopyConfig(s.tenant)
@@ -225,7 +225,7 @@ func (s *Server) RESTConfig() *rest.Config {
 	return rest.CopyConfig(s.config)
 }
 
-// Kubeconfig is the path of the kubeconfig file that the server wrote for its administrator.
+// Kubeconfig returns the path of the kubeconfig file that the server wrote for its administrator.
 func (s *Server) Kubeconfig() string {
 	if s.tenant != nil {
 		return s.tenantKubeconfig()
@@ -235,7 +235,7 @@ func (s *Server) Kubeconfig() string {
 
 func (s *Server) rootKubeconfig() string { return filepath.Join(s.dir, "admin.kubeconfig") }
 
-// Dir is the server's data directory.
+// Dir returns the server's data directory.
 func (s *Server) Dir() string { return s.dir }
 
 // URL returns the base URL of the API.

@@ -27,7 +27,7 @@ export interface RequestOptions {
   signal?: AbortSignal | undefined;
 }
 
-/** How a client authenticates. The token exists only in the memory of the page. */
+/** The credentials of a client. The token is stored only in the memory of the page. */
 export interface Credentials {
   token: string;
   /** Is called if the server no longer accepts the token. */

@@ -67,7 +67,7 @@ export class Rows {
     return (this.sorted ??= [...this.rows.values()].sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : 0)));
   }
 
-  /** Sends the request again that failed. */
+  /** Sends the failed request again. */
   retry(): void {
     this.repeat();
     void this.more();

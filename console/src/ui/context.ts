@@ -4,7 +4,7 @@ import { type Client, messageOf } from "../api/client";
 import { type Discovery, type Resource, groupOf } from "../api/discovery";
 import type { Place } from "./location";
 
-/** What all views of a page use. */
+/** The state and the functions that all views of a page share. */
 export interface App {
   client: Client;
   discovery: Discovery;

@@ -4,7 +4,7 @@ import type { Client } from "../api/client";
 import { historyGroup } from "../api/discovery";
 import type { Change, List } from "../api/types";
 
-/** Which changes a timeline contains. */
+/** Selects the changes of a timeline. */
 export interface ChangeFilter {
   namespace?: string | undefined;
   since?: string | undefined;

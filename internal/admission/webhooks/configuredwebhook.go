@@ -29,7 +29,7 @@ type configuredWebhook struct {
 	conditions Conditions // nil without conditions
 	client     *webhook.Client
 	// clientErr is the reason why client is nil.
-	clientErr error // why there is no client
+	clientErr error
 	breaker   breaker
 }
 

@@ -82,7 +82,8 @@ func expired(err error) error {
 	return err
 }
 
-// hasHistory reports whether there is a history of a control plane, beside that of the store.
+// hasHistory reports whether the history contains a control plane. It contains only the root, whose
+// uid is "".
 func (f *Fleet) hasHistory(uid types.UID) bool {
 	return uid == "" && f.config.Env.Storage.History != nil
 }

@@ -21,8 +21,8 @@ type Policy struct {
 	// Config.Prefix and the namespace or name, such as "pods" or "example.com/widgets".
 	Resources map[string]Rule
 	// MaxBytes is the maximum size of the archive on disk; 0 selects DefaultMaxBytes. If it is
-	// exceeded, the oldest versions of all resources are deleted first. The newest versions count, and
-	// are never deleted.
+	// exceeded, the oldest versions of all resources are deleted first. The newest version of each key
+	// is never deleted, although it is part of the size.
 	MaxBytes int64
 }
 

@@ -137,7 +137,8 @@ func (w *Writer) Close(ctx context.Context) error {
 	return nil
 }
 
-// Lag returns the time since which commits have not been uploaded; 0 if all commits are in the backup.
+// Lag returns the age of the oldest commit that has not been uploaded; 0 if all commits are in the
+// backup.
 func (w *Writer) Lag() time.Duration {
 	w.state.Lock()
 	defer w.state.Unlock()

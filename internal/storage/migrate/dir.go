@@ -126,7 +126,7 @@ func (d Dir) restore(from func(Visitor) error) error {
 	err := embedded.Restore(r, d.Path)
 	_ = r.CloseWithError(errRestore)
 	if failed := <-read; failed != nil && !errors.Is(failed, errRestore) {
-		return failed // the cause of err
+		return failed // the source could not be read, which also caused err
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", d, err)

@@ -1,5 +1,5 @@
-// Command client uses the API server of KUBECONFIG with the client libraries that it was compiled with.
-// With the first argument kubectl, it is kubectl.
+// Command client tests the API server of KUBECONFIG with the client libraries that it was compiled with.
+// If the first argument is kubectl, it runs kubectl of the same version with the other arguments.
 package main
 
 import (

@@ -9,7 +9,8 @@ import (
 )
 
 // Metrics contains the durations of compilations and evaluations of validation rules, with
-// kube-apiserver's names. One observation covers the rules of one value, without its children. Metrics is safe for concurrent use. A nil *Metrics records nothing.
+// kube-apiserver's names. One observation covers the rules of one value, without its children.
+// Metrics is safe for concurrent use. A nil *Metrics records nothing.
 type Metrics struct {
 	compilation, evaluation prometheus.Histogram
 }

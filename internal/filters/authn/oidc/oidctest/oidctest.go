@@ -31,7 +31,8 @@ type Issuer struct {
 	Sources map[string]string
 	// DiscoveryIssuer is the issuer in the discovery document. "" selects the URL of the server.
 	DiscoveryIssuer string
-	// TokenEndpoint is the token endpoint in the discovery document. "" omits the endpoints of sign-ins.
+	// TokenEndpoint is the token endpoint in the discovery document. "" omits it and the authorization
+	// endpoint, as for a provider without sign-ins.
 	TokenEndpoint string
 }
 
