@@ -124,8 +124,8 @@ func optionDefaults(packages []*sourcePackage, known map[string][]string) map[st
 	return defaults
 }
 
-// fieldValues returns the values of an expression in a constructor. A field without a known value
-// has none.
+// fieldValues returns the possible values of an expression in a constructor of default options. known
+// contains the values of fields; the result is empty for a field that it does not contain.
 func fieldValues(e ast.Expr, known map[string][]string) []string {
 	if selector, ok := e.(*ast.SelectorExpr); ok {
 		if object, ok := selector.X.(*ast.Ident); ok && object.Name == "defaults" {

@@ -49,7 +49,7 @@ func (p CertificateSigning) Validate(ctx context.Context, a *admission.Attribute
 	return nil
 }
 
-// sameIssue reports whether the certificate and the failure conditions are unchanged.
+// sameIssue reports whether the certificate and the conditions are unchanged.
 func sameIssue(status, old *certificatesv1.CertificateSigningRequestStatus) bool {
 	return bytes.Equal(status.Certificate, old.Certificate) && equality.Semantic.DeepEqual(status.Conditions, old.Conditions)
 }

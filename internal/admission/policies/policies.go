@@ -58,13 +58,13 @@ type policySet struct {
 
 	// index is nil after a change. It is written under mu, which also guards the following fields.
 	index atomic.Pointer[match.Index[*boundPolicy]]
-	// staticIndex contains the policies of files, the only ones that apply to admission
+	// staticIndex contains the policies from files, the only ones that apply to admission
 	// configuration.
 	staticIndex atomic.Pointer[match.Index[*boundPolicy]]
 	mu          sync.Mutex
-	// stored contains the objects of the API, and static the objects of files.
+	// stored contains the objects of the API, and static the objects from files.
 	stored, static objects
-	// parse converts objects of files.
+	// parse converts objects from files.
 	parse func([]codec.Object) objects
 }
 
@@ -203,7 +203,7 @@ func (s *policySet) SetStatic(all []codec.Object) {
 	})
 }
 
-// candidates returns the policies with bindings that may match a request. Only policies of files
+// candidates returns the policies with bindings that may match a request. Only policies from files
 // apply to admission configuration.
 func (s *policySet) candidates(r *admission.Request) []*boundPolicy {
 	if match.IsReview(r) {

@@ -33,7 +33,7 @@ type plugin struct {
 // Handles implements admission.Plugin.
 func (*plugin) Handles(admission.Operation) bool { return true }
 
-// candidates returns the webhooks that may match a request. Only webhooks of files apply to
+// candidates returns the webhooks that may match a request. Only webhooks from files apply to
 // admission configuration, so that a broken stored webhook can be removed.
 func (p *plugin) candidates(r *admission.Request) []indexedWebhook {
 	index := p.source.index.Load()

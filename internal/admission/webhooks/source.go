@@ -48,14 +48,14 @@ type indexedWebhook struct {
 }
 
 // source contains the webhooks of all configurations of a kind in calling order: first the
-// configurations of files, then those of the API, each sorted by name.
+// configurations from files, then those of the API, each sorted by name.
 type source struct {
 	config *Config
 
 	mu sync.Mutex
-	// stored contains the webhooks of API objects, and static those of files, by configuration.
+	// stored contains the webhooks of API objects, and static the webhooks from files, by configuration.
 	stored, static map[string][]*configuredWebhook
-	// index contains all webhooks. staticIndex contains the webhooks of files, the only ones that
+	// index contains all webhooks. staticIndex contains the webhooks from files, the only ones that
 	// apply to admission configuration.
 	index, staticIndex atomic.Pointer[match.Index[indexedWebhook]]
 }
@@ -73,7 +73,7 @@ func (s *source) set(configuration string, specs []admissionregistrationv1.Mutat
 	s.stored[configuration] = s.config.updateWebhooks(configuration, specs, s.stored[configuration])
 }
 
-// setStatic replaces the configurations of files and rebuilds the indexes.
+// setStatic replaces the configurations from files and rebuilds the indexes.
 func (s *source) setStatic(configurations map[string][]admissionregistrationv1.MutatingWebhook) {
 	s.mu.Lock()
 	static := make(map[string][]*configuredWebhook, len(configurations))

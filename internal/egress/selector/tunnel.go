@@ -155,7 +155,7 @@ func (t *tunnel) Close() error {
 	go func() {
 		defer t.cancel()
 		defer late.Stop()
-		t.writing.Lock() // a blocked Write continues, or late ends it
+		t.writing.Lock() // waits for a blocked Write, which the timer late interrupts after closeTimeout
 		_ = t.stream.Send(&konnectivity.Packet{
 			Type:    konnectivity.PacketType_CLOSE_REQ,
 			Payload: &konnectivity.Packet_CloseRequest{CloseRequest: &konnectivity.CloseRequest{ConnectID: t.id}},

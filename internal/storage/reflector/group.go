@@ -53,7 +53,8 @@ type member struct {
 	separate  bool        // it has its own goroutine
 
 	watch rest.Watch // nil before it is opened, and after its end
-	// opened is the time at which the watch was opened, and advanced is the argument of Reflector.ended.
+	// opened is the time at which the watch was opened. advanced reports whether it has made progress
+	// since, as Reflector.ended requires.
 	opened   time.Time
 	advanced bool
 	// retry is the time at which the watch may be opened again.

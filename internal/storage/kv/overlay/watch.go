@@ -83,8 +83,9 @@ func (b *Backend) translateEvents(ctx context.Context, stored []kv.Event) ([]kv.
 	return changed, nil
 }
 
-// translateEvent replaces an event of a stored key by the one of the visible key. p is the place of a key without a
-// previous stored entry; nil if it has no base. A prefix can be detached before its last events are received.
+// translateEvent converts an event of the underlying backend, in place, to the event that a client of the overlay sees:
+// a tombstone is no value, and the previous value of a key may be in the base. p is the place of a key without a previous
+// stored entry; nil if it has no base. A prefix can be detached before its last events are received.
 func translateEvent(ctx context.Context, p *place, ev *kv.Event) error {
 	if isTombstone(ev.Prev) {
 		ev.Prev, ev.Created = nil, ev.Revision
