@@ -192,7 +192,7 @@ func (s *Server) as(user host.User) *rest.Config {
 	}
 	var err error
 	if config.CertData, config.KeyData, err = s.server.Host.ClientCertificate(user); err != nil {
-		s.t.Fatalf("make the certificate of %s: %v", user.Name, err)
+		s.t.Fatalf("create the certificate of %s: %v", user.Name, err)
 	}
 	return config
 }
@@ -206,7 +206,7 @@ func (s *Server) Kubeconfig() string {
 	}
 	data, err := s.kubeconfig()
 	if err != nil {
-		s.t.Fatalf("make the kubeconfig: %v", err)
+		s.t.Fatalf("create the kubeconfig: %v", err)
 	}
 	file := filepath.Join(s.t.TempDir(), "kubeconfig")
 	if err := os.WriteFile(file, data, 0o600); err != nil {
@@ -246,7 +246,7 @@ func (s *Server) apply(objects []manifests.Object, err error) {
 	}
 	client, err := rest.HTTPClientFor(s.Config())
 	if err != nil {
-		s.t.Fatalf("make a client: %v", err)
+		s.t.Fatalf("create a client: %v", err)
 	}
 	defer client.CloseIdleConnections()
 	applier := &manifests.Client{HTTP: client, URL: s.URL()}

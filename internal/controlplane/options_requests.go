@@ -51,7 +51,7 @@ func (o *RequestOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&o.Timeout, "request-timeout", DefaultRequestTimeout, "timeout of requests other than watches")
 	flags.SecondsVar(fs, &o.MinTimeout, "min-request-timeout", DefaultMinRequestTimeout, "minimum duration of watches, in seconds; each watch ends after a random duration of one to two times this value")
 	fs.Int64Var(&o.MaxConnectionBytesPerSecond, "max-connection-bytes-per-sec", 0, "maximum rate of each direction of an upgraded connection (exec, attach, port-forward, proxy), in bytes per second; 0 disables the limit")
-	fs.Float64Var(&o.GoAwayChance, "goaway-chance", 0, "share of HTTP/2 requests after which the client is asked to open a new connection, at most 0.02")
+	fs.Float64Var(&o.GoAwayChance, "goaway-chance", 0, "share of HTTP/2 requests after which the server sends GOAWAY, so that the client opens a new connection; at most 0.02")
 	fs.StringSliceVar(&o.CORSAllowedOrigins, "cors-allowed-origins", nil, "regular expressions of the origins that may use the API from browsers (CORS), comma-separated, such as ^https://www\\.example\\.com$")
 	fs.StringSliceVar(&o.HSTSDirectives, "strict-transport-security-directives", nil, "HSTS directives to send, comma-separated: max-age=SECONDS, includeSubDomains, preload")
 }

@@ -44,7 +44,7 @@ type ServiceOptions struct {
 // AddFlags defines the flags of the options.
 func (o *ServiceOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.IntVar(&o.KubernetesNodePort, "kubernetes-service-node-port", 0, "node port of the service default/kubernetes, which then has the type NodePort; 0 means ClusterIP")
-	fs.StringVar(&o.EndpointReconciler, "endpoint-reconciler-type", EndpointsByLease, "who publishes the endpoints of the service default/kubernetes: lease (this server and all servers with the same etcd) or none (another program)")
+	fs.StringVar(&o.EndpointReconciler, "endpoint-reconciler-type", EndpointsByLease, "how the endpoints of the service default/kubernetes are published: lease (addresses of all servers with the same etcd), master-count (deprecated, the same as lease) or none (by another program)")
 	flags.PrefixesVar(fs, &o.ClusterIPRange, "service-cluster-ip-range", "one or two CIDRs for service addresses (default "+DefaultServiceClusterIPRange+")")
 	fs.Var(&o.NodePortRange, "service-node-port-range", "range of node ports for services, such as 30000-32767 (default "+DefaultServiceNodePortRange+")")
 }

@@ -169,7 +169,7 @@ func TestStoppedWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	waiting := waitFor{text: "etcd does not answer yet", found: stop}
+	waiting := waitFor{text: "etcd does not respond yet", found: stop}
 	s, err := New(Config{
 		Storage: StorageConfig{DataDir: t.TempDir(), Etcd: EtcdConfig{Servers: []string{"http://127.0.0.1:1"}}},
 		Listen:  ListenConfig{SecurePort: AnyPort},

@@ -163,7 +163,7 @@ func (b *Bootstrap) readyServiceCIDR(ctx context.Context) error {
 	cidrs := loopback.For[*networkingv1.ServiceCIDR](b.config.Access.As(nil, cidrManager), gv.WithResource("servicecidrs"))
 	_, err := cidrs.Subresource("status").Apply(ctx, applied, true)
 	if err != nil {
-		return fmt.Errorf("say that the service CIDR is ready: %w", err)
+		return fmt.Errorf("set the condition Ready of the service CIDR: %w", err)
 	}
 	return nil
 }

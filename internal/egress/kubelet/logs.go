@@ -53,7 +53,7 @@ func (c *Client) openLog(ctx context.Context, l *Log) (io.ReadCloser, error) {
 	at := l.Kubelet.url(fmt.Sprintf("/containerLogs/%s/%s/%s", l.Namespace, l.Pod, l.Container), l.Query)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("make the request for a log: %w", err)
+		return nil, fmt.Errorf("create the request for a log: %w", err)
 	}
 	tracing.Inject(ctx, request.Header)
 	transport := c.kubelets.plain

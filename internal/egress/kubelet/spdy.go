@@ -25,7 +25,7 @@ const (
 func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (*http.Response, io.ReadWriteCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Kubelet.url(s.Path, s.Query).String(), nil)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make the request to a kubelet: %w", err)
+		return nil, nil, fmt.Errorf("create the request to a kubelet: %w", err)
 	}
 	request.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {spdyProtocol}, streamProtocolHeader: protocols}
 	tracing.Inject(ctx, request.Header)

@@ -34,7 +34,7 @@ func newTunnels(socket string) (*tunnels, error) {
 		grpc.WithConnectParams(connect), grpc.WithNoProxy(), grpc.WithDisableServiceConfig(), grpc.WithDisableRetry(),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("make a client of %s: %w", socket, err)
+		return nil, fmt.Errorf("create a client of %s: %w", socket, err)
 	}
 	return &tunnels{socket: socket, conn: conn}, nil
 }

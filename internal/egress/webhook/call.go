@@ -45,7 +45,7 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	where.RawQuery = "timeout=" + limits.Timeout.String()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, where.String(), bytes.NewReader(review))
 	if err != nil {
-		return nil, fmt.Errorf("make the request: %w", err)
+		return nil, fmt.Errorf("create the request: %w", err)
 	}
 	request.Header = http.Header{
 		"Accept": {"application/json, */*"}, "Content-Type": {"application/json"}, "User-Agent": {userAgent},

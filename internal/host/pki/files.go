@@ -95,7 +95,7 @@ func makeDir(fsys files, dir string) error {
 // ensureDir creates the directory of keys and certificates.
 func ensureDir(fsys files, dir string) error {
 	if err := makeDir(fsys, dir); err != nil {
-		return fmt.Errorf("make the folder for keys and certificates: %w", err)
+		return fmt.Errorf("create the folder for keys and certificates: %w", err)
 	}
 	return nil
 }

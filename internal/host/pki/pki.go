@@ -258,11 +258,11 @@ func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) 
 func (a *Authority) issue(name string, template *x509.Certificate) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return pair{}, fmt.Errorf("make the key of %s: %w", name, err)
+		return pair{}, fmt.Errorf("create the key of %s: %w", name, err)
 	}
 	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return pair{}, fmt.Errorf("make the serial number of %s: %w", name, err)
+		return pair{}, fmt.Errorf("create the serial number of %s: %w", name, err)
 	}
 	parent, signer := a.cert, a.key
 	if parent == nil {

@@ -38,7 +38,7 @@ func openDatabase(dir string, fs vfs.FS, log *slog.Logger) (*database, error) {
 		fs = pebblefs.Private{FS: vfs.Default}
 	}
 	if err := pebblefs.MakeDir(fs, dir); err != nil {
-		return nil, fmt.Errorf("make the directory of the history: %w", err)
+		return nil, fmt.Errorf("create the directory of the history: %w", err)
 	}
 	db := &database{dir: dir, guard: pebblefs.New(fs), failed: make(chan struct{})}
 	o := &pebble.Options{

@@ -246,7 +246,7 @@ func (c *checker) expiry(key string, v version) error {
 	c.report.Expiring++
 	raw, closer, err := c.e.db.Get(expiryKey(v.expires, key))
 	if errors.Is(err, pebble.ErrNotFound) {
-		return corruptError("%q expires, but the index does not say so", key)
+		return corruptError("%q expires, but the index of expirations does not contain it", key)
 	}
 	if err != nil {
 		return err

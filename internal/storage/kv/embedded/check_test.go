@@ -103,7 +103,7 @@ func TestCheckInvariants(t *testing.T) {
 		}, "the index has 2 keys"},
 		"an expiry that is missing": {func(b *pebble.Batch, r Report) {
 			_ = b.DeleteRange([]byte{prefixExpiry}, []byte{prefixExpiry + 1}, nil)
-		}, "the index does not say so"},
+		}, "the index of expirations does not contain it"},
 		"trimmed beyond the newest": {func(b *pebble.Batch, r Report) {
 			_ = b.Set([]byte(metaTrimmed), revisionValue(r.Revision+1), nil)
 		}, "trimmed to"},

@@ -67,10 +67,10 @@ func newDisk(cfg Config) (*disk, error) {
 func (d *disk) lock() error {
 	err := pebblefs.MakeDir(d.fs, d.dir)
 	if pebblefs.IsFull(err) {
-		return fmt.Errorf("make data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
+		return fmt.Errorf("create data directory %s: %w: %w", d.dir, kv.ErrNoSpace, err)
 	}
 	if err != nil {
-		return fmt.Errorf("make data directory %s: %w", d.dir, err)
+		return fmt.Errorf("create data directory %s: %w", d.dir, err)
 	}
 	d.held, err = pebble.LockDirectory(d.dir, d.fs)
 	var opening *fs.PathError
@@ -298,7 +298,7 @@ func (d *disk) openNew() (*engine, error) {
 		return nil, d.wrapOpenError(e.guard, err)
 	}
 	if err := e.guard.Arm(func(error) { e.guard.Abandon() }); err != nil {
-		return nil, errors.Join(explain("make the store", d.dir, err), e.close())
+		return nil, errors.Join(explain("create the store", d.dir, err), e.close())
 	}
 	return e, nil
 }
@@ -306,9 +306,9 @@ func (d *disk) openNew() (*engine, error) {
 // complete makes all data since openNew durable.
 func (e *engine) complete() error {
 	if err := e.guard.Failure(); err != nil {
-		return explain("make the store", e.dir, err)
+		return explain("create the store", e.dir, err)
 	}
-	return explain("make the store", e.dir, e.guard.SyncDeferred())
+	return explain("create the store", e.dir, e.guard.SyncDeferred())
 }
 
 // initialise writes the meta keys of a new store and syncs the files of prepare and Open.
@@ -317,7 +317,7 @@ func (d *disk) initialise(e *engine) error {
 	_ = b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
 	_ = b.Set([]byte(metaRevision), revisionValue(firstRevision), nil)
 	if err := e.apply(b); err != nil {
-		return fmt.Errorf("make the store: %w", err)
+		return fmt.Errorf("create the store: %w", err)
 	}
 	if err := e.complete(); err != nil {
 		return err

@@ -40,7 +40,7 @@ func (s *Store) hold(ctx context.Context, at kv.Revision, limit time.Duration) (
 func (s *Store) grant(to kv.Revision) kv.Revision {
 	granted, expired := s.holds.Grant(to)
 	for _, x := range expired {
-		s.log.Warn("history was held for too long, and is kept no longer", "dir", s.disk.dir, "revision", x.Revision, "age", x.Age)
+		s.log.Warn("history was held for too long; the hold is released", "dir", s.disk.dir, "revision", x.Revision, "age", x.Age)
 	}
 	return granted
 }

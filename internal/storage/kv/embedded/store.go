@@ -197,7 +197,7 @@ func Open(cfg Config) (*Store, error) {
 	}
 	s.start()
 	if refusal != nil && s.rejectWrites(refusal) {
-		s.log.Error("the disk is full: the store is only read until there is room", "dir", d.dir, "err", pebblefs.FirstLine(refusal))
+		s.log.Error("the disk is full: the store is read-only until there is space", "dir", d.dir, "err", pebblefs.FirstLine(refusal))
 	}
 	return s, nil
 }

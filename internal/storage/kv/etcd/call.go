@@ -183,7 +183,7 @@ func (s *Store) explain(ctx context.Context, a callSpec, err error) error {
 	}
 	switch code(err) {
 	case codes.DeadlineExceeded:
-		return fmt.Errorf("%w: etcd has not answered within %s", kv.ErrUnavailable, a.timeout)
+		return fmt.Errorf("%w: etcd has not responded within %s", kv.ErrUnavailable, a.timeout)
 	case codes.Unavailable, codes.Canceled:
 		return fmt.Errorf("%w: %s", kv.ErrUnavailable, text)
 	}

@@ -24,7 +24,7 @@ func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, erro
 	}
 	defer leave()
 	res, err := s.commit(ctx, ops)
-	if errors.Is(err, errLeaseGone) {
+	if errors.Is(err, errLeaseNotFound) {
 		// The transaction was not performed: etcd no longer has the lease, for example after a
 		// restore.
 		res, err = s.commit(ctx, ops)
@@ -60,8 +60,8 @@ func checkOps(ops []kv.Op) error {
 	return nil
 }
 
-// errLeaseGone reports that etcd no longer has a lease that this client reuses.
-var errLeaseGone = errors.New("the lease is gone")
+// errLeaseNotFound reports that etcd no longer has a lease that this client reuses.
+var errLeaseNotFound = errors.New("etcd does not have the lease")
 
 func (s *Store) commit(ctx context.Context, ops []kv.Op) (kv.CommitResult, error) {
 	txn, err := s.transaction(ctx, ops)
@@ -72,7 +72,7 @@ func (s *Store) commit(ctx context.Context, ops []kv.Op) (kv.CommitResult, error
 	resp, err := call(ctx, s, s.write("commit"), func(ctx context.Context, o ...grpc.CallOption) (*pb.TxnResponse, error) {
 		resp, err := s.rpc.Txn(ctx, txn, o...)
 		if err != nil && isEtcdError(err, rpctypes.ErrLeaseNotFound) {
-			gone = errLeaseGone
+			gone = errLeaseNotFound
 		}
 		return resp, err
 	})

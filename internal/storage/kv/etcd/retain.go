@@ -53,7 +53,7 @@ func (s *Store) hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), 
 func (s *Store) grant(to kv.Revision) kv.Revision {
 	granted, expired := s.holds.Grant(to)
 	for _, x := range expired {
-		s.log.Warn("history was held for too long, and is kept no longer", "revision", x.Revision, "age", x.Age)
+		s.log.Warn("history was held for too long; the hold is released", "revision", x.Revision, "age", x.Age)
 	}
 	return granted
 }

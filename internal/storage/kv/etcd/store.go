@@ -131,7 +131,7 @@ func (s *Store) newClient(endpoints ...string) (*clientv3.Client, error) {
 		Logger: zap.NewNop(),
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make a client of etcd: %w", err)
+		return nil, fmt.Errorf("create a client of etcd: %w", err)
 	}
 	return client, nil
 }
@@ -164,7 +164,7 @@ func (s *Store) Await(ctx context.Context) error {
 		}
 		if time.Since(reported) >= awaitReport {
 			reported = time.Now()
-			s.log.Warn("etcd does not answer yet", "servers", s.config.Endpoints, "err", last)
+			s.log.Warn("etcd does not respond yet", "servers", s.config.Endpoints, "err", last)
 		}
 		select {
 		case <-time.After(awaitPause):
