@@ -36,9 +36,9 @@ func TestClientURLs(t *testing.T) {
 	}
 }
 
-// TestAssetsReplaceNothing checks that envtest-assets does not replace programs that it has not
+// TestAssetsReplaceNoPrograms checks that envtest-assets does not replace programs that it has not
 // created.
-func TestAssetsReplaceNothing(t *testing.T) {
+func TestAssetsReplaceNoPrograms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, executableName(etcdName))

@@ -110,8 +110,8 @@ func TestExplanationIsBounded(t *testing.T) {
 	}
 }
 
-// TestRefusal checks that an error contains the plugin and still matches the original error.
-func TestRefusal(t *testing.T) {
+// TestRejection checks that an error contains the plugin and still matches the original error.
+func TestRejection(t *testing.T) {
 	t.Parallel()
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "x", errors.New("no"))
 	invalid := apierrors.NewInvalid(schema.GroupKind{Kind: "Pod"}, "x", nil)

@@ -269,7 +269,7 @@ func TestApplyConflictsWithUpdates(t *testing.T) {
 	}
 }
 
-func TestApplyRefuses(t *testing.T) {
+func TestApplyRejects(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name, body string

@@ -148,8 +148,8 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestUpdateRefusesChanges checks that an update does not start in a tree with uncommitted changes.
-func TestUpdateRefusesChanges(t *testing.T) {
+// TestUpdateRequiresCleanTree checks that an update does not start in a tree with uncommitted changes.
+func TestUpdateRequiresCleanTree(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"go.mod", "new.txt"} {
 		c := repository(t, nil)

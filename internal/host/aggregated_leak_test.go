@@ -16,10 +16,10 @@ import (
 	"mainstay.dev/mainstay/test/extension"
 )
 
-// TestAggregatedLeavesNothing checks that neither canceled requests, also to an unresponsive
+// TestAggregatedLeavesNoGoroutines checks that neither canceled requests, also to an unresponsive
 // server, nor deleted registrations leave goroutines. It counts all goroutines of the process, so
 // it is not parallel.
-func TestAggregatedLeavesNothing(t *testing.T) {
+func TestAggregatedLeavesNoGoroutines(t *testing.T) {
 	o := newOrchard(t, Config{}, extension.Options{})
 	o.register(t, nil)
 	o.await(t, "Passed")
@@ -63,7 +63,7 @@ func proxying() string {
 	all := strings.Split(string(buffer[:runtime.Stack(buffer, true)]), "\n\n")
 	var left []string
 	for _, stack := range all {
-		if strings.Contains(stack, "TestAggregatedLeavesNothing") {
+		if strings.Contains(stack, "TestAggregatedLeavesNoGoroutines") {
 			continue
 		}
 		if strings.Contains(stack, "aggregated.(*server)") {

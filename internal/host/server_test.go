@@ -186,8 +186,8 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// TestDistrusted checks that a client with the CA of another data directory is logged once.
-func TestDistrusted(t *testing.T) {
+// TestUntrustedAuthority checks that a client with the CA of another data directory is logged once.
+func TestUntrustedAuthority(t *testing.T) {
 	t.Parallel()
 	var log testserver.Buffer
 	s, other := start(t, Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}), start(t, Config{})

@@ -256,7 +256,7 @@ func TestSecondDeletionChangesPropagation(t *testing.T) {
 	}
 }
 
-func TestHeld(t *testing.T) {
+func TestBlockedRemoval(t *testing.T) {
 	t.Parallel()
 	marks := new(atomic.Int32)
 	e := newEnv(t, &registry.Strategy{

@@ -85,7 +85,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseRefusesWatchOfNothing(t *testing.T) {
+func TestParseRejectsWatchWithoutResource(t *testing.T) {
 	t.Parallel()
 	info, err := request.Parse(httptest.NewRequest(http.MethodGet, "/api/v1/watch", nil))
 	if err == nil || info.IsResource {

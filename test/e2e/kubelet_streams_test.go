@@ -142,8 +142,8 @@ func TestResize(t *testing.T) {
 	})
 }
 
-// TestRefused checks that the client receives the reason of a rejection by the kubelet.
-func TestRefused(t *testing.T) {
+// TestKubeletRejection checks that the client receives the reason of a rejection by the kubelet.
+func TestKubeletRejection(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, webSockets bool) {
 		f := newStreams(t, &kubelet.Streams{Stdout: true})

@@ -68,7 +68,7 @@ func TestPredicates(t *testing.T) {
 	}
 }
 
-func TestChronicleRefusesNonsense(t *testing.T) {
+func TestChronicleRejectsInvalidRevisions(t *testing.T) {
 	t.Parallel()
 	if _, err := chronicle(nil, []object{{name: "a", revision: 2}, {name: "b", revision: 2}}, nil); err == nil {
 		t.Error("two writes of one revision were taken")

@@ -99,8 +99,8 @@ podNodeSelectorPluginConfig:
 	}
 }
 
-// TestReadNothing checks that an empty path results in the zero Config.
-func TestReadNothing(t *testing.T) {
+// TestReadEmptyPath checks that an empty path results in the zero Config.
+func TestReadEmptyPath(t *testing.T) {
 	t.Parallel()
 	c, err := config.Read("")
 	if err != nil || len(c.Configured()) > 0 || c.PodSecurity.Defaults != (podsecurity.Policy{}) {

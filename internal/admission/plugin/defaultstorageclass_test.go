@@ -52,7 +52,7 @@ func TestDefaultStorageClass(t *testing.T) {
 	}
 }
 
-func TestDefaultStorageClassRefuses(t *testing.T) {
+func TestDefaultStorageClassRejects(t *testing.T) {
 	t.Parallel()
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "x-"}}
 	mutated(t, plugin.DefaultStorageClass{Classes: broken[*storagev1.StorageClass]{}}, creating(resource("", "persistentvolumeclaims", ""), claim),

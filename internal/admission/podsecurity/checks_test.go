@@ -144,7 +144,7 @@ func TestJudgeAllocates(t *testing.T) {
 	}
 }
 
-func BenchmarkJudge(b *testing.B) {
+func BenchmarkEvaluate(b *testing.B) {
 	standards, pod := podsecurity.New(), podsecurity.Pod{Spec: good()}
 	b.ReportAllocs()
 	for b.Loop() {

@@ -99,7 +99,7 @@ func bomb() string {
 	return b.String() + "]"
 }
 
-func TestRefusals(t *testing.T) {
+func TestRejections(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		result *metav1.Status

@@ -27,7 +27,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestFromPlain(t *testing.T) {
+func TestAggregateResources(t *testing.T) {
 	t.Parallel()
 	gv := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	got := aggregateResources(gv, []metav1.APIResource{

@@ -160,8 +160,8 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// TestDocumentStays checks that expressions do not modify the document.
-func TestDocumentStays(t *testing.T) {
+// TestExpressionsDoNotModifyDocument checks that expressions do not modify the document.
+func TestExpressionsDoNotModifyDocument(t *testing.T) {
 	t.Parallel()
 	keys, set := "map", "set"
 	entries := listOf(objectOf(map[string]props{"k": {Type: "string"}, "v": {Type: "integer"}}))

@@ -18,7 +18,7 @@ func TestSignature(t *testing.T) {
 	}
 }
 
-func TestSigned(t *testing.T) {
+func TestWithSignatures(t *testing.T) {
 	t.Parallel()
 	data := map[string]string{"kubeconfig": "k", "jws-kubeconfig-old": "x", "other": "o"}
 	got, ok := withSignatures(data, map[string]string{"new": "secret"})

@@ -56,9 +56,9 @@ func open(t *testing.T, text string) (egress.Networks, *selector.Metrics) {
 	return s.Networks, metrics
 }
 
-// TestWrong checks that invalid configuration files are rejected with an error that describes the
+// TestInvalidConfigurations checks that invalid configuration files are rejected with an error that describes the
 // problem.
-func TestWrong(t *testing.T) {
+func TestInvalidConfigurations(t *testing.T) {
 	t.Parallel()
 	pem := write(t, "empty.pem", "")
 	for name, tt := range map[string]struct{ text, want string }{
@@ -230,10 +230,10 @@ func TestTLSThrough(t *testing.T) {
 	})
 }
 
-// TestRefused checks that dialing an address that the proxy cannot reach returns an error and is
+// TestInvalidAddresses checks that dialing an address that the proxy cannot reach returns an error and is
 // counted as a proxy error. Invalid addresses, including ones that would inject another request,
 // are rejected.
-func TestRefused(t *testing.T) {
+func TestInvalidAddresses(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, proxy *selectortest.Proxy, dial egress.Dial) {
 		proxy.Redirect = func(string) string { return "" }

@@ -56,8 +56,8 @@ func (p *tunnelTest) ended(t *testing.T) {
 	}
 }
 
-// TestLastWords checks that the peer reads all data that was written before Close, and then io.EOF.
-func TestLastWords(t *testing.T) {
+// TestCloseDeliversWrites checks that the peer reads all data that was written before Close, and then io.EOF.
+func TestCloseDeliversWrites(t *testing.T) {
 	t.Parallel()
 	p := newTunnelTest(t)
 	near, far := p.connect(t)
@@ -83,8 +83,8 @@ func TestLastWords(t *testing.T) {
 	}
 }
 
-// TestFarEnd checks that reads return all data of the peer before io.EOF when the peer closes.
-func TestFarEnd(t *testing.T) {
+// TestPeerCloseDeliversWrites checks that reads return all data of the peer before io.EOF when the peer closes.
+func TestPeerCloseDeliversWrites(t *testing.T) {
 	t.Parallel()
 	p := newTunnelTest(t)
 	near, far := p.connect(t)

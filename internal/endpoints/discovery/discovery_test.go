@@ -89,7 +89,7 @@ const (
 	page      = "404 page not found"
 )
 
-func TestPlain(t *testing.T) {
+func TestUnaggregatedDocuments(t *testing.T) {
 	t.Parallel()
 	h := handler()
 	groups := `{"kind":"APIGroupList","apiVersion":"v1","groups":[{` + apps + `},{` + example + `}]}`
@@ -335,8 +335,8 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestChangesMeetReaders changes the catalog during requests, for the race detector.
-func TestChangesMeetReaders(t *testing.T) {
+// TestConcurrentChanges changes the catalog during requests, for the race detector.
+func TestConcurrentChanges(t *testing.T) {
 	t.Parallel()
 	source := new(changing)
 	source.set(resources())

@@ -89,7 +89,7 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-func TestBadShares(t *testing.T) {
+func TestInvalidFragments(t *testing.T) {
 	t.Parallel()
 	for name, document := range map[string]string{
 		"no JSON":              `<html>`,

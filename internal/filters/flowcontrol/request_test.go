@@ -285,8 +285,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// BenchmarkTurn measures the cost of flow control for a request that does not wait.
-func BenchmarkTurn(b *testing.B) {
+// BenchmarkRequest measures the cost of flow control for a request that does not wait.
+func BenchmarkRequest(b *testing.B) {
 	objects := append(bootstrapLevels(), flowSchema("service-accounts", "workload-low", 9000, group("system:serviceaccounts")))
 	for i := range 8 {
 		objects = append(objects, flowSchema(fmt.Sprint("other-", i), "system", int32(100+i), group("system:nodes"), account("kube-system", "*")))

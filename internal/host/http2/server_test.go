@@ -116,7 +116,7 @@ func TestWeakTLS(t *testing.T) {
 	}
 }
 
-func TestConfigureRefuses(t *testing.T) {
+func TestConfigureRejects(t *testing.T) {
 	t.Parallel()
 	s := &http.Server{HTTP2: &http.HTTP2Config{CountError: func(string) {}}}
 	if err := Configure(s); err == nil || !strings.Contains(err.Error(), "CountError") {
@@ -147,9 +147,9 @@ func TestHandlerExits(t *testing.T) {
 	}
 }
 
-// TestOneSaysClose checks that a response with Connection: close moves the client to another
+// TestConnectionClose checks that a response with Connection: close moves the client to another
 // connection, and that requests in flight complete.
-func TestOneSaysClose(t *testing.T) {
+func TestConnectionClose(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	r := connect(t, func(w http.ResponseWriter, r *http.Request) {

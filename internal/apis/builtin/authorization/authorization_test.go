@@ -61,8 +61,8 @@ func review(t *testing.T, env *builtin.Env, resource, body string) (status, prob
 	return "", ""
 }
 
-// TestRefusals compares errors with a recorded kube-apiserver.
-func TestRefusals(t *testing.T) {
+// TestErrorsAsRecorded compares errors with a recorded kube-apiserver.
+func TestErrorsAsRecorded(t *testing.T) {
 	t.Parallel()
 	const begin = `.authorization.k8s.io "" is invalid: `
 	for _, test := range []struct{ resource, body, want string }{
@@ -98,8 +98,8 @@ func (f authorizerFunc) Authorize(_ context.Context, a *authorizer.Attributes) (
 	return f(a)
 }
 
-// TestQuestions checks the requests to the authorizer.
-func TestQuestions(t *testing.T) {
+// TestAuthorizerRequests checks the requests to the authorizer.
+func TestAuthorizerRequests(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		resource, body string

@@ -114,7 +114,7 @@ func TestScaleToZeroByGate(t *testing.T) {
 	}
 }
 
-func TestValidAllocatesNothing(t *testing.T) {
+func TestValidObjectsDoNotAllocate(t *testing.T) {
 	hpa, validator := newHPA(), validation.NewValidator(feature.Defaults())
 	hpa.Spec.Metrics = append(hpa.Spec.Metrics, measured("apps/v1"))
 	alloctest.None(t, "HorizontalPodAutoscaler", func() {

@@ -60,7 +60,7 @@ func TestStatusKeepsDecision(t *testing.T) {
 	}
 }
 
-func TestApprovalTakesConditionsAlone(t *testing.T) {
+func TestApprovalChangesOnlyConditions(t *testing.T) {
 	t.Parallel()
 	then := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 	old := &certificatesv1.CertificateSigningRequest{

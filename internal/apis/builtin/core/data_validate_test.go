@@ -111,8 +111,8 @@ func allocations[T any](t *testing.T, rules func(f validation.Field, obj, old *T
 	})
 }
 
-// TestValidAllocatesNothing checks that validation of a valid object does not allocate.
-func TestValidAllocatesNothing(t *testing.T) {
+// TestValidObjectsDoNotAllocate checks that validation of a valid object does not allocate.
+func TestValidObjectsDoNotAllocate(t *testing.T) {
 	allocations(t, validateConfigMap, newConfigMap())
 	allocations(t, validateSecret, &corev1.Secret{Data: map[string][]byte{"a": nil}})
 	allocations(t, validateNode, newNode())

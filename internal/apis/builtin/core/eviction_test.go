@@ -72,7 +72,7 @@ func TestEvictionWithoutBudget(t *testing.T) {
 	}
 }
 
-func TestEvictionRefused(t *testing.T) {
+func TestEvictionRejected(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	pod := a.create("v1 pods", newPod("p", "n"))

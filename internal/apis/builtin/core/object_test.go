@@ -167,7 +167,7 @@ func TestReplicationControllersOrphan(t *testing.T) {
 	}
 }
 
-func TestEventsOwnNothing(t *testing.T) {
+func TestEventDeletionIgnoresPropagation(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground} {

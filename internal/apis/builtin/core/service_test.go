@@ -93,8 +93,8 @@ func TestServiceUpdate(t *testing.T) {
 	}
 }
 
-// TestServiceUpdateRefused checks that invalid values set by a client are not dropped silently.
-func TestServiceUpdateRefused(t *testing.T) {
+// TestServiceUpdateRejected checks that invalid values set by a client are not dropped silently.
+func TestServiceUpdateRejected(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
 	a.create("v1 services", &corev1.Service{ObjectMeta: named("ns", "s"), Spec: allocated(corev1.ServiceTypeClusterIP)})

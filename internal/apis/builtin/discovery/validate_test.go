@@ -99,9 +99,9 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestValidAllocatesNothing checks that validation does not allocate, because slices are large and
+// TestValidObjectsDoNotAllocate checks that validation does not allocate, because slices are large and
 // often written.
-func TestValidAllocatesNothing(t *testing.T) {
+func TestValidObjectsDoNotAllocate(t *testing.T) {
 	var addresses []string
 	for i := range 100 {
 		addresses = append(addresses, fmt.Sprintf("10.0.0.%d", i+1))

@@ -58,8 +58,8 @@ func responding() *lifecyclev1alpha1.Eviction {
 	}
 }
 
-// TestTurns checks the order of responders, and that final states do not change.
-func TestTurns(t *testing.T) {
+// TestResponderOrder checks the order of responders, and that final states do not change.
+func TestResponderOrder(t *testing.T) {
 	t.Parallel()
 	start := responding()
 	failed := []metav1.Condition{{Type: "Failed", Status: metav1.ConditionTrue, Reason: "R", LastTransitionTime: *before(0)}}

@@ -199,8 +199,8 @@ func TestCIDRsWithoutStrictness(t *testing.T) {
 	}
 }
 
-// TestValidAllocatesNothing checks that the validation of valid objects does not allocate.
-func TestValidAllocatesNothing(t *testing.T) {
+// TestValidObjectsDoNotAllocate checks that the validation of valid objects does not allocate.
+func TestValidObjectsDoNotAllocate(t *testing.T) {
 	ingress, policy, validator := newIngress(), newPolicy(), validation.NewValidator(feature.Defaults())
 	alloctest.None(t, "Ingress and NetworkPolicy", func() {
 		errs := validator.Validate(t.Context(), func(f validation.Field) {

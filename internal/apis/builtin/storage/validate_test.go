@@ -202,9 +202,9 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestNothingWrongAllocatesNothing checks that the validation of frequently written kinds does not
+// TestValidObjectsDoNotAllocate checks that the validation of frequently written kinds does not
 // allocate.
-func TestNothingWrongAllocatesNothing(t *testing.T) {
+func TestValidObjectsDoNotAllocate(t *testing.T) {
 	class := validClass()
 	class.AllowedTopologies = []corev1.TopologySelectorTerm{topologyOf("zone=a b")}
 	validator := validation.NewValidator(feature.Defaults())

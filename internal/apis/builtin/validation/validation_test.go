@@ -114,7 +114,7 @@ func TestFaultsAreBounded(t *testing.T) {
 	}
 }
 
-func TestSeen(t *testing.T) {
+func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	for _, announced := range []int{0, 5, 16, 17, 100} {
 		seen := validation.NewDuplicates[string](announced)
@@ -140,8 +140,8 @@ func TestLabelsByHand(t *testing.T) {
 	}
 }
 
-// TestNothingWrongAllocatesNothing checks that the validation of a valid object does not allocate.
-func TestNothingWrongAllocatesNothing(t *testing.T) {
+// TestValidObjectsDoNotAllocate checks that the validation of a valid object does not allocate.
+func TestValidObjectsDoNotAllocate(t *testing.T) {
 	v := validation.NewValidator(feature.Defaults())
 	ports := make([]corev1.ServicePort, 10)
 	for i := range ports {

@@ -150,8 +150,8 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestQuestion checks the request body that is sent to the webhook, in both API versions.
-func TestQuestion(t *testing.T) {
+// TestReviewRequest checks the request body that is sent to the webhook, in both API versions.
+func TestReviewRequest(t *testing.T) {
 	t.Parallel()
 	h := newWebhookServer(t)
 	h.respondWith(`{"allowed":true}`)

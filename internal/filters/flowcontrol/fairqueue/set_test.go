@@ -298,9 +298,9 @@ func TestWithoutQueues(t *testing.T) {
 	}
 }
 
-// TestLingering checks that the final seats of a request are released after its additional latency
+// TestAdditionalLatency checks that the final seats of a request are released after its additional latency
 // and immediately given to waiting requests.
-func TestLingering(t *testing.T) {
+func TestAdditionalLatency(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, flow, start := newSet(1, 1, 2), &Flow{}, time.Now()
@@ -356,8 +356,8 @@ func TestDeal(t *testing.T) {
 	}
 }
 
-// TestMeasured checks that meters are time-weighted.
-func TestMeasured(t *testing.T) {
+// TestMeters checks that meters are time-weighted.
+func TestMeters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, flow := newSet(1, 1, 2), &Flow{}

@@ -228,9 +228,9 @@ func TestOutage(t *testing.T) {
 	f.history(s, "/a/", first)
 }
 
-// TestFrozen checks that requests succeed, although later, if a member accepts connections but
+// TestUnresponsiveMember checks that requests succeed, although later, if a member accepts connections but
 // never responds.
-func TestFrozen(t *testing.T) {
+func TestUnresponsiveMember(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("skipped with -short: TestMemberLost stops a member")

@@ -165,9 +165,9 @@ func TestCorrupt(t *testing.T) {
 	}
 }
 
-// TestFull checks that writes and Health return kv.ErrNoSpace when the database has reached its
+// TestQuotaReached checks that writes and Health return kv.ErrNoSpace when the database has reached its
 // quota.
-func TestFull(t *testing.T) {
+func TestQuotaReached(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{QuotaBytes: 1 << 20})
 	s := open(t, Config{Endpoints: c.URLs()})
