@@ -300,7 +300,7 @@ func TestTakenPort(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stderr.String())
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the data directory is there: %v", err)
+		t.Errorf("the data directory exists: %v", err)
 	}
 	// Start the same server a second time: the message mentions both causes.
 	stderr.Reset()

@@ -137,7 +137,7 @@ func TestValidation(t *testing.T) {
 			t.Fatal(err)
 		}
 		if object != any(obj) || old != any(was) || name != want {
-			t.Errorf("asked %q: %v, %v, %s", asked, object, old, name)
+			t.Errorf("requests %q: %v, %v, %s", asked, object, old, name)
 		}
 	}
 	for asked, want := range map[string]string{"asked": "a/asked", "": "a/"} {

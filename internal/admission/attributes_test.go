@@ -162,7 +162,7 @@ func TestSetObjectIn(t *testing.T) {
 		t.Errorf("from v2: %+v", a.Object)
 	}
 	if err := a.SetObjectIn(t.Context(), one.GroupVersion().WithKind("Scale"), hpa(3)); err == nil {
-		t.Error("another kind is taken")
+		t.Error("another kind is accepted")
 	}
 }
 
@@ -189,7 +189,7 @@ func TestConvertByKind(t *testing.T) {
 		t.Errorf("%v, %v", a.Object, err)
 	}
 	if diff := cmp.Diff([]string{"v1", "v2"}, asked); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestExplanation(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := chain.Validate(ctx, a); err == nil {
-		t.Fatal("not refused")
+		t.Fatal("not rejected")
 	}
 	want := []admission.Step{
 		{Plugin: "changes", Phase: "Mutate", Changes: []admission.Change{

@@ -276,7 +276,7 @@ func TestCreateOnUpdate(t *testing.T) {
 			want := []authorizer.Attributes{{User: &request.User{Name: "tester"}, Verb: "create", ResourceRequest: true, APIVersion: "v1", Namespace: "a",
 				Resource: "configmaps", Name: "a", Path: inA + "configmaps/a"}}
 			if diff := cmp.Diff(want, requested); diff != "" {
-				t.Errorf("%s, %s: asked (-want +got):\n%s", name, how, diff)
+				t.Errorf("%s, %s: requests (-want +got):\n%s", name, how, diff)
 			}
 			if there := a.do("GET "+inA+"configmaps/a", "").Code == 200; there != (test.code == 201) {
 				t.Errorf("%s, %s: created %t", name, how, there)

@@ -38,7 +38,7 @@ func TestJSONPatchThatMultiplies(t *testing.T) {
 	}
 	_, _, err = p.apply([]byte(`{"data":{"secret":"` + strings.Repeat("x", 1000) + `"}}`))
 	if status := StatusOf(err); status.Code != 422 || !strings.Contains(status.Message, "3145728") || strings.Contains(status.Message, "xxx") {
-		t.Errorf("answered %d %.300s", status.Code, status.Message)
+		t.Errorf("response %d %.300s", status.Code, status.Message)
 	}
 }
 

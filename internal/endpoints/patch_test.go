@@ -87,12 +87,12 @@ func TestPatches(t *testing.T) {
 					t.Errorf("message %s\nwant %s", message, test.want)
 				}
 				if diff := cmp.Diff(before, after); diff != "" {
-					t.Errorf("a refused patch was stored:\n%s", diff)
+					t.Errorf("a rejected patch was stored:\n%s", diff)
 				}
 				return
 			}
 			if diff := cmp.Diff(after, got.configMap()); diff != "" {
-				t.Errorf("answer (-stored +answered):\n%s", diff)
+				t.Errorf("(-stored +response):\n%s", diff)
 			}
 			if unchanged := after.ResourceVersion == before.ResourceVersion; unchanged != (test.want == isUnchanged) {
 				t.Errorf("revision %s after %s", after.ResourceVersion, before.ResourceVersion)

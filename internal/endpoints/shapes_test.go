@@ -137,7 +137,7 @@ func TestUpdate(t *testing.T) {
 	}
 	again := a.must("PUT "+inA+"configmaps/a", body("", `"k":"2"`)).configMap()
 	if again.ResourceVersion != got.ResourceVersion {
-		t.Errorf("a PUT of what is there moved the revision from %s to %s", got.ResourceVersion, again.ResourceVersion)
+		t.Errorf("a PUT of an existing object moved the revision from %s to %s", got.ResourceVersion, again.ResourceVersion)
 	}
 	for _, test := range []struct {
 		name, path, body string
@@ -160,7 +160,7 @@ func TestUpdate(t *testing.T) {
 		})
 	}
 	if now := a.must("GET "+inA+"configmaps/a", "").configMap(); now.ResourceVersion != got.ResourceVersion {
-		t.Errorf("a refused update was stored: %+v", now)
+		t.Errorf("a rejected update was stored: %+v", now)
 	}
 }
 

@@ -444,7 +444,7 @@ func TestWatchBatches(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"configmaps3 true", "configmaps1 true"}, told); diff != "" {
-		t.Errorf("told (-want +got):\n%s", diff)
+		t.Errorf("reported (-want +got):\n%s", diff)
 	}
 }
 

@@ -67,7 +67,7 @@ func TestEffects(t *testing.T) {
 	}
 	slices.Sort(named)
 	if !slices.Equal(named, described) {
-		t.Errorf("names.go has\n%s\ngates.tsv says what is changed by\n%s", named, described)
+		t.Errorf("names.go has\n%s\ngates.tsv describes\n%s", named, described)
 	}
 }
 

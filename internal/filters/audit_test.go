@@ -107,7 +107,7 @@ func TestAuditEvent(t *testing.T) {
 		t.Fatal(stagesOf(got))
 	}
 	if got[1].Annotations["authorization.k8s.io/decision"] != "forbid" || got[1].ResponseStatus.Code != 403 {
-		t.Errorf("refused: %+v", got[1])
+		t.Errorf("rejected: %+v", got[1])
 	}
 	first, last := got[2], got[3]
 	if !first.StageTimestamp.Equal(&first.RequestReceivedTimestamp) || last.StageTimestamp.IsZero() {

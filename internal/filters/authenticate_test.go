@@ -71,13 +71,13 @@ func TestAuthenticate(t *testing.T) {
 			}
 			if tt.user != "" {
 				if got.Code != 200 || got.Body.String() != tt.user {
-					t.Errorf("answered %d %s, want %s", got.Code, got.Body, tt.user)
+					t.Errorf("response %d %s, want %s", got.Code, got.Body, tt.user)
 				}
 				return
 			}
 			want := &metav1.Status{Status: "Failure", Message: "Unauthorized", Reason: "Unauthorized", Code: 401}
 			if diff := cmp.Diff(want, statusOf(t, got.Body)); got.Code != 401 || diff != "" {
-				t.Errorf("answered %d (-want +got):\n%s", got.Code, diff)
+				t.Errorf("response %d (-want +got):\n%s", got.Code, diff)
 			}
 		})
 	}

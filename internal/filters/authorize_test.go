@@ -81,11 +81,11 @@ func TestAuthorize(t *testing.T) {
 			t.Parallel()
 			got := get(t, answer(200, ""), httptest.NewRequest("GET", "/x%3Cy%3E", nil), as(&request.User{Name: "jane"}), Authorize(tt.authorizer, nil, quiet(), writeError))
 			if got.Code != tt.code {
-				t.Fatalf("answered %d, want %d", got.Code, tt.code)
+				t.Fatalf("response %d, want %d", got.Code, tt.code)
 			}
 			if tt.code != 200 {
 				if message := statusOf(t, got.Body).Message; message != tt.message {
-					t.Errorf("it says %q, want %q", message, tt.message)
+					t.Errorf("the message is %q, want %q", message, tt.message)
 				}
 			}
 		})

@@ -119,7 +119,7 @@ func TestDeadline(t *testing.T) {
 			}
 			defer resp.Body.Close()
 			if tt.code != 0 && resp.StatusCode != tt.code {
-				t.Errorf("answered %d, want %d", resp.StatusCode, tt.code)
+				t.Errorf("response %d, want %d", resp.StatusCode, tt.code)
 			}
 			if tt.name == "waits for a client that does not read" {
 				<-time.After(100 * time.Millisecond) // simulates a slow client
@@ -161,7 +161,7 @@ func TestDeadlineInvalidTimeout(t *testing.T) {
 	t.Parallel()
 	got := get(t, answer(200, ""), httptest.NewRequest("GET", "/api/v1/pods?timeout=nonsense", nil), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError}))
 	if status := statusOf(t, got.Body); got.Code != 400 || !strings.HasPrefix(status.Message, "invalid timeout specified in the request URL") {
-		t.Errorf("answered %d %s", got.Code, status.Message)
+		t.Errorf("response %d %s", got.Code, status.Message)
 	}
 }
 
@@ -230,14 +230,14 @@ func TestDeadlineIgnoredByHandler(t *testing.T) {
 			defer resp.Body.Close()
 			body, err := io.ReadAll(resp.Body)
 			if err != nil || resp.StatusCode != 504 || resp.Proto != protocol || resp.Header.Get("Audit-Id") == "" || resp.Header.Get("X-Round") != "" {
-				t.Errorf("answered %d %s by %s with %v, %v", resp.StatusCode, body, resp.Proto, resp.Header, err)
+				t.Errorf("response %d %s by %s with %v, %v", resp.StatusCode, body, resp.Proto, resp.Header, err)
 			}
 			if status := statusOf(t, bytes.NewReader(body)); status.Reason != metav1.StatusReasonTimeout {
-				t.Errorf("answered %s", body)
+				t.Errorf("response %s", body)
 			}
 			// The client may receive the response before it is counted and logged.
 			if line := <-log; !strings.Contains(line, "its handler has not returned") {
-				t.Errorf("the log says %s", line)
+				t.Errorf("the log contains %s", line)
 			}
 			if got := postTimeouts(t, registry); got["pending"] != 1 || got["ok"] != 0 {
 				t.Errorf("while the handler runs: %v", got)
@@ -251,7 +251,7 @@ func TestDeadlineIgnoredByHandler(t *testing.T) {
 				t.Errorf("when the handler has returned: %v", got)
 			}
 			if line := <-log; !strings.Contains(line, "timed out has returned") {
-				t.Errorf("the log says %s", line)
+				t.Errorf("the log contains %s", line)
 			}
 		})
 	}

@@ -66,7 +66,7 @@ func statusOf(t *testing.T, body io.Reader) *metav1.Status {
 	t.Helper()
 	var status metav1.Status
 	if err := json.NewDecoder(body).Decode(&status); err != nil {
-		t.Fatalf("the answer is not a Status: %v", err)
+		t.Fatalf("the response is not a Status: %v", err)
 	}
 	return &status
 }
@@ -152,7 +152,7 @@ func TestRecover(t *testing.T) {
 			r.Header.Set(auditIDHeader, "an-id")
 			Chain(tt.handler, AuditID, Recover(slog.New(slog.NewTextHandler(&log, nil)), writeError)).ServeHTTP(recorder, r)
 			if recorder.Code != tt.code {
-				t.Errorf("answered %d, want %d", recorder.Code, tt.code)
+				t.Errorf("response %d, want %d", recorder.Code, tt.code)
 			}
 		})
 	}
@@ -163,7 +163,7 @@ func TestRequestInfoInvalid(t *testing.T) {
 	got := get(t, answer(200, ""), httptest.NewRequest("GET", "/api/v1/watch", nil))
 	status := statusOf(t, got.Body)
 	if got.Code != 400 || status.Message != "unable to determine kind and namespace from url, /api/v1/watch" {
-		t.Errorf("answered %d %s", got.Code, status.Message)
+		t.Errorf("response %d %s", got.Code, status.Message)
 	}
 }
 
@@ -229,7 +229,7 @@ func TestHeaders(t *testing.T) {
 			t.Parallel()
 			got := get(t, answer(200, ""), tt.r.Clone(context.Background()), tt.filter)
 			if got.Code != tt.code || got.Header().Get(tt.header) != tt.want {
-				t.Errorf("answered %d with %s: %q, want %d and %q", got.Code, tt.header, got.Header().Get(tt.header), tt.code, tt.want)
+				t.Errorf("response %d with %s: %q, want %d and %q", got.Code, tt.header, got.Header().Get(tt.header), tt.code, tt.want)
 			}
 		})
 	}

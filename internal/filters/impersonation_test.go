@@ -161,7 +161,7 @@ func TestImpersonateAllowed(t *testing.T) {
 	for _, tt := range tests {
 		message, made := newImpersonation(plain, true, &request.User{Name: "root"}).send(t, tt.header)
 		if message != tt.refused {
-			t.Errorf("%s: refused by %q, want %q", tt.name, message, tt.refused)
+			t.Errorf("%s: rejected by %q, want %q", tt.name, message, tt.refused)
 		}
 		var got *request.User
 		if made != nil {
@@ -249,7 +249,7 @@ func TestConstrainedImpersonation(t *testing.T) {
 			made = &request.Impersonation{}
 		}
 		if diff := cmp.Diff(tt.want, made.User); diff != "" || made.Constraint != tt.constraint || message != "" && message != "403 "+tt.refused {
-			t.Errorf("%s: by %q, refused by %q; (-want +got):\n%s", tt.name, made.Constraint, message, diff)
+			t.Errorf("%s: by %q, rejected by %q; (-want +got):\n%s", tt.name, made.Constraint, message, diff)
 		}
 		if message, _ := newImpersonation(by, false, tt.requestor).send(t, tt.header); !strings.Contains(message, "cannot impersonate resource") {
 			t.Errorf("%s, without the gate: %q", tt.name, message)
@@ -270,7 +270,7 @@ func TestImpersonationCachesMode(t *testing.T) {
 		}
 	}
 	if want := []string{"impersonate users joe"}; !slices.Equal(by.asked, want) {
-		t.Errorf("asked %q, want %q", by.asked, want)
+		t.Errorf("requests %q, want %q", by.asked, want)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestMaxInFlight(t *testing.T) {
 			got := httptest.NewRecorder()
 			chain.ServeHTTP(got, httptest.NewRequest(tt.method, tt.path, nil))
 			if got.Code != tt.code {
-				t.Errorf("answered %d, want %d", got.Code, tt.code)
+				t.Errorf("response %d, want %d", got.Code, tt.code)
 			}
 			if tt.code == 429 && got.Header().Get("Retry-After") != "1" {
 				t.Errorf("Retry-After is %q", got.Header().Get("Retry-After"))
@@ -101,7 +101,7 @@ func TestDrain(t *testing.T) {
 		}
 		probe := send("/readyz")
 		if len(probe) != 0 {
-			t.Error("a probe was refused before the end")
+			t.Error("a probe was rejected during the shutdown")
 		}
 
 		drain.RejectNew()

@@ -281,7 +281,7 @@ func TestDefinitionDeleted(t *testing.T) {
 		return code == http.StatusNotFound, nil
 	})
 	if err != nil {
-		t.Errorf("its group stays: %v", err)
+		t.Errorf("its group still exists: %v", err)
 	}
 }
 
@@ -295,7 +295,7 @@ func awaitGone(t testing.TB, c dynamic.ResourceInterface, name string) {
 		return false, err
 	})
 	if err != nil {
-		t.Fatalf("wait until %s is gone: %v", name, err)
+		t.Fatalf("wait for the removal of %s: %v", name, err)
 	}
 }
 

@@ -416,7 +416,7 @@ func TestStop(t *testing.T) {
 	for {
 		if code, body := fetch(t, s.admin, s.URL+"/readyz"); code == 500 {
 			if !strings.Contains(body, "[-]shutdown failed: reason withheld") {
-				t.Errorf("/readyz says %q", body)
+				t.Errorf("/readyz returned %q", body)
 			}
 			break
 		}

@@ -61,7 +61,7 @@ func (r *running) awaitSays(t testing.TB, name, want string, hosts ...string) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, func() error {
 		if got := r.formatVersions(t, name, hosts...); got != want {
-			return fmt.Errorf("the storage version %s says %q, want %q", name, got, want)
+			return fmt.Errorf("the storage version %s is %q, want %q", name, got, want)
 		}
 		return nil
 	})
@@ -92,7 +92,7 @@ func TestStorageVersions(t *testing.T) {
 		"authentication.k8s.io.tokenreviews": "404", // are not stored
 	} {
 		if got := two.formatVersions(t, name, hosts...); got != want {
-			t.Errorf("the storage version %s says %q, want %q", name, got, want)
+			t.Errorf("the storage version %s is %q, want %q", name, got, want)
 		}
 	}
 	var events internalv1alpha1.StorageVersion

@@ -266,7 +266,7 @@ func TestTokenReviews(t *testing.T) {
 	}
 	other := startWithAccount(t, Config{})
 	if got := other.review(t, token); got.Authenticated {
-		t.Error("a token of another server is taken")
+		t.Error("a token of another server is accepted")
 	}
 }
 
@@ -355,7 +355,7 @@ func TestExternalSigner(t *testing.T) {
 	plugin.Rotate(t, "2")
 	_ = s.token(t, `{}`) // signed with a key that the server must fetch
 	if status := s.review(t, token.Status.Token); status.Authenticated {
-		t.Error("a token of a key that is gone is good")
+		t.Error("a token of a removed key is valid")
 	}
 	if _, body := fetch(t, s.admin, s.URL+"/openid/v1/jwks"); strings.Contains(body, `"kid":"1"`) || !strings.Contains(body, `"kid":"2"`) {
 		t.Error(body)

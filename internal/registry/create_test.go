@@ -54,7 +54,7 @@ func TestCreateFillsMetadata(t *testing.T) {
 				t.Errorf("resourceVersion %q", got.ResourceVersion)
 			}
 			if diff := cmp.Diff(got, e.get("p")); diff != "" {
-				t.Errorf("stored is not what was answered (-answered +stored):\n%s", diff)
+				t.Errorf("(-response +stored):\n%s", diff)
 			}
 		})
 	}
@@ -120,7 +120,7 @@ func TestDryRunOfAVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := e.Storage.Count(e.ctx); err != nil || n != 0 || record.Name().Name != "p" {
-		t.Errorf("%d objects, %v; want none, and an answer for %s", n, err, record.Name())
+		t.Errorf("%d objects, %v; want none, and a response for %s", n, err, record.Name())
 	}
 }
 
@@ -337,7 +337,7 @@ func TestCreateDryRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := e.read(record); got.UID == "" || got.ResourceVersion != "" {
-		t.Errorf("answer %+v; want a uid and no resourceVersion", got.ObjectMeta)
+		t.Errorf("response %+v; want a uid and no resourceVersion", got.ObjectMeta)
 	}
 	if e.get("p") != nil {
 		t.Error("a dry run was stored")
@@ -382,9 +382,9 @@ func TestTTL(t *testing.T) {
 	defer func() { _ = w.Close() }()
 	events, err := w.Next(e.ctx)
 	if err != nil || len(events) != 1 || events[0].Type != "DELETED" || events[0].Record.Name() != key("short") {
-		t.Errorf("events %v, %v; want that short is gone", events, err)
+		t.Errorf("events %v, %v; want the deletion of short", events, err)
 	}
 	if e.get("long") == nil {
-		t.Error("long is gone too")
+		t.Error("long was deleted, too")
 	}
 }

@@ -88,7 +88,7 @@ func TestDeleteWithFinalizers(t *testing.T) {
 		t.Fatalf("there without finalizers: %v", err)
 	}
 	if len(last.Finalizers) != 0 || revision(t, last) != revision(t, one) {
-		t.Errorf("answer %v at %s; want no finalizers, at %s, as before the removal", last.Finalizers, last.ResourceVersion, one.ResourceVersion)
+		t.Errorf("response %v at %s; want no finalizers, at %s, as before the removal", last.Finalizers, last.ResourceVersion, one.ResourceVersion)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestLastFinalizerByDryRun(t *testing.T) {
 	e.delete("p", metav1.DeleteOptions{})
 	got, err := e.change(e.Store, "p", func(p *corev1.Pod) { p.Finalizers = nil }, rest.UpdateOptions{UpdateOptions: metav1.UpdateOptions{DryRun: dryRun()}})
 	if err != nil || len(got.Finalizers) != 0 {
-		t.Errorf("answer %v, %v", got, err)
+		t.Errorf("response %v, %v", got, err)
 	}
 	if e.get("p") == nil {
 		t.Error("a dry run removed it")
@@ -249,7 +249,7 @@ func TestSecondDeletionChangesPropagation(t *testing.T) {
 		t.Fatal("gone at once")
 	}
 	if _, gone := e.delete("p", metav1.DeleteOptions{}); gone {
-		t.Fatal("a deletion that says nothing took the first one's choice away")
+		t.Fatal("a deletion without a policy reset the policy of the first deletion")
 	}
 	if _, gone := e.delete("p", metav1.DeleteOptions{PropagationPolicy: &background}); !gone {
 		t.Error("still there")
@@ -478,7 +478,7 @@ func TestDeleteCollectionSkips(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := names(t, list); len(got) != 4 {
-		t.Errorf("answer %q; want all that were listed", got)
+		t.Errorf("response %q; want all that were listed", got)
 	}
 	left, err := e.List(e.ctx, "", rest.ListOptions{})
 	if err != nil {

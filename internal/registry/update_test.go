@@ -272,7 +272,7 @@ func TestUpdateDryRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Spec.NodeName != "n" || got.ResourceVersion != before.ResourceVersion {
-		t.Errorf("answer %s at %s; want the change at the same revision %s", got.Spec.NodeName, got.ResourceVersion, before.ResourceVersion)
+		t.Errorf("response %s at %s; want the change at the same revision %s", got.Spec.NodeName, got.ResourceVersion, before.ResourceVersion)
 	}
 	if diff := cmp.Diff(before, e.get("p")); diff != "" {
 		t.Errorf("a dry run was stored:\n%s", diff)

@@ -180,7 +180,7 @@ func TestHealth(t *testing.T) {
 			got := httptest.NewRecorder()
 			health.ServeHTTP(got, httptest.NewRequest("GET", tt.url, nil))
 			if got.Code != tt.code || got.Body.String() != tt.body {
-				t.Errorf("answered %d %q, want %d %q", got.Code, got.Body, tt.code, tt.body)
+				t.Errorf("response %d %q, want %d %q", got.Code, got.Body, tt.code, tt.body)
 			}
 			if contentType := got.Header().Get("Content-Type"); contentType != "text/plain; charset=utf-8" {
 				t.Errorf("Content-Type: %s", contentType)

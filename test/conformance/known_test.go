@@ -52,7 +52,7 @@ func TestKnownNeedsReasons(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"scenario\t1", "scenario\t1\t ", "scenario 1 reason"} {
 		if err := (Known{}).add(line); err == nil {
-			t.Errorf("%q was taken", line)
+			t.Errorf("%q was accepted", line)
 		}
 	}
 }

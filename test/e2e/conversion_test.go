@@ -480,7 +480,7 @@ func failingWebhook(t *testing.T, c *clients, e *converted) {
 		t.Error("created, and not to be read")
 	}
 	if _, err := e.v1.Get(ctx, "new", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("what was refused: %v", err)
+		t.Errorf("the rejected object: %v", err)
 	}
 	e.hook.answer(nil)
 	if _, err := e.v2.Get(ctx, "a", metav1.GetOptions{}); err != nil {

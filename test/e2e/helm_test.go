@@ -196,6 +196,6 @@ func helmTaken(t *testing.T, h *helm) {
 	install := action.NewInstall(h.config)
 	install.ReleaseName, install.Namespace, install.WaitStrategy = releaseName, h.namespace, kube.HookOnlyStrategy
 	if _, err := install.Run(h.chart, nil); err == nil {
-		t.Error("an object of someone else was taken over")
+		t.Error("an object of another owner was adopted")
 	}
 }

@@ -136,7 +136,7 @@ func applyConfigures(t *testing.T, k *kubectl) {
 	k.ok("label", "configmap", "c", "by=hand")
 	out := k.okWith(configMap("c", "a: two"), "apply", "-f", "-")
 	if out != "configmap/c configured\n" {
-		t.Errorf("apply of a change says %q", out)
+		t.Errorf("apply of a change prints %q", out)
 	}
 	k.prints("two hand", "get", "configmap", "c", "-o", "jsonpath={.data.a} {.metadata.labels.by}")
 }
@@ -144,7 +144,7 @@ func applyConfigures(t *testing.T, k *kubectl) {
 func applyDryRun(t *testing.T, k *kubectl) {
 	out := k.okWith(configMap("dry", "a: b"), "apply", "--dry-run=server", "-f", "-")
 	if out != "configmap/dry created (server dry run)\n" {
-		t.Errorf("a dry run says %q", out)
+		t.Errorf("a dry run prints %q", out)
 	}
 	out = k.okWith(configMap("dry", "a: b"), "apply", "--server-side", "--dry-run=server", "-o", "jsonpath={.metadata.uid}", "-f", "-")
 	if len(out) != 36 {

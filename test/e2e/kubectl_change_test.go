@@ -125,7 +125,7 @@ func changeEditInvalid(t *testing.T, k *kubectl) {
 func changeReplace(t *testing.T, k *kubectl) {
 	k.okWith(configMap("c", "a: one, b: two"), "create", "-f", "-")
 	if out := k.okWith(configMap("c", "a: other"), "replace", "-f", "-"); out != "configmap/c replaced\n" {
-		t.Errorf("replace says %q", out)
+		t.Errorf("replace prints %q", out)
 	}
 	k.prints(`{"a":"other"}`, "get", "cm", "c", "-o", "jsonpath={.data}")
 	k.failsWith(configMap("nope", "a: b"), 1, `configmaps "nope" not found`, "replace", "-f", "-")
@@ -140,7 +140,7 @@ func changeReplaceForce(t *testing.T, k *kubectl) {
 	before := k.ok("get", "cm", "c", "-o", "jsonpath={.metadata.uid}")
 	out := k.okWith(configMap("c", "a: two"), "replace", "--force", "-f", "-")
 	if !strings.Contains(out, "deleted") || !strings.Contains(out, "configmap/c replaced") {
-		t.Errorf("replace --force says %q", out)
+		t.Errorf("replace --force prints %q", out)
 	}
 	if after := k.ok("get", "cm", "c", "-o", "jsonpath={.metadata.uid}"); after == before {
 		t.Error("still the same object")

@@ -140,7 +140,7 @@ func createGenerateName(t *testing.T, k *kubectl) {
 	manifest := "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: made-}\n"
 	for range 2 {
 		if out := k.okWith(manifest, "create", "-f", "-"); !strings.HasPrefix(out, "configmap/made-") || len(out) != len("configmap/made-xxxxx created\n") {
-			t.Errorf("create says %q", out)
+			t.Errorf("create prints %q", out)
 		}
 	}
 }

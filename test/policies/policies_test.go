@@ -175,7 +175,7 @@ func (c *client) attempt(t *testing.T, namespace string, obj *unstructured.Unstr
 	verdict, text, _ := strings.Cut(wanted, ": ")
 	switch said := c.warnings.take(); {
 	case verdict == "refused" && (err == nil || !strings.Contains(err.Error(), text)):
-		t.Errorf("%s: %v; want it refused with %q", obj.GetName(), err, text)
+		t.Errorf("%s: %v; want it rejected with %q", obj.GetName(), err, text)
 	case verdict != "refused" && err != nil:
 		t.Errorf("%s: %v; want it %s", obj.GetName(), err, wanted)
 	case verdict == "warns" && !strings.Contains(said, text):

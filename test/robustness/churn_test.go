@@ -145,7 +145,7 @@ func expectForgotten(t *testing.T, c *client, start int64) {
 			return
 		}
 		if err != nil {
-			t.Fatalf("a watch from the beginning is not refused as expired: %v", err)
+			t.Fatalf("a watch from the beginning is not rejected as expired: %v", err)
 		}
 	}
 }

@@ -242,7 +242,7 @@ func TestLostLog(t *testing.T) {
 				t.Errorf("the start ended with %v", err)
 			}
 			if log := refused.log.String(); !strings.Contains(log, "were acknowledged") || !strings.Contains(log, "--accept-lost-writes") {
-				t.Errorf("the start says %q", log)
+				t.Errorf("the start logs %q", log)
 			}
 			if out, err := mainstay(t, "check", "--data-dir="+s.Dir()); err == nil || !strings.Contains(out, "were acknowledged") && !strings.Contains(out, "is damaged") {
 				t.Errorf("check: %v, %s", err, out)

@@ -163,10 +163,10 @@ func (p *pounder) try(t *testing.T, r hostileRequest) {
 	}
 	refused := code >= 400
 	if err := json.Unmarshal(answer, &status); err != nil || refused && (status.Kind != "Status" || status.Code != code) || code >= 500 {
-		t.Errorf("answered %d %.300s", code, answer)
+		t.Errorf("response %d %.300s", code, answer)
 	}
 	if r.code != 0 && code != r.code || refused && !strings.Contains(status.Message, r.message) {
-		t.Errorf("answered %d %.300s; want %d with %q", code, status.Message, r.code, r.message)
+		t.Errorf("response %d %.300s; want %d with %q", code, status.Message, r.code, r.message)
 	}
 	if refused && len(answer) > 1<<20 {
 		t.Errorf("a refusal of %d bytes", len(answer))

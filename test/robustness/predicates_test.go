@@ -71,9 +71,9 @@ func TestPredicates(t *testing.T) {
 func TestChronicleRejectsInvalidRevisions(t *testing.T) {
 	t.Parallel()
 	if _, err := chronicle(nil, []object{{name: "a", revision: 2}, {name: "b", revision: 2}}, nil); err == nil {
-		t.Error("two writes of one revision were taken")
+		t.Error("two writes of one revision were accepted")
 	}
 	if _, err := chronicle(nil, nil, []object{{name: "a", revision: 2}}); err == nil {
-		t.Error("a deletion of nothing was taken")
+		t.Error("a deletion of a missing object was accepted")
 	}
 }

@@ -184,7 +184,7 @@ func checkQuota(t *testing.T, client kubernetes.Interface) {
 		corev1.ResourceConfigMaps: *resource.NewQuantity(int64(len(maps.Items)), resource.DecimalSI),
 	} {
 		if used := quota.Status.Used[name]; used.Cmp(want) != 0 {
-			t.Errorf("%s: %s are used, says the quota; there are %s", name, used.String(), want.String())
+			t.Errorf("%s: the quota reports %s as used; want %s", name, used.String(), want.String())
 		}
 	}
 	t.Logf("%d pods, %d config maps; %v", len(pods.Items), len(maps.Items), quota.Status.Used)

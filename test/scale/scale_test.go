@@ -74,6 +74,6 @@ func TestSizeOf(t *testing.T) {
 		t.Errorf("size %v, %v", size, err)
 	}
 	if _, err := sizeOf(filepath.Join(dir, "none")); err != nil {
-		t.Error("a folder that is gone has no size:", err)
+		t.Error("size of a missing folder:", err)
 	}
 }

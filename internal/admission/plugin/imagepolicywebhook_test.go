@@ -82,7 +82,7 @@ func TestImagePolicyWebhook(t *testing.T) {
 	}
 	last := hook.last.Load()
 	if diff := cmp.Diff(want, last.Spec); diff != "" || last.Kind != "ImageReview" || last.APIVersion != "imagepolicy.k8s.io/v1alpha1" {
-		t.Errorf("asked %s %s (-want +got):\n%s", last.APIVersion, last.Kind, diff)
+		t.Errorf("requests %s %s (-want +got):\n%s", last.APIVersion, last.Kind, diff)
 	}
 	wantError(t, ask(t, p, creating(pods(), podNamed("x", withImage("denied")))).err, `pods "x" is forbidden: image policy webhook backend denied one or more images: not this one`)
 	wantError(t, ask(t, p, creating(pods(), podNamed("x", withImage("silent")))).err, `pods "x" is forbidden: one or more images rejected by webhook backend`)
@@ -124,7 +124,7 @@ func TestImagePolicyWebhookFails(t *testing.T) {
 			backoff := func(c *config.ImagePolicyWebhook) { c.RetryBackoff = time.Millisecond }
 			got := ask(t, hook.plugin(backoff), creating(pods(), podNamed("x")))
 			if got.err == nil || !strings.HasPrefix(got.err.Error(), tt.refusal) || hook.asked.Load() != tt.asked {
-				t.Errorf("asked %d times: %v", hook.asked.Load(), got.err)
+				t.Errorf("%d requests: %v", hook.asked.Load(), got.err)
 			}
 			got = ask(t, hook.plugin(func(c *config.ImagePolicyWebhook) { c.DefaultAllow = true }), creating(pods(), podNamed("x")))
 			if diff := cmp.Diff(map[string]string{"imagepolicywebhook.image-policy.k8s.io/failed-open": "true"}, got.annotations); got.err != nil || diff != "" {

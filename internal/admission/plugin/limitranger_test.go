@@ -66,7 +66,7 @@ func TestLimitRangerDefaults(t *testing.T) {
 	same := podNamed("x")
 	mutated(t, p, updating(pods(), same, podNamed("x")), "")
 	if len(same.Annotations) > 0 {
-		t.Error("a pod that is there got defaults")
+		t.Error("an update of an existing pod set defaults")
 	}
 	mutated(t, plugin.LimitRanger{LimitRanges: broken[*corev1.LimitRange]{}}, creating(pods(), podNamed("x")),
 		`pods "x" is forbidden: unable to CREATE /v1, Resource=pods at this time because there was an error enforcing limit ranges`)

@@ -86,7 +86,7 @@ func TestNamespaceLifecycle(t *testing.T) {
 			var status apierrors.APIStatus
 			if test.code == 0 {
 				if err != nil {
-					t.Errorf("refused: %v", err)
+					t.Errorf("rejected: %v", err)
 				}
 				return
 			}

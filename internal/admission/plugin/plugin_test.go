@@ -96,7 +96,7 @@ func wantError(t *testing.T, err error, refusal string) {
 	t.Helper()
 	switch {
 	case refusal == "" && err != nil:
-		t.Errorf("refused: %v", err)
+		t.Errorf("rejected: %v", err)
 	case refusal != "" && (err == nil || err.Error() != refusal || !apierrors.IsForbidden(err)):
 		t.Errorf("error %v\nwant  403 %s", err, refusal)
 	}

@@ -143,13 +143,13 @@ func TestServiceAccountProvided(t *testing.T) {
 	asked := 0
 	p := plugin.ServiceAccount{Accounts: stored[*corev1.ServiceAccount]{}, Provide: func(_ context.Context, namespace string) {
 		if asked++; namespace != "a" {
-			t.Errorf("asked for the account of %q", namespace)
+			t.Errorf("requests for the account of %q", namespace)
 		}
 	}}
 	mutated(t, p, creating(pods(), podNamed("x")), `pods "x" is forbidden: error looking up service account a/default: serviceaccount "default" not found`)
 	mutated(t, p, creating(pods(), podNamed("x", func(s *corev1.PodSpec) { s.ServiceAccountName = "b" })), `pods "x" is forbidden: error looking up service account a/b: serviceaccount "b" not found`)
 	if asked != 1 {
-		t.Errorf("asked %d times", asked)
+		t.Errorf("%d requests", asked)
 	}
 }
 

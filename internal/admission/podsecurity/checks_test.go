@@ -132,7 +132,7 @@ func wantVerdict(t *testing.T, standards *podsecurity.Standards, level podsecuri
 	t.Helper()
 	found := standards.Evaluate(level, pod)
 	if got := found.String(); got != want || (len(found) > 0) != (want != "") {
-		t.Errorf("%s says\n%q\nwant\n%q", level, got, want)
+		t.Errorf("level %s: violations\n%q\nwant\n%q", level, got, want)
 	}
 }
 

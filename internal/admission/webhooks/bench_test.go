@@ -26,7 +26,7 @@ func BenchmarkNoMatch(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if p.Mutate(ctx, a) != nil || v.Validate(ctx, a) != nil {
-					b.Fatal("refused")
+					b.Fatal("rejected")
 				}
 			}
 		})

@@ -54,10 +54,10 @@ func TestBreaker(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, closed := b.endCall(nil, now, now); !closed {
-		t.Error("an answer does not end it")
+		t.Error("a response does not close the circuit")
 	}
 	if err := b.beginCall(now); err != nil {
-		t.Errorf("after an answer: %v", err)
+		t.Errorf("after a response: %v", err)
 	}
 }
 

@@ -125,7 +125,7 @@ func TestRejections(t *testing.T) {
 			}
 			causes := status.Status().Details.Causes
 			if last := causes[len(causes)-1]; last.Type != admission.CauseWebhook || !strings.HasPrefix(last.Message, `webhook "hook.example.com" of ValidatingWebhookConfiguration "`) {
-				t.Errorf("the cause says %+v", last)
+				t.Errorf("the cause is %+v", last)
 			}
 		})
 	}
@@ -154,7 +154,7 @@ func TestMutation(t *testing.T) {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff([]string{"/one", "/two", "/three", "/one"}, s.paths()); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
+		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	if object := <-seen; !strings.Contains(object, `"one":"1"`) {
 		t.Errorf("the second saw %s", object)
@@ -234,7 +234,7 @@ func TestDryRun(t *testing.T) {
 		t.Error(err)
 	}
 	if paths := s.paths(); len(paths) > 0 {
-		t.Errorf("asked %q", paths)
+		t.Errorf("requests %q", paths)
 	}
 }
 

@@ -163,7 +163,7 @@ func TestRevisePriorityLevel(t *testing.T) {
 	existing := wanted.DeepCopy()
 	*existing.Spec.Exempt.NominalConcurrencyShares = 5
 	if revisePriorityLevel(existing, wanted) || *existing.Spec.Exempt.NominalConcurrencyShares != 5 {
-		t.Error("shares that an administrator gave to exempt requests are gone")
+		t.Error("shares that an administrator gave to exempt requests are lost")
 	}
 	limited := limitedLevel("catch-all", 5, 0, nil)
 	changed := limited.DeepCopy()

@@ -201,7 +201,7 @@ func TestHostile(t *testing.T) {
 	budget := policy.Budget(environment.RuntimeBudget)
 	_, err = c.Program("[1,2,3,4,5,6,7,8,9,10].all(a, [1,2,3,4,5,6,7,8,9,10].all(b, [1,2,3,4,5,6,7,8,9,10].all(c, a + b + c > 0)))", all).Evaluate(ctx, in, &budget)
 	if err == nil || !strings.Contains(err.Error(), "operation interrupted") {
-		t.Errorf("an evaluation of a request that is gone: %v", err)
+		t.Errorf("an evaluation of a canceled request: %v", err)
 	}
 }
 

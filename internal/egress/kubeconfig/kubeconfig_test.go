@@ -71,7 +71,7 @@ func TestClient(t *testing.T) {
 				t.Errorf("%q, %v; want %q", got, err, tt.want)
 			}
 			if tt.fault != "" && (err == nil || !strings.Contains(err.Error(), tt.fault)) {
-				t.Errorf("%q, %v; want an error that says %q", got, err, tt.fault)
+				t.Errorf("%q, %v; want an error that contains %q", got, err, tt.fault)
 			}
 		})
 	}

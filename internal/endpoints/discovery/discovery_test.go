@@ -272,7 +272,7 @@ func TestETag(t *testing.T) {
 	}
 	// Equal catalogs have the same ETag on all servers, other catalogs another one.
 	if same := get(handler(), "/apis", "Accept", aggregatedV2).Header().Get("ETag"); same != tag {
-		t.Errorf("another server says %s", same)
+		t.Errorf("the document of another server is %s", same)
 	}
 	fewer := discovery.NewHandler(route.NewCatalog(route.NewStatic(resources()[:4])), nil)
 	if changed := get(fewer, "/apis", "Accept", aggregatedV2).Header().Get("ETag"); changed == tag {

@@ -104,6 +104,6 @@ func TestAggregatedServers(t *testing.T) {
 		t.Error("the ETag does not follow the registry")
 	}
 	if code := get(h, "/apis/zoo.example.com").Code; code != 404 {
-		t.Errorf("a group that is gone: %d", code)
+		t.Errorf("a group that does not exist: %d", code)
 	}
 }

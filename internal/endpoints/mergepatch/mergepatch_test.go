@@ -95,12 +95,12 @@ func FuzzApply(f *testing.F) {
 		want, wantErr := jsonpatch.MergePatch([]byte(document), []byte(patch))
 		if err != nil || wantErr != nil {
 			if (err != nil) != (wantErr != nil) && strings.HasPrefix(strings.TrimSpace(patch), "{") {
-				t.Fatalf("%s + %s: %v; the library says %v", document, patch, err, wantErr)
+				t.Fatalf("%s + %s: %v; want as the library %v", document, patch, err, wantErr)
 			}
 			return
 		}
 		if !json.Valid([]byte(got)) || !reflect.DeepEqual(decoded(got), decoded(string(want))) {
-			t.Fatalf("%s + %s = %s; the library says %s", document, patch, got, want)
+			t.Fatalf("%s + %s = %s; the library returns %s", document, patch, got, want)
 		}
 	})
 }

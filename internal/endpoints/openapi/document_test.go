@@ -38,7 +38,7 @@ func TestKeepPlain(t *testing.T) {
 	document, _ = d.V3("apis")
 	for range 2 {
 		if _, err := document.PlainJSON(); err != nil || document.json.plain != nil || d.cache.free.Load() != 0 {
-			t.Errorf("kept although there is no room: %v", err)
+			t.Errorf("kept although there is no space: %v", err)
 		}
 	}
 	content, err := document.JSON()

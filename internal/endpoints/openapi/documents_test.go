@@ -48,7 +48,7 @@ func TestV2Parses(t *testing.T) {
 	ids := map[string]bool{}
 	for _, match := range regexp.MustCompile(`"operationId":"([^"]*)"`).FindAllSubmatch(data, -1) {
 		if id := string(match[1]); ids[id] {
-			t.Errorf("operation id %s is there twice", id)
+			t.Errorf("operation id %s exists twice", id)
 		} else {
 			ids[id] = true
 		}

@@ -96,7 +96,7 @@ func TestMergesAsTheLibrary(t *testing.T) {
 		compare(t, schema, uint64(seed), &failed)
 	}
 	if failed == 0 || failed > rounds*3/4 {
-		t.Errorf("%d of %d patches were refused: they try too little", failed, rounds)
+		t.Errorf("%d of %d patches were rejected, so too few were tested", failed, rounds)
 	}
 }
 

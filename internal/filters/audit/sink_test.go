@@ -110,7 +110,7 @@ func TestLog(t *testing.T) {
 				wg.Go(func() {
 					for k := range 100 {
 						if !s.Process(numbered(100*i + k)) {
-							t.Error("an event was not taken")
+							t.Error("an event was not accepted")
 						}
 					}
 				})
@@ -233,7 +233,7 @@ func TestFullDisk(t *testing.T) {
 		}
 		disk.room = 1 << 20
 		if !s.Process(numbered(3)) {
-			t.Error("not taken although there is room")
+			t.Error("not accepted although there is space")
 		}
 		end()
 		lines := strings.Split(disk.text.String(), "\n")
@@ -367,7 +367,7 @@ func TestWebhookBlocking(t *testing.T) {
 	s, end := sinkOf(t, func(o *Options) { o.Webhook.ConfigFile, o.Webhook.Mode = file, ModeBlockingStrict })
 	defer end()
 	if !s.Process(numbered(1)) {
-		t.Error("not taken")
+		t.Error("not accepted")
 	}
 	if events, _ := c.got(); events != 1 {
 		t.Errorf("%d events", events)
@@ -433,12 +433,12 @@ func TestWebhookSlow(t *testing.T) {
 	const sent = 10 * (maxDeliveries + 20)
 	for i := range sent {
 		if !s.Process(numbered(i)) {
-			t.Error("a request was refused")
+			t.Error("a request was rejected")
 		}
 	}
 	lost := s.lost(nameBuffered)
 	if lost == 0 {
-		t.Error("everything was taken")
+		t.Error("everything was accepted")
 	}
 	close(answer)
 	end()

@@ -25,7 +25,7 @@ func TestWebhookTokens(t *testing.T) {
 		calls.Add(1)
 		var review authenticationv1.TokenReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || review.APIVersion != "authentication.k8s.io/v1beta1" || review.Spec.Token == "" || len(review.Spec.Audiences) == 0 {
-			t.Errorf("asked %+v, %v", review, err)
+			t.Errorf("review %+v, %v", review, err)
 		}
 		switch answer := (*answer.Load()).(type) {
 		case int:

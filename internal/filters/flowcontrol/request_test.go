@@ -107,7 +107,7 @@ func TestDeletedLevel(t *testing.T) {
 		synctest.Wait()
 		c.removeLevel("narrow")
 		if got := c.activeLevels["narrow"]; got == nil || !got.quiescing.Load() {
-			t.Fatal("the level is gone while requests are of it")
+			t.Fatal("the level was deleted while it has requests")
 		}
 		if !strings.Contains(body(c, "dump_priority_levels"), "true,        1,               1,") {
 			t.Errorf("dumped as\n%s", body(c, "dump_priority_levels"))
@@ -120,7 +120,7 @@ func TestDeletedLevel(t *testing.T) {
 		first.End()
 		second := <-waiting
 		if !second.Admitted() {
-			t.Error("who waited was refused")
+			t.Error("a waiting request was rejected")
 		}
 		second.End()
 		if c.activeLevels["narrow"] != nil {

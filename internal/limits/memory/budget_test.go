@@ -42,7 +42,7 @@ func TestBudget(t *testing.T) {
 	first.Release()
 	first.Release()
 	if err := second.ReserveBody(t.Context(), 3<<20); err != nil {
-		t.Errorf("once there is room: %v", err)
+		t.Errorf("once there is space: %v", err)
 	}
 	second.Release()
 	small.Release()

@@ -173,7 +173,7 @@ func TestEventDeletionIgnoresPropagation(t *testing.T) {
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationOrphan, metav1.DeletePropagationForeground} {
 		a.create("v1 events", newEvent("e"))
 		if _, gone := a.delete("v1 events", in("ns", "e"), metav1.DeleteOptions{PropagationPolicy: &policy}); !gone {
-			t.Errorf("%s: the event stays", policy)
+			t.Errorf("%s: the event still exists", policy)
 		}
 	}
 }

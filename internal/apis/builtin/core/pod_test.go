@@ -266,7 +266,7 @@ func TestBindings(t *testing.T) {
 		ObjectMeta: named("ns", "p"), Target: corev1.ObjectReference{Name: "n"},
 	}, nil, metav1.CreateOptions{})
 	if err != nil || record != nil {
-		t.Fatalf("answer is %v, %v", record, err)
+		t.Fatalf("response is %v, %v", record, err)
 	}
 	if node := a.get("v1 pods", in("ns", "p")).(*corev1.Pod).Spec.NodeName; node != "n" {
 		t.Errorf("node is %q", node)

@@ -85,11 +85,11 @@ func FuzzIsLatest(f *testing.F) {
 			return
 		}
 		if strings.ContainsAny(image, " \t\n\x00") || image == "" {
-			t.Errorf("%q is taken for an image", image)
+			t.Errorf("%q is mistaken for an image", image)
 		}
 		last := image[strings.LastIndexByte(image, '/')+1:]
 		if !strings.ContainsAny(last, ":@") && !isLatest(image+":latest") {
-			t.Errorf("%q is latest, but not when it says so", image)
+			t.Errorf("%q with the tag latest does not count as latest", image)
 		}
 	})
 }

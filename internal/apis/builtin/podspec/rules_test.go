@@ -179,13 +179,13 @@ func TestRatcheting(t *testing.T) {
 	} {
 		spec := podOf(t, fields)
 		if len(specFaults(t, feature.Defaults(), spec, nil, Options{})) == 0 {
-			t.Errorf("%s: is not refused", name)
+			t.Errorf("%s is not rejected", name)
 		}
 		if len(specFaults(t, feature.Defaults(), spec, podOf(t, ""), Options{})) == 0 {
-			t.Errorf("%s: is not refused where it is added", name)
+			t.Errorf("%s is not rejected in an update that adds it", name)
 		}
 		if got := specFaults(t, feature.Defaults(), spec, spec.DeepCopy(), Options{}); len(got) > 0 {
-			t.Errorf("%s: is refused where it was: %q", name, got)
+			t.Errorf("%s is rejected in an update that does not change it: %q", name, got)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestClaimStatus(t *testing.T) {
 	claim := claimWith([]string{"b"}, []string{"a", "b"})
 	prepareClaimStatus(&builtin.Operation{Context: t.Context()}, claim, old)
 	if diff := cmp.Diff(claimWith([]string{"b"}, []string{"b"}), claim); diff != "" {
-		t.Errorf("a device that is gone:\n%s", diff)
+		t.Errorf("a removed device:\n%s", diff)
 	}
 	claim = claimWith(nil, []string{"a", "b"})
 	claim.Status.Allocation = nil

@@ -183,7 +183,7 @@ func TestKeys(t *testing.T) {
 	i.Down.Store(false)
 	asked := i.Fetches.Load()
 	if err := user(); err == nil || i.Fetches.Load() != asked {
-		t.Errorf("asked again at once: %v", err)
+		t.Errorf("repeated without a pause: %v", err)
 	}
 	later := func() { // makes the last fetch appear old
 		last := *keys.fetched.Load()
@@ -211,7 +211,7 @@ func TestKeys(t *testing.T) {
 	cancel()
 	i.Rotate(t, "3")
 	if _, err := authenticators.User(gone, i.Token(t, nil)); err == nil {
-		t.Error("a client that is gone got an answer")
+		t.Error("a canceled request was authenticated")
 	}
 }
 
@@ -275,7 +275,7 @@ func TestConfigurations(t *testing.T) {
 	}
 	for _, data := range []string{"", "kind: Pod", "apiVersion: apiserver.config.k8s.io/v1alpha1\nkind: AuthenticationConfiguration"} {
 		if _, err := ParseConfiguration([]byte(data)); err == nil {
-			t.Errorf("%q is taken", data)
+			t.Errorf("%q is accepted", data)
 		}
 	}
 }
@@ -283,7 +283,7 @@ func TestConfigurations(t *testing.T) {
 func TestAllAlgorithms(t *testing.T) {
 	t.Parallel()
 	if slices.Contains(allAlgorithms(), jose.HS256) {
-		t.Error("public keys are taken for secrets")
+		t.Error("public keys are accepted as secrets")
 	}
 }
 

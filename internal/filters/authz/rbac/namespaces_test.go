@@ -104,7 +104,7 @@ func TestRevisions(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("a change is not told")
+		t.Error("a change is not reported")
 	}
 	if v.IsCurrent(first, 25) {
 		t.Error("a list of other namespaces is sent")
@@ -142,7 +142,7 @@ func TestClusterPermissionLost(t *testing.T) {
 		v := a.View(listing("jane"), alone)
 		a.unbind(2, "")
 		if now, _, ok := v.Advance(nil, 3); ok != want || ok && len(now.Names()) != 0 {
-			t.Errorf("alone %t: it goes on: %t, with %s", alone, ok, text(now))
+			t.Errorf("alone %t: watch continues: %t, with %s", alone, ok, text(now))
 		}
 		v.Close()
 	}

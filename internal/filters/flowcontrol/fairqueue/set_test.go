@@ -174,7 +174,7 @@ func TestHostileFlow(t *testing.T) {
 		}
 		results := run(t, newSet(64, 6, 20), 20, 5*time.Second, clients)
 		if results[0].rejected == 0 {
-			t.Error("nothing of the hostile flow was refused")
+			t.Error("no request of the hostile flow was rejected")
 		}
 		for i, u := range results[1:] {
 			// Without the others, each would send 50 requests.
