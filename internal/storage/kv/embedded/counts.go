@@ -10,7 +10,7 @@ import (
 
 const (
 	// maxCounted is the maximum number of prefixes with a cached count or newest revision, and
-	// maxPageEnds the maximum number of cached page ends.
+	// maxPageEnds is the maximum number of cached page ends.
 	maxCounted  = 1024
 	maxPageEnds = 256
 )
