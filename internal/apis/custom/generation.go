@@ -161,7 +161,7 @@ func (g *generationState) schema(ctx context.Context, s *Source, name, version s
 	if err != nil {
 		return nil, err
 	}
-	c, err := s.config.Schemas.get(record, version, func() (*compiled, error) {
+	c, err := s.config.Schemas.compiledSchema(record, version, func() (*compiled, error) {
 		crd, err := decodeWithout("description", record)
 		if err != nil {
 			return nil, err

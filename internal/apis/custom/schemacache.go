@@ -2,6 +2,7 @@ package custom
 
 import (
 	"crypto/sha256"
+	"strings"
 	"sync"
 
 	"mainstay.dev/mainstay/internal/cel/weakmap"
@@ -9,12 +10,12 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// SchemaCache shares the compiled schemas of definitions with equal schemas between Sources, such as those of forks. Schemas
-// are held by weak pointers, so unused ones are garbage-collected. A nil SchemaCache shares nothing; the zero value is ready
-// for use. It is safe for concurrent use.
+// SchemaCache shares the compiled schemas and the merge schemas of definitions with equal schemas between Sources, such as
+// those of forks. Both are held by weak pointers, so unused ones are garbage-collected. A nil SchemaCache shares nothing; the
+// zero value is ready for use. It is safe for concurrent use.
 type SchemaCache struct {
-	mu      sync.Mutex
-	schemas weakmap.Map[schemaKey, compiled]
+	compiled weakCache[schemaKey, compiled]
+	merge    weakCache[mergeKey, mergeSchema]
 }
 
 // schemaKey is the SHA-256 of a schema and of the fields of its definition that compile uses.
@@ -41,8 +42,26 @@ func schemaKeyOf(record *codec.Record, version string) (schemaKey, bool) {
 	}
 }
 
-// get returns the compiled schema of a version of a definition, and compiles it if it is not cached.
-func (c *SchemaCache) get(record *codec.Record, version string, compile func() (*compiled, error)) (*compiled, error) {
+// mergeKey identifies a merge schema, which contains the names of the kind.
+type mergeKey struct {
+	schema               schemaKey
+	group, version, kind string
+}
+
+// mergeKeyOf is like schemaKeyOf. It reads all names from the definition, which can be newer than its handler.
+func mergeKeyOf(record *codec.Record, version string) (key mergeKey, ok bool) {
+	if key.schema, ok = schemaKeyOf(record, version); !ok {
+		return mergeKey{}, false
+	}
+	in, start := jsonplan.NewCursor(record.Stored())
+	group, _ := in.Text(in.Seek(start, "spec", "group"))
+	kind, _ := in.Text(in.Seek(start, "spec", "names", "kind"))
+	key.group, key.version, key.kind = strings.Clone(group), strings.Clone(version), strings.Clone(kind)
+	return key, group != "" && kind != ""
+}
+
+// compiledSchema returns the compiled schema of a version of a definition, and compiles it if it is not cached.
+func (c *SchemaCache) compiledSchema(record *codec.Record, version string, compile func() (*compiled, error)) (*compiled, error) {
 	if c == nil {
 		return compile()
 	}
@@ -50,21 +69,45 @@ func (c *SchemaCache) get(record *codec.Record, version string, compile func() (
 	if !ok {
 		return compile()
 	}
+	return c.compiled.get(key, compile)
+}
+
+// mergeSchema returns the merge schema of a version of a definition, and creates it if it is not cached.
+func (c *SchemaCache) mergeSchema(record *codec.Record, version string, create func() (*mergeSchema, error)) (*mergeSchema, error) {
+	if c == nil {
+		return create()
+	}
+	key, ok := mergeKeyOf(record, version)
+	if !ok {
+		return create()
+	}
+	return c.merge.get(key, create)
+}
+
+// weakCache caches values by weak pointers. The zero value is empty. It is safe for concurrent use.
+type weakCache[K comparable, V any] struct {
+	mu     sync.Mutex
+	values weakmap.Map[K, V]
+}
+
+// get returns the value of a key, and creates it if it is not cached. Concurrent callers can create it several times, but
+// receive the same value.
+func (c *weakCache[K, V]) get(key K, create func() (*V, error)) (*V, error) {
 	c.mu.Lock()
-	existing := c.schemas.Get(key)
+	existing := c.values.Get(key)
 	c.mu.Unlock()
 	if existing != nil {
 		return existing, nil
 	}
-	made, err := compile() // without the lock, because it takes milliseconds
+	made, err := create() // without the lock, because it takes milliseconds
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if existing := c.schemas.Get(key); existing != nil {
+	if existing := c.values.Get(key); existing != nil {
 		return existing, nil
 	}
-	c.schemas.Set(key, made)
+	c.values.Set(key, made)
 	return made, nil
 }

@@ -10,13 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"mainstay.dev/mainstay/internal/codec"
 )
 
 // typeConverter provides the merge schemas of a definition for server-side apply and managed
 // fields. It creates the schemas of a version on first use.
 type typeConverter struct {
 	handler  *handler
-	versions sync.Map // name -> managedfields.TypeConverter
+	versions sync.Map // name -> *mergeSchema
 }
 
 var _ managedfields.TypeConverter = (*typeConverter)(nil)
@@ -35,21 +37,34 @@ func (c *typeConverter) TypedToObject(value *typed.TypedValue) (runtime.Object, 
 	return managedfields.NewDeducedTypeConverter().TypedToObject(value)
 }
 
-func (c *typeConverter) version(name string) (managedfields.TypeConverter, error) {
+// mergeSchema is the merge schema of one version. It is immutable.
+type mergeSchema struct{ managedfields.TypeConverter }
+
+func (c *typeConverter) version(name string) (*mergeSchema, error) {
 	if made, ok := c.versions.Load(name); ok {
-		return made.(managedfields.TypeConverter), nil
+		return made.(*mergeSchema), nil
 	}
-	crd, err := c.handler.source.read(c.handler.source.config.Lifetime, c.handler.name, "description")
+	h := c.handler
+	record, err := h.source.readRecord(h.source.config.Lifetime, h.name)
 	if err != nil {
 		return nil, err
 	}
-	made, err := newTypeConverter(crd, name)
+	made, err := h.source.config.Schemas.mergeSchema(record, name, func() (*mergeSchema, error) { return newMergeSchema(record, name) })
 	if err != nil {
-		return nil, fmt.Errorf("merge schema of %s in version %s: %w", crd.Name, name, err)
+		return nil, fmt.Errorf("merge schema of %s in version %s: %w", h.name, name, err)
 	}
 	// Values of different converters cannot be merged, so all callers use the first one.
 	converter, _ := c.versions.LoadOrStore(name, made)
-	return converter.(managedfields.TypeConverter), nil
+	return converter.(*mergeSchema), nil
+}
+
+func newMergeSchema(record *codec.Record, version string) (*mergeSchema, error) {
+	crd, err := decodeWithout("description", record)
+	if err != nil {
+		return nil, err
+	}
+	converter, err := newTypeConverter(crd, version)
+	return &mergeSchema{converter}, err
 }
 
 func newTypeConverter(crd *apiextensionsv1.CustomResourceDefinition, version string) (managedfields.TypeConverter, error) {
