@@ -31,7 +31,7 @@ type schemaTarget int
 const (
 	v3Target    schemaTarget = iota
 	v2Target                 // supports neither alternatives nor null
-	mergeTarget              // like v3, with the references of v2
+	mergeTarget              // the keywords that affect merges, with the references of v2
 )
 
 // Digest returns a hash that changes with the OpenAPI schemas or paths of a group version. It uses only

@@ -188,6 +188,9 @@ func (w *schemaWriter) member(s *openSchema, name string, i, at int) int {
 	case "type":
 		s.typeName, _ = w.in.Text(at)
 	}
+	if w.target == mergeTarget && !affectsMerge(name) {
+		return w.in.Skip(at)
+	}
 	w.out = append(append(w.out, ','), w.in.Raw(i, at)...)
 	switch name {
 	case "properties":
@@ -201,6 +204,17 @@ func (w *schemaWriter) member(s *openSchema, name string, i, at int) int {
 		return end
 	}
 	return w.copy(at)
+}
+
+// affectsMerge reports whether a keyword affects server-side apply. Descriptions and constraints, which do not, are most of
+// the size of a schema.
+func affectsMerge(name string) bool {
+	switch name {
+	case "type", "format", "nullable", "default", "properties", "additionalProperties", "items", "x-kubernetes-list-type",
+		"x-kubernetes-list-map-keys", "x-kubernetes-map-type", "x-kubernetes-preserve-unknown-fields":
+		return true
+	}
+	return false
 }
 
 // properties writes the properties at offset i. s.members replace apiVersion, kind and metadata.
@@ -246,7 +260,7 @@ func isTypeOrMetadata(name string) bool {
 func (w *schemaWriter) adapt(s *openSchema) {
 	if s.intOrString && w.target != v2Target {
 		w.cut(s, typeKeyword)
-		if !s.has(anyOfKeyword) {
+		if w.target == v3Target && !s.has(anyOfKeyword) {
 			w.out = append(w.out, `,"anyOf":[{"type":"integer"},{"type":"string"}]`...)
 		}
 	}

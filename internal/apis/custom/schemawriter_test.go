@@ -3,6 +3,7 @@ package custom
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -122,14 +123,21 @@ func withMembers(doc, members map[string]any) {
 	}
 }
 
+// internalKeywords are the keywords that change a schema for merges, which does not contain them.
+var internalKeywords = []string{"x-kubernetes-int-or-string", "x-kubernetes-embedded-resource"}
+
 // publishDocument modifies a document in place like schemaWriter.
 func publishDocument(doc map[string]any, as schemaTarget) {
+	if as == mergeTarget {
+		maps.DeleteFunc(doc, func(name string, _ any) bool { return !affectsMerge(name) && !slices.Contains(internalKeywords, name) })
+		defer maps.DeleteFunc(doc, func(name string, _ any) bool { return slices.Contains(internalKeywords, name) })
+	}
 	may := nullableMembers(doc)
 	each(doc, func(inner map[string]any) { publishDocument(inner, as) })
 	delete(doc, "externalDocs")
 	if doc["x-kubernetes-int-or-string"] == true && as != v2Target {
 		delete(doc, "type")
-		if _, said := doc["anyOf"]; !said {
+		if _, said := doc["anyOf"]; !said && as == v3Target {
 			doc["anyOf"] = []any{map[string]any{"type": "integer"}, map[string]any{"type": "string"}}
 		}
 	}

@@ -3,9 +3,9 @@ package custom
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/kube-openapi/pkg/validation/spec"
@@ -59,21 +59,27 @@ func (c *typeConverter) version(name string) (*mergeSchema, error) {
 }
 
 func newMergeSchema(record *codec.Record, version string) (*mergeSchema, error) {
-	crd, err := decodeWithout("description", record)
+	crd, err := decodeWithoutSchemas(record)
 	if err != nil {
 		return nil, err
 	}
-	converter, err := newTypeConverter(crd, version)
+	models, err := mergeModels(newEntry(crd, record.Revision()), version, record)
+	if err != nil {
+		return nil, err
+	}
+	converter, err := managedfields.NewTypeConverter(models, crd.Spec.PreserveUnknownFields)
 	return &mergeSchema{converter}, err
 }
 
-func newTypeConverter(crd *apiextensionsv1.CustomResourceDefinition, version string) (managedfields.TypeConverter, error) {
-	v, err := versionOf(crd, version)
-	if err != nil {
-		return managedfields.NewTypeConverter(nil, false) // its error has the text that callers look for
+// mergeModels returns the models of a version for merges by name. The result is empty if the definition does not have the
+// version; the errors of a converter without models have the text that callers look for.
+func mergeModels(e *entry, version string, record *codec.Record) (map[string]*spec.Schema, error) {
+	i := slices.IndexFunc(e.versions, func(v entryVersion) bool { return v.name == version })
+	if i < 0 {
+		return nil, nil
 	}
-	m, err := modelBuilderOf(crd, v)
-	if err != nil {
+	m, err := newModelBuilder(e, &e.versions[i], record)
+	if m == nil || err != nil {
 		return nil, err
 	}
 	encoded, err := m.object(newSchemaWriter(mergeTarget))
@@ -81,14 +87,14 @@ func newTypeConverter(crd *apiextensionsv1.CustomResourceDefinition, version str
 		return nil, err
 	}
 	models := map[string]*spec.Schema{}
-	for name, source := range map[string][]byte{m.name(crd.Spec.Names.Kind): encoded, metaModels + "ObjectMeta": []byte(objectMetaModel), metaModels + "OwnerReference": []byte(ownerReferenceModel)} {
+	for name, source := range map[string][]byte{m.name(m.names.kind): encoded, metaModels + "ObjectMeta": []byte(objectMetaModel), metaModels + "OwnerReference": []byte(ownerReferenceModel)} {
 		model := &spec.Schema{}
 		if err := json.Unmarshal(source, model); err != nil {
 			return nil, fmt.Errorf("read model %s: %w", name, err)
 		}
 		models[name] = model
 	}
-	return managedfields.NewTypeConverter(models, crd.Spec.PreserveUnknownFields)
+	return models, nil
 }
 
 // Merge schemas of metadata.
