@@ -77,10 +77,7 @@ func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration 
 		return nil, methodNotAllowed()
 	}
 	o := a.operation(ctx, resource)
-	fields, err := a.managers.For(resource)
-	if err != nil {
-		return nil, err
-	}
+	fields := a.managers.For(resource)
 	if fields == nil {
 		return nil, fmt.Errorf("%s has no managed fields", resource.FullName())
 	}

@@ -130,9 +130,9 @@ func (o *operation) checkName(obj codec.Object) error {
 
 // recordCreation records the owners of a new object's fields.
 func (o *operation) recordCreation(obj codec.Object, manager string) (codec.Object, error) {
-	m, err := o.api.managers.For(o.resource)
-	if err != nil || m == nil {
-		return obj, err
+	m := o.api.managers.For(o.resource)
+	if m == nil {
+		return obj, nil
 	}
 	if err := o.checkManagers(obj); err != nil {
 		return nil, err
@@ -142,9 +142,9 @@ func (o *operation) recordCreation(obj codec.Object, manager string) (codec.Obje
 
 // recordUpdate records the owners of changed fields.
 func (o *operation) recordUpdate(live, obj codec.Object, manager string) (codec.Object, error) {
-	m, err := o.api.managers.For(o.resource)
-	if err != nil || m == nil {
-		return obj, err
+	m := o.api.managers.For(o.resource)
+	if m == nil {
+		return obj, nil
 	}
 	if err := o.checkManagers(obj); err != nil {
 		return nil, err

@@ -19,10 +19,7 @@ import (
 
 // applyPatch applies a configuration (KEP-555). It also creates a missing object.
 func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptions) (rest.UpdateFunc, error) {
-	m, err := c.api.managers.For(c.resource)
-	if err != nil {
-		return nil, err
-	}
+	m := c.api.managers.For(c.resource)
 	if m == nil {
 		return nil, errPatchType()
 	}

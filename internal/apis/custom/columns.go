@@ -28,7 +28,7 @@ func (c columns) Columns() []metav1.TableColumnDefinition {
 	if err != nil {
 		return []metav1.TableColumnDefinition{nameColumn()}
 	}
-	return o.table.definitions
+	return o.table().definitions
 }
 
 // Cells implements rest.TableConvertor.
@@ -37,7 +37,7 @@ func (c columns) Cells(obj codec.Object, now time.Time) ([]any, []metav1.TableRo
 	if err != nil {
 		return nil, nil, err
 	}
-	return o.table.cells(obj, now), nil, nil
+	return o.table().cells(obj, now), nil, nil
 }
 
 // table contains the printer columns of a version.
@@ -58,12 +58,11 @@ func nameColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{Name: "Name", Type: "string", Format: "name", Description: metav1.ObjectMeta{}.SwaggerDoc()["name"]}
 }
 
-func newTable(v *apiextensionsv1.CustomResourceDefinitionVersion) *table {
+func newTable(wanted []apiextensionsv1.CustomResourceColumnDefinition) *table {
 	age := apiextensionsv1.CustomResourceColumnDefinition{
 		Name: "Age", Type: "date", JSONPath: ".metadata.creationTimestamp",
 		Description: metav1.ObjectMeta{}.SwaggerDoc()["creationTimestamp"],
 	}
-	wanted := v.AdditionalPrinterColumns
 	if len(wanted) == 0 {
 		wanted = []apiextensionsv1.CustomResourceColumnDefinition{age}
 	}

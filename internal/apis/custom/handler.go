@@ -50,9 +50,10 @@ type handler struct {
 
 // openHandler is the state derived from a definition without its schemas.
 type openHandler struct {
-	store      *registry.Store
-	status     *registry.SubresourceStore // nil without the subresource status
-	table      *table
+	store  *registry.Store
+	status *registry.SubresourceStore // nil without the subresource status
+	// table returns the printer columns. It parses them on first use, because most clients do not request tables.
+	table      func() *table
 	selectable []selectable
 	scale      *apiextensionsv1.CustomResourceSubresourceScale // nil without the subresource scale
 	// replicasPaths contains the path of spec.replicas in each version, by apiVersion.
@@ -182,7 +183,8 @@ func (h *handler) open(ctx context.Context) (*openHandler, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &openHandler{table: newTable(v), selectable: newSelectable(v), replicasPaths: replicasPaths(crd)}
+	printed := v.AdditionalPrinterColumns
+	o := &openHandler{table: sync.OnceValue(func() *table { return newTable(printed) }), selectable: newSelectable(v), replicasPaths: replicasPaths(crd)}
 	if v.Subresources != nil {
 		o.scale = v.Subresources.Scale
 	}

@@ -104,21 +104,21 @@ func TestColumns(t *testing.T) {
 	column := func(kind, path string) apiextensionsv1.CustomResourceColumnDefinition {
 		return apiextensionsv1.CustomResourceColumnDefinition{Name: path, Type: kind, JSONPath: path}
 	}
-	version := &apiextensionsv1.CustomResourceDefinitionVersion{AdditionalPrinterColumns: []apiextensionsv1.CustomResourceColumnDefinition{
+	wanted := []apiextensionsv1.CustomResourceColumnDefinition{
 		column("integer", ".spec.size"), column("string", ".spec.nested"), column("string", ".spec.tags[*]"), column("number", ".spec.size"),
 		column("boolean", ".spec.live"), column("date", ".spec.size"), column("string", ".spec.missing"),
 		column("string", `.status.conditions[?(@.type=="Ready")].status`),
-	}}
+	}
 	obj := newObject()
 	obj.SetName("a")
 	content(obj)["spec"] = map[string]any{"size": int64(5), "nested": map[string]any{"x": int64(7)}, "tags": []any{"t1", "t2"}, "live": true}
 	content(obj)["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}
 	want := []any{"a", int64(5), `{"x":7}`, "t1", 5.0, true, nil, nil, "True"}
-	if diff := cmp.Diff(want, newTable(version).cells(obj, obj.GetCreationTimestamp().Time)); diff != "" {
+	if diff := cmp.Diff(want, newTable(wanted).cells(obj, obj.GetCreationTimestamp().Time)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	version.AdditionalPrinterColumns[0].JSONPath = ".x["
-	if got := newTable(version).definitions; len(got) != 2 || got[1].Name != "Age" {
+	wanted[0].JSONPath = ".x["
+	if got := newTable(wanted).definitions; len(got) != 2 || got[1].Name != "Age" {
 		t.Errorf("columns with a path that is none: %v", got)
 	}
 }

@@ -44,29 +44,26 @@ func NewManagers(converter managedfields.TypeConverter, cache *ownership.Cache) 
 	return Managers{converter: converter, cache: cache, mu: new(sync.RWMutex)}
 }
 
-// For returns the manager of a resource, and creates it on first use. It returns nil without an
-// error if managed fields are disabled or the resource is not stored.
-func (m Managers) For(resource *rest.Resource) (*Manager, error) {
+// For returns the manager of a resource, and creates it on first use. It returns nil if managed fields are
+// disabled or the resource is not stored.
+func (m Managers) For(resource *rest.Resource) *Manager {
 	if m.converter == nil || resource.Kind == nil {
-		return nil, nil
+		return nil
 	}
 	m.mu.RLock()
 	made, found := resource.FieldManager.(*Manager)
 	m.mu.RUnlock()
 	if found {
-		return made, nil
+		return made
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if made, found := resource.FieldManager.(*Manager); found {
-		return made, nil // another request was first
+		return made // another request was first
 	}
-	made, err := m.newManager(resource)
-	if err != nil {
-		return nil, err
-	}
+	made = m.newManager(resource)
 	resource.FieldManager = made
-	return made, nil
+	return made
 }
 
 // Manager maintains the managed fields of one resource in one version. It is safe for concurrent
@@ -76,27 +73,20 @@ type Manager struct {
 	version *codec.Version
 	// fast is the fast implementation; nil if it does not support the kind.
 	fast *ownership.Kind
-	// fallback is apimachinery's field manager, for the cases that fast does not support.
-	fallback *managedfields.FieldManager
+	// fallback returns apimachinery's field manager, for the cases that fast does not support. It is created on first use,
+	// because it has many parts, and few resources need it.
+	fallback func() (*managedfields.FieldManager, error)
 	logger   *slog.Logger
 }
 
-func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
+func (m Managers) newManager(resource *rest.Resource) *Manager {
 	types := kindTypes{resource.Kind}
 	converter := resource.TypeConverter
 	if converter == nil {
 		converter = m.converter
 	}
-	newFields := managedfields.NewDefaultFieldManager
-	if resource.Version.Untyped {
-		newFields = managedfields.NewDefaultCRDFieldManager
-	}
-	fields, err := newFields(converter, types, types, types, resource.Version.GVK,
-		resource.Kind.Hub.GVK.GroupVersion(), resource.Subresource, filters(resource.ResetFields))
-	if err != nil {
-		return nil, fmt.Errorf("manage fields of %s: %w", resource.FullName(), err)
-	}
-	made := &Manager{types: types, version: resource.Version, fallback: fields, logger: m.Logger}
+	made := &Manager{types: types, version: resource.Version, logger: m.Logger}
+	made.fallback = sync.OnceValues(func() (*managedfields.FieldManager, error) { return newFallback(resource, types, converter) })
 	if made.logger == nil {
 		made.logger = slog.New(slog.DiscardHandler)
 	}
@@ -104,11 +94,20 @@ func (m Managers) newManager(resource *rest.Resource) (*Manager, error) {
 		Version: resource.Version, Subresource: resource.Subresource, ResetFields: resource.ResetFields,
 		Converter: converter, Cache: m.cache, Simulation: m.Simulation,
 	})
-	return made, nil
+	return made
 }
 
-func filters(reset map[fieldpath.APIVersion]*fieldpath.Set) map[fieldpath.APIVersion]fieldpath.Filter {
-	return fieldpath.NewExcludeFilterSetMap(reset)
+func newFallback(resource *rest.Resource, types kindTypes, converter managedfields.TypeConverter) (*managedfields.FieldManager, error) {
+	create := managedfields.NewDefaultFieldManager
+	if resource.Version.Untyped {
+		create = managedfields.NewDefaultCRDFieldManager
+	}
+	fields, err := create(converter, types, types, types, resource.Version.GVK, resource.Kind.Hub.GVK.GroupVersion(),
+		resource.Subresource, fieldpath.NewExcludeFilterSetMap(resource.ResetFields))
+	if err != nil {
+		return nil, fmt.Errorf("manage fields of %s: %w", resource.FullName(), err)
+	}
+	return fields, nil
 }
 
 // Update records that manager replaced live with obj. It may modify and return obj, but does not
@@ -118,7 +117,7 @@ func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
 	if m.updateFast(live, obj, manager) {
 		return obj
 	}
-	updated, err := m.fallback.Update(live, obj, manager)
+	updated, err := m.updateSlowly(live, obj, manager)
 	if err != nil {
 		m.logger.Debug("fields of a write are not accounted for", "kind", obj.GetObjectKind().GroupVersionKind(),
 			"namespace", obj.GetNamespace(), "name", obj.GetName(), "err", err)
@@ -126,6 +125,15 @@ func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
 		return obj
 	}
 	return updated.(codec.Object)
+}
+
+// updateSlowly is Update with the fallback.
+func (m *Manager) updateSlowly(live, obj codec.Object, manager string) (runtime.Object, error) {
+	fields, err := m.fallback()
+	if err != nil {
+		return nil, err
+	}
+	return fields.Update(live, obj, manager)
 }
 
 // updateFast is Update with package ownership. It returns false for unsupported cases. Both objects
@@ -169,9 +177,13 @@ func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager strin
 			return merged, nil
 		}
 	}
+	fields, err := m.fallback()
+	if err != nil {
+		return nil, err
+	}
 	// Without a merge, the library modifies live; a merge result may share memory with the applied
 	// object.
-	merged, err := m.fallback.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
+	merged, err := fields.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
 	if err != nil {
 		return nil, err
 	}

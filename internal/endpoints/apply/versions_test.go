@@ -59,11 +59,7 @@ func TestUpdatesOfVersionsAsUpstream(t *testing.T) {
 		for _, subresource := range []string{"", "status"} {
 			r := &rest.Resource{GroupVersion: v.GVK.GroupVersion(), Name: "deployments", Subresource: subresource, Kind: kind, Version: v}
 			r.ResetFields = map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(v.GVK.GroupVersion().String()): fieldpath.NewSet(fieldpath.MakePathOrDie("status"))}
-			m, err := managers.For(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			paths = append(paths, m)
+			paths = append(paths, managers.For(r))
 		}
 	}
 	seed := uint64(time.Now().UnixNano())
@@ -88,7 +84,7 @@ func TestUpdatesOfVersionsAsUpstream(t *testing.T) {
 			own++
 		}
 		have := m.Update(live, obj, manager)
-		updated, err := m.fallback.Update(live.DeepCopyObject(), want, manager)
+		updated, err := m.updateSlowly(live.DeepCopyObject().(codec.Object), want, manager)
 		if err != nil {
 			// Lists with duplicate items cannot be converted.
 			want.SetManagedFields(live.GetManagedFields())
