@@ -158,7 +158,7 @@ func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
 func (c *Cacher) load(ctx context.Context) (*watchCache, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
-	st := newWatchCache(ctx, c.store, c.feed, func(st *watchCache) { c.loaded.CompareAndSwap(st, nil) })
+	st := newWatchCache(c.store, c.feed, func(st *watchCache) { c.loaded.CompareAndSwap(st, nil) })
 	if !c.feed.attach(st) {
 		return nil, errNotRunning
 	}

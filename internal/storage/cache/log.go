@@ -97,10 +97,13 @@ type topic struct {
 	notifier  notifier
 }
 
+// minRing is the initial size of a ring. Logs without changes have none.
+const minRing = 16
+
 func newLog(since int64, limits LogLimits) changeLog {
 	return changeLog{
 		limits: limits,
-		ring:   make([]logEntry, 16), since: since, notifier: new(notifier),
+		since:  since, notifier: new(notifier),
 		topics: map[topicKey]*topic{}, byField: map[string]int{}, byLabel: map[string]int{},
 	}
 }
@@ -119,7 +122,7 @@ func (l *changeLog) append(c *storage.Change, replaced *codec.Record, now time.T
 		size += c.Prev.StoredSize()
 	}
 	if l.end-l.first == uint64(len(l.ring)) {
-		l.resize(2 * len(l.ring))
+		l.resize(max(2*len(l.ring), minRing))
 	}
 	*l.at(l.end) = logEntry{c, size, now, replaced}
 	l.index(c)

@@ -98,12 +98,14 @@ type watchCache struct {
 	}
 }
 
-func newWatchCache(ctx context.Context, store Store, feed *Feed, release func(*watchCache)) *watchCache {
+// newWatchCache returns an empty cache. Its lifetime is independent of the request that loads it, whose context would retain the
+// request for as long as the cache is open.
+func newWatchCache(store Store, feed *Feed, release func(*watchCache)) *watchCache {
 	s := &watchCache{
 		store: store, feed: feed, prefix: store.Prefix(), report: feed.metrics.forResource(store.GroupResource()), limits: feed.limits,
 		release: release,
 	}
-	s.lifetime, s.cancel = context.WithCancel(context.WithoutCancel(ctx)) // later readers use it, too
+	s.lifetime, s.cancel = context.WithCancel(context.Background())
 	s.closed = s.lifetime.Done()
 	context.AfterFunc(s.lifetime, func() {
 		s.notifyAll()
