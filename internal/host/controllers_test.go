@@ -156,7 +156,7 @@ func (r *running) awaitAccount(t *testing.T, namespace string) {
 	r.awaitCode(t, "/api/v1/namespaces/"+namespace+"/serviceaccounts/default", 200)
 }
 
-func (r *running) awaitCode(t *testing.T, path string, want int) {
+func (r *running) awaitCode(t testing.TB, path string, want int) {
 	t.Helper()
 	testserver.Eventually(t, 2*time.Minute, func() error {
 		if code, body := r.do(t, "GET", path, ""); code != want {

@@ -137,6 +137,31 @@ func BenchmarkManyControlPlanes(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
+// BenchmarkDeleteControlPlane deletes a control plane with 10,000 ConfigMaps, from the request until its object no longer exists.
+func BenchmarkDeleteControlPlane(b *testing.B) {
+	s := start(b, Config{Storage: StorageConfig{DataDir: b.TempDir()}})
+	var total time.Duration
+	for n := range b.N {
+		name := fmt.Sprint("p", n)
+		plane := s.tenant(b, name, `{}`)
+		var group errgroup.Group
+		group.SetLimit(16)
+		for i := range 10_000 {
+			group.Go(func() error {
+				plane.must(b, "POST", configMapPath, fmt.Sprintf(`{"metadata":{"name":"c%d"},"data":{"key":"value"}}`, i))
+				return nil
+			})
+		}
+		_ = group.Wait()
+		began := time.Now()
+		s.must(b, "DELETE", controlPlanePath+"/"+name, "")
+		s.awaitCode(b, controlPlanePath+"/"+name, http.StatusNotFound)
+		total += time.Since(began)
+	}
+	b.ReportMetric(float64(total.Milliseconds())/float64(b.N), "delete-ms")
+	b.ReportMetric(0, "ns/op")
+}
+
 // diskUse returns the size of all files of a directory, in bytes.
 func diskUse(b *testing.B, dir string) (bytes int64) {
 	b.Helper()

@@ -67,7 +67,7 @@ func (f *Fleet) copySource(ctx context.Context, p planeKey, store kv.Backend, so
 		return nil, errors.Join(err, errCopyInterrupted) // it was completed before the lock was acquired
 	}
 	f.logger.Info("copying the objects of the source of a fork", "name", p.name)
-	if err := f.deletePrefix(ctx, f.prefixOf(p.uid), c.commit); err != nil { // of an interrupted copy
+	if err := f.deletePrefix(ctx, f.prefixOf(p.uid), 1, c.commit); err != nil { // of an interrupted copy
 		return nil, fmt.Errorf("copy the source: %w", err)
 	}
 	_, unhold, err := store.Hold(ctx, source.Revision)

@@ -1,10 +1,12 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,10 +20,13 @@ import (
 // deletionOps is the maximum number of keys that one commit deletes. etcd allows 128 operations.
 const deletionOps = 100
 
+// deletionCommits is the number of concurrent commits of a deletion. Stores combine concurrent commits into one fsync.
+const deletionCommits = 16
+
 // deleteKeys deletes all keys of a control plane, and releases the state of its source. After an error or a crash it can
 // be called again.
 func (f *Fleet) deleteKeys(ctx context.Context, uid types.UID) error {
-	err := f.deletePrefix(ctx, f.folder(uid), func(ctx context.Context, ops ...kv.Op) error {
+	err := f.deletePrefix(ctx, f.folder(uid), deletionCommits, func(ctx context.Context, ops ...kv.Op) error {
 		_, err := f.config.Env.Storage.Backend.Commit(ctx, ops...)
 		return err
 	})
@@ -31,20 +36,34 @@ func (f *Fleet) deleteKeys(ctx context.Context, uid types.UID) error {
 	return f.unpin(ctx, uid)
 }
 
-// deletePrefix deletes all keys with a prefix by commits of at most deletionOps operations.
-func (f *Fleet) deletePrefix(ctx context.Context, prefix string, commit func(context.Context, ...kv.Op) error) error {
+// deletePrefix deletes all keys with a prefix by commits of at most deletionOps operations. It calls commit concurrently, up to
+// the given number of calls. It repeats the deletion until it finds no keys, because another server could still write some.
+func (f *Fleet) deletePrefix(ctx context.Context, prefix string, concurrent int, commit func(context.Context, ...kv.Op) error) error {
 	for {
-		page, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix), Limit: deletionOps})
-		if err != nil || len(page.Entries) == 0 {
+		deleted, err := f.deleteRange(ctx, prefix, concurrent, commit)
+		if err != nil || deleted == 0 {
 			return err
+		}
+	}
+}
+
+// deleteRange deletes the present keys with a prefix, in ascending order, and returns their number. Each page begins after the
+// previous one, because a store needs time to skip deleted keys.
+func (f *Fleet) deleteRange(ctx context.Context, prefix string, concurrent int, commit func(context.Context, ...kv.Op) error) (deleted int, err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(concurrent)
+	for next := prefix; ; {
+		page, err := f.config.Env.Storage.Backend.Range(ctx, kv.RangeRequest{Start: next, End: kv.PrefixEnd(prefix), Limit: deletionOps})
+		if err != nil || len(page.Entries) == 0 {
+			return deleted, cmp.Or(group.Wait(), err)
 		}
 		ops := make([]kv.Op, len(page.Entries))
 		for i := range page.Entries {
 			ops[i] = kv.Op{Key: page.Entries[i].Key, Kind: kv.OpDelete, Expect: kv.AnyRevision}
 		}
-		if err := commit(ctx, ops...); err != nil {
-			return err
-		}
+		group.Go(func() error { return commit(ctx, ops...) })
+		deleted += len(ops)
+		next = ops[len(ops)-1].Key + "\x00"
 	}
 }
 
