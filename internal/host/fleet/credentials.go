@@ -132,7 +132,7 @@ func (f *Fleet) createSecret(ctx context.Context, object *controlplanes.ControlP
 func (f *Fleet) setToken(uid types.UID, token string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.mu.hashes[uid] = hashToken(token)
+	f.mu.hashes[cloneUID(uid)] = hashToken(token)
 }
 
 // conflictError reports a state that an administrator must correct.

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,27 +18,55 @@ import (
 func Definition() *controlplane.Definition {
 	return &controlplane.Definition{
 		Resource: controlplanes.Resource().GroupResource(), JSON: controlplanes.Definition(),
-		Plugin: func(a authorizer.Authorizer) admission.Plugin { return sourcePermission{a} },
+		Plugin: func(a authorizer.Authorizer) admission.Plugin { return creation{a} },
 	}
 }
 
-// sourcePermission rejects forks by users who may not read their source: the administrator of a fork can read all objects
-// of its source, including Secrets.
-type sourcePermission struct{ authorizer authorizer.Authorizer }
+// creation is the admission of new ControlPlane objects. It adds the finalizer, so that reconcile need not write it. It rejects
+// forks by users who may not read their source: the administrator of a fork can read all objects of its source, including
+// Secrets.
+type creation struct{ authorizer authorizer.Authorizer }
 
-var _ admission.Validator = sourcePermission{}
+var (
+	_ admission.Mutator   = creation{}
+	_ admission.Validator = creation{}
+)
 
 // Name implements admission.Plugin.
-func (sourcePermission) Name() string { return "ControlPlaneSource" }
+func (creation) Name() string { return "ControlPlaneCreation" }
 
 // Handles implements admission.Plugin. The source of an existing control plane is immutable.
-func (sourcePermission) Handles(op admission.Operation) bool { return op == admission.Create }
+func (creation) Handles(op admission.Operation) bool { return op == admission.Create }
 
-// Validate implements admission.Validator.
-func (p sourcePermission) Validate(ctx context.Context, a *admission.Attributes) error {
+// objectOf returns the ControlPlane object of a request, or nil for requests of other resources.
+func objectOf(a *admission.Attributes) *unstructured.Unstructured {
 	resource := controlplanes.Resource()
 	obj, ok := a.Object.(*unstructured.Unstructured)
 	if !ok || a.Resource.GroupVersion.Group != resource.Group || a.Resource.Name != resource.Resource || a.Resource.Subresource != "" {
+		return nil
+	}
+	return obj
+}
+
+// Mutate implements admission.Mutator.
+func (creation) Mutate(_ context.Context, a *admission.Attributes) error {
+	if obj := objectOf(a); obj != nil {
+		addFinalizer(obj)
+	}
+	return nil
+}
+
+// addFinalizer adds the finalizer of the fleet to an object without it.
+func addFinalizer(obj *unstructured.Unstructured) {
+	if finalizers := obj.GetFinalizers(); !slices.Contains(finalizers, controlplanes.Finalizer) {
+		obj.SetFinalizers(append(finalizers, controlplanes.Finalizer))
+	}
+}
+
+// Validate implements admission.Validator.
+func (p creation) Validate(ctx context.Context, a *admission.Attributes) error {
+	obj := objectOf(a)
+	if obj == nil {
 		return nil
 	}
 	object, err := controlplanes.FromUnstructured(obj)
@@ -48,6 +77,7 @@ func (p sourcePermission) Validate(ctx context.Context, a *admission.Attributes)
 	if from == nil {
 		return nil
 	}
+	resource := controlplanes.Resource()
 	required := authorizer.Attributes{User: a.User, ResourceRequest: true, Verb: "*", APIGroup: "*", APIVersion: "*", Resource: "*"}
 	permission := "all permissions in all namespaces"
 	if from.ControlPlane != "" {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -101,6 +102,11 @@ type planeKey struct {
 	name string
 	uid  types.UID
 }
+
+// clone returns a key with its own memory. The strings of a decoded object share the memory of its complete encoding.
+func (k planeKey) clone() planeKey { return planeKey{strings.Clone(k.name), cloneUID(k.uid)} }
+
+func cloneUID(uid types.UID) types.UID { return types.UID(strings.Clone(string(uid))) }
 
 // workers is the number of ControlPlane objects that are reconciled at the same time. They share fsyncs.
 const workers = 16

@@ -105,6 +105,7 @@ func (f *Fleet) update(object *controlplanes.ControlPlane) {
 	var replaced *plane
 	if p == nil || p.key != key {
 		replaced = p
+		key = key.clone()
 		p = newPlane(f, key)
 		f.mu.planes[key.name] = p
 	}
@@ -204,5 +205,5 @@ func (f *Fleet) decodeToken(record *codec.Record) (owner types.UID, hash tokenHa
 			name = reference.Name
 		}
 	}
-	return owner, hashToken(string(secret.Data[tokenKey])), name, secret.Name == secretOf(name).Name
+	return cloneUID(owner), hashToken(string(secret.Data[tokenKey])), name, secret.Name == secretOf(name).Name
 }

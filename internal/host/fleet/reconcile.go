@@ -45,6 +45,9 @@ func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
 	case object.DeletionTimestamp != nil:
 		return f.finalize(ctx, p, object)
 	}
+	if object.Status.Phase == "" { // it is a new control plane
+		f.templates.prepareOnce()
+	}
 	if err := f.ensureFinalizer(ctx, object); err != nil {
 		return err
 	}
@@ -123,14 +126,14 @@ func (f *Fleet) finalize(ctx context.Context, p *plane, object *controlplanes.Co
 	return err
 }
 
+// ensureFinalizer adds the finalizer again if a client has removed it.
 func (f *Fleet) ensureFinalizer(ctx context.Context, object *controlplanes.ControlPlane) error {
 	if slices.Contains(object.Finalizers, controlplanes.Finalizer) {
 		return nil
 	}
-	f.templates.prepareOnce() // it is a new control plane
 	_, err := f.objects.Update(ctx, types.NamespacedName{Name: object.Name}, func(current *unstructured.Unstructured) error {
-		if finalizers := current.GetFinalizers(); current.GetUID() == object.UID && current.GetDeletionTimestamp() == nil && !slices.Contains(finalizers, controlplanes.Finalizer) {
-			current.SetFinalizers(append(finalizers, controlplanes.Finalizer))
+		if current.GetUID() == object.UID && current.GetDeletionTimestamp() == nil {
+			addFinalizer(current)
 		}
 		return nil
 	})
