@@ -38,7 +38,7 @@ type client struct {
 	header http.Header // of each request
 }
 
-// newClient returns a client with the certificate of a kubeconfig.
+// newClient returns a client with the certificate or the token of a kubeconfig.
 func newClient(kubeconfig string) (*client, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
@@ -52,7 +52,11 @@ func clientOf(config *rest.Config) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the client's certificate: %w", err)
 	}
-	return (&client{config: config, tls: tls}).another(), nil
+	c := &client{config: config, tls: tls}
+	if config.BearerToken != "" {
+		c.header = http.Header{"Authorization": {"Bearer " + config.BearerToken}}
+	}
+	return c.another(), nil
 }
 
 // another returns a client of the same user with its own connections.
@@ -69,11 +73,9 @@ func (c *client) impersonating(user string, groups ...string) *client {
 
 // as returns a client that authenticates with a token instead of a certificate.
 func (c *client) as(token string) (*client, error) {
-	other, err := clientOf(rest.AnonymousClientConfig(c.config))
-	if err == nil {
-		other.header = http.Header{"Authorization": {"Bearer " + token}}
-	}
-	return other, err
+	config := rest.AnonymousClientConfig(c.config)
+	config.BearerToken = token
+	return clientOf(config)
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }

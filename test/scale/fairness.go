@@ -27,6 +27,8 @@ type fairness struct {
 	length                  time.Duration
 	bursts                  int
 	kinds                   string
+	controlPlanes           bool
+	concurrent              int
 	kubeconfig, bulk, label string // of the child process that makes the bulk
 }
 
@@ -44,10 +46,12 @@ func fairnessCommand(ctx context.Context, args []string) error {
 	flags.IntVar(&f.clients, "clients", 50, "how many clients list them, or create")
 	flags.IntVar(&f.creates, "creates", 5000, "how many creates arrive at once")
 	flags.IntVar(&f.bursts, "bursts", 3, "how often they do")
-	flags.StringVar(&f.kinds, "kinds", "lists,lists/1.1,creates", "what others do, one after the other")
+	flags.StringVar(&f.kinds, "kinds", "lists,lists/1.1,creates", "what others do, one after the other: lists, lists/1.1, gets or creates")
+	flags.BoolVar(&f.controlPlanes, "control-planes", false, "the other clients use another control plane than the measured one")
+	flags.IntVar(&f.concurrent, "concurrent-requests", 0, "spec.limits.concurrentRequests of the control plane of the other clients; 0 is the default")
 	flags.DurationVar(&f.length, "for", 10*time.Second, "how long gets are measured")
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "of a server that runs, for --bulk")
-	flags.StringVar(&f.bulk, "bulk", "", "be the other clients: lists, lists/1.1 or creates")
+	flags.StringVar(&f.bulk, "bulk", "", "be the other clients: lists, lists/1.1, gets or creates")
 	flags.StringVar(&f.label, "label", "bulk", "what the names of created pods begin with")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -93,7 +97,13 @@ func (f *fairness) run(ctx context.Context) error {
 	}
 	defer srv.kill()
 	f.kubeconfig = srv.kubeconfig()
-	client, err := newClient(f.kubeconfig)
+	measured := f.kubeconfig
+	if f.controlPlanes {
+		if measured, err = f.createControlPlanes(ctx); err != nil {
+			return err
+		}
+	}
+	client, err := newClient(measured)
 	if err != nil {
 		return err
 	}
@@ -108,6 +118,31 @@ func (f *fairness) run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// createControlPlanes creates the control plane of the other clients, with the pods that they list, and that of the measured
+// client. It returns the kubeconfig of the measured client.
+func (f *fairness) createControlPlanes(ctx context.Context) (measured string, err error) {
+	root, err := newClient(f.kubeconfig)
+	if err != nil {
+		return "", err
+	}
+	measured, f.kubeconfig = f.dir+"-measured.kubeconfig", f.dir+"-others.kubeconfig"
+	limits := fieldsOf{}
+	if f.concurrent > 0 {
+		limits["concurrentRequests"] = f.concurrent
+	}
+	if err := root.createControlPlane(ctx, "measured", measured, fieldsOf{}); err != nil {
+		return "", err
+	}
+	if err := root.createControlPlane(ctx, "others", f.kubeconfig, limits); err != nil {
+		return "", err
+	}
+	others, err := newClient(f.kubeconfig)
+	if err != nil {
+		return "", err
+	}
+	return measured, f.fill(ctx, others)
 }
 
 // fill creates the pods that are read, and lists them once.
@@ -246,44 +281,47 @@ func (f *fairness) makeBulk(ctx context.Context) error {
 			return err
 		}
 	}
-	if f.bulk == "creates" {
+	switch f.bulk {
+	case "creates":
 		return f.makeCreates(ctx, clients)
+	case "gets":
+		return f.makeReads(ctx, clients, podsIn(readNamespace)+"/pod-7")
 	}
-	return f.makeLists(ctx, clients)
+	return f.makeReads(ctx, clients, podsIn(readNamespace)+"?resourceVersion=0")
 }
 
-// makeLists makes each client list all pods repeatedly.
-func (f *fairness) makeLists(ctx context.Context, clients []*client) error {
+// makeReads makes each client read a path repeatedly.
+func (f *fairness) makeReads(ctx context.Context, clients []*client, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, f.length)
 	defer cancel()
-	fmt.Println("lists")
+	fmt.Println("reads")
 	began := time.Now()
 	var done sync.WaitGroup
 	bytes := make([]int64, len(clients))
-	lists := make([]int, len(clients))
+	reads := make([]int, len(clients))
 	for i, c := range clients {
 		done.Go(func() {
 			for ctx.Err() == nil {
-				n, err := c.listed(ctx)
+				n, err := c.discard(ctx, path)
 				bytes[i] += n
 				if err == nil {
-					lists[i]++
+					reads[i]++
 				}
 			}
 		})
 	}
 	done.Wait()
-	sum, all, least := int64(0), 0, lists[0]
+	sum, all, least := int64(0), 0, reads[0]
 	for i := range clients {
-		sum, all, least = sum+bytes[i], all+lists[i], min(least, lists[i])
+		sum, all, least = sum+bytes[i], all+reads[i], min(least, reads[i])
 	}
-	fmt.Printf("%d lists, %.0f MiB/s, %d by the slowest\n", all, float64(sum)/mebi/time.Since(began).Seconds(), least)
+	fmt.Printf("%d reads, %.0f MiB/s, %d by the slowest\n", all, float64(sum)/mebi/time.Since(began).Seconds(), least)
 	return nil
 }
 
-// listed lists all pods and returns the size of the response, in bytes.
-func (c *client) listed(ctx context.Context) (int64, error) {
-	resp, err := c.send(ctx, request{method: http.MethodGet, path: podsIn(readNamespace) + "?resourceVersion=0"})
+// discard reads a path and returns the size of the response, in bytes.
+func (c *client) discard(ctx context.Context, path string) (int64, error) {
+	resp, err := c.send(ctx, request{method: http.MethodGet, path: path})
 	if err != nil {
 		return 0, err
 	}
