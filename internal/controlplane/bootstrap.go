@@ -105,7 +105,7 @@ func (d *defaultObjects) create(ctx context.Context) error {
 		if d.bootstrap.ReportsVersions() {
 			d.bootstrap.Start(ctx)
 		}
-		d.conditions.Start(ctx)
+		d.conditions.Enable() // the recorded schemas have their conditions
 		return d.registrations.Register(ctx)
 	}
 	err := d.bootstrap.StartNamespaces(ctx)

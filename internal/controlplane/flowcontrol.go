@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/apis/bootstrap"
@@ -16,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters"
 	"mainstay.dev/mainstay/internal/filters/flowcontrol"
 	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
 // The resources that configure priority and fairness.
@@ -39,7 +41,16 @@ type flowControl struct {
 
 // newFlowControl creates priority and fairness with the mandatory objects.
 func newFlowControl(s *settings, r *resources, counts *objectCounts) (*flowControl, error) {
-	f := &flowControl{conditions: flowschemas.New(s.lifetime, r.access, s.env.Telemetry.Logger)}
+	f := &flowControl{}
+	schemas, err := r.builtin.uncached(flowSchemas)
+	if err != nil {
+		return nil, err
+	}
+	levels, err := r.builtin.uncached(priorityLevels)
+	if err != nil {
+		return nil, err
+	}
+	f.conditions = flowschemas.New(s.lifetime, r.access, flowschemas.Stored{Schemas: schemas, Levels: levels}, s.env.Telemetry.Logger)
 	if !s.options.Requests.DisablePriorityAndFairness {
 		f.control = flowcontrol.New(flowcontrol.Config{
 			Seats:   s.options.Requests.seats(),
@@ -49,11 +60,7 @@ func newFlowControl(s *settings, r *resources, counts *objectCounts) (*flowContr
 			ByCount: !s.gates.Enabled(feature.SizeBasedListCostEstimate),
 			Metrics: s.env.Telemetry.Metrics.Flow, Reflectors: s.reflectorMetrics(), Logger: s.env.Telemetry.Logger,
 		})
-		for resource := range f.control.Resources() {
-			stored, err := r.builtin.uncached(resource)
-			if err != nil {
-				return nil, err
-			}
+		for resource, stored := range map[schema.GroupResource]reflector.Collection{flowSchemas: schemas, priorityLevels: levels} {
 			follower, err := f.control.Reflector(resource, stored)
 			if err != nil {
 				return nil, err

@@ -6,6 +6,7 @@ package flowschemas
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/rest"
 )
@@ -42,29 +44,76 @@ const (
 type Conditions struct {
 	schemas, statuses *loopback.Client[*flowcontrolv1.FlowSchema]
 	levels            *loopback.Client[*flowcontrolv1.PriorityLevelConfiguration]
+	stored            Stored
 	lifetime          context.Context
 	logger            *slog.Logger
 	now               func() time.Time
 	started           atomic.Bool
 }
 
-// New returns Conditions that do nothing until Start is called. Updates by SyncSchema and SyncLevel
-// stop when lifetime ends.
-func New(lifetime context.Context, access *loopback.Access, logger *slog.Logger) *Conditions {
+// Stored reads all schemas and levels from the store. Start uses it instead of the API, which would fill a watch cache
+// for each of the two resources.
+type Stored struct{ Schemas, Levels rest.Lister }
+
+// New returns Conditions that do nothing until Start or Enable is called. Updates by SyncSchema and
+// SyncLevel stop when lifetime ends.
+func New(lifetime context.Context, access *loopback.Access, stored Stored, logger *slog.Logger) *Conditions {
 	access = access.As(nil, fieldManager)
 	schemas := loopback.For[*flowcontrolv1.FlowSchema](access, flowcontrolv1.SchemeGroupVersion.WithResource("flowschemas"))
 	return &Conditions{
 		schemas: schemas, statuses: schemas.Subresource("status"),
 		levels:   loopback.For[*flowcontrolv1.PriorityLevelConfiguration](access, flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations")),
+		stored:   stored,
 		lifetime: lifetime, logger: logger, now: time.Now,
 	}
 }
 
-// Start updates the conditions of all schemas and enables SyncSchema and SyncLevel. Before Start,
-// the objects of a first start are created without updating each condition.
+// Enable enables SyncSchema and SyncLevel. Until then, the objects of a first start are created
+// without updating each condition.
+func (c *Conditions) Enable() { c.started.Store(true) }
+
+// Start calls Enable, and updates the conditions of all schemas.
 func (c *Conditions) Start(ctx context.Context) {
-	c.started.Store(true)
-	c.syncAll(ctx, func(*flowcontrolv1.FlowSchema) bool { return true })
+	c.Enable()
+	outdated, err := c.outdated(ctx)
+	if err != nil {
+		c.logFailure(err)
+	}
+	c.syncEach(ctx, slices.Values(outdated))
+}
+
+// outdated returns the names of the schemas with a missing or wrong condition.
+func (c *Conditions) outdated(ctx context.Context) ([]string, error) {
+	levels := map[string]bool{}
+	for level, err := range stored(ctx, c.stored.Levels) {
+		if err != nil {
+			return nil, err
+		}
+		levels[level.Name().Name] = true
+	}
+	var names []string
+	for record, err := range stored(ctx, c.stored.Schemas) {
+		if err != nil {
+			return names, err
+		}
+		schema, err := codec.SharedAs[*flowcontrolv1.FlowSchema](record)
+		if err != nil {
+			return names, err
+		}
+		if c.desired(schema, levels[schema.Spec.PriorityLevelConfiguration.Name]) != nil {
+			names = append(names, schema.Name)
+		}
+	}
+	return names, nil
+}
+
+// stored iterates over all objects of a collection.
+func stored(ctx context.Context, collection rest.Lister) iter.Seq2[*codec.Record, error] {
+	list, err := collection.List(ctx, "", rest.ListOptions{})
+	if err != nil {
+		return func(yield func(*codec.Record, error) bool) { yield(nil, err) }
+	}
+	return list.Items
 }
 
 // SyncSchema updates the condition of a schema after a write of the schema. It blocks until the
@@ -87,24 +136,30 @@ func (c *Conditions) SyncLevel(name string) {
 	}
 	ctx, cancel := context.WithTimeout(c.lifetime, maxWait)
 	defer cancel()
-	c.syncAll(ctx, func(schema *flowcontrolv1.FlowSchema) bool {
-		return schema.Spec.PriorityLevelConfiguration.Name == name
-	})
+	c.syncEach(ctx, c.schemasOf(ctx, name))
 }
 
-// syncAll updates the conditions of the selected schemas concurrently, so that the writes share
-// commits.
-func (c *Conditions) syncAll(ctx context.Context, chosen func(*flowcontrolv1.FlowSchema) bool) {
+// schemasOf iterates over the names of the schemas that reference a level.
+func (c *Conditions) schemasOf(ctx context.Context, level string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for schema, err := range c.schemas.List(ctx, "", rest.ListOptions{}) {
+			if err != nil {
+				c.logFailure(err)
+				return
+			}
+			if schema.Spec.PriorityLevelConfiguration.Name == level && !yield(schema.Name) {
+				return
+			}
+		}
+	}
+}
+
+// syncEach updates the conditions of schemas concurrently, so that the writes share commits.
+func (c *Conditions) syncEach(ctx context.Context, names iter.Seq[string]) {
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentWrites)
-	for schema, err := range c.schemas.List(ctx, "", rest.ListOptions{}) {
-		if err != nil {
-			c.logFailure(err)
-			break
-		}
-		if chosen(schema) {
-			group.Go(func() error { c.syncOne(ctx, schema.Name); return nil })
-		}
+	for name := range names {
+		group.Go(func() error { c.syncOne(ctx, name); return nil })
 	}
 	_ = group.Wait() // syncOne logs errors
 }
@@ -132,9 +187,13 @@ func (c *Conditions) set(ctx context.Context, name types.NamespacedName) error {
 		if err != nil {
 			return err
 		}
-		desired, err := c.desired(ctx, schema)
-		if err != nil || desired == nil {
+		_, err = c.levels.Get(ctx, types.NamespacedName{Name: schema.Spec.PriorityLevelConfiguration.Name})
+		if err != nil && !apierrors.IsNotFound(err) {
 			return err
+		}
+		desired := c.desired(schema, err == nil)
+		if desired == nil {
+			return nil
 		}
 		if _, err := c.statuses.Apply(ctx, status(schema, desired), true); err != nil && !apierrors.IsConflict(err) {
 			return err
@@ -142,33 +201,31 @@ func (c *Conditions) set(ctx context.Context, name types.NamespacedName) error {
 	}
 }
 
-// desired returns the condition to write, or nil if the schema already has it.
-func (c *Conditions) desired(ctx context.Context, schema *flowcontrolv1.FlowSchema) (*flowcontrolv1.FlowSchemaCondition, error) {
+// desired returns the condition to write, or nil if the schema already has it. exists reports whether
+// the level of the schema exists.
+func (c *Conditions) desired(schema *flowcontrolv1.FlowSchema, exists bool) *flowcontrolv1.FlowSchemaCondition {
 	level := schema.Spec.PriorityLevelConfiguration.Name
 	desired := &flowcontrolv1.FlowSchemaCondition{
 		Type: flowcontrolv1.FlowSchemaConditionDangling, Status: flowcontrolv1.ConditionFalse, LastTransitionTime: metav1.NewTime(c.now()),
 		Reason:  reasonFound,
 		Message: fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q and it exists", level),
 	}
-	_, err := c.levels.Get(ctx, types.NamespacedName{Name: level})
-	if apierrors.IsNotFound(err) {
+	if !exists {
 		desired.Status, desired.Reason = flowcontrolv1.ConditionTrue, reasonNotFound
 		desired.Message = fmt.Sprintf("This FlowSchema references the PriorityLevelConfiguration object named %q but there is no such object", level)
-	} else if err != nil {
-		return nil, err
 	}
 	i := slices.IndexFunc(schema.Status.Conditions, func(has flowcontrolv1.FlowSchemaCondition) bool { return has.Type == desired.Type })
 	if i < 0 {
-		return desired, nil
+		return desired
 	}
 	has := &schema.Status.Conditions[i]
 	if has.Status == desired.Status && has.Reason == desired.Reason && has.Message == desired.Message {
-		return nil, nil
+		return nil
 	}
 	if has.Status == desired.Status {
 		desired.LastTransitionTime = has.LastTransitionTime
 	}
-	return desired, nil
+	return desired
 }
 
 // status returns the status to apply. The UID and the version of the schema are preconditions.
