@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 )
@@ -149,8 +150,12 @@ type Standards struct {
 	baseline, restricted [][]checkFunc
 }
 
-// New returns the standards of all supported versions.
-func New() *Standards {
+// New returns the standards of all supported versions. All callers share them.
+func New() *Standards { return standards() }
+
+var standards = sync.OnceValue(newStandards)
+
+func newStandards() *Standards {
 	baseline, restricted := baselineChecks(), restrictedChecks()
 	changes := map[int]bool{} // versions that differ from the one before
 	for _, c := range slices.Concat(baseline, restricted) {
