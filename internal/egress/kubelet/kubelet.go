@@ -15,6 +15,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,6 +67,12 @@ type Config struct {
 // Client connects to the kubelets, pods and services of a cluster. It is safe for concurrent use.
 type Client struct {
 	config Config
+	// transports returns the transports, which it creates at the first use.
+	transports func() *transports
+}
+
+// transports are the connections of a Client.
+type transports struct {
 	// kubelets sends requests of the server to kubelets. proxied sends user requests to the proxy
 	// subresource of nodes, and rejects node addresses outside the cluster.
 	kubelets, proxied nodeTransport
@@ -86,15 +93,21 @@ func New(config Config) *Client {
 		config.Timeout = DefaultTimeout
 	}
 	c := &Client{config: config}
+	c.transports = sync.OnceValue(c.newTransports)
+	return c
+}
+
+func (c *Client) newTransports() *transports {
 	dialProxied := c.dial()
-	if !config.AnyAddress {
+	if !c.config.AnyAddress {
 		dialProxied = c.dialAllowed()
 	}
-	c.kubelets, c.proxied = c.nodeTransport(c.dial()), c.nodeTransport(dialProxied)
-	c.unverified = withHTTP2(c.transport(c.dial(), c.tlsConfig()))
-	// Pods and services are reached at addresses that no certificate names.
-	c.direct = c.transport(dialProxied, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12})
-	return c
+	return &transports{
+		kubelets: c.nodeTransport(c.dial()), proxied: c.nodeTransport(dialProxied),
+		unverified: withHTTP2(c.transport(c.dial(), c.tlsConfig())),
+		// Pods and services are reached at addresses that no certificate names.
+		direct: c.transport(dialProxied, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}),
+	}
 }
 
 const keepAlive = 30 * time.Second
@@ -134,19 +147,20 @@ func withHTTP2(t *http.Transport) *http.Transport {
 
 // Transport returns the shared transport for user requests to kubelets. It supports upgrades.
 // Unless Config.AnyAddress is set, it connects only to addresses that AllowedAddress permits.
-func (c *Client) Transport() http.RoundTripper { return &c.proxied }
+func (c *Client) Transport() http.RoundTripper { return &c.transports().proxied }
 
 // Direct returns the shared transport for user requests to pods, services and other ports of nodes.
 // It does not verify certificates. It supports upgrades. Unless Config.AnyAddress is set, it
 // connects only to addresses that AllowedAddress permits.
-func (c *Client) Direct() http.RoundTripper { return c.direct }
+func (c *Client) Direct() http.RoundTripper { return c.transports().direct }
 
 // Close closes idle connections. It does not interrupt requests in progress.
 func (c *Client) Close() {
-	c.kubelets.close()
-	c.proxied.close()
-	c.unverified.CloseIdleConnections()
-	c.direct.CloseIdleConnections()
+	t := c.transports()
+	t.kubelets.close()
+	t.proxied.close()
+	t.unverified.CloseIdleConnections()
+	t.direct.CloseIdleConnections()
 }
 
 // ConnectionInfo is the address of a kubelet and its supported protocols.

@@ -56,9 +56,9 @@ func (c *Client) openLog(ctx context.Context, l *Log) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("create the request for a log: %w", err)
 	}
 	tracing.Inject(ctx, request.Header)
-	transport := c.kubelets.plain
+	transport := c.transports().kubelets.plain
 	if l.InsecureSkipTLSVerify {
-		transport = c.unverified
+		transport = c.transports().unverified
 	}
 	response, err := transport.RoundTrip(request) // does not follow redirects
 	if err != nil {

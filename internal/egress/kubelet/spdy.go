@@ -29,7 +29,7 @@ func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (
 	}
 	request.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {spdyProtocol}, streamProtocolHeader: protocols}
 	tracing.Inject(ctx, request.Header)
-	response, err := c.kubelets.upgrading.RoundTrip(request)
+	response, err := c.transports().kubelets.upgrading.RoundTrip(request)
 	if err != nil {
 		return nil, nil, fmt.Errorf("error dialing backend: %w", err)
 	}

@@ -54,7 +54,7 @@ func (c *Client) Stream(s *Stream, onError rest.ErrorWriter) http.Handler {
 func (c *Client) proxyStream(w http.ResponseWriter, r *http.Request, s *Stream, onError rest.ErrorWriter) {
 	at := s.Kubelet.url(s.Path, s.Query)
 	c.config.Proxy.Serve(w, r, &proxy.Backend{
-		Transport:      c.kubelets.upgrading,
+		Transport:      c.transports().kubelets.upgrading,
 		Rewrite:        func(p *httputil.ProxyRequest) { p.Out.URL = at },
 		ModifyResponse: checkUpgrade,
 		OnError: func(err error) {
