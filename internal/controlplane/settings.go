@@ -28,7 +28,7 @@ type settings struct {
 }
 
 func newSettings(c *ControlPlane) *settings {
-	gates := c.options.Gates()
+	gates := c.env.Shared.enabledGates(&c.options)
 	return &settings{
 		env: c.env, prefix: c.prefix, options: c.options,
 		gates: gates, release: emulation.New(c.options.Features.Emulation.Minor, gates),

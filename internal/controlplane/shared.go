@@ -9,6 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom"
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
 	"mainstay.dev/mainstay/internal/endpoints/route"
+	"mainstay.dev/mainstay/internal/feature"
 	"mainstay.dev/mainstay/internal/filters/authz/rbac"
 	"mainstay.dev/mainstay/internal/rest"
 )
@@ -17,7 +18,9 @@ import (
 // each further control plane needs less memory. The methods of a nil *Shared return new data. It is safe for
 // concurrent use.
 type Shared struct {
-	once     sync.Once
+	gatesOnce, declaredOnce sync.Once
+
+	gates    feature.Gates
 	declared *declaredResources
 	schemas  custom.SchemaCache
 	roles    rbac.SharedRules
@@ -42,13 +45,22 @@ func (s *Shared) roleRules() *rbac.SharedRules {
 	return &s.roles
 }
 
+// enabledGates returns the feature gates of options, which must be equal in all calls.
+func (s *Shared) enabledGates(options *Options) feature.Gates {
+	if s == nil {
+		return options.Gates()
+	}
+	s.gatesOnce.Do(func() { s.gates = options.Gates() })
+	return s.gates
+}
+
 // declaredBuiltin returns the declarations of the built-in resources. The settings that select them must be equal in all
 // calls.
 func (s *Shared) declaredBuiltin(of *settings) *declaredResources {
 	if s == nil {
 		return newDeclaredResources(of)
 	}
-	s.once.Do(func() { s.declared = newDeclaredResources(of) })
+	s.declaredOnce.Do(func() { s.declared = newDeclaredResources(of) })
 	return s.declared
 }
 
