@@ -53,16 +53,17 @@ func newResources(s *settings, access *loopbackAccess, authorization *authorizat
 	if err != nil {
 		return nil, err
 	}
+	declared := s.env.Shared.declaredBuiltin(s)
 	r := &resources{
 		access: access.Access, finder: access.finder, versions: &versionListeners{}, connections: newConnections(s, access.Access),
-		documents: openapi.New(openapi.Config{Version: kubernetesMajor + "." + strconv.Itoa(s.release.Minor()), Release: s.release, Issuer: true, PathPrefix: s.pathPrefix}),
+		documents: openapi.New(openapi.Config{
+			Version: kubernetesMajor + "." + strconv.Itoa(s.release.Minor()), Release: s.release, Issuer: true, PathPrefix: s.pathPrefix, Parts: declared.openAPI,
+		}),
 	}
-	declared := s.env.Shared.declaredBuiltin(s)
 	r.builtin = newBuiltinResources(storage, newRowEnv(s, rowDependencies{
 		storage: storage.open, resources: r.finder, authorization: authorization, tokens: tokens, documents: r.documents,
 		proxy: r.connections.nodes, cluster: r.connections.cluster,
 	}), declared)
-	r.documents.Set(declared.openAPI...)
 	if r.definitions, err = newCustomResources(s, r.builtin, r.connections, r.documents, r.versions); err != nil {
 		return nil, err
 	}

@@ -49,6 +49,8 @@ type Documents struct {
 	cache      *plainCache
 
 	mu sync.RWMutex
+	// initial creates the sources of the Config. lock calls it once, at the first use, and sets it to nil.
+	initial func()
 	// sources and documents are keyed by the path of the v3 document. documents contains those that were used.
 	sources   map[string]*documentSource
 	documents map[string]*Document
@@ -87,25 +89,42 @@ func New(c Config) *Documents {
 	}
 	d.library.emulate(c.Release)
 	d.cache.free.Store(maxPlain)
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	created := time.Now()
+	d.initial = func() { d.setInitialLocked(c, created) }
+	d.changedLocked()
+	return d
+}
+
+// setInitialLocked creates the sources of c.
+func (d *Documents) setInitialLocked(c Config, created time.Time) {
 	d.putLocked("apis", &documentSource{items: groupsPaths})
 	d.putLocked("version", &documentSource{items: versionPaths})
 	if c.Issuer {
 		d.putLocked(".well-known/openid-configuration", &documentSource{items: issuerPaths})
 		d.putLocked("openid/v1/jwks", &documentSource{items: keysPaths})
 	}
-	for i := range c.Parts {
-		d.setLocked(c.Parts[i])
+	for _, p := range c.Parts {
+		d.setLocked(p)
 	}
-	d.changedLocked()
-	return d
+	for _, s := range d.sources {
+		s.modified = created
+	}
+}
+
+// lock acquires mu for a method that uses the sources. The sources of the Config are created now, because most control
+// planes get no request for a document.
+func (d *Documents) lock() {
+	d.mu.Lock()
+	if initial := d.initial; initial != nil {
+		d.initial = nil
+		initial()
+	}
 }
 
 // Set adds or replaces the parts of group versions. The v3 documents of other group versions do not
 // change. The parts are retained and must not be modified.
 func (d *Documents) Set(parts ...Part) {
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	for _, p := range parts {
 		d.setLocked(p)
@@ -116,7 +135,7 @@ func (d *Documents) Set(parts ...Part) {
 // Remove removes the parts of group versions that are no longer served. It ignores unknown group
 // versions.
 func (d *Documents) Remove(versions ...schema.GroupVersion) {
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	for _, gv := range versions {
 		d.removeLocked(gv)
@@ -206,7 +225,7 @@ func (d *Documents) changedLocked() {
 // V3 returns the v3 document of a path such as apis/apps/v1, without building it, or false if it
 // does not exist. The documents of remotes are not included.
 func (d *Documents) V3(path string) (*Document, bool) {
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	document := d.documentLocked(path)
 	return document, document != nil
@@ -214,7 +233,7 @@ func (d *Documents) V3(path string) (*Document, bool) {
 
 // V2 returns the v2 document of the current parts and remotes. It does not build the document.
 func (d *Documents) V2() *Document {
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	if d.v2 == nil {
 		sources, remotes := d.sourcesLocked()
@@ -264,7 +283,7 @@ func (d *Documents) V3Index() ([]byte, string, error) {
 
 // currentIndex returns the index. It is built without holding the lock.
 func (d *Documents) currentIndex() (*v3Index, error) {
-	d.mu.Lock()
+	d.lock()
 	index, changes, changed := d.index, d.changes, d.changed
 	var documents map[string]*Document
 	var remotes map[string]*Remote
@@ -280,7 +299,7 @@ func (d *Documents) currentIndex() (*v3Index, error) {
 		return nil, err
 	}
 	index.modified = changed
-	d.mu.Lock()
+	d.lock()
 	defer d.mu.Unlock()
 	if d.changes == changes {
 		d.index = index

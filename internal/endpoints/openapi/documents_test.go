@@ -157,6 +157,8 @@ func TestChanges(t *testing.T) {
 	d := testDocuments(t, false)
 	tags := func() map[string]string {
 		t.Helper()
+		d.lock()
+		defer d.mu.Unlock()
 		all := map[string]string{}
 		for path, document := range d.allLocked() {
 			all[path] = tag(t, document)
