@@ -146,7 +146,7 @@ func (l *level) sample(s *samples) {
 		"nominal_limit_seats": float64(l.nominal), "lower_limit_seats": float64(l.min), "upper_limit_seats": float64(l.max),
 		"current_limit_seats": float64(l.current), "target_seats": l.demand.target, "demand_seats_high_watermark": l.demand.highWatermark,
 		"demand_seats_average": l.demand.average, "demand_seats_stdev": l.demand.deviation, "demand_seats_smoothed": l.demand.smoothed,
-		"current_r": float64(l.set.Dump(false).Progress),
+		"current_r": float64(l.set.Progress()),
 	} {
 		s.add(family, value, l.name)
 	}

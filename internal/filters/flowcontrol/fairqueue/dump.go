@@ -43,9 +43,10 @@ func (s *Set) Dump(requests bool) Dump {
 	for _, n := range s.rejected {
 		d.Rejected += n
 	}
-	for _, q := range s.queues {
-		if q == nil {
-			q = &queue{}
+	for i := range max(len(s.queues), s.config.Queues) {
+		q := &queue{}
+		if i < len(s.queues) && s.queues[i] != nil {
+			q = s.queues[i]
 		}
 		if q.waiting.length > 0 {
 			d.ActiveQueues++
@@ -87,6 +88,13 @@ func (s *Set) dumpRequests() []RequestDump {
 		add(r, -1, -1)
 	}
 	return all
+}
+
+// Progress returns the virtual time.
+func (s *Set) Progress() SeatSeconds {
+	s.lock(time.Now())
+	defer s.mu.Unlock()
+	return s.progress
 }
 
 // FlowCounts returns a copy of the counters of a flow, which are guarded by the lock of the Set.

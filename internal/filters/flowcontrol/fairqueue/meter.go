@@ -8,23 +8,26 @@ import (
 // Meter measures for how long a value had each ratio to a denominator. The zero value measures
 // nothing. It is guarded by its Set's lock.
 type Meter struct {
-	bounds             []float64 // upper bounds of the buckets, ascending
-	nanoseconds        []uint64  // time per bucket; the last one is for larger ratios
-	sum                float64   // sum of ratio times nanoseconds
+	bounds []float64 // upper bounds of the buckets, ascending; a last bucket is for larger ratios
+	// nanoseconds contains the time per bucket. It has no elements after the last bucket that was used, because most
+	// meters stay in the first one.
+	nanoseconds        []uint64
+	sum                float64 // sum of ratio times nanoseconds
 	value, denominator float64
 	bucket             int // bucket of the current ratio
 }
 
-func newMeter(bounds []float64) Meter {
-	return Meter{bounds: bounds, nanoseconds: make([]uint64, len(bounds)+1), denominator: 1}
-}
+func newMeter(bounds []float64) Meter { return Meter{bounds: bounds, denominator: 1} }
 
 func (m *Meter) ratio() float64 { return m.value / m.denominator }
 
 // advance records that the current value has been unchanged for d.
 func (m *Meter) advance(d time.Duration) {
-	if len(m.nanoseconds) == 0 {
+	if m.denominator == 0 {
 		return
+	}
+	if unused := m.bucket + 1 - len(m.nanoseconds); unused > 0 {
+		m.nanoseconds = append(m.nanoseconds, make([]uint64, unused)...)
 	}
 	m.nanoseconds[m.bucket] += uint64(d)
 	m.sum += m.ratio() * float64(d)
@@ -54,11 +57,14 @@ type Measured struct {
 
 func (m *Meter) measured() Measured {
 	all := Measured{Sum: m.sum, Buckets: make(map[float64]uint64, len(m.bounds))}
-	for i, nanoseconds := range m.nanoseconds {
-		all.Count += nanoseconds
-		if i < len(m.bounds) {
-			all.Buckets[m.bounds[i]] = all.Count
+	for i, bound := range m.bounds {
+		if i < len(m.nanoseconds) {
+			all.Count += m.nanoseconds[i]
 		}
+		all.Buckets[bound] = all.Count
+	}
+	for _, larger := range m.nanoseconds[min(len(m.bounds), len(m.nanoseconds)):] {
+		all.Count += larger
 	}
 	return all
 }

@@ -36,7 +36,7 @@ type Set struct {
 	// mu guards the following fields.
 	config     Config
 	limits     Limits
-	queues     []*queue // nil before the first use; queues beyond config.Queues only drain
+	queues     []*queue // elements are nil before the first use; queues beyond config.Queues only drain
 	lastServed int      // index of the last dispatched queue
 	hands      int      // number of requests with a hand so far
 	active     int      // number of active queues
@@ -90,9 +90,6 @@ func (s *Set) Configure(config Config) {
 	s.lock(time.Now())
 	defer s.mu.Unlock()
 	s.config = config
-	if more := config.Queues - len(s.queues); more > 0 {
-		s.queues = append(s.queues, make([]*queue, more)...)
-	}
 	s.removeExcessQueues()
 	s.meters.Waiting.setDenominator(max(config.QueueLengthLimit, 1) * max(config.Queues, 1))
 	s.dispatch()
@@ -298,6 +295,9 @@ func (s *Set) chooseQueue(hash uint64) *queue {
 	var dealt [MaxHandSize]int
 	hand := dealt[:max(1, min(s.config.HandSize, s.config.Queues, MaxHandSize))]
 	deal(hash, s.config.Queues, hand)
+	if more := s.config.Queues - len(s.queues); more > 0 {
+		s.queues = append(s.queues, make([]*queue, more)...)
+	}
 	// Start at a different queue each time. Otherwise, ties would favor the first card, and hands
 	// overlap.
 	s.hands++
