@@ -109,7 +109,7 @@ func openNodeAuthorizer(s *settings, a *authorization) authorizer.Authorizer {
 }
 
 func openRBACAuthorizer(s *settings, a *authorization) authorizer.Authorizer {
-	a.rbac = rbac.New(s.env.Telemetry.Logger, s.reflectorMetrics(), s.env.Shared.roleRules())
+	a.rbac = rbac.New(s.env.Telemetry.Logger, s.reflectorMetrics(), s.env.Shared.rbacObjects())
 	if s.options.Authorization.ListVisible {
 		a.rbac.CacheNamespaces()
 	}

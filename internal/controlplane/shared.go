@@ -23,7 +23,7 @@ type Shared struct {
 	gates    feature.Gates
 	declared *declaredResources
 	schemas  custom.SchemaCache
-	roles    rbac.SharedRules
+	rbac     rbac.Shared
 }
 
 // NewShared returns a Shared for control planes of one host with the same Options.Features.
@@ -37,12 +37,12 @@ func (s *Shared) customSchemas() *custom.SchemaCache {
 	return &s.schemas
 }
 
-// roleRules returns the rules of roles that control planes share; nil without them.
-func (s *Shared) roleRules() *rbac.SharedRules {
+// rbacObjects returns the roles and bindings that control planes share; nil without them.
+func (s *Shared) rbacObjects() *rbac.Shared {
 	if s == nil {
 		return nil
 	}
-	return &s.roles
+	return &s.rbac
 }
 
 // enabledGates returns the feature gates of options, which must be equal in all calls.

@@ -13,10 +13,26 @@ import (
 
 // binding grants a role to its subjects, in its namespace or, if the namespace is "", everywhere.
 type binding struct {
+	*bindingSpec
+	role *role
+	slot int // index in role.bindings
+}
+
+// bindingSpec is the content of a binding. It is immutable, and can be shared by the bindings of several Authorizers.
+type bindingSpec struct {
 	namespace, name string
-	role            *role
+	roleRef         roleKey
 	subjects        []subject
-	slot            int // index in role.bindings
+}
+
+func (s *bindingSpec) key() roleKey { return roleKey{s.namespace, s.name} }
+
+func newBindingSpec(at roleKey, ref rbacv1.RoleRef, listed []rbacv1.Subject) *bindingSpec {
+	s := &bindingSpec{namespace: at.namespace, name: at.name, roleRef: roleKey{name: ref.Name}, subjects: subjectsOf(listed, at.namespace)}
+	if ref.Kind == "Role" {
+		s.roleRef.namespace = at.namespace
+	}
+	return s
 }
 
 // subject is a user or group that a binding grants a role to. A service account is represented by
@@ -42,7 +58,7 @@ type index struct {
 	bindings map[roleKey]*binding
 	users    map[string]*grants
 	groups   map[string]*grants
-	shared   *SharedRules // nil shares no rules
+	shared   *Shared // nil shares nothing
 	// sets caches the sets of namespaces for lists over all namespaces; nil disables the cache.
 	sets *namespaceSets
 }
@@ -113,14 +129,15 @@ func (g *grants) visit(s subject, namespace string, f func(subject, *binding) bo
 
 // setRole adds or replaces a role.
 func (x *index) setRole(key roleKey, policies []rbacv1.PolicyRule) {
+	rules := compile(policies)
+	key, set := x.shared.role(key, rules)
 	r := x.roles[key]
 	if r == nil {
 		r = &role{key: key}
 		x.roles[key] = r
 	}
-	rules := compile(policies)
 	changed := !slices.Equal(r.ruleSet.all(), rules)
-	r.missing, r.ruleSet = false, x.shared.ruleSet(key, rules)
+	r.missing, r.ruleSet = false, set
 	if changed {
 		x.sets.roleChanged(r)
 	}
@@ -164,18 +181,15 @@ func (x *index) removeIfUnused(r *role) {
 // setBinding adds or replaces a binding.
 func (x *index) setBinding(at roleKey, ref rbacv1.RoleRef, listed []rbacv1.Subject) {
 	x.removeBinding(at)
-	key := roleKey{name: ref.Name}
-	if ref.Kind == "Role" {
-		key.namespace = at.namespace
-	}
-	r := x.roles[key]
+	spec := x.shared.binding(newBindingSpec(at, ref, listed))
+	r := x.roles[spec.roleRef]
 	if r == nil {
-		r = &role{key: key, missing: true}
-		x.roles[key] = r
+		r = &role{key: spec.roleRef, missing: true}
+		x.roles[spec.roleRef] = r
 	}
-	b := &binding{namespace: at.namespace, name: at.name, role: r, subjects: subjectsOf(listed, at.namespace)}
+	b := &binding{bindingSpec: spec, role: r}
 	r.addBinding(b)
-	x.bindings[at] = b
+	x.bindings[spec.key()] = b
 	for i := range b.subjects {
 		x.grantsTo(&b.subjects[i]).add(b)
 	}

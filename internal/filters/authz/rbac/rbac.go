@@ -27,8 +27,8 @@ type Authorizer struct {
 }
 
 // New returns an Authorizer without objects. The caller must run its Followers. metrics may be nil. shared may be nil,
-// which shares no rules.
-func New(logger *slog.Logger, metrics *reflector.Metrics, shared *SharedRules) *Authorizer {
+// which shares nothing.
+func New(logger *slog.Logger, metrics *reflector.Metrics, shared *Shared) *Authorizer {
 	a := &Authorizer{logger: logger, index: newIndex()}
 	a.index.shared = shared
 	a.Followers = a.newFollowers(metrics)

@@ -309,10 +309,10 @@ func BenchmarkAuthorize(b *testing.B) {
 	runtime.KeepAlive(a)
 }
 
-// TestSharedRules checks that authorizers share the rules of equal roles only.
-func TestSharedRules(t *testing.T) {
+// TestShared checks that authorizers share equal roles and bindings only.
+func TestShared(t *testing.T) {
 	t.Parallel()
-	var shared SharedRules
+	var shared Shared
 	key := roleKey{name: "view"}
 	rulesOf := func(verbs ...string) *ruleSet {
 		x := newIndex()
@@ -327,10 +327,25 @@ func TestSharedRules(t *testing.T) {
 	if again := rulesOf("get"); again != first {
 		t.Error("equal rules are not shared")
 	}
-	for i := range maxSharedRoles + 1 {
-		shared.ruleSet(roleKey{name: fmt.Sprint(i)}, nil)
+	bindingOf := func(subjects ...rbacv1.Subject) *bindingSpec {
+		x := newIndex()
+		x.shared = &shared
+		x.setBinding(key, rbacv1.RoleRef{Kind: "ClusterRole", Name: "view"}, subjects)
+		return x.bindings[key].bindingSpec
 	}
-	if len(shared.byRole) != maxSharedRoles {
-		t.Errorf("%d roles are shared", len(shared.byRole))
+	jane := rbacv1.Subject{Kind: rbacv1.UserKind, Name: "jane"}
+	binding := bindingOf(jane)
+	if changed := bindingOf(jane, jane); changed == binding || len(changed.subjects) != 2 || len(binding.subjects) != 1 {
+		t.Error("different bindings are shared")
+	}
+	if again := bindingOf(jane); again != binding {
+		t.Error("equal bindings are not shared")
+	}
+	for i := range maxShared + 1 {
+		shared.role(roleKey{name: fmt.Sprint(i)}, nil)
+		shared.binding(&bindingSpec{name: fmt.Sprint(i)})
+	}
+	if len(shared.roles) != maxShared || len(shared.bindings) != maxShared {
+		t.Errorf("%d roles and %d bindings are shared", len(shared.roles), len(shared.bindings))
 	}
 }

@@ -6,34 +6,77 @@ import (
 	"sync"
 )
 
-// maxSharedRoles bounds the memory of a SharedRules. There are about 80 default roles.
-const maxSharedRoles = 256
+// maxShared is the maximum number of shared roles, and of shared bindings. There are about 80 default roles and 70 default bindings.
+const maxShared = 256
 
-// SharedRules contains the compiled rules of roles that are equal for many Authorizers, such as the default roles. The first
-// roles that are added are shared. The zero value is empty. It is safe for concurrent use.
-type SharedRules struct {
-	mu     sync.Mutex
-	byRole map[roleKey]*ruleSet
+// Shared contains the names and compiled rules of roles, and the bindings, that are equal for many Authorizers, such
+// as the default roles. The first ones that are added are shared. The zero value is empty. It is safe for concurrent use.
+type Shared struct {
+	mu       sync.Mutex
+	roles    map[roleKey]sharedRole
+	bindings map[roleKey]*bindingSpec
 }
 
-// ruleSet returns the set of the rules of a role, which it may share. It may retain rules. A nil *SharedRules shares none.
-func (s *SharedRules) ruleSet(key roleKey, rules []rule) *ruleSet {
+type sharedRole struct {
+	key roleKey
+	set *ruleSet
+}
+
+// role returns the key of a role, and the set of its rules, which it may share. The result does not share memory with key. It
+// may retain rules. A nil *Shared shares nothing.
+func (s *Shared) role(key roleKey, rules []rule) (roleKey, *ruleSet) {
 	if s == nil {
-		return newRuleSet(rules)
+		return key.clone(), newRuleSet(rules)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	known := s.byRole[key]
-	if known != nil && slices.Equal(known.rules, rules) {
+	known, found := s.roles[key]
+	if found && slices.Equal(known.set.rules, rules) {
+		return known.key, known.set
+	}
+	own := sharedRole{key.clone(), newRuleSet(rules)}
+	if !found && len(s.roles) < maxShared {
+		if s.roles == nil {
+			s.roles = map[roleKey]sharedRole{}
+		}
+		s.roles[own.key] = own
+	}
+	return own.key, own.set
+}
+
+// binding returns an equal binding, which it may share, or a copy. The result does not share memory with own.
+func (s *Shared) binding(own *bindingSpec) *bindingSpec {
+	if s == nil {
+		return own.clone()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, found := s.bindings[own.key()]
+	if found && known.equal(own) {
 		return known
 	}
-	set := newRuleSet(rules)
-	if known != nil || len(s.byRole) == maxSharedRoles {
-		return set
+	own = own.clone()
+	if !found && len(s.bindings) < maxShared {
+		if s.bindings == nil {
+			s.bindings = map[roleKey]*bindingSpec{}
+		}
+		s.bindings[own.key()] = own
 	}
-	if s.byRole == nil {
-		s.byRole = map[roleKey]*ruleSet{}
-	}
-	s.byRole[roleKey{strings.Clone(key.namespace), strings.Clone(key.name)}] = set
-	return set
+	return own
 }
+
+func (s *bindingSpec) equal(other *bindingSpec) bool {
+	return s.key() == other.key() && s.roleRef == other.roleRef && slices.Equal(s.subjects, other.subjects)
+}
+
+// clone returns a copy that does not retain the stored objects, of which the names are substrings.
+func (s *bindingSpec) clone() *bindingSpec {
+	key := s.key().clone()
+	own := &bindingSpec{namespace: key.namespace, name: key.name, roleRef: s.roleRef.clone(), subjects: slices.Clone(s.subjects)}
+	for i := range own.subjects {
+		own.subjects[i].name = strings.Clone(own.subjects[i].name)
+	}
+	return own
+}
+
+func (k roleKey) clone() roleKey { return roleKey{strings.Clone(k.namespace), strings.Clone(k.name)} }
