@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,7 +35,7 @@ type Backend struct {
 		requested kv.Revision
 		// byPrefix contains the live watches of prefixes that end with a slash; others contains the live
 		// watches of other ranges.
-		byPrefix map[string]map[*watch]struct{}
+		byPrefix map[string][]*watch
 		others   map[*watch]struct{}
 	}
 }
@@ -48,7 +49,7 @@ const stopped = -1
 // opened later. Other errors are those of the backend.
 func New(ctx context.Context, backend kv.Backend, prefix string) (*Backend, error) {
 	b := &Backend{Backend: backend, ctx: ctx, prefix: prefix, done: make(chan struct{})}
-	b.mu.position, b.mu.byPrefix, b.mu.others = stopped, map[string]map[*watch]struct{}{}, map[*watch]struct{}{}
+	b.mu.position, b.mu.byPrefix, b.mu.others = stopped, map[string][]*watch{}, map[*watch]struct{}{}
 	source, err := b.open()
 	if err != nil && !errors.Is(err, kv.ErrUnavailable) {
 		return nil, fmt.Errorf("share the watches of %s: %w", prefix, err)
@@ -182,7 +183,7 @@ func (b *Backend) dispatch(batch kv.Batch) {
 func (b *Backend) eachLocked(key string, f func(*watch)) {
 	for i := range len(key) {
 		if key[i] == '/' {
-			for w := range b.mu.byPrefix[key[:i+1]] {
+			for _, w := range b.mu.byPrefix[key[:i+1]] {
 				f(w)
 			}
 		}
@@ -198,9 +199,7 @@ func (b *Backend) eachLocked(key string, f func(*watch)) {
 func (b *Backend) liveLocked() []*watch {
 	var all []*watch
 	for _, watches := range b.mu.byPrefix {
-		for w := range watches {
-			all = append(all, w)
-		}
+		all = append(all, watches...)
 	}
 	for w := range b.mu.others {
 		all = append(all, w)
@@ -279,12 +278,7 @@ func (b *Backend) join(w *watch) bool {
 		b.mu.others[w] = struct{}{}
 		return true
 	}
-	watches := b.mu.byPrefix[w.start]
-	if watches == nil {
-		watches = map[*watch]struct{}{}
-		b.mu.byPrefix[strings.Clone(w.start)] = watches
-	}
-	watches[w] = struct{}{}
+	b.mu.byPrefix[w.start] = append(b.mu.byPrefix[w.start], w)
 	return true
 }
 
@@ -293,9 +287,11 @@ func (b *Backend) leave(w *watch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.mu.others, w)
-	if watches := b.mu.byPrefix[w.start]; w.isPrefix && watches != nil {
-		if delete(watches, w); len(watches) == 0 {
-			delete(b.mu.byPrefix, w.start)
-		}
+	is := func(other *watch) bool { return other == w }
+	watches := slices.DeleteFunc(b.mu.byPrefix[w.start], is)
+	if len(watches) == 0 {
+		delete(b.mu.byPrefix, w.start)
+		return
 	}
+	b.mu.byPrefix[w.start] = watches
 }
