@@ -73,7 +73,10 @@ func New(cfg Config) (*Store, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", cfg.GroupResource, err)
 	}
-	root := "/" + strings.Trim(cfg.Prefix, "/")
+	root := cfg.Prefix // all stores of a control plane share the string
+	if !strings.HasPrefix(root, "/") || strings.HasSuffix(root, "/") {
+		root = "/" + strings.Trim(root, "/")
+	}
 	return &Store{
 		backend: cfg.Backend, kind: cfg.Kind, resource: cfg.GroupResource, namespaced: cfg.Namespaced,
 		transformer: cfg.Transformer, maxBytes: cfg.MaxObjectBytes, metrics: cfg.Metrics, origins: cfg.RecordOrigins,
