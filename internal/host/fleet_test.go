@@ -185,6 +185,24 @@ func TestControlPlaneObjects(t *testing.T) {
 	s.expectCode(t, 200, "", "GET", secretPath+"/taken-kubeconfig")
 }
 
+// TestControlPlaneFinalizer checks that a new object has the finalizer of the server in addition to those of the client, and
+// that it is added again after its removal.
+func TestControlPlaneFinalizer(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	created := s.must(t, "POST", controlPlanePath, `{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":"a","finalizers":["example.com/other"]}}`)
+	if want := `"finalizers":["example.com/other","` + controlplanes.Finalizer + `"]`; !strings.Contains(created, want) {
+		t.Errorf("%s does not contain %s", created, want)
+	}
+	s.patch(t, controlPlanePath+"/a", `{"metadata":{"finalizers":null}}`)
+	testserver.Eventually(t, time.Minute, func() error {
+		if got := s.controlPlane(t, "a").Finalizers; len(got) != 1 || got[0] != controlplanes.Finalizer {
+			return fmt.Errorf("finalizers %v", got)
+		}
+		return nil
+	})
+}
+
 // TestControlPlaneRotation checks that a deleted Secret is replaced, and that its token is no longer valid.
 func TestControlPlaneRotation(t *testing.T) {
 	t.Parallel()
