@@ -37,7 +37,7 @@ func (c *typeConverter) TypedToObject(value *typed.TypedValue) (runtime.Object, 
 	return managedfields.NewDeducedTypeConverter().TypedToObject(value)
 }
 
-// mergeSchema is the merge schema of one version. It is immutable.
+// mergeSchema is the merge schema of one version. It is safe for concurrent use.
 type mergeSchema struct{ managedfields.TypeConverter }
 
 func (c *typeConverter) version(name string) (*mergeSchema, error) {
