@@ -48,6 +48,9 @@ func applyPatch(base, operations []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("patch a body: %w", err)
 	}
+	if !bytes.Contains(body, []byte(" repeated ")) && !bytes.Contains(body, []byte(" nested empty lists")) {
+		return body, nil
+	}
 	return description.ReplaceAllFunc(body, described), nil
 }
 

@@ -156,7 +156,7 @@ var index = regexp.MustCompile(`\[\d+\]`)
 func cause(differences []string) string {
 	text := strings.ReplaceAll(differences[0], "\t", " ")
 	text, _, _ = strings.Cut(text, "\n")
-	text = index.ReplaceAllString(volatile.ReplaceAllString(text, "…"), "[]")
+	text = index.ReplaceAllString(withoutVolatile(text, "…"), "[]")
 	if len(text) > 110 {
 		text = strings.ToValidUTF8(text[:110], "") + "…"
 	}

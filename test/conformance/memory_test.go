@@ -105,6 +105,20 @@ func TestRewrite(t *testing.T) {
 	}
 }
 
+func TestReplaceVolatile(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"", "a", recordedUID, `{"uid":"` + recordedUID + `","at":"2026-11-20T19:25:11.5+01:00"}`, "x" + recordedUID + "y,10.96.0.1.",
+		"é10.96.0.1é", "_10.96.0.1 a10.96.0.1 -10.96.0.1", "(kube-api-access-abcde) kube-api-access-abcdef",
+		strings.Repeat("0A", 64) + "\n" + strings.Repeat("0A", 65), "Bearer eyJhbGci.eyJpc3Mi.{signature}; eyJhbGci",
+	} {
+		want := volatile.ReplaceAllString(text, "…")
+		if got := withoutVolatile(text, "…"); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 func TestMayBeVolatile(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

@@ -56,7 +56,7 @@ func (r *rejection) causes(m *Memory) []string {
 			continue
 		}
 		text := cause.Field + ": " + cause.Reason + ": " + withoutDump(cause.Message)
-		causes = append(causes, withoutUnpromised(m.renamed(volatile.ReplaceAllString(text, "…"))))
+		causes = append(causes, withoutUnpromised(m.renamed(withoutVolatile(text, "…"))))
 	}
 	slices.Sort(causes)
 	return slices.Compact(causes)
