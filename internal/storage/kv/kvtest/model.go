@@ -110,17 +110,20 @@ type modelWatch struct {
 }
 
 const (
-	// modelChunk is the number of operations per store. The model stores all states of one store.
+	// modelChunk is the maximum number of operations per store. The model stores all states of one store.
 	modelChunk = 10_000
-	shortChunk = 2_000
+	// modelOperations is the number of operations without KVTEST_OPERATIONS. The rarest operations happen about
+	// 30 times.
+	modelOperations = 3_000
+	shortOperations = 1_000
 )
 
-// testModel performs random operations in chunks, each with its own store and seed: one chunk, or
-// the number for KVTEST_OPERATIONS. KVTEST_SEED is the seed of the first chunk.
+// testModel performs random operations in chunks, each with its own store and seed. KVTEST_OPERATIONS sets the number of
+// operations. KVTEST_SEED is the seed of the first chunk.
 func testModel(t *testing.T, open func(t *testing.T) kv.Backend) {
-	operations := int64(modelChunk)
+	operations := int64(modelOperations)
 	if testing.Short() {
-		operations = shortChunk
+		operations = shortOperations
 	}
 	operations = environment(t, "KVTEST_OPERATIONS", operations)
 	seed := environment(t, "KVTEST_SEED", time.Now().UnixNano())
