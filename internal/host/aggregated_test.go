@@ -30,6 +30,7 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/host/pki"
 	"mainstay.dev/mainstay/test/extension"
+	"mainstay.dev/mainstay/test/testserver"
 )
 
 var (
@@ -236,10 +237,11 @@ func TestAggregatedTunnel(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.TlsConfig = o.tlsConfig(t)
-	conn, err := websocket.DialConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var conn *websocket.Conn
+	testserver.Eventually(t, time.Minute, func() (err error) { // on a loaded machine, the upgrade itself can exceed the timeout
+		conn, err = websocket.DialConfig(config)
+		return err
+	})
 	defer conn.Close()
 	for begun := time.Now(); time.Since(begun) < time.Second; {
 		if err := websocket.Message.Send(conn, "hello"); err != nil {
