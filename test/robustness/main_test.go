@@ -14,7 +14,7 @@ var (
 	seedFlag       = flag.Uint64("seed", 0, "seed of the random choices; 0 takes one from the clock")
 	killsFlag      = flag.Int("kills", 0, "number of kills of the server in TestCrashes; 0 is at most 10 in a minute, 3 with -short")
 	faultsFlag     = flag.Int("faults", 5, "how many faults strike in TestFaults, of all kinds by turns")
-	operationsFlag = flag.Int("operations", 2000, "how many requests the history of each linearizability test has")
+	operationsFlag = flag.Int("operations", 1000, "number of requests in the history of each linearizability test")
 )
 
 // shortOperations is the length of a history with -short, unless -operations is set.
