@@ -54,7 +54,7 @@ func TestReleases(t *testing.T) {
 func buildClient(t *testing.T, modfile string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "client")
-	cmd := exec.CommandContext(t.Context(), "go", "-C", filepath.Dir(modfile), "build", "-modfile="+filepath.Base(modfile), "-o", path, ".")
+	cmd := exec.CommandContext(t.Context(), "go", "-C", filepath.Dir(modfile), "build", "-modfile="+filepath.Base(modfile), "-ldflags=-s -w", "-o", path, ".")
 	if output, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(cmd.Args[1:], " "), err, output)
 	}
