@@ -13,12 +13,12 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestHelmInControlPlanes installs a chart in each of 20 control planes of one server, and upgrades it when all of them
+// TestHelmInControlPlanes installs a chart in each of several control planes of one server, and upgrades it when all of them
 // have the release. Helm itself needs almost a second of CPU time for each action, mostly to read OpenAPI documents.
 func TestHelmInControlPlanes(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "control planes have no control planes")
-	count := 20
+	count := 6
 	if testing.Short() {
 		count = 2
 	}
