@@ -19,8 +19,8 @@ const artifactsEnv = "MAINSTAY_TEST_ARTIFACTS"
 
 // TestModules runs the tests of the nested modules, which `go test ./...` does not include. The
 // server is built once for all of them. The tests are not vetted, because vet would also analyze all
-// dependencies of each module; .ci/run has a step for it. `go -C test/e2e test ./...` runs the tests of
-// one module.
+// dependencies of each module; .ci/run has a step for it. More tests run at a time than there are cores, because most of
+// them wait for other processes. `go -C test/e2e test ./...` runs the tests of one module.
 func TestModules(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the nested modules are not tested with -short")
@@ -32,7 +32,7 @@ func TestModules(t *testing.T) {
 	for _, dir := range nestedModules(t) {
 		t.Run(filepath.ToSlash(dir), func(t *testing.T) {
 			t.Parallel()
-			args := []string{"-C", filepath.Join("..", dir), "test", "-vet=off", "-p=1", "-count=1", "-timeout=15m"}
+			args := []string{"-C", filepath.Join("..", dir), "test", "-vet=off", "-p=1", "-parallel=4", "-count=1", "-timeout=25m"}
 			if dir := os.Getenv(artifactsEnv); dir != "" {
 				args = append(args, "-artifacts", "-outputdir="+dir)
 			}
