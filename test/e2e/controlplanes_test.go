@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"flag"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -13,12 +14,15 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
+var helmControlPlanes = flag.Int("helm-control-planes", 6, "number of control planes in TestHelmInControlPlanes")
+
 // TestHelmInControlPlanes installs a chart in each of several control planes of one server, and upgrades it when all of them
-// have the release. Helm itself needs almost a second of CPU time for each action, mostly to read OpenAPI documents.
+// have the release. Helm itself needs almost a second of CPU time for each action, mostly to read OpenAPI documents, so
+// that only a run by hand uses 100 control planes.
 func TestHelmInControlPlanes(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "control planes have no control planes")
-	count := 6
+	count := *helmControlPlanes
 	if testing.Short() {
 		count = 2
 	}
