@@ -43,7 +43,8 @@ func follow[T codec.Object](c *Control, name string, objects map[types.Namespace
 		},
 		Set: func(at types.NamespacedName, obj T) {
 			before, known := objects[at]
-			objects[at] = obj
+			// The name of the object is not a substring of the key, which would otherwise stay in memory.
+			objects[types.NamespacedName{Name: obj.GetName()}] = obj
 			if !known || before.GetUID() != obj.GetUID() || before.GetGeneration() != obj.GetGeneration() {
 				c.reconfigure()
 			}
