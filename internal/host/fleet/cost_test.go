@@ -19,7 +19,7 @@ import (
 func TestCostOfOpen(t *testing.T) {
 	const (
 		planes        = 20
-		maxBytes      = 600 << 10
+		maxBytes      = 450 << 10
 		maxGoroutines = 6
 	)
 	server := apitest.Start(t)
