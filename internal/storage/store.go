@@ -73,9 +73,9 @@ func New(cfg Config) (*Store, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("storage of %s: %w", cfg.GroupResource, err)
 	}
-	root := cfg.Prefix // all stores of a control plane share the string
-	if !strings.HasPrefix(root, "/") || strings.HasSuffix(root, "/") {
-		root = "/" + strings.Trim(root, "/")
+	root := "/" + strings.Trim(cfg.Prefix, "/")
+	if root == cfg.Prefix {
+		root = cfg.Prefix // all stores of a control plane share the string
 	}
 	return &Store{
 		backend: cfg.Backend, kind: cfg.Kind, resource: cfg.GroupResource, namespaced: cfg.Namespaced,
