@@ -49,7 +49,11 @@ func TestStaticPolicies(t *testing.T) {
 	validating, mutating := t.TempDir(), t.TempDir()
 	write := func(dir, content string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(content), 0o600); err != nil {
+		file := filepath.Join(t.TempDir(), "a.yaml")
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(file, filepath.Join(dir, "a.yaml")); err != nil { // the server must not read a part of the file
 			t.Fatal(err)
 		}
 	}
