@@ -10,7 +10,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
@@ -87,34 +86,27 @@ func TestScheduler(t *testing.T) {
 func TestEndOfWaitingCompaction(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		end  func(t *testing.T, s *Store, f *faults)
+		end  func(e *engine)
 		want error
 	}{
-		"paused": {func(_ *testing.T, s *Store, _ *faults) { s.engine.scheduler.setPaused(true) }, kv.ErrNoSpace},
-		"write error": {func(t *testing.T, s *Store, f *faults) {
-			f.begin(syscall.EIO)
-			defer f.end()
-			if _, err := s.Commit(t.Context(), kv.Op{Key: "failed"}); err == nil {
-				t.Error("a commit succeeded although its write failed")
-			}
-		}, kv.ErrUnavailable},
+		"paused":      {func(e *engine) { e.scheduler.setPaused(true) }, kv.ErrNoSpace},
+		"write error": {func(e *engine) { e.guard.Fail(fmt.Errorf("write: %w", syscall.EIO)) }, kv.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f := &faults{fails: func(errorfs.Op) bool { return true }}
-			s := open(t, Config{Dir: "d", FS: errorfs.Wrap(vfs.NewCrashableMem(), errorfs.InjectorFunc(f.inject))})
+			s := open(t, Config{Dir: "d", FS: vfs.NewCrashableMem()})
 			put(t, s, "a", "1")
-			scheduler := s.engine.scheduler
-			if ok, _ := scheduler.TrySchedule(); !ok { // and never ends
+			e := s.engine                                // the repair replaces it
+			if ok, _ := e.scheduler.TrySchedule(); !ok { // and never ends
 				t.Fatal("another compaction runs")
 			}
 			ended := make(chan error, 1)
 			go func() { ended <- s.reclaim(t.Context()) }()
 			await(t, "a waiting compaction", func() bool {
-				waits, _ := scheduler.db.GetWaitingCompaction()
+				waits, _ := e.scheduler.db.GetWaitingCompaction()
 				return waits
 			})
-			test.end(t, s, f)
+			test.end(e)
 			if err := <-ended; !errors.Is(err, test.want) {
 				t.Errorf("compaction: %v, want %v", err, test.want)
 			}
