@@ -11,12 +11,15 @@ import (
 )
 
 // RewriteOlder replaces the values of versions that are not the newest ones of their keys; after Compact, those are the
-// versions that pins retain. rewrite returns the new value, or nil to leave the value unchanged; it must not modify the entry.
+// versions that pins retain. rewrite returns the new value, or nil to leave the value unchanged; it must not modify the entry
+// or call the store. No history is deleted meanwhile, because the new value of a deleted version would restore it.
 // The next Purge makes the change durable and removes the replaced values from the tables. An error of rewrite is returned.
 func (s *Store) RewriteOlder(ctx context.Context, rewrite func(*kv.Entry) ([]byte, error)) error {
 	if len(*s.pins.Load()) == 0 {
 		return nil
 	}
+	s.history.Lock()
+	defer s.history.Unlock()
 	e, err := s.acquireForWrite()
 	if err != nil {
 		return err
