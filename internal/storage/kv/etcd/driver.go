@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/driver"
@@ -66,7 +67,12 @@ func (s *Store) awaitComplete(ctx context.Context, prefix string) error {
 		if err == nil {
 			err = s.CheckComplete(ctx, prefix)
 		}
-		if !errors.Is(err, kv.ErrUnavailable) || ctx.Err() != nil {
+		if !errors.Is(err, kv.ErrUnavailable) {
+			return err
+		}
+		select {
+		case <-time.After(awaitPause):
+		case <-ctx.Done():
 			return err
 		}
 	}

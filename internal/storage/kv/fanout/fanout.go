@@ -90,10 +90,9 @@ func (b *Backend) run(source kv.Watch) {
 	defer close(b.done)
 	for {
 		if source == nil {
-			source = b.reopen()
-		}
-		if source == nil {
-			return
+			if source = b.reopen(); source == nil {
+				return
+			}
 		}
 		err := b.follow(source)
 		if b.ctx.Err() != nil || errors.Is(err, kv.ErrClosed) {
@@ -287,11 +286,10 @@ func (b *Backend) leave(w *watch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.mu.others, w)
-	is := func(other *watch) bool { return other == w }
-	watches := slices.DeleteFunc(b.mu.byPrefix[w.start], is)
-	if len(watches) == 0 {
+	watches := slices.DeleteFunc(b.mu.byPrefix[w.start], func(other *watch) bool { return other == w })
+	if len(watches) > 0 {
+		b.mu.byPrefix[w.start] = watches
+	} else {
 		delete(b.mu.byPrefix, w.start)
-		return
 	}
-	b.mu.byPrefix[w.start] = watches
 }
