@@ -44,10 +44,12 @@ func (s *Shared) role(key roleKey, rules []rule) (roleKey, *ruleSet) {
 	return own.key, own.set
 }
 
-// binding returns an equal binding, which it may share, or a copy. The result does not share memory with own.
+// binding returns an equal binding, which it may share, or own, of which it takes ownership. The result does not retain the
+// stored object of own. A nil *Shared shares nothing.
 func (s *Shared) binding(own *bindingSpec) *bindingSpec {
 	if s == nil {
-		return own.clone()
+		own.detach()
+		return own
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +57,7 @@ func (s *Shared) binding(own *bindingSpec) *bindingSpec {
 	if found && known.equal(own) {
 		return known
 	}
-	own = own.clone()
+	own.detach()
 	if !found && len(s.bindings) < maxShared {
 		if s.bindings == nil {
 			s.bindings = map[roleKey]*bindingSpec{}
@@ -69,14 +71,13 @@ func (s *bindingSpec) equal(other *bindingSpec) bool {
 	return s.key() == other.key() && s.roleRef == other.roleRef && slices.Equal(s.subjects, other.subjects)
 }
 
-// clone returns a copy that does not retain the stored objects, of which the names are substrings.
-func (s *bindingSpec) clone() *bindingSpec {
+// detach copies the names, which are substrings of the stored object, so that s does not retain the object.
+func (s *bindingSpec) detach() {
 	key := s.key().clone()
-	own := &bindingSpec{namespace: key.namespace, name: key.name, roleRef: s.roleRef.clone(), subjects: slices.Clone(s.subjects)}
-	for i := range own.subjects {
-		own.subjects[i].name = strings.Clone(own.subjects[i].name)
+	s.namespace, s.name, s.roleRef = key.namespace, key.name, s.roleRef.clone()
+	for i := range s.subjects {
+		s.subjects[i].name = strings.Clone(s.subjects[i].name)
 	}
-	return own
 }
 
 func (k roleKey) clone() roleKey { return roleKey{strings.Clone(k.namespace), strings.Clone(k.name)} }
