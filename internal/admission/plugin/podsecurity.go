@@ -46,7 +46,7 @@ func podSecurityPlugin() Registration {
 		OnByDefault: true,
 		New: func(d Dependencies) admission.Plugin {
 			return PodSecurity{
-				Standards: podsecurity.New(), Config: d.Config.PodSecurity, Metrics: d.PodSecurityMetrics,
+				Standards: podsecurity.AllVersions(), Config: d.Config.PodSecurity, Metrics: d.PodSecurityMetrics,
 				Namespaces: d.namespaces(), Pods: client[*corev1.Pod](d, corev1.SchemeGroupVersion, "pods"),
 			}
 		},

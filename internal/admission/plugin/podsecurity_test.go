@@ -29,7 +29,7 @@ import (
 // secured returns PodSecurity with a namespace that has labels and contains pods.
 func secured(labels map[string]string, pods ...*corev1.Pod) plugin.PodSecurity {
 	return plugin.PodSecurity{
-		Standards:  podsecurity.New(),
+		Standards:  podsecurity.AllVersions(),
 		Namespaces: stored[*corev1.Namespace]{{ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: podSecurityLabels(labels)}}},
 		Pods:       stored[*corev1.Pod](pods),
 	}

@@ -92,7 +92,7 @@ func ptr[T any](v T) *T { return &v }
 // TestChecks evaluates each fixture with both levels in every version.
 func TestChecks(t *testing.T) {
 	t.Parallel()
-	standards := podsecurity.New()
+	standards := podsecurity.AllVersions()
 	seen := map[string]bool{}
 	for _, f := range fixtures() {
 		t.Run(f.name, func(t *testing.T) {
@@ -138,14 +138,14 @@ func wantVerdict(t *testing.T, standards *podsecurity.Standards, level podsecuri
 
 // TestJudgeAllocates checks that the evaluation of an allowed pod does not allocate.
 func TestJudgeAllocates(t *testing.T) {
-	standards, pod := podsecurity.New(), podsecurity.Pod{Spec: good(), Annotations: map[string]string{"a": "b"}}
+	standards, pod := podsecurity.AllVersions(), podsecurity.Pod{Spec: good(), Annotations: map[string]string{"a": "b"}}
 	for _, level := range []podsecurity.Level{podsecurity.Baseline, podsecurity.Restricted} {
 		alloctest.None(t, level.String(), func() { standards.Evaluate(podsecurity.LevelVersion{Level: level}, pod) })
 	}
 }
 
 func BenchmarkEvaluate(b *testing.B) {
-	standards, pod := podsecurity.New(), podsecurity.Pod{Spec: good()}
+	standards, pod := podsecurity.AllVersions(), podsecurity.Pod{Spec: good()}
 	b.ReportAllocs()
 	for b.Loop() {
 		standards.Evaluate(podsecurity.LevelVersion{Level: podsecurity.Restricted}, pod)

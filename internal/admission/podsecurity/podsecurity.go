@@ -150,8 +150,8 @@ type Standards struct {
 	baseline, restricted [][]checkFunc
 }
 
-// New returns the standards of all supported versions. All callers share them.
-func New() *Standards { return standards() }
+// AllVersions returns the standards of all supported versions. All callers share them.
+func AllVersions() *Standards { return standards() }
 
 var standards = sync.OnceValue(newStandards)
 

@@ -85,14 +85,14 @@ func (c *Conditions) Start(ctx context.Context) {
 // outdated returns the names of the schemas with a missing or wrong condition.
 func (c *Conditions) outdated(ctx context.Context) ([]string, error) {
 	levels := map[string]bool{}
-	for level, err := range stored(ctx, c.stored.Levels) {
+	for level, err := range recordsOf(ctx, c.stored.Levels) {
 		if err != nil {
 			return nil, err
 		}
 		levels[level.Name().Name] = true
 	}
 	var names []string
-	for record, err := range stored(ctx, c.stored.Schemas) {
+	for record, err := range recordsOf(ctx, c.stored.Schemas) {
 		if err != nil {
 			return names, err
 		}
@@ -107,8 +107,8 @@ func (c *Conditions) outdated(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// stored iterates over all objects of a collection.
-func stored(ctx context.Context, collection rest.Lister) iter.Seq2[*codec.Record, error] {
+// recordsOf iterates over all objects of a collection.
+func recordsOf(ctx context.Context, collection rest.Lister) iter.Seq2[*codec.Record, error] {
 	list, err := collection.List(ctx, "", rest.ListOptions{})
 	if err != nil {
 		return func(yield func(*codec.Record, error) bool) { yield(nil, err) }

@@ -117,7 +117,7 @@ func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
 	if m.updateFast(live, obj, manager) {
 		return obj
 	}
-	updated, err := m.updateSlowly(live, obj, manager)
+	updated, err := m.updateWithFallback(live, obj, manager)
 	if err != nil {
 		m.logger.Debug("fields of a write are not accounted for", "kind", obj.GetObjectKind().GroupVersionKind(),
 			"namespace", obj.GetNamespace(), "name", obj.GetName(), "err", err)
@@ -127,8 +127,8 @@ func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
 	return updated.(codec.Object)
 }
 
-// updateSlowly is Update with the fallback.
-func (m *Manager) updateSlowly(live, obj codec.Object, manager string) (runtime.Object, error) {
+// updateWithFallback is Update with apimachinery's field manager.
+func (m *Manager) updateWithFallback(live, obj codec.Object, manager string) (runtime.Object, error) {
 	fields, err := m.fallback()
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func TestUpdatesOfVersionsAsUpstream(t *testing.T) {
 			own++
 		}
 		have := m.Update(live, obj, manager)
-		updated, err := m.updateSlowly(live.DeepCopyObject().(codec.Object), want, manager)
+		updated, err := m.updateWithFallback(live.DeepCopyObject().(codec.Object), want, manager)
 		if err != nil {
 			// Lists with duplicate items cannot be converted.
 			want.SetManagedFields(live.GetManagedFields())

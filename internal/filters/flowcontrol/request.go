@@ -36,61 +36,61 @@ func (c *Control) NewRequest(r *http.Request) *Request {
 	ctx := r.Context()
 	user, info := request.UserFrom(ctx), request.InfoFrom(ctx)
 	f := c.configured().find(user, info)
-	t := &Request{control: c, flow: f, user: user, info: info, arrived: time.Now()}
-	t.distinguisher = f.distinguish(user, info)
-	t.request.Flow, t.request.Data = f.counters, t
+	q := &Request{control: c, flow: f, user: user, info: info, arrived: time.Now()}
+	q.distinguisher = f.distinguish(user, info)
+	q.request.Flow, q.request.Data = f.counters, q
 	if f.queues {
-		t.request.Hash = f.hash(c.seed, t.distinguisher)
+		q.request.Hash = f.hash(c.seed, q.distinguisher)
 	}
 	var watches int
-	t.request.Work, watches = c.estimate(f, r, info)
-	f.metrics.estimated(t.request.Work.Seats(), watches)
-	c.adjustIfDue(t.arrived)
-	t.setOutcome(t.arrived, f.level.set.Start(t.arrived, &t.request))
-	return t
+	q.request.Work, watches = c.estimate(f, r, info)
+	f.metrics.estimated(q.request.Work.Seats(), watches)
+	c.adjustIfDue(q.arrived)
+	q.setOutcome(q.arrived, f.level.set.Start(q.arrived, &q.request))
+	return q
 }
 
 // setOutcome records the outcome of queuing.
-func (t *Request) setOutcome(now time.Time, outcome fairqueue.Outcome) {
-	t.outcome = outcome
-	if t.Admitted() {
-		t.control.kinds.of(t.info).executing.Add(now, 1)
+func (q *Request) setOutcome(now time.Time, outcome fairqueue.Outcome) {
+	q.outcome = outcome
+	if q.Admitted() {
+		q.control.kinds.of(q.info).executing.Add(now, 1)
 	}
-	if outcome != fairqueue.Waiting && !t.flow.exempt {
-		t.flow.metrics.waited(t.Admitted(), t.waited)
+	if outcome != fairqueue.Waiting && !q.flow.exempt {
+		q.flow.metrics.waited(q.Admitted(), q.waited)
 	}
 }
 
 // MustWait reports whether the request is queued, so that the caller must call Wait.
-func (t *Request) MustWait() bool { return t.outcome == fairqueue.Waiting }
+func (q *Request) MustWait() bool { return q.outcome == fairqueue.Waiting }
 
 // Wait blocks until the request is admitted or rejected. A request is rejected when a quarter of
 // its time until the deadline has passed, after Config.MaxWait if it has no deadline, or when ctx
 // ends.
-func (t *Request) Wait(ctx context.Context) {
-	t.flow.metrics.queued(t.flow.level.set.QueueLength(&t.request))
-	waiting := t.control.kinds.of(t.info).waiting
-	waiting.Add(t.arrived, 1)
-	outcome := t.wait(ctx, t.arrived.Add(t.control.waitLimit(ctx, t.arrived)))
+func (q *Request) Wait(ctx context.Context) {
+	q.flow.metrics.queued(q.flow.level.set.QueueLength(&q.request))
+	waiting := q.control.kinds.of(q.info).waiting
+	waiting.Add(q.arrived, 1)
+	outcome := q.wait(ctx, q.arrived.Add(q.control.waitLimit(ctx, q.arrived)))
 	now := time.Now()
 	waiting.Add(now, -1)
-	t.waited = now.Sub(t.arrived)
-	t.setOutcome(now, outcome)
+	q.waited = now.Sub(q.arrived)
+	q.setOutcome(now, outcome)
 }
 
 // wait waits for the outcome, and adjusts borrowed seats periodically.
-func (t *Request) wait(ctx context.Context, deadline time.Time) fairqueue.Outcome {
-	c, set := t.control, t.flow.level.set
+func (q *Request) wait(ctx context.Context, deadline time.Time) fairqueue.Outcome {
+	c, set := q.control, q.flow.level.set
 	for {
 		until := c.nextAdjustment()
 		if until.After(deadline) {
 			until = deadline
 		}
-		if outcome := set.Wait(ctx, &t.request, until); outcome != fairqueue.Waiting {
+		if outcome := set.Wait(ctx, &q.request, until); outcome != fairqueue.Waiting {
 			return outcome
 		}
 		if !time.Now().Before(deadline) {
-			return set.Cancel(&t.request, fairqueue.TimeOut)
+			return set.Cancel(&q.request, fairqueue.TimeOut)
 		}
 		c.adjustIfDue(time.Now())
 	}
@@ -110,24 +110,24 @@ func (c *Control) waitLimit(ctx context.Context, now time.Time) time.Duration {
 }
 
 // Admitted reports whether the request may be executed.
-func (t *Request) Admitted() bool { return t.outcome == fairqueue.Executing }
+func (q *Request) Admitted() bool { return q.outcome == fairqueue.Executing }
 
 // Waited returns the queuing time of the request. It is 0 before Wait returns.
-func (t *Request) Waited() time.Duration { return t.waited }
+func (q *Request) Waited() time.Duration { return q.waited }
 
 // End releases the seats of an admitted request: call it when the request is complete or, for a
 // watch, when its initial events have been sent. Only the first call has an effect.
-func (t *Request) End() {
-	if !t.Admitted() || t.ended.Swap(true) {
+func (q *Request) End() {
+	if !q.Admitted() || q.ended.Swap(true) {
 		return
 	}
 	now := time.Now()
-	took := t.flow.level.set.Finish(now, &t.request)
-	t.flow.metrics.ended(t.info, took)
-	t.control.kinds.of(t.info).executing.Add(now, -1)
-	t.control.adjustIfDue(now)
-	if t.flow.level.quiescing.Load() && t.flow.level.set.Idle() {
-		t.control.removeIdleLevels()
+	took := q.flow.level.set.Finish(now, &q.request)
+	q.flow.metrics.ended(q.info, took)
+	q.control.kinds.of(q.info).executing.Add(now, -1)
+	q.control.adjustIfDue(now)
+	if q.flow.level.quiescing.Load() && q.flow.level.set.Idle() {
+		q.control.removeIdleLevels()
 	}
 }
 
@@ -146,10 +146,10 @@ const (
 
 // SetHeaders adds the UIDs of the schema and level to the response header. The names are not sent,
 // because only administrators may read them.
-func (t *Request) SetHeaders(header http.Header) {
-	header[schemaHeader], header[levelHeader] = t.flow.schemaUID, t.flow.levelUID
+func (q *Request) SetHeaders(header http.Header) {
+	header[schemaHeader], header[levelHeader] = q.flow.schemaUID, q.flow.levelUID
 }
 
 // RetryAfter counts a rejection of the request, and returns the Retry-After for the client, in
 // seconds. Call it once per rejected request.
-func (t *Request) RetryAfter() int64 { return t.flow.level.retry.reject(time.Now().Unix()) }
+func (q *Request) RetryAfter() int64 { return q.flow.level.retry.reject(time.Now().Unix()) }
