@@ -39,8 +39,8 @@ type limiter struct {
 }
 
 // defaultConcurrentRequests is the number of requests of a control plane without a limit that are served at
-// the same time. This limit protects control planes from each other: their administrators are members of
-// system:masters, which are exempt from priority and fairness.
+// the same time. It bounds the memory and the storage requests of a control plane, whose administrators are members of
+// system:masters and thus exempt from priority and fairness.
 func defaultConcurrentRequests() int64 { return int64(8 * runtime.GOMAXPROCS(0)) }
 
 // waitingPerSeat is the maximum number of requests that wait for a concurrent request.
