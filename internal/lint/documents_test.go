@@ -265,6 +265,7 @@ func TestNamedTestsExist(t *testing.T) {
 	root, all := documents(t)
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
 	skipped := regexp.MustCompile(`\.Skipf?\(".*"`)
+	testName := regexp.MustCompile(`\b(Test|Fuzz)[A-Z]\w*`)
 	mentioned, existing := map[string]string{}, []string{}
 	for name, d := range all {
 		mentioned[name] = d.text
@@ -283,7 +284,7 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 	slices.Sort(existing)
 	for name, text := range mentioned {
-		for _, test := range regexp.MustCompile(`\b(Test|Fuzz)[A-Z]\w*`).FindAllString(text, -1) {
+		for _, test := range testName.FindAllString(text, -1) {
 			if i, _ := slices.BinarySearch(existing, test); i == len(existing) || !strings.HasPrefix(existing[i], test) {
 				t.Errorf("%s mentions %s, which does not exist", name, test)
 			}
