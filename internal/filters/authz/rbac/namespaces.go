@@ -244,20 +244,20 @@ func (s *namespaceSets) bindingChanged(b *binding) {
 	defer s.mu.Unlock()
 	for _, subj := range b.subjects {
 		for set := range s.bySubject[subject{name: subj.name, group: subj.group}] {
-			set.markStale(s.revision, max(s.revision-1, s.seen.Load()))
+			set.markStale(s.revision, &s.seen)
 		}
 	}
 }
 
 // markStale records that a change at revision may affect the set. Clients may have received
 // revisions up to seen without the change; from other servers, they may have received all revisions
-// before it.
-func (n *namespaceSet) markStale(revision, seen int64) {
+// before it. seen is read under the lock, because Advance increases it under the lock.
+func (n *namespaceSet) markStale(revision int64, seen *atomic.Int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.multiple = n.multiple || n.stale && n.markedAt != revision
 	n.markedAt = revision
-	n.pending = max(n.pending, seen)
+	n.pending = max(n.pending, revision-1, seen.Load())
 	if !n.stale {
 		n.stale = true
 		close(n.staleChan)

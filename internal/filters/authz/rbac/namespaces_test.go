@@ -132,6 +132,45 @@ func TestRevisions(t *testing.T) {
 	resumes(55, true)
 }
 
+// TestChangeDuringAdvance checks that a watch cannot resume from a revision that it reached before it
+// received a concurrent change of permissions.
+func TestChangeDuringAdvance(t *testing.T) {
+	t.Parallel()
+	a := newVisible()
+	a.bind(1, "a", jane())
+	v := a.View(listing("jane"), true)
+	defer v.Close()
+	sent := int64(1) // the last revision with the previous namespaces
+	for n := range 20_000 {
+		before, done := v.Now(), make(chan struct{})
+		go func() {
+			defer close(done)
+			for next := sent + 1; ; next++ {
+				now, changed, _ := v.Advance(before, next)
+				if now != before {
+					return
+				}
+				sent = next
+				select {
+				case <-changed:
+					v.Advance(before, sent) // without progress
+					return
+				default:
+				}
+			}
+		}()
+		if n%2 == 0 {
+			a.bind(2, "b", jane())
+		} else {
+			a.unbind(2, "b")
+		}
+		<-done
+		if _, _, ok := v.Resume(sent); ok {
+			t.Fatalf("change %d: a watch resumes from revision %d, which it reached with the previous namespaces", n, sent)
+		}
+	}
+}
+
 // TestClusterPermissionLost checks that a watch of all namespaces ends when the permission is lost, if
 // another authorizer might still allow it.
 func TestClusterPermissionLost(t *testing.T) {
