@@ -56,6 +56,9 @@ func newEnvOn(t testing.TB, backend kv.Backend) *Env {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- feed.Run(ctx) }()
+	for !feed.Running() { // reads use the store until then
+		runtime.Gosched()
+	}
 	t.Cleanup(func() {
 		cancel()
 		<-done

@@ -165,8 +165,8 @@ func TestListVisible(t *testing.T) {
 
 			page := p.list("jane", "limit=3")
 			check(page, "b-d/x b-d/y b/x")
-			if cached && (page.RemainingItemCount == nil || *page.RemainingItemCount != 1) || !cached && page.RemainingItemCount != nil {
-				t.Errorf("remaining %v", page.RemainingItemCount)
+			if remaining := page.RemainingItemCount; cached && (remaining == nil || *remaining != 1) || !cached && remaining != nil {
+				t.Errorf("a page of %+v, the feed runs: %t; want a remainingItemCount of 1 from a cache, otherwise none", page.ListMeta, cached && p.env.Storage.Feed.Running())
 			}
 			check(p.list("jane", "limit=3&continue="+page.Continue), "b/y")
 
