@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 )
 
 // document is a Markdown file of the repository.
@@ -204,6 +205,35 @@ func TestNamedPathsExist(t *testing.T) {
 				if !pathExists(root, word) {
 					t.Errorf("%s names %s, which does not exist", name, word)
 				}
+			}
+		}
+	}
+}
+
+// TestNamedDeclarationsExist checks that declarations in backticks, such as `kv.Backend` and `Backend.Hold`, exist in a Go
+// file. It checks the last part of the name only.
+func TestNamedDeclarationsExist(t *testing.T) {
+	t.Parallel()
+	root, all := documents(t)
+	identifiers := map[string]bool{}
+	for _, name := range files(t, root, ".go") {
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for word := range strings.FieldsFuncSeq(string(text), func(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
+			identifiers[word] = true
+		}
+	}
+	qualified := regexp.MustCompile(`^((?:[A-Za-z]\w*\.)+)([A-Za-z]\w*)$`)
+	other := regexp.MustCompile(`^(http|spec|status|metadata)\.|^(go|md|mod|json|tsv|sum|svg|yaml)$`) // net/http, fields of objects, files
+	for name, d := range all {
+		if !strings.HasPrefix(name, "docs/internals/") && !strings.HasPrefix(name, "docs/adr/") {
+			continue
+		}
+		for _, code := range codePattern.FindAllStringSubmatch(d.text, -1) {
+			if m := qualified.FindStringSubmatch(code[1]); m != nil && !other.MatchString(m[1]) && !other.MatchString(m[2]) && !identifiers[m[2]] {
+				t.Errorf("%s names %s, which does not exist", name, code[1])
 			}
 		}
 	}
