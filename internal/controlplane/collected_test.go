@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 	"mainstay.dev/mainstay/test/testserver"
 )
 
@@ -20,7 +21,17 @@ import (
 // garbage collected, even after writes of objects.
 func TestOldDefinitionsAreCollected(t *testing.T) {
 	t.Parallel()
-	c := newPlane(t, newEnv(t), "/collected")
+	// Cached commits of the store and stopped timers of deadlines refer to resources. The store releases the commits after a part
+	// of the retention, and Go releases the timers at their deadline at the latest.
+	backend, err := embedded.Open(embedded.Config{InMemory: true, Retention: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(newEnvOn(t, backend), "/collected", Options{Requests: RequestOptions{Timeout: 10 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
 	const definitions, things = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/example.com/v1/things"
 	if code, body := send(t, c, http.MethodPost, definitions, thingDefinition); code != 201 {
 		t.Fatalf("%d %s", code, body)
