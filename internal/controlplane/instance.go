@@ -164,11 +164,12 @@ func (i *instance) start(ctx, lifetime context.Context) error {
 	return nil
 }
 
-// wait waits for all goroutines after the lifetime has ended.
+// wait waits for all goroutines after the lifetime has ended, and closes idle connections to kubelets.
 func (i *instance) wait() {
 	i.loops.wait()
 	i.resources.definitions.Wait()
 	i.clusterAuth.queue.Close()
 	i.counts.wait()
 	i.flow.close()
+	i.resources.kubelets.Close()
 }

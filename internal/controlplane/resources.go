@@ -9,6 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/aggregated"
 	"mainstay.dev/mainstay/internal/apis/custom"
 	"mainstay.dev/mainstay/internal/apis/peers"
+	"mainstay.dev/mainstay/internal/egress/kubelet"
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
 	"mainstay.dev/mainstay/internal/endpoints/route"
 	"mainstay.dev/mainstay/internal/filters/authn"
@@ -28,6 +29,7 @@ type resources struct {
 	peers         *peers.Source // nil if requests are not forwarded
 	documents     *openapi.Documents
 	connections   *connections
+	kubelets      *kubelet.Client
 	versions      *versionListeners
 	history       *historyObjects // nil without a history
 }
@@ -60,10 +62,11 @@ func newResources(s *settings, access *loopbackAccess, authorization *authorizat
 			Version: kubernetesMajor + "." + strconv.Itoa(s.release.Minor()), Release: s.release, Issuer: true, PathPrefix: s.pathPrefix, Parts: declared.openAPI,
 		}),
 	}
-	r.builtin = newBuiltinResources(storage, newRowEnv(s, rowDependencies{
+	rows := newRowEnv(s, rowDependencies{
 		storage: storage.open, resources: r.finder, authorization: authorization, tokens: tokens, documents: r.documents,
 		proxy: r.connections.nodes, cluster: r.connections.cluster,
-	}), declared)
+	})
+	r.builtin, r.kubelets = newBuiltinResources(storage, rows, declared), rows.Connections.Kubelets
 	if r.definitions, err = newCustomResources(s, r.builtin, r.connections, r.documents, r.versions); err != nil {
 		return nil, err
 	}

@@ -67,8 +67,11 @@ type Config struct {
 // Client connects to the kubelets, pods and services of a cluster. It is safe for concurrent use.
 type Client struct {
 	config Config
-	// transports returns the transports, which it creates at the first use.
-	transports func() *transports
+
+	mu struct {
+		sync.Mutex
+		transports *transports // nil before the first use
+	}
 }
 
 // transports are the connections of a Client.
@@ -92,9 +95,17 @@ func New(config Config) *Client {
 	if config.Timeout == 0 {
 		config.Timeout = DefaultTimeout
 	}
-	c := &Client{config: config}
-	c.transports = sync.OnceValue(c.newTransports)
-	return c
+	return &Client{config: config}
+}
+
+// transports returns the transports, which it creates at the first use.
+func (c *Client) transports() *transports {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mu.transports == nil {
+		c.mu.transports = c.newTransports()
+	}
+	return c.mu.transports
 }
 
 func (c *Client) newTransports() *transports {
@@ -156,7 +167,12 @@ func (c *Client) Direct() http.RoundTripper { return c.transports().direct }
 
 // Close closes idle connections. It does not interrupt requests in progress.
 func (c *Client) Close() {
-	t := c.transports()
+	c.mu.Lock()
+	t := c.mu.transports
+	c.mu.Unlock()
+	if t == nil {
+		return
+	}
 	t.kubelets.close()
 	t.proxied.close()
 	t.unverified.CloseIdleConnections()

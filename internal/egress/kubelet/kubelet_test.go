@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -142,6 +143,37 @@ func TestVerifiedHost(t *testing.T) {
 		if err == nil {
 			_ = response.Body.Close()
 		}
+	}
+}
+
+// TestClose checks that Close ends idle connections, and that it creates no transports.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	closed := make(chan struct{}, 1)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			closed <- struct{}{}
+		}
+	}
+	server.StartTLS()
+	defer server.Close()
+	client := kubelet.New(kubelet.Config{Proxy: &proxy.Proxy{}, AnyAddress: true})
+	client.Close() // before the first use
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := client.Direct().RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = response.Body.Close()
+	client.Close()
+	select {
+	case <-closed:
+	case <-time.After(time.Minute):
+		t.Error("the idle connection is open after Close")
 	}
 }
 
