@@ -459,7 +459,11 @@ func testVisibleModel(t *testing.T, p *visiblePlane, random *rand.Rand) {
 	defer stop()
 
 	objects := map[string]bool{}
-	for range 250 {
+	steps := 250
+	if testing.Short() {
+		steps = 100
+	}
+	for range steps {
 		step(p, r, namespaces, objects, random)
 		compare(p, r)
 	}

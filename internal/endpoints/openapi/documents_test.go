@@ -25,6 +25,7 @@ var reference = regexp.MustCompile(`"\$ref":"([^"]*)"`)
 // model parser of kubectl.
 func TestV2Parses(t *testing.T) {
 	t.Parallel()
+	skipIfShort(t)
 	documents := testDocuments(t, true)
 	data := plain(t, documents.V2())
 	var swagger spec.Swagger

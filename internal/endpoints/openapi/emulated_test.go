@@ -20,6 +20,7 @@ import (
 // emulate because its types do not have it.
 func TestEmulatedFields(t *testing.T) {
 	t.Parallel()
+	skipIfShort(t)
 	var lines []string
 	for minor := emulation.Oldest; minor < emulation.Newest; minor++ {
 		var recorded map[string][]string
@@ -35,6 +36,7 @@ func TestEmulatedFields(t *testing.T) {
 // The golden file contains the differences, which are attributes of fields and removed fields.
 func TestEmulatedAsRecorded(t *testing.T) {
 	t.Parallel()
+	skipIfShort(t)
 	var recorded map[string]any
 	readJSON(t, "recorded-v2.json.gz", &recorded)
 	want, have := recorded["definitions"].(map[string]any), emulatedModels(t, 36)

@@ -77,6 +77,14 @@ func list(s string) []string {
 	return strings.Split(s, ",")
 }
 
+// skipIfShort skips a test that reads complete documents, which takes long with the race detector.
+func skipIfShort(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("complete documents are not compared with -short")
+	}
+}
+
 // testDocuments returns the documents of a server with all its resources.
 func testDocuments(t testing.TB, all bool) *Documents {
 	t.Helper()

@@ -123,6 +123,7 @@ func fixtures(t *testing.T) []*unstructured.Unstructured {
 // object.
 func TestTypeConverterAsUpstream(t *testing.T) {
 	t.Parallel()
+	skipIfShort(t)
 	theirs, ours := upstreamConverter(t), NewTypeConverter()
 	compared := 0
 	for _, u := range fixtures(t) {

@@ -70,18 +70,16 @@ func checkProtobuf(t *testing.T, name string, data []byte, v version) {
 }
 
 // TestProtobuf compares the documents of all versions, the recorded documents, and documents of
-// addCustom resources.
+// custom resources.
 func TestProtobuf(t *testing.T) {
 	t.Parallel()
-	documents := testDocuments(t, !testing.Short())
+	skipIfShort(t)
+	documents := testDocuments(t, true)
 	checkProtobuf(t, "v2", plain(t, documents.V2()), v2)
 	part, _ := customPart(t)
 	documents.Set(part)
 	for path, d := range documents.allLocked() {
 		checkProtobuf(t, path, plain(t, d), v3)
-	}
-	if testing.Short() {
-		return // TestV2AsRecorded and TestV3AsRecorded compare the recorded documents with these
 	}
 	var recorded any
 	readJSON(t, "recorded-v2.json.gz", &recorded)

@@ -23,6 +23,7 @@ const changes = "changes-since-recording.txt"
 // their shared parameters and the other parts must be equal.
 func TestV2AsRecorded(t *testing.T) {
 	t.Parallel()
+	skipIfShort(t)
 	var want, have map[string]any
 	readJSON(t, "recorded-v2.json.gz", &want)
 	if err := json.Unmarshal(plain(t, testDocuments(t, false).V2()), &have); err != nil {
@@ -44,6 +45,7 @@ func TestV2AsRecorded(t *testing.T) {
 // in each.
 func TestV3AsRecorded(t *testing.T) {
 	t.Parallel()
+	skipIfShort(t)
 	var want struct {
 		Documents map[string]struct {
 			Paths  map[string]any

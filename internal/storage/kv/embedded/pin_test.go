@@ -178,7 +178,11 @@ func pinsOf(pins map[string]kv.Pin) (list []kv.Pin) {
 // TestPinModel checks pinned states after random writes, compactions and restarts, and that nothing remains without pins.
 func TestPinModel(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(8) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
