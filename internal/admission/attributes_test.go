@@ -183,10 +183,10 @@ func TestConvertByKind(t *testing.T) {
 	}
 	a := &admission.Attributes{Request: admission.Request{Resource: r}, Object: hpa(1)}
 	if got := replicas(t, a); got != 1 {
-		t.Errorf("%d", got)
+		t.Errorf("replicas %d, want 1", got)
 	}
 	if err := a.SetObjectIn(t.Context(), one, &autoscalingv1.HorizontalPodAutoscaler{}); err != nil || a.Object.(*autoscalingv2.HorizontalPodAutoscaler).Spec.MaxReplicas != 7 {
-		t.Errorf("%v, %v", a.Object, err)
+		t.Errorf("SetObjectIn: object %v, error %v; want maxReplicas 7", a.Object, err)
 	}
 	if diff := cmp.Diff([]string{"v1", "v2"}, asked); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)

@@ -104,7 +104,7 @@ func TestReadEmptyPath(t *testing.T) {
 	t.Parallel()
 	c, err := config.Read("")
 	if err != nil || len(c.Configured()) > 0 || c.PodSecurity.Defaults != (podsecurity.Policy{}) {
-		t.Errorf("%v, %v", c, err)
+		t.Errorf("read an empty path: config %v, error %v; want the zero Config", c, err)
 	}
 }
 

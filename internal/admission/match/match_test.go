@@ -190,7 +190,7 @@ func TestEverything(t *testing.T) {
 	t.Parallel()
 	subject := &match.Subject{Attributes: &admission.Attributes{Request: admission.Request{Resource: resource("a", "v1", "b", "c")}}}
 	if got, err := match.New(nil).Match(t.Context(), subject); got != subject.Resource || err != nil {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("match without rules: resource %v, error %v; want the resource of the request", got, err)
 	}
 }
 

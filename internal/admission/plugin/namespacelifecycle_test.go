@@ -106,7 +106,7 @@ func TestNamespaceLifecycleHandles(t *testing.T) {
 	t.Parallel()
 	for op, want := range map[admission.Operation]bool{admission.Create: true, admission.Delete: true, admission.Update: false, admission.Connect: false} {
 		if got := (plugin.NamespaceLifecycle{}).Handles(op); got != want {
-			t.Errorf("%s: %t", op, got)
+			t.Errorf("handles %s: %t, want %t", op, got, want)
 		}
 	}
 }

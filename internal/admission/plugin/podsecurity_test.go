@@ -182,7 +182,7 @@ func TestPodSecurityOfTemplates(t *testing.T) {
 			p := secured(map[string]string{"enforce": "baseline", "audit": "baseline"})
 			got := ask(t, p, creating(resource(w.group, name, ""), w.obj))
 			if got.err != nil || !cmp.Equal(got.warnings, []string{wouldUseHost}) || !cmp.Equal(got.annotations, map[string]string{"audit-violations": wouldUseHost}) {
-				t.Errorf("%+v", got)
+				t.Errorf("result %+v, want the warning and the audit annotation %q", got, wouldUseHost)
 			}
 			if got := ask(t, p, creating(resource(w.group, name, "status"), w.obj)); len(got.warnings) > 0 || len(got.annotations) > 0 {
 				t.Errorf("of its status: %+v", got)
@@ -205,7 +205,7 @@ func TestPodSecurityWithoutNamespace(t *testing.T) {
 	p.Namespaces = broken[*corev1.Namespace]{}
 	got := ask(t, p, creating(pods(), podNamed("x")))
 	if !apierrors.IsInternalError(got.err) || !strings.Contains(got.err.Error(), "failed to lookup namespace a") || got.annotations["error"] == "" {
-		t.Errorf("%+v", got)
+		t.Errorf("result %+v, want an internal error and the annotation of the error", got)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestPodSecurityOfLabels(t *testing.T) {
 	created.Operation, created.Old = admission.Create, nil
 	for name, a := range map[string]*admission.Attributes{"created": created, "changed": relabeled(nil, wrong), "changed otherwise": relabeled(map[string]string{"enforce": "y"}, wrong)} {
 		if err := ask(t, p, a).err; !apierrors.IsInvalid(err) || err.Error() != text {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error %v, want %q", name, err, text)
 		}
 	}
 	if err := ask(t, p, relabeled(wrong, wrong)).err; err != nil {

@@ -80,7 +80,7 @@ func TestOpenCircuit(t *testing.T) {
 	}
 	err := p.Validate(t.Context(), creation(configMaps()))
 	if err == nil || !strings.HasPrefix(err.Error(), failed+"failed to call webhook: it failed 5 times in a row and is not called again for ") {
-		t.Errorf("%v", err)
+		t.Errorf("call with an open circuit: error %v", err)
 	}
 	if n := calls.Load(); n != 1 {
 		t.Errorf("%d calls", n)

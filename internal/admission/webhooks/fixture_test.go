@@ -45,7 +45,7 @@ func serve(t testing.TB, answers map[string]responder) *webhookServer {
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review admissionv1.AdmissionReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			t.Errorf("%s: %v", r.URL.Path, err)
+			t.Errorf("decode the review sent to %s: %v", r.URL.Path, err)
 		}
 		s.mu.Lock()
 		s.asked = append(s.asked, r.URL.Path)

@@ -121,7 +121,7 @@ func TestRejections(t *testing.T) {
 				t.Fatalf("%.200v", err)
 			}
 			if got := status.Status(); got.Code != test.code || got.Status != metav1.StatusFailure {
-				t.Errorf("%d %s", got.Code, got.Status)
+				t.Errorf("status %d %s, want %d %s", got.Code, got.Status, test.code, metav1.StatusFailure)
 			}
 			causes := status.Status().Details.Causes
 			if last := causes[len(causes)-1]; last.Type != admission.CauseWebhook || !strings.HasPrefix(last.Message, `webhook "hook.example.com" of ValidatingWebhookConfiguration "`) {
@@ -204,7 +204,7 @@ func TestReview(t *testing.T) {
 		}
 		r := got.Request
 		if got.APIVersion != "admission.k8s.io/"+version || r.UID == "" || string(r.Options.Raw) != `{"kind":"UpdateOptions","apiVersion":"meta.k8s.io/v1","fieldManager":"m"}` {
-			t.Errorf("%s: %s %s", version, got.APIVersion, r.Options.Raw)
+			t.Errorf("%s: review of version %s with the options %s and the UID %q", version, got.APIVersion, r.Options.Raw, r.UID)
 		}
 		r.UID, r.Options.Raw = "", nil
 		dry := true
@@ -257,7 +257,7 @@ func TestConcurrentCalls(t *testing.T) {
 	p := validating(s.spec("/slow"), s.spec("/yes"), s.spec("/no"))
 	err := p.Validate(t.Context(), creation(configMaps()))
 	if err == nil || err.Error() != `admission webhook "no.example.com" denied the request: no` {
-		t.Errorf("%v", err)
+		t.Errorf("concurrent calls: error %v, want the denial of no.example.com", err)
 	}
 	if p.source.stored["c"][0].breaker.failures != 0 {
 		t.Error("a call that was given up counts as a failure")
@@ -365,7 +365,7 @@ func TestExempt(t *testing.T) {
 		version.GVK.Group, version.GVK.Kind, version.GVK.Version = "admissionregistration.k8s.io", kind, "v1"
 		own.GroupVersion, own.Version, own.Kind = version.GVK.GroupVersion(), &version, nil
 		if err := p.Validate(t.Context(), creation(own)); (err != nil) != want {
-			t.Errorf("%s: %v", kind, err)
+			t.Errorf("%s: error %v, want an error: %t", kind, err, want)
 		}
 	}
 	// Webhooks of files apply to admission configuration and are called first.
