@@ -22,7 +22,7 @@ func TestNames(t *testing.T) {
 		"v1.": {Version: "v1"}, "v1beta1.metrics.k8s.io": {Group: "metrics.k8s.io", Version: "v1beta1"},
 	} {
 		if got := groupVersionOf(name); got != gv || nameOf(gv) != name {
-			t.Errorf("%s: %v, %s", name, got, nameOf(gv))
+			t.Errorf("%s: parsed as %v and formatted as %s, want %v", name, got, nameOf(gv), gv)
 		}
 	}
 }

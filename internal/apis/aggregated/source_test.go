@@ -189,7 +189,7 @@ func TestIsUpToDate(t *testing.T) {
 		}
 		gv := groupVersionOf(tt.name)
 		if got := s.isUpToDate(service, gv, s.desiredLabel(gv), tt.starting); got != tt.want {
-			t.Errorf("%+v: %t", tt, got)
+			t.Errorf("isUpToDate for %+v: %t, want %t", tt, got, tt.want)
 		}
 	}
 }
@@ -202,7 +202,7 @@ func TestDirtySet(t *testing.T) {
 	}
 	m.remove("c")
 	if got := m.drain(); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("%v", got)
+		t.Errorf("drained names %v, want [a b]", got)
 	}
 	if got := m.drain(); len(got) != 0 {
 		t.Errorf("second drain: %v", got)

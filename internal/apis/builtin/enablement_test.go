@@ -44,7 +44,7 @@ func TestEnablement(t *testing.T) {
 	} {
 		e, err := builtin.NewEnablement(tt.config, known)
 		if (err != nil) != (len(tt.problems) > 0) {
-			t.Errorf("%v: %v", tt.config, err)
+			t.Errorf("configuration %v: error %v, want the problems %q", tt.config, err, tt.problems)
 		}
 		for _, problem := range tt.problems {
 			if err != nil && !strings.Contains(err.Error(), problem) {

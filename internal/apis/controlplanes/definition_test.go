@@ -24,7 +24,7 @@ func TestDefinition(t *testing.T) {
 		t.Error(errs.ToAggregate())
 	}
 	if name := controlplanes.Resource().GroupResource().String(); crd.Name != name || crd.Spec.Names.Kind != controlplanes.Kind {
-		t.Errorf("%s, %s", crd.Name, crd.Spec.Names.Kind)
+		t.Errorf("definition %s of the kind %s, want %s of the kind %s", crd.Name, crd.Spec.Names.Kind, name, controlplanes.Kind)
 	}
 	if !definition.IsTrue(crd, apiextensionsv1.NamesAccepted) || !definition.IsTrue(crd, apiextensionsv1.Established) {
 		t.Error("the definition is not established")
@@ -45,7 +45,7 @@ func TestUnstructured(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l := c.Spec.Limits; !c.Spec.Paused || l.Objects != 5 || l.Watches != 3 || l.Bytes.Cmp(resource.MustParse("10Mi")) != 0 || c.UID != "u" {
-		t.Errorf("%+v", c)
+		t.Errorf("control plane from the unstructured object: %+v", c)
 	}
 	objects := int64(7)
 	now := metav1.Unix(1000, 0)
@@ -55,6 +55,6 @@ func TestUnstructured(t *testing.T) {
 	}
 	again, err := controlplanes.FromUnstructured(obj)
 	if err != nil || *again.Status.Objects != 7 || !again.Status.LastRequestTime.Equal(&now) || again.Status.Bytes != nil {
-		t.Errorf("%+v %v", again, err)
+		t.Errorf("control plane after SetStatus: %+v, error %v", again, err)
 	}
 }

@@ -41,7 +41,7 @@ func TestColumnsThatMultiply(t *testing.T) {
 	} {
 		table, err := makeTable([]apiextensionsv1.CustomResourceColumnDefinition{{Name: "c", Type: "string", JSONPath: ".o" + test.path}})
 		if err != nil {
-			t.Fatalf("%s: %v", test.path, err)
+			t.Fatalf("make a table with the path %s: %v", test.path, err)
 		}
 		obj := &unstructured.Unstructured{Object: map[string]any{"o": test.doc}}
 		got := table.cells(obj, time.Now())[1]

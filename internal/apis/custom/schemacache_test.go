@@ -53,7 +53,7 @@ func TestSchemaCache(t *testing.T) {
 
 	failure := errors.New("invalid schema")
 	if _, err := cache.compiledSchema(definitionRecord("a", "v1", "false", `{"openAPIV3Schema":{"type":"x"}}`), "v1", func() (*compiled, error) { return nil, failure }); !errors.Is(err, failure) {
-		t.Errorf("%v", err)
+		t.Errorf("compile an invalid schema: error %v, want %v", err, failure)
 	}
 }
 

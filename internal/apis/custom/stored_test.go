@@ -37,7 +37,7 @@ func TestStoredWithoutGeneration(t *testing.T) {
 		}
 		encoded, err := record.Append(nil, widgets.Version, codec.JSON)
 		if err != nil || !strings.Contains(string(encoded), `"generation":1`) {
-			t.Errorf("%s, %v", encoded, err)
+			t.Errorf("encode the stored object: %s, error %v; want generation 1", encoded, err)
 		}
 	}
 	check(widgets.Storage.(rest.Getter).Get(t.Context(), types.NamespacedName{Name: "old"}, metav1.GetOptions{}))

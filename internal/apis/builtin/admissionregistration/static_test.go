@@ -37,7 +37,7 @@ func TestWarnedOfStaticNames(t *testing.T) {
 		op := &builtin.Operation{Env: &builtin.Env{Gates: tt.gates}}
 		got := warnOfStatic(op, object(tt.name), tt.old)
 		if (len(got) == 1) != tt.warns || tt.warns && !strings.HasPrefix(got[0], `metadata.name: names ending with ".static.k8s.io" are reserved`) {
-			t.Errorf("%s: %q", tt.name, got)
+			t.Errorf("%s: warnings %q, want a warning: %t", tt.name, got, tt.warns)
 		}
 	}
 }

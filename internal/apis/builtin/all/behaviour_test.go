@@ -53,7 +53,7 @@ func (s *server) sample(t *testing.T, name string) codec.Object {
 	r := s.resources[name]
 	obj := r.Version.New()
 	if err := json.Unmarshal(s.samples[name], obj); err != nil {
-		t.Fatalf("%s: %v", name, err)
+		t.Fatalf("decode the sample of %s: %v", name, err)
 	}
 	hub, err := r.Version.ConvertToHub(obj)
 	if err != nil {

@@ -81,7 +81,7 @@ func TestCreations(t *testing.T) {
 		}
 		got, err := prepared(t, env, r, &c)
 		if err != nil {
-			t.Errorf("%s: %v", c.Scenario, err)
+			t.Errorf("%s: prepare the object: %v", c.Scenario, err)
 			continue
 		}
 		for _, path := range append(later[c.Resource], "metadata.uid", "metadata.creationTimestamp") {
@@ -162,7 +162,7 @@ func TestDefaultsOnce(t *testing.T) {
 		}
 		obj, err := v.Decode(c.Request, codec.JSON, false)
 		if err != nil {
-			t.Errorf("%s: %v", c.Scenario, err)
+			t.Errorf("%s: decode the request: %v", c.Scenario, err)
 			continue
 		}
 		again := twice(t, c.Scenario, v, obj)
@@ -212,7 +212,7 @@ func TestDefaultsOfFixtures(t *testing.T) {
 		}
 		obj, err := v.Decode(body, codec.JSON, true)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("decode the fixture %s: %v", name, err)
 			continue
 		}
 		twice(t, name, v, obj)

@@ -100,7 +100,7 @@ func TestStoredForm(t *testing.T) {
 		obj := s.sample(t, name)
 		value, err := r.Kind.EncodeStored(t.Context(), obj)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("encode %s for storage: %v", name, err)
 			continue
 		}
 		form := "k8s\x00"
@@ -112,7 +112,7 @@ func TestStoredForm(t *testing.T) {
 		}
 		back, err := r.Kind.DecodeStored(value, 0)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("decode the stored %s: %v", name, err)
 			continue
 		}
 		again, err := r.Kind.EncodeStored(t.Context(), back)

@@ -16,7 +16,7 @@ func TestVersionName(t *testing.T) {
 		"apps.deployments": false, "rbac.authorization.k8s.io.roles": false, "deployments": true, ".deployments": true, "apps.": true, "apps.1": true,
 	} {
 		if problems := versionName(name, false); len(problems) > 0 != faulty {
-			t.Errorf("%s: %q", name, problems)
+			t.Errorf("name %s: problems %q, want a problem: %t", name, problems, faulty)
 		}
 	}
 }

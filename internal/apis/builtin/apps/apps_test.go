@@ -52,7 +52,7 @@ func TestDeploymentChanged(t *testing.T) {
 		changed := old.DeepCopy()
 		test.change(changed)
 		if got := deploymentChanged(changed, old); got != test.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: deploymentChanged = %v, want %v", name, got, test.want)
 		}
 	}
 }

@@ -35,7 +35,7 @@ func TestContainers(t *testing.T) {
 	} {
 		got, err := containerOf(tt.pod, tt.asked)
 		if got != tt.want || (err == nil) != (tt.err == "") || err != nil && err.Error() != tt.err {
-			t.Errorf("%q: %q %v", tt.asked, got, err)
+			t.Errorf("container for the name %q: %q, error %v; want %q, error %q", tt.asked, got, err, tt.want, tt.err)
 		}
 	}
 }

@@ -197,7 +197,7 @@ func TestNames(t *testing.T) {
 		"configmaps": second(a.tryCreate("v1 configmaps", &corev1.ConfigMap{ObjectMeta: named("ns", "A")})),
 	} {
 		if !apierrors.IsInvalid(invalid) {
-			t.Errorf("%s: %v", resource, invalid)
+			t.Errorf("create %s with an invalid name: error %v, want Invalid", resource, invalid)
 		}
 	}
 }

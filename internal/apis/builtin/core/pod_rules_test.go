@@ -119,7 +119,7 @@ func TestAppArmor(t *testing.T) {
 		}
 		obj, err := a.object(record, err)
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: create the pod: %v", name, err)
 			continue
 		}
 		got := obj.(*corev1.Pod).Spec.Containers[0].SecurityContext.AppArmorProfile

@@ -54,7 +54,7 @@ func TestComponentStatuses(t *testing.T) {
 		if test.want == nil {
 			wantMessage(t, err, `componentstatus "etcd-0" not found`)
 		} else if err != nil || got.GetResourceVersion() != "" {
-			t.Errorf("%s: %v, %v", name, got, err)
+			t.Errorf("%s: get etcd-0: %v, error %v; want an object without a resource version", name, got, err)
 		}
 		_, err = a.tryGet("v1 componentstatuses", in("", "nope"))
 		wantMessage(t, err, `componentstatus "nope" not found`)

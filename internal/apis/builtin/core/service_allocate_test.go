@@ -533,7 +533,7 @@ func (a *api) randomServiceWrite(name string) {
 	case apierrors.IsInternalError(err) && strings.Contains(err.Error(), "range is full"):
 	case strings.Contains(err.Error(), "update without an object"):
 	default:
-		a.t.Errorf("%s: %v", name, err)
+		a.t.Errorf("write the service %s: %v", name, err)
 	}
 }
 

@@ -53,7 +53,7 @@ func TestChanged(t *testing.T) {
 		slice := old.DeepCopy()
 		test.change(slice)
 		if got := changed(slice, old); got != test.want {
-			t.Errorf("%s: %v", name, got)
+			t.Errorf("%s: changed = %v, want %v", name, got, test.want)
 		}
 	}
 }

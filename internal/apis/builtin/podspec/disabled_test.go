@@ -50,7 +50,7 @@ func TestDropDisabledFields(t *testing.T) {
 		read := func(text string) *corev1.PodSpec {
 			spec := &corev1.PodSpec{}
 			if err := json.Unmarshal([]byte(text), spec); err != nil {
-				t.Fatalf("%s: %v", name, err)
+				t.Fatalf("%s: decode the pod specification: %v", name, err)
 			}
 			return spec
 		}

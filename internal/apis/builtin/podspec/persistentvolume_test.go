@@ -60,7 +60,7 @@ func TestDeprecatedNodeLabels(t *testing.T) {
 		"kubernetes.io/arch":                            "",
 	} {
 		if got := DeprecatedNodeLabel(key); got != want {
-			t.Errorf("%s: %s", key, got)
+			t.Errorf("DeprecatedNodeLabel(%q) = %q, want %q", key, got, want)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func podOf(t *testing.T, fields string) *corev1.PodSpec {
 	t.Helper()
 	spec := &corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
 	if err := json.Unmarshal([]byte("{"+fields+"}"), spec); err != nil {
-		t.Fatalf("%s: %v", fields, err)
+		t.Fatalf("decode a pod specification with the fields %s: %v", fields, err)
 	}
 	Default(spec)
 	return spec

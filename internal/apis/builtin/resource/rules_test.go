@@ -369,7 +369,7 @@ func TestPartitionType(t *testing.T) {
 	}
 	got := faults(t, validate, s, nil)
 	if len(got) != 1 || !strings.HasPrefix(got[0], "spec.devices[1].attributes[d.example.com/model]: Invalid value: ") {
-		t.Errorf("%q", got)
+		t.Errorf("faults %q, want one for the attribute model of the second device", got)
 	}
 }
 
@@ -381,7 +381,7 @@ func TestIsSemver(t *testing.T) {
 		"1.2.3+a+b": false, "1.2.3-ä": false,
 	} {
 		if got := isSemver(version); got != want {
-			t.Errorf("%q: %t", version, got)
+			t.Errorf("isSemver(%q) = %t, want %t", version, got, want)
 		}
 	}
 }

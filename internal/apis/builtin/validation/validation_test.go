@@ -49,7 +49,7 @@ func TestObjectsAreApart(t *testing.T) {
 	first := v.Validate(t.Context(), func(f validation.Field) { f.Child("a").Child("b").Required("") })
 	second := v.Validate(t.Context(), func(f validation.Field) { f.Child("c").Required("") })
 	if len(first) != 1 || first[0].Field != "a.b" || len(second) != 1 || second[0].Field != "c" {
-		t.Errorf("%v, %v", first, second)
+		t.Errorf("faults %v and %v, want one for a.b and one for c", first, second)
 	}
 }
 

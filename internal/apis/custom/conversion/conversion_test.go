@@ -210,7 +210,7 @@ func TestRefusedAnswers(t *testing.T) {
 				t.Fatalf("%v\nwant %s", err, of+test.want)
 			}
 			if status := refused.Status(); status.Code != 500 || status.Reason != "" || status.Message != refused.Message {
-				t.Errorf("%+v", status)
+				t.Errorf("status %+v, want code 500, no reason and the message %q", status, refused.Message)
 			}
 		})
 	}
@@ -329,7 +329,7 @@ func FuzzResponse(f *testing.F) {
 			return
 		}
 		if obj := got[0]; len(got) != 1 || obj.GetName() != "a" || obj.GetUID() != "u-a" || obj.GetAPIVersion() != "example.com/v2" || obj.GetKind() != "Thing" {
-			t.Errorf("%v", got)
+			t.Errorf("converted objects %v, want the object a in version v2", got)
 		}
 	})
 }

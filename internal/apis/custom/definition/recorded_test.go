@@ -62,7 +62,7 @@ func checkFile(t *testing.T, file []byte) {
 				t.Fatal(err)
 			}
 			if r.Body, err = patch.Apply(base); err != nil {
-				t.Fatalf("%s: %v", r.Name, err)
+				t.Fatalf("%s: apply the patch: %v", r.Name, err)
 			}
 		}
 		r.base = base

@@ -25,7 +25,7 @@ func withSchema(t testing.TB, text string) *apiextensionsv1.CustomResourceDefini
 	crd := definitionOf("v1")
 	crd.Spec.Versions[0].Schema.OpenAPIV3Schema = &apiextensionsv1.JSONSchemaProps{}
 	if err := yaml.UnmarshalStrict([]byte(text), crd.Spec.Versions[0].Schema.OpenAPIV3Schema); err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("parse the schema %s: %v", text, err)
 	}
 	definition.Default(crd)
 	definition.Prepare(crd)

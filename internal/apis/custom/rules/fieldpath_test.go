@@ -48,7 +48,7 @@ func FuzzFieldAt(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		path, found, err := FieldAt(props, text, true)
 		if err == nil && (found == nil || text != "" && path == nil) {
-			t.Errorf("%q: %v, %v", text, path, found)
+			t.Errorf("FieldAt(%q): path %v, schema %v, want both or an error", text, path, found)
 		}
 		if _, _, err := FieldAt(props, text, false); err == nil && strings.Contains(text, "['") && !strings.Contains(text, ".") {
 			t.Errorf("%q was taken", text)

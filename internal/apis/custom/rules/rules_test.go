@@ -303,7 +303,7 @@ func TestCancelled(t *testing.T) {
 	object := `{l: [` + strings.TrimSuffix(strings.Repeat("1, ", 200), ", ") + `]}`
 	errs, _ := New(schemaOf(t, schema), true).Validate(ctx, nil, valueOf(t, object), Options{Budget: Budget})
 	if len(errs) != 1 || !strings.Contains(errs[0].Detail, "operation interrupted") {
-		t.Errorf("%v", errs)
+		t.Errorf("errors %v, want one for the interrupted operation", errs)
 	}
 }
 

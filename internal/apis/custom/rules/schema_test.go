@@ -14,7 +14,7 @@ func schemaOf(t testing.TB, text string) *apiextensions.JSONSchemaProps {
 	t.Helper()
 	var v1 apiextensionsv1.JSONSchemaProps
 	if err := yaml.UnmarshalStrict([]byte(text), &v1); err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("parse the schema %s: %v", text, err)
 	}
 	var props apiextensions.JSONSchemaProps
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&v1, &props, nil); err != nil {
@@ -31,7 +31,7 @@ func valueOf(t testing.TB, text string) any {
 	}
 	encoded, err := yaml.YAMLToJSONStrict([]byte(text))
 	if err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("parse the value %s: %v", text, err)
 	}
 	var value any
 	if err := utiljson.Unmarshal(encoded, &value); err != nil {

@@ -375,7 +375,7 @@ func TestCostlyPattern(t *testing.T) {
 	const pattern = "'^([a-z]{1,1000}|[a-y]{1,1000}-)*$'"
 	want := []string{"long: Invalid value: long in body takes too long to be compared with " + pattern}
 	if len(got) == 0 || got[0] != want[0] {
-		t.Errorf("%q", got)
+		t.Errorf("errors %q, want %q first", got, want[0])
 	}
 }
 
