@@ -75,7 +75,7 @@ func TestConvertOnce(t *testing.T) {
 		}
 	}
 	if obj, err := a.Object(); err != nil || obj.GetResourceVersion() != "7" || obj.GetName() != "a" || obj.GetObjectKind().GroupVersionKind() != kind.Hub.GVK {
-		t.Errorf("%v, %v", obj, err)
+		t.Errorf("object of the record: %v, error %v; want a in the hub version at revision 7", obj, err)
 	}
 	late := thingRecord(kind, "v1", "e")
 	if obj, err := late.Shared(); !errors.Is(err, ErrNotConverted) || m.calls.Load() != 1 {
@@ -272,7 +272,7 @@ func TestIsStoredIn(t *testing.T) {
 		``: false,
 	} {
 		if got := isStoredIn([]byte(value), v1); got != want {
-			t.Errorf("%s: %v", value, got)
+			t.Errorf("isStoredIn(%s) = %v, want %v", value, got, want)
 		}
 	}
 	if !isStoredIn([]byte(`{"apiVersion":"v1"}`), schema.GroupVersion{Version: "v1"}) {

@@ -51,7 +51,7 @@ func TestDecodeTakesTheTypeFromThePath(t *testing.T) {
 	for _, body := range []string{`{}`, `null`, `{"kind":"ConfigMap"}`, `{"apiVersion":"v1"}`, `{"apiVersion":"v1","kind":"ConfigMap"}`} {
 		obj, err := configMapVersion().Decode([]byte(body), codec.JSON, true)
 		if err != nil {
-			t.Errorf("%s: %v", body, err)
+			t.Errorf("decode %s: %v", body, err)
 			continue
 		}
 		if got := obj.GetObjectKind().GroupVersionKind(); got != configMapVersion().GVK {

@@ -32,7 +32,7 @@ func TestRecordAppend(t *testing.T) {
 	for _, media := range []codec.Media{codec.JSON, codec.YAML, codec.Protobuf} {
 		body, err := record.Append(nil, podVersion(), media)
 		if err != nil {
-			t.Fatalf("%s: %v", media, err)
+			t.Fatalf("append the record as %s: %v", media, err)
 		}
 		got, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), body)
 		if err != nil {

@@ -144,7 +144,7 @@ func TestEncoded(t *testing.T) {
 	brought := encodedPod{&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "p"}}, value}
 	stored, err := kind.EncodeStored(t.Context(), brought)
 	if err != nil || string(stored) != string(value) {
-		t.Fatalf("%s, %v", stored, err)
+		t.Fatalf("encode for storage: %s, error %v; want %s", stored, err, value)
 	}
 	if got := appended(t, codec.RecordOf(kind, brought, stored, 9)); got != want(t, testPod(), "9") {
 		t.Error(got)

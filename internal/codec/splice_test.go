@@ -35,11 +35,11 @@ func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int6
 	t.Helper()
 	value, err := kind.EncodeStored(t.Context(), obj)
 	if err != nil {
-		t.Fatalf("%s: %v", kind.Hub.GVK, err)
+		t.Fatalf("encode %s for storage: %v", kind.Hub.GVK, err)
 	}
 	back, err := kind.DecodeStored(value, revision)
 	if err != nil {
-		t.Fatalf("%s: %v", kind.Hub.GVK, err)
+		t.Fatalf("decode the stored %s: %v", kind.Hub.GVK, err)
 	}
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
 	// Objects that are not stored are encoded.
@@ -49,13 +49,13 @@ func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int6
 	for _, media := range []codec.Media{codec.JSON, codec.Protobuf} {
 		expected, err := want.Append(nil, kind.Hub, media)
 		if err != nil {
-			t.Fatalf("%s: %v", kind.Hub.GVK, err)
+			t.Fatalf("encode %s as %s: %v", kind.Hub.GVK, media, err)
 		}
 		for what, r := range map[string]*codec.Record{"written": written, "read": read, "moved": codec.RecordOf(kind, obj, value, revision).WithRevision(revision)} {
 			for range 2 { // the second may take a short way that the first found
 				got, err := r.Append(nil, kind.Hub, media)
 				if err != nil {
-					t.Fatalf("%s: %v", kind.Hub.GVK, err)
+					t.Fatalf("encode the %s record of %s as %s: %v", what, kind.Hub.GVK, media, err)
 				}
 				if !bytes.Equal(got, expected) && !(media == codec.Protobuf && bytes.Equal(again(t, kind, got), expected)) {
 					t.Fatalf("%s %s %s:\n got %q\nwant %q", what, kind.Hub.GVK, media, got, expected)

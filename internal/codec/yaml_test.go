@@ -16,7 +16,7 @@ func TestAliases(t *testing.T) {
 	const head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  annotations: &a {x: v}\n  labels: *a\n"
 	obj, err := v.Decode([]byte(head), codec.YAML, true)
 	if err != nil || obj.GetLabels()["x"] != "v" {
-		t.Fatalf("%v, %v", obj, err)
+		t.Fatalf("decode an alias: object %v, error %v; want the label x=v", obj, err)
 	}
 	bomb := head + "data:\n  a: &long " + strings.Repeat("x", 1<<20) + "\n  b: [" + strings.Repeat("*long,", 200_000) + "]\n"
 	if _, err := v.Decode([]byte(bomb), codec.YAML, false); !apierrors.IsRequestEntityTooLargeError(err) {

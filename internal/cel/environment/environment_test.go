@@ -283,7 +283,7 @@ func TestConcurrent(t *testing.T) {
 			env := extended(t)
 			for _, expression := range []string{"names.isSorted()", "quantity('1').add(count) == quantity('43')", "text.find('1' + text) == ''", "format.uuid() == format.named('uuid').value()"} {
 				if _, _, err := evaluate(t.Context(), env, expression); err != nil {
-					t.Errorf("%s: %v", expression, err)
+					t.Errorf("evaluate %s: %v", expression, err)
 				}
 			}
 		})

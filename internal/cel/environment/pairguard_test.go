@@ -33,6 +33,6 @@ func TestPairGuard(t *testing.T) {
 	// Without the guard, this would take hours.
 	const expression = "sets.contains(lists.range(400000), lists.range(400000).map(i, -i)) || lists.range(400000).distinct() == []"
 	if got := textOf(t, bounded, expression, variables); got != "error operation cancelled: actual cost limit exceeded" {
-		t.Errorf("%s: %s", expression, got)
+		t.Errorf("evaluate %s: %s, want the error of the cost limit", expression, got)
 	}
 }

@@ -218,7 +218,7 @@ func TestMutations(t *testing.T) {
 		c := policy.Compiler{Programs: new(policy.Programs)}
 		value, err := evaluate(t, &c, input(t, &recordingAuthorizer{}), text)
 		if err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("evaluate %s: %v", text, err)
 			continue
 		}
 		got := ""
@@ -243,7 +243,7 @@ func TestPatchOf(t *testing.T) {
 	}
 	patch, err := policy.PatchOf(value)
 	if err != nil || len(patch) != 4 || patch[1].Path != "/a/b~1c~0y" || fmt.Sprint(*patch[0].Value) != "map[n:x]" || *patch[2].Value != nil || patch[3].Value != nil || patch[3].From != "/c" {
-		t.Errorf("%+v: %v", patch, err)
+		t.Errorf("PatchOf: %+v, error %v", patch, err)
 	}
 	value, err = evaluate(t, &c, input(t, &recordingAuthorizer{}), "[JSONPatch{op: 'add', path: '/', value: Object.a{b: Object.c{}}}]")
 	if err != nil {

@@ -196,7 +196,7 @@ func TestExpressionsDoNotModifyDocument(t *testing.T) {
 	document := doc()
 	got, _, err := program.Eval(map[string]any{"self": made.Value(document)})
 	if err != nil || got != types.True {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("evaluate the expressions: %v, error %v; want true", got, err)
 	}
 	if !reflect.DeepEqual(document, doc()) || document["l"].([]any)[:3][2] != nil {
 		t.Errorf("the document has become %v", document)

@@ -122,7 +122,7 @@ func TestAppendEqualsEncodingJSON(t *testing.T) {
 			continue // never sent by clients
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("decode the fixture %s: %v", name, err)
 		}
 		check(t, obj)
 	}

@@ -33,7 +33,7 @@ func TestEqual(t *testing.T) {
 			tries.Go(func() {
 				a, b := spec(func(*corev1.PodSpec) {}), spec(c.change)
 				if got := Equal(a, b); got != c.want || got && !equality.Semantic.DeepEqual(a, b) {
-					t.Errorf("%s: %t", name, got)
+					t.Errorf("%s: Equal = %t, want %t", name, got, c.want)
 				}
 				if !Equal(b, b.DeepCopy()) {
 					t.Errorf("%s: a copy differs", name)

@@ -20,7 +20,7 @@ func TestCheck(t *testing.T) {
 		"0.000000001", "1e100", "1e-100", "1e0000000000000001", strings.Repeat("9", 60), "nonsense", "e", "1e", "1e+", "999999999",
 	} {
 		if err := Check(text); err != nil {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("Check(%q): %v", text, err)
 		}
 		// Valid quantities are those of apimachinery.
 		want, wantErr := resource.ParseQuantity(text)

@@ -219,7 +219,7 @@ func TestExchange(t *testing.T) {
 	} {
 		response, body := p.do(tt.method, SessionPath, tt.body, tt.header...)
 		if response.StatusCode != tt.code || strings.Contains(body, code) {
-			t.Errorf("%s: %s %s", tt.name, response.Status, body)
+			t.Errorf("%s: response %s %s, want code %d without the sign-in code", tt.name, response.Status, body, tt.code)
 		}
 		if tt.code != 403 && response.Header.Get("Mainstay-Console") != "local" || tt.code < 400 && response.Header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: headers %v", tt.name, response.Header)
@@ -327,7 +327,7 @@ func TestAuthentication(t *testing.T) {
 		for _, path := range []string{"/api", "/", "//console/", "/clusters//console/", "/session", "/api/v1/namespaces/x/pods/y/proxy/?token=" + p.token} {
 			response, body := p.do("GET", path, "", header...)
 			if response.StatusCode != 401 || response.Header.Get("Content-Type") != "text/plain; charset=utf-8" || response.Header.Get("X-Content-Type-Options") != "nosniff" {
-				t.Errorf("%s: %s: %s %v %s", name, path, response.Status, response.Header, body)
+				t.Errorf("%s: GET %s: %s %v %s, want code 401", name, path, response.Status, response.Header, body)
 			}
 		}
 	}
@@ -353,7 +353,7 @@ func TestForwardedRequest(t *testing.T) {
 		"Referer", p.url+"/console/", "Cookie", "other=secret", "X-Forwarded-For", "192.0.2.1", "Forwarded", "for=192.0.2.1", "Proxy-Authorization", "Basic x",
 		"Sec-WebSocket-Protocol", tokenProtocol+"abc", "Content-Type", "application/merge-patch+json", "Accept", "application/json")
 	if response.StatusCode != 200 || body != "content" {
-		t.Fatalf("%s %s", response.Status, body)
+		t.Fatalf("forwarded request: %s %s, want code 200 with the content", response.Status, body)
 	}
 	if got.Method != "PATCH" || got.RequestURI != "/base/api/a%2Fb?x=1&y=%20" || got.Host != strings.TrimPrefix(p.api.URL, "https://") || got.ProtoMajor != 2 {
 		t.Errorf("the API received %s %s %s, host %s", got.Method, got.RequestURI, got.Proto, got.Host)
@@ -407,7 +407,7 @@ func TestRejectedCredentials(t *testing.T) {
 	p := newProxyTest(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "Unauthorized", http.StatusUnauthorized) })
 	response, body := p.get("/api/v1/pods", "Authorization", "Bearer "+p.signIn())
 	if response.StatusCode != http.StatusBadGateway || body != "The server does not accept the credentials of the kubeconfig." {
-		t.Errorf("%d %s", response.StatusCode, body)
+		t.Errorf("request with rejected credentials: %d %s", response.StatusCode, body)
 	}
 }
 
@@ -435,7 +435,7 @@ func TestWatch(t *testing.T) {
 	for _, event := range []string{"first", "second"} {
 		events <- event
 		if line, err := lines.ReadString('\n'); err != nil || line != event+"\n" {
-			t.Fatalf("%q, %v", line, err)
+			t.Fatalf("line %q, error %v; want the event %s", line, err, event)
 		}
 	}
 	cancel()
@@ -449,7 +449,7 @@ func TestUnavailable(t *testing.T) {
 	p.api.Close()
 	response, body := p.get("/api")
 	if response.StatusCode != 502 || !strings.Contains(body, "the server does not respond") || response.Header.Get("X-Content-Type-Options") != "nosniff" {
-		t.Errorf("%s %v %s", response.Status, response.Header, body)
+		t.Errorf("request to a closed API server: %s %v %s", response.Status, response.Header, body)
 	}
 	if strings.Contains(body, apiToken) || strings.Contains(body, p.token) {
 		t.Errorf("the response contains a token: %s", body)
@@ -489,12 +489,12 @@ func TestWebSocket(t *testing.T) {
 		"another page": {"Sec-WebSocket-Protocol", protocols, "Origin", "http://127.0.0.1:1"},
 	} {
 		if response := p.send(p.request("GET", "/api/exec", "", append(header, upgrade...)...)); response.StatusCode == 101 || len(received) > 0 {
-			t.Errorf("%s: %s", name, response.Status)
+			t.Errorf("%s: response %s, want no upgrade", name, response.Status)
 		}
 	}
 	response := p.send(p.request("GET", "/api/exec", "", append(upgrade, "Sec-WebSocket-Protocol", protocols, "Origin", p.url, "Cookie", "other=secret")...))
 	if response.StatusCode != 101 || response.Header.Get("Sec-WebSocket-Protocol") != "v5.channel.k8s.io" || response.Header.Get("Set-Cookie") != "" {
-		t.Fatalf("%s %v", response.Status, response.Header)
+		t.Fatalf("upgrade: %s %v", response.Status, response.Header)
 	}
 	r := <-received
 	for name, want := range map[string]string{
@@ -516,7 +516,7 @@ func TestWebSocket(t *testing.T) {
 	}
 	echo := make([]byte, len("message"))
 	if _, err := io.ReadFull(conn, echo); err != nil || string(echo) != "message" {
-		t.Errorf("%q, %v", echo, err)
+		t.Errorf("echo %q, error %v; want message", echo, err)
 	}
 }
 

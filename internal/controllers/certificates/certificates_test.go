@@ -112,7 +112,7 @@ func TestPeriod(t *testing.T) {
 		err := setPeriod(certificate, now, test.lifetime, now.Add(test.authority))
 		if test.want == 0 {
 			if err == nil || !strings.Contains(err.Error(), "the signer has expired") {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: error %v, want one for the expired signer", name, err)
 			}
 			continue
 		}
