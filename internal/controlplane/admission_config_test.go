@@ -65,7 +65,7 @@ func TestAdmissionConfigNeeded(t *testing.T) {
 	for _, name := range []string{"EventRateLimit", "ImagePolicyWebhook"} {
 		err := Options{Admission: AdmissionOptions{EnablePlugins: []string{name}}}.WithDefaults().Check()
 		if err == nil || !strings.Contains(err.Error(), "--enable-admission-plugins="+name+" needs its configuration") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("enable %s without its configuration: error %v", name, err)
 		}
 	}
 }

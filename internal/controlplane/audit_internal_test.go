@@ -24,7 +24,7 @@ rules:
 - {level: RequestResponse, userGroups: ["system:serviceaccounts:kube-system"]}
 - {level: Metadata, users: ["system:apiserver"], resources: [{resources: [namespaces]}]}`, serviceaccounts.Name, namespace.Name)
 	if code, body := send(t, p.ControlPlane, "POST", "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"a"}}`); code != http.StatusCreated {
-		t.Fatalf("%d %s", code, body)
+		t.Fatalf("create the namespace: %d %s", code, body)
 	}
 	created := p.await(t, func(e *audit.Event) bool { return e.Verb == "create" && e.ObjectRef.Namespace == "a" })
 	if created.User.Username != "system:serviceaccount:kube-system:service-account-controller" ||
@@ -44,7 +44,7 @@ rules:
 	}
 
 	if code, body := send(t, p.ControlPlane, "DELETE", "/api/v1/namespaces/a", ""); code != http.StatusOK {
-		t.Fatalf("%d %s", code, body)
+		t.Fatalf("delete the namespace: %d %s", code, body)
 	}
 	emptied := p.await(t, func(e *audit.Event) bool { return e.Verb == "deletecollection" })
 	if emptied.User.Username != "system:serviceaccount:kube-system:namespace-controller" || emptied.ObjectRef.Resource != "serviceaccounts" ||

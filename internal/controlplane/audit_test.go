@@ -80,7 +80,7 @@ func document(t *testing.T, text []byte) any {
 	}
 	var value any
 	if err := json.Unmarshal(text, &value); err != nil {
-		t.Fatalf("%s: %v", text, err)
+		t.Fatalf("decode %s: %v", text, err)
 	}
 	return value
 }
@@ -139,7 +139,7 @@ func TestAuditBodies(t *testing.T) {
 			t.Errorf("%s: request (-want +got):\n%s", what, diff)
 		}
 		if e.ObjectRef != nil && e.ObjectRef.Name != test.name {
-			t.Errorf("%s: %+v", what, e.ObjectRef)
+			t.Errorf("%s: object reference %+v, want the name %q", what, e.ObjectRef, test.name)
 		}
 		if len(e.ResponseObject) == 0 || strings.Contains(string(e.ResponseObject), "managedFields") {
 			t.Errorf("%s: response %s", what, e.ResponseObject)
@@ -244,6 +244,6 @@ func TestBadAuditPolicy(t *testing.T) {
 	p := newAuditedPlane(t, "rules: [{level: Some}]")
 	err := p.Open(t.Context())
 	if err == nil || !strings.Contains(err.Error(), `loading audit policy file: rules[0].level: Unsupported value: "Some"`) || strings.Contains(err.Error(), "\n") {
-		t.Errorf("%v", err)
+		t.Errorf("open with an invalid audit policy: error %v", err)
 	}
 }

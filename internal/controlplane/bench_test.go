@@ -65,7 +65,7 @@ func BenchmarkPodWrites(b *testing.B) {
 					r.Header.Set("Content-Type", write.contentType)
 					w := &discarded{header: http.Header{}}
 					if plane.ServeHTTP(w, r); w.code != write.code {
-						b.Fatalf("%s %s: %d", write.method, r.URL, w.code)
+						b.Fatalf("%s %s: code %d, want %d", write.method, r.URL, w.code, write.code)
 					}
 				}
 				b.ReportMetric(float64((processorTime(b)-before).Microseconds())/float64(n), "CPU-µs/op")

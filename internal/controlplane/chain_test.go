@@ -15,7 +15,7 @@ func TestTokenReview(t *testing.T) {
 	c := newPlane(t, newEnv(t), "/registry")
 	code, answer := send(t, c, "POST", "/apis/authentication.k8s.io/v1/tokenreviews", `{"spec":{"token":"x"}}`)
 	if code != http.StatusCreated || !strings.Contains(answer, `"status":{"user":{},"error":"invalid bearer token"}`) {
-		t.Errorf("%d %s", code, answer)
+		t.Errorf("review an unknown token: %d %s", code, answer)
 	}
 }
 
@@ -29,7 +29,7 @@ func TestEquivalents(t *testing.T) {
 		`{"name":"v3","served":false,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}}]`
 	if code, answer := send(t, c, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 		`{"metadata":{"name":"gears.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"gears","kind":"Gear"},"versions":`+versions+`}}`); code != http.StatusCreated {
-		t.Fatalf("%d %s", code, answer)
+		t.Fatalf("create the definition: %d %s", code, answer)
 	}
 	i := c.opened.Load()
 	gears := schema.GroupVersion{Group: "example.com", Version: "v1"}
@@ -63,7 +63,7 @@ func TestEquivalents(t *testing.T) {
 		got := map[string]bool{}
 		for _, r := range i.resources.catalog.Equivalents(resource) {
 			if r.Name != name || r.Subresource != subresource {
-				t.Errorf("%s: %s", asked, r.FullName())
+				t.Errorf("%s: equivalent resource %s has another name or subresource", asked, r.FullName())
 			}
 			got[r.GroupVersion.String()] = true
 		}

@@ -19,9 +19,9 @@ func TestMerged(t *testing.T) {
 	there := map[string]string{"names": `["a","b"]`, "certs": "nonsense\n" + string(one.Bundle()), "of another time": "x"}
 	got := mergeData(there, map[string]string{"names": `["b","c"]`, "certs": string(two.Bundle()) + string(one.Bundle())})
 	if got["names"] != `["a","b","c"]` || got["certs"] != string(one.Bundle())+string(two.Bundle()) || len(got) != 2 {
-		t.Errorf("%v", got)
+		t.Errorf("merged data %v", got)
 	}
 	if got := mergeData(map[string]string{"names": "nonsense"}, map[string]string{"names": `["c"]`}); got["names"] != `["c"]` {
-		t.Errorf("%v", got)
+		t.Errorf("data merged with invalid names: %v", got)
 	}
 }

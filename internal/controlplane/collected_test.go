@@ -34,21 +34,21 @@ func TestOldDefinitionsAreCollected(t *testing.T) {
 	t.Cleanup(c.Close)
 	const definitions, things = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/example.com/v1/things"
 	if code, body := send(t, c, http.MethodPost, definitions, thingDefinition); code != 201 {
-		t.Fatalf("%d %s", code, body)
+		t.Fatalf("create the definition: %d %s", code, body)
 	}
 	var old []weak.Pointer[rest.Resource]
 	for n := range 5 {
 		if code, body := send(t, c, http.MethodPost, things, fmt.Sprintf(`{"apiVersion":"example.com/v1","kind":"Thing","metadata":{"name":"t%d"}}`, n)); code != 201 {
-			t.Fatalf("%d %s", code, body)
+			t.Fatalf("create the object t%d: %d %s", n, code, body)
 		}
 		old = append(old, weak.Make(c.opened.Load().resources.catalog.Find(schema.GroupVersion{Group: "example.com", Version: "v1"}, "things", "")))
 		description := fmt.Sprintf(`[{"op":"add","path":"/spec/versions/0/schema/openAPIV3Schema/description","value":"generation %d"}]`, n)
 		if code, body := patchJSON(t, c, definitions+"/things.example.com", description); code != 200 {
-			t.Fatalf("%d %s", code, body)
+			t.Fatalf("change the definition: %d %s", code, body)
 		}
 	}
 	if code, body := send(t, c, http.MethodDelete, definitions+"/things.example.com", ""); code != 200 {
-		t.Fatalf("%d %s", code, body)
+		t.Fatalf("delete the definition: %d %s", code, body)
 	}
 	testserver.Eventually(t, time.Minute, func() error {
 		runtime.GC()

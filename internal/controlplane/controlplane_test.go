@@ -135,7 +135,7 @@ func TestThreeOnOneStore(t *testing.T) {
 		}
 	}
 	if code, answer := send(t, planes[1], "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", widgets); code != 201 {
-		t.Fatalf("%d %s", code, answer)
+		t.Fatalf("create the definition: %d %s", code, answer)
 	}
 	for n, plane := range planes {
 		var list struct {
@@ -179,7 +179,7 @@ func TestOpensWithTheFirstRequest(t *testing.T) {
 	}
 	for range cap(codes) {
 		if code := <-codes; code != 200 {
-			t.Errorf("%d", code)
+			t.Errorf("one of the first requests: code %d, want 200", code)
 		}
 	}
 }
@@ -197,10 +197,10 @@ func TestOpenFailure(t *testing.T) {
 	w := httptest.NewRecorder()
 	plane.ServeHTTP(w, httptest.NewRequestWithContext(gone, "GET", "/api/v1/namespaces", nil))
 	if w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), `"kind":"Status"`) {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("canceled request: %d %s, want code 503 with a Status", w.Code, w.Body)
 	}
 	if code, body := send(t, plane, "GET", "/api/v1/namespaces", ""); code != 200 {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("request after the canceled one: %d %s, want code 200", code, body)
 	}
 	plane.Close()
 	closed := newPlane(t, plane.env, "/two")

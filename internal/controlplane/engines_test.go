@@ -101,7 +101,7 @@ func startEngine(t testing.TB, c *ControlPlane) *engine {
 			path = registration + "mutatingwebhookconfigurations"
 		}
 		if code, answer := send(t, c, "POST", path, string(one)); code != 201 {
-			t.Fatalf("%d %s", code, answer)
+			t.Fatalf("POST %s: %d %s", path, code, answer)
 		}
 	}
 	return e
@@ -149,7 +149,7 @@ func BenchmarkPolicyEngines(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if code, answer := send(b, c, "POST", configMapsOfDefault, `{"metadata":{"generateName":"a"}}`); code != 201 {
-					b.Fatalf("%d %s", code, answer)
+					b.Fatalf("create a ConfigMap: %d %s", code, answer)
 				}
 			}
 		})

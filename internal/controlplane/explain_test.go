@@ -25,7 +25,7 @@ func explainedTo(t *testing.T, c *ControlPlane, user, method, path, body string)
 	c.ServeHTTP(w, r)
 	var e endpoints.AdmissionExplanation
 	if err := json.Unmarshal(w.Body.Bytes(), &e); w.Code != 200 || err != nil || e.Kind != "AdmissionExplanation" {
-		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+		t.Fatalf("explain %s %s: %d %s: %v", method, path, w.Code, w.Body, err)
 	}
 	return e
 }

@@ -90,7 +90,7 @@ func TestFlowControlInEffect(t *testing.T) {
 	write := func(method, path, body string, code int) {
 		t.Helper()
 		if w := do(t, c, method, path, body, "User", "admin", "Group", request.GroupMasters); w.Code != code {
-			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+			t.Fatalf("%s %s: %d %s, want code %d", method, path, w.Code, w.Body, code)
 		}
 	}
 	classified := func(when, path, schema, level string) {

@@ -25,10 +25,10 @@ func TestForget(t *testing.T) {
 	const definitions, things = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/example.com/v1/things"
 	for _, plane := range []*ControlPlane{one, other} {
 		if code, body := send(t, plane, http.MethodPost, definitions, thingDefinition); code != 201 {
-			t.Fatalf("%d %s", code, body)
+			t.Fatalf("create the definition: %d %s", code, body)
 		}
 		if code, body := send(t, plane, http.MethodGet, things, ""); code != 200 {
-			t.Fatalf("%d %s", code, body)
+			t.Fatalf("list the objects: %d %s", code, body)
 		}
 	}
 	for _, tt := range []struct {
@@ -36,7 +36,7 @@ func TestForget(t *testing.T) {
 		counted bool
 	}{{one, true}, {other, false}} {
 		if code, body := send(t, tt.plane, http.MethodDelete, definitions+"/things.example.com", ""); code != 200 {
-			t.Fatalf("%d %s", code, body)
+			t.Fatalf("delete the definition: %d %s", code, body)
 		}
 		resource := schema.GroupResource{Group: "example.com", Resource: "things"}
 		testserver.Eventually(t, time.Minute, func() error {

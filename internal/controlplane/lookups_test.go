@@ -46,7 +46,7 @@ func TestLookupsShareARevision(t *testing.T) {
 		w := httptest.NewRecorder()
 		plane.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), countedRequest{}, true)))
 		if w.Code != code {
-			t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+			t.Fatalf("POST %s: %d %s, want code %d", path, w.Code, w.Body, code)
 		}
 	}
 	create("/api/v1/namespaces", `{"metadata":{"name":"n"}}`, http.StatusCreated)

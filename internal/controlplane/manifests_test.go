@@ -84,7 +84,7 @@ func TestStaticPolicies(t *testing.T) {
 	} {
 		write(validating, content)
 		if err := i.admission.manifests[0].reload(); err == nil || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%s: %v", fault, err)
+			t.Errorf("reload a faulty manifest: error %v, want %q", err, fault)
 		}
 		expect(t, c, "POST", configMapsPath, configMap("bad", ""), 422, refusal)
 	}
@@ -97,7 +97,7 @@ func TestStaticPolicies(t *testing.T) {
 	}
 	expect(t, c, "POST", configMapsPath, configMap("bad", ""), 201, `"name":"bad","namespace":"default"`)
 	if code, got := send(t, c, "GET", configMapsPath+"/bad", ""); code != 200 || strings.Contains(string(got), "from") {
-		t.Errorf("%d: %s", code, got)
+		t.Errorf("get the ConfigMap bad: %d %s, want an object without mutations", code, got)
 	}
 	for path, object := range map[string]string{
 		validatingPolicies: policyBody(t, "a.static.k8s.io", `validations: [{expression: "true"}]`), validatingBindings: bound(t, "a.static.k8s.io", "a", denies),

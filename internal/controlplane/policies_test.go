@@ -332,7 +332,7 @@ func TestTypeChecking(t *testing.T) {
 		name := fmt.Sprint("t", n)
 		got := body(t, c, "POST", validatingPolicies, policyBody(t, name, constraints+`paramKind: {apiVersion: v1, kind: ConfigMap}, variables: [{name: x, expression: "object.metadata.generation"}], validations: [{`+test.validation+`}]`))
 		if !strings.Contains(got, `"observedGeneration":1`) || len(test.want) == 0 && !strings.Contains(got, `"typeChecking":{}`) {
-			t.Errorf("%s: %s", test.validation, got)
+			t.Errorf("policy with the validation %s: %s", test.validation, got)
 		}
 		for _, text := range test.want {
 			if !strings.Contains(got, text) {

@@ -187,7 +187,7 @@ func TestRefusedAfterLostWrites(t *testing.T) {
 	plane := newPlane(t, newEnvOn(t, backend), "/registry")
 	for n := range 20 {
 		if code, body := send(t, plane, "POST", "/api/v1/namespaces", fmt.Sprintf(`{"metadata":{"name":"n-%d"}}`, n)); code != 201 {
-			t.Fatalf("%d %s", code, body)
+			t.Fatalf("create the namespace n-%d: %d %s", n, code, body)
 		}
 	}
 	left := disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 2))})

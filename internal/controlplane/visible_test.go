@@ -234,7 +234,7 @@ func (p *visiblePlane) watch(ctx context.Context, user string, query url.Values,
 		}
 		var e event
 		if err := json.Unmarshal(line, &e); err != nil {
-			p.Errorf("%s: %v", line, err)
+			p.Errorf("decode the event %s: %v", line, err)
 			return 200
 		}
 		if !f(e) {

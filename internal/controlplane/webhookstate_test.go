@@ -40,16 +40,16 @@ func TestWebhookState(t *testing.T) {
 	state := func() (state AdmissionState) {
 		_, body := send(t, c, "GET", AdmissionPath, "")
 		if err := json.Unmarshal([]byte(body), &state); err != nil || len(state.Webhooks) != 1 || len(state.Plugins) != len(AdmissionPlugins()) {
-			t.Fatalf("%v: %s", err, body)
+			t.Fatalf("read the admission state: %v: %s", err, body)
 		}
 		return state
 	}
 	if s := state().Webhooks[0]; s.CircuitOpen || s.Failures != 0 || s.Kind != "ValidatingWebhookConfiguration" || s.Configuration != "all" || s.Webhook != "never.example.com" {
-		t.Errorf("%+v", s)
+		t.Errorf("state of the webhook before the first call: %+v", s)
 	}
 	await(t, c, "POST", configMapsOfDefault, configMap, "in a row and is not called again")
 	if s := state().Webhooks[0]; !s.CircuitOpen || s.Failures < 5 || !strings.Contains(s.LastFailure, "out of order") {
-		t.Errorf("%+v", s)
+		t.Errorf("state of the webhook after failures: %+v", s)
 	}
 	events := "/api/v1/events?fieldSelector=involvedObject.kind=ValidatingWebhookConfiguration,involvedObject.name=all,reason="
 	await(t, c, "GET", events+"WebhookSpared", "", "webhook never.example.com has failed")
@@ -57,6 +57,6 @@ func TestWebhookState(t *testing.T) {
 	await(t, c, "POST", configMapsOfDefault, configMap, `denied the request: never`)
 	await(t, c, "GET", events+"WebhookAnswers", "", "webhook never.example.com answers again")
 	if s := state().Webhooks[0]; s.CircuitOpen || s.Failures != 0 || s.LastFailure != "" {
-		t.Errorf("%+v", s)
+		t.Errorf("state of the webhook after its recovery: %+v", s)
 	}
 }
