@@ -51,7 +51,7 @@ current-context: c
 	}
 	var none *kubeconfig.Users
 	if credentials, err := none.CredentialsFor("a", "443"); credentials != nil || err != nil || credentials.Authorize(nil) != nil {
-		t.Errorf("%v, %v", credentials, err)
+		t.Errorf("credentials of nil Users: %v, error %v; want nil", credentials, err)
 	}
 	for content, want := range map[string]string{
 		`users: [{name: a, user: {exec: {}}}]`: `user "a": exec is not supported here`,

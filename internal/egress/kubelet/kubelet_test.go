@@ -77,7 +77,7 @@ func TestLogs(t *testing.T) {
 		w := httptest.NewRecorder()
 		f.client.Logs(&kubelet.Log{Kubelet: f.at, Namespace: "a", Pod: "p", Container: "c", Query: tt.query}, writeError).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 		if w.Code != tt.code || w.Body.String() != tt.body {
-			t.Errorf("%v: %d %q", tt.query, w.Code, w.Body)
+			t.Errorf("logs with %v: %d %q, want %d %q", tt.query, w.Code, w.Body, tt.code, tt.body)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func TestAddresses(t *testing.T) {
 		"::ffff:127.0.0.1": false, "0.0.0.0": false, "224.0.0.1": false, "fd00:ec2::254": false, "": false, "x": false,
 	} {
 		if got := f.client.AllowedAddress(address); got != want {
-			t.Errorf("%q: %t", address, got)
+			t.Errorf("AllowedAddress(%q) = %t, want %t", address, got, want)
 		}
 	}
 	w := httptest.NewRecorder()
@@ -226,7 +226,7 @@ func TestAddresses(t *testing.T) {
 	for name, transport := range map[string]http.RoundTripper{"kubelet": f.client.Transport(), "direct": f.client.Direct()} {
 		f.client.Forward(to, transport, writeError).ServeHTTP(w, httptest.NewRequest("GET", "/x/echo/", nil))
 		if w.Code == 200 || len(f.Requests()) > 0 {
-			t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			t.Errorf("%s: forward to localhost: %d %s, want an error", name, w.Code, w.Body)
 		}
 	}
 }
@@ -248,9 +248,9 @@ func TestNodeAddresses(t *testing.T) {
 		at, err := kubelet.New(kubelet.Config{AddressTypes: types, Proxy: &proxy.Proxy{}}).ConnectionInfo(node)
 		switch {
 		case tt.want == "" && (err == nil || err.Error() != "no preferred addresses found; known addresses: [{InternalIP 10.0.0.1}]"):
-			t.Errorf("%s: %v", tt.types, err)
+			t.Errorf("address types %q: error %v, want one for the preferred addresses", tt.types, err)
 		case tt.want != "" && (err != nil || at.Host != tt.want || at.Port != "10250"):
-			t.Errorf("%s: %+v %v", tt.types, at, err)
+			t.Errorf("address types %q: connection to %+v, error %v; want the host %s", tt.types, at, err, tt.want)
 		}
 	}
 }

@@ -82,13 +82,13 @@ func TestFragments(t *testing.T) {
 		part := make([]byte, 64)
 		n, err := answers.Read(part)
 		if err != nil {
-			t.Fatalf("%q, %v", got, err)
+			t.Fatalf("read the response after %q: %v", got, err)
 		}
 		got += string(part[:n])
 	}
 	_, _ = io.WriteString(conn, frame(0x82, "\xff\x00"))
 	if rest, err := io.ReadAll(answers); err != nil || !strings.Contains(string(rest), `"status":"Success"`) || !strings.HasSuffix(string(rest), "\x88\x02\x03\xe8") {
-		t.Errorf("%q, %v", rest, err)
+		t.Errorf("response after the end of the input: %q, error %v", rest, err)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestKubeletGone(t *testing.T) {
 	expect(t, answers, "\x82\x06\x01begun")
 	_ = (<-dialled).Close()
 	if rest, err := io.ReadAll(answers); err != nil || !strings.Contains(string(rest), "the connection to the kubelet has ended") {
-		t.Errorf("%q, %v", rest, err)
+		t.Errorf("response after the end of the connection: %q, error %v", rest, err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestKubeletGoneEarly(t *testing.T) {
 	}})
 	_, answers := beginCommand(t, f)
 	if rest, err := io.ReadAll(answers); err != nil || !strings.Contains(string(rest), "begun") || !strings.Contains(string(rest), "the connection to the kubelet has ended") {
-		t.Errorf("%q, %v", rest, err)
+		t.Errorf("response of a connection that ends early: %q, error %v", rest, err)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestLogMessages(t *testing.T) {
 	} {
 		_, answers, answer := openSocket(t, front, protocol)
 		if answer.StatusCode != want.code || answer.Header.Get("Sec-Websocket-Protocol") != want.protocol {
-			t.Errorf("%q: %v", protocol, answer)
+			t.Errorf("protocol %q: response %v, want code %d with the protocol %q", protocol, answer, want.code, want.protocol)
 		}
 		if want.code == http.StatusSwitchingProtocols {
 			if got, err := io.ReadAll(answers); err != nil || string(got) != want.frames {

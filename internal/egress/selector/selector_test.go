@@ -99,7 +99,7 @@ func TestDirect(t *testing.T) {
 	t.Parallel()
 	networks, _ := open(t, "apiVersion: apiserver.k8s.io/v1alpha1\nkind: EgressSelectorConfiguration\negressSelections: [{name: master, connection: {proxyProtocol: HTTPConnect, transport: {uds: {udsName: x}}}}, {name: cluster, connection: {proxyProtocol: Direct}}]")
 	if networks.ControlPlane == nil || networks.Cluster != nil || networks.Etcd != nil {
-		t.Errorf("%+v", networks)
+		t.Errorf("networks %+v, want a Dial for the control plane only", networks)
 	}
 }
 

@@ -93,7 +93,7 @@ func TestPeerCloseDeliversWrites(t *testing.T) {
 	}
 	_ = far.Close()
 	if got, err := io.ReadAll(near); err != nil || string(got) != "bye" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("read after the close: %q, error %v; want bye", got, err)
 	}
 	p.ended(t)
 }
@@ -115,7 +115,7 @@ func TestDeadlines(t *testing.T) {
 	}
 	_ = near.Close()
 	if got, err := io.ReadAll(far); err != nil || string(got) != "before" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("read after the close: %q, error %v; want before", got, err)
 	}
 
 	near, _ = p.connect(t)

@@ -58,7 +58,7 @@ func TestCall(t *testing.T) {
 			}
 		}
 		if r.Method != http.MethodPost || r.Proto != "HTTP/1.1" {
-			t.Errorf("%s %s", r.Method, r.Proto)
+			t.Errorf("request %s %s, want POST HTTP/1.1", r.Method, r.Proto)
 		}
 		_, _ = io.WriteString(w, r.RequestURI+" "+string(body))
 	})
@@ -142,7 +142,7 @@ func TestSlowWebhooks(t *testing.T) {
 	for _, path := range []string{"/headers", "/body"} {
 		c := client(t, &webhook.Clients{}, webhook.Target{URL: server.URL + path, CABundle: bundle(server)})
 		if _, err := c.Call(t.Context(), nil, webhook.Limits{Timeout: 50 * time.Millisecond, MaxResponse: 10}); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("call %s: error %v, want %v", path, err, context.DeadlineExceeded)
 		}
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
