@@ -42,7 +42,7 @@ func FuzzWithoutManagedFields(f *testing.F) {
 			return
 		}
 		if err := json.Unmarshal(got, &after); err != nil {
-			t.Fatalf("%s: %v", got, err)
+			t.Fatalf("decode the result %s: %v", got, err)
 		}
 		if hasTwice(before, text) {
 			return // of duplicate members, decoding keeps the last one, but the function removes fields from both

@@ -55,7 +55,7 @@ func serveBench(b *testing.B, a *api, line, body, accept string, code int) int {
 	w := &discard{header: http.Header{}}
 	a.ServeHTTP(w, r)
 	if w.code != code {
-		b.Fatalf("%s: %d", line, w.code)
+		b.Fatalf("%s: code %d, want %d", line, w.code, code)
 	}
 	return w.bytes
 }

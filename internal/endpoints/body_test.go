@@ -113,7 +113,7 @@ func TestBadBodies(t *testing.T) {
 	} {
 		got := a.do("POST "+inA+"configmaps", test.body, "Content-Type", test.contentType)
 		if got.Code != test.code {
-			t.Errorf("%q: %d", test.body, got.Code)
+			t.Errorf("create %q: code %d, want %d", test.body, got.Code, test.code)
 		}
 		got.want(test.code, test.message)
 	}
@@ -144,7 +144,7 @@ func TestNamespaceOfClusterScoped(t *testing.T) {
 		}
 		got := a.must(test.line, sent, "Content-Type", test.contentType)
 		if strings.Contains(got.Body.String(), "namespace") {
-			t.Errorf("%s: %s", test.line, got.Body)
+			t.Errorf("%s: response with a namespace: %s", test.line, got.Body)
 		}
 	}
 }
@@ -281,7 +281,7 @@ func TestDeleteOptions(t *testing.T) {
 		a.do("POST "+inA+"configmaps", `{"metadata":{"name":"d"}}`)
 		got := a.do("DELETE "+inA+"configmaps/d?"+test.query, test.body, "Content-Type", test.contentType)
 		if got.Code != test.code {
-			t.Errorf("%s %s: %d", test.query, test.body, got.Code)
+			t.Errorf("delete with the query %q and the body %q: code %d, want %d", test.query, test.body, got.Code, test.code)
 		}
 		got.want(test.code, test.message)
 	}
@@ -337,13 +337,13 @@ func TestListOptions(t *testing.T) {
 	} {
 		got := a.do("GET "+inA+"configmaps?"+test.query, "")
 		if got.Code != test.code {
-			t.Errorf("%s: %d", test.query, got.Code)
+			t.Errorf("list with %s: code %d, want %d", test.query, got.Code, test.code)
 		}
 		got.want(test.code, test.message)
 	}
 	future := a.do("GET "+inA+"configmaps?resourceVersion=999999999", "")
 	if future.want(504, ""); future.Header().Get("Retry-After") != "1" || !strings.HasPrefix(future.status().Message, "Timeout: Too large resource version: 999999999, current: ") {
-		t.Errorf("%v %s", future.Header(), future.Body)
+		t.Errorf("list at a future revision: headers %v, body %s", future.Header(), future.Body)
 	}
 	a.do("GET "+inA+"pods?fieldSelector=spec.none%3Dx", "").want(400, "field label not supported: spec.none")
 }

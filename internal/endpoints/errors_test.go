@@ -154,7 +154,7 @@ func TestFieldManagers(t *testing.T) {
 		got := a.send(r)
 		entries := got.configMap().ManagedFields
 		if got.Code != http.StatusCreated || len(entries) != 1 || !utf8.ValidString(entries[0].Manager) {
-			t.Errorf("%q: %d %s", test.agent, got.Code, got.Body)
+			t.Errorf("user agent %q: %d %s", test.agent, got.Code, got.Body)
 			continue
 		}
 		if test.want != "" && entries[0].Manager != test.want {
@@ -177,7 +177,7 @@ func TestWriters(t *testing.T) {
 			want = "Status"
 		}
 		if kind := kindIn(t, w.Body.Bytes(), w.Header().Get("Content-Type")); w.Code != code || kind != want {
-			t.Errorf("%q: %d %s", accept, w.Code, kind)
+			t.Errorf("Accept %q: code %d, kind %s, want %d, %s", accept, w.Code, kind, code, want)
 		}
 	}
 	for size, compressed := range map[int]bool{10: false, 200 << 10: true} {
@@ -199,6 +199,6 @@ func TestWriters(t *testing.T) {
 		}
 	}
 	if status := endpoints.NotFoundStatus(); status.Code != http.StatusNotFound || status.Message != noResource {
-		t.Errorf("%+v", status)
+		t.Errorf("status %+v, want code 404 and the message %q", status, noResource)
 	}
 }

@@ -67,7 +67,7 @@ func TestManagedFieldsAreBounded(t *testing.T) {
 	refused := func(got answer) {
 		t.Helper()
 		if got.Code != 422 || !strings.Contains(got.Body.String(), "metadata.managedFields: Too many: 1001: must have at most 1000 items") {
-			t.Errorf("%d %s", got.Code, got.Body)
+			t.Errorf("write with 1001 managed fields: %d %s, want code 422", got.Code, got.Body)
 		}
 	}
 	refused(a.do("POST "+inA+"configmaps", body(1001)))

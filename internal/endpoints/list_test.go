@@ -131,7 +131,7 @@ func TestTables(t *testing.T) {
 		var list metav1.Table
 		a.must("GET "+inA+"pods?"+test.query, "", "Accept", tableT).object(&list)
 		if list.Kind != "Table" || list.APIVersion != "meta.k8s.io/v1" || list.ResourceVersion == "" || len(list.Rows) != 2 || len(list.ColumnDefinitions) != 2 {
-			t.Fatalf("%s: %+v", test.query, list)
+			t.Fatalf("table for the query %q: %+v", test.query, list)
 		}
 		for i, row := range list.Rows {
 			if diff := cmp.Diff([]any{fmt.Sprint("p", i), fmt.Sprint("n", i)}, row.Cells); diff != "" {
@@ -155,13 +155,13 @@ func TestTables(t *testing.T) {
 	var one metav1.Table
 	a.must("GET "+inA+"pods/p0", "", "Accept", tableT).object(&one)
 	if len(one.Rows) != 1 || one.ResourceVersion == "" {
-		t.Errorf("%+v", one)
+		t.Errorf("table of one pod: %+v", one)
 	}
 	// Kinds without columns have the columns name and age. Every write can respond with a Table.
 	var created metav1.Table
 	a.must("POST "+inA+"configmaps", `{"metadata":{"name":"a"}}`, "Accept", tableT).object(&created)
 	if len(created.Rows) != 1 || created.Rows[0].Cells[0] != "a" || created.ColumnDefinitions[1].Name != "Created At" {
-		t.Errorf("%+v", created)
+		t.Errorf("table of the created ConfigMap: %+v", created)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestPartialMetadata(t *testing.T) {
 		var list metav1.PartialObjectMetadataList
 		a.must("GET "+path, "", "Accept", listT).object(&list)
 		if len(list.Items) != 1 || list.ResourceVersion == "" || list.Kind != "PartialObjectMetadataList" {
-			t.Fatalf("%s: %+v", path, list)
+			t.Fatalf("metadata list of %s: %+v, want one item", path, list)
 		}
 		if diff := cmp.Diff(want, list.Items[0]); diff != "" {
 			t.Errorf("%s: item (-want +got):\n%s", path, diff)
@@ -202,11 +202,11 @@ func TestOtherVersions(t *testing.T) {
 		for _, accept := range []string{jsonType, yamlType} {
 			got := strings.ReplaceAll(a.must("GET "+path+"/h", "", "Accept", accept).Body.String(), ": ", `":`)
 			if !strings.Contains(got, strings.Trim(want, `"`)) {
-				t.Errorf("%s %s: %s", path, accept, got)
+				t.Errorf("GET %s as %s: %s, want %s", path, accept, got, want)
 			}
 		}
 		if got := a.must("GET "+path, "").Body.String(); !strings.Contains(got, want) {
-			t.Errorf("%s: %s", path, got)
+			t.Errorf("GET %s: %s, want %s", path, got, want)
 		}
 		patched := a.must("PATCH "+path+"/h", `{"spec":{"maxReplicas":5}}`, "Content-Type", smpT).Body.String()
 		if !strings.Contains(patched, want) || !strings.Contains(patched, `"maxReplicas":5`) {
@@ -448,7 +448,7 @@ func TestBrokenList(t *testing.T) {
 	w := httptest.NewRecorder()
 	serveRows(w, 10, 5)
 	if w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"status":"Failure"`) {
-		t.Errorf("%d %s", w.Code, w.Body)
+		t.Errorf("list with an early error: %d %s, want code 500 with a Status", w.Code, w.Body)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { serveRows(w, 5000, 4000) }))
 	defer server.Close()

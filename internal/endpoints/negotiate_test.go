@@ -152,7 +152,7 @@ func TestRejectedBeforeTheWrite(t *testing.T) {
 	// The next media type in the Accept header applies, as with kubectl.
 	got := a.must("POST "+inA+"pods/p/eviction", `{"metadata":{"name":"p"}}`, "Accept", tableT+","+jsonType)
 	if got.status().Kind != "Status" {
-		t.Errorf("%s", got.Body)
+		t.Errorf("evict the pod: response %s, want a Status", got.Body)
 	}
 }
 
@@ -340,7 +340,7 @@ func TestUntypedHasNoProtobuf(t *testing.T) {
 	for _, accept := range []string{protobufType + ",application/json", jsonType} {
 		got := a.must("GET "+path+"/w", "", "Accept", accept)
 		if !strings.HasPrefix(got.Body.String(), `{"kind":"Widget","apiVersion":"example.com/v1",`) && !strings.HasPrefix(got.Body.String(), `{"apiVersion":"example.com/v1","kind":"Widget",`) {
-			t.Errorf("%s: %s", accept, got.Body)
+			t.Errorf("Accept %s: body %s, want the Widget as JSON", accept, got.Body)
 		}
 	}
 	a.do("POST "+path, encodeProtobuf(t, &corev1.ConfigMap{}), "Content-Type", protobufType).
@@ -370,7 +370,7 @@ func FuzzAccept(f *testing.F) {
 				}
 			case http.StatusNotAcceptable:
 			default:
-				t.Errorf("%q: %d %s", accept, got.Code, got.Body)
+				t.Errorf("Accept %q: %d %s", accept, got.Code, got.Body)
 			}
 		}
 	})

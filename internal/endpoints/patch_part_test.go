@@ -73,7 +73,7 @@ func TestPatchOfAPart(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got, want := both(members); !cmp.Equal(got, want) {
-					t.Errorf("%s: %s", kind, cmp.Diff(want, got))
+					t.Errorf("%s: a partial and a complete merge differ (-complete +partial):\n%s", kind, cmp.Diff(want, got))
 				}
 				if !cmp.Equal(before, obj) {
 					t.Errorf("%s: the object that is patched has changed", kind)

@@ -137,7 +137,7 @@ func TestStrategicPatchNeverPanics(t *testing.T) {
 	for range 50 {
 		got := a.do("PATCH "+inA+"configmaps/a", `{"metadata":{"$deleteFromPrimitiveList/finalizers":["x"],"finalizers":[null]}}`, "Content-Type", smpT)
 		if got.Code != 422 {
-			t.Fatalf("%d %s", got.Code, got.Body)
+			t.Fatalf("patch: %d %s, want code 422", got.Code, got.Body)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestConcurrentPatches(t *testing.T) {
 				}
 				patch := patches[w%3]
 				if got := a.do("PATCH "+inA+"configmaps/a", patch[1], "Content-Type", patch[0]); got.Code != 200 {
-					t.Errorf("%d %s", got.Code, got.Body)
+					t.Errorf("patch %s: %d %s", patch[1], got.Code, got.Body)
 				}
 			}
 		})
@@ -291,7 +291,7 @@ func TestApplyRejects(t *testing.T) {
 			a := newAPI(t, endpoints.Config{})
 			got := a.do("PATCH "+inA+"configmaps/a?fieldManager=m", test.body, "Content-Type", applyT)
 			if test.code == 0 && (got.Code < 400 || got.Code >= 500) || test.code != 0 && got.Code != test.code {
-				t.Errorf("%d %s", got.Code, got.Body)
+				t.Errorf("apply: %d %s, want code %d (0: any client error)", got.Code, got.Body, test.code)
 			}
 			if test.message != "" {
 				got.want(test.code, test.message)
@@ -336,7 +336,7 @@ func TestApplyOfEmpty(t *testing.T) {
 		for range 2 {
 			got := apply(manager, `{"name":"v","emptyDir":{}}`, `,"securityContext":{}`)
 			if v := got.Spec.Volumes[0]; v.EmptyDir == nil || v.EmptyDir.Medium != "" || got.Spec.SecurityContext == nil || got.Spec.SecurityContext.RunAsUser != nil {
-				t.Errorf("%s: %+v", manager, got.Spec)
+				t.Errorf("%s applies empty objects: specification %+v", manager, got.Spec)
 			}
 		}
 		// A manager that removes all its fields makes a map empty that another manager applies as
@@ -344,7 +344,7 @@ func TestApplyOfEmpty(t *testing.T) {
 		apply("other", `{"name":"w","emptyDir":{}}`, "")
 		apply(manager, `{"name":"w","emptyDir":{"medium":"Memory"}}`, "")
 		if got := apply(manager, "", ""); len(got.Spec.Volumes) != 1 || got.Spec.Volumes[0].EmptyDir == nil || got.Spec.Volumes[0].EmptyDir.Medium != "" {
-			t.Errorf("%s: %+v", manager, got.Spec)
+			t.Errorf("%s removes all its fields: specification %+v", manager, got.Spec)
 		}
 	}
 }
@@ -355,7 +355,7 @@ func TestApplyOfYAML(t *testing.T) {
 	a := newAPI(t, endpoints.Config{})
 	got := a.must("PATCH "+inA+"configmaps/a?fieldManager=m", "apiVersion: v1\nkind: ConfigMap\ndata: # with a comment\n  x: \"1\"\n", "Content-Type", applyT)
 	if got.Code != http.StatusCreated || got.configMap().Data["x"] != "1" {
-		t.Errorf("%d %s", got.Code, got.Body)
+		t.Errorf("apply a YAML document: %d %s", got.Code, got.Body)
 	}
 	a.do("PATCH "+inA+"configmaps/a?fieldManager=m&fieldValidation=Strict", "apiVersion: v1\nkind: ConfigMap\ndata: {x: a, x: b}\n", "Content-Type", applyT).want(400, "")
 }
@@ -405,7 +405,7 @@ func FuzzPatch(f *testing.F) {
 		got := a.send(r)
 		got.t = t
 		if got.Code >= 500 {
-			t.Errorf("%d %s", got.Code, got.Body)
+			t.Errorf("patch %q: %d %s", patch, got.Code, got.Body)
 		}
 		now := a.send(newRequest("GET "+inA+"configmaps/a", nil))
 		now.t = t

@@ -88,7 +88,7 @@ func TestShapes(t *testing.T) {
 			got.t = t
 			if test.message == "page" {
 				if got.Code != 404 || got.Body.String() != "404 page not found\n" {
-					t.Errorf("%d %s", got.Code, got.Body)
+					t.Errorf("response %d %s, want 404 page not found", got.Code, got.Body)
 				}
 				return
 			}
@@ -119,7 +119,7 @@ func TestNamedCreationWithoutObject(t *testing.T) {
 	a.must("POST "+inA+"pods", `{"metadata":{"name":"p"}}`)
 	got := a.do("POST "+inA+"pods/p/eviction", `{"metadata":{"name":"p"}}`)
 	if status := got.status(); got.Code != 201 || status.Status != metav1.StatusSuccess || status.Code != 201 {
-		t.Errorf("%d %s", got.Code, got.Body)
+		t.Errorf("evict the pod: %d %s, want code 201 with a Status of Success", got.Code, got.Body)
 	}
 	a.do("GET "+inA+"pods/p", "").want(404, "")
 }
@@ -191,7 +191,7 @@ func TestDryRun(t *testing.T) {
 			t.Errorf("%s: %d %s; want %d", test.line, got.Code, got.Body, test.code)
 		}
 		if test.data != "" && got.configMap().Data["k"] != test.data {
-			t.Errorf("%s: %s", test.line, got.Body)
+			t.Errorf("%s: response %s, want the data %s", test.line, got.Body, test.data)
 		}
 		if diff := cmp.Diff(before, a.must("GET "+inA+"configmaps/a", "").configMap()); diff != "" {
 			t.Fatalf("%s was stored:\n%s", test.line, diff)

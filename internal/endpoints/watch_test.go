@@ -75,7 +75,7 @@ func (a *api) watch(target string, headers ...string) *watching {
 	a.Cleanup(func() { _ = response.Body.Close() })
 	if response.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(response.Body)
-		a.Fatalf("%s: %d %s", target, response.StatusCode, body)
+		a.Fatalf("watch %s: %d %s", target, response.StatusCode, body)
 	}
 	body := bufio.NewReader(response.Body)
 	return &watching{TB: a.TB, body: body, header: response.Header, decoder: json.NewDecoder(body)}
@@ -151,7 +151,7 @@ func TestWatchBegins(t *testing.T) {
 		w := a.watch(inA + "configmaps?watch=1&allowWatchBookmarks=true" + query)
 		w.want("ADDED ConfigMap a", "ADDED ConfigMap b")
 		if mark := w.next(); mark.Type != "BOOKMARK" || !strings.Contains(string(mark.Object), metav1.InitialEventsAnnotationKey) {
-			t.Errorf("%q: %s %s", query, mark.Type, mark.Object)
+			t.Errorf("watch with %q: event %s %s, want the bookmark of the initial events", query, mark.Type, mark.Object)
 		}
 	}
 	a.do("GET /api/v1/watch/namespaces/a/configmaps/b?fieldSelector=metadata.name%3Da", "").
@@ -189,7 +189,7 @@ func TestWatchList(t *testing.T) {
 	var object corev1.ConfigMap
 	if err := json.Unmarshal(mark.Object, &object); err != nil || mark.Type != "BOOKMARK" || object.Kind != "ConfigMap" || object.ResourceVersion == "" ||
 		object.Annotations[metav1.InitialEventsAnnotationKey] != "true" {
-		t.Errorf("%s %s", mark.Type, mark.Object)
+		t.Errorf("event %s %s, want the bookmark of the initial events", mark.Type, mark.Object)
 	}
 	a.configMap("b", "")
 	w.want("ADDED ConfigMap b")
@@ -205,7 +205,7 @@ func TestWatchList(t *testing.T) {
 	partials := a.watch(inA+query, "Accept", partialT)
 	partials.want("ADDED PartialObjectMetadata a", "ADDED PartialObjectMetadata b")
 	if mark := partials.next(); mark.String() != "BOOKMARK PartialObjectMetadata" || !strings.Contains(string(mark.Object), metav1.InitialEventsAnnotationKey) {
-		t.Errorf("%s", mark.Object)
+		t.Errorf("event %s, want the bookmark of the initial events as metadata", mark.Object)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestWatchTables(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e.Type != "ADDED" || len(table.Rows) != 1 || table.Rows[0].Cells[0] != created.Name || table.ResourceVersion != created.ResourceVersion {
-			t.Errorf("%s %s", e.Type, e.Object)
+			t.Errorf("event %s %s, want ADDED with one row", e.Type, e.Object)
 		}
 		if (len(table.ColumnDefinitions) > 0) != (i == 0) {
 			t.Errorf("event %d: columns %v; want them in the first one only", i, table.ColumnDefinitions)
@@ -268,7 +268,7 @@ func TestWatchProtobuf(t *testing.T) {
 	for _, want := range []string{"ADDED", "DELETED"} {
 		kind, obj := w.frame()
 		if c := obj.(*corev1.ConfigMap); kind != want || c.UID != created.UID || len(c.Data["k"]) != 300 {
-			t.Errorf("%s %+v", kind, c)
+			t.Errorf("event %s %+v, want %s", kind, c, want)
 		}
 	}
 }
@@ -362,7 +362,7 @@ func TestWatchErrors(t *testing.T) {
 				serve(w, r, store, endpoints.Config{})
 				got := events(t, w.Body.Bytes(), media)
 				if len(got) == 0 || w.Code != http.StatusOK {
-					t.Fatalf("%d %v", w.Code, got)
+					t.Fatalf("watch: code %d, events %v, want code 200 with events", w.Code, got)
 				}
 				want := []string{got[0]}
 				if test.want != "" {
@@ -392,7 +392,7 @@ func TestWatchOfUnreadableObject(t *testing.T) {
 		serve(w, r, store, endpoints.Config{})
 		got := events(t, w.Body.Bytes(), media)
 		if len(got) != 2 || !strings.HasPrefix(got[0], "ADDED") || !strings.HasPrefix(got[1], "ERROR Status InternalError ") {
-			t.Errorf("%s: %q", media, got)
+			t.Errorf("%s: events %q, want ADDED and ERROR", media, got)
 		}
 	}
 }

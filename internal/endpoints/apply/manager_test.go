@@ -190,7 +190,7 @@ func TestUnknownVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.(*autoscalingv2.HorizontalPodAutoscaler).Spec.MaxReplicas != 6 {
-		t.Errorf("%+v", got)
+		t.Errorf("applied object %+v, want maxReplicas 6", got)
 	}
 	for _, entry := range entries(got) {
 		if strings.HasPrefix(entry, "ancient") {
@@ -217,7 +217,7 @@ func TestBrokenEntries(t *testing.T) {
 		next.Spec.MaxReplicas = 7
 		got := m.two.Update(live, next, "other")
 		if got.(*autoscalingv2.HorizontalPodAutoscaler).Spec.MaxReplicas != 7 {
-			t.Errorf("%s: %+v", name, got)
+			t.Errorf("%s: updated object %+v, want maxReplicas 7", name, got)
 		}
 		found := false
 		for _, e := range entries(got) {

@@ -216,7 +216,7 @@ func TestNegotiation(t *testing.T) {
 		}
 		if test.kind == "" {
 			if !strings.HasPrefix(w.Body.String(), "k8s\x00") {
-				t.Errorf("%s %s: %q", test.path, test.accept, w.Body)
+				t.Errorf("GET %s, Accept %s: body %q, want Protobuf", test.path, test.accept, w.Body)
 			}
 			continue
 		}
@@ -225,7 +225,7 @@ func TestNegotiation(t *testing.T) {
 			t.Errorf("%s %s: %d %v in %s", test.path, test.accept, w.Code, err, w.Body)
 		}
 		if test.kind == "Status" && test.accept != "text/html" && got.Message != refused {
-			t.Errorf("%s %s: %s", test.path, test.accept, got.Message)
+			t.Errorf("GET %s, Accept %s: message %q, want %q", test.path, test.accept, got.Message, refused)
 		}
 	}
 }
@@ -239,7 +239,7 @@ func TestProtobufIsReadByClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list := obj.(*metav1.APIResourceList); len(list.APIResources) != 2 || list.GroupVersion != "apps/v1" {
-		t.Errorf("%+v", list)
+		t.Errorf("resource list %+v, want 2 resources of apps/v1", list)
 	}
 	w = get(h, "/apis", "Accept", "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
 	var envelope runtime.Unknown
@@ -248,7 +248,7 @@ func TestProtobufIsReadByClients(t *testing.T) {
 	}
 	var list apidiscovery.APIGroupDiscoveryList
 	if err := list.Unmarshal(envelope.Raw); err != nil || len(list.Items) != 2 {
-		t.Errorf("%v: %+v", err, list)
+		t.Errorf("decode the aggregated list: error %v, %+v, want 2 groups", err, list)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestETag(t *testing.T) {
 	}
 	again := get(h, "/apis", "Accept", aggregatedV2, "If-None-Match", tag)
 	if again.Code != http.StatusNotModified || again.Body.Len() != 0 || again.Header().Get("ETag") != tag {
-		t.Errorf("%d %s", again.Code, again.Body)
+		t.Errorf("request with the current ETag: %d %s, want code 304 without a body", again.Code, again.Body)
 	}
 	if other := get(h, "/apis", "Accept", aggregatedV2, "If-None-Match", `"other"`); other.Code != http.StatusOK {
 		t.Errorf("code %d", other.Code)
@@ -347,7 +347,7 @@ func TestConcurrentChanges(t *testing.T) {
 			for range 50 {
 				for _, path := range []string{"/api", "/apis"} {
 					if w := get(h, path, "Accept", aggregatedV2); w.Code != http.StatusOK || !json.Valid(w.Body.Bytes()) {
-						t.Errorf("%s: %d %s", path, w.Code, w.Body)
+						t.Errorf("GET %s: %d %s, want code 200 with valid JSON", path, w.Code, w.Body)
 					}
 				}
 			}
@@ -391,7 +391,7 @@ func TestClientGo(t *testing.T) {
 		client.UseLegacyDiscovery = asked
 		groups, lists, err := client.ServerGroupsAndResources()
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("read the %s discovery: %v", name, err)
 		}
 		var got []string
 		for _, list := range lists {
@@ -420,7 +420,7 @@ func FuzzAccept(f *testing.F) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		if w.Code != http.StatusOK && w.Code != http.StatusNotFound && w.Code != http.StatusNotAcceptable {
-			t.Errorf("%s %q: %d %s", path, accept, w.Code, w.Body)
+			t.Errorf("GET %s, Accept %q: %d %s", path, accept, w.Code, w.Body)
 		}
 	})
 }

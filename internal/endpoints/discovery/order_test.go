@@ -96,7 +96,7 @@ func TestAggregatedServers(t *testing.T) {
 	}
 	var group metav1.APIGroup
 	if err := json.Unmarshal(get(h, "/apis/zoo.example.com").Body.Bytes(), &group); err != nil || group.PreferredVersion.Version != "v1beta1" {
-		t.Errorf("%v: %+v", err, group)
+		t.Errorf("group zoo.example.com: error %v, %+v, want the preferred version v1beta1", err, group)
 	}
 	registry.generation++
 	registry.remotes = nil

@@ -64,7 +64,7 @@ func TestRemote(t *testing.T) {
 
 	index, etag, err := d.V3Index()
 	if err != nil || !strings.Contains(string(index), `"apis/fruit.example.com/v1":{"serverRelativeURL":"/openapi/v3/apis/fruit.example.com/v1?hash=E1"}`) {
-		t.Errorf("%v: %s", err, index)
+		t.Errorf("index with the remote document: error %v, %s", err, index)
 	}
 	w := httptest.NewRecorder()
 	d.Handler(nil).ServeHTTP(w, httptest.NewRequest("GET", "/openapi/v3/apis/fruit.example.com/v1", nil))
@@ -85,7 +85,7 @@ func TestRemote(t *testing.T) {
 	}
 	d.RemoveRemote(fruit)
 	if index, _, err := d.V3Index(); err != nil || strings.Contains(string(index), "fruit") {
-		t.Errorf("%v: %s", err, index)
+		t.Errorf("index without the remote document: error %v, %s", err, index)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestRenamesSpread(t *testing.T) {
 	}
 	slices.Sort(renameReferences)
 	if !slices.Equal(renameReferences, []string{"a", "b", "c"}) {
-		t.Errorf("%v", names)
+		t.Errorf("renamed definitions %v, want a, b and c", names)
 	}
 }
 

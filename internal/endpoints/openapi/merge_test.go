@@ -108,7 +108,7 @@ func fixtures(t *testing.T) []*unstructured.Unstructured {
 		}
 		u := &unstructured.Unstructured{}
 		if err := u.UnmarshalJSON(data); err != nil {
-			t.Fatalf("%s: %v", file, err)
+			t.Fatalf("decode the fixture %s: %v", file, err)
 		}
 		objects = append(objects, u)
 	}
@@ -140,16 +140,16 @@ func TestTypeConverterAsUpstream(t *testing.T) {
 		}
 		have, err := ours.ObjectToTyped(u)
 		if err != nil {
-			t.Errorf("%v: %v", gvk, err)
+			t.Errorf("%v: ObjectToTyped: %v", gvk, err)
 			continue
 		}
 		wantSet, err := want.ToFieldSet()
 		if err != nil {
-			t.Fatalf("%v: %v", gvk, err)
+			t.Fatalf("%v: field set of upstream: %v", gvk, err)
 		}
 		haveSet, err := have.ToFieldSet()
 		if err != nil {
-			t.Errorf("%v: %v", gvk, err)
+			t.Errorf("%v: field set: %v", gvk, err)
 			continue
 		}
 		if !haveSet.Equals(wantSet) {
@@ -157,7 +157,7 @@ func TestTypeConverterAsUpstream(t *testing.T) {
 		}
 		back, err := ours.TypedToObject(have)
 		if err != nil {
-			t.Errorf("%v: %v", gvk, err)
+			t.Errorf("%v: TypedToObject: %v", gvk, err)
 		} else if !equalJSON(t, back, u) {
 			t.Errorf("%v: is another object after the round trip", gvk)
 		}
@@ -188,15 +188,15 @@ func compareStructured(t *testing.T, theirs, ours managedfields.TypeConverter, u
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal(data, obj); err != nil {
-		t.Fatalf("%v: %v", gvk, err)
+		t.Fatalf("%v: decode the object: %v", gvk, err)
 	}
 	want, err := theirs.ObjectToTyped(obj)
 	if err != nil {
-		t.Fatalf("%v: %v", gvk, err)
+		t.Fatalf("%v: ObjectToTyped of upstream: %v", gvk, err)
 	}
 	have, err := ours.ObjectToTyped(obj)
 	if err != nil {
-		t.Errorf("%v: %v", gvk, err)
+		t.Errorf("%v: ObjectToTyped: %v", gvk, err)
 		return
 	}
 	wantSet, wantErr := want.ToFieldSet()

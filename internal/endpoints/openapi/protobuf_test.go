@@ -61,7 +61,7 @@ func checkProtobuf(t *testing.T, name string, data []byte, v version) {
 	}
 	wire, err := toProtobuf(data, testMessages(v))
 	if err != nil {
-		t.Errorf("%s: %v", name, err)
+		t.Errorf("convert %s to Protobuf: %v", name, err)
 		return
 	}
 	if got := unmarshal(t, wire, v); !proto.Equal(want, got) {
@@ -163,7 +163,7 @@ func TestProtobufOmitsUnknownMembers(t *testing.T) {
 		}
 		models := unmarshal(t, wire, v2).(*openapi_v2.Document).Definitions.AdditionalProperties
 		if len(models) != 2 || models[0].Value.Type.Value[0] != "string" || models[1].Name != "b" || models[1].Value.Title != "B" {
-			t.Errorf("%s: %v", test.odd, models)
+			t.Errorf("%s: definitions %v, want a string and b with the title B", test.odd, models)
 		}
 	}
 	for _, text := range []string{``, `{`, `{"swagger":`, `{"info":{"title":"\x"}}`, `{}}`, `{"paths":{"/":[}}`, strings.Repeat(`{"x-a":`, 5000)} {

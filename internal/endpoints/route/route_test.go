@@ -63,7 +63,7 @@ func TestStaticKeepsTheOrderOfGroups(t *testing.T) {
 	for text, found := range map[string]bool{"v1 pods": true, "v1 pods/log": true, "v1 pods/exec": false, "v2 pods": false, "apps/v1 pods": false, "v1 ": false} {
 		want := res(text)
 		if got := s.Find(want.GroupVersion, want.Name, want.Subresource); (got != nil) != found || found && got.FullName() != want.FullName() {
-			t.Errorf("%s: %v", text, got)
+			t.Errorf("find %s: %v, want a resource: %t", text, got, found)
 		}
 	}
 }

@@ -317,7 +317,7 @@ func TestCost(t *testing.T) { // not parallel: it measures allocations
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		if _, err := Merge(original, patch, schema); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("merge %s: %v", name, err)
 		}
 		runtime.ReadMemStats(&after)
 		if got := after.TotalAlloc - before.TotalAlloc; got > 512<<20 {

@@ -216,7 +216,7 @@ func TestParse(t *testing.T) {
 	} {
 		set, err := parse([]byte(c.text))
 		if err != nil {
-			t.Errorf("%s: %v", c.text, err)
+			t.Errorf("parse %s: %v", c.text, err)
 			continue
 		}
 		var e encoder
