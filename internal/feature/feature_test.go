@@ -103,7 +103,7 @@ func TestWith(t *testing.T) {
 			gates, err = feature.Defaults().With(set)
 		}
 		if (err != nil) != (len(tt.err) > 0) {
-			t.Errorf("%q: %v", tt.value, err)
+			t.Errorf("gates %q: error %v, want %q", tt.value, err, tt.err)
 		}
 		for _, want := range tt.err {
 			if err == nil || !strings.Contains(err.Error(), want) {

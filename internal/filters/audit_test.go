@@ -181,7 +181,7 @@ func TestAuditStages(t *testing.T) {
 			continue
 		}
 		if status := got[len(got)-1].ResponseStatus; status.Code != test.code || status.Message != test.message {
-			t.Errorf("%s: %+v", name, status)
+			t.Errorf("%s: response status %+v, want %d %q", name, status, test.code, test.message)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func TestAuditTimeout(t *testing.T) {
 	w := get(t, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }), httptest.NewRequest("GET", "/?timeout=1ms", nil),
 		AuditInit(config), Deadline(DeadlineConfig{Max: time.Minute, Logger: quiet(), OnError: writeError}), Audit(config))
 	if got := events(); w.Code != 504 || stagesOf(got) != "RequestReceived ResponseComplete" || got[1].ResponseStatus.Code != 504 {
-		t.Errorf("%d, %+v", w.Code, got)
+		t.Errorf("expired request: code %d, events %+v", w.Code, got)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestAuditRejected(t *testing.T) {
 	get(t, http.HandlerFunc(refuse), httptest.NewRequest("GET", "/", nil), AuditInit(config))
 	get(t, http.HandlerFunc(refuse), httptest.NewRequest("GET", "/", nil), AuditInit(config), as(&request.User{Name: "jane"}))
 	if got := events(); stagesOf(got) != "ResponseStarted" || got[0].ResponseStatus.Code != 500 || got[0].User.Username != "" {
-		t.Errorf("%+v", got)
+		t.Errorf("events %+v, want ResponseStarted with code 500", got)
 	}
 }
 
@@ -237,7 +237,7 @@ func TestSourceIPs(t *testing.T) {
 	r := httptest.NewRequest("GET", "/", nil)
 	r.Header.Set("X-Forwarded-For", strings.Repeat("10.0.0.1,", 1000))
 	if got := sourceIPs(r); len(got) != maxSourceIPs || got[len(got)-1] != "192.0.2.1" {
-		t.Errorf("%d: %v", len(got), got)
+		t.Errorf("%d source IPs %v, want %d with 192.0.2.1 at the end", len(got), got, maxSourceIPs)
 	}
 }
 

@@ -54,7 +54,7 @@ func FuzzParseTimeout(f *testing.F) {
 	f.Fuzz(func(t *testing.T, query string) {
 		got, err := parseTimeout(&url.URL{RawQuery: query}, time.Minute)
 		if err == nil && (got <= 0 || got > time.Minute) {
-			t.Errorf("%q: %s", query, got)
+			t.Errorf("timeout of the query %q: %s, want at most a minute", query, got)
 		}
 	})
 }

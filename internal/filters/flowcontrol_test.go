@@ -85,7 +85,7 @@ func (s *oneSeat) free(when string) {
 	select {
 	case w := <-s.begin("GET", "/version"):
 		if w.Code != http.StatusOK {
-			s.Errorf("%s: %d", when, w.Code)
+			s.Errorf("%s: code %d, want 200", when, w.Code)
 		}
 	default:
 		s.Errorf("%s there is no seat", when)
@@ -105,7 +105,7 @@ func TestFlowControlRejects(t *testing.T) {
 		first, second := s.begin("GET", "/api/v1/pods/a"), s.begin("GET", "/api/v1/pods/b")
 		third := <-s.begin("GET", "/api/v1/pods/c")
 		if third.Code != 429 || third.Header().Get("Retry-After") != "1" || third.Header().Get("X-Kubernetes-Pf-Prioritylevel-Uid") != "narrow" {
-			t.Errorf("%d %v", third.Code, third.Header())
+			t.Errorf("third request: code %d, headers %v, want code 429", third.Code, third.Header())
 		}
 		time.Sleep(5 * time.Second) // a quarter of its deadline
 		if w := <-second; w.Code != 429 {
@@ -116,7 +116,7 @@ func TestFlowControlRejects(t *testing.T) {
 		for _, answered := range []chan *httptest.ResponseRecorder{first, fourth} {
 			w := <-answered
 			if w.Code != 200 || w.Header().Get("X-Kubernetes-Pf-Flowschema-Uid") != "of-narrow" || w.Header().Get("X-Kubernetes-Pf-Prioritylevel-Uid") != "narrow" {
-				t.Errorf("%d %v", w.Code, w.Header())
+				t.Errorf("executed request: code %d, headers %v, want code 200", w.Code, w.Header())
 			}
 		}
 		s.free("at the end")
@@ -184,7 +184,7 @@ func TestWatchHoldsItsSeat(t *testing.T) {
 		}
 		close(initialize)
 		if w := <-waiting; w.Code != 200 {
-			t.Errorf("%d", w.Code)
+			t.Errorf("waiting request: code %d, want 200", w.Code)
 		}
 	})
 }

@@ -283,7 +283,7 @@ func FuzzExtractImpersonated(f *testing.F) {
 		header := http.Header{"Impersonate-User": {user}, "Impersonate-Uid": {uid}, "Impersonate-Group": {group}, "Impersonate-Extra-" + key: {value}}
 		wanted, err := extractImpersonated(header)
 		if (wanted == nil) != (user == "") || (err == nil) != (user != "") {
-			t.Errorf("%v, %v", wanted, err)
+			t.Errorf("user %q: impersonated %v, error %v", user, wanted, err)
 		}
 		if wanted != nil && len(header) > 0 {
 			t.Errorf("left: %v", header)

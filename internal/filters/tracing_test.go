@@ -56,7 +56,7 @@ func TestTraceFilter(t *testing.T) {
 		}
 		span := ended[0]
 		if span.Name() != tt.name || span.SpanKind() != trace.SpanKindServer {
-			t.Errorf("%s: %s %q", tt.path, span.SpanKind(), span.Name())
+			t.Errorf("%s: span of kind %s with the name %q, want kind server and %q", tt.path, span.SpanKind(), span.Name(), tt.name)
 		}
 		if extends := span.SpanContext().TraceID().String() == clientTrace; extends != tt.extends || len(span.Links()) == 1 == extends {
 			t.Errorf("%s: extends %t, links %v", tt.path, extends, span.Links())

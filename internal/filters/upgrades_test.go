@@ -73,7 +73,7 @@ func TestUpgraded(t *testing.T) {
 		}
 	}
 	if rest, err := io.ReadAll(answers); err != nil || len(rest) > 0 {
-		t.Errorf("%q %v", rest, err)
+		t.Errorf("read the rest: %q, error %v; want nothing", rest, err)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestNotUpgraded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text, err := io.ReadAll(answer.Body); err != nil || string(text) != "no" {
-			t.Fatalf("%q %v", text, err)
+			t.Fatalf("response body %q, error %v; want no", text, err)
 		}
 		if _, err := io.WriteString(conn, "GET "+next+" HTTP/1.1\r\nHost: x\r\nUpgrade: echo\r\n\r\n"); err != nil {
 			t.Fatal(err)

@@ -66,7 +66,7 @@ func TestValues(t *testing.T) {
 	for _, tt := range tests {
 		var got values
 		if err := newFlagSet(&got).Parse(strings.Fields(tt.args)); err != nil {
-			t.Errorf("%s: %v", tt.args, err)
+			t.Errorf("parse %s: %v", tt.args, err)
 			continue
 		}
 		if diff := cmp.Diff(tt.want, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {

@@ -82,17 +82,17 @@ func TestVersionErrors(t *testing.T) {
 	for _, version := range []string{"", "1.38", "v1.38.0", "v0.38", "v0.38.0-gamma.1", "v0.38.0 ", "latest", "v0.38.0-alpha.2\n"} {
 		err := run(t.Context(), []string{"--", version}, io.Discard, io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "is malformed") || !strings.Contains(err.Error(), "go list -m -versions k8s.io/api") {
-			t.Errorf("%q: %v", version, err)
+			t.Errorf("version %q: error %v", version, err)
 		}
 	}
 	for _, args := range [][]string{nil, {"v0.38.0", "v0.39.0"}} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "one VERSION is required") {
-			t.Errorf("%v: %v", args, err)
+			t.Errorf("arguments %v: error %v", args, err)
 		}
 	}
 	for _, args := range [][]string{{"-json", "-update", newVersion}, {"-partial", newVersion}, {"-require=a@v1.0.0", newVersion}} {
 		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "are for -update") {
-			t.Errorf("%v: %v", args, err)
+			t.Errorf("arguments %v: error %v", args, err)
 		}
 	}
 	c := repository(t, publish(t, "1.24").env(t))
@@ -156,7 +156,7 @@ func TestUpdateRequiresCleanTree(t *testing.T) {
 		write(t, filepath.Join(c.root, name), "module example.com/project\n")
 		err := c.update(t.Context(), io.Discard)
 		if err == nil || !strings.Contains(err.Error(), "uncommitted changes in 1 files, such as "+name+": commit or stash them first") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("update with an uncommitted %s: error %v", name, err)
 		}
 	}
 }

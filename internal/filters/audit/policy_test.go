@@ -146,7 +146,7 @@ func TestLenientPolicy(t *testing.T) {
 	const text = "apiVersion: audit.k8s.io/v1\nkind: Policy\nfuture: 1\nrules:\n- level: None\n  level: Metadata\n"
 	policy, warnings, err := ParsePolicy([]byte(text))
 	if err != nil || len(warnings) == 0 || policy.Rules[0].Level != LevelMetadata {
-		t.Errorf("%+v, %v, %v", policy, warnings, err)
+		t.Errorf("parse a policy with an unknown field: %+v, warnings %v, error %v", policy, warnings, err)
 	}
 }
 

@@ -90,7 +90,7 @@ func idsIn(t *testing.T, path string) []string {
 	for line := range strings.Lines(string(text)) {
 		var event Event
 		if err := json.Unmarshal([]byte(line), &event); err != nil || event.Kind != "Event" || event.APIVersion != APIVersion {
-			t.Fatalf("%s: %v", line, err)
+			t.Fatalf("decode the event %s: %v", line, err)
 		}
 		ids = append(ids, event.AuditID)
 	}
@@ -134,7 +134,7 @@ func TestLegacyLog(t *testing.T) {
 	s.Process(numbered(1))
 	end()
 	if text, _ := os.ReadFile(path); !strings.Contains(string(text), ` AUDIT: id="1" stage="ResponseComplete" `) || !strings.HasSuffix(string(text), "\n") {
-		t.Errorf("%s", text)
+		t.Errorf("log %s, want a line in the legacy format", text)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestFullDisk(t *testing.T) {
 		s.backends[0].output.(*logFile).file = disk
 		for i := range 3 {
 			if got := s.Process(numbered(i)); got != goesOn {
-				t.Errorf("%s: %t", mode, got)
+				t.Errorf("%s: Process = %t, want %t", mode, got, goesOn)
 			}
 		}
 		disk.room = 1 << 20
@@ -278,7 +278,7 @@ func TestTruncation(t *testing.T) {
 		t.Errorf("%s, %d lost", ids, s.lost("truncate"))
 	}
 	if text := contents(path); strings.Contains(text, "requestObject") || !strings.Contains(text, `"audit.k8s.io/truncated":"true"`) {
-		t.Errorf("%s", text)
+		t.Errorf("log %s, want truncated events", text)
 	}
 }
 
@@ -299,7 +299,7 @@ func newCollector(t *testing.T, handler func(http.ResponseWriter) bool) (*collec
 		}
 		var list EventList
 		if err := json.Unmarshal(body, &list); err != nil || list.Kind != "EventList" || list.APIVersion != APIVersion || strings.Contains(string(body), `"kind":"Event"`) {
-			t.Errorf("%s: %v", body, err)
+			t.Errorf("decode the list of events %s: %v", body, err)
 		}
 		c.mu.Lock()
 		defer c.mu.Unlock()

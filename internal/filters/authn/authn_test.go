@@ -157,7 +157,7 @@ func TestCertificatesThroughIntermediate(t *testing.T) {
 	})
 	user, err := (&Certificates{Authorities: ca.pool()}).Authenticate(with(t.Context(), between.user(t, nil), between.cert))
 	if err != nil || user == nil || user.User.Name != "jane" {
-		t.Errorf("%v, %v", user, err)
+		t.Errorf("user %v, error %v; want jane", user, err)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestAuthenticateToken(t *testing.T) {
 	for token, want := range map[string]string{"one": "jane", "nonsense": "", "bad": ""} {
 		found, err := verifiers.AuthenticateToken(t.Context(), token, []string{"api"})
 		if (found == nil) != (want == "") || found != nil && found.User.Name != want || (err != nil) != (want == "") {
-			t.Errorf("%s: %+v, %v", token, found, err)
+			t.Errorf("token %s: user %+v, error %v; want %q", token, found, err, want)
 		}
 	}
 	if found, err := (Tokens{}).AuthenticateToken(t.Context(), "one", nil); found != nil || err == nil {
@@ -280,7 +280,7 @@ func FuzzBearer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, header string) {
 		r := &http.Request{Header: http.Header{"Authorization": {header}}}
 		if token := bearer(r); strings.Contains(token, " ") {
-			t.Errorf("%q: %q", header, token)
+			t.Errorf("token of the header %q: %q, want no space", header, token)
 		}
 	})
 }
@@ -315,7 +315,7 @@ func TestUnion(t *testing.T) {
 	for _, tt := range tests {
 		user, err := tt.union.Authenticate(httptest.NewRequest("GET", "/", nil))
 		if (user != nil) != tt.found || (err != nil) != tt.err {
-			t.Errorf("%s: %v, %v", tt.name, user, err)
+			t.Errorf("%s: user %v, error %v; want a user: %t, an error: %t", tt.name, user, err, tt.found, tt.err)
 		}
 	}
 }

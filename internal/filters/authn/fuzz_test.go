@@ -36,7 +36,7 @@ func FuzzSubject(f *testing.F) {
 		}
 		groups := slices.DeleteFunc(slices.Clone(user.Groups), func(g string) bool { return slices.Contains(cert.Subject.Organization, g) })
 		if err != nil || user.Name == "" || user.Name != cert.Subject.CommonName || len(groups) > 1 || len(groups) == 1 && groups[0] != "system:authenticated" {
-			t.Errorf("%q: %+v, %v", cert.Subject, user, err)
+			t.Errorf("user of the subject %q: %+v, error %v", cert.Subject, user, err)
 		}
 	})
 }

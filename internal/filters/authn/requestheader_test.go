@@ -48,7 +48,7 @@ func TestRequestHeaders(t *testing.T) {
 				r.Header = tt.headers.Clone()
 				got, err := authenticator.Authenticate(r)
 				if errors.Is(err, ErrUnauthorized) != tt.bad {
-					t.Fatalf("%v", err)
+					t.Fatalf("error %v, want ErrUnauthorized: %t", err, tt.bad)
 				}
 				if got != nil && got.Credential != request.CredentialFrontProxy {
 					t.Errorf("by %s", got.Credential)

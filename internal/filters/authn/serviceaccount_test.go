@@ -123,7 +123,7 @@ func TestServiceAccounts(t *testing.T) {
 			for range 2 { // the second verification uses the cached signature
 				user, _, err := verifier.Verify(t.Context(), token, nil)
 				if (tt.err == "") != (user != nil) || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
-					t.Errorf("%s: %v, %v", tt.name, user, err)
+					t.Errorf("%s: user %v, error %v; want the error %q", tt.name, user, err, tt.err)
 				}
 			}
 		})
@@ -141,7 +141,7 @@ func TestServiceAccountsOtherIssuers(t *testing.T) {
 		"JSON": `{"payload":"","signatures":[]}`, "very many dots": strings.Repeat(".", 1<<20),
 	} {
 		if user, _, err := verifier.Verify(t.Context(), token, nil); user != nil || err != nil {
-			t.Errorf("%s: %v, %v", name, user, err)
+			t.Errorf("%s: user %v, error %v; want neither", name, user, err)
 		}
 	}
 	if user, _, err := verifier.Verify(t.Context(), sign(t, other, boundClaims(nil)), nil); user != nil || err == nil {
@@ -190,7 +190,7 @@ func TestTokensOfSecrets(t *testing.T) {
 			user, granted, err := v.Verify(t.Context(), tt.token, nil)
 			if expected != "" {
 				if user != nil || err == nil || !strings.Contains(err.Error(), expected) {
-					t.Errorf("%s: %v, %v", tt.name, user, err)
+					t.Errorf("%s: user %v, error %v; want the error %q", tt.name, user, err, expected)
 				}
 				continue
 			}

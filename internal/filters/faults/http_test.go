@@ -66,7 +66,7 @@ func TestTooMany(t *testing.T) {
 			return
 		}
 		if code != 201 {
-			t.Fatalf("%d %s", code, answer)
+			t.Fatalf("add a fault: %d %s", code, answer)
 		}
 	}
 }

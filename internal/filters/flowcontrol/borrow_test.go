@@ -145,7 +145,7 @@ func TestBounds(t *testing.T) {
 		time.Sleep(adjustmentPeriod)
 		c.adjustIfDue(time.Now())
 		if l().current != 50 {
-			t.Errorf("%d", l().current)
+			t.Errorf("current limit %d, want 50", l().current)
 		}
 		end()
 		defer occupy(t, c, "other", 200)()
@@ -154,7 +154,7 @@ func TestBounds(t *testing.T) {
 			c.adjustIfDue(time.Now())
 		}
 		if l().current != 36 {
-			t.Errorf("%d", l().current)
+			t.Errorf("current limit %d, want 36", l().current)
 		}
 	})
 }
@@ -182,7 +182,7 @@ func TestAllocate(t *testing.T) {
 			t.Parallel()
 			given, _ := allocate(tt.sum, tt.wants)
 			if len(given) != len(tt.given) {
-				t.Fatalf("%v", given)
+				t.Fatalf("allocated seats %v, want %v", given, tt.given)
 			}
 			for i := range given {
 				if math.Abs(given[i]-tt.given[i]) > 1e-6 {

@@ -121,11 +121,11 @@ func TestWatchesRemoved(t *testing.T) {
 	w.add(info, 1)
 	w.add(info, -1)
 	if got := w.notified(&request.Info{Group: "g", Resource: "r", Namespace: "n", Name: "x"}); got != 1 {
-		t.Errorf("%d", got)
+		t.Errorf("%d watches are notified, want 1", got)
 	}
 	w.add(info, -1)
 	if len(w.byResource) != 0 {
-		t.Errorf("%v", w.byResource)
+		t.Errorf("watches by resource %v, want none", w.byResource)
 	}
 }
 

@@ -70,7 +70,7 @@ func TestWaitLimit(t *testing.T) {
 				s := samples{values: map[sampleKey]float64{}, histograms: nil}
 				sampleFlow(&s, c.activeLevels["narrow"].set.FlowCounts(queued.flow.counters), "narrow", "narrow")
 				if n := s.values[keyOf("rejected_requests_total", []string{"narrow", "narrow", tt.reason})]; n != 1 {
-					t.Errorf("%v", s.values)
+					t.Errorf("samples %v, want one rejection for %s", s.values, tt.reason)
 				}
 			})
 		})
@@ -91,7 +91,7 @@ func TestEnd(t *testing.T) {
 		queued.End()
 	}
 	if d := c.activeLevels["narrow"].set.Dump(true); d.SeatsInUse != 0 || d.Executing != 0 || d.Dispatched != 1 {
-		t.Errorf("%+v", d)
+		t.Errorf("dump after End: %+v", d)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestChangesUnderLoad(t *testing.T) {
 	changes.Wait()
 	for name, l := range c.activeLevels {
 		if d := l.set.Dump(true); d.SeatsInUse+d.SeatsWaiting+d.Executing+d.Waiting != 0 {
-			t.Errorf("%s: %+v", name, d)
+			t.Errorf("%s: dump %+v, want no requests", name, d)
 		}
 	}
 }
@@ -241,7 +241,7 @@ narrow,            narrow,         0,          -1,                  ,           
 			}
 		}
 		if got := body(c, "dump_requests?includeRequestDetails=true"); !strings.Contains(got, "jane,     delete, /apis/apps/v1/namespaces/a/deployments/d/scale, a,         d,      apps/v1,    deployments, scale") {
-			t.Errorf("%s", got)
+			t.Errorf("dump with details: %s", got)
 		}
 		queued.End()
 		(<-waiting).End()
@@ -277,11 +277,11 @@ func TestMetrics(t *testing.T) {
 		return 0
 	}
 	if got := fmt.Sprint(value("dispatched_requests_total"), value("current_executing_seats"), value("nominal_limit_seats")); got != "4 4 200" {
-		t.Errorf("%s", got)
+		t.Errorf("dispatched requests, current seats and nominal limit: %s, want 4 4 200", got)
 	}
 	b.Close()
 	if got := value("dispatched_requests_total"); got != 2 {
-		t.Errorf("%v", got)
+		t.Errorf("dispatched requests after Close: %v, want 2", got)
 	}
 }
 

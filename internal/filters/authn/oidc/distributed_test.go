@@ -94,7 +94,7 @@ func TestDistributedClaimsOfMany(t *testing.T) {
 	for range 20 {
 		callers.Go(func() {
 			if user, err := authenticators.User(t.Context(), token); err != nil || !slices.Equal(user.Groups, []string{"oidc:a"}) {
-				t.Errorf("%v, %v", user, err)
+				t.Errorf("user %v, error %v; want the group oidc:a", user, err)
 			}
 		})
 	}

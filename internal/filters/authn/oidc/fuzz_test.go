@@ -50,7 +50,7 @@ func FuzzClaims(f *testing.F) {
 				_, _ = p.groups.source(claims)
 			}
 			if user, err := p.mapper.user(t.Context(), claims); err == nil && user.Name == "" {
-				t.Errorf("%s: %+v", text, user)
+				t.Errorf("user of the claims %s: %+v, want a name", text, user)
 			}
 		}
 	})

@@ -135,7 +135,7 @@ func TestForged(t *testing.T) {
 	} {
 		user, err := authenticators.User(t.Context(), tt.token)
 		if user != nil || (err != nil) != tt.err {
-			t.Errorf("%s: %v, %v", name, user, err)
+			t.Errorf("%s: user %v, error %v; want no user, an error: %t", name, user, err, tt.err)
 		}
 	}
 	if user, err := authenticators.User(t.Context(), good); user == nil {
@@ -178,7 +178,7 @@ func TestKeys(t *testing.T) {
 	}
 	i.Down.Store(true)
 	if err := user(); err == nil || !strings.Contains(err.Error(), "oidc: authenticator not initialized") {
-		t.Errorf("%v", err)
+		t.Errorf("user while the issuer is unavailable: error %v", err)
 	}
 	i.Down.Store(false)
 	asked := i.Fetches.Load()
@@ -224,7 +224,7 @@ func TestIssuerOfDiscovery(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := authenticators.User(t.Context(), i.Token(t, nil)); err == nil || !strings.Contains(err.Error(), "issuer did not match the issuer returned by provider") {
-		t.Errorf("%v", err)
+		t.Errorf("user of an issuer with another name in its document: error %v", err)
 	}
 }
 
@@ -270,7 +270,7 @@ func TestConfigurations(t *testing.T) {
 		"claimMappings: {username: {expression: 'claims.email'}}\nclaimValidationRules: [{expression: 'claims.?email_verified.orValue(true) == true'}]",
 	} {
 		if _, err := open(t, i, good); err != nil {
-			t.Errorf("%s: %v", good, err)
+			t.Errorf("open with %s: %v", good, err)
 		}
 	}
 	for _, data := range []string{"", "kind: Pod", "apiVersion: apiserver.config.k8s.io/v1alpha1\nkind: AuthenticationConfiguration"} {

@@ -23,7 +23,7 @@ func TestSignIns(t *testing.T) {
 			t.Errorf("%q: before the discovery: %v", token, found)
 		}
 		if err := authenticators.Discover(t.Context()); err != nil {
-			t.Errorf("%q: %v", token, err)
+			t.Errorf("discover the token endpoint %q: %v", token, err)
 		}
 		var want []SignIn
 		if usable {
@@ -53,7 +53,7 @@ func TestDiscoveryOfTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := authenticators.User(t.Context(), i.Token(t, nil)); err != nil || len(authenticators.SignIns()) != 1 {
-		t.Errorf("%v, %v", authenticators.SignIns(), err)
+		t.Errorf("sign-ins %v, error %v; want one sign-in", authenticators.SignIns(), err)
 	}
 	i.DiscoveryIssuer = "https://other"
 	if err := authenticators.Discover(t.Context()); err == nil || !strings.Contains(err.Error(), "issuer did not match") {

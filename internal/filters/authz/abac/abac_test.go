@@ -47,7 +47,7 @@ func TestAuthorize(t *testing.T) {
 		}
 		decision, reason, err := policies.Authorize(t.Context(), &a)
 		if (decision == authorizer.DecisionAllow) != want || err != nil || !want && (decision != authorizer.DecisionNoOpinion || reason != "No policy matched.") {
-			t.Errorf("%s: %s %q %v", question, decision, reason, err)
+			t.Errorf("%s: decision %s, reason %q, error %v; want allowed: %t", question, decision, reason, err, want)
 		}
 	}
 	if decision, _, _ := policies.Authorize(t.Context(), &authorizer.Attributes{Verb: "get", Path: "/version"}); decision == authorizer.DecisionAllow {

@@ -133,7 +133,7 @@ func TestSlow(t *testing.T) {
 	}
 	w := h.authorizer(func(c *Config) { c.Timeout, c.Metrics = 10*time.Millisecond, metrics })
 	if decision, _, err := w.Authorize(t.Context(), question()); decision != authorizer.DecisionNoOpinion || err == nil {
-		t.Errorf("%s, %v", decision, err)
+		t.Errorf("slow webhook: decision %s, error %v; want no opinion with an error", decision, err)
 	}
 	families, err := registry.Gather()
 	if err != nil {

@@ -56,7 +56,7 @@ func TestGauge(t *testing.T) {
 		g.Add(time.Now(), -4)
 		got := g.Measured()
 		if got.Count != 6000 || got.Buckets[0] != 1000 || got.Buckets[0.5] != 2000 || got.Buckets[1] != 6000 || got.Sum != 500+4000 {
-			t.Errorf("%+v", got)
+			t.Errorf("measured values of the gauge: %+v", got)
 		}
 	})
 }

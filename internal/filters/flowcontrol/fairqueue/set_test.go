@@ -294,7 +294,7 @@ func TestWithoutQueues(t *testing.T) {
 		s.Finish(time.Now(), r)
 	}
 	if got := s.FlowCounts(flow); got.Dispatched != 4 || got.Rejected != [reasons]uint64{ConcurrencyLimit: 2} || !s.Idle() {
-		t.Errorf("%+v", got)
+		t.Errorf("flow counts %+v, want 4 dispatched and 2 rejected requests and an idle set", got)
 	}
 }
 
@@ -327,7 +327,7 @@ func TestNarrow(t *testing.T) {
 	before := w.total()
 	w.limitFinalSeats(2)
 	if w.FinalSeats != 2 || w.AdditionalLatency != 40*time.Millisecond || w.total() != before {
-		t.Errorf("%+v", w)
+		t.Errorf("work %+v, want 2 final seats for 40 ms", w)
 	}
 }
 
@@ -368,11 +368,11 @@ func TestMeters(t *testing.T) {
 		s.Finish(time.Now(), r)
 		got := s.Measured().Seats
 		if got.Count != 4e9 || got.Sum != 1.5e9 || !maps.Equal(got.Buckets, map[float64]uint64{0: 1e9, 0.5: 4e9, 1: 4e9}) {
-			t.Errorf("%+v", got)
+			t.Errorf("measured seats %+v", got)
 		}
 		demand := s.TakeDemand()
 		if demand.Average != 0.75 || demand.Max != 1 || demand.Duration != 4*time.Second || demand.Deviation < 0.43 || demand.Deviation > 0.44 {
-			t.Errorf("%+v", demand)
+			t.Errorf("demand %+v", demand)
 		}
 		if again := s.TakeDemand(); again != (Demand{}) {
 			t.Errorf("taken again: %+v", again)
