@@ -169,7 +169,7 @@ func TestAggregatedIdentity(t *testing.T) {
 	status, body := o.get(t, applesPath+"/namespaces/default/apples/gala/whoami?x=1", "X-Remote-User", "root", "X-Remote-Group", "gods",
 		"X-Remote-Extra-Power", "all", "Authorization", "", "X-Forwarded-For", "203.0.113.1", "Custom", "kept")
 	if status != http.StatusOK {
-		t.Fatalf("%d %s", status, body)
+		t.Fatalf("get whoami: %d %s", status, body)
 	}
 	var who struct {
 		User        string
@@ -182,7 +182,7 @@ func TestAggregatedIdentity(t *testing.T) {
 		t.Fatal(err)
 	}
 	if who.User != adminUser || !slices.Contains(who.Groups, "system:masters") || who.Extra["power"] != nil || len(who.Extra["authentication.kubernetes.io/credential-id"]) != 1 {
-		t.Errorf("%+v", who)
+		t.Errorf("identity at the extension server: %+v", who)
 	}
 	if slices.Contains(who.Groups, "gods") || who.Headers.Get("Authorization") != "" {
 		t.Errorf("the headers contain an identity: %v", who.Headers)
@@ -193,7 +193,7 @@ func TestAggregatedIdentity(t *testing.T) {
 		}
 	}
 	if who.Host != fmt.Sprintf("apples.default.svc:%d", o.Port) || who.Proto != "HTTP/2.0" || who.Headers.Get("Audit-Id") == "" {
-		t.Errorf("%s %s %v", who.Host, who.Proto, who.Headers)
+		t.Errorf("request at the extension server: host %s, protocol %s, headers %v", who.Host, who.Proto, who.Headers)
 	}
 }
 
@@ -249,7 +249,7 @@ func TestAggregatedTunnel(t *testing.T) {
 		}
 		var got string
 		if err := websocket.Message.Receive(conn, &got); err != nil || got != "hello" {
-			t.Fatalf("%q, %v", got, err)
+			t.Fatalf("echo %q, error %v; want hello", got, err)
 		}
 	}
 	o.stop()
@@ -271,7 +271,7 @@ func TestAggregatedDiscovery(t *testing.T) {
 			}
 			got := o.discovered(t)
 			if got.freshness != "Current" || !slices.Equal(got.resources, []string{"apples"}) || !slices.Equal(got.subresources, []string{"whoami"}) {
-				t.Errorf("%+v", got)
+				t.Errorf("discovered group %+v, want current apples with whoami", got)
 			}
 			if diff := cmp.Diff([]string{"apiregistration.k8s.io", "apps"}, got.groups[:2]); diff != "" || slices.Index(got.groups, extension.Group) < slices.Index(got.groups, "storagemigration.k8s.io") {
 				t.Errorf("the order of groups: %v", got.groups)
@@ -366,7 +366,7 @@ func TestAggregatedOpenAPI(t *testing.T) {
 	}
 	status, body := o.get(t, "/openapi/v2")
 	if err := json.Unmarshal([]byte(body), &document); err != nil || status != http.StatusOK {
-		t.Fatalf("%d, %v", status, err)
+		t.Fatalf("get the OpenAPI v2 document: code %d, error %v", status, err)
 	}
 	const meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 	if document.Paths[applesPath+"/namespaces/{namespace}/apples"] == nil || document.Parameters["namespace-fruit"] == nil {
@@ -556,7 +556,7 @@ func TestLocalAPIServices(t *testing.T) {
 			return slices.Contains(names(), name) == want, nil
 		})
 		if err != nil {
-			t.Fatalf("%s: %v", why, err)
+			t.Fatalf("%s: wait for %s, listed: %t: %v", why, name, want, err)
 		}
 	}
 	awaitNames("a definition", "v1.example.com", true)

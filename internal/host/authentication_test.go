@@ -158,7 +158,7 @@ anonymous: %s
 		return accountTokens{s}.review(t, token).User.Username
 	}
 	if got := user(); got != "one:jane" {
-		t.Fatalf("%q", got)
+		t.Fatalf("user name %q, want one:jane", got)
 	}
 	reloaded := func(metric string) error {
 		_, metrics := fetch(t, s.admin, s.URL+"/metrics")
@@ -195,7 +195,7 @@ func TestTokenWebhook(t *testing.T) {
 	webhook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review authenticationv1.TokenReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || r.Header.Get("Authorization") != "Bearer mine" {
-			t.Errorf("%v, %q", err, r.Header)
+			t.Errorf("token review: error %v, headers %q", err, r.Header)
 		}
 		review.Status = authenticationv1.TokenReviewStatus{Authenticated: review.Spec.Token == "good", User: authenticationv1.UserInfo{Username: "jane"}}
 		_ = json.NewEncoder(w).Encode(review)

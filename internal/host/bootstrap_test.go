@@ -84,7 +84,7 @@ func (r *running) read(t testing.TB, path string, into any) {
 	t.Helper()
 	code, body := fetch(t, r.admin, r.URL+path)
 	if code != 200 {
-		t.Fatalf("%s: %d %s", path, code, body)
+		t.Fatalf("GET %s: %d %s", path, code, body)
 	}
 	if err := json.Unmarshal([]byte(body), into); err != nil {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func TestRestored(t *testing.T) {
 	s = start(t, Config{Storage: StorageConfig{DataDir: dir}})
 	for _, path := range []string{roles + "view"} {
 		if code, body := fetch(t, s.admin, s.URL+path); code != 200 {
-			t.Errorf("%s: %d %s", path, code, body)
+			t.Errorf("GET %s: %d %s", path, code, body)
 		}
 	}
 	_, body := fetch(t, s.admin, s.URL+roles+"system:auth-delegator")

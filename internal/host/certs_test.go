@@ -104,7 +104,7 @@ func TestHandshake(t *testing.T) {
 		tt.with(config)
 		conn, err := (&tls.Dialer{Config: config}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "https://"))
 		if (err == nil) != tt.ok {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: handshake error %v, want success: %t", tt.name, err, tt.ok)
 		}
 		if conn != nil {
 			_ = conn.Close()

@@ -40,10 +40,10 @@ func TestClusterAuthentication(t *testing.T) {
 	data := published()
 	var headers []string
 	if err := json.Unmarshal([]byte(data["requestheader-username-headers"].(string)), &headers); err != nil || len(headers) != 1 || headers[0] != "X-Remote-User" {
-		t.Errorf("%v: %v", err, headers)
+		t.Errorf("user name headers: error %v, %v, want X-Remote-User", err, headers)
 	}
 	if data["requestheader-client-ca-file"] != string(bundle) || !strings.Contains(data["client-ca-file"].(string), "BEGIN CERTIFICATE") {
-		t.Errorf("%v", data)
+		t.Errorf("published data %v, want both certificate authorities", data)
 	}
 	if err := maps.Delete(t.Context(), clusterAuthName.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestRequestHeaderConfig(t *testing.T) {
 	} {
 		err := tt.config.check()
 		if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: error %v, want %q", tt.name, err, tt.err)
 		}
 		if ignored := tt.config.isIgnored(); ignored != (tt.name == "no authority") {
 			t.Errorf("%s: ignored is %t", tt.name, ignored)

@@ -144,7 +144,7 @@ func (r *running) awaitConfigMap(t *testing.T, namespace, name string, fits func
 		m = corev1.ConfigMap{}
 		code, body := r.do(t, "GET", "/api/v1/namespaces/"+namespace+"/configmaps/"+name, "")
 		if err := json.Unmarshal([]byte(body), &m); err != nil || code != 200 || !fits(&m) {
-			return fmt.Errorf("%d %s %v", code, body, err)
+			return fmt.Errorf("get the ConfigMap %s/%s: %d %s %v", namespace, name, code, body, err)
 		}
 		return nil
 	})
@@ -160,7 +160,7 @@ func (r *running) awaitCode(t testing.TB, path string, want int) {
 	t.Helper()
 	testserver.Eventually(t, 2*time.Minute, func() error {
 		if code, body := r.do(t, "GET", path, ""); code != want {
-			return fmt.Errorf("%d %s", code, body)
+			return fmt.Errorf("GET %s: %d %s, want code %d", path, code, body, want)
 		}
 		return nil
 	})
@@ -405,7 +405,7 @@ func TestTTLAfterFinished(t *testing.T) {
 	s.awaitCode(t, jobs+"/soon", 404)
 	for _, name := range []string{"later", "never"} {
 		if code, body := s.do(t, "GET", jobs+"/"+name, ""); code != 200 {
-			t.Errorf("%s: %d %s", name, code, body)
+			t.Errorf("get the job %s: %d %s", name, code, body)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func BenchmarkDefinitions(b *testing.B) {
 		for name, path := range map[string]string{"discovery": "/apis", "openapi-index": "/openapi/v3", "openapi-one": "/openapi/v3/apis/group1.example.com/v1"} {
 			began := time.Now()
 			if code, _ := fetch(b, r.admin, r.URL+path, "Accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"); code != http.StatusOK {
-				b.Fatalf("%s: %d", path, code)
+				b.Fatalf("GET %s: code %d", path, code)
 			}
 			b.ReportMetric(float64(time.Since(began).Microseconds()), "µs-"+name)
 		}

@@ -75,7 +75,7 @@ func TestPublicAttacks(t *testing.T) {
 	t.Run("CVE-2016-5392", func(t *testing.T) { testNamespacePrefix(t, s) })
 	t.Run("CVE-2017-1000056", func(t *testing.T) {
 		if code, body := s.send(t, "GET", "/apis/policy/v1beta1/podsecuritypolicies", ""); code != 404 {
-			t.Errorf("%d %s", code, body)
+			t.Errorf("list the removed pod security policies: %d %s, want code 404", code, body)
 		}
 	})
 	t.Run("CVE-2019-11247, CVE-2022-3162", func(t *testing.T) { testCustomResources(t, s) })
@@ -113,7 +113,7 @@ func testNamespacePrefix(t *testing.T, s *running) {
 	for _, query := range []string{"", "?resourceVersion=0", "?limit=100", "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&timeoutSeconds=1"} {
 		body := s.must(t, "GET", "/api/v1/namespaces/foo/configmaps"+query, "")
 		if strings.Contains(body, "of-foobar") || !strings.Contains(body, "of-foo") {
-			t.Errorf("%s: %s", query, body)
+			t.Errorf("list namespace foo with the query %q: %s", query, body)
 		}
 	}
 }
@@ -126,20 +126,20 @@ func testCustomResources(t *testing.T, s *running) {
 	s.must(t, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(crd, "narrow", "Narrow", "Namespaced"))
 	testserver.Eventually(t, time.Minute, func() error {
 		if code, body := s.send(t, "GET", group+"/narrow", ""); code != 200 {
-			return fmt.Errorf("%d %s", code, body)
+			return fmt.Errorf("list the namespaced resource: %d %s", code, body)
 		}
 		return nil
 	})
 	s.must(t, "POST", group+"/wide", `{"apiVersion":"example.com/v1","kind":"Wide","metadata":{"name":"hidden"}}`)
 	for _, method := range []string{"GET", "PUT", "PATCH", "DELETE"} {
 		if code, body := s.send(t, method, group+"/namespaces/default/wide/hidden", `{}`, "Content-Type", "application/merge-patch+json"); code != 404 {
-			t.Errorf("%s: %d %s", method, code, body)
+			t.Errorf("%s of a cluster-scoped object in a namespace: %d %s, want code 404", method, code, body)
 		}
 	}
 	for _, path := range []string{"/namespaces/default/wide", "/namespaces/default/wide?watch=1&timeoutSeconds=1", "/namespaces/default/narrow/%2e%2e/wide",
 		"/namespaces/default/narrow%2f..%2fwide", "/namespaces/..%2f..%2fwide/narrow", "/narrow/..%2fwide"} {
 		if code, body := s.send(t, "GET", group+path, ""); strings.Contains(body, "hidden") || code == 200 && !strings.Contains(body, `"items":[]`) {
-			t.Errorf("%s: %d %s", path, code, body)
+			t.Errorf("GET %s: %d %s", path, code, body)
 		}
 	}
 	if code, body := s.send(t, "POST", group+"/narrow", `{"apiVersion":"example.com/v1","kind":"Narrow","metadata":{"name":"x"}}`); code != 404 {
@@ -176,7 +176,7 @@ func testSpaceBeforeColon(t *testing.T, s *running) {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != 400 {
-		t.Errorf("%d", response.StatusCode)
+		t.Errorf("response code %d, want 400", response.StatusCode)
 	}
 }
 
@@ -325,7 +325,7 @@ func TestRefusedUpgrade(t *testing.T) {
 		answers := bufio.NewReader(conn)
 		first, err := http.ReadResponse(answers, nil)
 		if err != nil || first.StatusCode == http.StatusSwitchingProtocols {
-			t.Fatalf("%d: %v, %v", code, first, err)
+			t.Fatalf("upgrade with the response %d: %v, error %v", code, first, err)
 		}
 		_, _ = io.Copy(io.Discard, first.Body)
 		fmt.Fprint(conn, "GET /smuggled HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -359,7 +359,7 @@ func TestAdmissionOfEveryWrite(t *testing.T) {
 		"application/apply-patch+yaml":           with,
 	} {
 		if code, answer := s.send(t, "PATCH", collection+"/x?fieldManager=m", body, "Content-Type", contentType); code != 403 {
-			t.Errorf("%s: %d %s", contentType, code, answer)
+			t.Errorf("patch with %s: %d %s, want code 403", contentType, code, answer)
 		}
 	}
 	if code, body := s.send(t, "PUT", collection+"/x", with); code != 403 {

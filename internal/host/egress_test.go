@@ -94,7 +94,7 @@ func TestEgress(t *testing.T) {
 		{"/api/v1/namespaces/default/configmaps", `{"metadata":{"name":"a"}}`},
 	} {
 		if code, body := s.do(t, "POST", one.path, one.body); code != 201 && code != 409 {
-			t.Fatalf("%s: %d %s", one.path, code, body)
+			t.Fatalf("POST %s: %d %s", one.path, code, body)
 		}
 	}
 	for _, token := range []string{"jane", "nobody", idToken("https://controlplane.invalid"), idToken("https://cluster.invalid")} {
@@ -139,7 +139,7 @@ func TestEgressToEtcd(t *testing.T) {
 		Egress:  EgressConfig{SelectorConfigFile: egressConfig(t, map[string]*selectortest.Proxy{"etcd": proxy})},
 	})
 	if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"a"}}`); code != 201 {
-		t.Errorf("%d %s", code, body)
+		t.Errorf("create the ConfigMap: %d %s", code, body)
 	}
 	awaitDial(t, proxy, "etcd.invalid:2379")
 }

@@ -127,7 +127,7 @@ func TestBytesOfKubernetes(t *testing.T) {
 	for _, o := range kept() {
 		code, body := s.do(t, "GET", o.path, "")
 		if code != 200 {
-			t.Errorf("%s: %d %s", o.path, code, body)
+			t.Errorf("GET %s: %d %s", o.path, code, body)
 			continue
 		}
 		got, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(body), nil, nil)

@@ -104,7 +104,7 @@ func TestDefinitionsOfKubeAPIServer(t *testing.T) {
 		_, body := s.do(t, "GET", path+"/"+name, "")
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := json.Unmarshal([]byte(body), &crd); err != nil {
-			t.Fatalf("%v: %s", err, body)
+			t.Fatalf("decode the definition %s: %v: %s", name, err, body)
 		}
 		for _, c := range crd.Status.Conditions {
 			if string(c.Type) == kind && c.Status == "True" {

@@ -64,7 +64,7 @@ func TestTwoServersShareEtcd(t *testing.T) {
 		{"DELETE", "/a", "", "DELETED"},
 	} {
 		if code, body := one.do(t, step.method, configMaps+step.path, step.body); code >= 300 {
-			t.Fatalf("%s: %d %s", step.method, code, body)
+			t.Fatalf("%s on the first server: %d %s", step.method, code, body)
 		}
 		_, list := two.do(t, "GET", configMaps, "")
 		var listed struct {

@@ -33,7 +33,7 @@ func TestCertificateExpiry(t *testing.T) {
 		name, value, _ := strings.Cut(rest, `"} `)
 		var expires float64
 		if _, err := fmt.Sscan(value, &expires); err != nil {
-			t.Fatalf("%q: %v", line, err)
+			t.Fatalf("parse the metric %q: %v", line, err)
 		}
 		if at := time.Unix(int64(expires), 0); !at.After(time.Now().Add(24 * time.Hour)) {
 			t.Errorf("the certificate %s expires at %s", name, at)

@@ -104,7 +104,7 @@ func (r *running) awaitControllers(b *testing.B, number int) {
 	testserver.Eventually(b, time.Minute, func() error {
 		for _, object := range []string{"serviceaccounts/default", "configmaps/kube-root-ca.crt"} {
 			if code, _ := r.do(b, "GET", fmt.Sprintf("/clusters/p%d/api/v1/namespaces/kube-system/%s", number, object), ""); code != http.StatusOK {
-				return fmt.Errorf("%s: %d", object, code)
+				return fmt.Errorf("get %s of p%d: code %d", object, number, code)
 			}
 		}
 		return nil
@@ -185,7 +185,7 @@ func (r *running) restart(b *testing.B, config Config) *running {
 	r.host = nil // its memory would be counted
 	s := start(b, config)
 	if code, body := s.do(b, "GET", "/clusters/missing/api", ""); code != http.StatusNotFound {
-		b.Fatalf("%d %s", code, body)
+		b.Fatalf("request to a missing control plane: %d %s, want code 404", code, body)
 	}
 	return s
 }

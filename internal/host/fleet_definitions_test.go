@@ -45,7 +45,7 @@ func TestControlPlaneDefinitions(t *testing.T) {
 		"type":"object","properties":{"spec":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}]}}`)
 	testserver.Eventually(t, time.Minute, func() error {
 		if code, text := apply(a, "one", `{"part0":{"field0":"b"},"other":1}`); code != 200 || !strings.Contains(text, `"other":1`) {
-			return fmt.Errorf("%d %s", code, text)
+			return fmt.Errorf("apply with the changed definition: %d %s", code, text)
 		}
 		return nil
 	})

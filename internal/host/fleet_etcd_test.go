@@ -24,7 +24,7 @@ func TestControlPlaneServers(t *testing.T) {
 	first.must(t, "POST", configMapPath, `{"metadata":{"name":"x"}}`)
 	testserver.Eventually(t, time.Minute, func() error { // the second server follows the first one
 		if code := withToken(t, servers[1], token, "/clusters/a/api"); code != "200" {
-			return fmt.Errorf("%s", code)
+			return fmt.Errorf("request to the second server: code %s, want 200", code)
 		}
 		return nil
 	})
@@ -34,7 +34,7 @@ func TestControlPlaneServers(t *testing.T) {
 		s.awaitCode(t, controlPlanePath+"/a", 404)
 		testserver.Eventually(t, time.Minute, func() error {
 			if code := withToken(t, s, token, "/clusters/a/api"); code != "401" {
-				return fmt.Errorf("%s", code)
+				return fmt.Errorf("request to the deleted control plane: code %s, want 401", code)
 			}
 			if n := s.keysOf(t, ""); n != 0 {
 				return fmt.Errorf("%d keys remain", n)
@@ -76,7 +76,7 @@ func TestForkServers(t *testing.T) {
 	}
 	testserver.Eventually(t, time.Minute, func() error { // the second server follows the first one
 		if code, text := servers[1].do(t, "GET", "/clusters/c"+configMapPath+"/c0", ""); code != 200 || !strings.Contains(text, `"k":"b"`) {
-			return fmt.Errorf("%d %s", code, text)
+			return fmt.Errorf("get c0 from the second server: %d %s", code, text)
 		}
 		return nil
 	})

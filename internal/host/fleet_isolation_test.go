@@ -160,7 +160,7 @@ func TestControlPlaneNames(t *testing.T) {
 				}
 			}
 			if want[:3] != "401" && want[:3] != "403" && want[:3] != "400" && want[:3] != "307" && want[:3] != "301" {
-				t.Errorf("%s: %s", path, want)
+				t.Errorf("GET %s: response %s, want a rejection or redirect", path, want)
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func TestControlPlaneNames(t *testing.T) {
 		var whoami authenticationv1.SelfSubjectReview
 		got := exchange(t, client(t, nil), "POST", s.URL+"/clusters/exists/apis/authentication.k8s.io/v1/selfsubjectreviews", `{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`, &whoami, "Authorization", "Bearer jane")
 		if user := whoami.Status.UserInfo; user.Username != "root:jane" || !slices.Contains(user.Groups, "system:masters") {
-			return fmt.Errorf("%s %+v", got, user)
+			return fmt.Errorf("review of jane: response %s, user %+v", got, user)
 		}
 		return nil
 	})
@@ -228,7 +228,7 @@ func TestControlPlaneLimits(t *testing.T) {
 				return answer
 			}
 			if code != 201 || i > 5000 {
-				t.Fatalf("%s: %d %s", name, code, answer)
+				t.Fatalf("%s: create m%d: %d %s", name, i, code, answer)
 			}
 		}
 	}
@@ -238,7 +238,7 @@ func TestControlPlaneLimits(t *testing.T) {
 	}
 	testserver.Eventually(t, time.Minute, func() error { // the count follows the deletion
 		if code, answer := objects.send(t, "PATCH", configMapPath+"/m0?fieldManager=x", `{"apiVersion":"v1","kind":"ConfigMap"}`, "Content-Type", "application/apply-patch+yaml"); code != 201 {
-			return fmt.Errorf("%d %s", code, answer)
+			return fmt.Errorf("apply m0 after the deletion: %d %s", code, answer)
 		}
 		return nil
 	})
@@ -280,7 +280,7 @@ func TestControlPlaneLimits(t *testing.T) {
 	s.must(t, "PUT", controlPlanePath+"/objects", string(body))
 	testserver.Eventually(t, time.Minute, func() error { // the fleet follows the change
 		if code, answer := objects.send(t, "POST", configMapPath, `{"metadata":{"generateName":"m-"}}`); code != 201 {
-			return fmt.Errorf("%d %s", code, answer)
+			return fmt.Errorf("create with the new limit: %d %s", code, answer)
 		}
 		return nil
 	})

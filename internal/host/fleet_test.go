@@ -101,7 +101,7 @@ func TestControlPlane(t *testing.T) {
 	a := s.tenant(t, "a", `{}`)
 	object := s.controlPlane(t, "a")
 	if object.Status.URL != a.URL || a.URL != s.URL+"/clusters/a" || len(object.Finalizers) != 1 {
-		t.Errorf("%+v", object)
+		t.Errorf("control plane %+v, want the URL %s/clusters/a and a finalizer", object, s.URL)
 	}
 	a.awaitAccount(t, "default")
 	a.must(t, "POST", configMapPath, `{"metadata":{"name":"x"},"data":{"k":"v"}}`)
@@ -114,7 +114,7 @@ func TestControlPlane(t *testing.T) {
 	// Events of the control plane arrive, and the watch ends with the pause.
 	watch := bufio.NewReader(a.stream(t, configMapPath+"?watch=true&resourceVersion=0&fieldSelector=metadata.name%3Dx"))
 	if line, err := watch.ReadString('\n'); err != nil || !strings.Contains(line, `"ADDED"`) {
-		t.Errorf("%s %v", line, err)
+		t.Errorf("watch: line %s, error %v; want ADDED", line, err)
 	}
 	s.must(t, "PUT", controlPlanePath+"/a", `{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":"a","resourceVersion":"`+s.controlPlane(t, "a").ResourceVersion+`"},"spec":{"paused":true}}`)
 	s.awaitPhase(t, "a", controlplanes.Paused)
@@ -152,7 +152,7 @@ func TestControlPlaneObjects(t *testing.T) {
 	} {
 		body := fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":%q},"spec":%s}`, name, spec)
 		if code, answer := s.send(t, "POST", controlPlanePath, body); code != 422 {
-			t.Errorf("%s: %d %s", body, code, answer)
+			t.Errorf("create %s: %d %s, want code 422", body, code, answer)
 		}
 	}
 	s.tenant(t, "ok", `{"limits":{"objects":1000,"bytes":"10Mi","watches":5,"requestsPerSecond":100,"concurrentRequests":3}}`)
@@ -173,7 +173,7 @@ func TestControlPlaneObjects(t *testing.T) {
 	testserver.Eventually(t, time.Minute, func() error {
 		conditions := s.controlPlane(t, "taken").Status.Conditions
 		if len(conditions) != 1 || conditions[0].Reason != "SecretConflict" {
-			return fmt.Errorf("%+v", conditions)
+			return fmt.Errorf("conditions %+v, want the reason SecretConflict", conditions)
 		}
 		return nil
 	})
@@ -239,7 +239,7 @@ func TestControlPlaneIdle(t *testing.T) {
 	// Invalid credentials do not open it.
 	for _, token := range []string{"x", "e30.e30.e30"} {
 		if got := withToken(t, s, token, "/clusters/a/api"); got != "401" {
-			t.Errorf("%s: %s", token, got)
+			t.Errorf("token %s: code %s, want 401", token, got)
 		}
 	}
 	if isOpen() {
@@ -398,7 +398,7 @@ func TestControlPlaneTerminating(t *testing.T) {
 	})
 	for _, credential := range []string{token, "x"} {
 		if got := withToken(t, s, credential, "/clusters/a/api"); got != "401" {
-			t.Errorf("%s: %s", credential, got)
+			t.Errorf("token %s: code %s, want 401", credential, got)
 		}
 	}
 	s.expectCode(t, 404, "", "GET", "/clusters/a/api")

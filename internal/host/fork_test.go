@@ -254,7 +254,7 @@ func TestForkErrors(t *testing.T) {
 	} {
 		body := fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":%q},"spec":%s}`, name, tt.spec)
 		if code, text := s.do(t, "POST", controlPlanePath, body); code != 422 && code != 400 || !strings.Contains(text, tt.want) {
-			t.Errorf("%s: %d %s", name, code, text)
+			t.Errorf("create %s: %d %s, want %q", name, code, text, tt.want)
 		}
 	}
 	s.declare(t, "early", `{"from":{"controlPlane":"late"}}`)
@@ -265,7 +265,7 @@ func TestForkErrors(t *testing.T) {
 		testserver.Eventually(t, time.Minute, func() error {
 			object := s.controlPlane(t, name)
 			if len(object.Status.Conditions) == 0 || object.Status.Conditions[0].Reason != reason || object.Status.Phase != controlplanes.Pending {
-				return fmt.Errorf("%+v", object.Status)
+				return fmt.Errorf("%s: status %+v, want the reason %s", name, object.Status, reason)
 			}
 			return nil
 		})
@@ -273,7 +273,7 @@ func TestForkErrors(t *testing.T) {
 	for _, change := range []string{`{"spec":{"from":{"controlPlane":"other"}}}`, `{"spec":{"from":null}}`, `{"spec":null}`} {
 		code, text := s.send(t, "PATCH", controlPlanePath+"/early", change, "Content-Type", "application/merge-patch+json")
 		if code != 422 || !strings.Contains(text, "spec.from is immutable") {
-			t.Errorf("%s: %d %s", change, code, text)
+			t.Errorf("patch with %s: %d %s, want code 422", change, code, text)
 		}
 	}
 	if pins := s.pins(t); len(pins) > 0 {
@@ -401,7 +401,7 @@ func TestForkPermission(t *testing.T) {
 	}
 	testserver.Eventually(t, time.Minute, func() error { // the binding takes effect
 		if code, text := fork(`{}`); code != 201 {
-			return fmt.Errorf("%d %s", code, text)
+			return fmt.Errorf("create a control plane: %d %s", code, text)
 		}
 		return nil
 	})
@@ -414,7 +414,7 @@ func TestForkPermission(t *testing.T) {
 		`{"from":{}}`:                   {403, "spec.from requires all permissions"},
 	} {
 		if code, text := fork(spec); code != want.code || !strings.Contains(text, want.text) {
-			t.Errorf("%s: %d %s", spec, code, text)
+			t.Errorf("create with the specification %s: %d %s, want %d %s", spec, code, text, want.code, want.text)
 		}
 	}
 }
@@ -523,7 +523,7 @@ func TestForkAfterRestore(t *testing.T) {
 	testserver.Eventually(t, time.Minute, func() error {
 		object := s.controlPlane(t, "fork")
 		if len(object.Status.Conditions) == 0 || object.Status.Conditions[0].Reason != "SourceLost" {
-			return fmt.Errorf("%+v", object.Status)
+			return fmt.Errorf("status %+v, want the reason SourceLost", object.Status)
 		}
 		return nil
 	})

@@ -48,7 +48,7 @@ func TestEveryRouteIsGuarded(t *testing.T) {
 			r := &routes[i]
 			code, _, _ := strings.Cut(exchange(t, c, r.Method, s.URL+exampleOf(r.Path), "{}", nil, who.header...), " ")
 			if refused := code == who.code; refused == who.sees(r) {
-				t.Errorf("%s: %s %s: %s", who.name, r.Method, r.Path, code)
+				t.Errorf("%s: %s %s: code %s, want access: %t", who.name, r.Method, r.Path, code, who.sees(r))
 			} else if !refused {
 				seen++
 			}

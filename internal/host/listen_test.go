@@ -217,7 +217,7 @@ func TestHTTP2Server(t *testing.T) {
 			}
 			_ = resp.Body.Close()
 			if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 2 {
-				t.Errorf("%s %s", resp.Proto, resp.Status)
+				t.Errorf("get the version: %s %s, want HTTP/2 with code 200", resp.Proto, resp.Status)
 			}
 		})
 	}

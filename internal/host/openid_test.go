@@ -19,10 +19,10 @@ func TestOpenID(t *testing.T) {
 		Algorithms []string `json:"id_token_signing_alg_values_supported"`
 	}
 	if err := json.Unmarshal([]byte(body), &configuration); err != nil || status != http.StatusOK {
-		t.Fatalf("%d %s: %v", status, body, err)
+		t.Fatalf("get the configuration: %d %s: %v", status, body, err)
 	}
 	if configuration.Issuer != "https://kubernetes.default.svc.cluster.local" || configuration.KeysURI != s.URL+keysPath || !slices.Equal(configuration.Algorithms, []string{"ES256"}) {
-		t.Errorf("%s", body)
+		t.Errorf("configuration %s", body)
 	}
 	status, body = fetch(t, s.admin, s.URL+keysPath, "Accept", "application/jwk-set+json")
 	var keys struct {
@@ -33,13 +33,13 @@ func TestOpenID(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal([]byte(body), &keys); err != nil || status != http.StatusOK || len(keys.Keys) != 1 {
-		t.Fatalf("%d %s: %v", status, body, err)
+		t.Fatalf("get the keys: %d %s: %v", status, body, err)
 	}
 	if key := keys.Keys[0]; key.Algorithm != "ES256" || len(key.X) != 43 || len(key.Y) != 43 || len(key.ID) != 43 {
-		t.Errorf("%+v", key)
+		t.Errorf("published key %+v", key)
 	}
 	if status, body = fetch(t, s.admin, s.URL+keysPath, "Accept", "application/json"); status != http.StatusNotAcceptable || !strings.Contains(body, "Available representations: application/jwk-set+json") {
-		t.Errorf("%d %s", status, body)
+		t.Errorf("get the keys as application/json: %d %s, want code 406", status, body)
 	}
 	if status, _ = fetch(t, client(t, nil), s.URL+keysPath); status != http.StatusForbidden {
 		t.Errorf("anonymous: %d", status)

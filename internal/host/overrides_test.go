@@ -48,7 +48,7 @@ func TestParseOverrides(t *testing.T) {
 		"/resourcequotas#http://a": "resourcequotas cannot have a separate store",
 	} {
 		if _, err := parseOverrides([]string{flag}, drivers); err == nil || !strings.Contains(err.Error(), problem) {
-			t.Errorf("%s: %v", flag, err)
+			t.Errorf("%s: error %v, want %q", flag, err, problem)
 		}
 	}
 }
@@ -74,7 +74,7 @@ func (a *overridden) must(code int, method, path, body string) string {
 	a.t.Helper()
 	got, answer := a.do(a.t, method, path, body)
 	if got != code {
-		a.t.Fatalf("%s %s: %d %s", method, path, got, answer)
+		a.t.Fatalf("%s %s: %d %s, want code %d", method, path, got, answer, code)
 	}
 	return answer
 }
@@ -141,7 +141,7 @@ func (a *overridden) testWatch(t *testing.T) {
 		Object struct{ Metadata struct{ Name string } }
 	}
 	if err := json.NewDecoder(watch.Body).Decode(&event); err != nil || event.Type != "ADDED" || event.Object.Metadata.Name != "watched" {
-		t.Errorf("%+v, %v", event, err)
+		t.Errorf("event %+v, error %v; want ADDED of watched", event, err)
 	}
 }
 
@@ -160,7 +160,7 @@ func (a *overridden) testQuota(t *testing.T) {
 			created++
 		}
 		if code != 403 {
-			return fmt.Errorf("%d %s", code, body)
+			return fmt.Errorf("create until the quota is exceeded: %d %s", code, body)
 		}
 		return nil
 	})
@@ -170,7 +170,7 @@ func (a *overridden) testQuota(t *testing.T) {
 	a.must(200, "DELETE", here, "")
 	testserver.Eventually(t, 2*time.Minute, func() error {
 		if code, body := a.do(t, "POST", here, `{"metadata":{"name":"again"}}`); code != 201 {
-			return fmt.Errorf("%d %s", code, body)
+			return fmt.Errorf("create after the deletion: %d %s", code, body)
 		}
 		return nil
 	})

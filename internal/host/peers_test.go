@@ -67,7 +67,7 @@ func TestPeers(t *testing.T) {
 	with, without := startPeers(t)
 	testserver.Eventually(t, time.Minute, func() error {
 		if code, body := without.do(t, "GET", betaPolicies, ""); code != 200 || !strings.Contains(body, `"apiVersion":"`+betaVersion+`"`) {
-			return fmt.Errorf("%d %s", code, body)
+			return fmt.Errorf("list the policies: %d %s", code, body)
 		}
 		return nil
 	})

@@ -44,7 +44,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("a missing file: %v", err)
 	}
 	if err := f.add("--files", take, one, two); err != nil || inForce != "1+2" {
-		t.Fatalf("%v, %q", err, inForce)
+		t.Fatalf("add --files: error %v, in force %q, want 1+2", err, inForce)
 	}
 	for _, step := range []struct {
 		name, file, content string // "": removed

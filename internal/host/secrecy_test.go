@@ -90,17 +90,17 @@ func TestDataDirectoryIsPrivate(t *testing.T) {
 	r.end(t)
 	for _, folder := range []string{".", "pki", "store"} {
 		if info, err := os.Stat(filepath.Join(dir, folder)); err != nil || info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s: %v, %v", folder, info, err)
+			t.Errorf("folder %s: %v, error %v; want no access for others", folder, info, err)
 		}
 	}
 	for _, pattern := range []string{"*.kubeconfig", "pki/*.key"} {
 		files, err := filepath.Glob(filepath.Join(dir, pattern))
 		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: %q, %v", pattern, files, err)
+			t.Fatalf("files %s: %q, error %v", pattern, files, err)
 		}
 		for _, file := range files {
 			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("%s: %v, %v", file, info.Mode(), err)
+				t.Errorf("file %s: mode %v, error %v; want 0600", file, info.Mode(), err)
 			}
 		}
 	}

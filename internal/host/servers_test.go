@@ -143,7 +143,7 @@ func awaitEffect(t *testing.T, e *effect, writer *running, servers []*running) t
 			mu.Lock()
 			defer mu.Unlock()
 			if last = max(last, time.Since(responded)); err != nil {
-				t.Errorf("%s: %v", e.name, err)
+				t.Errorf("await the effect of %s: %v", e.name, err)
 			}
 		})
 	}

@@ -42,7 +42,7 @@ func TestStatistics(t *testing.T) {
 		}
 		code, body, header := roundTrip(t, tt.client, req)
 		if code != tt.code || !strings.Contains(body, tt.want) || header.Get("Content-Type") != "application/json" {
-			t.Errorf("%s: %d %s %s", tt.name, code, header.Get("Content-Type"), body)
+			t.Errorf("%s: code %d, content type %s, body %s, want code %d with %q", tt.name, code, header.Get("Content-Type"), body, tt.code, tt.want)
 		}
 	}
 

@@ -133,7 +133,7 @@ func TestTokens(t *testing.T) {
 	plain := s.token(t, `{}`)
 	if *plain.Spec.ExpirationSeconds != 3600 || !slices.Equal(plain.Spec.Audiences, []string{"https://kubernetes.default.svc.cluster.local"}) ||
 		plain.Status.ExpirationTimestamp.Sub(plain.CreationTimestamp.Time) != time.Hour {
-		t.Errorf("%+v", plain)
+		t.Errorf("token request with defaults: %+v", plain)
 	}
 	claims := claimsOf(t, plain.Status.Token)
 	wantUser := func(t *testing.T, token string, extra map[string]authenticationv1.ExtraValue) {
@@ -159,7 +159,7 @@ func TestTokens(t *testing.T) {
 	}
 	wantUser(t, plain.Status.Token, nil)
 	if claims["iss"] != "https://kubernetes.default.svc.cluster.local" || claims["sub"] != "system:serviceaccount:a:bot" || claims["exp"].(float64)-claims["nbf"].(float64) != 3600 {
-		t.Errorf("%v", claims)
+		t.Errorf("claims of a token with defaults: %v", claims)
 	}
 	pod := s.token(t, `{"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p"},"expirationSeconds":3607}`)
 	names := claimsOf(t, pod.Status.Token)["kubernetes.io"].(map[string]any)
@@ -177,7 +177,7 @@ func TestTokens(t *testing.T) {
 	wantUser(t, secret, nil)
 	node := s.token(t, `{"boundObjectRef":{"apiVersion":"v1","kind":"Node","name":"n"}}`).Status.Token
 	if status := s.review(t, node); !status.Authenticated || status.User.Extra["authentication.kubernetes.io/node-name"][0] != "n" {
-		t.Errorf("%+v", status)
+		t.Errorf("review of a token bound to a node: %+v", status)
 	}
 	const invalidated = "[invalid bearer token, service account token has been invalidated]"
 	for _, gone := range []struct{ path, token, why string }{
@@ -320,7 +320,7 @@ func TestTokenKeys(t *testing.T) {
 	}
 	asked := s.token(t, `{"expirationSeconds":7200}`)
 	if claims := claimsOf(t, asked.Status.Token); claims["iss"] != "https://new.example.com" || *asked.Spec.ExpirationSeconds != 3600 || !slices.Equal(asked.Spec.Audiences, []string{"api"}) {
-		t.Errorf("%v", claims)
+		t.Errorf("claims of a token with the new issuer: %v", claims)
 	}
 	_, body := fetch(t, s.admin, s.URL+"/.well-known/openid-configuration")
 	if want := `{"issuer":"https://new.example.com","jwks_uri":"https://keys.example.com/jwks","response_types_supported":["id_token"],"subject_types_supported":["public"],"id_token_signing_alg_values_supported":["ES256","ES384","RS256"]}`; body != want {
@@ -342,7 +342,7 @@ func TestExternalSigner(t *testing.T) {
 		t.Errorf("a token for %d s", *token.Spec.ExpirationSeconds)
 	}
 	if status := s.review(t, token.Status.Token); !status.Authenticated {
-		t.Errorf("%+v", status)
+		t.Errorf("review of an externally signed token: %+v", status)
 	}
 	pod := claimsOf(t, s.token(t, `{"boundObjectRef":{"apiVersion":"v1","kind":"Pod","name":"p"},"expirationSeconds":3607}`).Status.Token)
 	if lasts := pod["exp"].(float64) - pod["nbf"].(float64); lasts != externaltest.MaxExpiration.Seconds() {

@@ -111,7 +111,7 @@ func validateConfigMaps(t *testing.T, r *running) func() string {
 		"clientConfig":{"url":%q,"caBundle":%q},"rules":[{"operations":["CREATE"],"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"]}],
 		"namespaceSelector":{"matchLabels":{"kubernetes.io/metadata.name":"default"}}}]}`, hook.URL, bundle)
 	if code, body := r.do(t, "POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", configuration); code != 201 {
-		t.Fatalf("%d %s", code, body)
+		t.Fatalf("create the webhook configuration: %d %s", code, body)
 	}
 	return func() string { mu.Lock(); defer mu.Unlock(); return parent }
 }

@@ -100,7 +100,7 @@ func TestDetachedEnds(t *testing.T) {
 		}
 		response, err := c.Do(r)
 		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+			t.Fatalf("GET %s: %v", path, err)
 		}
 		return response, cancel
 	}

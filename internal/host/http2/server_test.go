@@ -111,7 +111,7 @@ func TestWeakTLS(t *testing.T) {
 		{tls.ConnectionState{Version: tls.VersionTLS11}, false},
 	} {
 		if why := weakTLS(&tt.state, nil); (why == "") != tt.allowed {
-			t.Errorf("%s: %q", tls.CipherSuiteName(tt.state.CipherSuite), why)
+			t.Errorf("%s: reason %q, want allowed: %t", tls.CipherSuiteName(tt.state.CipherSuite), why, tt.allowed)
 		}
 	}
 }

@@ -343,7 +343,7 @@ func TestFrontProxy(t *testing.T) {
 	}{{"its own authority", proxies, true}, {"that of users", users, false}} {
 		_, err := parsed.Verify(x509.VerifyOptions{Roots: tt.by.Pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 		if (err == nil) != tt.trusts {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("verify with %s: error %v, want success: %t", tt.name, err, tt.trusts)
 		}
 	}
 	again, err := OpenFrontProxy(dir)
