@@ -143,7 +143,7 @@ func TestErrors(t *testing.T) {
 					many := verb == "list" || verb == "watch" || verb == "deletecollection"
 					if many && test.named {
 						if got.Code != test.want.Code || got.Reason != test.want.Reason {
-							t.Errorf("%s: %d %s", verb, got.Code, got.Reason)
+							t.Errorf("%s: %d %s, want %d %s", verb, got.Code, got.Reason, test.want.Code, test.want.Reason)
 						}
 						continue
 					}
@@ -166,7 +166,7 @@ func TestErrorsSurviveWrapping(t *testing.T) {
 	})
 	for verb, err := range callAll(e) {
 		if got := statusOf(err); got.Code != 410 || got.Message != "too old" {
-			t.Errorf("%s: %d %s", verb, got.Code, got.Message)
+			t.Errorf("%s: code %d, message %q, want 410, too old", verb, got.Code, got.Message)
 		}
 	}
 }

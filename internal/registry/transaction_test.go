@@ -199,7 +199,7 @@ func TestTransactionsRetry(t *testing.T) {
 		a.size++
 	}
 	if _, err := e.Create(e.ctx, pod("b"), nil, metav1.CreateOptions{}); !apierrors.IsConflict(err) {
-		t.Errorf("%v", err)
+		t.Errorf("create b: error %v, want a conflict", err)
 	}
 	if a.reserved.Load() != 1 {
 		t.Errorf("%d are reserved", a.reserved.Load())

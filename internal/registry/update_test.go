@@ -197,7 +197,7 @@ func TestGenerationCountsTheSpec(t *testing.T) {
 		before := e.get("p")
 		got, err := e.change(step.through, "p", step.change, noOptions())
 		if err != nil {
-			t.Fatalf("%d %s: %v", i, step.name, err)
+			t.Fatalf("step %d, %s: change the pod: %v", i, step.name, err)
 		}
 		if got.Generation != step.want || (got.ResourceVersion != before.ResourceVersion) != step.written {
 			t.Errorf("%d %s: generation %d, revision %s after %s; want generation %d, written %v", i, step.name,

@@ -29,7 +29,7 @@ func TestWithoutPathPrefix(t *testing.T) {
 			continue
 		}
 		if cut.URL.Path != tt.path || cut.URL.RawPath != tt.raw || cut.URL.RawQuery != r.URL.RawQuery {
-			t.Errorf("%s: %#v", tt.url, cut.URL)
+			t.Errorf("%s: URL %#v, want the path %s", tt.url, cut.URL, tt.path)
 		}
 		if prefix := request.PathPrefix(cut.Context()); prefix != "/clusters/a" {
 			t.Errorf("%s: prefix %q", tt.url, prefix)

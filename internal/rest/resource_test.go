@@ -122,10 +122,10 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	r := rest.Resource{GroupVersion: schema.GroupVersion{Group: "apps", Version: "v1"}, Name: "deployments"}
 	if r.FullName() != "deployments" || r.GroupResource().String() != "deployments.apps" || r.GVR().String() != "apps/v1, Resource=deployments" {
-		t.Errorf("%s, %s, %s", r.FullName(), r.GroupResource(), r.GVR())
+		t.Errorf("full name %s, group resource %s, GVR %s", r.FullName(), r.GroupResource(), r.GVR())
 	}
 	r.Subresource = "scale"
 	if r.FullName() != "deployments/scale" || r.GroupResource().String() != "deployments.apps" {
-		t.Errorf("%s, %s", r.FullName(), r.GroupResource())
+		t.Errorf("subresource: full name %s, group resource %s", r.FullName(), r.GroupResource())
 	}
 }

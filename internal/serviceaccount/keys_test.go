@@ -52,10 +52,10 @@ func TestKeyFiles(t *testing.T) {
 	}
 	for name, file := range files {
 		if key, err := ParsePrivateKey(file); err != nil || key == nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: parse the private key: %v", name, err)
 		}
 		if keys, err := ParsePublicKeys(file); err != nil || len(keys) != 1 {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: parse the public keys: %v", name, err)
 		}
 	}
 	public := slices.Concat(block(t, "PUBLIC KEY", pkix, err2), block(t, "RSA PUBLIC KEY", x509.MarshalPKCS1PublicKey(&rsaKey.PublicKey), nil))
@@ -64,7 +64,7 @@ func TestKeyFiles(t *testing.T) {
 	}
 	for _, bad := range [][]byte{nil, []byte("nonsense"), public, block(t, "PRIVATE KEY", []byte{1}, nil)} {
 		if key, err := ParsePrivateKey(bad); err == nil {
-			t.Errorf("%q: %v", bad, key)
+			t.Errorf("parse the private key %q: %v, want an error", bad, key)
 		}
 	}
 }
@@ -76,10 +76,10 @@ func TestUnsupportedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := NewKeys(edwards); err == nil || !strings.Contains(err.Error(), "RSA or ECDSA") {
-		t.Errorf("%v", err)
+		t.Errorf("keys of Ed25519: error %v", err)
 	}
 	if _, err := NewKeys(newEC(t, elliptic.P224())); err == nil || !strings.Contains(err.Error(), "P-224") {
-		t.Errorf("%v", err)
+		t.Errorf("keys of P-224: error %v", err)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestSign(t *testing.T) {
 		}
 		claims, err := keys.Verify(t.Context(), Parse(token))
 		if err != nil || claims.Issuer != "i" || claims.Bound.Namespace != "n" {
-			t.Errorf("%+v, %v", claims, err)
+			t.Errorf("verify the token: claims %+v, error %v", claims, err)
 		}
 		if document, err := keys.Published().JWKS(); err != nil || bytes.Contains(document, []byte(`"d"`)) {
 			t.Errorf("the document has a private key: %s, %v", document, err)
@@ -116,16 +116,16 @@ func TestAudience(t *testing.T) {
 	t.Parallel()
 	data, err := json.Marshal(&Claims{Audience: []string{"a"}})
 	if err != nil || !bytes.Contains(data, []byte(`"aud":["a"]`)) {
-		t.Errorf("%s, %v", data, err)
+		t.Errorf("encode the claims: %s, error %v; want a list of audiences", data, err)
 	}
 	for _, text := range []string{`{"aud":"a"}`, `{"aud":["a"]}`} {
 		claims, err := decodeClaims([]byte(text))
 		if err != nil || !slices.Equal(claims.Audience, []string{"a"}) {
-			t.Errorf("%s: %+v, %v", text, claims, err)
+			t.Errorf("decode %s: claims %+v, error %v", text, claims, err)
 		}
 	}
 	if claims, err := decodeClaims([]byte(`{"aud":1}`)); err == nil {
-		t.Errorf("%+v", claims)
+		t.Errorf("decode an audience that is a number: claims %+v, want an error", claims)
 	}
 }
 

@@ -12,7 +12,7 @@ func TestParseModuleVerbosity(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]int{"": 0, "a=1": 1, "a=1,b*=2": 2, "a": -1, "=1": -1, "a=x": -1, "a=-1": -1, "[=1": -1} {
 		if got, err := ParseModuleVerbosity(text); (err != nil) != (want < 0) || err == nil && len(got) != want {
-			t.Errorf("%q: %v, %v", text, got, err)
+			t.Errorf("parse %q: %v, error %v; want %d entries (-1: an error)", text, got, err, want)
 		}
 	}
 }
@@ -21,7 +21,7 @@ func TestModuleVerbosityMatches(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]bool{"store": true, "st*": true, "registry/store": true, "*/store": true, "registry": false, "a/b/c/d/e/f/g/store": false} {
 		if got := (&ModuleVerbosity{Pattern: pattern}).matches("/src/internal/registry/store.go"); got != want {
-			t.Errorf("%s: %t", pattern, got)
+			t.Errorf("pattern %s matches: %t, want %t", pattern, got, want)
 		}
 	}
 }

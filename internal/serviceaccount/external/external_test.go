@@ -66,7 +66,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("after another key has come: %v", err)
 	}
 	if keys := k.Published(); len(keys.Keys) != 2 || keys.MaxAge <= 0 || keys.MaxAge > time.Hour {
-		t.Errorf("%+v", keys)
+		t.Errorf("published keys %+v, want 2 with a maximum age of at most 1 h", keys)
 	}
 	p.SetResponses(func(a *externaltest.Responses) { a.Keys = a.Keys[1:] })
 	p.Rotate(t, "3")
@@ -79,7 +79,7 @@ func TestKeys(t *testing.T) {
 	}
 	families, err := registry.Gather()
 	if err != nil || len(families) != 5 {
-		t.Errorf("%v, %v", families, err)
+		t.Errorf("gather the metrics: %v, error %v; want 5 families", families, err)
 	}
 }
 

@@ -38,7 +38,7 @@ func recorded(t *testing.T, r *recent.Recorder) (s statistics, values map[string
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
 	if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
-		t.Fatalf("%v: %s", err, w.Body)
+		t.Fatalf("decode the statistics: %v: %s", err, w.Body)
 	}
 	values = map[string][]float64{}
 	for _, series := range s.Series {
@@ -159,7 +159,7 @@ func TestValues(t *testing.T) {
 			r.Sample()
 			s, values := recorded(t, r)
 			if diff := cmp.Diff([]int64{1015, 1030}, s.Times); diff != "" || s.APIVersion != "mainstay.dev/v1" || s.Kind != "Statistics" || s.PeriodSeconds != 15 {
-				t.Errorf("%+v %s", s, diff)
+				t.Errorf("statistics %+v, times (-want +got): %s", s, diff)
 			}
 			equal := cmp.Comparer(func(a, b float64) bool {
 				return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) < 1e-6
@@ -254,12 +254,12 @@ func TestGatherError(t *testing.T) {
 	fail = false
 	r.Sample()
 	if s, values := recorded(t, r); len(s.Times) != 2 || len(values) != 0 {
-		t.Errorf("%v", values)
+		t.Errorf("%d samples with values %v, want 2 without values", len(s.Times), values)
 	}
 	requests.WithLabelValues("GET").Add(15)
 	r.Sample()
 	if _, values := recorded(t, r); values["requests GET"][2] != 1 {
-		t.Errorf("%v", values)
+		t.Errorf("values %v, want 1 for requests GET in the last sample", values)
 	}
 }
 
