@@ -36,11 +36,11 @@ func applyShared(t *testing.T, env *environment) {
 	}
 	_, err = notes.Apply(t.Context(), "n", object(t, crd, "n", `{spec: {a: 2}}`), metav1.ApplyOptions{FieldManager: "two"})
 	if !apierrors.IsConflict(err) {
-		t.Errorf("%v", err)
+		t.Errorf("apply a field of another manager: %v, want Conflict", err)
 	}
 	forced, err := notes.Apply(t.Context(), "n", object(t, crd, "n", `{spec: {a: 2}}`), metav1.ApplyOptions{FieldManager: "two", Force: true})
 	if err != nil || len(forced.GetManagedFields()) != 1 {
-		t.Errorf("%v, %v", forced, err)
+		t.Errorf("apply with force: %v, %v; want one manager", forced, err)
 	}
 	if _, err := notes.Apply(t.Context(), "n", object(t, crd, "n", `{}`), metav1.ApplyOptions{FieldManager: "two"}); err != nil {
 		t.Error(err)
@@ -65,12 +65,12 @@ properties:
 	}
 	for manager, text := range map[string]string{"one": `{m: [{k: a, v: 1}], s: [x], g: {a: b}}`, "two": `{m: [{k: b, v: 2}], s: [y], g: {c: d}}`} {
 		if err := apply(manager, text); err != nil {
-			t.Errorf("%s: %v", manager, err)
+			t.Errorf("apply as %s: %v", manager, err)
 		}
 	}
 	got := get(t, notes, "n")
 	if len(got.Object["m"].([]any)) != 2 || len(got.Object["s"].([]any)) != 2 || len(got.Object["g"].(map[string]any)) != 2 {
-		t.Errorf("%v", members(got))
+		t.Errorf("applied object %v, want 2 elements in each of m, s and g", members(got))
 	}
 	if err := apply("one", `{m: [{k: a, v: 1}, {k: b, v: 3}], s: [x], g: {a: b}}`); !apierrors.IsConflict(err) {
 		t.Errorf("an entry of another: %v", err)
@@ -93,7 +93,7 @@ func applyUnknown(t *testing.T, env *environment) {
 	for _, text := range []string{`{spec: {b: 1}}`, `{spec: {a: x}}`, `{spec: 5}`} {
 		a := env.send(t, http.MethodPatch, pathOf(crd, "v1")+"/n?fieldManager=m", encode(t, object(t, crd, "n", text)), "Content-Type", "application/apply-patch+yaml")
 		if a.code < 400 || a.code > 499 || a.status().Message == "" {
-			t.Errorf("%s: %d %s", text, a.code, a.body)
+			t.Errorf("apply %s: %d %s, want a 4xx status with a message", text, a.code, a.body)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func applyEmptied(t *testing.T, env *environment) {
 			apply := func(manager, spec string) {
 				t.Helper()
 				if a := env.applied(t, crd, name, manager, spec); a.code > 201 {
-					t.Errorf("%+v: %d %s", test, a.code, a.body)
+					t.Errorf("apply %s as %s in %+v: %d %s", spec, manager, test, a.code, a.body)
 				}
 			}
 			apply(manager, test.first)
@@ -171,16 +171,16 @@ func applyRemovedVersion(t *testing.T, env *environment) {
 	for _, manager := range []string{"one", "old"} {
 		const want = "request to convert CR to an invalid group/version: removed.apply.example.com/v0"
 		if a := env.applied(t, crd, "n", manager, `{a: [x]}`); a.code < 400 || !strings.Contains(a.status().Message, want) {
-			t.Errorf("%s: %d %s", manager, a.code, a.body)
+			t.Errorf("apply as %s: %d %s, want error %q", manager, a.code, a.body, want)
 		}
 	}
 	patch(t, notes, "n", `{"spec":{"a":["y"]}}`)
 	patch(t, notes, "n", `{"metadata":{"managedFields":[{"manager":"old","operation":"Apply","apiVersion":"removed.apply.example.com/v1","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:s":{"v:\"x\"":{}},"f:g":{"f:gone":{}}}}}]}}`)
 	if a := env.applied(t, crd, "n", "one", `{a: [x]}`); a.code != http.StatusOK {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("apply as manager one after managed fields were replaced: %d %s", a.code, a.body)
 	}
 	if a := env.applied(t, crd, "n", "old", `{}`); a.code != http.StatusOK {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("apply as manager old after managed fields were replaced: %d %s", a.code, a.body)
 	}
 	wantMembers(t, get(t, notes, "n"), `{spec: {a: [x]}}`)
 }
@@ -199,7 +199,7 @@ func applyNull(t *testing.T, env *environment) {
 		for _, spec := range []string{`{automated: null}`, `{automated: {deep: null}}`, `{m: [{k: a, o: null}]}`, `{s: null}`} {
 			for _, first := range []string{`{}`, `{automated: {deep: {x: 1}}, m: [{k: a, o: {v: 1}}], s: [x]}`} {
 				if a := env.applied(t, crd, name, manager, first); a.code > 201 {
-					t.Errorf("%s: %d %s", first, a.code, a.body)
+					t.Errorf("apply %s: %d %s", first, a.code, a.body)
 				}
 				if a := env.applied(t, crd, name, manager, spec); a.code != http.StatusUnprocessableEntity || !strings.Contains(a.status().Message, `Invalid value: "null"`) {
 					t.Errorf("%s over %s: %d %s", spec, first, a.code, a.body)
@@ -214,11 +214,11 @@ func applyDefinition(t *testing.T, env *environment) {
 	t.Cleanup(func() { env.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
 	path := definitionsPath + "/" + crd.Name + "?fieldManager=m"
 	if a := env.send(t, http.MethodPatch, path, encode(t, crd), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusCreated {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("create the definition with apply: %d %s", a.code, a.body)
 	}
 	withVersion(t, "v2", anything)(crd)
 	if a := env.send(t, http.MethodPatch, path, encode(t, crd), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusOK {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("add a version with apply: %d %s", a.code, a.body)
 	}
 	env.await(t, crd.Name, "Established", "True")
 	create(t, env.resource(crd, "v2"), object(t, crd, "n", `{apiVersion: def.apply.example.com/v2}`))

@@ -66,7 +66,7 @@ func (a response) value(t *testing.T) map[string]any {
 	t.Helper()
 	var v map[string]any
 	if err := json.Unmarshal(a.body, &v); err != nil {
-		t.Fatalf("%d %.300s: %v", a.code, a.body, err)
+		t.Fatalf("decode the response %d %.300s: %v", a.code, a.body, err)
 	}
 	return v
 }
@@ -96,12 +96,12 @@ func (env *environment) send(t *testing.T, method, path string, body []byte, hea
 	}
 	resp, err := env.http.Do(req)
 	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
+		t.Fatalf("send %s %s: %v", method, path, err)
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)
 	if err != nil {
-		t.Fatalf("%s %s: %v", method, path, err)
+		t.Fatalf("read the response of %s %s: %v", method, path, err)
 	}
 	return response{code: resp.StatusCode, body: text, warnings: resp.Header.Values("Warning")}
 }

@@ -49,7 +49,7 @@ func fieldsSelect(t *testing.T, env *environment) {
 	} {
 		list, err := lamps.List(t.Context(), metav1.ListOptions{FieldSelector: selector})
 		if err != nil {
-			t.Errorf("%s: %v", selector, err)
+			t.Errorf("list with field selector %s: %v", selector, err)
 			continue
 		}
 		var got []string
@@ -76,7 +76,7 @@ func fieldsSelect(t *testing.T, env *environment) {
 		t.Fatal(err)
 	}
 	if list, err := lamps.List(t.Context(), metav1.ListOptions{}); err != nil || len(list.Items) != 1 {
-		t.Errorf("%v, %v", list, err)
+		t.Errorf("list after the deletion by field selector: %v, %v; want one object", list, err)
 	}
 }
 
@@ -85,7 +85,7 @@ func fieldsOthers(t *testing.T, env *environment) {
 	lamps := env.install(t, crd)
 	for _, selector := range []string{"spec.size=1", "status.x=1", "spec=1", "a b"} {
 		if _, err := lamps.List(t.Context(), metav1.ListOptions{FieldSelector: selector}); !apierrors.IsBadRequest(err) {
-			t.Errorf("%s: %v", selector, err)
+			t.Errorf("list with field selector %s: %v, want BadRequest", selector, err)
 		}
 	}
 }
@@ -100,7 +100,7 @@ func fieldsChange(t *testing.T, env *environment) {
 	}
 	env.mustChange(t, crd.Name, selectable(".spec.color"))
 	if list, err := lamps.List(t.Context(), bySelector); err != nil || len(list.Items) != 1 {
-		t.Errorf("%v, %v", list, err)
+		t.Errorf("list by the added selectable field: %v, %v; want one object", list, err)
 	}
 	if a := env.send(t, http.MethodGet, "/openapi/v3/apis/change.field.example.com/v1", nil); !strings.Contains(string(a.body), `"x-kubernetes-selectable-fields":[{"fieldPath":"spec.color"}]`) {
 		t.Error("OpenAPI does not tell")
@@ -116,7 +116,7 @@ func fieldsNamed(t *testing.T, env *environment) {
 		crd := define(t, "named.field.example.com", "Lamp", lamp, selectable(path))
 		a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd))
 		if s := a.status(); a.code != http.StatusUnprocessableEntity || len(s.Details.Causes) == 0 || s.Details.Causes[0].Field != "spec.selectableFields[0].jsonPath" {
-			t.Errorf("%q: %d %s", path, a.code, a.body)
+			t.Errorf("create a definition with selectable field %q: %d %s, want 422 for the field", path, a.code, a.body)
 		}
 	}
 	const many = `{type: object, properties: {a: {type: string}, b: {type: string}, c: {type: string}, d: {type: string}, e: {type: string}, f: {type: string}, g: {type: string}, h: {type: string}, i: {type: string}}}`

@@ -57,7 +57,7 @@ func liveSeveral(t *testing.T, env *environment) {
 	}
 	a := env.send(t, http.MethodGet, "/apis/several.live.example.com/v1", nil)
 	if strings.Contains(string(a.body), "curlets") || !strings.Contains(string(a.body), "zebras") {
-		t.Errorf("%s", a.body)
+		t.Errorf("resources after the deletion of curlets: %s, want zebras only", a.body)
 	}
 }
 
@@ -67,7 +67,7 @@ func liveAgain(t *testing.T, env *environment) {
 		notes := env.install(t, crd)
 		list, err := notes.List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 0 {
-			t.Fatalf("%v, %v", list, err)
+			t.Fatalf("list of a new definition: %v, %v; want no objects", list, err)
 		}
 		create(t, notes, object(t, crd, "a", `{}`))
 		if err := env.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
@@ -75,7 +75,7 @@ func liveAgain(t *testing.T, env *environment) {
 		}
 		awaitGone(t, env.definitions, crd.Name)
 		if _, err := notes.Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("%v", err)
+			t.Errorf("get an object of a deleted definition: %v, want NotFound", err)
 		}
 	}
 }
@@ -101,13 +101,13 @@ func liveNames(t *testing.T, env *environment) {
 	second.Spec.Names.ShortNames, second.Spec.Names.Singular, second.Spec.Names.ListKind = []string{"things"}, "stuff", "StuffList"
 	t.Cleanup(func() { env.send(t, http.MethodDelete, definitionsPath+"/"+second.Name, nil) })
 	if a := env.send(t, http.MethodPost, definitionsPath, encode(t, second)); a.code != http.StatusCreated {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("create the second definition: %d %s", a.code, a.body)
 	}
 	crd := env.await(t, second.Name, apiextensionsv1.NamesAccepted, apiextensionsv1.ConditionFalse)
 	for _, c := range crd.Status.Conditions {
 		if c.Type == apiextensionsv1.NamesAccepted && (c.Reason != "ShortNamesConflict" || c.Message != `"things" is already in use`) ||
 			c.Type == apiextensionsv1.Established && c.Status != apiextensionsv1.ConditionFalse {
-			t.Errorf("%+v", c)
+			t.Errorf("condition %+v, want ShortNamesConflict and Established False", c)
 		}
 	}
 	if a := env.send(t, http.MethodGet, pathOf(second, "v1"), nil); a.code != http.StatusNotFound {
@@ -154,7 +154,7 @@ func liveImmutable(t *testing.T, env *environment) {
 		},
 	} {
 		if a := env.change(t, crd.Name, edit); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), `"field":"`+field+`"`) {
-			t.Errorf("%s: %d %s", field, a.code, a.body)
+			t.Errorf("change %s: %d %s, want 422 for the field", field, a.code, a.body)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func liveStored(t *testing.T, env *environment) {
 	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions = stricter.Spec.Versions })
 	wantMembers(t, get(t, notes, "a"), `{spec: {n: text, more: d}}`)
 	if _, err := notes.Create(t.Context(), object(t, crd, "b", `{spec: {n: text}}`), metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
-		t.Errorf("%v", err)
+		t.Errorf("create an object that violates the new schema: %v, want Invalid", err)
 	}
 	wantMembers(t, patch(t, notes, "a", `{"spec":{"n":1}}`), `{spec: {n: 1, more: d}}`)
 }
@@ -279,11 +279,11 @@ func liveBuiltIn(t *testing.T, env *environment) {
 		crd.Spec.Scope = apiextensionsv1.ClusterScoped
 		crd.Annotations = map[string]string{"api-approved.kubernetes.io": "https://github.com/kubernetes/kubernetes/pull/78458"}
 		if a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusUnprocessableEntity {
-			t.Errorf("%s: %d %s", kind, a.code, a.body)
+			t.Errorf("create a definition of %s: %d %s, want 422", kind, a.code, a.body)
 		}
 	}
 	if a := env.send(t, http.MethodGet, "/apis/apiregistration.k8s.io/v1/apiservices/v1.apps", nil); a.code != http.StatusOK {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("get a built-in APIService: %d %s", a.code, a.body)
 	}
 }
 
@@ -309,7 +309,7 @@ func liveRequests(t *testing.T, env *environment) {
 	} {
 		a := env.send(t, tt.method, tt.path, []byte(tt.body), "Content-Type", tt.contentType)
 		if a.code != tt.code || !strings.Contains(string(a.body), tt.want) {
-			t.Errorf("%s %s %s: %d %s", tt.method, tt.path, tt.body, a.code, a.body)
+			t.Errorf("%s %s %s: %d %s, want %d with %q", tt.method, tt.path, tt.body, a.code, a.body, tt.code, tt.want)
 		}
 	}
 }
@@ -319,7 +319,7 @@ func liveDiscovered(t *testing.T, env *environment) {
 	env.install(t, crd)
 	group := env.send(t, http.MethodGet, "/apis/found.live.example.com", nil).value(t)
 	if preferred := group["preferredVersion"].(map[string]any)["version"]; preferred != "v1" || len(group["versions"].([]any)) != 2 {
-		t.Errorf("%v", group)
+		t.Errorf("group %v, want 2 versions and v1 preferred", group)
 	}
 	for path, want := range map[string]string{
 		"/apis":                           `"found.live.example.com"`,
@@ -358,7 +358,7 @@ func liveWatched(t *testing.T, env *environment) {
 		}
 	}
 	if types[0] != watch.Added || len(types) < 4 {
-		t.Errorf("%v", types)
+		t.Errorf("events %v, want at least 4, the first ADDED", types)
 	}
 }
 
@@ -369,7 +369,7 @@ func liveDiscoveredEstablished(t *testing.T, env *environment) {
 		crd := define(t, fmt.Sprintf("discovered%d.live.example.com", i), "Note", anything)
 		t.Cleanup(func() { env.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
 		if a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusCreated {
-			t.Fatalf("%d %s", a.code, a.body)
+			t.Fatalf("create %s: %d %s", crd.Name, a.code, a.body)
 		}
 		eventually(t, func() error {
 			if a := env.send(t, http.MethodGet, "/apis/"+crd.Spec.Group+"/v1", nil); a.code != http.StatusOK {

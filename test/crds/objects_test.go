@@ -61,7 +61,7 @@ func objectsNamespaced(t *testing.T, env *environment) {
 		t.Errorf("%s instead of DELETED", event.Type)
 	}
 	if a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil); a.code != http.StatusNotFound || a.status().Message != `notes.namespaced.obj.example.com "a" not found` {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("get the deleted object: %d %s, want 404", a.code, a.body)
 	}
 }
 
@@ -86,7 +86,7 @@ func objectsSameName(t *testing.T, env *environment) {
 	create(t, notes, object(t, crd, "a", `{n: 1}`))
 	path := "/apis/same.obj.example.com/v1/namespaces/other-same/notes"
 	if a := env.send(t, http.MethodPost, path, encode(t, object(t, crd, "a", `{n: 2}`))); a.code != http.StatusCreated {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("create an object in another namespace: %d %s", a.code, a.body)
 	}
 	wantMembers(t, get(t, notes, "a"), `{n: 1}`)
 	wantMembers(t, fromYAML(t, string(env.send(t, http.MethodGet, path+"/a", nil).body)), `{n: 2}`)
@@ -98,7 +98,7 @@ func objectsOtherNamespace(t *testing.T, env *environment) {
 	for _, text := range []string{`kind: Note, metadata: {name: a, namespace: kube-system}`, `kind: Other, metadata: {name: a}`} {
 		obj := fromYAML(t, `{apiVersion: elsewhere.obj.example.com/v1, `+text+`}`)
 		if a := env.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, obj)); a.code < 400 || a.code > 499 {
-			t.Errorf("%s: %d %s", text, a.code, a.body)
+			t.Errorf("create an object of %s: %d %s, want a 4xx status", text, a.code, a.body)
 		}
 	}
 	// An object without a namespace in the path cannot be created.
@@ -154,7 +154,7 @@ func objectsStrategic(t *testing.T, env *environment) {
 	create(t, env.install(t, crd), object(t, crd, "a", `{}`))
 	a := env.send(t, http.MethodPatch, pathOf(crd, "v1")+"/a", []byte(`{}`), "Content-Type", "application/strategic-merge-patch+json")
 	if a.code != http.StatusUnsupportedMediaType {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("send a strategic merge patch: %d %s, want 415", a.code, a.body)
 	}
 }
 
@@ -164,11 +164,11 @@ func objectsYAML(t *testing.T, env *environment) {
 	path, asYAML := pathOf(crd, "v1"), []string{"Content-Type", "application/yaml", "Accept", "application/yaml"}
 	a := env.send(t, http.MethodPost, path, []byte("apiVersion: yaml.obj.example.com/v1\nkind: Note\nmetadata:\n  name: a\nspec:\n  count: 1\n"), asYAML...)
 	if a.code != http.StatusCreated || !strings.HasPrefix(string(a.body), "apiVersion: yaml.obj.example.com/v1\n") {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("create an object from YAML: %d %s, want 201 in YAML", a.code, a.body)
 	}
 	for _, more := range []string{"", "/a", "/a/status"} {
 		if a := env.send(t, http.MethodGet, path+more, nil, asYAML...); a.code != http.StatusOK || !strings.HasPrefix(string(a.body), "apiVersion: yaml.obj.example.com/v1\n") {
-			t.Errorf("%s: %d %s", more, a.code, a.body)
+			t.Errorf("get %s as YAML: %d %s", path+more, a.code, a.body)
 		}
 	}
 	text := strings.Replace(string(env.send(t, http.MethodGet, path+"/a", nil, asYAML...).body), "count: 1", "count: 2", 1)
@@ -198,7 +198,7 @@ func objectsProtobuf(t *testing.T, env *environment) {
 	}
 	for _, body := range []string{"", "k8s\x00", "k8s\x00\x0a\x05garbage", "nothing"} {
 		if a := env.send(t, http.MethodPost, pathOf(crd, "v1"), []byte(body), "Content-Type", protobuf); a.code < 400 || a.code > 499 {
-			t.Errorf("%q: %d %s", body, a.code, a.body)
+			t.Errorf("create an object from protobuf %q: %d %s, want a 4xx status", body, a.code, a.body)
 		}
 	}
 }
@@ -220,7 +220,7 @@ func objectsBroken(t *testing.T, env *environment) {
 	} {
 		a := env.send(t, http.MethodPost, pathOf(crd, "v1"), []byte(body))
 		if s := a.status(); a.code < 400 || a.code > 499 || s.Message == "" {
-			t.Errorf("%.100s: %d %s", body, a.code, a.body)
+			t.Errorf("create an object from %.100s: %d %s, want a 4xx status with a message", body, a.code, a.body)
 		}
 	}
 }
@@ -232,7 +232,7 @@ func objectsWatch(t *testing.T, env *environment) {
 	all := env.dynamic.Resource(crdGVR(crd))
 	list, err := all.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
-		t.Fatalf("%v, %v", list, err)
+		t.Fatalf("list in all namespaces: %v, %v; want one object", list, err)
 	}
 	events, err := all.Watch(t.Context(), metav1.ListOptions{ResourceVersion: list.GetResourceVersion()})
 	if err != nil {
@@ -241,11 +241,11 @@ func objectsWatch(t *testing.T, env *environment) {
 	defer events.Stop()
 	create(t, notes, object(t, crd, "b", `{}`))
 	if event := <-events.ResultChan(); event.Type != watch.Added {
-		t.Errorf("%v", event)
+		t.Errorf("event of the creation: %v, want ADDED", event)
 	}
 	patch(t, notes, "a", `{"x":1}`)
 	if event := <-events.ResultChan(); event.Type != watch.Modified {
-		t.Errorf("%v", event)
+		t.Errorf("event of the patch: %v, want MODIFIED", event)
 	}
 }
 
@@ -258,7 +258,7 @@ func objectsGrace(t *testing.T, env *environment) {
 		t.Fatal(err)
 	}
 	if _, err := notes.Get(t.Context(), "a", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		t.Errorf("%v", err)
+		t.Errorf("get after a deletion with a grace period: %v, want NotFound", err)
 	}
 }
 
@@ -268,13 +268,13 @@ func objectsDuplicates(t *testing.T, env *environment) {
 	body := []byte(`{"apiVersion":"twice.obj.example.com/v1","kind":"Note","metadata":{"name":"a"},"spec":{"a":1,"a":2,"b":3}}`)
 	const path = "?dryRun=All&fieldValidation="
 	if a := env.send(t, http.MethodPost, pathOf(crd, "v1")+path+"Strict", body); a.code != http.StatusBadRequest || !strings.HasSuffix(a.status().Message, `strict decoding error: duplicate field "spec.a", unknown field "spec.b"`) {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("create with strict field validation: %d %s, want 400 for both fields", a.code, a.body)
 	}
 	if a := env.send(t, http.MethodPost, pathOf(crd, "v1")+path+"Warn", body); a.code != http.StatusCreated || len(a.warnings) != 2 {
-		t.Errorf("%d %q", a.code, a.warnings)
+		t.Errorf("create with field validation Warn: %d with warnings %q, want 201 with 2 warnings", a.code, a.warnings)
 	}
 	if a := env.send(t, http.MethodPost, pathOf(crd, "v1")+path+"Ignore", body); a.code != http.StatusCreated || len(a.warnings) != 0 {
-		t.Errorf("%d %q", a.code, a.warnings)
+		t.Errorf("create with field validation Ignore: %d with warnings %q, want 201 without warnings", a.code, a.warnings)
 	}
 }
 
@@ -284,7 +284,7 @@ func objectsMetadata(t *testing.T, env *environment) {
 	for _, format := range []string{"application/json", "application/vnd.kubernetes.protobuf"} {
 		a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/a", nil, "Accept", format+";as=PartialObjectMetadata;v=v1;g=meta.k8s.io")
 		if a.code != http.StatusOK || strings.Contains(string(a.body), "hidden") {
-			t.Errorf("%s: %d %s", format, a.code, a.body)
+			t.Errorf("get metadata as %s: %d %s, want no spec", format, a.code, a.body)
 		}
 	}
 }
@@ -300,6 +300,6 @@ func objectsCollection(t *testing.T, env *environment) {
 	}
 	list, err := notes.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 || list.Items[0].GetName() != "b" {
-		t.Errorf("%v, %v", list, err)
+		t.Errorf("list after the deletion of the collection: %v, %v; want only b", list, err)
 	}
 }

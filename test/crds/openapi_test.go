@@ -47,7 +47,7 @@ properties:
 	}
 	kind, ok := model.(*proto.Kind)
 	if !ok || !strings.Contains(model.GetDescription(), "A note.") {
-		t.Fatalf("%T %q", model, model.GetDescription())
+		t.Fatalf("model %T with description %q, want a *proto.Kind with the schema's description", model, model.GetDescription())
 	}
 	for _, name := range []string{"apiVersion", "kind", "metadata", "spec"} {
 		if kind.Fields[name] == nil {

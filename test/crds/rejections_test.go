@@ -27,7 +27,7 @@ var rejecting = []behavior{
 func wantRejection(t *testing.T, env *environment, name string, a response) {
 	t.Helper()
 	if s := a.status(); a.code < 400 || a.code > 499 || s.Message == "" || int(s.Code) != a.code {
-		t.Errorf("%s: %d %.500s", name, a.code, a.body)
+		t.Errorf("%s: %d %.500s, want a Status with a 4xx code and a message", name, a.code, a.body)
 	}
 	if a := env.send(t, http.MethodGet, "/readyz", nil); a.code != http.StatusOK {
 		t.Errorf("%s: the server is not ready: %d", name, a.code)
@@ -146,7 +146,7 @@ func rejectAnnotation(t *testing.T, env *environment) {
 	a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd))
 	wantRejection(t, env, "annotation", a)
 	if want := `metadata.annotations: Too long: may not be more than 262144 bytes`; !strings.Contains(a.status().Message, want) {
-		t.Errorf("%s", a.status().Message)
+		t.Errorf("message %q, want %q", a.status().Message, want)
 	}
 }
 

@@ -38,7 +38,7 @@ func responsesListKind(t *testing.T, env *environment) {
 	check := func(what string, a response) {
 		t.Helper()
 		if kind := a.value(t)["kind"]; a.code != http.StatusOK || kind != "Notebook" {
-			t.Errorf("%s: %d %s", what, a.code, a.body)
+			t.Errorf("%s: %d %s, want kind Notebook", what, a.code, a.body)
 		}
 	}
 	check("an empty list", env.send(t, http.MethodGet, pathOf(crd, "v1"), nil))
@@ -99,7 +99,7 @@ func responsesCodes(t *testing.T, env *environment) {
 			header = []string{"Content-Type", test.contentType}
 		}
 		if a := env.send(t, test.method, test.path, []byte(test.body), header...); a.code != test.code || !strings.Contains(a.status().Message, test.message) {
-			t.Errorf("%s %s %s: %d %s", test.method, test.path, test.body, a.code, a.body)
+			t.Errorf("%s %s %s: %d %s, want %d with message %q", test.method, test.path, test.body, a.code, a.body, test.code, test.message)
 		}
 	}
 	if a := env.send(t, http.MethodGet, across, nil); a.code != http.StatusOK {
@@ -119,7 +119,7 @@ func responsesEmbedded(t *testing.T, env *environment) {
 	} {
 		a := env.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "a", `{spec: {pods: [`+test.pod+`]}}`)))
 		if a.code != http.StatusBadRequest || a.status().Message != test.message {
-			t.Errorf("%s: %d %s", test.pod, a.code, a.body)
+			t.Errorf("create an object with pod %s: %d %s, want 400 with message %q", test.pod, a.code, a.body, test.message)
 		}
 	}
 }

@@ -80,7 +80,7 @@ func readSample(t *testing.T, folder string) sample {
 	}
 	s := sample{crd: &apiextensionsv1.CustomResourceDefinition{}}
 	if err := yaml.UnmarshalStrict(text, s.crd); err != nil {
-		t.Fatalf("%s: %v", folder, err)
+		t.Fatalf("decode the definition of %s: %v", folder, err)
 	}
 	text, err = os.ReadFile(filepath.Join(folder, "objects.yaml"))
 	if err != nil {
@@ -171,7 +171,7 @@ func (o sampleObject) test(t *testing.T, env *environment, crd *apiextensionsv1.
 		return
 	}
 	if a.code != http.StatusCreated {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("create the object: %d %s", a.code, a.body)
 	}
 	made := fromYAML(t, string(a.body))
 	path += "/" + made.GetName()
@@ -196,7 +196,7 @@ func (o sampleObject) testWrites(t *testing.T, env *environment, path string, re
 		"application/json-patch+json":  `[{"op":"add","path":"/metadata/annotations","value":{"json":"1"}}]`,
 	} {
 		if a := env.send(t, http.MethodPatch, path, []byte(body), "Content-Type", contentType); a.code != http.StatusOK {
-			t.Errorf("%s: %d %s", contentType, a.code, a.body)
+			t.Errorf("patch with %s: %d %s", contentType, a.code, a.body)
 		}
 	}
 	applied := &unstructured.Unstructured{Object: members(read)} // without pruned fields
@@ -252,7 +252,7 @@ func (s sample) checkOpenAPI(t *testing.T, env *environment) {
 		a := env.send(t, http.MethodGet, "/openapi/v3/apis/"+s.crd.Spec.Group+"/"+version.Name, nil)
 		var document spec3.OpenAPI
 		if err := json.Unmarshal(a.body, &document); a.code != http.StatusOK || err != nil {
-			t.Fatalf("%s: %d, %v", version.Name, a.code, err)
+			t.Fatalf("OpenAPI v3 of version %s: %d, %v", version.Name, a.code, err)
 		}
 		parts := strings.Split(s.crd.Spec.Group, ".")
 		slices.Reverse(parts)
@@ -281,7 +281,7 @@ func (s sample) checkTable(t *testing.T, env *environment) {
 			Rows              []struct{ Cells []any }
 		}{}
 		if err := json.Unmarshal(a.body, &table); err != nil || a.code != http.StatusOK {
-			t.Fatalf("%d, %v", a.code, err)
+			t.Fatalf("table in version %s: %d, %v", version.Name, a.code, err)
 		}
 		want := []string{"Name string"}
 		for _, column := range version.AdditionalPrinterColumns {
@@ -306,7 +306,7 @@ func (s sample) checkTable(t *testing.T, env *environment) {
 // checkDeletion deletes the definition and checks that nothing of it is served.
 func (s sample) checkDeletion(t *testing.T, env *environment) {
 	if a := env.send(t, http.MethodDelete, definitionsPath+"/"+s.crd.Name, nil); a.code != http.StatusOK {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("delete the definition: %d %s", a.code, a.body)
 	}
 	awaitGone(t, env.definitions, s.crd.Name)
 	eventually(t, func() error {

@@ -86,7 +86,7 @@ e: {apiVersion: foo/v1, kind: Foo, metadata: {name: x}, spec: {a: b}}
 p: {apiVersion: foo/v1, kind: Foo, metadata: {name: x}, more: 1}`)
 	_, err := notes.Create(t.Context(), object(t, crd, "bad", `{e: {kind: Foo, metadata: {name: no/name, labels: {"no label": x}}}, p: {apiVersion: "", kind: ""}}`), metav1.CreateOptions{})
 	if !apierrors.IsInvalid(err) {
-		t.Fatalf("%v", err)
+		t.Fatalf("create an object with invalid embedded objects: %v, want Invalid", err)
 	}
 	text := strings.Join(causes(err), "\n")
 	for _, field := range []string{"e.apiVersion: Required", "e.metadata.name: Invalid", "e.metadata.labels: Invalid", "p.apiVersion: ", "p.kind: "} {
@@ -102,7 +102,7 @@ func pruneNever(t *testing.T, env *environment) {
 	crd.Spec.PreserveUnknownFields = true
 	a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd))
 	if a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), `"field":"spec.preserveUnknownFields"`) {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("create a definition with preserveUnknownFields: %d %s, want 422 for the field", a.code, a.body)
 	}
 }
 
@@ -240,7 +240,7 @@ func defaultValid(t *testing.T, env *environment) {
 		crd := define(t, "valid.default.example.com", "Note", text)
 		a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd))
 		if got := strings.Join(causesOf(a.status()), "\n"); a.code != http.StatusUnprocessableEntity || !strings.Contains(got, want) {
-			t.Errorf("%s: %d %s", text, a.code, a.body)
+			t.Errorf("create a definition with schema %s: %d %s, want 422 with cause %q", text, a.code, a.body, want)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func statusNone(t *testing.T, env *environment) {
 	}
 	for _, subresource := range []string{"status", "scale", "other"} {
 		if a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/n/"+subresource, nil); a.code != http.StatusNotFound {
-			t.Errorf("%s: %d %s", subresource, a.code, a.body)
+			t.Errorf("get subresource %s: %d %s, want 404", subresource, a.code, a.body)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func statusOfVersion(t *testing.T, env *environment) {
 	create(t, env.install(t, crd), object(t, crd, "n", `{}`))
 	for version, want := range map[string]int{"v1": http.StatusOK, "v2": http.StatusNotFound} {
 		if a := env.send(t, http.MethodGet, pathOf(crd, version)+"/n/status", nil); a.code != want {
-			t.Errorf("%s: %d", version, a.code)
+			t.Errorf("get the status in %s: %d, want %d", version, a.code, want)
 		}
 	}
 }
@@ -120,12 +120,12 @@ func scaleServed(t *testing.T, env *environment) {
 	path := pathOf(crd, "v1") + "/n/scale"
 	scale := env.send(t, http.MethodGet, path, nil).value(t)
 	if diff := cmp.Diff(map[string]any{"replicas": 2.0, "selector": "a=b"}, scale["status"]); diff != "" || scale["apiVersion"] != "autoscaling/v1" || scale["kind"] != "Scale" {
-		t.Errorf("%v %s", scale, diff)
+		t.Errorf("scale %v, status (-want +got):\n%s", scale, diff)
 	}
 	scale["spec"] = map[string]any{"replicas": 5}
 	scale["status"] = map[string]any{"replicas": 99}
 	if a := env.send(t, http.MethodPut, path, encode(t, scale)); a.code != http.StatusOK {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("update the scale: %d %s", a.code, a.body)
 	}
 	got := get(t, sets, "n")
 	wantMembers(t, got, `{spec: {replicas: 5, other: 1}, status: {replicas: 2, selector: a=b}}`)
@@ -136,7 +136,7 @@ func scaleServed(t *testing.T, env *environment) {
 		t.Errorf("an old scale: %d %s", a.code, a.body)
 	}
 	if a := env.send(t, http.MethodPatch, path, []byte(`{"spec":{"replicas":1}}`), "Content-Type", "application/merge-patch+json"); a.code != http.StatusOK {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("patch the scale: %d %s", a.code, a.body)
 	}
 	wantMembers(t, get(t, sets, "n"), `{spec: {replicas: 1, other: 1}, status: {replicas: 2, selector: a=b}}`)
 }
@@ -147,10 +147,10 @@ func scaleMissing(t *testing.T, env *environment) {
 	create(t, sets, object(t, crd, "n", `{}`))
 	path := pathOf(crd, "v1") + "/n/scale"
 	if a := env.send(t, http.MethodGet, path, nil); a.code != http.StatusOK && a.code < 400 || a.code == http.StatusOK && strings.Contains(string(a.body), `"replicas":1`) {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("get the scale of an object without replicas: %d %s", a.code, a.body)
 	}
 	if a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/none/scale", nil); a.code != http.StatusNotFound {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("get the scale of a missing object: %d %s, want 404", a.code, a.body)
 	}
 }
 
@@ -160,7 +160,7 @@ func scaleApplied(t *testing.T, env *environment) {
 	const asApply = "application/apply-patch+yaml"
 	set := encode(t, object(t, crd, "n", `{spec: {replicas: 3, other: 1}}`))
 	if a := env.send(t, http.MethodPatch, pathOf(crd, "v1")+"/n?fieldManager=owner", set, "Content-Type", asApply); a.code != http.StatusCreated {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("create the object with apply: %d %s", a.code, a.body)
 	}
 	body := []byte(`{"apiVersion":"autoscaling/v1","kind":"Scale","metadata":{"name":"n"},"spec":{"replicas":5}}`)
 	path := pathOf(crd, "v1") + "/n/scale?fieldManager=scaler"
@@ -168,7 +168,7 @@ func scaleApplied(t *testing.T, env *environment) {
 		t.Errorf("taken without force: %d %s", a.code, a.body)
 	}
 	if a := env.send(t, http.MethodPatch, path+"&force=true", body, "Content-Type", asApply); a.code != http.StatusOK {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("apply the scale with force: %d %s", a.code, a.body)
 	}
 	owners := map[string]string{}
 	for _, entry := range get(t, sets, "n").GetManagedFields() {
@@ -193,7 +193,7 @@ func scaleValid(t *testing.T, env *environment) {
 		`{"spec":{"replicas":10}}`: http.StatusOK,
 	} {
 		if a := env.send(t, http.MethodPatch, path+"?dryRun=All", []byte(body), "Content-Type", "application/merge-patch+json"); a.code != want {
-			t.Errorf("%s: %d %s", body, a.code, a.body)
+			t.Errorf("patch the scale with %s: %d %s, want %d", body, a.code, a.body, want)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func scalePaths(t *testing.T, env *environment) {
 		crd := define(t, "paths.scale.example.com", "Set", scalable, withScale)
 		edit(crd.Spec.Versions[0].Subresources.Scale)
 		if a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), field) {
-			t.Errorf("%s: %d %s", field, a.code, a.body)
+			t.Errorf("create a definition with an invalid %s: %d %s, want 422 for the field", field, a.code, a.body)
 		}
 	}
 }
@@ -279,18 +279,18 @@ func columnsDefault(t *testing.T, env *environment) {
 	create(t, notes, object(t, crd, "a", `{}`))
 	a := env.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable)
 	if rows := cellsOf(t, a.body); len(rows) != 1 || !strings.HasPrefix(rows[0], `["a","`) {
-		t.Errorf("%q", rows)
+		t.Errorf("rows with the default columns: %q, want one of object a", rows)
 	}
 	env.mustChange(t, crd.Name, withColumns(apiextensionsv1.CustomResourceColumnDefinition{Name: "Spec", Type: "string", JSONPath: ".spec"}))
 	if rows := cellsOf(t, env.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable).body); len(rows) != 1 || rows[0] != `["a",null]` {
-		t.Errorf("%q", rows)
+		t.Errorf("rows with column Spec: %q, want one of object a without spec", rows)
 	}
 	// A patch that removes the columns restores the default columns.
 	if a := env.send(t, http.MethodPatch, definitionsPath+"/"+crd.Name, []byte(`[{"op":"remove","path":"/spec/versions/0/additionalPrinterColumns"}]`), "Content-Type", "application/json-patch+json"); a.code != http.StatusOK {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("remove the columns: %d %s", a.code, a.body)
 	}
 	if rows := cellsOf(t, env.send(t, http.MethodGet, pathOf(crd, "v1"), nil, "Accept", asTable).body); len(rows) != 1 || rows[0] == `["a",null]` {
-		t.Errorf("%q", rows)
+		t.Errorf("rows after the columns were removed: %q, want one with the default columns", rows)
 	}
 }
 
@@ -303,7 +303,7 @@ func columnsVersions(t *testing.T, env *environment) {
 	create(t, env.install(t, crd), object(t, crd, "a", `{one: "1", two: "2"}`))
 	for version, want := range map[string]string{"v1": `["a","1"]`, "v2": `["a","2"]`} {
 		if rows := cellsOf(t, env.send(t, http.MethodGet, pathOf(crd, version)+"/a", nil, "Accept", asTable).body); len(rows) != 1 || rows[0] != want {
-			t.Errorf("%s: %q", version, rows)
+			t.Errorf("rows in %s: %q, want %s", version, rows, want)
 		}
 	}
 }
@@ -313,11 +313,11 @@ func columnsWatch(t *testing.T, env *environment) {
 	create(t, env.install(t, crd), object(t, crd, "a", `{s: x}`))
 	a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"?watch=1&timeoutSeconds=1", nil, "Accept", asTable)
 	if first, _, _ := strings.Cut(string(a.body), "\n"); !strings.Contains(first, `"kind":"Table"`) || !strings.Contains(first, `"cells":["a","x"]`) || !strings.Contains(first, `"kind":"PartialObjectMetadata"`) {
-		t.Errorf("%s", a.body)
+		t.Errorf("watch of tables: %s, want a Table with the cells and metadata of object a", a.body)
 	}
 	a = env.send(t, http.MethodGet, pathOf(crd, "v1")+"?includeObject=Object", nil, "Accept", asTable)
 	if !strings.Contains(string(a.body), `"s":"x"`) {
-		t.Errorf("%s", a.body)
+		t.Errorf("table with includeObject=Object: %s, want the whole object", a.body)
 	}
 }
 
@@ -330,7 +330,7 @@ func columnsValid(t *testing.T, env *environment) {
 	} {
 		crd := define(t, "valid.col.example.com", "Note", anything, withColumns(column))
 		if a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), want) {
-			t.Errorf("%s: %d %s", want, a.code, a.body)
+			t.Errorf("create a definition with an invalid column: %d %s, want 422 with %q", a.code, a.body, want)
 		}
 	}
 }

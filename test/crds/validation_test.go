@@ -117,7 +117,7 @@ func validateDryRun(t *testing.T, env *environment) {
 		t.Errorf("a dry run has written: %v", err)
 	}
 	if _, err := notes.Create(t.Context(), object(t, crd, "n", `{spec: {n: 9}}`), metav1.CreateOptions{DryRun: []string{"All"}}); !apierrors.IsInvalid(err) {
-		t.Errorf("%v", err)
+		t.Errorf("create an invalid object with dry run: %v, want Invalid", err)
 	}
 }
 
@@ -208,7 +208,7 @@ func validateForbidden(t *testing.T, env *environment) {
 	} {
 		a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, define(t, "never.valid.example.com", "Note", text)))
 		if got := causesOf(a.status()); a.code != http.StatusUnprocessableEntity || !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, want) }) {
-			t.Errorf("%s: %d %s", text, a.code, a.body)
+			t.Errorf("create a definition with schema %s: %d %s, want 422 with cause %q", text, a.code, a.body, want)
 		}
 	}
 }
@@ -225,7 +225,7 @@ func validateStructure(t *testing.T, env *environment) {
 	} {
 		a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, define(t, "some.valid.example.com", "Note", text)))
 		if got := strings.Join(causesOf(a.status()), "\n"); a.code != http.StatusUnprocessableEntity || !strings.Contains(got, want) {
-			t.Errorf("%s: %d %s", text, a.code, a.body)
+			t.Errorf("create a definition with schema %s: %d %s, want 422 with cause %q", text, a.code, a.body, want)
 		}
 	}
 	none := define(t, "some.valid.example.com", "Note", anything, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[0].Schema = nil })
@@ -250,7 +250,7 @@ func validateMetadata(t *testing.T, env *environment) {
 		_, err := notes.Create(t.Context(), object(t, crd, "n", text), metav1.CreateOptions{})
 		if !apierrors.IsInvalid(err) || !strings.Contains(strings.Join(causes(err), "\n"), want) {
 			if want != "metadata.finalizers" || err != nil { // a finalizer without a slash is a warning
-				t.Errorf("%.100s: %v", text, err)
+				t.Errorf("create %.100s: %v, want Invalid with cause %q", text, err, want)
 			}
 		}
 	}

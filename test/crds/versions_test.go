@@ -36,14 +36,14 @@ func versionsOne(t *testing.T, env *environment) {
 		made := create(t, notes, object(t, crd, "n", `{spec: {a: 1}}`))
 		other := get(t, env.resource(crd, "v2"), "n")
 		if other.GetAPIVersion() != "one.version.example.com/v2" || other.GetUID() != made.GetUID() || other.GetResourceVersion() != made.GetResourceVersion() {
-			t.Errorf("%v", other.Object)
+			t.Errorf("object in v2 %v, want the UID and resourceVersion of %v", other.Object, made.Object)
 		}
 		patch(t, env.resource(crd, "v2"), "n", `{"spec":{"b":2}}`)
 		wantMembers(t, get(t, notes, "n"), `{spec: {a: 1, b: 2}}`)
 		create(t, env.resource(crd, "v2"), object(t, crd, "m", `{apiVersion: one.version.example.com/v2}`))
 		list, err := notes.List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 2 || list.Items[0].GetAPIVersion() != "one.version.example.com/v1" {
-			t.Errorf("%v, %v", list, err)
+			t.Errorf("list in v1: %v, %v; want 2 objects in v1", list, err)
 		}
 		if err := env.definitions.Delete(t.Context(), crd.Name, metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func versionsUnserved(t *testing.T, env *environment) {
 	env.install(t, crd)
 	create(t, env.resource(crd, "v2"), object(t, crd, "n", `{apiVersion: unserved.version.example.com/v2}`)) // stored in v1
 	if a := env.send(t, http.MethodGet, pathOf(crd, "v1")+"/n", nil); a.code != http.StatusNotFound {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("get in an unserved version: %d %s, want 404", a.code, a.body)
 	}
 	env.mustChange(t, crd.Name, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Versions[0].Served = true })
 	get(t, env.resource(crd, "v1"), "n")
@@ -92,7 +92,7 @@ func versionsWrong(t *testing.T, env *environment) {
 	notes := env.install(t, crd)
 	_, err := notes.Create(t.Context(), object(t, crd, "n", `{apiVersion: wrong.version.example.com/v2}`), metav1.CreateOptions{})
 	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), "does not match the expected API version") {
-		t.Errorf("%v", err)
+		t.Errorf("create an object of v2 at the path of v1: %v, want BadRequest", err)
 	}
 }
 
@@ -119,7 +119,7 @@ func versionsDeprecated(t *testing.T, env *environment) {
 		crd.Spec.Versions[0].DeprecationWarning = pointer("not deprecated")
 	})
 	if a := env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, bad)); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "deprecationWarning") {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("create a definition with a warning for a version that is not deprecated: %d %s, want 422", a.code, a.body)
 	}
 }
 
@@ -144,7 +144,7 @@ func versionsExactlyOne(t *testing.T, env *environment) {
 			crd.Spec.Versions[0].Storage, crd.Spec.Versions[1].Storage = both, both
 		})
 		if a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd)); !strings.Contains(string(a.body), "must have exactly one version marked as storage version") {
-			t.Errorf("%t: %d %s", both, a.code, a.body)
+			t.Errorf("create a definition with storage: %t in both versions: %d %s, want an error", both, a.code, a.body)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func versionsWebhook(t *testing.T, env *environment) {
 		return env.send(t, http.MethodPost, definitionsPath+"?dryRun=All", encode(t, crd))
 	}
 	if a := ask(func(*apiextensionsv1.WebhookConversion) {}); a.code != http.StatusCreated {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("create a definition with a valid webhook: %d %s", a.code, a.body)
 	}
 	for want, edit := range map[string]func(*apiextensionsv1.WebhookConversion){
 		"spec.conversion.conversionReviewVersions":  func(h *apiextensionsv1.WebhookConversion) { h.ConversionReviewVersions = nil },
@@ -194,7 +194,7 @@ func versionsWebhook(t *testing.T, env *environment) {
 		"must include at least one of v1, v1beta1":  func(h *apiextensionsv1.WebhookConversion) { h.ConversionReviewVersions = []string{"v9"} },
 	} {
 		if a := ask(edit); a.code != http.StatusUnprocessableEntity || !strings.Contains(strings.Join(causesOf(a.status()), "\n"), want) {
-			t.Errorf("%s: %d %s", want, a.code, a.body)
+			t.Errorf("create a definition with an invalid webhook: %d %s, want 422 with cause %q", a.code, a.body, want)
 		}
 	}
 }
@@ -213,13 +213,13 @@ func versionsCertificates(t *testing.T, env *environment) {
 	})
 	t.Cleanup(func() { env.send(t, http.MethodDelete, definitionsPath+"/"+crd.Name, nil) })
 	if a := env.send(t, http.MethodPost, definitionsPath, encode(t, crd)); a.code != http.StatusCreated {
-		t.Fatalf("%d %s", a.code, a.body)
+		t.Fatalf("create the definition: %d %s", a.code, a.body)
 	}
 	got := env.await(t, crd.Name, apiextensionsv1.Established, apiextensionsv1.ConditionFalse)
 	if !slices.ContainsFunc(got.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
 		return c.Type == apiextensionsv1.Established && c.Reason == "InvalidCABundle"
 	}) {
-		t.Errorf("%+v", got.Status.Conditions)
+		t.Errorf("conditions %+v, want Established with reason InvalidCABundle", got.Status.Conditions)
 	}
 	bundle := func(text []byte) func(*apiextensionsv1.CustomResourceDefinition) {
 		return func(crd *apiextensionsv1.CustomResourceDefinition) {
@@ -229,6 +229,6 @@ func versionsCertificates(t *testing.T, env *environment) {
 	env.mustChange(t, crd.Name, bundle(good))
 	env.await(t, crd.Name, apiextensionsv1.Established, apiextensionsv1.ConditionTrue)
 	if a := env.change(t, crd.Name, bundle([]byte("none again"))); a.code != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), "spec.conversion.webhookClientConfig.caBundle") {
-		t.Errorf("%d %s", a.code, a.body)
+		t.Errorf("change to an invalid CA bundle: %d %s, want 422", a.code, a.body)
 	}
 }
