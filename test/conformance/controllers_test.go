@@ -55,7 +55,7 @@ func replayControllers(t *testing.T, r *Replayer, scenario Scenario) {
 		if isWatch(step) {
 			resp, err := r.send(ctx, scenario, step, memory)
 			if err != nil {
-				t.Fatalf("%d %s: %v", step.Number, step.Name, err)
+				t.Fatalf("start the watch of step %d %s: %v", step.Number, step.Name, err)
 			}
 			watches[i] = follow(step, resp)
 			defer watches[i].close()
@@ -73,7 +73,7 @@ func replayControllers(t *testing.T, r *Replayer, scenario Scenario) {
 			return nil
 		})
 		for _, difference := range differences {
-			t.Errorf("%d %s: %s", step.Number, step.Name, difference)
+			t.Errorf("step %d %s: %s", step.Number, step.Name, difference)
 		}
 		if step.Request.Method == http.MethodPost && changesDefinitions(step) {
 			if err := r.AwaitDefinitions(ctx); err != nil {
@@ -86,7 +86,7 @@ func replayControllers(t *testing.T, r *Replayer, scenario Scenario) {
 			continue
 		}
 		if err := watch.awaitObjects(); err != nil {
-			t.Errorf("%d %s: %v", scenario.Steps[i].Number, scenario.Steps[i].Name, err)
+			t.Errorf("watch of step %d %s: %v", scenario.Steps[i].Number, scenario.Steps[i].Name, err)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func sendHostile(t *testing.T, replayer *Replayer, scenario Scenario) {
 		replayer.Replay(t.Context(), before, NewMemory())
 		body, err := decodeJSON(step.Request.Body)
 		if err != nil {
-			t.Fatalf("%s: %v", scenario.Name, err)
+			t.Fatalf("decode a request of %s: %v", scenario.Name, err)
 		}
 		object := body.(map[string]any)
 		for key := range object {

@@ -127,7 +127,7 @@ func TestMayBeVolatile(t *testing.T) {
 		"to 10.96.0.1.": true, "kube-api-access-abcde": true, strings.Repeat("0A", 64): true,
 	} {
 		if got := mayBeVolatile(text); got != want || volatile.MatchString(text) && !got {
-			t.Errorf("%q: %t", text, got)
+			t.Errorf("mayBeVolatile(%q) = %t, want %t; volatile matches: %t", text, got, want, volatile.MatchString(text))
 		}
 	}
 }

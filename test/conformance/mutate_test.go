@@ -70,7 +70,7 @@ func sendMutation(t *testing.T, replayer *Replayer, step Step, body any) {
 	t.Helper()
 	got, sent, err := sendBody(t, replayer, step, body)
 	if err != nil {
-		t.Errorf("%s %s %s: %v", step.Request.Method, step.Request.Path, sent, err)
+		t.Errorf("send %s %s %s: %v", step.Request.Method, step.Request.Path, sent, err)
 		return
 	}
 	if got.status >= http.StatusInternalServerError {

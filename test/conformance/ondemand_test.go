@@ -118,7 +118,7 @@ func (f *fetcher) send(t *testing.T, method, path, contentType string, body any)
 	defer resp.Body.Close()
 	var liveResponse map[string]any
 	if err := json.NewDecoder(resp.Body).Decode(&liveResponse); err != nil && resp.StatusCode < 300 {
-		t.Fatalf("%s %s: %v", method, path, err)
+		t.Fatalf("decode the response of %s %s: %v", method, path, err)
 	}
 	return resp.StatusCode, liveResponse
 }

@@ -46,7 +46,7 @@ func TestCompareRejections(t *testing.T) {
 		c := &Comparison{Memory: NewMemory()}
 		compareVerdict(c, Step{Response: Response{Status: http.StatusUnprocessableEntity, Body: json.RawMessage(tt.want)}}, tt.got)
 		if len(c.Differences) != tt.count {
-			t.Errorf("%s: %q", tt.name, c.Differences)
+			t.Errorf("%s: differences %q, want %d", tt.name, c.Differences, tt.count)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func TestReplay(t *testing.T) {
 	}
 	for _, result := range replayer.Replay(t.Context(), scenarios[0], NewMemory()) {
 		if len(result.Differences) > 0 {
-			t.Errorf("%s: %q", describe(result.Step), result.Differences)
+			t.Errorf("%s: differences %q, want none", describe(result.Step), result.Differences)
 		}
 	}
 }

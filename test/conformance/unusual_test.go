@@ -26,7 +26,7 @@ func TestUnusualRequests(t *testing.T) {
 		}
 		resp, err := replayer.client.Do(req.WithContext(t.Context()))
 		if err != nil {
-			t.Fatalf("%s %s %s: %v", method, path, body, err)
+			t.Fatalf("send %s %s %s: %v", method, path, body, err)
 		}
 		resp.Body.Close()
 		return resp.StatusCode

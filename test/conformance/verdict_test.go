@@ -54,7 +54,7 @@ func (v *verdict) check(t *testing.T, results []Result) {
 		switch {
 		case *update:
 		case !matches && !listed:
-			t.Errorf("%s\n  %s", describe(result.Step), strings.Join(result.Differences, "\n  "))
+			t.Errorf("%s does not match:\n  %s", describe(result.Step), strings.Join(result.Differences, "\n  "))
 		case matches && listed && v.strict:
 			t.Errorf("%s\n  matches now, and is listed in %s: run with -update", describe(result.Step), v.path)
 		case matches && listed:
