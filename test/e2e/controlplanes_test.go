@@ -56,7 +56,7 @@ func TestHelmFork(t *testing.T) {
 		t.Helper()
 		output, err := exec.CommandContext(t.Context(), binary, append(args, "--kubeconfig="+srv.Kubeconfig())...).CombinedOutput()
 		if err != nil {
-			t.Fatalf("%q: %v: %s", args, err, output)
+			t.Fatalf("mainstay %q: %v: %s", args, err, output)
 		}
 		return string(output)
 	}

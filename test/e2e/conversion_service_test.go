@@ -63,7 +63,7 @@ func TestConversionWebhookBehindService(t *testing.T) {
 	serve(t, c, "hook", ip.String(), int32(hook.Listener.Addr().(*net.TCPAddr).Port))
 	got, err := e.v2.Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil || specOf(got) != "{host:host-a,port:1}" {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("get with the webhook of a service: %v, %v", got, err)
 	}
 }
 

@@ -70,13 +70,13 @@ func convertedReads(t *testing.T, _ *clients, e *converted) {
 	checkReviews(t, e, "writing what is stored")
 	got, err := e.v2.Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil || specOf(got) != "{host:host-a,port:1}" || got.GetAPIVersion() != e.resource.GroupVersion().String() {
-		t.Fatalf("%v, %v", got, err)
+		t.Fatalf("get in v2: %v, %v", got, err)
 	}
 	checkReviews(t, e, "get", 1)
 	for i := range 2 {
 		list, err := e.v2.List(t.Context(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 3 || specOf(&list.Items[2]) != "{host:host-c,port:1}" {
-			t.Fatalf("%v, %v", list, err)
+			t.Fatalf("list in v2: %v, %v; want 3 converted objects", list, err)
 		}
 		switch {
 		case !cached(t):
@@ -145,7 +145,7 @@ func convertedSelections(t *testing.T, _ *clients, e *converted) {
 	} {
 		list, err := e.v2.List(t.Context(), test.options)
 		if err != nil || len(list.Items) != test.want {
-			t.Errorf("%+v: %v, %v", test.options, list, err)
+			t.Errorf("list with %+v: %v, %v; want %d objects", test.options, list, err, test.want)
 		}
 	}
 	w, err := e.v2.Watch(t.Context(), metav1.ListOptions{FieldSelector: "spec.host=host-b"})
@@ -237,7 +237,7 @@ func convertedWrites(t *testing.T, _ *clients, e *converted) {
 		e.hook.asked()
 		written, err := step.do()
 		if err != nil || written.GetAPIVersion() != e.resource.GroupVersion().String() {
-			t.Fatalf("%s: %v, %v", step.name, written, err)
+			t.Fatalf("%s in v2: %v, %v; want an object of v2", step.name, written, err)
 		}
 		if cached(t) {
 			checkReviews(t, e, step.name+": to what is stored, and back", 1, 1)
@@ -282,7 +282,7 @@ func convertedSubresources(t *testing.T, _ *clients, e *converted) {
 	}
 	scale, err := e.v2.Get(ctx, "a", metav1.GetOptions{}, "scale")
 	if err != nil || fmt.Sprint(scale.Object["spec"], scale.Object["status"]) != "map[replicas:5] map[replicas:3]" {
-		t.Fatalf("%v, %v", scale, err)
+		t.Fatalf("scale in v2: %v, %v; want 5 replicas in spec and 3 in status", scale, err)
 	}
 	scale.Object["spec"] = map[string]any{"replicas": int64(7)}
 	if _, err := e.v2.Update(ctx, scale, metav1.UpdateOptions{}, "scale"); err != nil {
@@ -405,7 +405,7 @@ func migratedStorage(t *testing.T, _ *clients, e *converted) {
 	e.hook.asked()
 	got, err := e.v2.Get(ctx, "b", metav1.GetOptions{})
 	if err != nil || specOf(got) != "{host:host-b,port:1}" {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("get b without the webhook: %v, %v", got, err)
 	}
 	checkReviews(t, e, "what was migrated")
 }
@@ -461,7 +461,7 @@ func failingWebhook(t *testing.T, c *clients, e *converted) {
 		err := do()
 		var status apierrors.APIStatus
 		if !errors.As(err, &status) || status.Status().Code != 500 || !strings.HasPrefix(err.Error(), "conversion webhook for "+e.resource.Group) || !strings.HasSuffix(err.Error(), "EOF") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s while the webhook fails: %v, want code 500 with the webhook's error", name, err)
 		}
 	}
 	c.create(t, "others", "go", "on")
@@ -550,7 +550,7 @@ func longLists(t *testing.T, _ *clients, e *converted) {
 	e.hook.asked()
 	list, err := e.v2.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != objects || specOf(&list.Items[objects-1]) != "{host:"+host+",port:1}" {
-		t.Errorf("%v", err)
+		t.Errorf("list after the webhook recovered: %v, want %d converted objects", err, objects)
 	}
 	if cached(t) {
 		checkReviews(t, e, "the rest of the list", 2)
@@ -589,6 +589,6 @@ func slowWebhook(t *testing.T, c *clients, e *converted) {
 	close(release)
 	got, err := e.v2.Get(t.Context(), "a", metav1.GetOptions{})
 	if err != nil || specOf(got) != "{host:b,port:2}" {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("get after the webhook recovered: %v, %v; want the patched object", got, err)
 	}
 }

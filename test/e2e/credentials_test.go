@@ -157,7 +157,7 @@ func tokenOfPlugin(t *testing.T, c *credentials) {
 	config.ExecProvider = c.plugin(file)
 	client := kubernetes.NewForConfigOrDie(config)
 	if name, err := whoAmI(t, client); name != c.user() {
-		t.Fatalf("%q, %v", name, err)
+		t.Fatalf("user of the plugin's first token: %q, %v; want %q", name, err, c.user())
 	}
 	c.rewrite(file, status(c.token("second")))
 	c.revoke("first")
@@ -177,7 +177,7 @@ func tokenFile(t *testing.T, c *credentials) {
 	config.BearerTokenFile = file
 	old := kubernetes.NewForConfigOrDie(config)
 	if name, err := whoAmI(t, old); name != c.user() {
-		t.Fatalf("%q, %v", name, err)
+		t.Fatalf("user of the file's first token: %q, %v; want %q", name, err, c.user())
 	}
 	c.rewrite(file, c.token("second"))
 	for what, client := range map[string]kubernetes.Interface{"old": old, "new": kubernetes.NewForConfigOrDie(config)} {
@@ -204,7 +204,7 @@ func certificateOfPlugin(t *testing.T, c *credentials) {
 	config := rest.AnonymousClientConfig(c.srv.RESTConfig())
 	config.ExecProvider = c.plugin(c.file(fmt.Sprintf(`{"clientCertificateData":%q,"clientKeyData":%q}`, cert, key)))
 	if name, err := whoAmI(t, kubernetes.NewForConfigOrDie(config)); name != "jane" {
-		t.Errorf("%q, %v", name, err)
+		t.Errorf("user of the plugin's certificate: %q, %v; want jane", name, err)
 	}
 }
 

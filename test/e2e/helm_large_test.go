@@ -84,7 +84,7 @@ func (h *helm) wantUninstalled() {
 		if err := info.Get(); err == nil {
 			left = append(left, objectName(info))
 		} else if !apierrors.IsNotFound(err) {
-			h.t.Errorf("%s: %v", objectName(info), err)
+			h.t.Errorf("get %s after the uninstallation: %v", objectName(info), err)
 		}
 	}
 	// A controller deletes the claim when no pod uses it.
@@ -139,7 +139,7 @@ func (h *helm) objects() map[string]string {
 	versions := map[string]string{}
 	for _, info := range h.resources() {
 		if err := info.Get(); err != nil {
-			h.t.Errorf("%s: %v", objectName(info), err)
+			h.t.Errorf("get %s: %v", objectName(info), err)
 			continue
 		}
 		versions[objectName(info)] = must[metav1.Object](h.t)(meta.Accessor(info.Object)).GetResourceVersion()

@@ -130,7 +130,7 @@ func execute(t *testing.T, k *kubectl) {
 func executeOnTerminal(t *testing.T, k *kubectl) {
 	out := k.onTerminal(33, 77, "exec", "-it", "p", "-c", "c", "--", "size")
 	if !strings.Contains(out, `{"Width":77,"Height":33}`) {
-		t.Errorf("%q", out)
+		t.Errorf("terminal output %q, want width 77 and height 33", out)
 	}
 }
 
@@ -157,7 +157,7 @@ func copyFiles(t *testing.T, k *kubectl) {
 
 func attach(t *testing.T, k *kubectl) {
 	if out := k.okWith("typed\n", "attach", "-i", "p", "-c", "c"); out != "typed\n" {
-		t.Errorf("%q", out)
+		t.Errorf("output of kubectl attach: %q, want the input", out)
 	}
 }
 
@@ -211,7 +211,7 @@ func debugPod(t *testing.T, k *kubectl) {
 		return err
 	})
 	if out := <-done; !strings.Contains(out, "typed\n") {
-		t.Errorf("%q", out)
+		t.Errorf("output of kubectl debug: %q, want the input", out)
 	}
 }
 
@@ -221,7 +221,7 @@ func debugNode(t *testing.T, k *kubectl) {
 	pods, err := k.client.CoreV1().Pods(k.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=kubectl-debug"})
 	if err != nil || len(pods.Items) != 1 || pods.Items[0].Spec.NodeName != k.namespace || !pods.Items[0].Spec.HostPID {
 		text, _ := json.Marshal(pods)
-		t.Errorf("%v %s", err, text)
+		t.Errorf("pods of kubectl debug: %v, %s; want one on the node with hostPID", err, text)
 	}
 }
 

@@ -68,7 +68,7 @@ subsets: [{addresses: [{ip: 10.0.0.8, targetRef: {kind: Pod, name: p, namespace:
 		pods + "/pods/p/log?container=c":                     "log of /containerLogs/" + k.namespace + "/p/c?\n",
 	} {
 		if got := k.ok("get", "--raw", path); got != want {
-			t.Errorf("%s: %q", path, got)
+			t.Errorf("%s by kubectl get --raw: %q, want %q", path, got, want)
 		}
 		if got := get(t, local+path); got != want {
 			t.Errorf("%s by kubectl proxy: %q", path, got)
@@ -80,7 +80,7 @@ subsets: [{addresses: [{ip: 10.0.0.8, targetRef: {kind: Pod, name: p, namespace:
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if got, err := io.ReadAll(answer.Body); err != nil || string(got) != "site: POST /form sent" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("post through kubectl proxy: %q, %v", got, err)
 	}
 	k.prints("hello", "exec", "p", "-c", "c", "--", "hello")
 	if got := toCluster.Addresses(); !slices.Contains(got, "10.0.0.7:10250") || !slices.Contains(got, "10.0.0.8:8080") {

@@ -255,7 +255,7 @@ func testLeak(t *testing.T, begin func(*testing.T, *leakTest) session, end func(
 	}
 	got := make([]byte, len(text))
 	if _, err := io.ReadFull(s.out, got); err != nil || string(got) != text {
-		t.Fatalf("%q, %v", got, err)
+		t.Fatalf("echo of the session: %q, %v; want %q", got, err, text)
 	}
 	here := regexp.MustCompile(`mainstay/internal/egress/(kubelet|proxy)\.|httputil\.`)
 	if len(goroutines(here)) == 0 {

@@ -110,7 +110,7 @@ func TestExitCode(t *testing.T) {
 		var out, problems bytes.Buffer
 		err := f.run(t, webSockets, "/exec/a/p/c?command=exit&command=7&output=1&error=1", remotecommand.StreamOptions{Stdout: &out, Stderr: &problems})
 		if code := (exec.CodeExitError{}); !errors.As(err, &code) || code.Code != 7 || problems.String() != "it fails\n" {
-			t.Errorf("%v, %q", err, problems.String())
+			t.Errorf("exit 7: %v with standard error %q, want code 7", err, problems.String())
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestResize(t *testing.T) {
 		err := f.run(t, webSockets, "/exec/a/p/c?command=size&output=1&tty=1", remotecommand.StreamOptions{Stdout: &out, Tty: true, TerminalSizeQueue: terminal})
 		close(terminal)
 		if err != nil || out.String() != `{"Width":80,"Height":24}`+"\n" {
-			t.Errorf("%v, %q", err, out.String())
+			t.Errorf("size of the terminal: %v, %q; want 80x24", err, out.String())
 		}
 	})
 }

@@ -45,7 +45,7 @@ func TestRunBash(t *testing.T) {
 	run := mainstayRun(t, "--users=jane:developers", "--", bash, "-c", bashTest, kubectl)
 	run.Env = append(os.Environ(), "KUBECTL="+runAsKubectl, "HOME="+t.TempDir())
 	if out, err := run.CombinedOutput(); err != nil || !strings.HasSuffix(string(out), "content\n") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("mainstay run -- bash: %v\n%s", err, out)
 	}
 }
 
@@ -78,6 +78,6 @@ func TestRunNode(t *testing.T) {
 	run := mainstayRun(t, "--users=jane:developers", "--", "npm", "test")
 	run.Dir = dir
 	if out, err := run.CombinedOutput(); err != nil || !strings.Contains(string(out), "client-node is content\n") {
-		t.Errorf("%v\n%s", err, out)
+		t.Errorf("mainstay run -- npm test: %v\n%s", err, out)
 	}
 }
