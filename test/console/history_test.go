@@ -415,7 +415,7 @@ func TestHistory(t *testing.T) {
 		testserver.Eventually(t, pageTimeout, func() error {
 			code, body := admin.send(http.MethodPatch, toy+"?fieldManager=test", "application/apply-patch+yaml", `{apiVersion: example.com/v1, kind: Toy, metadata: {name: bear}, spec: {size: 3}}`)
 			if code != http.StatusCreated {
-				return fmt.Errorf("%d %s", code, body)
+				return fmt.Errorf("create the toy: %d %s", code, body)
 			}
 			return nil
 		})

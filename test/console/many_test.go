@@ -74,7 +74,7 @@ func (f *fixture) watches(t *testing.T) int {
 		var n int
 		if strings.HasPrefix(line, "apiserver_longrunning_requests{") && strings.Contains(line, `verb="WATCH"`) {
 			if _, err := fmt.Sscan(line[strings.LastIndexByte(line, ' '):], &n); err != nil {
-				t.Fatalf("%q: %v", line, err)
+				t.Fatalf("parse the metric %q: %v", line, err)
 			}
 			total += n
 		}

@@ -215,7 +215,7 @@ func TestPermissions(t *testing.T) {
 			code, response := newAPIUser(t, s.RESTConfig(), user, groups...).send(method, path, "application/json", body)
 			var status struct{ Message string }
 			if err := json.Unmarshal([]byte(response), &status); code != http.StatusForbidden || err != nil {
-				t.Fatalf("%s %s: %d %s %v", method, path, code, response, err)
+				t.Fatalf("%s %s as %s: %d %s, %v; want 403", method, path, user, code, response, err)
 			}
 			return status.Message
 		}

@@ -49,7 +49,7 @@ func (p *page) checkMarkup(name string) {
 	}`)
 	p.check(err)
 	for _, problem := range found.Value.Arr() {
-		p.t.Errorf("%s: %.300s", name, problem.Str())
+		p.t.Errorf("%s: problem on the page: %.300s", name, problem.Str())
 	}
 }
 
