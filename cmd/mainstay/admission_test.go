@@ -52,7 +52,7 @@ func TestAdmission(t *testing.T) {
 	}
 	for _, p := range listed {
 		if p.Description == "" || p.Name == "PodGroupProtection" && !p.On {
-			t.Errorf("%+v", p)
+			t.Errorf("plugin %+v, want a description, and PodGroupProtection on", p)
 		}
 	}
 	if _, text := output(t, exitUsage, "admission", "--enable-admission-plugins=EventRateLimit"); !strings.Contains(text, "--enable-admission-plugins=EventRateLimit needs its configuration, by --admission-control-config-file") {
@@ -115,7 +115,7 @@ metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: x}}
 	document, _ := output(t, exitOK, "explain-admission", kubeconfig, "-f", file, "-o", "json")
 	var first endpoints.AdmissionExplanation
 	if err := json.NewDecoder(strings.NewReader(document)).Decode(&first); err != nil || first.Code != 201 || len(first.Plugins) == 0 {
-		t.Errorf("%v: %s", err, document)
+		t.Errorf("explain-admission -o json: %v: %s", err, document)
 	}
 	if err := os.WriteFile(file, []byte("apiVersion: nope/v1\nkind: X"), 0o600); err != nil {
 		t.Fatal(err)

@@ -54,7 +54,7 @@ func TestAuthCommands(t *testing.T) {
 	runCommand(t, 0, "", "kubeconfig", "--serviceaccount=default/bot", "--ttl=1h", "--kubeconfig="+adminFile, "--output="+bot)
 	for _, file := range []string{jane, bot} {
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", file, info, err)
+			t.Errorf("stat %s: %v, %v; want mode 0600", file, info, err)
 		}
 		config, err := clientcmd.BuildConfigFromFlags("", file)
 		if err != nil {
@@ -65,10 +65,10 @@ func TestAuthCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := client.CoreV1().Pods("default").List(ctx, metav1.ListOptions{}); err != nil {
-			t.Errorf("%s: %v", file, err)
+			t.Errorf("list pods with %s: %v", file, err)
 		}
 		if _, err := client.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{}); err == nil || !strings.Contains(err.Error(), "cannot list resource") {
-			t.Errorf("%s: %v", file, err)
+			t.Errorf("list secrets with %s: %v, want Forbidden", file, err)
 		}
 	}
 

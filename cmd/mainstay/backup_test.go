@@ -159,7 +159,7 @@ func damageBackup(t *testing.T, dir string) {
 	t.Helper()
 	bases, err := filepath.Glob(filepath.Join(dir, "*", "*.base"))
 	if err != nil || len(bases) != 1 {
-		t.Fatalf("%q, %v", bases, err)
+		t.Fatalf("base files %q, %v; want one", bases, err)
 	}
 	if err := os.Truncate(bases[0], 50); err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestParseMoment(t *testing.T) {
 	}
 	for _, text := range []string{"x", "rv/0", "rv/-1", "rv/x", "15m", "--1m", "2026-11-27T14:03:00Z"} {
 		if got, err := parseMoment(text, now); err == nil {
-			t.Errorf("%q: %v", text, got)
+			t.Errorf("parseMoment(%q) = %v, want an error", text, got)
 		}
 	}
 }

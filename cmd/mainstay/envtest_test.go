@@ -111,7 +111,7 @@ func TestKnownCommandLines(t *testing.T) {
 	for name, line := range commandLines() {
 		command := newKubeAPIServer(process{})
 		if err := command.ParseFlags(strings.Fields(line)); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("parse the flags of %s: %v", name, err)
 		}
 	}
 }

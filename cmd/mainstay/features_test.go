@@ -51,7 +51,7 @@ func TestFeatures(t *testing.T) {
 	}
 	for _, gate := range gates {
 		if gate.Name == "ClusterTrustBundleProjection" && (gate.Stage != "GA" || !gate.Default || gate.Needs[0] != "ClusterTrustBundle") {
-			t.Errorf("%+v", gate)
+			t.Errorf("feature gate %+v, want GA, on by default, and dependent on ClusterTrustBundle", gate)
 		}
 	}
 	if code := run([]string{"features", "-o", "xml"}, &document, &stderr, process{}); code != exitUsage || !strings.Contains(stderr.String(), `--output is "xml"; it must be json`) {

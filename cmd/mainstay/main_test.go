@@ -194,7 +194,7 @@ func TestGates(t *testing.T) {
 	flags.addTo(pflag.NewFlagSet("serve", pflag.ContinueOnError))
 	for _, value := range []string{"", "CBORServingAndStorage=false", strings.Join(all, ","), "kube:WatchList=false"} {
 		if err := flags.all.Set("feature-gates", value); err != nil {
-			t.Errorf("%q: %v", value, err)
+			t.Errorf("set feature gates %q: %v", value, err)
 		}
 	}
 	if err := flags.config.ControlPlane.WithDefaults().Check(); err != nil {

@@ -240,7 +240,7 @@ func TestRewrapKilled(t *testing.T) {
 		_ = c.Wait()
 	}
 	if out, err := rewrap().CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("rewrap after interruptions: %v: %s", err, out)
 	}
 	if found := filesWithMarker(t, data); len(found) > 0 {
 		t.Errorf("plain text in %q", found)
@@ -251,13 +251,13 @@ func TestRewrapKilled(t *testing.T) {
 	}
 	encryptSecrets(t, config, identity, aescbc("one"))
 	if out, err := rewrap().CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+		t.Fatalf("rewrap to identity: %v: %s", err, out)
 	}
 	inStore(t, data, func(store *embedded.Store) {
 		for i := range secrets {
 			want := fmt.Sprintf("k8s\x00%s %s", key(i), marker)
 			if entry, _, err := store.Get(t.Context(), key(i), 0); err != nil || entry == nil || string(entry.Value) != want {
-				t.Fatalf("%s: %v, %v", key(i), entry, err)
+				t.Fatalf("entry of %s: %v, %v; want %q", key(i), entry, err, want)
 			}
 		}
 	})
