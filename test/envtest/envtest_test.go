@@ -39,7 +39,7 @@ func assets(t testing.TB, flags ...string) string {
 	dir := filepath.Join(t.TempDir(), "assets")
 	for range 2 { // the second call finds its own files
 		if out, err := exec.Command(binary, append([]string{"envtest-assets", dir}, flags...)...).CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+			t.Fatalf("make the assets: %v\n%s", err, out)
 		}
 	}
 	return dir
@@ -53,7 +53,7 @@ func start(t testing.TB, env *envtest.Environment) *rest.Config {
 	server.Out, server.Err = &log, &log
 	config, err := env.Start()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, log.String())
+		t.Fatalf("start the environment: %v\n%s", err, log.String())
 	}
 	t.Cleanup(func() {
 		if err := env.Stop(); err != nil {
@@ -260,7 +260,7 @@ func testKubectl(t *testing.T, env *envtest.Environment) {
 	_, _ = out.ReadFrom(stdout)
 	_, _ = problems.ReadFrom(stderr)
 	if err != nil || !bytes.Contains(out.Bytes(), []byte("namespace/default")) {
-		t.Errorf("%v\n%s%s", err, out.String(), problems.String())
+		t.Errorf("kubectl get namespaces: %v\n%s%s", err, out.String(), problems.String())
 	}
 }
 

@@ -32,7 +32,7 @@ func TestSuites(t *testing.T) {
 			cmd.Env = append(os.Environ(), "KUBEBUILDER_ASSETS="+dir)
 			out, err := cmd.CombinedOutput()
 			if err != nil {
-				t.Errorf("%v\n%s", err, failures(string(out)))
+				t.Errorf("suite %s: %v\n%s", name, err, failures(string(out)))
 			}
 			for line := range strings.Lines(string(out)) {
 				if strings.Contains(line, " Passed") {

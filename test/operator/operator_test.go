@@ -375,7 +375,7 @@ func clientMetadata(t *testing.T, w *environment) {
 	site.SetGroupVersionKind(groupVersion.WithKind("Site"))
 	err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "known"}, site)
 	if err != nil || site.Generation != 1 || site.UID == "" {
-		t.Errorf("%+v, %v", site, err)
+		t.Errorf("metadata of the site: %+v, %v; want generation 1 and a UID", site, err)
 	}
 }
 

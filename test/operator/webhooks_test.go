@@ -210,7 +210,7 @@ func named(t *testing.T, err error, code int32, text string) {
 	t.Helper()
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
-		t.Fatalf("%v", err)
+		t.Fatalf("error %v, want an API status", err)
 	}
 	s := status.Status()
 	causes, _ := json.Marshal(s.Details)

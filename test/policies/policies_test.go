@@ -64,7 +64,7 @@ func read(t *testing.T, file string) []*unstructured.Unstructured {
 			return objects
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", file, err)
+			t.Fatalf("decode the objects of %s: %v", file, err)
 		}
 		objects = append(objects, obj)
 	}
@@ -191,7 +191,7 @@ func (c *client) attempt(t *testing.T, namespace string, obj *unstructured.Unstr
 		t.Fatal(err)
 	}
 	if missing := missing("", obj.Object, want); missing != "" {
-		t.Errorf("%s: %s", obj.GetName(), missing)
+		t.Errorf("changed object %s: %s", obj.GetName(), missing)
 	}
 }
 

@@ -60,7 +60,7 @@ func TestHostileWrites(t *testing.T) {
 		"/apis/apiextensions.k8s.io/v1/customresourcedefinitions": widgets,
 	} {
 		if code, answer, err := p.send(t.Context(), hostileRequest{method: http.MethodPost, path: path, contentType: "application/json", body: body}); err != nil || code != http.StatusCreated {
-			t.Fatalf("%s: %d %.300s, %v", path, code, answer, err)
+			t.Fatalf("create an object at %s: %d %.300s, %v", path, code, answer, err)
 		}
 	}
 	const widget = "/apis/example.com/v1/namespaces/default/widgets"
@@ -68,7 +68,7 @@ func TestHostileWrites(t *testing.T) {
 		code, answer, err := p.send(t.Context(), hostileRequest{method: http.MethodPost, path: widget, contentType: "application/json",
 			body: `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{"a":"` + strings.Repeat("x", 1000) + `"}}`})
 		if err == nil && code != http.StatusCreated {
-			err = fmt.Errorf("%d %s", code, answer)
+			err = fmt.Errorf("create the widget: %d %s", code, answer)
 		}
 		return err
 	})

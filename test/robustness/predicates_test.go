@@ -62,7 +62,7 @@ func TestPredicates(t *testing.T) {
 		}
 		for _, p := range predicates() {
 			if err := p.check(w, want); (err != nil) != expected[p.name] {
-				t.Errorf("%s: %s: %v", tt.name, p.name, err)
+				t.Errorf("%s: predicate %s: error %v, want an error: %t", tt.name, p.name, err, expected[p.name])
 			}
 		}
 	}

@@ -33,11 +33,11 @@ func TestSoak(t *testing.T) {
 	}
 	if err := runSoak(t.Context(), config); err != nil {
 		log, _ := os.ReadFile(config.dir + ".log")
-		t.Fatalf("%v\n%s", err, log)
+		t.Fatalf("run the soak: %v\n%s", err, log)
 	}
 	for _, file := range []string{config.csv, config.svg} {
 		if info, err := os.Stat(file); err != nil || info.Size() == 0 {
-			t.Errorf("%s: %v", file, err)
+			t.Errorf("result %s is missing or empty: %v", file, err)
 		}
 	}
 }

@@ -177,7 +177,7 @@ func (s *sessions) upgrade(b *testing.B, line string, header []string) {
 	}
 	answer, err := bufio.NewReaderSize(conn, 16).ReadString('\n')
 	if err != nil || !strings.HasPrefix(answer, "HTTP/1.1 200") && !strings.HasPrefix(answer, "HTTP/1.1 101") {
-		b.Fatalf("%q %v", answer, err)
+		b.Fatalf("status line of %s: %q, %v", line, answer, err)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestAuditEvents(t *testing.T) {
 		decoder := json.NewDecoder(bytes.NewReader(line))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&event); err != nil {
-			t.Fatalf("%s: %v", line, err)
+			t.Fatalf("decode the event %s: %v", line, err)
 		}
 		want, err := runtime.Encode(codec, &event)
 		if err != nil {
