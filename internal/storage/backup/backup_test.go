@@ -134,7 +134,7 @@ func TestEncryption(t *testing.T) {
 		}
 		v, err := source.Verify(t.Context(), c)
 		if err != nil || v.Opaque != v.Objects || len(v.Problems) > 0 {
-			t.Errorf("%s: %+v, %v", what, v, err)
+			t.Errorf("%s: verify the backup: %+v, error %v", what, v, err)
 		}
 	}
 	for name, content := range target.objects {
@@ -202,7 +202,7 @@ func TestRestoreDamaged(t *testing.T) {
 	dir := t.TempDir()
 	source := &Source{Target: target}
 	if _, err := source.Restore(t.Context(), plan, dir); !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), plan.Base.Name) {
-		t.Errorf("%v", err)
+		t.Errorf("restore a damaged base: error %v, want %v for %s", err, kv.ErrCorrupt, plan.Base.Name)
 	}
 	target.objects[plan.Base.Name] = base
 	if _, err := source.Restore(t.Context(), plan, dir); err != nil {

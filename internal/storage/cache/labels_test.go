@@ -96,7 +96,7 @@ func TestLabelWatches(t *testing.T) {
 	}
 	for _, p := range pairs {
 		if diff := cmp.Diff(x.events(p.stored, last), x.events(p.cached, last)); diff != "" {
-			t.Errorf("%s: %s", p.about, diff)
+			t.Errorf("%s: events differ (-stored +cached):\n%s", p.about, diff)
 		}
 	}
 }

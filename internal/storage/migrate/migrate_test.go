@@ -147,7 +147,7 @@ func TestNotEmpty(t *testing.T) {
 	want := content(t, from)
 	for _, target := range []Store{to, cluster} {
 		if _, err := Copy(t.Context(), from, target, Options{}); !errors.Is(err, ErrNotEmpty) {
-			t.Errorf("%s: %v", target, err)
+			t.Errorf("copy to %s: error %v, want %v", target, err, ErrNotEmpty)
 		}
 		if _, err := Copy(t.Context(), from, target, Options{Force: true}); err != nil {
 			t.Errorf("%s by force: %v", target, err)

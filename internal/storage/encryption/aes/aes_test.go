@@ -85,7 +85,7 @@ func TestFormats(t *testing.T) {
 	} {
 		opened, err := ciphers(t)[name].Open(stored, storeKey)
 		if err != nil || !bytes.Equal(opened, secret) {
-			t.Errorf("%s: %q, %v", name, opened, err)
+			t.Errorf("open the %s format: %q, error %v", name, opened, err)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestVector(t *testing.T) {
 	}
 	tag, _ := hex.DecodeString("530f8afbc74536b9a963b4f1c4cb738b")
 	if opened, err := gcm.Open(append(make([]byte, 12), tag...), nil); err != nil || len(opened) > 0 {
-		t.Errorf("%q, %v", opened, err)
+		t.Errorf("open the test vector: %q, error %v; want no data", opened, err)
 	}
 }
 

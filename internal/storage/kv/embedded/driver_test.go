@@ -18,16 +18,16 @@ func TestDriver(t *testing.T) {
 		}
 		store, err := d.Open(t.Context(), driver.Config{URLs: []string{url}})
 		if err != nil {
-			t.Fatalf("%s: %v", url, err)
+			t.Fatalf("open %s: %v", url, err)
 		}
 		if err := store.Close(); err != nil {
-			t.Errorf("%s: %v", url, err)
+			t.Errorf("close %s: %v", url, err)
 		}
 	}
 	if exists, err := Exists(dir); err != nil || !exists {
 		t.Errorf("the store in %s: %t, %v", dir, exists, err)
 	}
 	if d := Driver(Config{}); !d.InDataDir || d.Shared {
-		t.Errorf("%+v", d)
+		t.Errorf("driver %+v, want InDataDir and not Shared", d)
 	}
 }

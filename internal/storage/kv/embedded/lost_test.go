@@ -214,7 +214,7 @@ func TestDecodeAcked(t *testing.T) {
 	t.Parallel()
 	raw := appendAcked(nil, 77)
 	if rev, ok := decodeAcked(raw); rev != 77 || !ok {
-		t.Errorf("%d, %t", rev, ok)
+		t.Errorf("decoded revision %d, %t, want 77, true", rev, ok)
 	}
 	for i := range raw {
 		bad := bytes.Clone(raw)

@@ -88,7 +88,7 @@ func (p *pinTest) reopen() {
 	}
 	report, err := Check(p.t.Context(), p.dir, nil)
 	if err != nil || report.Pins != int64(len(p.pinned)) {
-		p.t.Fatalf("%+v, %v", report, err)
+		p.t.Fatalf("check the store: %+v, error %v; want %d pins", report, err, len(p.pinned))
 	}
 	p.s = open(p.t, Config{Dir: p.dir, Retention: -1})
 }

@@ -170,7 +170,7 @@ func checkDeletionsOnly(t *testing.T, s *Store) {
 	}
 	for name, op := range map[string]kv.Op{"create": {Key: "new"}, "update": {Key: "k1", Expect: kv.AnyRevision}} {
 		if _, err := s.Commit(t.Context(), op); !errors.Is(err, kv.ErrNoSpace) || strings.Contains(err.Error(), "corrupt") {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error %v, want %v", name, err, kv.ErrNoSpace)
 		}
 	}
 	for name, op := range map[string]kv.Op{
@@ -179,7 +179,7 @@ func checkDeletionsOnly(t *testing.T, s *Store) {
 		"a check":              {Key: "k3", Kind: kv.OpCheck, Expect: kv.AnyRevision},
 	} {
 		if res, err := s.Commit(t.Context(), op); err != nil || !res.Committed {
-			t.Errorf("%s: %+v, %v", name, res, err)
+			t.Errorf("commit %s: %+v, error %v", name, res, err)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func TestStartOnFullDisk(t *testing.T) {
 			j.check(t, s, j.copy())
 			for name, op := range map[string]kv.Op{"create": {Key: "new"}, "delete": {Key: "k1", Kind: kv.OpDelete, Expect: kv.AnyRevision}} {
 				if _, err := s.Commit(t.Context(), op); !errors.Is(err, kv.ErrNoSpace) {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: error %v, want %v", name, err, kv.ErrNoSpace)
 				}
 			}
 			w, err := s.Watch(t.Context(), "", "", 0)

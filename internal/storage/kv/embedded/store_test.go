@@ -581,7 +581,7 @@ func TestFileModes(t *testing.T) {
 			continue // removed since ReadDir
 		}
 		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v, %v", file.Name(), info.Mode(), err)
+			t.Errorf("file %s: mode %v, error %v; want 0600", file.Name(), info.Mode(), err)
 		}
 	}
 }
@@ -648,7 +648,7 @@ func TestFormat(t *testing.T) {
 		}
 		got, err := decodeVersion(v.entry.Key, rev, it.Value())
 		if err != nil || got.expires != v.expires || got.revision != v.revision {
-			t.Errorf("%+v, %v", got, err)
+			t.Errorf("decoded version %+v, error %v", got, err)
 		}
 		if d := cmp.Diff(v.entry, got.entry); d != "" {
 			t.Error(d)
