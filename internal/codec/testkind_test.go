@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// podVersion and podKind are a typed kind like those of package builtin. widgetVersion and
-// widgetKind are an untyped kind like custom resources.
+// podVersion and podKind describe a typed kind, like the kinds of package builtin. widgetVersion and
+// widgetKind describe an untyped kind, like custom resources.
 func podVersion() *codec.Version {
 	return &codec.Version{GVK: corev1.SchemeGroupVersion.WithKind("Pod"), New: func() codec.Object { return new(corev1.Pod) }}
 }
