@@ -164,8 +164,10 @@ func (f *Feed) Run(ctx context.Context) error {
 		case errors.Is(err, kv.ErrClosed):
 			return fmt.Errorf("cache feed: %w", err)
 		case errors.Is(err, kv.ErrCompacted):
-			// Events are lost, so all caches must be loaded again.
+			// Events are lost, so all caches must be loaded again. After pause, no cache attaches before the
+			// watch is open again; it would miss the events before the new watch.
 			f.log.Warn("unread changes were compacted, loading all caches again", "revision", from)
+			f.pause()
 			f.detachFunc(func(*watchCache) bool { return true })
 			from = unknown
 		default:
@@ -308,7 +310,7 @@ func sameParent(a, b string) bool {
 // cachesOf returns the caches whose prefix a key has.
 func (f *Feed) cachesOf(key string) []*watchCache {
 	var found []*watchCache
-	for i := len(f.prefix); i < len(key); i++ {
+	for i := len(f.prefix) - 1; i < len(key); i++ {
 		if key[i] != '/' {
 			continue
 		}
