@@ -135,8 +135,8 @@ func (c *Cluster) URLs() []string {
 // configure sets the addresses and flags of a member.
 func (m *Member) configure(opts Options, c *Cluster) {
 	m.t.Helper()
-	m.clients = newProxy(m.t, freeAddress(m.t), nil)
-	m.peers = newProxy(m.t, freeAddress(m.t), m.links)
+	m.clients = newProxy(m.t, nil)
+	m.peers = newProxy(m.t, m.links)
 	m.scheme, m.status = "http", &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: statusTimeout}
 	if opts.TLS {
 		m.scheme = "https"
@@ -175,6 +175,8 @@ func (m *Member) start(binary string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for try := 0; ; try++ {
+		m.clients.setTarget(freeAddress(m.t))
+		m.peers.setTarget(freeAddress(m.t))
 		p, err := startProcess(binary, append(slices.Clip(m.flags),
 			"--listen-client-urls="+m.scheme+"://"+m.clients.currentTarget(), "--listen-peer-urls=http://"+m.peers.currentTarget()))
 		if err != nil {
@@ -184,39 +186,36 @@ func (m *Member) start(binary string) error {
 			m.process = p
 			return nil
 		}
+		m.disconnect()
 		p.stop()
 		if try == 5 || !strings.Contains(p.output.String(), "address already in use") {
 			return fmt.Errorf("%w\n%s", err, p.output.String())
 		}
-		m.clients.setTarget(freeAddress(m.t))
-		m.peers.setTarget(freeAddress(m.t))
 	}
+}
+
+// disconnect makes the proxies reject connections, because the member has ended or will end, and another
+// program may use its addresses.
+func (m *Member) disconnect() {
+	m.clients.setTarget("")
+	m.peers.setTarget("")
 }
 
 // awaitReady waits until the member serves reads, which requires a leader, and sets id.
 func (m *Member) awaitReady(p *process) error {
-	for deadline := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
-		select {
-		case <-p.running.Done():
+	for deadline := time.Now().Add(startTimeout); !m.isReady(p); time.Sleep(10 * time.Millisecond) {
+		if p.running.Err() != nil {
 			return fmt.Errorf("etcd exited: %w", p.err)
-		default:
-		}
-		if m.isReady(p) {
-			break
 		}
 		if time.Now().After(deadline) {
 			return fmt.Errorf("etcd was not ready within %s", startTimeout)
 		}
 	}
-	status, err := m.getStatus()
-	if err != nil {
-		return err
-	}
-	id, err := strconv.ParseUint(status.Header.MemberID, 10, 64)
-	m.id = strconv.FormatUint(id, 16)
-	return err
+	return nil
 }
 
+// isReady reports whether the member serves reads, and sets id. It returns false if the etcd of another
+// test serves the address.
 func (m *Member) isReady(p *process) bool {
 	req, err := http.NewRequestWithContext(p.running, http.MethodGet, m.scheme+"://"+m.clients.currentTarget()+"/readyz", nil)
 	if err != nil {
@@ -227,7 +226,32 @@ func (m *Member) isReady(p *process) bool {
 		return false
 	}
 	_ = resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	if resp.StatusCode != http.StatusOK {
+		return false
+	}
+	var list memberList
+	if err := m.call("cluster/member/list", "{}", &list); err != nil {
+		return false
+	}
+	for _, member := range list.Members {
+		if member.ID == list.Header.MemberID && slices.Contains(member.PeerURLs, "http://"+m.peers.address()) {
+			id, err := strconv.ParseUint(member.ID, 10, 64)
+			m.id = strconv.FormatUint(id, 16)
+			return err == nil
+		}
+	}
+	return false
+}
+
+// memberList contains the used fields of etcd's MemberListResponse in JSON.
+type memberList struct {
+	Header struct {
+		MemberID string `json:"member_id"` // of the responding member
+	} `json:"header"`
+	Members []struct {
+		ID       string   `json:"ID"`
+		PeerURLs []string `json:"peerURLs"`
+	} `json:"members"`
 }
 
 // memberStatus contains the used fields of etcd's StatusResponse in JSON.
@@ -239,12 +263,12 @@ type memberStatus struct {
 }
 
 func (m *Member) getStatus() (status memberStatus, err error) {
-	return status, m.maintain("status", "{}", &status)
+	return status, m.call("maintenance/status", "{}", &status)
 }
 
-// maintain calls a method of etcd's maintenance API. It bypasses the proxy of the member.
-func (m *Member) maintain(method, request string, response any) error {
-	resp, err := m.status.Post(m.scheme+"://"+m.clients.currentTarget()+"/v3/maintenance/"+method, "application/json", strings.NewReader(request))
+// call calls a method of etcd's API. It bypasses the proxy of the member.
+func (m *Member) call(method, request string, response any) error {
+	resp, err := m.status.Post(m.scheme+"://"+m.clients.currentTarget()+"/v3/"+method, "application/json", strings.NewReader(request))
 	if err != nil {
 		return err
 	}
@@ -276,7 +300,7 @@ func (m *Member) alarm(action, alarm string) error {
 		return err
 	}
 	var response struct{ Message string }
-	err = m.maintain("alarm", fmt.Sprintf(`{"action":%q,"memberID":"%d","alarm":%q}`, action, id, alarm), &response)
+	err = m.call("maintenance/alarm", fmt.Sprintf(`{"action":%q,"memberID":"%d","alarm":%q}`, action, id, alarm), &response)
 	if err == nil && response.Message != "" {
 		err = errors.New(response.Message)
 	}
@@ -290,7 +314,7 @@ func (m *Member) alarm(action, alarm string) error {
 // returns the error of etcd.
 func (m *Member) Defragment() error {
 	var response struct{ Message string }
-	if err := m.maintain("defragment", "{}", &response); err != nil {
+	if err := m.call("maintenance/defragment", "{}", &response); err != nil {
 		return fmt.Errorf("defragment %s: %w", m.name, err)
 	}
 	if response.Message != "" {
@@ -312,6 +336,7 @@ func (m *Member) IsLeader() bool {
 
 // Stop closes the connections of clients and stops the member. It waits until the process has ended.
 func (m *Member) Stop() {
+	m.disconnect()
 	m.clients.closeConnections()
 	m.mu.Lock()
 	defer m.mu.Unlock()

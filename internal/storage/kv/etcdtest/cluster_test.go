@@ -5,24 +5,41 @@ import (
 	"testing"
 )
 
-// TestTakenPort checks that a member uses another port if its port is in use.
-func TestTakenPort(t *testing.T) {
+// TestStoppedMember checks that the proxies of a stopped member connect to no other program that uses
+// its former address.
+func TestStoppedMember(t *testing.T) {
 	t.Parallel()
-	c := Start(t, Options{})
-	m := c.Members[0]
+	m := Start(t, Options{}).Members[0]
+	address := m.clients.currentTarget()
 	m.Stop()
-	other, err := net.Listen("tcp", m.clients.currentTarget())
-	if err != nil {
-		t.Skip("another process took the port") // the case under test
-	}
-	defer other.Close()
-	m.Restart()
-	if got := m.clients.currentTarget(); got == other.Addr().String() {
-		t.Errorf("the member listens on %s, which is in use", got)
+	if other, err := net.Listen("tcp", address); err == nil { // otherwise another process uses the port
+		defer other.Close()
 	}
 	conn, err := net.Dial("tcp", m.clients.address())
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.Close()
+	defer conn.Close()
+	if n, err := conn.Read(make([]byte, 1)); err == nil {
+		t.Errorf("read %d bytes through the proxy of a stopped member", n)
+	}
+	m.Restart()
+	if _, err := m.getStatus(); err != nil {
+		t.Errorf("status after a restart: %v", err)
+	}
+}
+
+// TestForeignMember checks that a member is not ready if another etcd serves its address.
+func TestForeignMember(t *testing.T) {
+	t.Parallel()
+	m, foreign := Start(t, Options{}).Members[0], Start(t, Options{}).Members[0]
+	if !m.isReady(m.process) {
+		t.Error("the member is not ready")
+	}
+	own := m.clients.currentTarget()
+	m.clients.setTarget(foreign.clients.currentTarget())
+	if m.isReady(m.process) {
+		t.Error("the member is ready although another etcd serves its address")
+	}
+	m.clients.setTarget(own)
 }

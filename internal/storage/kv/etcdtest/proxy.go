@@ -54,13 +54,13 @@ func (l *links) allowed(from string, p *proxy) bool {
 	return !l.cut[from] && !l.cut[p.owner]
 }
 
-func newProxy(t testing.TB, target string, links *links) *proxy {
+func newProxy(t testing.TB, links *links) *proxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: listener, target: target, links: links, open: make(map[net.Conn]string)}
+	p := &proxy{listener: listener, links: links, open: make(map[net.Conn]string)}
 	if links != nil {
 		links.proxies = append(links.proxies, p)
 	}
@@ -77,7 +77,7 @@ func (p *proxy) currentTarget() string {
 	return p.target
 }
 
-// setTarget sets the address to which new connections are forwarded.
+// setTarget sets the address to which new connections are forwarded. An empty address rejects them.
 func (p *proxy) setTarget(target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +125,11 @@ func (p *proxy) serve(conn net.Conn) {
 			return
 		}
 	}
-	to, err := net.Dial("tcp", p.currentTarget())
+	target := p.currentTarget()
+	if target == "" {
+		return
+	}
+	to, err := net.Dial("tcp", target)
 	if err != nil {
 		return
 	}
