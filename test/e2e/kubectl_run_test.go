@@ -54,7 +54,8 @@ func newKubectl(t *testing.T, srv *testserver.Server, home string) *kubectl {
 	client := kubernetes.NewForConfigOrDie(srv.RESTConfig())
 	return &kubectl{
 		t: t, binary: binary, namespace: newNamespace(t, client), client: client,
-		env: append(os.Environ(), runAsKubectl+"=1", "KUBECONFIG="+srv.Kubeconfig(), "HOME="+home),
+		env: append(os.Environ(), runAsKubectl+"=1", "KUBECONFIG="+srv.Kubeconfig(), "HOME="+home,
+			"TMPDIR="+t.TempDir()), // kubectl edit leaves its file there after an error
 	}
 }
 
