@@ -175,8 +175,11 @@ func (m *Member) start(binary string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for try := 0; ; try++ {
-		m.clients.setTarget(freeAddress(m.t))
-		m.peers.setTarget(freeAddress(m.t))
+		for _, proxy := range []*proxy{m.clients, m.peers} {
+			if proxy.currentTarget() == "" {
+				proxy.setTarget(freeAddress(m.t))
+			}
+		}
 		p, err := startProcess(binary, append(slices.Clip(m.flags),
 			"--listen-client-urls="+m.scheme+"://"+m.clients.currentTarget(), "--listen-peer-urls=http://"+m.peers.currentTarget()))
 		if err != nil {
@@ -203,7 +206,14 @@ func (m *Member) disconnect() {
 
 // awaitReady waits until the member serves reads, which requires a leader, and sets id.
 func (m *Member) awaitReady(p *process) error {
-	for deadline := time.Now().Add(startTimeout); !m.isReady(p); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(startTimeout); ; time.Sleep(10 * time.Millisecond) {
+		if m.isReady(p) {
+			id, err := m.responderID()
+			if err == nil {
+				m.id = id
+				return nil
+			}
+		}
 		if p.running.Err() != nil {
 			return fmt.Errorf("etcd exited: %w", p.err)
 		}
@@ -211,11 +221,8 @@ func (m *Member) awaitReady(p *process) error {
 			return fmt.Errorf("etcd was not ready within %s", startTimeout)
 		}
 	}
-	return nil
 }
 
-// isReady reports whether the member serves reads, and sets id. It returns false if the etcd of another
-// test serves the address.
 func (m *Member) isReady(p *process) bool {
 	req, err := http.NewRequestWithContext(p.running, http.MethodGet, m.scheme+"://"+m.clients.currentTarget()+"/readyz", nil)
 	if err != nil {
@@ -226,21 +233,23 @@ func (m *Member) isReady(p *process) bool {
 		return false
 	}
 	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return false
-	}
+	return resp.StatusCode == http.StatusOK
+}
+
+// responderID returns the ID of the etcd that serves the address of the member, in hexadecimal. It returns an
+// error if this is the etcd of another test.
+func (m *Member) responderID() (string, error) {
 	var list memberList
 	if err := m.call("cluster/member/list", "{}", &list); err != nil {
-		return false
+		return "", err
 	}
 	for _, member := range list.Members {
 		if member.ID == list.Header.MemberID && slices.Contains(member.PeerURLs, "http://"+m.peers.address()) {
 			id, err := strconv.ParseUint(member.ID, 10, 64)
-			m.id = strconv.FormatUint(id, 16)
-			return err == nil
+			return strconv.FormatUint(id, 16), err
 		}
 	}
-	return false
+	return "", fmt.Errorf("another etcd serves the address of %s", m.name)
 }
 
 // memberList contains the used fields of etcd's MemberListResponse in JSON.
