@@ -3,9 +3,7 @@ package cache
 import (
 	"context"
 	"runtime"
-	"sync"
 	"testing"
-	"time"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/storagetest"
@@ -37,11 +35,7 @@ func TestNoCacheAttachesToLostWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	var group sync.WaitGroup
-	group.Go(func() { feed.Run(ctx) })
-	defer group.Wait()
-	defer cancel()
+	ctx := run(t, feed)
 	store := storagetest.Pods(t, backend)
 	attached := make(chan bool, 1)
 	first := newWatchCache(store, feed, func(*watchCache) {

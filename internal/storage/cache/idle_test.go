@@ -11,6 +11,18 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
+// run runs a feed until the test ends. The returned context ends then, or after a minute.
+func run(t *testing.T, feed *Feed) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	var group sync.WaitGroup
+	group.Go(func() { feed.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		group.Wait()
+	})
+	return ctx
+}
+
 // TestIdle checks that an unused cache is dropped and loaded again.
 func TestIdle(t *testing.T) {
 	t.Parallel()
@@ -19,11 +31,7 @@ func TestIdle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	var group sync.WaitGroup
-	group.Go(func() { feed.Run(ctx) })
-	defer group.Wait()
-	defer cancel()
+	ctx := run(t, feed)
 	store := storagetest.Pods(t, backend)
 	c, err := New(Config{Store: store, Feed: feed})
 	if err != nil {
@@ -73,11 +81,7 @@ func TestRelease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	var group sync.WaitGroup
-	group.Go(func() { feed.Run(ctx) })
-	defer group.Wait()
-	defer cancel()
+	ctx := run(t, feed)
 	store := storagetest.Pods(t, backend)
 	c, err := New(Config{Store: store, Feed: feed})
 	if err != nil {
