@@ -294,7 +294,8 @@ func (f *runFlags) fixtures() ([]manifests.Object, error) {
 }
 
 // openLog sets the logger of the server according to --server-log. Without the flag, logging is
-// disabled, because the output belongs to the command. The returned function closes the log file.
+// disabled, so that the output contains only the output of the command. The returned function closes
+// the log file.
 func (f *runFlags) openLog(config *host.Config, stderr io.Writer, p process) (func() error, error) {
 	log, done := f.log, func() error { return nil }
 	switch f.logFile {
@@ -324,7 +325,7 @@ func parseUsers(values []string) ([]host.User, error) {
 	var users []host.User
 	taken := map[string]bool{"": true, "mainstay": true, "kubernetes-admin": true}
 	for _, value := range values {
-		name, groups, _ := strings.Cut(value, ":") // groups may have colons, as system:masters
+		name, groups, _ := strings.Cut(value, ":") // groups may contain colons, such as system:masters
 		if taken[name] {
 			return nil, fmt.Errorf("--users is %q; it must be a unique name, as in jane or jane:developers,testers", value)
 		}
