@@ -94,7 +94,8 @@ func TestChainOrder(t *testing.T) {
 	}
 }
 
-// TestUnhandledOperation checks that an operation without a plugin has no check.
+// TestUnhandledOperation checks that a chain has no effect on an operation that none of its plugins
+// handles.
 func TestUnhandledOperation(t *testing.T) {
 	t.Parallel()
 	var calls []string

@@ -63,7 +63,7 @@ func ask(t *testing.T, p admission.Validator, a *admission.Attributes) outcome {
 	return outcome{err, request.WarningsFrom(ctx), annotations}
 }
 
-// onHostNetwork and the like change a pod.
+// onHostNetwork and the next functions set a field of a pod specification.
 func onHostNetwork(s *corev1.PodSpec) { s.HostNetwork = true }
 
 func onHostPort(s *corev1.PodSpec) { s.Containers[0].Ports = []corev1.ContainerPort{{HostPort: 80}} }

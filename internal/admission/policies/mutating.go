@@ -45,8 +45,8 @@ func mutatingBinding(b *admissionregistrationv1.MutatingAdmissionPolicyBinding) 
 // Name implements admission.Plugin.
 func (Mutating) Name() string { return "MutatingAdmissionPolicy" }
 
-// Handles implements admission.Plugin. A deletion has no object to modify, but a misconfigured
-// policy rejects it, as in kube-apiserver.
+// Handles implements admission.Plugin. It includes deletions, although they have no object to modify,
+// because a misconfigured policy rejects them, as in kube-apiserver.
 func (Mutating) Handles(admission.Operation) bool { return true }
 
 // Mutate implements admission.Mutator. It evaluates all policies, also after a rejection: the
@@ -167,8 +167,8 @@ func (m *mutator) bindingInvocations(h *boundPolicy, b *binding, matched *rest.R
 	return list
 }
 
-// invoke applies the mutations of a policy in order. Errors of the policy are recorded; the
-// returned error is an API error with another cause.
+// invoke applies the mutations of a policy in order. It records errors of the policy and does not
+// return them; a returned error is an API error with another cause.
 func (m *mutator) invoke(i invocation) error {
 	programs := i.programs(m.config.Programs)
 	in, err := m.input(i.resource, i.param.document, programs.variables)
@@ -205,8 +205,8 @@ func (m *mutator) invoke(i invocation) error {
 	return nil
 }
 
-// mutateAll applies the mutations in order, and reports whether one of them changed the object.
-// Errors are those of invoke.
+// mutateAll applies the mutations in order, and reports whether one of them changed the object. It
+// returns the same errors as invoke.
 func (m *mutator) mutateAll(i invocation, programs []*policy.Program) (changed bool, err error) {
 	for n, program := range programs {
 		did, err := m.mutate(i, n, program)
@@ -218,11 +218,11 @@ func (m *mutator) mutateAll(i invocation, programs []*policy.Program) (changed b
 	return changed, nil
 }
 
-// mutate applies the n-th mutation, and reports whether it changed the object. Errors are those of
-// invoke.
+// mutate applies the n-th mutation, and reports whether it changed the object. It returns the same
+// errors as invoke.
 func (m *mutator) mutate(i invocation, n int, program *policy.Program) (bool, error) {
 	before, ok := m.Object.(codec.Object)
-	if !ok { // a deletion, or the options of a connection
+	if !ok { // the request is a deletion, or its object is the options of a connection
 		return false, nil
 	}
 	spec := &i.mutating.Mutations[n]

@@ -283,8 +283,8 @@ func TestWarningsAndAnnotations(t *testing.T) {
 	}
 }
 
-// TestDeadline checks that a webhook's timeout is limited by that of its request, and that a
-// request without remaining time calls none.
+// TestDeadline checks that the timeout of a webhook is limited by the deadline of the request, and that
+// no webhook is called after the deadline.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	timeout := make(chan string, 1)
@@ -316,8 +316,8 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// TestConfigurations checks that webhooks are ordered by the names of their configurations, that a
-// write is effective, preserves unchanged webhooks, and removes deleted ones.
+// TestConfigurations checks that webhooks are ordered by the names of their configurations, and that a
+// write of a configuration is effective, preserves unchanged webhooks, and removes deleted webhooks.
 func TestConfigurations(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]responder{"/a": allow(), "/b": allow(), "/c": allow()})
