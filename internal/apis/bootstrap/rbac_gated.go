@@ -9,12 +9,13 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// gatedRole is a default role, or a resource in its rules, that exists only in some versions or if a
-// feature gate is enabled.
+// gatedRole is the condition for the existence of a default role, or of a resource in its rules: a range of
+// minor versions, a feature gate, or both.
 type gatedRole struct {
 	// role is the name of the role; "" stands for all roles.
 	role string
-	// group and resource select the rules; an empty group removes the role and its binding.
+	// group and resource select the resource that is removed from the rules if the condition is not
+	// satisfied. If group is empty, the role and its bindings are removed.
 	group, resource string
 	gate            feature.Gate // "" requires no gate
 	first, last     int          // minor versions; 0 sets no limit
@@ -100,7 +101,7 @@ func (f roleFilter) rules(role string, rules []rbacv1.PolicyRule) []rbacv1.Polic
 	return slices.DeleteFunc(rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 && len(r.NonResourceURLs) == 0 })
 }
 
-// selects reports whether the condition is about a resource in a rule with these groups.
+// selects reports whether the condition applies to a resource in a rule with these groups.
 func (c *gatedRole) selects(groups []string, resource string) bool {
 	group := c.group
 	if group == coreGroupInTables {

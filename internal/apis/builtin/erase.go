@@ -8,8 +8,9 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// erase converts the hooks of a row to hooks on any object, except its columns. The code that uses
-// rows is then compiled once, not for each of sixty types, which saves a megabyte of machine code.
+// erase converts a row with hooks for type O to a row with hooks for any object, without the columns. The
+// code that uses rows is therefore compiled once and not for each of sixty types, which saves a megabyte of
+// machine code.
 func erase[O codec.Object](row *Row[O]) Row[codec.Object] {
 	return Row[codec.Object]{
 		Names: row.Names, Namespaced: row.Namespaced, Gate: row.Gate, Versions: row.Versions, Storage: row.Storage,
@@ -112,7 +113,7 @@ func eraseExternal[O codec.Object](f func(*Operation, validation.Field, O, O)) f
 	}
 }
 
-// typed returns obj as the type of a row, or its zero value, a nil pointer, for an absent object.
+// typed returns obj as type O of a row. If obj is nil, it returns the zero value of O, a nil pointer.
 func typed[O codec.Object](obj codec.Object) O {
 	if obj == nil {
 		var absent O

@@ -69,7 +69,7 @@ type Versions struct {
 	// Warning is sent to all clients of the resource in the Group's version, instead of the warning
 	// for Deprecated.
 	Warning string
-	// Others are further versions of the resource.
+	// Others are the versions of the resource besides the Group's version.
 	Others []Version
 }
 
@@ -79,7 +79,8 @@ type Version struct {
 	// GroupVersion is then the version.
 	Conversion   *codec.Version
 	GroupVersion schema.GroupVersion
-	// ConvertLabel is as in FieldSelectors; nil selects the function of the row.
+	// ConvertLabel overrides FieldSelectors.ConvertLabel of the row for this version; nil does not
+	// override it.
 	ConvertLabel FieldLabelFunc
 	// Deprecated is the minor version of Kubernetes that deprecated this version; 0 if it is not
 	// deprecated.
@@ -115,7 +116,8 @@ type Storage struct {
 	HashedVersion schema.GroupVersion
 	// JSON stores objects as JSON, although they have a protobuf encoding.
 	JSON bool
-	// ReadableVersions are further versions of stored objects, which are decoded but not served.
+	// ReadableVersions are additional versions in which stored objects can be decoded. They are not
+	// served.
 	ReadableVersions []*codec.Version
 	// SharedVersion is the element of ReadableVersions in which objects are encoded if
 	// kube-apiserver uses the same storage; nil if it is the usual version.
@@ -159,8 +161,8 @@ type FieldSelectors[O codec.Object] struct {
 	Values func(obj O) fields.Set
 	// Indexed are the Keys that have an index for watches that select one value.
 	Indexed []string
-	// ConvertLabel replaces the check of keys against Keys; nil for kinds without older keys or
-	// particular error messages.
+	// ConvertLabel replaces the check of keys against Keys, for kinds with older keys or other error
+	// messages; may be nil.
 	ConvertLabel FieldLabelFunc
 }
 

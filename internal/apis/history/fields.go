@@ -18,8 +18,8 @@ func changedFields(before, after map[string]any) (paths []string, truncated bool
 	return d.paths, false
 }
 
-// WithoutNoise returns an object without the fields of its metadata that each write changes. It does not
-// modify its argument; the result may share memory with it.
+// WithoutNoise returns an object without the metadata fields that every write changes. It does not modify
+// its argument; the result may share memory with it.
 func WithoutNoise(object map[string]any) map[string]any {
 	metadata, ok := object["metadata"].(map[string]any)
 	if !ok {
@@ -74,8 +74,8 @@ func (d *fieldDiff) compareObjects(path string, before, after map[string]any) {
 	}
 }
 
-// compareLists compares elements with the same name, key or type if all elements have a distinct one, and
-// otherwise elements at the same position.
+// compareLists pairs the elements of two lists by the first of the fields name, key, type and uid that has
+// unique values in both lists. If there is no such field, it pairs elements at the same position.
 func (d *fieldDiff) compareLists(path string, before, after []any) {
 	for _, key := range []string{"name", "key", "type", "uid"} {
 		b, okBefore := byKey(before, key)
@@ -106,8 +106,8 @@ func (d *fieldDiff) compareLists(path string, before, after []any) {
 	}
 }
 
-// byKey returns the elements of a list by the value of a field. ok is false if the field of an element is
-// missing or not distinct.
+// byKey returns the elements of a list by the text in a field. ok is false if an element has no text in the
+// field, or if two elements have the same text.
 func byKey(list []any, key string) (elements map[string]any, ok bool) {
 	elements = make(map[string]any, len(list))
 	for _, element := range list {

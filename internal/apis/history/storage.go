@@ -25,7 +25,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/origin"
 )
 
-// Config describes the objects of an archive.
+// Config describes the objects of an archive. Its functions may be called concurrently.
 type Config struct {
 	Archive *archive.Archive
 	// Parse returns the object of a key, or false if the key does not belong to an object.
@@ -240,7 +240,8 @@ func (c *Change) SetStates(before, after map[string]any) error {
 	return nil
 }
 
-// State returns the state after the change, or the one before a deletion; nil if neither is available.
+// State returns the state after the change or, if it is not available, the state before. It returns nil if
+// neither state is available. The map is shared and must not be modified.
 func (c *Change) State() map[string]any {
 	if c.After == nil {
 		return c.Before
@@ -248,7 +249,8 @@ func (c *Change) State() map[string]any {
 	return c.After
 }
 
-// IsComplete reports whether the states before and after the change are available, as far as they exist.
+// IsComplete reports whether the states before and after the change are available. There is no state before
+// the creation, or after the deletion, of an object.
 func (c *Change) IsComplete() bool {
 	return (c.Before != nil || c.Operation == Created) && (c.After != nil || c.Operation == Deleted)
 }
@@ -262,8 +264,8 @@ type decoder struct {
 	last     map[string]any
 }
 
-// document returns the decoded JSON of an entry, or nil. A value that cannot be decrypted or decoded is
-// nil, too, so that the rest of the change is visible. The result must not be modified.
+// document returns the decoded JSON of an entry. The result is nil if entry is nil, or if its value cannot be
+// decrypted or decoded, so that the rest of the change is visible. The result must not be modified.
 func (d *decoder) document(ctx context.Context, entry *kv.Entry) (map[string]any, error) {
 	if entry == nil {
 		return nil, nil

@@ -19,8 +19,8 @@ const (
 	maxEventNote = 1024
 )
 
-// validateEvent validates events of both versions. The rules of events.k8s.io are stricter than
-// the rules of core, which has older clients.
+// validateEvent validates events of both API groups. The rules of events.k8s.io are stricter, because
+// the core group must accept the events of older clients.
 func validateEvent(f validation.Field, event, old *corev1.Event) {
 	info := request.InfoFrom(f.Context())
 	newer := info != nil && info.Group == eventsv1.GroupName

@@ -53,7 +53,8 @@ type sharedPorts struct {
 	known    map[sharedPort]bool
 }
 
-// sharedPort is a node port. In a new service, number is the number of its port.
+// sharedPort is the key of a node port in sharedPorts.known. In a new service, number is the number of the
+// service port; on update, it is 0.
 type sharedPort struct{ nodePort, number int32 }
 
 func newSharedPorts(service, old *corev1.Service) *sharedPorts {

@@ -17,8 +17,8 @@ const (
 	maxAffinitySeconds = 86400
 )
 
-// validateService validates a service. Whether its addresses and ports are available is decided by
-// the allocator.
+// validateService validates a service. It does not check whether the addresses and ports are
+// available; the allocator does.
 func validateService(f validation.Field, service, old *corev1.Service) {
 	spec, before := &service.Spec, &corev1.ServiceSpec{}
 	if old != nil {
@@ -199,7 +199,7 @@ func validateTrafficPolicies(f validation.Field, service *corev1.Service) {
 		if spec.HealthCheckNodePort != 0 {
 			port.Invalid(spec.HealthCheckNodePort, onlyWithHealthCheckPort)
 		}
-	} else if spec.HealthCheckNodePort != 0 { // 0: one is allocated
+	} else if spec.HealthCheckNodePort != 0 { // 0 requests the allocation of a port
 		port.PortNumber(spec.HealthCheckNodePort)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// RoundUpQuantities rounds quantities up to multiples of 0.001, the highest precision of
-// Kubernetes.
+// RoundUpQuantities rounds the quantities in list up to multiples of 0.001, the highest precision of
+// Kubernetes. It modifies list.
 func RoundUpQuantities(list corev1.ResourceList) {
 	for name, quantity := range list {
 		if exact := quantity.RoundUp(resource.Milli); !exact {

@@ -10,7 +10,8 @@ import (
 
 // Options contains the differences between the validation of pods and of pod templates.
 type Options struct {
-	// Pod is set for a pod. Templates may omit fields that are set when pods are created from them.
+	// Pod is set if the specification belongs to a pod, and not to a pod template. A template may omit
+	// fields that are set when a pod is created from it.
 	Pod bool
 	// Name is the name of the pod, from which other names are derived.
 	Name string
@@ -42,7 +43,7 @@ type pod struct {
 	options      Options
 	volumes      volumeIndex
 	claims       validation.Duplicates[string] // names of the resource claims that containers can use
-	restartedAll bool                          // a previous container has a rule that restarts all containers
+	restartedAll bool                          // a container of old has a rule that restarts all containers
 }
 
 // restartable reports whether an init container is a sidecar.

@@ -137,7 +137,7 @@ type place struct {
 // inner returns the place of a child node whose rules are not checked.
 func (p place) inner() place { return p.at(rules.SchemaNode{}) }
 
-// at returns the place of a node below.
+// at returns the place of a child node. node is the child for the check of rules.
 func (p place) at(node rules.SchemaNode) place {
 	p.root, p.node = false, node
 	return p
@@ -370,7 +370,7 @@ func (w *schemaValidator) keyDefaults(s *props, at *field.Path) {
 	}
 }
 
-// rules validates rules as far as possible without CEL.
+// rules validates the fields of rules. It does not compile their CEL expressions.
 func (w *schemaValidator) rules(s *props, at *field.Path) {
 	for i := range s.XValidations {
 		rule, at := &s.XValidations[i], at.Child("x-kubernetes-validations").Index(i)
