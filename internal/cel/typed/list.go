@@ -14,8 +14,8 @@ import (
 // added by the rules of their list type.
 type list struct {
 	typ *Type
-	// raw contains the elements of a list in a document, and vals those of a concatenation. One of
-	// them is nil.
+	// raw contains the elements of a list in a document, and vals the elements of a concatenation. One
+	// of the two is nil.
 	raw  []any
 	vals []ref.Val
 }
