@@ -191,7 +191,8 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 // queue retries the key.
 var errReplaced = errors.New("the object was replaced or deleted")
 
-// isUsed reports whether an object is used.
+// isUsed reports whether an object of the resources in usedBy uses obj or, if there are no such resources,
+// whether the status of obj reports that it is used. It lists the other objects from the storage.
 func (c *Controller) isUsed(ctx context.Context, obj codec.Object) (bool, error) {
 	if len(c.users) == 0 {
 		return c.uses(nil, obj), nil
