@@ -15,9 +15,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// newInstance creates each component from the components before it. The types in this file break
-// the four real cycles between components. They are created first, completed once by newInstance or
-// by constructors, and read only after the instance has started:
+// newInstance creates each component from previously created components. The types in this file break the
+// four dependency cycles between components. Their values are created first, completed once by newInstance
+// or by constructors, and read only after the instance has started:
 //
 //   - resourceFinder: storage hooks of built-in resources find resources, which include custom
 //     resources, whose source reads built-in resources.
@@ -33,7 +33,7 @@ type resourceFinder struct {
 	static  *route.Static  // built-in resources, including resources that are not served
 	served  *route.Static  // built-in resources that are served
 	catalog *route.Catalog // served resources, including custom resources
-	names   sync.Map       // resource name by kind, of results of ofKind
+	names   sync.Map       // names of resources by kind; the cache of ofKind
 }
 
 // publish completes the finder.
@@ -41,7 +41,8 @@ func (f *resourceFinder) publish(builtin *builtinResources, catalog *route.Catal
 	f.static, f.served, f.catalog = builtin.static, builtin.served, catalog
 }
 
-// find returns a resource, which may be one that is not served, or nil.
+// find returns a built-in resource, even if it is not served, or a served custom resource. It returns nil if
+// the resource does not exist.
 func (f *resourceFinder) find(gv schema.GroupVersion, resource, subresource string) *rest.Resource {
 	if own := f.static.Find(gv, resource, subresource); own != nil {
 		return own
@@ -66,7 +67,7 @@ func (f *resourceFinder) allOfKind(gvk schema.GroupVersionKind) []*rest.Resource
 	return resources
 }
 
-// ofKind returns the served resource of a kind, or nil. It caches names.
+// ofKind returns the served resource of a kind, or nil. It caches the name of the resource.
 func (f *resourceFinder) ofKind(gvk schema.GroupVersionKind) *rest.Resource {
 	named := func(name string) *rest.Resource {
 		if r := f.catalog.Find(gvk.GroupVersion(), name, ""); r != nil && r.Version.GVK == gvk {
@@ -98,14 +99,14 @@ func (f *resourceFinder) nameOfKind(gvk schema.GroupVersionKind) string {
 // loopbackAPI is the API of loopback clients. newInstance sets the embedded API once.
 type loopbackAPI struct{ loopback.API }
 
-// loopbackAccess is the access of server code to the resources.
+// loopbackAccess is the loopback.Access of a control plane, with the parts that are completed later.
 type loopbackAccess struct {
 	*loopback.Access
 	api    *loopbackAPI
 	finder *resourceFinder
 }
 
-// newLoopbackAccess returns an access that cannot be used before its finder and its API are complete.
+// newLoopbackAccess returns a loopbackAccess. It must not be used before its finder and its API are complete.
 func newLoopbackAccess() *loopbackAccess {
 	a := &loopbackAccess{api: &loopbackAPI{}, finder: &resourceFinder{}}
 	a.Access = &loopback.Access{API: a.api, Find: a.finder.find, Manager: manager}
@@ -121,7 +122,8 @@ type observers struct {
 	charged map[schema.GroupResource]*observerList
 }
 
-// newObservers returns an observers for the declared resources.
+// newObservers declares the resources with observers: written for observers that the storage calls after each
+// write, and charged for observers that are called after quota accounting.
 func newObservers(written, charged []schema.GroupResource) *observers {
 	o := &observers{written: map[schema.GroupResource]*observerList{}, charged: map[schema.GroupResource]*observerList{}}
 	for _, resource := range written {
@@ -138,13 +140,13 @@ func (o *observers) ofWritten(resource schema.GroupResource) *storage.Observer {
 	return o.written[resource].observer()
 }
 
-// ofCharged is like ofWritten for the writes after quota accounting.
+// ofCharged is like ofWritten, but its observer is called after quota accounting has released its locks.
 func (o *observers) ofCharged(resource schema.GroupResource) *storage.Observer {
 	return o.charged[resource].observer()
 }
 
-// errNotObservable is returned for an observer of a resource that is not declared, which would
-// never be called.
+// errNotObservable is returned when an observer is added to a resource that is not declared, because the
+// observer would never be called.
 var errNotObservable = errors.New("writes of the resource are not observable")
 
 func (o *observers) addWritten(resource schema.GroupResource, observer *storage.Observer) error {

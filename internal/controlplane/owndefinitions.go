@@ -21,8 +21,8 @@ type Definition struct {
 	// JSON is the CustomResourceDefinition in apiextensions.k8s.io/v1, with the conditions of an
 	// established definition.
 	JSON []byte
-	// Plugin returns an admission plugin for requests to the resource, which cannot be disabled. nil means that there is
-	// none.
+	// Plugin returns an admission plugin for requests to the resource. The plugin cannot be disabled. If
+	// Plugin is nil, the resource has no plugin.
 	Plugin func(authorizer.Authorizer) admission.Plugin
 }
 
@@ -35,16 +35,18 @@ func definitionPaths(definitions []*Definition) map[string]bool {
 	return paths
 }
 
-// ownDefinitions adds Options.Definitions to the stored definitions.
+// ownDefinitions is a storage that adds Options.Definitions, the own definitions of the control plane, to the
+// stored definitions.
 type ownDefinitions struct {
 	storage.Interface
 	records map[string]*codec.Record // by name
 }
 
-// ownRevision is the revision of own definitions. No stored object is older.
+// ownRevision is the revision of own definitions. Stored objects have no lower revision.
 const ownRevision = 1
 
-// newOwnDefinitions returns stored if there are no own definitions.
+// newOwnDefinitions returns stored with the own definitions. It returns stored itself if there are no own
+// definitions, or if kind is nil.
 func newOwnDefinitions(s *settings, stored storage.Interface, kind *codec.Kind) storage.Interface {
 	if len(s.options.Definitions) == 0 || kind == nil {
 		return stored
@@ -99,7 +101,7 @@ func (o *ownDefinitions) Update(ctx context.Context, name types.NamespacedName, 
 }
 
 // Prepare implements storage.Interface. It returns nil for the condition that an own definition is
-// unchanged.
+// unchanged, because own definitions never change.
 func (o *ownDefinitions) Prepare(ctx context.Context, req storage.OpRequest) (*storage.Op, error) {
 	if unchanged := req.Unchanged; unchanged != nil && o.records[unchanged.Name.Name] != nil {
 		return nil, nil
