@@ -20,7 +20,7 @@ const chunkSize = 128 << 10
 // yamlBatchSize is the minimum size of a batch of JSON items that is converted to YAML, in bytes.
 const yamlBatchSize = 16 << 10
 
-//nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
+//nolint:gochecknoglobals // the pool contains only buffers, so servers in one process do not share state
 var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunkSize+chunkSize/2); return &b }}
 
 // listForm is the JSON form of a list. The array of items is its last field.
@@ -150,7 +150,7 @@ func newListEncoder(t target, form *listForm) listEncoder {
 	return compactEncoder{form}
 }
 
-// compactEncoder is compact JSON.
+// compactEncoder encodes compact JSON.
 type compactEncoder struct{ form *listForm }
 
 func (x compactEncoder) head(dst []byte) ([]byte, error)       { return append(dst, x.form.head...), nil }
@@ -158,7 +158,7 @@ func (x compactEncoder) item(dst, raw []byte) ([]byte, error)  { return append(d
 func (x compactEncoder) foot(dst []byte) ([]byte, error)       { return append(dst, "]"+foot...), nil }
 func (x compactEncoder) whole(dst, raw []byte) ([]byte, error) { return append(dst, raw...), nil }
 
-// prettyEncoder is JSON indented by json.Indent, with two spaces.
+// prettyEncoder encodes JSON that is indented by json.Indent with two spaces.
 type prettyEncoder struct {
 	form    *listForm
 	scratch bytes.Buffer
@@ -190,8 +190,7 @@ func (x *prettyEncoder) whole(dst, raw []byte) ([]byte, error) {
 	return append(dst, x.scratch.Bytes()...), nil
 }
 
-// yamlEncoder is YAML, in which the array of items may be between other fields, because fields are
-// sorted.
+// yamlEncoder encodes YAML. Fields are sorted, so there may be other fields after the array of items.
 type yamlEncoder struct {
 	form *listForm
 	// rest is the text after the array.

@@ -157,7 +157,7 @@ func TestTables(t *testing.T) {
 	if len(one.Rows) != 1 || one.ResourceVersion == "" {
 		t.Errorf("table of one pod: %+v", one)
 	}
-	// Kinds without columns have the columns name and age. Every write can respond with a Table.
+	// The default columns are name and age. Every write can respond with a Table.
 	var created metav1.Table
 	a.must("POST "+inA+"configmaps", `{"metadata":{"name":"a"}}`, "Accept", tableT).object(&created)
 	if len(created.Rows) != 1 || created.Rows[0].Cells[0] != "a" || created.ColumnDefinitions[1].Name != "Created At" {
@@ -215,8 +215,8 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// rows is a storage with n configmaps. Its lists create each configmap on demand, like a store that
-// sameEntries read in chunks.
+// rows is a storage with n configmaps. Its lists create each configmap on demand, like a store that is
+// read in chunks.
 type rows struct {
 	kind *codec.Kind
 	n    int

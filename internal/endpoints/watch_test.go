@@ -194,7 +194,7 @@ func TestWatchList(t *testing.T) {
 	a.configMap("b", "")
 	w.want("ADDED ConfigMap b")
 
-	// In other views, the bookmark has the form of the view.
+	// Bookmarks have the format of the events: a Table or a PartialObjectMetadata.
 	tables := a.watch(inA+query, "Accept", tableT)
 	tables.next()
 	tables.next()

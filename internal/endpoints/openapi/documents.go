@@ -49,9 +49,10 @@ type Documents struct {
 	cache      *plainCache
 
 	mu sync.RWMutex
-	// initial creates the sources of the Config. lock calls it once, at the first use, and sets it to nil.
+	// initial creates the sources of the Config. lock calls it on the first use and sets it to nil.
 	initial func()
-	// sources and documents are keyed by the path of the v3 document. documents contains those that were used.
+	// sources and documents are keyed by the path of the v3 document. documents contains only the
+	// documents that were requested.
 	sources   map[string]*documentSource
 	documents map[string]*Document
 	// remotes are the group versions of other servers, by the same keys.
@@ -71,8 +72,8 @@ type v3Index struct {
 	modified time.Time
 }
 
-// New returns the documents of a server. It builds none of them. It retains the parts, which must
-// not be modified.
+// New returns the documents of a server without building them. It retains the parts, which must not
+// be modified.
 func New(c Config) *Documents {
 	if c.KeepPlain == 0 {
 		c.KeepPlain = DefaultKeepPlain
@@ -111,8 +112,8 @@ func (d *Documents) setInitialLocked(c Config, created time.Time) {
 	}
 }
 
-// lock acquires mu for a method that uses the sources. The sources of the Config are created now, because most control
-// planes get no request for a document.
+// lock acquires mu for a method that uses the sources. The first call creates the sources of the Config.
+// New does not create them, because most control planes never receive a request for a document.
 func (d *Documents) lock() {
 	d.mu.Lock()
 	if initial := d.initial; initial != nil {

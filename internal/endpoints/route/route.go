@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Route is the destination of a request, as of its resolution. It is immutable. It does not imply
-// that the request is authorized or valid: Handler decides on the response.
+// Route is the destination of a request at the time of its resolution. It is immutable. It does not imply
+// that the request is authorized or valid, which Handler checks.
 type Route struct {
 	// Resource is the resource or subresource with the names in the path; nil if this server has
 	// none, if another server serves the group version, and for non-resource paths. The path may
@@ -23,7 +23,7 @@ type Route struct {
 	aggregated  http.Handler
 	known       bool
 	longRunning bool
-	// generation is Handler.generation as of the resolution.
+	// generation is the result of Handler.generation at the time of the resolution.
 	generation uint64
 }
 
@@ -37,8 +37,8 @@ func From(ctx context.Context) *Route {
 // Known implements request.Route.
 func (r *Route) Known() bool { return r.known }
 
-// LongRunning implements request.Route. For subresources of this server, the storage decides
-// (rest.Connection); for everything else, the names of kube-apiserver.
+// LongRunning implements request.Route. For subresources of this server, the storage determines the result
+// (rest.Connection). All other requests follow the rules of kube-apiserver (request.LongRunningByName).
 func (r *Route) LongRunning() bool { return r.longRunning }
 
 // Resolve returns the route of a parsed request. It does not block, and is safe for concurrent use.

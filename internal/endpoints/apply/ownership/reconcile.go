@@ -12,15 +12,15 @@ type kindSchema struct {
 
 func (s kindSchema) root() smd.TypeRef { return smd.TypeRef{NamedType: &s.name} }
 
-// reconciled reports whether typed.ReconcileFieldSetWithSchema would leave a set unchanged. Fields
-// below one that has become atomic must be replaced by it; this happens once after an upgrade and
-// is left to structured-merge-diff.
+// reconciled reports whether typed.ReconcileFieldSetWithSchema would return the set unchanged. If a field
+// has become atomic, its children in the set must be replaced by the field itself. This is necessary only
+// once after an upgrade, so structured-merge-diff does it.
 func (s kindSchema) reconciled(set []node) bool {
 	return s.reconciledBelow(s.root(), set, false)
 }
 
-// reconciledBelow checks the fields below a field; whole means that the field is in the set without
-// children.
+// reconciledBelow is like reconciled, for the children of a field. whole is set if the set contains the field
+// itself and none of its children.
 func (s kindSchema) reconciledBelow(ref smd.TypeRef, below []node, whole bool) bool {
 	atom, ok := s.schema.Resolve(ref)
 	if !ok {
