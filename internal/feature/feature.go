@@ -107,8 +107,8 @@ func (g Gates) Enabled(gate Gate) bool { return g.on[gate] }
 type Set map[Gate]bool
 
 // Parse parses a value of --feature-gates, a comma-separated list of NAME=true or NAME=false, and
-// adds the settings to the set. A name may have the component prefix "kube:". The error is about
-// the syntax only, and some settings may have been added; Gates.With validates the set.
+// adds the settings to the set. A name may have the component prefix "kube:". Parse checks only the
+// syntax; Gates.With validates the set. After an error, some settings may have been added.
 func (s Set) Parse(value string) error {
 	for item := range strings.SplitSeq(value, ",") {
 		if item == "" {
@@ -171,7 +171,7 @@ func (g Gates) With(set Set) (Gates, error) {
 	return with, errors.Join(errs...)
 }
 
-// Parse is With for the value of a --feature-gates flag. It also returns the errors of Set.Parse.
+// Parse is like With, for the value of a --feature-gates flag. It also returns the errors of Set.Parse.
 func (g Gates) Parse(value string) (Gates, error) {
 	set := Set{}
 	if err := set.Parse(value); err != nil {
