@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Values in audit events of server code, which has no client connection. The address is that of
-// kube-apiserver's loopback requests.
+// The user agent and source address in audit events of internal requests, which have no client connection.
+// The address is the same as for kube-apiserver's loopback requests.
 const (
 	internalAgent  = "mainstay/internal"
 	internalSource = "::1"

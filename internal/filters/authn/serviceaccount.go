@@ -199,8 +199,8 @@ func checkTimes(claims *jwt.Claims, now time.Time) error {
 	return nil
 }
 
-// checkBound checks that the bound object of a token exists. The node is checked only if the token
-// is not bound to a pod or secret, because these tokens name their node only for information.
+// checkBound checks that the bound object of a token exists. It checks the node only if the token is not
+// bound to a pod or secret. A token that is bound to a pod also contains the node, but only as information.
 func (s *ServiceAccounts) checkBound(ctx context.Context, names *serviceaccount.Bound, now time.Time) error {
 	if err := checkRef(ctx, s.config.Secrets, "secret", names.Namespace, names.Secret, now); err != nil {
 		return err

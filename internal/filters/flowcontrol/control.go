@@ -59,7 +59,7 @@ type Control struct {
 	// activeLevels contains the levels by name: the configured ones, and deleted ones with
 	// remaining requests.
 	activeLevels map[string]*level
-	// fairFrac is the fraction of its target demand that each level got in the last adjustment.
+	// fairFrac is the fraction of its target demand that each level received in the last adjustment.
 	fairFrac float64
 }
 

@@ -6,11 +6,13 @@ import (
 	"sync"
 )
 
-// maxShared is the maximum number of shared roles, and of shared bindings. There are about 80 default roles and 70 default bindings.
+// maxShared is the maximum number of shared roles, and of shared bindings. There are about 80 default roles
+// and 70 default bindings.
 const maxShared = 256
 
-// Shared contains the names and compiled rules of roles, and the bindings, that are equal for many Authorizers, such
-// as the default roles. The first ones that are added are shared. The zero value is empty. It is safe for concurrent use.
+// Shared contains roles (names and compiled rules) and bindings that many Authorizers have in common, such
+// as the default roles. If several roles or bindings have the same name, the first one is shared. The zero
+// value is empty. Shared is safe for concurrent use.
 type Shared struct {
 	mu       sync.Mutex
 	roles    map[roleKey]sharedRole
@@ -22,8 +24,9 @@ type sharedRole struct {
 	set *ruleSet
 }
 
-// role returns the key of a role, and the set of its rules, which it may share. The result does not share memory with key. It
-// may retain rules. A nil *Shared shares nothing.
+// role returns the key of a role and the set of its rules. Both may be shared and must not be modified. The
+// returned key is a copy, so that it does not retain the stored object of key; the set may retain rules. A
+// nil *Shared shares nothing.
 func (s *Shared) role(key roleKey, rules []rule) (roleKey, *ruleSet) {
 	if s == nil {
 		return key.clone(), newRuleSet(rules)
@@ -44,8 +47,9 @@ func (s *Shared) role(key roleKey, rules []rule) (roleKey, *ruleSet) {
 	return own.key, own.set
 }
 
-// binding returns an equal binding, which it may share, or own, of which it takes ownership. The result does not retain the
-// stored object of own. A nil *Shared shares nothing.
+// binding returns the shared binding that is equal to own, or own if there is no such binding. It takes
+// ownership of own. The result may be shared and must not be modified; it does not retain the stored object
+// of own. A nil *Shared shares nothing.
 func (s *Shared) binding(own *bindingSpec) *bindingSpec {
 	if s == nil {
 		own.detach()
