@@ -156,7 +156,7 @@ func typeKey(d declaration) string {
 }
 
 // wasDisabled reports whether a gate is locked to true in the newest version and disabled by default in
-// an older one. Fields of other gates are declared by the resources that have them.
+// an older one. The table omits the fields of other gates, because the built-in resources declare them.
 func wasDisabled(gate feature.Gate) bool {
 	if newest, known := specIn(feature.Newest, gate); !known || !newest.Locked || !newest.Default {
 		return false
