@@ -15,25 +15,26 @@ import (
 	"mainstay.dev/mainstay/internal/storage/archive"
 )
 
-// HistoryConfig configures the history of the served control plane: how long the earlier states of
-// objects can be read.
+// HistoryConfig configures the history of the served control plane, from which clients can read earlier
+// states of objects.
 type HistoryConfig struct {
-	// MaxAge is the maximum time since an object was changed or deleted, after which its earlier state
-	// is deleted. 0 selects 30 days for an embedded store on disk, and no history for all other stores;
-	// a negative value disables the history.
+	// MaxAge is the time after which the earlier state of a changed or deleted object is deleted. 0
+	// selects 30 days for an embedded store on disk, and no history for all other stores; a negative
+	// value disables the history.
 	MaxAge time.Duration
 	// MaxBytes is the maximum size of the history on disk; 0 selects 1 GiB. The oldest states are
 	// deleted first.
 	MaxBytes int64
-	// Resources has the rules of individual resources, which are added to those of
-	// DefaultHistoryResources.
+	// Resources contains rules for individual resources. A rule replaces the rule of
+	// DefaultHistoryResources for the same resource.
 	Resources map[schema.GroupResource]archive.Rule
 
-	// fromFile has the rules of --history-policy-file. Resources has precedence.
+	// fromFile contains the rules of --history-policy-file. Resources has precedence.
 	fromFile map[schema.GroupResource]archive.Rule
 }
 
-// DefaultHistoryResources returns the rules of resources that change often and describe the present.
+// DefaultHistoryResources returns the default rules, in a new map. They limit the history of resources that
+// change often and describe only the current state.
 func DefaultHistoryResources() map[schema.GroupResource]archive.Rule {
 	return map[schema.GroupResource]archive.Rule{
 		{Group: "coordination.k8s.io", Resource: "leases"}: {MaxAge: 15 * time.Minute},
@@ -41,7 +42,7 @@ func DefaultHistoryResources() map[schema.GroupResource]archive.Rule {
 	}
 }
 
-// noHistory as HistoryConfig.MaxAge disables the history.
+// noHistory is the value of HistoryConfig.MaxAge that disables the history.
 const noHistory = -1
 
 func (c *HistoryConfig) addFlags(fs *pflag.FlagSet) {
@@ -51,7 +52,7 @@ func (c *HistoryConfig) addFlags(fs *pflag.FlagSet) {
 	flags.ListVar(fs, "history-resources", "rules", "maximum age, and optionally maximum number of versions of an object, in the history of individual resources, as RESOURCE[.GROUP]=AGE[/VERSIONS], comma-separated; may be repeated (default: leases.coordination.k8s.io=15m,events=1h)", c.addResources)
 }
 
-// addResources parses a list of rules.
+// addResources parses a comma-separated list of rules and adds them to Resources.
 func (c *HistoryConfig) addResources(list string) error {
 	for item := range strings.SplitSeq(list, ",") {
 		name, value, ok := strings.Cut(strings.TrimSpace(item), "=")
@@ -75,7 +76,7 @@ func (c *HistoryConfig) addResources(list string) error {
 	return nil
 }
 
-// setDefaults selects whether there is a history. embedded is set for an embedded store on disk.
+// setDefaults replaces zero values by the defaults. embedded is set for an embedded store on disk.
 func (c *HistoryConfig) setDefaults(embedded bool) {
 	if c.MaxAge == 0 && embedded {
 		c.MaxAge = archive.DefaultMaxAge
@@ -110,7 +111,7 @@ func (c *HistoryConfig) policy() archive.Policy {
 			}
 		}
 	}
-	// The leases of servers belong to no resource.
+	// The leases of servers are not objects of a resource in the API.
 	for _, path := range controlplane.ServerLeasePaths() {
 		p.Resources[path] = archive.Rule{MaxAge: 15 * time.Minute}
 	}

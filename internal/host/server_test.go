@@ -218,8 +218,8 @@ func TestUntrustedAuthority(t *testing.T) {
 	}
 }
 
-// healthOfKubernetes are the recorded checks of a kube-apiserver's /readyz, except those of parts
-// that this server does not have.
+// healthOfKubernetes contains the names of the checks in a recorded /readyz response of kube-apiserver,
+// without the checks of components that this server does not have.
 const healthOfKubernetes = `ping log etcd etcd-readiness informer-sync
 poststarthook/start-apiserver-admission-initializer poststarthook/generic-apiserver-start-informers
 poststarthook/priority-and-fairness-config-consumer poststarthook/priority-and-fairness-filter
@@ -514,7 +514,7 @@ func TestHosts(t *testing.T) {
 
 func TestOwnCertificates(t *testing.T) {
 	t.Parallel()
-	// Another server's CA is used as the user's.
+	// The files of another server serve as the certificates that a user provides.
 	dir := t.TempDir()
 	start(t, Config{Storage: StorageConfig{DataDir: dir}, Listen: ListenConfig{AdvertiseAddress: netip.MustParseAddr("192.0.2.7")}}).end(t)
 	file := func(name string) string { return filepath.Join(dir, pkiDir, name) }

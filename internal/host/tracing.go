@@ -27,10 +27,10 @@ func (c *TracingConfig) AddFlags(fs *pflag.FlagSet) {
 // shutdownTracingTimeout is the maximum time to send the last spans.
 const shutdownTracingTimeout = 5 * time.Second
 
-// tracing exports spans. The zero value exports none.
+// tracing exports spans. The zero value does not export spans.
 type tracing struct{ provider *sdktrace.TracerProvider }
 
-// openTracing reads the configuration.
+// openTracing reads the configuration file and creates the exporter. It does nothing if tracing is disabled.
 func (h *Host) openTracing() error {
 	file := h.config.Tracing.ConfigFile
 	if file == "" {
@@ -56,7 +56,8 @@ func (t *tracing) tracer() trace.TracerProvider {
 	return t.provider
 }
 
-// close sends the last spans. It does not fail if the collector is not reachable.
+// close sends the last spans. It blocks for up to shutdownTracingTimeout, and returns no error if the
+// collector does not respond within this time.
 func (t *tracing) close() error {
 	if t.provider == nil {
 		return nil

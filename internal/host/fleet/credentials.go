@@ -24,7 +24,7 @@ const (
 	secretSuffix    = "-kubeconfig"
 	// SecretType is the type of the Secret.
 	SecretType = corev1.SecretType("mainstay.dev/kubeconfig")
-	// KubeconfigKey has the kubeconfig, and tokenKey the token in it, which the server accepts.
+	// KubeconfigKey is the key of the kubeconfig. tokenKey is the key of the token in the kubeconfig.
 	KubeconfigKey = "kubeconfig"
 	tokenKey      = "token"
 )
@@ -46,7 +46,7 @@ func secretOf(name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: secretNamespace, Name: name + secretSuffix}
 }
 
-// ownerOf returns the UID of the control plane that a Secret belongs to, or false if it has no such owner.
+// ownerOf returns the UID of the control plane that owns a Secret, or false if no control plane owns it.
 func ownerOf(secret *corev1.Secret) (types.UID, bool) {
 	for _, owner := range secret.OwnerReferences {
 		if owner.Kind == controlplanes.Kind && owner.APIVersion == controlplanes.Resource().GroupVersion().String() {
@@ -127,8 +127,8 @@ func (f *Fleet) createSecret(ctx context.Context, object *controlplanes.ControlP
 	return nil
 }
 
-// setToken makes the token of an administrator valid before the event of its Secret arrives. If the Secret is deleted
-// meanwhile, the token of the next one replaces it.
+// setToken makes the token of an administrator valid before the event of its Secret arrives. If the Secret is
+// deleted in the meantime, the token of the next Secret replaces the token.
 func (f *Fleet) setToken(uid types.UID, token string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,18 +16,19 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
-// maxLayers is the maximum number of states below a fork, because each of them adds a lookup to a read. A fork at the end of
-// a longer chain copies all objects.
+// maxLayers is the maximum number of states below a fork. It is limited because each state adds a lookup to a
+// read. A fork at the end of a longer chain copies all objects.
 const maxLayers = 16
 
-// sourceError reports that a fork cannot begin with its source now. reason is the reason of the condition Ready.
+// sourceError reports that a fork cannot be created from the current state of its source. reason is the reason
+// of the condition Ready.
 type sourceError struct{ reason, message string }
 
 func (e *sourceError) Error() string { return e.message }
 
-// fork returns the content of a new fork. It pins the state of the source in the store, or copies it. guard contains
-// operations for the commit that completes the fork. The error is a *sourceError if the source does not exist, or has no state at
-// the requested time.
+// fork returns the content of a new fork. It pins the state of the source in the store, or copies it. guard
+// contains operations for the commit that completes the fork. The error is a *sourceError if the source does
+// not exist, or has no state at the requested time.
 func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Source) (begun content, guard []kv.Op, err error) {
 	from, below := types.UID(""), &keySet{} // of the root control plane
 	if source.ControlPlane != "" {
@@ -94,8 +95,8 @@ func (f *Fleet) pinner() (kv.Pinner, bool) {
 	return p, ok
 }
 
-// pin retains the layers of a fork. If another attempt has pinned other revisions, possibly at the same time, they are
-// released with the fork.
+// pin retains the layers of a fork. Another attempt may have pinned other revisions, possibly at the same time;
+// unpin releases all of them when the fork is deleted.
 func (f *Fleet) pin(ctx context.Context, pinner kv.Pinner, uid types.UID, layers []layer) error {
 	for _, l := range layers {
 		if err := pinner.Pin(ctx, string(uid), f.prefixOf(l.UID), l.Revision); err != nil {
@@ -204,8 +205,8 @@ func (f *Fleet) unpin(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// forkBase is the state of a control plane as the base of a fork. Its keys are those of the fork, and it does not have the
-// objects that belong to the running server of the source.
+// forkBase is the state of a control plane as the base of a fork, under the keys of the fork. It excludes the
+// objects that belong to the running server of the source, and encrypts values for their keys in the fork.
 type forkBase struct {
 	overlay.Base
 	fleet *Fleet
@@ -296,8 +297,8 @@ const (
 	secretKeys       = "secrets/" + secretNamespace + "/"
 )
 
-// excludes reports whether a relative key is not copied. Kubeconfigs of control planes are excluded, because they would
-// give the users of a fork access to these control planes.
+// excludes reports whether a relative key is not copied. Kubeconfigs of control planes are excluded, because
+// they would give the users of a fork access to these control planes.
 func (b *forkBase) excludes(ctx context.Context, key string) (bool, error) {
 	for _, prefix := range b.excluded {
 		if strings.HasPrefix(key, prefix) {

@@ -94,8 +94,8 @@ func (f *Fleet) reject(w http.ResponseWriter, r *http.Request, reason error) {
 	f.rejection.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), reasonKey{}, reason)))
 }
 
-// newRejection returns the handler of reject. It has the filters of a control plane up to authentication, so
-// that the responses have the same headers.
+// newRejection returns the handler that reject uses. It has the filters of a control plane up to
+// authentication, so that the responses have the same headers.
 func (f *Fleet) newRejection() http.Handler {
 	options, metrics := &f.config.Options, &f.config.Env.Telemetry
 	onError := func(w http.ResponseWriter, r *http.Request, err error) {
