@@ -115,7 +115,7 @@ func TestLastFinalizerByDryRun(t *testing.T) {
 	}
 }
 
-// TestGracePeriods runs deletions of one object after another.
+// TestGracePeriods checks the grace period of an object after each of several deletions.
 func TestGracePeriods(t *testing.T) {
 	t.Parallel()
 	type step struct {
