@@ -53,8 +53,8 @@ type Info struct {
 	DeprecatedWatch bool
 	// Unroutable reports that no resource can have this path, although it has the form of a
 	// resource path: a required segment is empty, or the path requests the deprecated watch of a
-	// subresource. Such a request is authorized like others, but must get a 404, because its
-	// attributes do not describe an action.
+	// subresource. Such a request is authorized like others, but the response must be a 404, because
+	// its attributes do not describe an action.
 	Unroutable bool
 	// FieldSelector and LabelSelector are the selectors of a collection request, as sent, for
 	// authorization. As in kube-apiserver, they are empty for deprecated watches, which may watch a
@@ -75,8 +75,8 @@ const (
 // /namespaces/{name} are resources.
 var namespaceSubresources = [...]string{"status", "finalize"}
 
-// Parse parses the request line. An error is a client error (400) with the message of the response;
-// the Info is then that of a non-resource request.
+// Parse parses the request line. If it is invalid, Parse returns an error, whose text is the message of the
+// response (400), and the Info of a non-resource request.
 func Parse(r *http.Request) (Info, error) {
 	info := Info{Path: r.URL.Path, Verb: strings.ToLower(r.Method)}
 	parts := splitPath(r.URL.Path)
