@@ -23,7 +23,7 @@ import (
 
 // Keys signs and verifies tokens. Implementations are safe for concurrent use.
 type Keys interface {
-	// Sign returns a token with the claims. It may call a plugin, until ctx is done.
+	// Sign returns a token with the claims. It may block on a call of a plugin until ctx is done.
 	Sign(ctx context.Context, claims *Claims) (string, error)
 	// Verify returns the claims of a token if one of the keys has signed it. It does not check
 	// expiration or audiences. Errors have kube-apiserver's messages and are sent to clients.
@@ -35,7 +35,7 @@ type Keys interface {
 	Published() Published
 }
 
-// Published contains the public keys for other verifiers, and how long they may cache them.
+// Published contains the public keys for other verifiers, and the time for which they may be cached.
 type Published struct {
 	Keys   []jose.JSONWebKey
 	MaxAge time.Duration
