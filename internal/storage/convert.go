@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// This file converts objects of kinds with codec.Kind.Convert, which may call a webhook. They are
-// converted before they are decoded, in batches and with the context of the request.
+// This file converts objects whose kind has a function codec.Kind.Convert, which may call a webhook. Objects
+// are converted before they are decoded, in batches and with the context of the request.
 
 // convertRecords yields the records of a plan after their conversion to the hub version. The iteration
 // blocks during calls of the webhook.
@@ -64,8 +64,8 @@ func (s *Store) convertRecords(ctx context.Context, p *ListPlan, records iter.Se
 	}
 }
 
-// convertBack converts an encoded object to the hub version before its write, as a read does: an object
-// that cannot be converted must not be written. The write then returns the converted record.
+// convertBack converts an encoded object to the hub version before it is written, because an object must not
+// be written if a later read cannot convert it. The write then returns the converted record.
 func (u *uncommittedRecord) convertBack(ctx context.Context, name types.NamespacedName) error {
 	if u.kind.Convert == nil {
 		return nil

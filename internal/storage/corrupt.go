@@ -39,8 +39,8 @@ func (e *CorruptError) Error() string {
 
 func (e *CorruptError) Unwrap() error { return e.Err }
 
-// CorruptDeletionError is the error of a watch for the deletion of an unreadable object, because there
-// is no object for the event. It is an API error: 500.
+// CorruptDeletionError ends a watch when an unreadable object is deleted, because the event must contain the
+// object. It is an API error: 500.
 type CorruptDeletionError struct{ Err *CorruptError }
 
 func (e *CorruptDeletionError) Error() string {
@@ -114,7 +114,8 @@ func (e *CorruptListError) Status() metav1.Status {
 	}
 }
 
-// collectCorrupt returns a sequence of the same records whose error reports all unreadable objects.
+// collectCorrupt yields the records up to the first unreadable object. After that, it yields no more records:
+// it reads the others only to collect the unreadable objects, and finally yields a *CorruptListError.
 func (s *Store) collectCorrupt(records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		var found *CorruptListError

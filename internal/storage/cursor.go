@@ -156,8 +156,8 @@ func (c *cursor) clearEvents() {
 	c.events = c.events[:0]
 }
 
-// notifyInitialized notifies the request once that the initial events were sent. The caller has
-// requested further events, so it has sent all previous ones.
+// notifyInitialized notifies the request, once, that the initial events were sent. Next and Poll call it when
+// all initial events were returned by earlier calls: their caller has sent these events before it reads again.
 func (c *cursor) notifyInitialized(ctx context.Context) {
 	if !c.initialized {
 		c.initialized = true
@@ -229,8 +229,8 @@ func (c *cursor) bookmarkTimer() (due <-chan time.Time, stop func()) {
 	return c.timer.C, nothing
 }
 
-// advance appends the events of changes, and a bookmark if one is due. All changes up to the revision
-// progress are among these or earlier changes.
+// advance appends the events of changes, and a bookmark if one is due. These and earlier changes include
+// all changes up to the revision progress.
 func (c *cursor) advance(ctx context.Context, changes []*Change, progress int64) (err error) {
 	progress = max(c.progress, progress)
 	if c.visible != nil {

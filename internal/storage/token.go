@@ -26,7 +26,7 @@ type continueToken struct {
 
 const tokenVersion = "meta.k8s.io/v1"
 
-// newestRevision is the revision of a token that continues at the newest revision.
+// newestRevision is the revision in a token for a list that continues at the newest revision.
 const newestRevision = -1
 
 var errContinue = errors.New("continue key is not valid")
@@ -40,8 +40,8 @@ func encodeContinue(key, prefix string, revision int64) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
-// decodeContinue returns the next key of a list, which has the prefix, and the revision, which is not 0. The
-// error wraps errContinue.
+// decodeContinue returns the next key of a list, including the prefix, and the revision, which is never 0.
+// The error wraps errContinue.
 func decodeContinue(token, prefix string) (string, int64, error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -70,8 +70,8 @@ func decodeContinue(token, prefix string) (string, int64, error) {
 	return prefix + start[1:], c.Revision, nil
 }
 
-// ParseResourceVersion parses the resourceVersion of a request. It returns 0 for "" and "0". The error is a
-// *field.Error. Greater numbers than the largest revision are reduced to it.
+// ParseResourceVersion parses the resourceVersion of a request. It returns 0 for "" and "0", and the largest
+// possible revision for greater numbers. The error is a *field.Error.
 func ParseResourceVersion(rv string) (kv.Revision, error) {
 	if rv == "" || rv == "0" {
 		return 0, nil

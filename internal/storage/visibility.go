@@ -97,10 +97,10 @@ func (c *Change) namespace() string {
 	return c.Prev.Name().Namespace
 }
 
-// queueDifference queues the events up to the revision progress for a client that had the namespaces
-// before. changes are the changes in namespaces that stay visible. The events are in order of their
-// revisions. A client that disconnects in between has thus not received the revision progress, and
-// cannot resume from it without the remaining events.
+// queueDifference queues the events up to the revision progress, sorted by revision, for a client whose
+// visible namespaces were before. changes contains the changes in namespaces that are still visible. If the
+// client disconnects between these events, it has not received the revision progress, so it cannot resume
+// there and miss the remaining events.
 func (c *cursor) queueDifference(ctx context.Context, before *request.Namespaces, changes []*Change, progress int64) error {
 	now := c.visible.current
 	lost, err := c.listDifference(ctx, before, now, c.progress)
@@ -132,8 +132,8 @@ func (c *cursor) queueDifference(ctx context.Context, before *request.Namespaces
 	return nil
 }
 
-// listDifference returns the selected objects at a revision in the namespaces of in without those of
-// notIn.
+// listDifference returns the selected objects at a revision in the namespaces that the set in contains and
+// the set notIn does not contain.
 func (c *cursor) listDifference(ctx context.Context, in, notIn *request.Namespaces, revision int64) ([]*codec.Record, error) {
 	plan := &ListPlan{Selection: c.Selection, At: kv.Revision(revision)}
 	plan.Namespaces = in.Without(notIn)

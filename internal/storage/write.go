@@ -94,8 +94,9 @@ type objState struct {
 	record *codec.Record // nil if the object does not exist
 	// stale is set if the stored value should be rewritten, even if the object is unchanged.
 	stale bool
-	// fresh is set if the state was read from the backend since the call began. A state that is not
-	// fresh may only lead to a write, because the backend then checks the revision.
+	// fresh is set if the state was read from the backend since the call began. If it is not set, the
+	// state may be outdated: it can be the base of a write, because the backend checks the revision, but
+	// not of an error or of a response without a write.
 	fresh bool
 }
 
@@ -106,8 +107,8 @@ func (st *objState) revision() kv.Revision {
 	return kv.Revision(st.record.Revision())
 }
 
-// causedByStaleState reports whether err may be due to an outdated state, from which the other writes of the
-// transaction were derived.
+// causedByStaleState reports whether err may be due to an outdated state, because the other writes of the
+// transaction are based on it.
 func (st *objState) causedByStaleState(err error) bool {
 	return !st.fresh && errors.As(err, new(*OpConflictError))
 }
@@ -138,8 +139,8 @@ func (s *Store) stateOf(ctx context.Context, entry *kv.Entry) (objState, error) 
 	return objState{record: record, stale: stale, fresh: true}, err
 }
 
-// refresh replaces a state by the newest one, and reports whether the revision is the same. It then keeps
-// the record, which has been converted.
+// refresh replaces a state by the newest one, and reports whether the revision is the same. If it is, refresh
+// keeps the record of the state, because it is already converted.
 func (s *Store) refresh(ctx context.Context, key string, st *objState) (same bool, err error) {
 	newest, err := s.read(ctx, key)
 	if err != nil {
@@ -170,7 +171,7 @@ func (s *Store) Update(ctx context.Context, name types.NamespacedName, update Up
 	return record, s.trimKey(err)
 }
 
-// guaranteedUpdate repeats attempt until it succeeds, or fails with the newest state.
+// guaranteedUpdate repeats attempt until it succeeds, or until it fails for the newest state.
 func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName, key string, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {
 	st, err := s.initialState(ctx, key, options.Cached)
 	if err != nil {
@@ -197,8 +198,9 @@ func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName,
 	}
 }
 
-// attempt is one attempt of an update. done is false if there must be another one: err is nil if st is
-// the newest state then, and not nil if it may be due to an outdated st.
+// attempt makes one attempt of an update. If done is false, the caller must repeat it. In this case, if err is
+// nil, attempt has set st to the newest state; otherwise, err may be due to an outdated st, and the caller must
+// refresh st.
 func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key string, st *objState, update UpdateFunc, options UpdateOptions) (_ *codec.Record, done bool, _ error) {
 	obj, write, err := propose(ctx, st, update, options.Preconditions)
 	var remove Remove
@@ -251,7 +253,8 @@ func propose(ctx context.Context, st *objState, update UpdateFunc, preconditions
 	return update(st.record)
 }
 
-// check checks the preconditions, except for an object that does not exist: update does so.
+// check checks the preconditions of an existing object. For a missing object it returns nil, because the
+// UpdateFunc decides.
 func (st *objState) check(preconditions *metav1.Preconditions) error {
 	if preconditions == nil || st.record == nil {
 		return nil
@@ -259,8 +262,8 @@ func (st *objState) check(preconditions *metav1.Preconditions) error {
 	return checkPreconditions(preconditions, st.record)
 }
 
-// dryUpdate returns the record of a dry run if st is the newest state; otherwise it refreshes st. It
-// has the same results as attempt.
+// dryUpdate returns the record of a dry run if st is the newest state; otherwise it refreshes st. The
+// results have the same meaning as those of attempt.
 func (s *Store) dryUpdate(ctx context.Context, key string, st *objState, record *uncommittedRecord) (*codec.Record, bool, error) {
 	if !st.fresh {
 		if same, err := s.refresh(ctx, key, st); err != nil || !same {
@@ -273,7 +276,8 @@ func (s *Store) dryUpdate(ctx context.Context, key string, st *objState, record 
 	return record.resolve(st.revision()), true, nil
 }
 
-// remove attempts to delete the object of st. last is Remove.Last. The results are those of attempt.
+// remove attempts to delete the object of st. last is Remove.Last. The results have the same meaning as those
+// of attempt.
 func (s *Store) remove(ctx context.Context, name types.NamespacedName, key string, st *objState, last codec.Object, write WriteOptions) (*codec.Record, bool, error) {
 	if st.record == nil {
 		return nil, st.fresh, notFound(name)

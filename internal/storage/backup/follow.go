@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// follow uploads commits until an error. It returns nil after Close, when all commits are uploaded.
+// follow uploads commits until an error occurs. After Close, it uploads the remaining commits and returns nil.
 func (w *Writer) follow() error {
 	watch, err := w.open()
 	if err != nil {
@@ -96,7 +96,7 @@ func (g *Generation) end() (Object, kv.Revision, time.Time) {
 	return b.Object, b.Revision, b.Time
 }
 
-// resumable returns the newest generation if it is complete; otherwise nil.
+// resumable returns the newest generation, or nil if it is incomplete or there is no generation.
 func (c *Catalog) resumable() *Generation {
 	var newest *Generation
 	var end time.Time
@@ -286,8 +286,8 @@ func (f *follower) upload() error {
 	return nil
 }
 
-// checkPins schedules a base if the backup lacks the state of a pin: the newest base has only the states of its own pins and
-// later ones.
+// checkPins schedules a base if the backup lacks the state of a pin: the revision of the pin is lower than the
+// revision of the newest base, and the base does not contain the pin.
 func (f *follower) checkPins() {
 	for _, p := range f.pins {
 		if p.Revision < f.baseRevision && !f.basePins.Covers(p) {

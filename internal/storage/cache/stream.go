@@ -127,7 +127,7 @@ func (s *logStream) Next(ctx context.Context, timer <-chan time.Time, catchUp <-
 			s.readAvailable(ctx)
 			return s.changes, s.revision, nil
 		case <-timer:
-			// The progress includes changes that arrived at the same time as the timer.
+			// The progress includes changes that arrived just before the timer fired.
 			if !s.read(nil) {
 				s.detach()
 			}

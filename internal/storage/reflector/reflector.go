@@ -35,7 +35,8 @@ type Collection interface {
 }
 
 // Config describes a Reflector. Its functions are called one at a time, on the goroutine of Load
-// and Run and with their context; events wait meanwhile. Records are immutable and may be retained.
+// and Run and with their context; a slow function delays later events. Records are immutable and may
+// be retained.
 // An error or panic of a function means that the consumer is inconsistent with the collection:
 // after a backoff, Replace is called again. Errors that a retry cannot fix, such as an undecodable
 // object, should therefore be logged and not returned.
@@ -160,7 +161,7 @@ func (r *Reflector) Run(ctx context.Context) {
 	r.run(ctx, nil)
 }
 
-// run is Run for an open watch, which it closes; with nil, it opens one.
+// run is like Run, but it starts with the open watch w and closes it. If w is nil, run opens a watch.
 func (r *Reflector) run(ctx context.Context, w rest.Watch) {
 	defer r.config.Metrics.setCurrent(r.config.Name, false)
 	for {
@@ -259,7 +260,8 @@ func (r *Reflector) apply(ctx context.Context, events []rest.Event) error {
 	return nil
 }
 
-// call calls a function of the Config. It returns its error, or its panic as an error.
+// call calls a function of the Config and returns its error. It converts a panic of the function to an
+// error.
 func (r *Reflector) call(function func() error) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {

@@ -148,7 +148,7 @@ func TestResume(t *testing.T) {
 	expired := storage.TooOld(1, 2)
 	tests := []struct {
 		name string
-		// delivered: an event precedes the end with err.
+		// delivered is set if the watch returns an event before err.
 		delivered bool
 		err       error
 		// want are the subsequent calls. R stands for the current revision.
@@ -209,7 +209,8 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestExpired checks the expiry of history while no watch was possible.
+// TestExpired checks that a restarted reflector lists the collection again if the history since its
+// last revision was compacted in the meantime.
 func TestExpired(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -362,8 +363,8 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// TestRunAll is TestNothingIsLost for two reflectors in one goroutine. With watches that cannot be polled, they have
-// a goroutine each.
+// TestRunAll is like TestNothingIsLost, for two reflectors in one goroutine. If their watches cannot be
+// polled, each reflector has its own goroutine.
 func TestRunAll(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

@@ -27,11 +27,11 @@ import (
 
 // Setup describes the tested storage.
 type Setup struct {
-	// Backend opens the backend in a directory, which may contain the data of a closed one. The suite
-	// closes it.
+	// Backend opens the backend in a directory, which may contain the data of a closed backend. The
+	// suite closes the backend.
 	Backend func(t testing.TB, dir string) kv.Backend
-	// Decorate returns the tested storage over a store. It must be usable until the test ends.
-	// Several storages may be opened over one backend.
+	// Decorate wraps a store in the tested storage, which must be usable until the test ends. The
+	// suite may open several storages over one backend.
 	Decorate func(t testing.TB, store *storage.Store) storage.Interface
 	// Remote is set for a backend behind a network: it drops notes, so watches decode objects, and
 	// its progress arrives with a delay.
@@ -91,7 +91,7 @@ func newEnv(t testing.TB, setup Setup) *env {
 	return e
 }
 
-// open returns another storage with the same backend. Zero fields of cfg have the values for pods.
+// open returns another storage with the same backend. Zero fields of cfg select a storage of pods.
 func (e *env) open(cfg storage.Config) storage.Interface {
 	e.Helper()
 	cfg.Backend = e.backend

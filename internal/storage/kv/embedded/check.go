@@ -53,7 +53,8 @@ func Exists(dir string) (bool, error) {
 type CheckReader struct {
 	// Progress is called periodically with the number of records read so far.
 	Progress func(records int64)
-	// Entry is called for each current key, in ascending order. Its error ends the check.
+	// Entry is called for each current key, in ascending order. If it returns an error, Check stops and
+	// returns the error.
 	Entry func(*kv.Entry) error
 }
 
@@ -107,7 +108,7 @@ func (d *disk) check(ctx context.Context, names []string, to *CheckReader) (Repo
 	return c.report, errors.Join(err, e.close())
 }
 
-// checker reads an engine.
+// checker checks the data of an engine and counts it.
 type checker struct {
 	ctx    context.Context
 	e      *engine
@@ -317,7 +318,7 @@ func (c *checker) change(ch change, rev kv.Revision) error {
 	return nil
 }
 
-// expiries checks that the index contains no other keys.
+// expiries checks that the index of expiring keys contains no other keys.
 func (c *checker) expiries() error {
 	var n int64
 	err := c.each(prefixExpiry, func(rawKey, rawValue []byte) error {

@@ -175,7 +175,8 @@ func pinsOf(pins map[string]kv.Pin) (list []kv.Pin) {
 	return list
 }
 
-// TestPinModel checks pinned states after random writes, compactions and restarts, and that nothing remains without pins.
+// TestPinModel checks pinned states after random writes, compactions and restarts, and that all old
+// versions are deleted after the last pin was removed.
 func TestPinModel(t *testing.T) {
 	t.Parallel()
 	seeds := uint64(8)
