@@ -23,9 +23,9 @@ func changesDefinitions(step Step) bool {
 		!strings.Contains(step.Request.Path, "dryRun")
 }
 
-// AwaitDefinitions waits until the server has processed all CustomResourceDefinitions, like the
-// recorder: names are accepted or rejected, deleted definitions do not exist any more, and served
-// versions have an APIService.
+// AwaitDefinitions waits until the server has processed all CustomResourceDefinitions: it has accepted
+// or rejected their names, removed deleted definitions, and created an APIService for each served
+// version. The recorder waited in the same way.
 func (r *Replayer) AwaitDefinitions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -95,8 +95,8 @@ func (r *Replayer) read(ctx context.Context, path string, into any) error {
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// atRest reports whether a definition is in its final state. Rejected names belong to another
-// definition as long as its group has another one.
+// atRest reports whether a definition is in its final state. The rejection of names is final only
+// while the group has another definition, which can own the names.
 func atRest(crd apiextensionsv1.CustomResourceDefinition, all []apiextensionsv1.CustomResourceDefinition) bool {
 	if crd.DeletionTimestamp != nil {
 		return false

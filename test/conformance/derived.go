@@ -11,7 +11,8 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 )
 
-// Descriptions replace bodies that were too large for a recording.
+// The patterns of descriptions. A description replaces a body, or a part of it, that was too large for a
+// recording.
 var (
 	description = regexp.MustCompile(`"(?:(.) repeated (\d+) times|(\d+) nested empty lists)"`)
 	addedOps    = regexp.MustCompile(`^(\d+) add operations$`)
@@ -87,7 +88,7 @@ func number(digits []byte) int {
 	return n
 }
 
-// describedWhole returns a body that consists of a description.
+// describedWhole returns the body for a description that replaces the whole body.
 func describedWhole(scenario Scenario, patch json.RawMessage) ([]byte, error) {
 	var operations []struct{ Value string }
 	if err := json.Unmarshal(patch, &operations); err != nil {

@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestOwnExport exports an object of each kind. Writing it back, an empty patch and an apply of the
-// export create no new version, except for a new owner. After deletion, the export can be created
-// and results in the same object.
+// TestOwnExport exports an object of each kind. It checks that a PUT of the object, an empty patch and a
+// repeated apply of the export create no new version, and that an object that is created from the export,
+// after the object was deleted, is the same.
 func TestOwnExport(t *testing.T) {
 	t.Parallel()
 	t.Run("by default", func(t *testing.T) {
@@ -81,7 +81,8 @@ func exportKinds(t *testing.T, folder string, facts []Fact, flags ...string) {
 		if strings.Contains(fact.Name, "/") || !strings.Contains(fact.Verbs, "create") || !strings.Contains(fact.Verbs, "get") {
 			continue
 		}
-		// These subtests are not parallel: a definition registers the version of another object.
+		// These subtests are not parallel: the server creates an APIService for a definition, which can
+		// have the same name as a recorded APIService.
 		t.Run(fact.Key(), func(t *testing.T) {
 			for _, scenario := range recorded[fact.Key()] {
 				last := len(scenario.Steps) - 1
@@ -149,8 +150,8 @@ func (f *fetcher) exportOne(t *testing.T, collection string, object map[string]a
 	f.remove(t, path)
 }
 
-// writeBack returns the object once a PUT and a patch do not change it. The server itself writes
-// the status of some kinds after creation.
+// writeBack waits until a PUT and a patch do not change the object, and returns it. It must wait, because
+// the server writes the status of some kinds after creation.
 func (f *fetcher) writeBack(t *testing.T, path string) (read map[string]any) {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, func() error {

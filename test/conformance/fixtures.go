@@ -17,7 +17,7 @@ import (
 
 // Format is one encoding of objects.
 type Format struct {
-	Name       string // the extension of a fixture's file
+	Name       string // the extension of fixture files
 	MediaType  string
 	Serializer runtime.Serializer
 }
@@ -59,8 +59,8 @@ func FixturesDir() (string, error) {
 	return filepath.Join(strings.TrimSpace(string(out)), "testdata", "HEAD"), nil
 }
 
-// ReadFixture reads the object of a kind in one format. If the module has none, the error is
-// fs.ErrNotExist.
+// ReadFixture reads the object of a kind in one format from the directory of FixturesDir. If the
+// directory has no object of the kind, the error wraps fs.ErrNotExist.
 func ReadFixture(dir string, fact Fact, format Format) (runtime.Object, error) {
 	group, version, grouped := strings.Cut(fact.GroupVersion, "/")
 	if !grouped {

@@ -26,12 +26,11 @@ const (
 
 // Options configure a server. The zero value has no failures.
 type Options struct {
-	// ServiceName is the name that the certificate is for, as
-	// apples.default.svc. Required.
+	// ServiceName is the DNS name in the certificate, such as apples.default.svc. Required.
 	ServiceName string
 	// FrontProxy are the authorities of front proxies in PEM. Required.
 	FrontProxy []byte
-	// Plain: there is no aggregated discovery.
+	// Plain disables aggregated discovery.
 	Plain bool
 }
 

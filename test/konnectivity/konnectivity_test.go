@@ -33,11 +33,11 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// start starts konnectivity's proxy server at a socket, and an agent, and returns the
-// socket. serve serves the clients of the proxy server.
+// start starts konnectivity's proxy server and an agent, and returns the path of the Unix socket
+// of the proxy server. serve serves the clients of the proxy server.
 func start(t *testing.T, serve func(*server.ProxyServer, net.Listener)) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "konnectivity") // whose path is short enough
+	dir, err := os.MkdirTemp("", "konnectivity") // t.TempDir can be too long for a Unix socket
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +75,7 @@ func start(t *testing.T, serve func(*server.ProxyServer, net.Listener)) string {
 	return socket.Addr().String()
 }
 
-// one is the number of proxy servers.
+// one is an agent.ServerCounter for a single proxy server.
 type one struct{}
 
 // Count implements agent.ServerCounter.
@@ -145,7 +145,7 @@ func through(t *testing.T, s *testserver.Server) {
 	}
 }
 
-// executors run cat in the container, in both protocols.
+// executors returns executors that run cat in the container, by protocol.
 func executors(t *testing.T, s *testserver.Server, c kubernetes.Interface) map[string]remotecommand.Executor {
 	t.Helper()
 	at := c.CoreV1().RESTClient().Post().Resource("pods").Namespace("default").Name("p").SubResource("exec").

@@ -248,7 +248,7 @@ func (s *sessions) get(b *testing.B, path string) []byte {
 }
 
 // BenchmarkFollowLog measures the CPU time of the server for one MiB of a followed log, over HTTP/2
-// and HTTP/1.1, and for comparison of a copy through TLS.
+// and HTTP/1.1.
 func BenchmarkFollowLog(b *testing.B) {
 	const size = 256 << 20
 	s := newSessions(b)
