@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"mainstay.dev/mainstay/apitest"
-	"mainstay.dev/mainstay/internal/tsv"
+	"mainstay.dev/mainstay/internal/feature/tsv"
 )
 
 var pods = schema.GroupVersionResource{Version: "v1", Resource: "pods"}

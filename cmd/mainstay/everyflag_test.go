@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount/external/externaltest"
 	"mainstay.dev/mainstay/internal/host/pki"
-	"mainstay.dev/mainstay/internal/serviceaccount/external/externaltest"
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 

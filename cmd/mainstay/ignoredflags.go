@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/api/resource"
 
-	"mainstay.dev/mainstay/internal/emulation"
+	"mainstay.dev/mainstay/internal/feature/emulation"
 )
 
 // ignoredFlag is a flag of kube-apiserver without an effect in Mainstay. Its value is validated.

@@ -4,9 +4,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"mainstay.dev/mainstay/internal/filters/authn"
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
 	"mainstay.dev/mainstay/internal/filters/authz"
 	"mainstay.dev/mainstay/internal/loopback"
-	"mainstay.dev/mainstay/internal/serviceaccount"
 )
 
 // newTokenIssuer returns the issuer of service account tokens.

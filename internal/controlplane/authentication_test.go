@@ -12,8 +12,8 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 	corev1 "k8s.io/api/core/v1"
 
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
 	"mainstay.dev/mainstay/internal/request"
-	"mainstay.dev/mainstay/internal/serviceaccount"
 )
 
 // administratorWithoutToken authenticates requests without a bearer token.

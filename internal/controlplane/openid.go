@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/internal/endpoints"
-	"mainstay.dev/mainstay/internal/serviceaccount"
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
 )
 
 // Paths of service account issuer discovery, for verifying tokens without a

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
-	"mainstay.dev/mainstay/internal/emulation"
+	"mainstay.dev/mainstay/internal/feature/emulation"
 	"mainstay.dev/mainstay/internal/flags"
 )
 

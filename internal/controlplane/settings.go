@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"mainstay.dev/mainstay/internal/emulation"
 	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/feature/emulation"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 

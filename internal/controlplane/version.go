@@ -8,7 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/version"
 
-	"mainstay.dev/mainstay/internal/emulation"
+	"mainstay.dev/mainstay/internal/feature/emulation"
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 

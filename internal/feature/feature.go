@@ -15,7 +15,7 @@ import (
 	"strings"
 	"sync"
 
-	"mainstay.dev/mainstay/internal/tsv"
+	"mainstay.dev/mainstay/internal/feature/tsv"
 )
 
 //go:embed gates.tsv

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"strconv"
 
-	"mainstay.dev/mainstay/internal/tsv"
+	"mainstay.dev/mainstay/internal/feature/tsv"
 )
 
 // The minor versions of Kubernetes whose gates are known. gates.tsv contains the gates of Newest.

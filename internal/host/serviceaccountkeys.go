@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount/external"
 	"mainstay.dev/mainstay/internal/host/pki"
-	"mainstay.dev/mainstay/internal/serviceaccount"
-	"mainstay.dev/mainstay/internal/serviceaccount/external"
 )
 
 // ServiceAccountKeysConfig selects the keys of service account tokens.

@@ -24,7 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/internal/controlplane"
-	"mainstay.dev/mainstay/internal/serviceaccount/external/externaltest"
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount/external/externaltest"
 )
 
 // exchange sends a request and decodes a successful response into response. It returns the status, or

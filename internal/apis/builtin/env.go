@@ -19,11 +19,11 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/egress"
 	"mainstay.dev/mainstay/internal/egress/kubelet"
-	"mainstay.dev/mainstay/internal/emulation"
 	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/feature/emulation"
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
 	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/request"
-	"mainstay.dev/mainstay/internal/serviceaccount"
 	"mainstay.dev/mainstay/internal/storage"
 )
 

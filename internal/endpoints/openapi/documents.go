@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"mainstay.dev/mainstay/internal/emulation"
+	"mainstay.dev/mainstay/internal/feature/emulation"
 )
 
 // Config configures Documents. The zero value describes a server without group versions.

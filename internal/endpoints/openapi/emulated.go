@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"mainstay.dev/mainstay/internal/emulation"
+	"mainstay.dev/mainstay/internal/feature/emulation"
 )
 
 // optionsModels is the prefix of the models of query parameters.

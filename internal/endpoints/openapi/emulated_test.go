@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"mainstay.dev/mainstay/internal/emulation"
 	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/feature/emulation"
 )
 
 // TestEmulatedFields compares the types in the documents of emulated versions with the schema in the

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/flate"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"mainstay.dev/mainstay/internal/emulation"
+	"mainstay.dev/mainstay/internal/feature/emulation"
 )
 
 // modelsFile is written by the generator, which documents its format. Only the

@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/authorizer"
 	"mainstay.dev/mainstay/internal/filters/authn"
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
 	"mainstay.dev/mainstay/internal/request"
-	"mainstay.dev/mainstay/internal/serviceaccount"
 )
 
 // visitorPrefix precedes the names of users of the root control plane in other control planes.

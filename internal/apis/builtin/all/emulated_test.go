@@ -7,8 +7,8 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
 	"mainstay.dev/mainstay/internal/apis/builtin/all"
-	"mainstay.dev/mainstay/internal/emulation"
 	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/feature/emulation"
 )
 
 // TestEmulatedStorageVersions checks that an emulated server stores objects in a version that a server

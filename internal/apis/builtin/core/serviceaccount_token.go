@@ -19,10 +19,10 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/feature"
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
 	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
-	"mainstay.dev/mainstay/internal/serviceaccount"
 	"mainstay.dev/mainstay/internal/simulation"
 )
 

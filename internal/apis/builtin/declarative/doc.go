@@ -5,4 +5,4 @@
 // k8s.io/api in go.mod.
 package declarative
 
-//go:generate go tool -modfile=../../../gen/validation/go.mod validation-gen --go-header-file=/dev/null --output-file=zz_generated.validations.go --readonly-pkg=time,k8s.io/apimachinery/pkg/api/resource,k8s.io/apimachinery/pkg/runtime,k8s.io/apimachinery/pkg/runtime/schema,k8s.io/apimachinery/pkg/types,k8s.io/apimachinery/pkg/util/intstr ./core ./lifecycle ./meta ./resource ./resource/v1alpha3 ./scheduling/v1alpha3 ./scheduling/v1beta1
+//go:generate go tool -modfile=../../../tools/gen/validation/go.mod validation-gen --go-header-file=/dev/null --output-file=zz_generated.validations.go --readonly-pkg=time,k8s.io/apimachinery/pkg/api/resource,k8s.io/apimachinery/pkg/runtime,k8s.io/apimachinery/pkg/runtime/schema,k8s.io/apimachinery/pkg/types,k8s.io/apimachinery/pkg/util/intstr ./core ./lifecycle ./meta ./resource ./resource/v1alpha3 ./scheduling/v1alpha3 ./scheduling/v1beta1

@@ -41,7 +41,7 @@ func TestCurrentVersion(t *testing.T) {
 			t.Errorf("%s has the path %q, want %q", name, d.Path, path)
 		}
 	}
-	p, err := readProject(os.DirFS("../.."), oldVersion)
+	p, err := readProject(os.DirFS("../../.."), oldVersion)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ import (
 	"k8s.io/kube-openapi/pkg/handler"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
-	"mainstay.dev/mainstay/internal/gen/openapi/definitions"
+	"mainstay.dev/mainstay/internal/tools/gen/openapi/definitions"
 )
 
 // models contains the schemas of all built-in types by model name (io.k8s.api.core.v1.Pod), for

@@ -13,8 +13,8 @@ import (
 
 // The files of the kinds and fields that emulated versions lack.
 const (
-	emulatedKindsFile  = "internal/emulation/kinds.tsv"
-	emulatedFieldsFile = "internal/emulation/fields.tsv"
+	emulatedKindsFile  = "internal/feature/emulation/kinds.tsv"
+	emulatedFieldsFile = "internal/feature/emulation/fields.tsv"
 	// clientFieldsFile contains the fields of each type in the schema of client-go, for a test. %d is
 	// the minor version.
 	clientFieldsFile = "internal/endpoints/openapi/testdata/fields-1.%d.json.gz"

@@ -23,7 +23,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/egress"
 	"mainstay.dev/mainstay/internal/egress/socket"
-	"mainstay.dev/mainstay/internal/serviceaccount"
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
 )
 
 // Limits and intervals. The values are those of kube-apiserver.

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/feature"
-	"mainstay.dev/mainstay/internal/tsv"
+	"mainstay.dev/mainstay/internal/feature/tsv"
 )
 
 // The minor versions that can be emulated. Newest is the version of the API itself.
@@ -21,7 +21,7 @@ const (
 	Newest = feature.Newest
 )
 
-// The tables are written by "go run ./internal/follow -emulation"; their headers describe the columns.
+// The tables are written by "go run ./internal/tools/follow -emulation"; their headers describe the columns.
 var (
 	//go:embed kinds.tsv
 	kindTable string

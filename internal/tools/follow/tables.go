@@ -107,7 +107,7 @@ func updateMinor(root, version string) error {
 	}
 	pattern := regexp.MustCompile(`(\bNewest\s*= )[0-9]+`)
 	if !pattern.Match(source) {
-		return fmt.Errorf("%s has no constant Newest: correct updateMinor in internal/follow", versionFile)
+		return fmt.Errorf("%s has no constant Newest: correct updateMinor in internal/tools/follow", versionFile)
 	}
 	source = pattern.ReplaceAll(source, fmt.Appendf(nil, `${1}%d`, minor))
 	return os.WriteFile(name, source, 0o644)

@@ -104,7 +104,7 @@ func repository(t *testing.T, env []string) *command {
 	if err := os.Mkdir(filepath.Join(root, ".ci"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	tidy, err := os.ReadFile(filepath.Join("..", "..", ".ci", "tidy"))
+	tidy, err := os.ReadFile(filepath.Join("..", "..", "..", ".ci", "tidy"))
 	if err != nil {
 		t.Fatal(err)
 	}

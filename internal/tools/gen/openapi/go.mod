@@ -1,4 +1,4 @@
-module mainstay.dev/mainstay/internal/gen/openapi
+module mainstay.dev/mainstay/internal/tools/gen/openapi
 
 go 1.26.8
 

@@ -1,4 +1,4 @@
-module mainstay.dev/mainstay/internal/gen/validation
+module mainstay.dev/mainstay/internal/tools/gen/validation
 
 go 1.26.8
 

@@ -9,7 +9,7 @@ import (
 
 // TestGeneratedFilesAreCurrent checks that the charts and the tables match the result files.
 func TestGeneratedFilesAreCurrent(t *testing.T) {
-	outputs, err := generate("../../..")
+	outputs, err := generate("../../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,7 +18,7 @@ func TestGeneratedFilesAreCurrent(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if !bytes.Equal(current, data) {
-			t.Errorf("%s is out of date; update it with: go run ./internal/gen/chart", name)
+			t.Errorf("%s is out of date; update it with: go run ./internal/tools/gen/chart", name)
 		}
 	}
 }

@@ -19,10 +19,7 @@ type layer struct {
 func layers() []layer {
 	return []layer{
 		{path: "test", level: 6},
-		{path: "gen", level: 6},
-		{path: "release", level: 6},
-		{path: "follow", level: 6},
-		{path: "lint", level: 6},
+		{path: "tools", level: 6},
 		// Commands and the process.
 		{path: "cmd", level: 5, beside: []string{"host", "controlplane", "apitest"}},
 		{path: "apitest", level: 5, beside: []string{"host", "controlplane"}},
@@ -32,12 +29,13 @@ func layers() []layer {
 		{path: "host", level: 5, beside: []string{"controlplane"}},
 		{path: "controlplane", level: 5},
 		// HTTP: filters and routing.
+		{path: "filters/authn/serviceaccount", level: 0, beside: []string{"egress"}},
 		{path: "filters/audit", level: 0, beside: []string{"authorizer", "egress"}},
 		{path: "filters/flowcontrol", level: 2},
 		{path: "filters", level: 4},
 		{path: "endpoints/route", level: 4},
 		{path: "endpoints/discovery", level: 4, beside: []string{"endpoints/route"}},
-		{path: "endpoints/openapi", level: 0, beside: []string{"codec", "emulation"}}, // the JSON reader of codec
+		{path: "endpoints/openapi", level: 0, beside: []string{"codec", "feature"}}, // the JSON reader of codec
 		// A single request.
 		{path: "endpoints", level: 3, beside: []string{"admission"}},
 		{path: "admission", level: 3},
@@ -60,17 +58,14 @@ func layers() []layer {
 		{path: "rest", level: 0, beside: []string{"codec", "request"}},
 		{path: "telemetry", level: 0, beside: []string{"request"}},
 		{path: "codec", level: 0},
-		{path: "emulation", level: 0, beside: []string{"feature", "tsv"}},
 		{path: "limits", level: 0},
 		{path: "request", level: 0},
 		{path: "authorizer", level: 0, beside: []string{"request"}},
 		{path: "egress", level: 0, beside: []string{"feature", "request", "rest", "telemetry"}}, // requests to kubelets; trace contexts
 		{path: "cel", level: 0, beside: []string{"codec", "authorizer", "request"}},             // quantities; authorization expressions
-		{path: "feature", level: 0, beside: []string{"tsv"}},
+		{path: "feature", level: 0},
 		{path: "flags", level: 0},
-		{path: "serviceaccount", level: 0, beside: []string{"egress"}},
 		{path: "simulation", level: 0},
-		{path: "tsv", level: 0},
 	}
 }
 
@@ -162,9 +157,9 @@ func TestMayImport(t *testing.T) {
 // code. Packages of plain API types are allowed.
 func banned(path string) (reason string) {
 	for prefix, reason := range map[string]string{
-		"k8s.io/apiserver":               "it is the server library that this module stands in for",
-		"k8s.io/kubernetes":              "it is the server that this module stands in for",
-		"k8s.io/sample-apiserver":        "it is made of k8s.io/apiserver",
+		"k8s.io/apiserver":               "this module replaces the server library",
+		"k8s.io/kubernetes":              "this module replaces the server",
+		"k8s.io/sample-apiserver":        "it consists of k8s.io/apiserver",
 		"k8s.io/apiextensions-apiserver": "custom resources are served by apis/custom",
 		"k8s.io/kube-aggregator":         "APIServices are served by apis/aggregated",
 	} {

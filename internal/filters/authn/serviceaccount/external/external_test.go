@@ -12,8 +12,8 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 	api "k8s.io/externaljwt/apis/v1"
 
-	"mainstay.dev/mainstay/internal/serviceaccount"
-	"mainstay.dev/mainstay/internal/serviceaccount/external/externaltest"
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount/external/externaltest"
 )
 
 func open(t *testing.T, p *externaltest.Plugin) (*Keys, *prometheus.Registry) {

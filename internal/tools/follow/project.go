@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"mainstay.dev/mainstay/internal/tsv"
+	"mainstay.dev/mainstay/internal/feature/tsv"
 )
 
 // Files of this project, relative to its root.

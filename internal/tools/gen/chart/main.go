@@ -1,7 +1,7 @@
 // Command chart writes the charts and tables of docs/internals/benchmarks.md from the result files in
 // docs/internals/data.
 //
-// usage: go run ./internal/gen/chart [-root DIR]
+// usage: go run ./internal/tools/gen/chart [-root DIR]
 //
 // Each file NAME.tsv becomes NAME.svg in the same directory, and a table between the markers
 // "begin NAME" and "end NAME" of the page. See results.go for the format of the files.

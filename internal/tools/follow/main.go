@@ -48,7 +48,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		return nil
 	})
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: go run ./internal/follow [-json] [-update [-partial] [-require PATH@VERSION]...] VERSION\n       go run ./internal/follow -emulation")
+		fmt.Fprintln(stderr, "usage: go run ./internal/tools/follow [-json] [-update [-partial] [-require PATH@VERSION]...] VERSION\n       go run ./internal/tools/follow -emulation")
 		flags.PrintDefaults()
 	}
 	if err := flags.Parse(args); err != nil {

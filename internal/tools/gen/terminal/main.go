@@ -1,7 +1,7 @@
 // Command terminal runs the commands of a script and writes them with their output as an SVG image of
 // a terminal.
 //
-// usage: mainstay run -- go run ./internal/gen/terminal SCRIPT IMAGE
+// usage: mainstay run -- go run ./internal/tools/gen/terminal SCRIPT IMAGE
 //
 // Each line of SCRIPT is a command, which bash runs in the current directory. Commands that fail are
 // part of the recording; the program fails only if a command cannot be started or if IMAGE cannot be
