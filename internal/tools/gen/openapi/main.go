@@ -5,8 +5,7 @@
 // First, it runs openapi-gen, which generates a Go file with the definitions. Then it runs the
 // command in ./emit, with this file added to package definitions. That command writes the files.
 //
-// Run it with "go generate ./openapi". With -check, it writes no files, and the exit status reports
-// whether the files are current.
+// Run it with "go generate ./internal/endpoints/openapi".
 package main
 
 import (
@@ -18,7 +17,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 
 	"k8s.io/gengo/v2"
 	"k8s.io/gengo/v2/generator"
@@ -29,15 +27,14 @@ import (
 
 func main() {
 	log.SetFlags(0)
-	out := flag.String("out", filepath.Join("..", "..", "..", "openapi", "data"), "`directory` of the embedded files")
-	check := flag.Bool("check", false, "write no files; fail if a file is not current")
+	out := flag.String("out", filepath.Join("..", "..", "..", "endpoints", "openapi", "data"), "`directory` of the embedded files")
 	flag.Parse()
-	if err := run(*out, *check); err != nil {
+	if err := run(*out); err != nil {
 		log.Fatalf("openapi: %v", err)
 	}
 }
 
-func run(out string, check bool) error {
+func run(out string) error {
 	dir, err := os.MkdirTemp("", "mainstay-openapi-")
 	if err != nil {
 		return err
@@ -54,7 +51,7 @@ func run(out string, check bool) error {
 	if out, err = filepath.Abs(out); err != nil {
 		return err
 	}
-	cmd := exec.Command("go", "run", "-overlay", overlay, "./emit", "-out", out, "-check="+strconv.FormatBool(check))
+	cmd := exec.Command("go", "run", "-overlay", overlay, "./emit", "-out", out)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	return cmd.Run()
 }
