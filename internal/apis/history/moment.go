@@ -16,9 +16,9 @@ const revisionPrefix = "rv/"
 // ErrMoment is returned for a moment that cannot be parsed.
 var ErrMoment = errors.New("a moment is a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion")
 
-// ParseMoment parses a moment of the history: a revision such as "rv/1234", a time in RFC 3339, or
-// an age such as "-15m" before now. It returns a revision, or a time if the revision is 0. Other
-// texts result in ErrMoment.
+// ParseMoment parses a moment of the history: a revision such as "rv/1234", a time in RFC 3339, or an age
+// such as "-15m" before now. It returns either a revision, or the revision 0 and a time. For other texts, it
+// returns ErrMoment.
 func ParseMoment(text string, now time.Time) (kv.Revision, time.Time, error) {
 	if revision, ok := strings.CutPrefix(text, revisionPrefix); ok {
 		n, err := strconv.ParseInt(revision, 10, 64)

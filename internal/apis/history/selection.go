@@ -40,7 +40,8 @@ type changeSelection struct {
 	states bool
 }
 
-// selectName selects the changes of one revision, of which the fields select one by its name.
+// selectName selects the changes of one revision, with their states. A requirement in fields selects one of
+// them by name.
 func (sel *changeSelection) selectName(revision kv.Revision) {
 	sel.from, sel.to, sel.states = max(sel.from, revision), min(sel.to, revision), true
 }
@@ -111,7 +112,8 @@ func (s *Storage) require(ctx context.Context, sel *changeSelection, requirement
 	return nil
 }
 
-// limit limits the selection to the changes since or until a revision.
+// limit limits the selection to the changes after a revision (since) or up to and including a revision
+// (until).
 func (sel *changeSelection) limit(field string, revision kv.Revision) {
 	if field == sinceField {
 		sel.from = max(sel.from, min(revision, math.MaxInt64-1)+1)
@@ -155,8 +157,8 @@ func (sel *changeSelection) includesObject(o Object) bool {
 	return sel.namespaces == nil || sel.namespaces.Has(o.Namespace)
 }
 
-// includes reports whether a change is in the range of the selection. Versions of an unknown time were
-// copied when the archive was created, and are no changes.
+// includes reports whether a change is in the range of the selection. Versions without a time were copied
+// when the archive was created, and are not changes.
 func (sel *changeSelection) includes(c *archive.Change) bool {
 	if c.Revision < sel.from || c.Revision > sel.to || c.Time.IsZero() {
 		return false

@@ -40,7 +40,7 @@ type Config struct {
 	Now func(ctx context.Context) time.Time
 }
 
-// Object is the identity of an object by its key.
+// Object identifies an object.
 type Object struct {
 	Resource schema.GroupResource
 	types.NamespacedName
@@ -152,8 +152,8 @@ func (s *Storage) read(ctx context.Context, sel *changeSelection, limit int) (fo
 	return found, more, errors.Join(err, failed)
 }
 
-// allows reports whether the user may read the history of an object. It caches the results for all
-// objects of a resource and namespace.
+// allows reports whether the user may read the history of an object. It checks first whether the user may
+// read the history of all objects of the resource in the namespace, and caches this result.
 func (s *Storage) allows(ctx context.Context, cache map[Object]bool, object Object) bool {
 	all := Object{Resource: object.Resource, NamespacedName: types.NamespacedName{Namespace: object.Namespace}}
 	allowed, ok := cache[all]

@@ -30,7 +30,7 @@ const (
 	Deleted Operation = "Deleted"
 )
 
-// Change is one change of one object. Its namespace is that of the object.
+// Change is one change of one object. It has the namespace of the object.
 type Change struct {
 	metav1.TypeMeta `json:",inline"`
 	// ObjectMeta has the labels of the object, and the time of the change as creationTimestamp. The name
@@ -39,17 +39,18 @@ type Change struct {
 
 	Object    ObjectReference `json:"object"`
 	Operation Operation       `json:"operation"`
-	// Revision is the resourceVersion of the object after the change, or of its deletion.
-	// PreviousRevision is its resourceVersion before; "" if it did not exist, or is no longer known.
+	// Revision is the resourceVersion of the object after the change, or the revision of its deletion.
+	// PreviousRevision is the resourceVersion before the change; "" if the object did not exist, or if the
+	// resourceVersion is no longer known.
 	Revision         string `json:"revision"`
 	PreviousRevision string `json:"previousRevision,omitempty"`
 
-	// User is the user whose permissions applied, and ImpersonatedBy the authenticated user if it was
-	// another one. All of the following fields are empty if they are unknown: the server recorded no
-	// history at that time, another server wrote the object, or it expired.
+	// User is the user whose permissions applied. ImpersonatedBy is the authenticated user if it is a
+	// different user. All of the following fields are empty if they are unknown: the server recorded no
+	// history at that time, another server wrote the object, or the object expired.
 	User           string `json:"user,omitempty"`
 	ImpersonatedBy string `json:"impersonatedBy,omitempty"`
-	// Verb and Subresource are those of the request.
+	// Verb and Subresource are the verb and the subresource of the request.
 	Verb         string `json:"verb,omitempty"`
 	Subresource  string `json:"subresource,omitempty"`
 	FieldManager string `json:"fieldManager,omitempty"`
@@ -69,7 +70,7 @@ type Change struct {
 	After  map[string]any `json:"after,omitempty"`
 }
 
-// ObjectReference identifies the changed object. Its namespace is that of the Change.
+// ObjectReference identifies the changed object. The object has the namespace of the Change.
 type ObjectReference struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`

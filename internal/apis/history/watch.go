@@ -20,7 +20,7 @@ func (s *Storage) Watch(ctx context.Context, namespace string, options rest.List
 	return &changeWatch{storage: s, selection: sel}, nil
 }
 
-// watchBatch is the maximum number of changes that a watch returns at once.
+// watchBatch is the maximum number of changes that one call of Next returns.
 const watchBatch = 100
 
 // changeWatch is a watch of changes.
