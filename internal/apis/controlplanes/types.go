@@ -28,20 +28,20 @@ func Resource() schema.GroupVersionResource {
 // Kind is the kind of control planes.
 const Kind = "ControlPlane"
 
-// AccessVerb is the verb that a user needs for a control plane to enter it as an administrator.
+// AccessVerb is the verb that a user must be granted on a control plane to access it as an administrator.
 const AccessVerb = "access"
 
 // Finalizer delays the deletion of a control plane until its objects are deleted.
 const Finalizer = "mainstay.dev/control-plane"
 
-// Parts of the keys of a control plane in the store: KeyPrefix, the UID, and one of them.
+// Each key of a control plane in the store consists of KeyPrefix, the UID and one of these parts.
 const (
 	IdentityKey  = "identity" // the key of the authorities and the token key, encrypted like a Secret
 	ObjectPrefix = "registry" // the prefix of the objects
 	CopyKey      = "copy"     // the lock of the server that copies the objects of a fork's source
 )
 
-// TemplatesKey replaces the UID in the keys of the contents with which control planes begin.
+// TemplatesKey replaces the UID in the keys of the initial contents of control planes.
 const TemplatesKey = "templates"
 
 // KeyPrefix returns the prefix of the keys of all control planes, with a slash at its end. root is the
@@ -86,7 +86,7 @@ const (
 	AllowCalls CallPolicy = "Allow"
 )
 
-// Limits are the limits of a control plane. 0, or nil, is unlimited.
+// Limits are the limits of a control plane. The values 0 and nil set no limit.
 type Limits struct {
 	Objects            int64              `json:"objects,omitempty"`
 	Bytes              *resource.Quantity `json:"bytes,omitempty"`
