@@ -63,9 +63,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 			proxy.SetUser(r.Out.Header, user)
 		},
 		ModifyResponse: func(response *http.Response) error {
-			response.Header.Del("Audit-Id") // this server's own is set already
+			response.Header.Del("Audit-Id") // this server has already set its own Audit-Id
 			for name := range response.Header {
-				w.Header().Del(name) // the server's headers replace those of the filters
+				w.Header().Del(name) // the headers of the other server replace headers that filters have set
 			}
 			h.source.config.Metrics.rerouted(response.StatusCode, h.resource)
 			return nil
