@@ -69,9 +69,9 @@ func (s *Source) desiredLabel(gv schema.GroupVersion) string {
 	return ""
 }
 
-// sync syncs an autoregistered APIService: it creates a missing one, and deletes that of a group version that is
-// no longer served. It ignores APIServices without managedLabel. If starting is set, it also corrects an
-// APIService with the value onStart.
+// sync creates the APIService of a group version if it is missing, corrects it if it differs, and deletes it
+// if the group version is no longer served. It ignores APIServices without managedLabel. If starting is set,
+// it also corrects and deletes APIServices with the value onStart.
 func (s *Source) sync(ctx context.Context, name string, starting bool) error {
 	if err := s.syncOnce(ctx, name, starting); err != nil {
 		return fmt.Errorf("sync APIService %s: %w", name, err)
@@ -116,7 +116,8 @@ func (s *Source) unregister(ctx context.Context, service *apiregistrationv1.APIS
 	return err
 }
 
-// correct updates an APIService that differs from the autoregistered one.
+// correct updates the spec of an APIService that differs from the autoregistered one, and sets its condition
+// Available.
 func (s *Source) correct(ctx context.Context, name string, gv schema.GroupVersion, want string, starting bool) error {
 	at := types.NamespacedName{Name: name}
 	service, err := s.config.Client.Update(ctx, at, func(service *apiregistrationv1.APIService) error {

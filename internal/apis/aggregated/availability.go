@@ -73,8 +73,8 @@ func (s *Source) checkService(ctx context.Context, service *corev1.Service, port
 	return availability{}, false
 }
 
-// checkEndpoints checks the Endpoints of a Service without EndpointSlices, with the results of
-// checkService.
+// checkEndpoints checks the Endpoints of a Service without EndpointSlices. Its results are like the results
+// of checkService.
 func (s *Source) checkEndpoints(ctx context.Context, service *corev1.Service, port string) (fault availability, found bool) {
 	endpoints, err := s.config.Cluster.Endpoints(ctx, service.Namespace, service.Name)
 	switch {
@@ -101,8 +101,8 @@ func hasReadyEndpoint(slice *discoveryv1.EndpointSlice, port string) bool {
 }
 
 const (
-	// maxAttempts is the maximum number of requests of a probe. If a Service has several endpoints,
-	// they use different connections.
+	// maxAttempts is the maximum number of requests of a probe. Each new connection may use a different
+	// endpoint of the Service.
 	maxAttempts = 5
 	// hedgeDelay is the time after which the other attempts start, if the first one has not
 	// finished.
@@ -112,9 +112,8 @@ const (
 // errSlowAttempt reports that the first attempt takes longer than hedgeDelay.
 var errSlowAttempt = errors.New("no response yet")
 
-// probe sends requests for a path until one succeeds. If the first attempt fails or takes longer
-// than hedgeDelay, the others run concurrently. It returns the error of the last attempt after all
-// have failed.
+// probe sends requests for a path until a request succeeds. If the first request fails or takes longer than
+// hedgeDelay, it sends the other requests concurrently. If all requests fail, it returns the last error.
 func (s *server) probe(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

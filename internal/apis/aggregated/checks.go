@@ -17,8 +17,8 @@ import (
 const (
 	// maxConcurrentChecks is the maximum number of concurrent checks.
 	maxConcurrentChecks = 8
-	// firstRetry is the delay after the first failed check. It doubles with each further failure,
-	// up to maxRetry.
+	// firstRetry is the delay after the first failed check. It doubles with each consecutive failure, up to
+	// maxRetry.
 	firstRetry = 100 * time.Millisecond
 	maxRetry   = 10 * time.Second
 	// suspectPeriod is the minimum time between checks that failed requests trigger.
@@ -241,7 +241,7 @@ func (c *checks) requeue(service corev1.ObjectReference) {
 	}
 }
 
-// follow starts a reflector that sends the Services of changed objects to changed, until ctx ends.
+// follow starts a reflector that sends the Services of changed objects to changedServices, until ctx ends.
 func (c *checks) follow(ctx context.Context, resource schema.GroupResource, collection reflector.Collection) {
 	notify := func(ctx context.Context, service corev1.ObjectReference) error {
 		select {

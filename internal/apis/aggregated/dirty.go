@@ -49,7 +49,8 @@ func (m *dirtySet) drain() []string {
 	return names
 }
 
-// start passes the names in the set, as starting, and all new names to enqueue, which must not block.
+// start passes the names in the set to enqueue, with starting set. From then on, add passes each new name to
+// enqueue, which must not block.
 func (m *dirtySet) start(enqueue func(autoregistration)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -28,7 +28,7 @@ type discoveryCache struct {
 // refreshPeriod is the interval between fetches of discovery from a server.
 const refreshPeriod = time.Minute
 
-// aggregatedTypes is the Accept header for aggregated discovery. Servers without it respond with
+// aggregatedTypes is the Accept header for aggregated discovery. Servers that do not support it respond with
 // plain JSON.
 const aggregatedTypes = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
@@ -49,8 +49,8 @@ func (s *server) discover(ctx context.Context, gv schema.GroupVersion, fresh boo
 	return s.discoverGroupVersion(ctx, gv)
 }
 
-// discoverAllLocked fetches aggregated discovery. It returns nil if the server
-// does not serve it.
+// discoverAllLocked fetches aggregated discovery into the cache. If the server does not support aggregated
+// discovery, cache.groups is nil afterwards, and the returned error is nil.
 func (s *server) discoverAllLocked(ctx context.Context) error {
 	response, err := s.fetch(ctx, "/apis", aggregatedTypes, s.cache.etag)
 	switch {

@@ -20,8 +20,8 @@ func (s *Source) Load(ctx context.Context) error { return s.reflector.Load(ctx) 
 // Reflector returns the reflector of the stored APIServices, which the caller must run.
 func (s *Source) Reflector() *reflector.Reflector { return s.reflector }
 
-// Run autoregisters the group versions of this server, and checks the availability of all others,
-// until ctx ends. It returns nil after its goroutines have ended.
+// Run autoregisters the group versions of this server, and checks the availability of the other registered
+// group versions, until ctx ends. It returns nil after its goroutines have ended.
 func (s *Source) Run(ctx context.Context) error {
 	queue := work.New(ctx, work.Config[autoregistration]{
 		Name: "autoregistration", Workers: maxWrites, Logger: s.logger,
@@ -93,9 +93,9 @@ func (s *Source) updateDirty(service *apiregistrationv1.APIService) {
 	}
 }
 
-// serviceNameOf returns the Service of an object. If labelled is set, its name is the value of a
-// label, as of EndpointSlices; otherwise it equals the name of the object. ok is false if there is
-// no Service.
+// serviceNameOf returns the name of the Service to which an object belongs. If labelled is set, the name is
+// the value of a label, as for EndpointSlices; otherwise it equals the name of the object. ok is false if the
+// object belongs to no Service.
 func serviceNameOf(event *rest.Event, labelled bool) (namespace, name string, ok bool) {
 	object := event.Record.Name()
 	if !labelled {

@@ -23,8 +23,8 @@ type v3Index struct {
 	hashes map[string]string
 }
 
-// v2Document is the OpenAPI v2 document of a server. It is fetched when a client first requests the
-// document of this server, and refreshed from then on.
+// v2Document is the OpenAPI v2 document of an aggregated server. It is fetched when a client first requests
+// the OpenAPI v2 document of this server, and refreshed by the later checks.
 type v2Document struct {
 	mu        sync.Mutex
 	requested bool
@@ -65,8 +65,8 @@ func (s *Source) documentHandler(gv schema.GroupVersion) http.Handler {
 	})
 }
 
-// readIndexLocked fetches the index of v3 documents. An index that the server does not serve is
-// empty, without an error.
+// readIndexLocked fetches the index of v3 documents. If the server does not serve the index, the index is
+// empty and the error is nil.
 func (s *server) readIndexLocked(ctx context.Context) error {
 	response, err := s.fetch(ctx, "/openapi/v3", "application/json", s.cache.openAPIV3.etag)
 	switch {
@@ -100,8 +100,8 @@ func (s *server) readIndexLocked(ctx context.Context) error {
 // errNoV2Document is returned for servers without a v2 document.
 var errNoV2Document = errors.New("the server has no OpenAPI v2 document")
 
-// fetcher returns a function that returns the v2 document, and fetches it on first use. Requests
-// share the document, so that the fetch uses Config.Stopping instead of the context of a request.
+// fetcher returns a function that returns the v2 document, and fetches it on first use. Because requests
+// share the document, the fetch uses Config.Stopping instead of the context of a request.
 func (d *v2Document) fetcher(s *server) func() ([]byte, error) {
 	return func() ([]byte, error) {
 		d.mu.Lock()
@@ -116,8 +116,8 @@ func (d *v2Document) fetcher(s *server) func() ([]byte, error) {
 	}
 }
 
-// refresh fetches the document again if it was requested before, and returns a stamp that changes
-// with it.
+// refresh fetches the document again if it was requested before. It returns a stamp that changes with the
+// document.
 func (d *v2Document) refresh(ctx context.Context, s *server, fresh bool) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

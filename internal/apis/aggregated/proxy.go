@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// documentTimeout is the timeout of proxied requests for discovery and OpenAPI documents. Clients
-// fetch the documents of all servers, and should not wait for one that does not respond.
+// documentTimeout is the timeout of proxied requests for discovery and OpenAPI documents. Clients fetch the
+// documents of all servers, and should not wait for a server that does not respond.
 const documentTimeout = 5 * time.Second
 
 // ServeHTTP proxies a request for the user in its context. As in kube-apiserver, errors are plain
@@ -73,9 +73,9 @@ const redirectBlocked = "the backend attempted to redirect this request, which i
 // checkResponse replaces redirects by an error, unless Config.PassRedirects is set. A client that
 // follows a redirect would send its credentials to a host that the aggregated server selects.
 func (s *server) checkResponse(w http.ResponseWriter, response *http.Response) {
-	response.Header.Del("Audit-Id") // this server's own is set already
+	response.Header.Del("Audit-Id") // this server has already set its own Audit-Id
 	for name := range response.Header {
-		w.Header().Del(name) // the server's headers replace those of the filters
+		w.Header().Del(name) // the headers of the aggregated server replace headers that filters have set
 	}
 	if s.source.config.PassRedirects || !proxy.IsRedirect(response) {
 		return

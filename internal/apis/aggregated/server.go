@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// server is an aggregated server: its transports and a cache of its discovery. All registrations
-// with its address share it. It is safe for concurrent use.
+// server is an aggregated server: its transports and a cache of its discovery. All registrations with the
+// same address share a server. It is safe for concurrent use.
 type server struct {
 	address address
 	source  *Source

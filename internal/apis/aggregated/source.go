@@ -307,8 +307,8 @@ func (s *Source) remove(name string, revision int64, watched bool) {
 	s.publishLocked(next, true)
 }
 
-// newRegistration returns the registration of an APIService. It shares the server of other
-// registrations with the same address. If old, which may be nil, has this address, it also has the
+// newRegistration returns the registration of an APIService. It uses the server of another registration with
+// the same address, if there is one. If old is not nil and has this address, the result also has the
 // discovery of old.
 func (s *Source) newRegistration(now *snapshot, old *registration, gv schema.GroupVersion, service *apiregistrationv1.APIService, revision int64) *registration {
 	r := &registration{
@@ -384,8 +384,8 @@ func (s *Source) triggerChecks() {
 	}
 }
 
-// setResources sets the discovery of a group version, unless another server is registered for it
-// meanwhile.
+// setResources sets the discovery of a group version. It does nothing if another server has been registered
+// for the group version since r was read.
 func (s *Source) setResources(r *registration, resources *apidiscovery.APIVersionDiscovery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -33,7 +33,7 @@ func newSource(t *testing.T) *Source {
 	return s
 }
 
-// stored returns the record of an APIService. service is empty for a local one.
+// stored returns the record of an APIService. For a local APIService, service is empty.
 func stored(name, service, label string, revision int64, priority Priority) *codec.Record {
 	gv := groupVersionOf(name)
 	obj := &apiregistrationv1.APIService{
