@@ -112,7 +112,7 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-// TestEmulatedRoles compares the roles of an emulated version with those that kube-apiserver v1.36
+// TestEmulatedRoles compares the roles of an emulated version with the roles that kube-apiserver v1.36
 // creates.
 func TestEmulatedRoles(t *testing.T) {
 	t.Parallel()

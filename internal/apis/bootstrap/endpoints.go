@@ -26,8 +26,8 @@ const leaseTime = 15 * time.Second
 // skipMirrorLabel prevents controllers from mirroring endpoints to endpoint slices.
 const skipMirrorLabel = "endpointslice.kubernetes.io/skip-mirror"
 
-// endpoints reconciles the endpoints of default/kubernetes with the addresses of all servers that
-// hold a lease. If servers share a store, all of them do so, with the same result.
+// endpoints reconciles the endpoints of default/kubernetes with the addresses of all servers that hold a
+// lease. If servers share a store, each of them does this, with the same result.
 type endpoints struct {
 	bootstrap *Bootstrap
 	mu        struct {
@@ -161,8 +161,8 @@ func addressOf(address string) func(*corev1.Endpoints) {
 	}
 }
 
-// renewLease extends a lease by leaseTime. As in kube-apiserver, a lease is an Endpoints object, so
-// that servers of both kinds can share a store. describe sets the content of the lease.
+// renewLease extends a lease by leaseTime. The lease is an Endpoints object, as in kube-apiserver, so that
+// this server and kube-apiserver can share a store. describe sets the content of the lease.
 func renewLease(ctx context.Context, leases storage.Interface, name string, describe func(*corev1.Endpoints)) error {
 	_, err := leases.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		lease := &corev1.Endpoints{}

@@ -43,8 +43,8 @@ type set struct {
 	retired func(existing codec.Object) bool
 }
 
-// target contains the destination of the objects of a set, and the stored objects. They are read
-// without the cache, which would otherwise be loaded for a single read.
+// target provides access to the objects of a set. stored reads without the cache, because a cache would
+// otherwise be loaded for a single read; client writes.
 type target struct {
 	stored storage.Interface
 	client *loopback.Client[codec.Object]

@@ -127,7 +127,7 @@ func exemptLevel(name string) *flowcontrolv1.PriorityLevelConfiguration {
 	}}
 }
 
-// limitedLevel returns a level that rejects requests above its limit if it has no queues.
+// limitedLevel returns a level that queues requests above its limit or, if queuing is nil, rejects them.
 func limitedLevel(name string, shares, lendable int32, queuing *flowcontrolv1.QueuingConfiguration) *flowcontrolv1.PriorityLevelConfiguration {
 	response := flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject}
 	if queuing != nil {

@@ -61,12 +61,12 @@ type Bootstrap struct {
 	hooks     []*Hook
 	endpoints endpoints
 	identity  *identity   // nil without an identity lease
-	published atomic.Bool // by the last round
+	published atomic.Bool // true if the last round has published the endpoint
 	versions  *Hook       // nil if storage versions are not reported
-	// changed contains one token if versions must be reported before their interval; nil disables
-	// this.
+	// changed contains one token if storage versions must be reported before the next interval ends. It is
+	// nil if storage versions are not reported.
 	changed chan struct{}
-	// seen is the revision of the last run.
+	// seen is the revision of the store at the last round in which all hooks ran.
 	seen atomic.Int64
 }
 
@@ -104,7 +104,8 @@ func (h *Hook) Check(context.Context) error {
 }
 
 const (
-	// runInterval is the interval of rounds, which kube-apiserver has for default/kubernetes.
+	// runInterval is the interval between rounds. kube-apiserver uses the same interval for
+	// default/kubernetes.
 	runInterval = 10 * time.Second
 	// retry is the interval of Run after a failure.
 	retry = time.Second
@@ -153,8 +154,9 @@ func (b *Bootstrap) Seeded() {
 	}
 }
 
-// AllSeeded records that all objects exist, except those that depend on the server or on the time of the start.
-// StartNamespaces need not be called then, and Start only if ReportsVersions: otherwise, Run calls it.
+// AllSeeded records that all objects exist, except for the objects that depend on the server or on the time
+// of the start. After this, StartNamespaces need not be called, and Start must be called only if
+// ReportsVersions returns true. If Start is not called, Run calls it.
 func (b *Bootstrap) AllSeeded() {
 	for _, hook := range b.hooks {
 		if hook.Name != tokenTrackingHook && hook != b.versions {

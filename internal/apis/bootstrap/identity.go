@@ -130,8 +130,8 @@ func (i *identity) storedExpiry(ctx context.Context) time.Time {
 	return expiry(lease)
 }
 
-// renewLocked writes the lease. The first time, it replaces an existing lease: it belongs to a
-// former process, whose data does not apply to this process.
+// renewLocked writes the lease. On the first call, it deletes an existing lease, because that lease describes
+// an earlier process.
 func (i *identity) renewLocked(ctx context.Context) error {
 	if i.mu.renewed.IsZero() {
 		if err := i.delete(ctx, i.config.Identity.ID, metav1.DeleteOptions{}); err != nil {
@@ -223,7 +223,7 @@ func (i *identity) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// peerIdentityLabel is the label with the name of the server of a peer lease.
+// peerIdentityLabel is the label of a peer lease that contains the ID of the server.
 const peerIdentityLabel = "apiserverIdentity"
 
 // describePeer sets the content of the peer lease of this server, as in kube-apiserver.

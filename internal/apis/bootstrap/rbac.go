@@ -15,8 +15,8 @@ import (
 const (
 	bootstrappingLabel   = "kubernetes.io/bootstrapping"
 	bootstrappingDefault = "rbac-defaults"
-	// aggregateLabelPrefix and the name of an aggregated role are the label of the roles that it
-	// aggregates.
+	// aggregateLabelPrefix is the prefix of the label key that marks the parts of an aggregated role. The
+	// name of the aggregated role follows the prefix.
 	aggregateLabelPrefix = "rbac.authorization.k8s.io/aggregate-to-"
 	controllerPrefix     = "system:controller:"
 	rbacGroup            = rbacv1.GroupName
@@ -184,7 +184,8 @@ func reviseBinding(existing, wanted codec.Object) bool {
 	return changed
 }
 
-// otherRole reports whether a binding has another role than declared. The role is immutable.
+// otherRole reports whether a binding must be replaced because its role, which is immutable, differs from the
+// declared role.
 func otherRole(existing, wanted codec.Object) bool {
 	_, is := bindingOf(existing)
 	_, should := bindingOf(wanted)

@@ -49,7 +49,7 @@ func TestReviseRole(t *testing.T) {
 				t.Errorf("rules (-want +got):\n%s", diff)
 			}
 			if reviseRole(existing, wanted) {
-				t.Error("it changes a second time")
+				t.Error("the role changes a second time")
 			}
 		})
 	}
@@ -66,7 +66,7 @@ func TestReviseAggregatedRole(t *testing.T) {
 		t.Errorf("the role is %+v", existing)
 	}
 	if reviseRole(existing, wanted) {
-		t.Error("it changes a second time")
+		t.Error("the role changes a second time")
 	}
 }
 
@@ -76,13 +76,13 @@ func TestReviseBinding(t *testing.T) {
 	existing := wanted.DeepCopy()
 	existing.Subjects = []rbacv1.Subject{account("own"), user("jane")}
 	if !reviseBinding(existing, wanted) {
-		t.Error("it does not change")
+		t.Error("the binding does not change")
 	}
 	if diff := cmp.Diff([]rbacv1.Subject{account("own"), user("jane"), group("system:masters")}, existing.Subjects); diff != "" {
 		t.Errorf("subjects (-want +got):\n%s", diff)
 	}
 	if reviseBinding(existing, wanted) || otherRole(existing, wanted) {
-		t.Error("it changes a second time")
+		t.Error("the binding changes a second time")
 	}
 	existing.RoleRef.Name = "other"
 	if !otherRole(existing, wanted) {
@@ -90,7 +90,7 @@ func TestReviseBinding(t *testing.T) {
 	}
 	existing.Annotations[rbacv1.AutoUpdateAnnotationKey] = "false"
 	if otherRole(existing, wanted) {
-		t.Error("it is replaced although that is switched off")
+		t.Error("the binding is replaced although its annotation disables this")
 	}
 }
 
@@ -151,7 +151,7 @@ func TestReviseFlowSchema(t *testing.T) {
 				t.Errorf("marked %q, want %q", marked, tt.marked)
 			}
 			if reviseFlowSchema(existing, wanted) {
-				t.Error("it changes a second time")
+				t.Error("the flow schema changes a second time")
 			}
 		})
 	}
@@ -163,7 +163,7 @@ func TestRevisePriorityLevel(t *testing.T) {
 	existing := wanted.DeepCopy()
 	*existing.Spec.Exempt.NominalConcurrencyShares = 5
 	if revisePriorityLevel(existing, wanted) || *existing.Spec.Exempt.NominalConcurrencyShares != 5 {
-		t.Error("shares that an administrator gave to exempt requests are lost")
+		t.Error("the shares that an administrator has set are lost")
 	}
 	limited := limitedLevel("catch-all", 5, 0, nil)
 	changed := limited.DeepCopy()

@@ -85,8 +85,8 @@ func replaceInPlace(value, from, to []byte) {
 	}
 }
 
-// EncodeSeed encodes entries in the compressed format that DecodeSeed reads: each key and value
-// with its length. The error is that of the compression, which does not fail for writes to memory.
+// EncodeSeed encodes entries in the compressed format that DecodeSeed reads: each key and value with its
+// length. It returns the error of the compressor, which does not fail if it writes to memory.
 func EncodeSeed(entries []Stored) ([]byte, error) {
 	var plain []byte
 	for _, e := range entries {

@@ -19,9 +19,9 @@ func (b *Bootstrap) VersionsChanged() {
 	}
 }
 
-// reportVersions runs after the identity lease exists, because the versions of servers without one
-// are removed. The role belongs to the controller that removes them if this controller runs in a
-// kube-controller-manager; kube-apiserver also has the role only with this feature.
+// reportVersions renews the identity lease first, because the versions of servers without a lease are
+// removed. It also creates the role of the storage version garbage collector, which removes these versions in
+// kube-controller-manager. As in kube-apiserver, the role exists only if this feature is enabled.
 func (b *Bootstrap) reportVersions(ctx context.Context) error {
 	if err := b.identity.keep(ctx); err != nil {
 		return err
