@@ -21,8 +21,8 @@ type columns struct{ handler *handler }
 
 var _ rest.TableConvertor = columns{}
 
-// Columns implements rest.TableConvertor. If the definition cannot be read, it returns only the name, and Cells
-// returns the error.
+// Columns implements rest.TableConvertor. If the definition cannot be read, it returns only the column Name,
+// and Cells returns the error.
 func (c columns) Columns() []metav1.TableColumnDefinition {
 	o, err := c.handler.open(c.handler.source.config.Lifetime)
 	if err != nil {

@@ -25,7 +25,7 @@ func multiplierOf(path string) multiplier {
 		return m // it is never searched
 	}
 	filters := m.add(parser.Root)
-	if m.descents > 0 { // may be within a filter, which is searched for each element
+	if m.descents > 0 { // a descent may be in a filter, which is evaluated for each element
 		m.descents += filters
 	}
 	return m
@@ -63,8 +63,9 @@ func (m multiplier) affordable(doc any) bool {
 	return ways[m.descents]*m.repeats <= maxSearch
 }
 
-// waysBelow returns, for each number of descents up to one more than in the path, the number of
-// ways from a value to the values below it, weighted by their sizes, because they are copied.
+// waysBelow returns, for each number of descents up to m.descents, the number of ways in which these descents
+// reach the values below a value. Each way counts with the size of the reached value, because the value is
+// copied.
 func (m multiplier) waysBelow(value any) (ways [maxDescents + 1]float64) {
 	add := func(child any) {
 		for i, n := range m.waysBelow(child) {

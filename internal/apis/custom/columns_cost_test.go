@@ -27,7 +27,7 @@ func TestColumnsThatMultiply(t *testing.T) {
 	for _, test := range []struct {
 		path string
 		doc  any
-		want any // nil: it is not searched
+		want any // nil if the object is not searched
 	}{
 		{"..name", wide, "n"},
 		{"..parts..name", wide, "n"},

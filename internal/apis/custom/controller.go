@@ -50,8 +50,9 @@ type controller struct {
 	*Source
 	reflector *reflector.Reflector
 
-	// finalizing contains the terminating definitions with a finalization task, checkedSchemas the
-	// checked generation of old definitions: see structure. Only the reflector's goroutine uses them.
+	// finalizing contains the terminating definitions with a finalization task. checkedSchemas contains the
+	// generations of old definitions whose schemas were checked: see structure. Only the reflector's
+	// goroutine uses them.
 	finalizing     map[types.UID]bool
 	checkedSchemas map[types.UID]int64
 
@@ -80,7 +81,8 @@ func newController(s *Source) (*controller, error) {
 	return c, err
 }
 
-// taskSlots limits the number of concurrent attempts. Tasks wait for a slot, and not the reflector that starts them.
+// taskSlots limits the number of concurrent attempts. Tasks wait for a slot; the reflector that starts the
+// tasks does not wait.
 type taskSlots chan struct{}
 
 // run runs an attempt in a slot. It returns false if ctx ends before a slot is free.

@@ -91,8 +91,8 @@ func (c *compiled) coerce(doc map[string]any) error {
 	return err
 }
 
-// converter returns the converter of the definition name, created on first use. The caller must call
-// done after use.
+// converter returns the converter of the definition with the given name. It creates the converter on first
+// use. The caller must call done after use.
 func (g *generationState) converter(ctx context.Context, s *Source, name string) (c *conversion.Converter, done func(), err error) {
 	g.mu.Lock()
 	c = g.mu.converter

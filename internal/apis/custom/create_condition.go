@@ -11,18 +11,18 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// conditionalCreates decorates the storage of custom objects if several servers share the store. It
-// creates an object in a transaction that fails if the definition has changed since this server
-// observed it. A createGate works within one server only: without the condition, a server that has
-// not observed the deletion of the definition could create an object after another server deleted
-// the last one. The object would remain, and reappear with the next definition of this name.
+// conditionalCreates decorates the storage of custom objects if several servers share the store. It creates
+// an object in a transaction that fails if the definition has changed since this server observed it. A
+// createGate works within one server only: without the condition, a server that has not observed the deletion
+// of the definition could create an object after another server has deleted all objects. The object would
+// remain, and would reappear with the next definition of this name.
 type conditionalCreates struct {
 	storage.Interface
 	handler *handler
 }
 
-// maxCreateAttempts limits the attempts of a creation whose definition changes meanwhile. The only
-// frequent changes are the few writes of conditions.
+// maxCreateAttempts is the maximum number of attempts of a creation whose definition changes during the
+// attempts. The only frequent changes are the few writes of conditions.
 const maxCreateAttempts = 16
 
 // Create implements storage.Interface.
@@ -59,9 +59,8 @@ func (c *conditionalCreates) Update(ctx context.Context, name types.NamespacedNa
 	return record, err
 }
 
-// addCondition adds to the creation of an object the condition that the definition still has the
-// revision in the current snapshot. It returns an error for clients if the definition is terminating
-// or was deleted.
+// addCondition adds a condition to the creation of an object: the definition must still have the revision in
+// the current snapshot. It returns an error for clients if the definition is terminating or was deleted.
 func (c *conditionalCreates) addCondition(ctx context.Context, name string, options storage.WriteOptions) (storage.WriteOptions, error) {
 	e := c.handler.source.current.Load().named(c.handler.name)
 	switch {
@@ -84,8 +83,8 @@ func (c *conditionalCreates) definitionNotFound() error {
 	return apierrors.NewGenericServerResponse(404, "create", c.handler.group, "", "", 0, true)
 }
 
-// retry calls write until it does not fail because of a changed definition. Before each further
-// call, it reads the definition and applies it to the snapshot.
+// retry calls write until it does not fail because of a changed definition. Before each additional call, it
+// reads the definition and applies it to the snapshot.
 func (c *conditionalCreates) retry(ctx context.Context, write func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := write()

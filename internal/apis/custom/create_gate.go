@@ -14,7 +14,7 @@ type createGate struct {
 		sync.Mutex
 		closed   bool
 		creating int // admitted requests that have not ended
-		// drained is closed when creating is 0. It is nil without a waiting caller.
+		// drained is closed when creating is 0. It is nil if no caller waits.
 		drained chan struct{}
 	}
 }

@@ -18,9 +18,9 @@ func decodeWithoutSchemas(record *codec.Record) (*apiextensionsv1.CustomResource
 	return decodeWithout("schema", record)
 }
 
-// decodeWithout returns a definition without all JSON members of a name: "schema", or "description"
-// for the compilation of schemas. The result may be shared with other readers of the record and must
-// not be modified. If the stored bytes do not have the canonical form, the result has all members.
+// decodeWithout returns a definition without the JSON members that have the given name. The name is "schema",
+// or "description" for the compilation of schemas. The result may be shared with other readers of the record
+// and must not be modified. If the stored bytes do not have the canonical form, the result has all members.
 func decodeWithout(name string, record *codec.Record) (*apiextensionsv1.CustomResourceDefinition, error) {
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	if jsonplan.DecodeWithout(record.Stored(), crd, name) && crd.APIVersion == apiextensionsv1.SchemeGroupVersion.String() {
@@ -89,8 +89,8 @@ func withStatus(current *codec.Record, change func(*apiextensionsv1.CustomResour
 	return out, nil
 }
 
-// withStatusDecoded is withStatus for definitions whose stored encoding cannot be edited, because it is
-// not in v1 or another version is to be stored.
+// withStatusDecoded is like withStatus, for definitions whose stored encoding cannot be edited, because it is
+// not in v1 or because another version must be stored.
 func withStatusDecoded(current *codec.Record, change func(*apiextensionsv1.CustomResourceDefinition) bool) (codec.Object, error) {
 	obj, err := current.Object()
 	if err != nil {

@@ -25,11 +25,12 @@ type entry struct {
 	requested, accepted names
 	versions            []entryVersion // in order of preference
 
-	// webhook is set if a webhook converts objects between versions, unsafe if the CA bundle of the
+	// webhook is set if a webhook converts objects between versions. unsafe is set if the CA bundle of the
 	// webhook is invalid.
 	webhook, unsafe bool
-	// preservesUnknown is spec.preserveUnknownFields: objects are not pruned. nonStructural is set
-	// if the condition NonStructuralSchema exists. Only old definitions have either.
+	// preservesUnknown is spec.preserveUnknownFields: objects are not pruned. nonStructural is set if the
+	// condition NonStructuralSchema exists. Both are set only for definitions that kube-apiserver stored and
+	// that are no longer valid.
 	preservesUnknown, nonStructural bool
 	// approvalOutdated is set if the approval condition of a protected group differs from the
 	// annotation.
@@ -143,7 +144,7 @@ func newEntryVersion(v *apiextensionsv1.CustomResourceDefinitionVersion, index i
 	return out
 }
 
-// reservedNames returns the names that no other definition of the group can get.
+// reservedNames returns the names that no other definition of the group can use.
 func (e *entry) reservedNames() names {
 	if e.decision != nil {
 		return e.decision.names

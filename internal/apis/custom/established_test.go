@@ -29,8 +29,8 @@ func (b *blockedUpdates) Update(ctx context.Context, name types.NamespacedName, 
 	return b.Interface.Update(ctx, name, change, options)
 }
 
-// TestServedOnceEstablished checks that discovery and OpenAPI contain a resource once its condition
-// is stored, and that earlier requests wait for that.
+// TestServedOnceEstablished checks that discovery and OpenAPI contain a resource after its condition is
+// stored, and that earlier requests wait until it is stored.
 func TestServedOnceEstablished(t *testing.T) {
 	t.Parallel()
 	for name, gone := range map[string]bool{"established": false, "deleted meanwhile": true} {
@@ -57,7 +57,7 @@ func TestServedOnceEstablished(t *testing.T) {
 			<-definitions.begun
 			gv := schema.GroupVersion{Group: "a.example.com", Version: "v1"}
 			if _, found := s.Group(gv.Group); found || s.Serves(gv) || len(s.Groups()) > 0 {
-				t.Error("in discovery before it is established")
+				t.Error("the group version is in discovery before the definition is established")
 			}
 			listed := make(chan error, 1)
 			widgets := s.awaitServed(t, "a.example.com").Storage.(rest.Lister)
@@ -84,7 +84,7 @@ func TestServedOnceEstablished(t *testing.T) {
 					t.Errorf("changed: %v", got)
 				}
 				if _, found := s.Group(gv.Group); !found || !s.Serves(gv) {
-					t.Error("not in discovery although it is established")
+					t.Error("the group version is not in discovery although the definition is established")
 				}
 			}
 		})
@@ -119,7 +119,7 @@ func TestReserved(t *testing.T) {
 		t.Error("a definition with a conflicting kind is served")
 	}
 	if s.Serves(v1) {
-		t.Error("in discovery before it is established")
+		t.Error("the group version is in discovery before the definition is established")
 	}
 	s.run(t)
 	if _, err := widgets.Storage.(rest.Lister).List(t.Context(), "", rest.ListOptions{}); err != nil {

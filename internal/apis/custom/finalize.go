@@ -33,9 +33,9 @@ func (c *controller) finalize(ctx context.Context, name string, uid types.UID) {
 	})
 }
 
-// finalizeOnce requests the deletion of all objects of a definition. If none remain, it deletes the
-// definition, or removes only its own finalizer if there are others. done is true after that, and if
-// another server has done it.
+// finalizeOnce requests the deletion of all objects of a definition. If no objects remain, it deletes the
+// definition, or only removes its own finalizer if there are other finalizers. done is true if this server or
+// another server has done this.
 func (c *controller) finalizeOnce(ctx context.Context, name string, uid types.UID) (done bool, err error) {
 	crd, err := c.read(ctx, name, "schema")
 	if errors.Is(err, storage.ErrNotFound) || err == nil && (crd.UID != uid || !slices.Contains(crd.Finalizers, definition.CleanupFinalizer)) {
@@ -64,8 +64,8 @@ func (c *controller) finalizeOnce(ctx context.Context, name string, uid types.UI
 	return true, nil
 }
 
-// withoutFinalizer returns the definition without the finalizer of the server, or storage.Remove if it
-// has no other one. It returns storage.ErrNotFound if there is no definition with the UID.
+// withoutFinalizer returns the definition without the finalizer of the server, or storage.Remove if it has no
+// other finalizer. It returns storage.ErrNotFound if there is no definition with the UID.
 func withoutFinalizer(current *codec.Record, uid types.UID) (codec.Object, storage.WriteOptions, error) {
 	if current == nil {
 		return nil, storage.WriteOptions{}, storage.ErrNotFound

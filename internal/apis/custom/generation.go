@@ -132,8 +132,8 @@ func (s *Source) resource(e *entry, v *entryVersion, subresource string) *rest.R
 	return in.resources[subresource]
 }
 
-// dropUnused drops the versions that have no watch and were not used since a time, and the schemas and
-// the converter after the last version.
+// dropUnused drops the versions that have no watch and were not used since the given time. If no version
+// remains, it also drops the schemas and the converter.
 func (g *generationState) dropUnused(since time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -148,8 +148,8 @@ func (g *generationState) dropUnused(since time.Time) {
 	}
 }
 
-// schema returns the compiled schema of a version of the definition name. It reads the definition and
-// compiles the schema if that was not done yet. The result is shared.
+// schema returns the compiled schema of a version of the definition with the given name. On first use, it
+// reads the definition and compiles the schema. The result is shared.
 func (g *generationState) schema(ctx context.Context, s *Source, name, version string) (*compiled, error) {
 	g.mu.Lock()
 	existing := g.mu.schemas[version]
@@ -183,7 +183,7 @@ func (g *generationState) schema(ctx context.Context, s *Source, name, version s
 	return c, nil
 }
 
-// versionOf returns a version of a definition, or an error if it has none of this name.
+// versionOf returns a version of a definition, or an error if there is no such version.
 func versionOf(crd *apiextensionsv1.CustomResourceDefinition, name string) (*apiextensionsv1.CustomResourceDefinitionVersion, error) {
 	for i := range crd.Spec.Versions {
 		if crd.Spec.Versions[i].Name == name {

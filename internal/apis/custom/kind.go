@@ -162,7 +162,7 @@ func (h *handler) fieldLabel(label, value string) (string, string, error) {
 	return "", "", fmt.Errorf("field label not supported: %s", label)
 }
 
-// selectorText returns the text of a scalar that field selectors are compared with.
+// selectorText returns the text with which field selectors compare a scalar.
 func selectorText(value any) string {
 	switch value := value.(type) {
 	case nil:

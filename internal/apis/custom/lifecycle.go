@@ -60,7 +60,7 @@ func (e *entry) phase() phase {
 	case e.stored.established:
 		return established
 	}
-	namesAccepted := e.stored.namesAccepted // by another server, without a decision of this one
+	namesAccepted := e.stored.namesAccepted // stored by another server, if this server has made no decision
 	if e.decision != nil {
 		namesAccepted = e.decision.accepted
 	}
@@ -129,9 +129,9 @@ func (e *entry) inherit(previous *entry) {
 	}
 }
 
-// reserve is the transition of a definition that a client of this server has just written from
-// pending to accepted, if all its names are free: the client finds the resource in its next request.
-// The controller writes the decision later, and decides again if a name was not free.
+// reserve changes the phase of a definition that a client of this server has just written from pending to
+// accepted, if all its names are free, so that the client finds the resource in its next request. The
+// controller writes the decision later, and decides again if a name was not free.
 func (e *entry) reserve(now *snapshot) {
 	if e.stored.established || e.stored.terminating || e.unsafe || e.decision != nil {
 		return
@@ -141,10 +141,10 @@ func (e *entry) reserve(now *snapshot) {
 	}
 }
 
-// decide applies the decision of the controller, before it is written: no other definition gets the
-// names meanwhile, and no client that reads the condition Established finds the resource missing.
-// crd has the conditions to write. The decision is dropped if it is for an earlier generation or the
-// definition is terminating. decide reports whether it released names of the definition.
+// decide applies the decision of the controller before it is written, so that no other definition can use the
+// names until then, and every client that reads the condition Established finds the resource. crd has the
+// conditions to write. The decision is dropped if it is for an earlier generation or if the definition is
+// terminating. decide reports whether it released names of the definition.
 func (s *Source) decide(crd *apiextensionsv1.CustomResourceDefinition) (released bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

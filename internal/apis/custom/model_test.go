@@ -79,7 +79,7 @@ type model struct {
 	trace   []string // the operations so far, for failures
 	uids    int
 
-	// events are all events of definitions, written is the revision of the newest one.
+	// events contains all events of definitions. written is the newest written revision.
 	watch   rest.Watch
 	events  []rest.Event
 	written int64
@@ -414,8 +414,7 @@ func (m *model) deleteObject(s *modelServer, name string) {
 	}
 }
 
-// removeFinalizers removes the finalizers of all objects, including those of resources that are not
-// served.
+// removeFinalizers removes the finalizers of all objects, including objects whose resource is not served.
 func (m *model) removeFinalizers(s *modelServer) {
 	for e := range s.current.Load().all() {
 		version := newVersionResources(s.Source, e, e.storageVersion())
@@ -442,7 +441,7 @@ func (m *model) removeFinalizer(resource *rest.Resource, name, object string) {
 
 // Operations of the network and the server.
 
-// readEvents waits until the events of all writes are known.
+// readEvents waits until the watch has returned the events of all writes.
 func (m *model) readEvents() {
 	for newest := int64(0); ; {
 		if n := len(m.events); n > 0 {
@@ -483,7 +482,7 @@ func (m *model) deliver(s *modelServer, n int) {
 	}
 }
 
-// relist passes a list of all definitions to a server instead of the events until then.
+// relist passes a list of all definitions to a server, instead of the events before the list.
 func (m *model) relist(s *modelServer) {
 	if m.watch != nil {
 		m.readEvents()
@@ -501,7 +500,8 @@ func (m *model) relist(s *modelServer) {
 	s.delivered = len(m.events)
 }
 
-// runTask runs a random task of the controller. A finalization stops if it has to wait for a creation.
+// runTask runs a random task of the controller. A finalization that waits for a creation ends in
+// finishCreation.
 func (m *model) runTask(s *modelServer) {
 	if len(s.tasks) == 0 || s.isBlocked() {
 		return
@@ -541,7 +541,7 @@ func (m *model) quiesce() {
 	m.trace = append(m.trace, "quiesce")
 	for round := 0; ; round++ {
 		if round == 100 {
-			m.fatalf("the controllers do not come to an end")
+			m.fatalf("the controllers still have work after 100 rounds")
 		}
 		idle := true
 		for _, s := range m.servers {
@@ -650,7 +650,7 @@ func (m *model) checkObjects(definitions map[string]*apiextensionsv1.CustomResou
 func (m *model) checkEntry(s *modelServer, e *entry, crd *apiextensionsv1.CustomResourceDefinition) {
 	name := e.requested.plural
 	if crd == nil {
-		m.fatalf("server %d: entry %s has revision %d, which is not one of the definition", s.number, name, e.revision)
+		m.fatalf("server %d: entry %s has revision %d, at which no definition was stored", s.number, name, e.revision)
 	}
 	if e.revision < s.revisions[name] {
 		m.fatalf("server %d: the revision of entry %s decreased from %d to %d", s.number, name, s.revisions[name], e.revision)

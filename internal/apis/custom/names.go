@@ -46,8 +46,8 @@ func (o otherNames) has(wanted reservation) (found bool) {
 // nameConflict is the reason and message of a condition NamesAccepted=False.
 type nameConflict struct{ reason, message string }
 
-// assign returns the names of a definition: each requested name if it is free, otherwise the previous
-// one. conflict is nil if all are free; otherwise it describes the last conflict, as in
+// assign returns the names of a definition: each requested name if it is free, otherwise the previous name.
+// conflict is nil if all requested names are free; otherwise it describes the last conflict, as in
 // kube-apiserver.
 func (o otherNames) assign(requested, previous names) (assigned names, conflict *nameConflict) {
 	assigned = previous

@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestAssign checks which names a definition gets beside other definitions.
+// TestAssign checks which names are assigned to a definition if other definitions have names in the same
+// group.
 func TestAssign(t *testing.T) {
 	t.Parallel()
 	others := newSnapshot()
@@ -119,7 +120,7 @@ func TestColumns(t *testing.T) {
 	}
 	wanted[0].JSONPath = ".x["
 	if got := newTable(wanted).definitions; len(got) != 2 || got[1].Name != "Age" {
-		t.Errorf("columns with a path that is none: %v", got)
+		t.Errorf("columns with an invalid path: %v", got)
 	}
 }
 

@@ -54,9 +54,9 @@ func (s *Source) discoveredIn(gv schema.GroupVersion) []*entry {
 	return served
 }
 
-// Schemas returns the OpenAPI schemas of a group version by model name, for v2 or v3. It reads the
-// stored definitions without a cache, and blocks until they are read or ctx ends. Definitions that
-// were deleted meanwhile cause an error. The caller owns the result.
+// Schemas returns the OpenAPI schemas of a group version by model name, for v2 or v3. It reads the stored
+// definitions without a cache, and blocks until they are read or ctx ends. It returns an error if a
+// definition is deleted during the call. The caller owns the result.
 func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (map[string]openapi.Schema, error) {
 	target := v3Target
 	if v2 {
@@ -92,7 +92,7 @@ func (s *Source) Schemas(ctx context.Context, gv schema.GroupVersion, v2 bool) (
 // processor remains for requests.
 func bulkWorkers() int { return max(1, runtime.GOMAXPROCS(0)-1) }
 
-// models returns the schemas of one definition, or nil if the version was removed meanwhile.
+// models returns the schemas of one definition, or nil if the stored definition no longer has the version.
 func (s *Source) models(ctx context.Context, e *entry, version string, writer *schemaWriter) (map[string]openapi.Schema, error) {
 	record, err := s.readRecord(ctx, e.name)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestModelsOfAVersion checks that the schema of a version is found in the stored definition, even
-// if that is newer than the entry.
+// TestModelsOfAVersion checks that the schema of a version is found in the stored definition, even if the
+// stored definition is newer than the entry.
 func TestModelsOfAVersion(t *testing.T) {
 	t.Parallel()
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -54,7 +54,7 @@ func TestModelsOfAVersion(t *testing.T) {
 				t.Fatal(err)
 			}
 			if model := string(models["com.example.a.v1.Widget"].JSON); tt.want == "" || !strings.Contains(model, tt.want) || strings.Contains(model, "v1beta1") {
-				t.Errorf("model %s; want one with %q", model, tt.want)
+				t.Errorf("model %s, want a model that contains %q", model, tt.want)
 			}
 			if models["com.example.a.v1.WidgetList"].ListOf != "Widget" {
 				t.Errorf("no model of the list in %v", models)

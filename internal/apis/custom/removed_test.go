@@ -24,7 +24,7 @@ func TestRemoved(t *testing.T) {
 	s.observe(newEntry(widgetDefinition("back.example.com"), 12), true)
 	s.sweep(time.Now())
 	if len(removed) > 0 {
-		t.Errorf("%v was reported at once", removed)
+		t.Errorf("%v was reported immediately", removed)
 	}
 	later := time.Now().Add(2 * sweepPeriod)
 	s.sweep(later)

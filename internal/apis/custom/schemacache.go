@@ -10,9 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// SchemaCache shares the compiled schemas and the merge schemas of definitions with equal schemas between Sources, such as
-// those of forks. Both are held by weak pointers, so unused ones are garbage-collected. A nil SchemaCache shares nothing; the
-// zero value is ready for use. It is safe for concurrent use.
+// SchemaCache shares compiled schemas and merge schemas between Sources whose definitions have equal schemas,
+// such as the Sources of forks. It holds both by weak pointers, so that unused schemas are garbage-collected.
+// A nil SchemaCache shares nothing; the zero value is ready for use. It is safe for concurrent use.
 type SchemaCache struct {
 	compiled weakCache[schemaKey, compiled]
 	merge    weakCache[mergeKey, mergeSchema]

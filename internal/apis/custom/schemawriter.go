@@ -355,7 +355,7 @@ func valueOf(member []byte) (*jsonplan.Cursor, int) {
 	return in, at
 }
 
-// require adds names to the required properties and removes others.
+// require adds names to the required properties, and removes the names in others.
 func (w *schemaWriter) require(s *openSchema, others []string, names ...string) {
 	in, i := valueOf(w.cut(s, requiredKeyword))
 	var list []any

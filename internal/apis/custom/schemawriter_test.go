@@ -25,7 +25,7 @@ func TestSchemaWriter(t *testing.T) {
 	for seed := range uint64(500) {
 		g := schemaGenerator{rand.New(rand.NewPCG(seed, 1))}
 		generated := g.schema(5)
-		delete(generated, "nullable") // no definition's root is
+		delete(generated, "nullable") // the root of a schema is never nullable
 		encoded, err := json.Marshal(generated)
 		if err != nil {
 			t.Fatal(err)
@@ -123,7 +123,7 @@ func withMembers(doc, members map[string]any) {
 	}
 }
 
-// internalKeywords are the keywords that change a schema for merges, which does not contain them.
+// internalKeywords contains the keywords that affect a merge schema but do not occur in it.
 var internalKeywords = []string{"x-kubernetes-int-or-string", "x-kubernetes-embedded-resource"}
 
 // publishDocument modifies a document in place like schemaWriter.

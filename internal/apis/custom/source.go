@@ -132,8 +132,8 @@ func New(config Config) (*Source, error) {
 	return s, err
 }
 
-// Find returns a resource, or a subresource if that is not empty. It returns nil if the resource is not
-// served.
+// Find returns a resource, or its subresource if subresource is not empty. It returns nil if the resource is
+// not served.
 func (s *Source) Find(gv schema.GroupVersion, name, subresource string) *rest.Resource {
 	e := s.current.Load().find(gv.Group, name)
 	if e == nil || !e.isServed() {

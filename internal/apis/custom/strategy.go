@@ -32,7 +32,7 @@ func (h *handler) strategy(o *openHandler) *registry.Strategy {
 				return // Validate reports it
 			}
 			if status := c.Properties["status"]; status != nil && status.Default != nil {
-				c.complete(content(obj)) // validation sees the object with its defaults, as readers do
+				c.complete(content(obj)) // validation uses the object with its defaults, like reads
 			}
 		},
 		PrepareForUpdate: func(_ context.Context, obj, old codec.Object) {

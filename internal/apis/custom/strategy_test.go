@@ -19,8 +19,8 @@ const rulesSchema = `{"type": "object", "properties": {
 
 const notChecked = "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"
 
-// TestRulesOfObjects checks that rules are evaluated for objects and /status, after all other
-// validation, unless its errors prevent that.
+// TestRulesOfObjects checks that rules are evaluated for objects and /status after all other validation, and
+// that they are skipped if an earlier error excludes their evaluation.
 func TestRulesOfObjects(t *testing.T) {
 	t.Parallel()
 	var props apiextensionsv1.JSONSchemaProps

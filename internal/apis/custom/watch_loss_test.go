@@ -88,7 +88,7 @@ func TestDeletionOutlivesWatch(t *testing.T) {
 	if _, err := definitions.Update(t.Context(), name, mark, storage.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	testserver.Eventually(t, time.Minute, func() error { // its objects are being waited for
+	testserver.Eventually(t, time.Minute, func() error { // the finalization waits for the objects
 		crd, err := s.read(t.Context(), crd.Name, "schema")
 		if err == nil && !definition.IsTrue(crd, apiextensionsv1.Terminating) {
 			err = errNotYet

@@ -93,8 +93,8 @@ func (e *Error) Status() metav1.Status {
 	return metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: e.Message}
 }
 
-// WatchError returns the error for the last event of a watch. Like in kube-apiserver, an *Error gets
-// the reason InternalError there. It returns other errors unchanged.
+// WatchError returns the error for the last event of a watch. As in kube-apiserver, an *Error has the reason
+// InternalError in this event. WatchError returns other errors unchanged.
 func WatchError(err error) error {
 	var failed *Error
 	if !errors.As(err, &failed) {
@@ -147,7 +147,8 @@ func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstruc
 	return out, nil
 }
 
-// isEmpty reports whether an object has only a type. Client libraries convert empty objects.
+// isEmpty reports whether an object has only a type. As in kube-apiserver, such an object is converted
+// without the webhook.
 func isEmpty(obj *unstructured.Unstructured) bool {
 	_, hasKind := obj.Object["kind"]
 	_, hasVersion := obj.Object["apiVersion"]

@@ -117,10 +117,10 @@ func TestConvert(t *testing.T) {
 			}
 			if len(asked) != 1 || asked[0].Kind != "ConversionReview" || asked[0].APIVersion != "apiextensions.k8s.io/"+version ||
 				asked[0].Request.UID == "" || asked[0].Request.DesiredAPIVersion != "example.com/v2" || len(asked[0].Request.Objects) != 2 {
-				t.Errorf("asked %+v", asked)
+				t.Errorf("the webhook received %+v", asked)
 			}
 			if _, err := c.Convert(t.Context(), []*unstructured.Unstructured{thing("v2", "b")}, v2); err != nil || len(asked) != 1 {
-				t.Errorf("nothing to convert: %v, asked %d times", err, len(asked))
+				t.Errorf("nothing to convert: error %v, %d calls of the webhook, want 1", err, len(asked))
 			}
 		})
 	}

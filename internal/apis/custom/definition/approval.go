@@ -12,7 +12,7 @@ import (
 // Approval is the state of a definition's API approval annotation.
 type Approval int
 
-// The states of approval (KEP-1111).
+// The states of approval (KEP-2337).
 const (
 	ApprovalMissing Approval = iota
 	ApprovalInvalid
@@ -20,7 +20,7 @@ const (
 	Approved
 )
 
-// IsProtected reports whether a group is a protected community group (KEP-1111), below k8s.io or
+// IsProtected reports whether a group is a protected community group (KEP-2337), below k8s.io or
 // kubernetes.io. Definitions in such groups require an approval annotation.
 func IsProtected(group string) bool {
 	for _, domain := range []string{"k8s.io", "kubernetes.io"} {

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// large returns a definition of about 30 KiB, similar to generated ones: deeply nested, with long
+// large returns a definition of about 30 KiB, similar to generated definitions: deeply nested, with long
 // descriptions, some defaults and a few rules.
 func large() *apiextensionsv1.CustomResourceDefinition {
 	text := strings.Repeat("What the field is for, told at some length. ", 3)

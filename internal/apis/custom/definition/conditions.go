@@ -25,9 +25,9 @@ func IsTrue(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.
 	return condition != nil && condition.Status == apiextensionsv1.ConditionTrue
 }
 
-// SetCondition adds or replaces a condition of crd. It sets the transition time to now if the status
-// changes, and preserves the time and the observed generation otherwise. It reports whether status,
-// reason or message changed.
+// SetCondition adds or replaces a condition of crd. If the status of an existing condition does not change,
+// its transition time is preserved; otherwise, the transition time is now. The observed generation of an
+// existing condition is always preserved. SetCondition reports whether status, reason or message changed.
 func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiextensionsv1.CustomResourceDefinitionCondition, now time.Time) bool {
 	condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	have := FindCondition(crd, condition.Type)

@@ -38,7 +38,7 @@ func TestStoredVersions(t *testing.T) {
 		t.Errorf("updated:\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"v2"}, crd.Status.StoredVersions); diff != "" {
-		t.Errorf("the old one was changed:\n%s", diff)
+		t.Errorf("the old definition was changed:\n%s", diff)
 	}
 }
 

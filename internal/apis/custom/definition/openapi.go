@@ -259,7 +259,8 @@ func (w *schemaValidator) mapType(s *props, at *field.Path) {
 	}
 }
 
-// requireType requires the type that an extension applies to.
+// requireType adds an error if a schema does not have the type that an extension requires. It reports whether
+// the schema has the type.
 func (w *schemaValidator) requireType(s *props, want, extension string, at *field.Path) bool {
 	detail := fmt.Sprintf("must be %s if %s is specified", want, extension)
 	switch s.Type {

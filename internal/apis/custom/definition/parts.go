@@ -38,7 +38,7 @@ func (v *validator) replicasPath(at *field.Path, path, under string) {
 	}
 }
 
-// simplePath reports whether a non-empty path is a simple JSON path.
+// simplePath reports whether a non-empty path is a simple JSON path. If it is not, simplePath adds an error.
 func (v *validator) simplePath(at *field.Path, path string) bool {
 	if path[0] == '.' {
 		return true

@@ -111,7 +111,7 @@ func checkRecorded(t *testing.T, r recorded) {
 	}
 }
 
-// causeOf returns the cause in the Status of a client.
+// causeOf returns the cause that a client receives in the Status.
 func causeOf(fault *field.Error) [3]string {
 	return [3]string{string(fault.Type), fault.Field, fault.ErrorBody()}
 }

@@ -120,7 +120,7 @@ func (v *structural) extensions(s *props, at *field.Path) {
 	}
 }
 
-// typed requires a type.
+// typed validates the type of a node, and adds an error if a required type is missing.
 func (v *structural) typed(s *props, l level, at *field.Path) {
 	switch {
 	case s.XEmbeddedResource && s.Type == "":

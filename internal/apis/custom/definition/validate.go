@@ -39,8 +39,8 @@ func (v *validator) name() {
 	}
 }
 
-// metadata validates the metadata, which the registry has already done, because kube-apiserver returns
-// each error of metadata twice.
+// metadata validates the metadata a second time, after the registry, because kube-apiserver returns each
+// error of metadata twice.
 func (v *validator) metadata(meta, old *metav1.ObjectMeta) {
 	v.errs = append(v.errs, validation.ValidateObjectMetaUpdate(meta, old, field.NewPath("metadata"))...)
 }

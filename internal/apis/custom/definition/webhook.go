@@ -35,8 +35,8 @@ func (v *validator) webhook(config *apiextensions.WebhookClientConfig, at *field
 	}
 }
 
-// requireCABundle reports whether the CA bundle must be valid. It must if the definition is
-// established, unless the old bundle is invalid.
+// requireCABundle reports whether the CA bundle must be valid. This is the case if the old definition is
+// established and its bundle is valid.
 func (v *validator) requireCABundle() bool {
 	return v.old != nil && IsTrue(v.old, apiextensionsv1.Established) && !InvalidCABundle(v.old)
 }
@@ -73,8 +73,8 @@ func caBundleFault(bundle []byte) error {
 	return errors.New(loading + "no valid certificate authority data seen")
 }
 
-// requireKnownReview reports whether one of the review versions must be supported. The exception is an
-// update of a definition without a supported version.
+// requireKnownReview reports whether the review versions must include a supported version. They need not if
+// the old definition has no supported version.
 func (v *validator) requireKnownReview() bool {
 	if v.old == nil || v.old.Spec.Conversion == nil || v.old.Spec.Conversion.Webhook == nil {
 		return true

@@ -11,7 +11,7 @@ import (
 
 const at = "spec.conversion.webhookClientConfig"
 
-// behind returns the client config of a webhook at a service.
+// behind returns the client config of a webhook that is a Service.
 func behind(namespace, name, path string, port int32) *apiextensionsv1.WebhookClientConfig {
 	service := &apiextensionsv1.ServiceReference{Namespace: namespace, Name: name}
 	if path != "" {
@@ -90,20 +90,20 @@ func TestCABundles(t *testing.T) {
 	some.CABundle = []byte("no certificate")
 	crd := withWebhook(some, "v1")
 	if errs := definition.Validate(t.Context(), crd); len(errs) > 0 || !definition.InvalidCABundle(crd) {
-		t.Errorf("%v, want it taken, and known", errs)
+		t.Errorf("errors %v, want none and InvalidCABundle to return true", errs)
 	}
 	old := withWebhook(none, "v1")
 	if errs := definition.ValidateUpdate(t.Context(), crd, old); len(errs) > 0 {
-		t.Errorf("not established: %v", errs)
+		t.Errorf("update of a definition that is not established: %v", errs)
 	}
 	old.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
 	errs := definition.ValidateUpdate(t.Context(), crd, old)
 	if len(errs) != 1 || errs[0].Field != at+".caBundle" || errs[0].Detail != "unable to load root certificates: unable to parse bytes as PEM block" {
-		t.Errorf("established: %v", errs)
+		t.Errorf("update of an established definition: %v", errs)
 	}
 	old.Spec.Conversion.Webhook.ClientConfig.CABundle = []byte("none either")
 	if errs := definition.ValidateUpdate(t.Context(), crd, old); len(errs) > 0 {
-		t.Errorf("as before: %v", errs)
+		t.Errorf("update of an established definition with an invalid bundle: %v", errs)
 	}
 }
 
@@ -135,9 +135,9 @@ func TestReviewsAsBefore(t *testing.T) {
 	t.Parallel()
 	crd := withWebhook(atURL("https://a"), "v9")
 	if errs := definition.ValidateUpdate(t.Context(), crd, withWebhook(atURL("https://a"), "v9")); len(errs) > 0 {
-		t.Errorf("as before: %v", errs)
+		t.Errorf("unchanged review versions: %v", errs)
 	}
 	if errs := definition.ValidateUpdate(t.Context(), crd, withWebhook(atURL("https://a"), "v1")); len(errs) != 1 {
-		t.Errorf("now: %v", errs)
+		t.Errorf("changed review versions: %v, want one error", errs)
 	}
 }

@@ -16,10 +16,9 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Checker validates the rules of one schema of a definition: they must compile, their estimated
-// costs must be within the limits, separately and in total, and transition rules must be at nodes
-// whose values can be correlated with old ones. The zero value is ready for use. It is not safe for
-// concurrent use.
+// Checker validates the rules of one schema of a definition: they must compile, their estimated costs must be
+// within the limits, separately and in total, and transition rules must be at nodes whose values can be
+// correlated with old values. The zero value is ready for use. It is not safe for concurrent use.
 type Checker struct {
 	// Unchanged reports whether the stored definition has the same schema, whose rules are then not rejected
 	// for their cost. It is called when a rule exceeds a limit; nil means that the schema is new.
@@ -52,15 +51,15 @@ type SchemaNode struct {
 	checker *Checker
 	props   *apiextensions.JSONSchemaProps
 	at      *field.Path
-	// typ is the type of the values. It is nil if there are no rules on the path so far, and if expressions
-	// cannot access the values, in which case hidden is set.
+	// typ is the type of the values. It is nil if there are no rules on the path so far, or if expressions
+	// cannot access the values. hidden is set in the second case.
 	typ    *typed.Type
 	hidden bool
-	// count is the maximum number of such values in an object, if bounded is set.
+	// count is the maximum number of values of this node in an object. It is valid if bounded is set.
 	count   uint64
 	bounded bool
-	// uncorrelated is the first node of the path whose values cannot be correlated with old ones;
-	// nil if there is none.
+	// uncorrelated is the first node of the path whose values cannot be correlated with old values; nil if
+	// there is no such node.
 	uncorrelated *field.Path
 }
 
@@ -116,8 +115,8 @@ func maxChildren(props *apiextensions.JSONSchemaProps) (most uint64, bounded boo
 	return uint64(max(0, limit)), true
 }
 
-// Member returns the node of a property. It returns the zero node if s is zero or props is nil, like
-// AdditionalProperties and Elements.
+// Member returns the node of a property. Like AdditionalProperties and Elements, it returns the zero node if
+// s is zero or props is nil.
 func (s SchemaNode) Member(name string, props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
 	return s.below(props, at, func(t *typed.Type) *typed.Type { return t.Field(name) })
 }
@@ -127,8 +126,8 @@ func (s SchemaNode) AdditionalProperties(props *apiextensions.JSONSchemaProps, a
 	return s.below(props, at, (*typed.Type).Items)
 }
 
-// Elements returns the node of the elements of a list. Unless the list is a list map, the elements
-// cannot be correlated with old ones.
+// Elements returns the node of the elements of a list. Unless the list is a list map, the elements cannot be
+// correlated with old elements.
 func (s SchemaNode) Elements(props *apiextensions.JSONSchemaProps, at *field.Path) SchemaNode {
 	if s.checker == nil {
 		return SchemaNode{}

@@ -60,8 +60,8 @@ func (v *validation) abort(at *field.Path, n *node, detail string) bool {
 	return false
 }
 
-// rule evaluates a rule with vars, and its message expression with plain. It returns false if no
-// further rule must be evaluated.
+// rule evaluates a rule with vars, and its message expression with plain. It returns false if the validation
+// must stop.
 func (v *validation) rule(n *node, i int, p *place, vars, plain *variables) bool {
 	rule, compiled := &n.rules[i], &n.ready.rules[i]
 	switch {
@@ -176,8 +176,8 @@ func faultFor(reason *apiextensions.FieldValueErrorReason, at *field.Path, value
 	return field.Invalid(at, value, detail)
 }
 
-// message returns the result of a message expression; empty if it is invalid. An error aborts the
-// validation.
+// message returns the result of a message expression, or "" if the result is invalid. If fault is not empty,
+// the caller must stop the validation with this error.
 func (v *validation) message(e *expression, source string, vars *variables) (text, fault string) {
 	if e.err != nil {
 		return "", ""

@@ -34,11 +34,11 @@ func scopeOf(t *typed.Type, rule *apiextensions.ValidationRule) scope {
 	return scope{t, rule.OptionalOldSelf != nil && *rule.OptionalOldSelf}
 }
 
-// environments creates the CEL environments of scopes. They are large, so it caches only those of
-// one type: the rules of a value are compiled in sequence.
+// environments creates the CEL environments of scopes. It caches only the environments of one type, because
+// they are large and the rules of a value are compiled in sequence.
 type environments struct {
 	typ      *typed.Type
-	compiled [2]*cel.Env // with oldSelf, and with an optional one
+	compiled [2]*cel.Env // with oldSelf, and with an optional oldSelf
 }
 
 func (e *environments) of(s scope) (*cel.Env, error) {
@@ -155,7 +155,7 @@ type expressionKey struct {
 	as   use
 }
 
-// get returns an expression, compiled if it is not cached.
+// get returns an expression. It compiles the expression if it is not cached.
 func (e *expressions) get(key expressionKey, envs *environments) *expression {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -174,12 +174,13 @@ func (e *expressions) get(key expressionKey, envs *environments) *expression {
 // compiledRules are the compiled rules of a node.
 type compiledRules struct {
 	rules []compiledRule
-	// usesOldSelf is set if one of the rules uses oldSelf, optional if it is optional in one of them.
+	// usesOldSelf is set if one of the rules uses oldSelf. optional is set if oldSelf is optional in one of
+	// the rules.
 	usesOldSelf, optional bool
 }
 
 type compiledRule struct {
-	rule *expression // nil for an empty one
+	rule *expression // nil for an empty rule
 	// message is nil without a message expression. It is compiled at the first failure of the rule, because
 	// most rules never fail.
 	message func() *expression

@@ -51,7 +51,7 @@ func FuzzFieldAt(f *testing.F) {
 			t.Errorf("FieldAt(%q): path %v, schema %v, want both or an error", text, path, found)
 		}
 		if _, _, err := FieldAt(props, text, false); err == nil && strings.Contains(text, "['") && !strings.Contains(text, ".") {
-			t.Errorf("%q was taken", text)
+			t.Errorf("%q was accepted", text)
 		}
 	})
 }

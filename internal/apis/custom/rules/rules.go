@@ -90,7 +90,7 @@ func hasRules(props *apiextensions.JSONSchemaProps) bool {
 	if len(props.Properties) == 0 {
 		return false
 	}
-	member := new(apiextensions.JSONSchemaProps) // one for all: it is large
+	member := new(apiextensions.JSONSchemaProps) // reused, because a copy is large
 	for name := range props.Properties {
 		if *member = props.Properties[name]; hasRules(member) {
 			return true

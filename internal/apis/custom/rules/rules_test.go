@@ -18,7 +18,7 @@ type judged struct {
 	name, schema, object string
 	// old is the old object, or empty on creation.
 	old string
-	// want are the errors, warned the errors that are only warnings.
+	// want contains the errors, warned the warnings.
 	want, warned []string
 }
 
@@ -385,6 +385,6 @@ func TestCompiledOnce(t *testing.T) {
 		}
 	}
 	if New(schemaOf(t, `{type: object, properties: {a: {type: string}}}`), true) != nil {
-		t.Error("a schema without rules has some")
+		t.Error("a schema without rules has rules")
 	}
 }

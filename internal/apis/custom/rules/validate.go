@@ -60,7 +60,7 @@ type place struct {
 	index              int
 	inList, additional bool
 	value, old         any
-	// correlated is set if old is the old value of this one.
+	// correlated is set if old is the old value of value.
 	correlated bool
 	// hidden is set if expressions cannot access the value, which is then not compared.
 	hidden bool
@@ -82,7 +82,7 @@ func (p *place) path(at *field.Path) *field.Path {
 	return at.Child(p.name)
 }
 
-// isUnchanged reports whether the nearest enclosing value that can be correlated with an old one is
+// isUnchanged reports whether the nearest enclosing value that can be correlated with an old value is
 // unchanged.
 func (p *place) isUnchanged(root *schema.Schema) bool {
 	for ; p != nil && !p.hidden; p = p.above {
@@ -166,8 +166,8 @@ func (v *validation) member(n *node, p *place, name string, additional bool, val
 	})
 }
 
-// elements validates the elements of a list. Only the elements of list maps can be matched with old
-// ones.
+// elements validates the elements of a list. Only the elements of list maps can be correlated with old
+// elements.
 func (v *validation) elements(n *node, p *place, list, old []any) bool {
 	if n.elements == nil {
 		return true

@@ -30,7 +30,7 @@ func (s *Schema) Prune(doc map[string]any, report bool) (unknown []string) {
 	return w.unknown
 }
 
-// PruneValue is Prune for a value that is not a whole document. It reports whether it has dropped a
+// PruneValue is like Prune, for a value that is not a whole document. It reports whether it has dropped a
 // member.
 func (s *Schema) PruneValue(value any) bool {
 	w := walk{prune: true, report: true}
@@ -81,8 +81,8 @@ func (w *walk) object(s *Schema, doc map[string]any, resource bool) {
 			continue
 		}
 		if w.defaults && value == nil && member != nil && !member.Nullable {
-			// Members with a default that are still missing are in Additional: those of Properties
-			// have been set.
+			// A member that is still null and has a default is in Additional, because fill has already set
+			// the defaults of Properties.
 			if member.Default == nil {
 				delete(doc, name)
 				continue

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// PruneDefaults prunes the default values in a schema: it drops unknown members, including those of
+// PruneDefaults prunes the default values in a schema: it drops unknown members, including unknown members of
 // metadata, and metadata of wrong types. It modifies s, which must not be in use yet.
 func (s *Schema) PruneDefaults() { s.pruneDefaults(nil, false) }
 

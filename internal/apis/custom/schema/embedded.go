@@ -83,7 +83,7 @@ func validateMetadata(at *field.Path, raw any) field.ErrorList {
 		return field.ErrorList{field.Invalid(at, raw, err.Error())}
 	}
 	if meta.Name == "" {
-		meta.Name = "unnamed" // an embedded resource need not have one
+		meta.Name = "unnamed" // an embedded resource need not have a name
 	}
 	return validation.ValidateObjectMeta(&meta, meta.Namespace != "", path.ValidatePathSegmentName, at)
 }

@@ -58,8 +58,8 @@ const maxFaults = 1 << 10
 // fewFaults is the maximum number of faults for which a linear search is faster than a map.
 const fewFaults = 16
 
-// result is the result of validating a value: up to maxFaults distinct faults. matched is the number
-// of checks. If all alternatives fail, the faults of the one with most checks are reported.
+// result is the result of validating a value: up to maxFaults distinct faults. matched is the number of
+// checks. If all alternatives fail, the faults of the alternative with the most checks are reported.
 type result struct {
 	faults []fault
 	// texts are the texts of the faults, if there are more than fewFaults.

@@ -39,7 +39,7 @@ func knownFormat(jsonType, format string) string {
 // IsKnownFormat reports whether a format is validated for values of a type.
 func IsKnownFormat(jsonType, format string) bool { return knownFormat(jsonType, format) != "" }
 
-// hasFormat reports whether a string has a format.
+// hasFormat reports whether a string is valid in a format. All strings are valid in an unknown format.
 func hasFormat(format, value string) bool {
 	return !strfmt.Default.ContainsName(format) || strfmt.Default.Validates(format, value)
 }

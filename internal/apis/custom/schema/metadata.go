@@ -20,7 +20,7 @@ func CoerceMetadata(doc map[string]any, report, lenient bool) (unknown []string,
 	return coerceMetadata(doc, "metadata", report, lenient)
 }
 
-// CoerceEmbedded is CoerceMetadata for the metadata and type of all resources embedded in a document.
+// CoerceEmbedded is like CoerceMetadata, for the metadata and type of all resources embedded in a document.
 // base is the path of the document in errors. The error is a *field.Error.
 func (s *Schema) CoerceEmbedded(base *field.Path, doc map[string]any, report, lenient bool) (unknown []string, err error) {
 	if s.below&hasEmbedded == 0 {

@@ -293,13 +293,13 @@ func FuzzSchema(f *testing.F) {
 			t.Fatalf("unknown after completing: %v", unknown)
 		}
 		if valid && len(faults(s, again)) > 0 {
-			t.Fatalf("no more valid: %v", faults(s, again))
+			t.Fatalf("a valid document is invalid after completion and pruning: %v", faults(s, again))
 		}
 		if valid && len(s.ValidateUpdate(nil, again, doc)) > 0 {
 			t.Fatal("valid, and not valid as an update of itself")
 		}
 		if !valid && len(s.ValidateUpdate(nil, again, doc)) > 0 {
-			t.Fatal("an unchanged document is refused")
+			t.Fatal("an unchanged invalid document is rejected")
 		}
 	})
 }
@@ -344,12 +344,12 @@ func TestManyFaults(t *testing.T) {
 			doc := document(t, []byte(`{"l":[`+strings.Repeat(test.entry+",", entries-1)+test.entry+`]}`))
 			errs := faults(s, doc)
 			if len(errs) < 1000 || len(errs) > 3000 {
-				t.Errorf("%d faults are told", len(errs))
+				t.Errorf("%d errors are reported, want between 1000 and 3000", len(errs))
 			}
 			seen := map[string]bool{}
 			for _, err := range errs {
 				if seen[err.Error()] {
-					t.Fatalf("told twice: %v", err)
+					t.Fatalf("reported twice: %v", err)
 				}
 				seen[err.Error()] = true
 			}

@@ -15,9 +15,9 @@ func (s *Schema) Validate(base *field.Path, value any) field.ErrorList {
 	return s.ValidateUpdate(base, value, nil)
 }
 
-// ValidateUpdate is Validate for a value that replaces old, with ratcheting: unchanged values are not
-// validated (KEP-4008), except apiVersion and kind of a document, which has a nil base. old may be
-// nil, which disables ratcheting.
+// ValidateUpdate is like Validate, for a value that replaces old. It applies ratcheting (KEP-4008): it does
+// not validate unchanged values, except apiVersion and kind of a document, which has a nil base. If old is
+// nil, ratcheting is disabled.
 func (s *Schema) ValidateUpdate(base *field.Path, value, old any) field.ErrorList {
 	c := checker{base: base}
 	r := c.check(s, nil, value, old)
@@ -229,8 +229,9 @@ func (c *checker) checkAllOf(r *result, s *Schema, p *place, value, old any) {
 	r.add(c.combinationFault(fmt.Sprintf("%q must validate all the schemas (allOf)%s", p, none)))
 }
 
-// alternatives returns the number of schemas that accept a value, stopping at one if oneIsEnough,
-// and the result to report: that of the first one or, if there is none, of the closest match.
+// alternatives returns the number of schemas that accept a value, and the result to report: the result of the
+// first schema that accepts the value or, if there is none, of the closest match. If oneIsEnough is set, it
+// stops at the first schema that accepts the value.
 func (c *checker) alternatives(list []*Schema, p *place, value, old any, oneIsEnough bool) (valid int, chosen result) {
 	nearest := false
 	for _, one := range list {

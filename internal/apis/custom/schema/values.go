@@ -119,8 +119,8 @@ func (c *checker) checkNumber(r *result, s *Schema, p *place, value any) {
 	}
 }
 
-// checkLimit adds a fault if the value is beyond a limit. It compares integers if both numbers are
-// integers. side is the sign of value-limit that is a fault.
+// checkLimit adds a fault if the value is beyond a limit. It compares integers if both numbers are integers.
+// side is the sign of value-limit for which it adds a fault.
 func (c *checker) checkLimit(r *result, s *Schema, p *place, value any, limit float64, role string, exclusive bool, word string, side int) {
 	fault := c.outOfRange(s, p, limit, role)
 	if fault != nil {
