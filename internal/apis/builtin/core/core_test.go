@@ -94,7 +94,7 @@ func (a *api) createNamed(resource string, name types.NamespacedName, obj codec.
 	a.t.Helper()
 	record, err := a.resource(resource).Storage.(rest.NamedCreater).CreateNamed(context.Background(), name, obj, nil, metav1.CreateOptions{DryRun: dryRun})
 	if err == nil && record != nil {
-		a.t.Errorf("%s answers with %v, want a Status", resource, record.Name())
+		a.t.Errorf("%s responds with %v, want a Status", resource, record.Name())
 	}
 	return err
 }

@@ -81,7 +81,7 @@ func TestEventConversion(t *testing.T) {
 	}
 	for i, value := 0, reflect.ValueOf(other).Elem(); i < value.NumField(); i++ {
 		if name := value.Type().Field(i).Name; name != "TypeMeta" && value.Field(i).IsZero() {
-			t.Errorf("nothing becomes %s", name)
+			t.Errorf("the field %s is not set by the conversion", name)
 		}
 	}
 }

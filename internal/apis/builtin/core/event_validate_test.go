@@ -169,7 +169,7 @@ func TestEndpointsWarnings(t *testing.T) {
 	}
 	e.Labels = map[string]string{managedByLabel: endpointsController}
 	if said := endpointsWarnings(nil, e, nil); said != nil {
-		t.Errorf("of its controller: %q", said)
+		t.Errorf("warnings for Endpoints of the controller: %q", said)
 	}
 }
 
@@ -184,6 +184,6 @@ func TestServiceAccountWarnings(t *testing.T) {
 		}
 	}
 	if said := serviceAccountWarnings(nil, account, account); said != nil {
-		t.Errorf("of one that had it: %q", said)
+		t.Errorf("warnings for an unchanged annotation: %q", said)
 	}
 }

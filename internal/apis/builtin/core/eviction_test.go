@@ -172,6 +172,6 @@ func TestEvictionWithTwoBudgets(t *testing.T) {
 	err := a.createNamed("v1 pods/eviction", in("ns", "p"), eviction("p", nil))
 	wantMessage(t, err, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
 	if !apierrors.IsConflict(err) {
-		t.Errorf("%v is no conflict: nothing is wrong in the server", err)
+		t.Errorf("%v, want a conflict, because the error is not caused by the server", err)
 	}
 }

@@ -82,7 +82,7 @@ func TestNamespaceDeletion(t *testing.T) {
 	}
 	last := mustUpdate(a, "v1 namespaces/finalize", in("", "n"), func(ns *corev1.Namespace) { ns.Spec.Finalizers = nil })
 	if last.Status.Phase != corev1.NamespaceTerminating {
-		t.Errorf("as it last was: %+v", last)
+		t.Errorf("the deleted namespace: %+v", last)
 	}
 	if _, err := a.tryGet("v1 namespaces", in("", "n")); !apierrors.IsNotFound(err) {
 		t.Errorf("still there: %v", err)

@@ -61,7 +61,7 @@ func TestPersistentVolumePhase(t *testing.T) {
 	}
 	status := write(func(s *corev1.PersistentVolumeStatus) { s.LastPhaseTransitionTime = &past })
 	if !status.LastPhaseTransitionTime.Equal(&past) {
-		t.Errorf("a time told is %v", status.LastPhaseTransitionTime)
+		t.Errorf("the time that the client has set is %v", status.LastPhaseTransitionTime)
 	}
 	status = write(func(s *corev1.PersistentVolumeStatus) { s.LastPhaseTransitionTime = nil })
 	if !status.LastPhaseTransitionTime.Equal(&past) {
@@ -75,7 +75,7 @@ func TestPersistentVolumePhase(t *testing.T) {
 		s.Phase, s.LastPhaseTransitionTime = corev1.VolumeBound, &later
 	})
 	if !status.LastPhaseTransitionTime.Equal(&later) {
-		t.Errorf("with both the time is %v", status.LastPhaseTransitionTime)
+		t.Errorf("with a change of phase and a time of the client, the time is %v", status.LastPhaseTransitionTime)
 	}
 }
 

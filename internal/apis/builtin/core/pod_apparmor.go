@@ -31,9 +31,8 @@ func syncAppArmor(op *builtin.Operation, pod *corev1.Pod) {
 	}
 }
 
-// copyAppArmor sets the profile of a container without one if it differs from the profile of the
-// pod. It reports whether only the annotation specifies a profile or the annotation has no valid
-// profile.
+// copyAppArmor sets the profile of a container that has no profile, unless it equals the profile of the pod.
+// It reports whether only the annotation specifies a profile, or the annotation has no valid profile.
 func copyAppArmor(c *corev1.Container, whole, profile *corev1.AppArmorProfile) (warn bool) {
 	switch {
 	case profile == nil:

@@ -61,8 +61,7 @@ func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj 
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Binding object")
 	}
 	if errs := validateBinding(binding); len(errs) > 0 {
-		// The message is that of kube-apiserver. The code is not 500, because the request is
-		// invalid.
+		// The message is the same as in kube-apiserver. The code is not 500, because the request is invalid.
 		return nil, apierrors.NewBadRequest(errs.ToAggregate().Error())
 	}
 	if validate != nil {

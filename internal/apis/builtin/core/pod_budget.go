@@ -52,7 +52,7 @@ func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodD
 			continue // an invalid selector matches no pod
 		}
 		if found != nil {
-			// kube-apiserver also responds with 500, although the objects of the client are the
+			// kube-apiserver responds with 500 in this case, although the objects of the client are the
 			// cause.
 			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 				Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict,

@@ -7,8 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// defaultPod sets the defaults of pod specifications, and further defaults that templates do not
-// have.
+// defaultPod sets the defaults of pod specifications, and the defaults that templates do not have.
 func defaultPod(pod *corev1.Pod) {
 	alignPodIPs(pod)
 	spec := &pod.Spec

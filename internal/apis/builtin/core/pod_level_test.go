@@ -35,7 +35,7 @@ func requirements(t *testing.T, text string) corev1.ResourceRequirements {
 func TestPodLevelResources(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		pod        string // T "" for a pod without resources
+		pod        string // "" for a pod without resources
 		init       []string
 		sidecars   []string
 		containers []string

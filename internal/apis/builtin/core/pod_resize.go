@@ -109,8 +109,8 @@ func changesInit(spec, old *corev1.PodSpec) bool {
 	return false
 }
 
-// canResize reports whether a pod is unscheduled, or its kubelet reports the actual resources of
-// containers.
+// canResize reports whether no container of a pod is running, or the kubelet reports the actual resources of
+// the first running container.
 func canResize(pod *corev1.Pod) bool {
 	for i := range pod.Status.ContainerStatuses {
 		if status := &pod.Status.ContainerStatuses[i]; status.State.Running != nil {

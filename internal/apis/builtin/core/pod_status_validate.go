@@ -215,7 +215,7 @@ func findContainer(containers []corev1.Container, name string) *corev1.Container
 	return nil
 }
 
-// hasResource reports whether a container, which may be nil, requests a resource.
+// hasResource reports whether a container, which may be nil, has a request or limit for a resource.
 func hasResource(c *corev1.Container, name corev1.ResourceName) bool {
 	if c == nil {
 		return false

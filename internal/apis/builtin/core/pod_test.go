@@ -153,7 +153,7 @@ func TestPodDeletion(t *testing.T) {
 		grace *int64 // grace period in the spec
 		asked *int64
 		phase corev1.PodPhase
-		want  int64 // T 0 deletes immediately
+		want  int64 // 0 deletes immediately
 	}{
 		"unscheduled":     {},
 		"scheduled":       {node: "n", want: 30},

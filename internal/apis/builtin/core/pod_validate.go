@@ -44,7 +44,7 @@ func validateWholePod(f validation.Field, pod, old *corev1.Pod) {
 	podspec.Validate(f.Child("spec"), &pod.Spec, before, podspec.Options{Pod: true, Name: pod.Name})
 }
 
-// validateAnnotationsKept rejects changes of annotations that identify a mirror pod.
+// validateAnnotationsKept rejects changes of the mirror pod annotation and of AppArmor annotations.
 func validateAnnotationsKept(f validation.Field, pod, old *corev1.Pod) {
 	podspec.ValidateAnnotationsUnchanged(f.Child("metadata").Child("annotations"), &pod.ObjectMeta, &old.ObjectMeta)
 }
@@ -181,7 +181,7 @@ func validateAddedTolerations(f validation.Field, tolerations, old []corev1.Tole
 	}
 }
 
-// validateGatedUpdate rejects changes of node selectors and affinities that are less strict.
+// validateGatedUpdate rejects changes that make the node selector or the node affinity less strict.
 func validateGatedUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	for key, value := range old.NodeSelector {
 		if now, ok := spec.NodeSelector[key]; !ok || now != value {

@@ -109,13 +109,13 @@ func TestHostilePods(t *testing.T) {
 	c.Resources.Claims = append(c.Resources.Claims, slices.Repeat([]corev1.ResourceClaim{{Name: "none"}}, n)...)
 	validator := validation.NewValidator(feature.Defaults())
 	if got := podFaults(validator, t, &spec); got != 1000 {
-		t.Errorf("%d faults are reported, want as many as are reported at most", got)
+		t.Errorf("%d errors are reported, want the maximum of 1000", got)
 	}
 	updated := len(validator.Validate(t.Context(), func(f validation.Field) {
 		podspec.Validate(f, &spec, &spec, podspec.Options{Pod: true, Name: "p"})
 	}))
 	if updated != 1000 {
-		t.Errorf("%d faults of an update are reported, want as many as are reported at most", updated)
+		t.Errorf("%d errors of an update are reported, want the maximum of 1000", updated)
 	}
 }
 

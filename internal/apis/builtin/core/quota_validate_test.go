@@ -64,7 +64,7 @@ func TestLimitRanges(t *testing.T) {
 	unnamed := &corev1.LimitRange{}
 	prepareLimitRange(nil, unnamed)
 	if len(unnamed.Name) != 36 {
-		t.Errorf("its name is %q", unnamed.Name)
+		t.Errorf("the generated name is %q", unnamed.Name)
 	}
 }
 
@@ -133,6 +133,6 @@ func TestResourceQuotaWarnings(t *testing.T) {
 		t.Error(diff)
 	}
 	if said := resourceQuotaWarnings(nil, quota, quota); said != nil {
-		t.Errorf("on update: %q", said)
+		t.Errorf("warnings on update: %q", said)
 	}
 }

@@ -112,6 +112,6 @@ func TestScaleValidation(t *testing.T) {
 	}
 	b, err := json.Marshal(seen)
 	if err != nil || string(b) != `[{"replicas":4},{"replicas":3}]` {
-		t.Errorf("admission saw %s, %v", b, err)
+		t.Errorf("admission received %s, error %v", b, err)
 	}
 }

@@ -118,8 +118,8 @@ func portsOf(service *corev1.Service) []int32 {
 	return ports
 }
 
-// nodePortsOf returns the distinct allocated node ports of a service. It ignores node ports of a
-// service type that has none.
+// nodePortsOf returns the distinct allocated node ports of a service. It returns none if the type of the
+// service has no node ports.
 func nodePortsOf(service *corev1.Service) []int32 {
 	if !hasNodePorts(&service.Spec) {
 		return nil
@@ -258,8 +258,8 @@ func (a *serviceAllocator) chosenAddress(service *corev1.Service, family corev1.
 	return err
 }
 
-// withCIDRs calls do with the cached address ranges, and again with the stored ones if the cached
-// ones do not suffice.
+// withCIDRs calls do with the cached address ranges. If do returns an error and the stored ranges differ from
+// the cached ranges, it calls do again with the stored ranges.
 func (a *serviceAllocator) withCIDRs(do func(allocation.CIDRs) error) error {
 	lister := a.op.Env.Store(networkingv1.Resource("servicecidrs")).Storage
 	known, err := allocation.ReadCIDRs(a.op.Context, lister, false)

@@ -406,7 +406,7 @@ func TestServiceRangeExhausted(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// TestServiceCIDRs checks that the ranges of further ServiceCIDR objects are used while these are
+// TestServiceCIDRs checks that the ranges of additional ServiceCIDR objects are used while these objects are
 // ready.
 func TestServiceCIDRs(t *testing.T) {
 	t.Parallel()
@@ -474,14 +474,14 @@ func TestAddressOfService(t *testing.T) {
 	}
 	if _, err := a.tryService(newService("other", func(spec *corev1.ServiceSpec) { spec.ClusterIP = ip })); err == nil ||
 		!strings.Contains(err.Error(), fmt.Sprintf("spec.clusterIPs: Invalid value: [%q]: failed to allocate IP %s: provided IP is already allocated", ip, ip)) {
-		t.Errorf("the address once more: %v", err)
+		t.Errorf("second allocation of the address: %v", err)
 	}
 	a.delete("v1 services", in("ns", "s"), metav1.DeleteOptions{})
 	checkAllocations(t, env)
 	mustUpdate(a, "v1 services/status", in("ns", "s"), func(s *corev1.Service) { s.Finalizers = nil })
 	checkAllocations(t, env)
 	if left := stored[*networkingv1.IPAddress](t, env, networkingv1.Resource("ipaddresses")); len(left) > 0 {
-		t.Errorf("%s is left", left[0].Name)
+		t.Errorf("%s was not released", left[0].Name)
 	}
 }
 
@@ -537,8 +537,8 @@ func (a *api) randomServiceWrite(name string) {
 	}
 }
 
-// BenchmarkServiceCreate creates and deletes a service with 10,000 others: without an address, and
-// with an address of a nearly empty and a nearly full range.
+// BenchmarkServiceCreate creates and deletes a service if there are 10,000 other services: without an
+// address, and with an address of a nearly empty and a nearly full range.
 func BenchmarkServiceCreate(b *testing.B) {
 	for _, bench := range []struct {
 		name, ip string
@@ -564,7 +564,7 @@ func BenchmarkServiceCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkFreeAddress finds a free address with 10,000 allocated ones.
+// BenchmarkFreeAddress finds a free address if 10,000 addresses are allocated.
 func BenchmarkFreeAddress(b *testing.B) {
 	for _, cidr := range []string{"10.0.0.0/12", "10.0.0.0/18"} {
 		b.Run(cidr, func(b *testing.B) {
@@ -605,7 +605,7 @@ func TestServicePortBitmap(t *testing.T) {
 		}
 	}
 	if _, err := a.tryService(newService("taken", one(30007))); err == nil || !strings.Contains(err.Error(), "provided port is already allocated") {
-		t.Errorf("a port of kube-apiserver's: %v", err)
+		t.Errorf("a port that kube-apiserver has allocated: %v", err)
 	}
 	a.service(newService("chosen", one(30001)))
 	for i := range 4 {

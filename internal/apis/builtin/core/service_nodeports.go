@@ -45,8 +45,8 @@ func (a *serviceAllocator) nodePorts(service, old *corev1.Service) error {
 	return nil
 }
 
-// sharedPorts tracks the node ports of one service. In a new service, ports with the same number
-// and different protocols share a node port. On update, the client decides which ports share one.
+// sharedPorts tracks the node ports of one service. In a new service, ports with the same number and
+// different protocols share a node port. On update, the client decides which ports share a node port.
 type sharedPorts struct {
 	creation bool
 	byNumber map[int32]int32
@@ -115,8 +115,8 @@ func (a *serviceAllocator) healthCheckPort(service, old *corev1.Service) (err er
 // firstGuess is the first node port in kube-apiserver's responses to dry runs.
 const firstGuess = 32769
 
-// anyPort allocates a port. failure is the prefix of errors. As in kube-apiserver, a dry run
-// returns the port after the highest port so far, or a port outside the range.
+// anyPort allocates a port. failure is the prefix of errors. As in kube-apiserver, a dry run returns
+// firstGuess, or the port after the highest port so far. This port may be outside the range.
 func (a *serviceAllocator) anyPort(failure string) (int32, error) {
 	if a.op.DryRun {
 		guess := int32(firstGuess)

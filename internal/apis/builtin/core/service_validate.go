@@ -326,9 +326,9 @@ func validateReleasedFamily(f validation.Field, spec, before *corev1.ServiceSpec
 	}
 }
 
-// validateIPFamiliesUpdate rejects changes of the families of a service with addresses, except
-// adding or removing the second one. As in kube-apiserver, the error contains the addresses instead
-// of the families if the number of families changes.
+// validateIPFamiliesUpdate rejects changes of the families of a service with addresses, except adding or
+// removing the second family. As in kube-apiserver, the error contains the addresses instead of the families
+// if the number of families changes.
 func validateIPFamiliesUpdate(f validation.Field, service, old *corev1.Service) {
 	families, before := service.Spec.IPFamilies, old.Spec.IPFamilies
 	if len(addressesOf(service)) == 0 || len(addressesOf(old)) == 0 || len(families) == 0 {

@@ -55,13 +55,13 @@ func TestCandidates(t *testing.T) {
 		}
 		for _, name := range all[len(all)-16:] {
 			if address := netip.MustParseAddr(name); !address.Less(netip.MustParseAddr("10.0.0.17")) {
-				t.Fatalf("%s comes with the static band", name)
+				t.Fatalf("%s is among the last 16 candidates, but not in the static band", name)
 			}
 		}
 		first[all[0]] = true
 	}
 	if len(first) < 10 {
-		t.Errorf("of 100 times the first candidate was one of %v", slices.Sorted(maps.Keys(first)))
+		t.Errorf("in 100 iterations, the first candidate was one of only %v", slices.Sorted(maps.Keys(first)))
 	}
 	for name := range Addresses(netip.MustParsePrefix("fd00::/64")).candidates() {
 		if !strings.HasPrefix(name, "fd00::") {

@@ -19,9 +19,9 @@ import (
 // one bit per port.
 const BitmapName = "servicenodeports"
 
-// Bitmap is the record in which kube-apiserver allocates node ports. If a store contains one, it is
-// the only lock for ports, because a kube-apiserver that shares or has created the store uses no
-// other. Writes are conditional on its revision. It is not safe for concurrent use.
+// Bitmap is the record in which kube-apiserver allocates node ports. If a store contains a bitmap, it is the
+// only lock for ports, because a kube-apiserver that shares or has created the store uses no other lock.
+// Writes are conditional on its revision. It is not safe for concurrent use.
 type Bitmap struct {
 	storage storage.Interface
 	record  *codec.Record

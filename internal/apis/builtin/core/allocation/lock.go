@@ -34,8 +34,8 @@ const (
 // IsUnavailable reports whether err wraps an UnavailableError.
 func IsUnavailable(err error) bool { return errors.As(err, new(UnavailableError)) }
 
-// Locks stores one object per allocated number. The key is unique, and Spec.ParentRef is the owner.
-// Locks of ports have the type IPAddress, too.
+// Locks stores one object per allocated number. The key is unique, and Spec.ParentRef is the owner. Locks of
+// ports also have the type IPAddress.
 type Locks struct {
 	storage storage.Interface
 	new     func(ctx context.Context, name string, service types.NamespacedName) *networkingv1.IPAddress

@@ -107,8 +107,8 @@ func (r Range) candidates() iter.Seq[string] {
 	}
 }
 
-// band yields size elements from first on, starting with a random one. It returns false if yield
-// does.
+// band yields size elements from first on, starting with a random element. It returns false if yield returns
+// false.
 func (r Range) band(first, size uint64, yield func(string) bool) bool {
 	if size == 0 {
 		return true
