@@ -103,8 +103,7 @@ func containerNames(spec *corev1.PodSpec) map[string]bool {
 	return names
 }
 
-// ValidateAnnotationsUnchanged rejects changes of annotations that are part of the definition of a
-// pod.
+// ValidateAnnotationsUnchanged rejects changes of the mirror pod annotation and of AppArmor annotations.
 func ValidateAnnotationsUnchanged(f validation.Field, meta, old *metav1.ObjectMeta) {
 	for key, value := range old.Annotations {
 		if now, ok := meta.Annotations[key]; !ok || now != value {

@@ -66,7 +66,8 @@ func defaultContainer(c *corev1.Container) {
 	}
 }
 
-// pullPolicy is Always for images that are expected to change.
+// pullPolicy returns the default pull policy: Always for images that are expected to change, otherwise
+// IfNotPresent.
 func pullPolicy(image string) corev1.PullPolicy {
 	if isLatest(image) {
 		return corev1.PullAlways

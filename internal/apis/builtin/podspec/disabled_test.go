@@ -65,7 +65,7 @@ func TestDropDisabledFields(t *testing.T) {
 		}
 		DropDisabledFields(feature.Gates{}, kept, read(test.sent))
 		if diff := cmp.Diff(read(test.sent), kept); diff != "" {
-			t.Errorf("%s: what was in use is dropped (-want +got):\n%s", name, diff)
+			t.Errorf("%s: fields in use are dropped (-want +got):\n%s", name, diff)
 		}
 	}
 	DropDisabledFields(feature.Gates{}, nil, nil)

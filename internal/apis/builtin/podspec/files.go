@@ -109,7 +109,7 @@ func validateProjected(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// path records the path of a file. A duplicate is an error, whose message contains the source of.
+// path records the path of a file. It adds an error for a duplicate path; of is the source in the error.
 func (p *projection) path(path, of string) {
 	if path != "" && p.paths.IsDuplicate(path) {
 		p.Invalid(of, "conflicting duplicate paths")

@@ -21,8 +21,8 @@ func (p *pod) validateContainerResources(f validation.Field, r *corev1.ResourceR
 	p.validateUsedClaims(f.Child("claims"), r.Claims)
 }
 
-// validatePodResources validates pod-level resources: at least the sum of the containers' requests,
-// and limits that no container exceeds.
+// validatePodResources validates pod-level resources: the requests must be at least the sum of the
+// containers' requests, and no container's limit may exceed the pod-level limit.
 func (p *pod) validatePodResources(f validation.Field) {
 	if len(p.spec.Overhead) > 0 {
 		validateRequirements(f.Child("overhead"), &corev1.ResourceRequirements{Limits: p.spec.Overhead}, ValidateContainerResource)

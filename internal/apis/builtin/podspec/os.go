@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateOS rejects fields for another operating system than that of the pod.
+// validateOS rejects fields that do not apply to the operating system of the pod.
 func (p *pod) validateOS(f validation.Field) {
 	if p.spec.OS == nil {
 		return

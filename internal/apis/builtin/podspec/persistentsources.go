@@ -22,8 +22,8 @@ type persistentSource struct {
 	validate   func(validation.Field, persistentVolume)
 }
 
-// validatePersistentSources validates the first source of a volume, in the order of kube-apiserver,
-// and rejects further sources, except a flexVolume. It returns the name of the first source.
+// validatePersistentSources validates the first source of a volume, in the order of kube-apiserver, and
+// rejects all other sources, except a flexVolume. It returns the name of the first source.
 func validatePersistentSources(f validation.Field, v persistentVolume) (first string) {
 	n := 0
 	for _, s := range [...]persistentSource{

@@ -63,7 +63,7 @@ type actions struct {
 	sleep     *corev1.SleepAction
 }
 
-// validateActions validates the first action that is set, and rejects further actions.
+// validateActions validates the first action that is set, and rejects all other actions.
 func (p *pod) validateActions(f validation.Field, a actions) {
 	n := 0
 	sole := func(at validation.Field) bool {

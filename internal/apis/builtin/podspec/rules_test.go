@@ -154,7 +154,7 @@ func TestRulesOfPods(t *testing.T) {
 	}
 }
 
-// TestRatcheting checks values that are rejected in new objects and accepted in stored ones.
+// TestRatcheting checks values that are rejected in new objects and accepted in stored objects.
 func TestRatcheting(t *testing.T) {
 	t.Parallel()
 	term := `{"topologyKey":"z","labelSelector":{"matchExpressions":[{"key":"a","operator":"In","values":["b c"]}]}}`

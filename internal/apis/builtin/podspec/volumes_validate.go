@@ -93,8 +93,8 @@ type source struct {
 	validate func(validation.Field, *corev1.Volume)
 }
 
-// validateSources validates the first source of a volume, in the order of kube-apiserver, and
-// rejects further sources.
+// validateSources validates the first source of a volume, in the order of kube-apiserver, and rejects all
+// other sources.
 func validateSources(f validation.Field, volume *corev1.Volume) {
 	n := 0
 	for _, s := range [...]source{

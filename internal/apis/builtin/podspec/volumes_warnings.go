@@ -56,8 +56,8 @@ func ClaimWarnings(path string, spec *corev1.PersistentVolumeClaimSpec) []string
 	return warnings
 }
 
-// files warns about files of a volume that overwrite each other: files with the same path, or one
-// below the path of the other.
+// files warns about files of a volume that overwrite each other: files with the same path, or a file below
+// the path of another file.
 func (w *warner) files(volume *corev1.Volume) {
 	if s := volume.ConfigMap; s != nil {
 		o := overlaps{warner: w, volume: fmt.Sprintf("%q (ConfigMap %q)", volume.Name, s.Name)}
@@ -159,5 +159,5 @@ func (o *overlaps) add(path, source string) {
 	o.files = append(o.files, file)
 }
 
-// parent returns the directory of a path, or "" for a path without one.
+// parent returns the directory of a path, or "" if the path has no directory.
 func parent(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
