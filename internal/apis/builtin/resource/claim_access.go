@@ -43,8 +43,8 @@ func validateClaimStatusAccess(op *builtin.Operation, f validation.Field, claim,
 	}
 }
 
-// validateAdminRequests validates requests for admin access. As in kube-apiserver, paths are the
-// paths of v1beta1, and also for templates the paths of claims.
+// validateAdminRequests validates requests for admin access. As in kube-apiserver, errors have the paths of
+// claims in v1beta1, even for templates.
 func validateAdminRequests(op *builtin.Operation, f validation.Field, namespace string, requests []resourcev1.DeviceRequest) {
 	asks := func(r resourcev1.DeviceRequest) bool { return r.Exactly != nil && isTrue(r.Exactly.AdminAccess) }
 	if i := slices.IndexFunc(requests, asks); i >= 0 {
@@ -139,8 +139,8 @@ func changedDrivers(claim, old *resourcev1.ResourceClaim) []string {
 	return slices.Sorted(maps.Keys(drivers))
 }
 
-// allocatedNode returns the only node of an allocation, or "" if the allocation does not name one
-// node.
+// allocatedNode returns the node of an allocation, or "" if the allocation does not select exactly one node
+// by name.
 func allocatedNode(allocation *resourcev1.AllocationResult) string {
 	if allocation == nil || allocation.NodeSelector == nil || len(allocation.NodeSelector.NodeSelectorTerms) != 1 {
 		return ""
@@ -165,7 +165,7 @@ func runsOn(user *request.User, node string) bool {
 	return len(nodes) == 1 && nodes[0] == node
 }
 
-// attributesOf returns a copy of the attributes of the request, for further authorization checks.
+// attributesOf returns a copy of the attributes of the request, for additional authorization checks.
 func attributesOf(op *builtin.Operation) authorizer.Attributes {
 	return authorizer.AttributesOf(request.UserFrom(op.Context), request.InfoFrom(op.Context))
 }

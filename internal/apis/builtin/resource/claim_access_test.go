@@ -102,7 +102,7 @@ func TestPermitStatus(t *testing.T) {
 			t.Errorf("%s:\n%s", name, diff)
 		}
 		if diff := cmp.Diff(test.asked, test.authz.asked); diff != "" {
-			t.Errorf("%s asked:\n%s", name, diff)
+			t.Errorf("%s: authorization requests:\n%s", name, diff)
 		}
 	}
 }

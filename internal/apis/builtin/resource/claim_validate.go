@@ -35,8 +35,8 @@ func (s *selectors) validateClaimTemplate(f validation.Field, template, old *res
 	validation.ValidateDeclared(f, declared.Validate_ResourceClaimTemplate, template, old, "")
 }
 
-// validateDeviceClaim validates the requests of a claim. Markers reject lists that are too long,
-// which are not validated further.
+// validateDeviceClaim validates the requests of a claim. It does not validate lists that are too long,
+// because markers reject them.
 func (s *selectors) validateDeviceClaim(f validation.Field, claim *resourcev1.DeviceClaim) {
 	if len(claim.Requests) <= resourcev1.DeviceRequestsMaxSize {
 		derived := derivedAttributes{selectors: s, constraints: claim.Constraints}
@@ -99,8 +99,7 @@ func (s *selectors) validateSubRequest(f validation.Field, sub *resourcev1.Devic
 	validateTolerations(f.Child("tolerations"), sub.Tolerations)
 }
 
-// validateCount requires a number of devices in the mode ExactCount, and rejects one in the mode
-// All.
+// validateCount requires a number of devices in the mode ExactCount, and rejects a number in the mode All.
 func validateCount(f validation.Field, mode resourcev1.DeviceAllocationMode, count int64) {
 	switch {
 	case mode == resourcev1.DeviceAllocationModeAll && count != 0:
@@ -168,7 +167,7 @@ func validateConstraint(f validation.Field, constraint *resourcev1.DeviceConstra
 	}
 }
 
-// validateConfiguration validates a configuration. The only type is that of drivers.
+// validateConfiguration validates a configuration. The only type of configurations is opaque, for drivers.
 func validateConfiguration(f validation.Field, config *resourcev1.DeviceConfiguration) {
 	f = f.Child("opaque")
 	if config.Opaque == nil {

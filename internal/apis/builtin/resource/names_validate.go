@@ -100,8 +100,8 @@ func (n *requestNames) validateRef(f validation.Field, ref string) {
 	}
 }
 
-// validateRefs calls validateRef for each reference. A marker rejects lists that are too long,
-// which are not validated further.
+// validateRefs calls validateRef for each reference. It does not validate lists that are too long, because a
+// marker rejects them.
 func (n *requestNames) validateRefs(f validation.Field, refs []string) {
 	if len(refs) > resourcev1.DeviceRequestsMaxSize {
 		return

@@ -206,7 +206,7 @@ func TestSelectors(t *testing.T) {
 		class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: resourcev1.DeviceClassSpec{Selectors: selector(test.expression)}}
 		got := strings.Join(faults(t, rules.validateDeviceClass, class, nil, test.gates), "; ")
 		if test.want == "" && got != "" || !strings.Contains(got, test.want) || got != "" && !strings.HasPrefix(got, at) {
-			t.Errorf("%s %s: %q does not say %q", test.expression, test.gates, got, test.want)
+			t.Errorf("%s %s: %q does not contain %q", test.expression, test.gates, got, test.want)
 		}
 	}
 }

@@ -54,8 +54,8 @@ func (s *selectors) environment(f validation.Field) (*cel.Env, error) {
 	return env, nil
 }
 
-// validateSelectors validates device selectors. A marker rejects lists that are too long, which are
-// not validated further.
+// validateSelectors validates device selectors. It does not validate lists that are too long, because a
+// marker rejects them.
 func (s *selectors) validateSelectors(f validation.Field, list []resourcev1.DeviceSelector) {
 	if len(list) > resourcev1.DeviceSelectorsMaxSize {
 		return
@@ -198,9 +198,9 @@ func (p deviceProvider) FindStructFieldType(name, field string) (*types.FieldTyp
 	return nil, false
 }
 
-// includes implements VALUE.includes(VALUE). It reports whether an attribute equals a value, or is
-// a list that contains it. The cost of lists that are longer than lists of devices exceeds the
-// estimate.
+// includes implements VALUE.includes(VALUE). It reports whether an attribute equals a value, or is a list
+// that contains the value. It returns an error for lists that are longer than the lists of devices, because
+// their cost exceeds the estimate.
 func includes(target, value ref.Val) ref.Val {
 	list, ok := target.(traits.Lister)
 	if !ok {

@@ -131,7 +131,7 @@ func validatePartitionType(f validation.Field, spec *resourcev1.ResourceSliceSpe
 		return
 	}
 	if len(apivalidate.ResourceFullyQualifiedName(f.Context(), operation.Operation{}, nil, spec.PartitionTypeAttribute, nil)) > 0 {
-		return // a marker rejects the list
+		return // a marker rejects the name
 	}
 	short, _ := strings.CutPrefix(name, spec.Driver+"/") // the driver's own names need no domain
 	for i := range spec.Devices {

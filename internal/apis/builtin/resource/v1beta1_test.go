@@ -44,7 +44,7 @@ func TestClaimV1beta1(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(old, back); diff != "" {
-		t.Errorf("there and back:\n%s", diff)
+		t.Errorf("after conversion to v1 and back:\n%s", diff)
 	}
 }
 
@@ -76,6 +76,6 @@ func TestSliceV1beta1(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(old, back); diff != "" {
-		t.Errorf("there and back:\n%s", diff)
+		t.Errorf("after conversion to v1 and back:\n%s", diff)
 	}
 }
