@@ -45,7 +45,7 @@ func Immutable[T any](f Field, value, old T) {
 	}
 }
 
-// ImmutableValue is Immutable for comparable types. It does not allocate memory.
+// ImmutableValue is like Immutable, for comparable types. It does not allocate memory.
 func ImmutableValue[T comparable](f Field, value, old T) {
 	if value != old {
 		f.Invalid(value, apivalidation.FieldImmutableErrorMsg)
@@ -150,7 +150,7 @@ func (f Field) PathSegment(value string) {
 	}
 }
 
-// RequiredPathSegment is PathSegment for a required value.
+// RequiredPathSegment is like PathSegment, for a required value.
 func (f Field) RequiredPathSegment(value string) {
 	if value == "" {
 		f.Required("")
@@ -208,7 +208,7 @@ func (f Field) LabelSelector(selector *metav1.LabelSelector) {
 	f.labelSelector(selector, metav1validation.LabelSelectorValidationOptions{})
 }
 
-// LooseLabelSelector is LabelSelector without the validation of label values. It is for updates of
+// LooseLabelSelector is like LabelSelector, without the validation of label values. It is for updates of
 // objects whose selector is already invalid.
 func (f Field) LooseLabelSelector(selector *metav1.LabelSelector) {
 	f.labelSelector(selector, metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true})
@@ -257,7 +257,7 @@ func (f Field) IP(value string, old ...string) {
 	f.Add(validation.IsValidIPForLegacyField(f.Path(), value, f.Enabled(feature.StrictIPCIDRValidation), slices.Clone(old))...)
 }
 
-// CIDR is IP for CIDRs.
+// CIDR is like IP, for CIDRs.
 func (f Field) CIDR(value string, old ...string) {
 	if prefix, err := netip.ParsePrefix(value); err == nil && prefix == prefix.Masked() && !prefix.Addr().Is4In6() {
 		return

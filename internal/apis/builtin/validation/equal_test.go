@@ -51,10 +51,10 @@ func TestEqual(t *testing.T) {
 		})
 	}
 	if Equal(&corev1.Volume{}, &corev1.Volume{Name: "a"}) || !Equal(&corev1.Volume{}, &corev1.Volume{}) {
-		t.Error("of empty ones")
+		t.Error("wrong result for values with at most one field")
 	}
 	if name, other := "a", "b"; Changed(&name, &name) || !Changed(&name, &other) || !Changed(&name, nil) {
-		t.Error("of pointers")
+		t.Error("wrong result for pointers")
 	}
 }
 
@@ -64,7 +64,7 @@ func BenchmarkEqual(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if !Equal(one, other) {
-				b.Fatal("they differ")
+				b.Fatal("the values are not equal")
 			}
 		}
 	})
@@ -72,7 +72,7 @@ func BenchmarkEqual(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if !equality.Semantic.DeepEqual(one, other) {
-				b.Fatal("they differ")
+				b.Fatal("the values are not equal")
 			}
 		}
 	})

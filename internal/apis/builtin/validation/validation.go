@@ -41,8 +41,8 @@ func NewValidator(gates feature.Gates) *Validator {
 	return &Validator{gates: gates, options: declaredOptions(gates)}
 }
 
-// Validate runs rules on one object and returns their errors, at most maxErrors. The Field is that
-// of the object itself. rules must not retain it.
+// Validate runs rules on one object and returns their errors, at most maxErrors. The Field is the path of the
+// object itself. rules must not retain it.
 func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.ErrorList {
 	o, _ := v.objects.Get().(*object)
 	if o == nil {
@@ -133,8 +133,8 @@ func (f Field) DenyPrivileged() bool { return f.object.validator.DenyPrivileged 
 // an error.
 func (f Field) ErrorCount() int { return len(f.object.errs) }
 
-// Violates reports whether rules find errors, and discards these errors. It is for rules that are
-// newer than stored objects: if the old object violates them, they do not apply to the new one.
+// Violates reports whether rules find errors, and discards these errors. It is for rules that are newer than
+// stored objects: if the old object violates such rules, they do not apply to the new object.
 func (f Field) Violates(rules func(Field)) bool {
 	kept := f.object.errs
 	f.object.errs = nil

@@ -59,10 +59,10 @@ func TestViolates(t *testing.T) {
 	got := errs(t, func(f validation.Field) {
 		f.Child("a").Required("")
 		if f.Violates(func(f validation.Field) { f.Child("b").DNSLabel("b") }) {
-			t.Error("a label breaks the rule of labels")
+			t.Error("Violates returned true for a valid label")
 		}
 		if !f.Violates(func(f validation.Field) { f.Child("b").DNSLabel("B") }) {
-			t.Error("what is no label does not break it")
+			t.Error("Violates returned false for an invalid label")
 		}
 		f.Child("c").Required("")
 	})
