@@ -51,12 +51,12 @@ func Declare(env *Env, groups []Group) *Declared {
 	return d
 }
 
-// Resources returns the declared resources, which cannot serve requests: Resources.Get returns those that can. The caller
-// must not modify the slice.
+// Resources returns the declared resources, which cannot serve requests: Resources.Get returns resources that
+// can. The caller must not modify the slice.
 func (d *Declared) Resources() []*rest.Resource { return d.resources }
 
-// Open returns the resources of a server, which retain env. The fields of env that select resources must be equal to
-// those of the Env of Declare.
+// Open returns the resources of a server, which retain env. The fields of env that select resources must be
+// equal to the fields of the Env that was passed to Declare.
 func (d *Declared) Open(env *Env) *Resources {
 	env.begin(d.declarations)
 	env.built.resources = &Resources{declared: d, env: env, created: make([]atomic.Pointer[created], len(d.entries))}
@@ -78,7 +78,8 @@ type created struct {
 	store     *registry.Store // nil if objects are not stored
 }
 
-// Get returns the resource of a declared one.
+// Get returns the resource of this server for a declared resource. On first use, it creates the resource. It
+// panics if the storage of the resource cannot be opened.
 func (r *Resources) Get(declared *rest.Resource) *rest.Resource {
 	at := r.declared.places[declared]
 	return r.entry(at.entry).resources[at.index]

@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// emulate changes a kind into that of the emulated version: its objects are stored in an API version
-// that the emulated version has, and fields that it does not have are unknown to clients.
+// emulate changes a kind into the kind of the emulated version: its objects are stored in an API version that
+// the emulated version has, and fields that the emulated version lacks are unknown to clients.
 func (r *resource) emulate(env *Env, kind *codec.Kind) {
 	known := r.knownVersion(env, kind)
 	for i, v := range kind.Versions {

@@ -48,7 +48,7 @@ func TestEnablement(t *testing.T) {
 		}
 		for _, problem := range tt.problems {
 			if err != nil && !strings.Contains(err.Error(), problem) {
-				t.Errorf("%v: %v does not say %q", tt.config, err, problem)
+				t.Errorf("%v: %v does not contain %q", tt.config, err, problem)
 			}
 		}
 		if on := parseResource(tt.on); tt.on != "" && !e.Serves(on) {

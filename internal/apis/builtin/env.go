@@ -150,8 +150,8 @@ type declarations struct {
 	lacking map[*codec.Kind]*emulation.Fields
 }
 
-// Store returns the store of a resource with the same Env, or nil. It is for requests: while a resource is created,
-// others are still missing.
+// Store returns the store of a resource of the same server, or nil if there is none. It must be called during
+// requests only, because stores are missing while the resources are created.
 func (env *Env) Store(resource schema.GroupResource) *registry.Store {
 	if env.built.resources != nil {
 		return env.built.resources.store(resource)

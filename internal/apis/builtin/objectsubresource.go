@@ -15,7 +15,7 @@ type ObjectSubresource[O codec.Object] struct {
 	Name string
 	// PrepareForUpdate restores the other parts of obj from old, so that only the part is written.
 	PrepareForUpdate func(op *Operation, obj, old O)
-	// Validate validates the result; nil accepts any.
+	// Validate validates the result; nil accepts all objects.
 	Validate func(f validation.Field, obj, old O)
 	// WriteOnly disables reading.
 	WriteOnly bool

@@ -37,7 +37,7 @@ type Entry interface {
 type Row[O codec.Object] struct {
 	Names      Names
 	Namespaced bool
-	// Gate is the feature gate that the resource requires; "" for a resource without one.
+	// Gate is the feature gate that the resource requires; "" if it requires none.
 	Gate feature.Gate
 
 	Versions    Versions
@@ -153,8 +153,8 @@ type WritePolicy struct {
 	ExactGenerateName bool
 }
 
-// FieldSelectors declares the field selectors of a kind besides metadata.name and
-// metadata.namespace. The zero value has no further selectors.
+// FieldSelectors declares the field selectors of a kind besides metadata.name and metadata.namespace. The
+// zero value declares no selectors.
 type FieldSelectors[O codec.Object] struct {
 	// Keys are the supported keys, and Values returns their values.
 	Keys   []string

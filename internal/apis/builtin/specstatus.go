@@ -68,7 +68,7 @@ func preserveMetadata(name string) func(obj, old codec.Object) {
 	panic(fmt.Sprintf("builtin: a write to /status cannot preserve %q", name))
 }
 
-// specChanged compares the spec or, for a type without one, all fields except metadata and status.
+// specChanged compares the spec or, for a type without a spec, all fields except metadata and status.
 func (s specStatus) specChanged(obj, old codec.Object) bool {
 	to, from := elem(obj), elem(old)
 	if s.spec != nil {

@@ -13,7 +13,7 @@ import (
 type Operation struct {
 	// Context is the context of the request.
 	Context context.Context
-	// Env is the environment of the control plane that is written to.
+	// Env is the environment of the control plane whose object is written.
 	Env *Env
 	// DryRun reports that the write is not committed. It is set for BeginTransaction only.
 	DryRun bool
@@ -33,8 +33,8 @@ type Strategy[O codec.Object] struct {
 	// PrepareForCreate and PrepareForUpdate set and clear the fields that the server owns.
 	PrepareForCreate func(op *Operation, obj O)
 	PrepareForUpdate func(op *Operation, obj, old O)
-	// SpecChanged reports whether an update increments the generation. nil compares the spec or,
-	// for types without one, all fields except metadata and status.
+	// SpecChanged reports whether an update increments the generation. nil compares the spec or, for types
+	// without a spec, all fields except metadata and status.
 	SpecChanged func(obj, old O) bool
 
 	// ValidateExternal validates obj against state outside of it: other objects, the authorizer and
@@ -58,12 +58,12 @@ type Status[O codec.Object] struct {
 	// (labels, annotations, finalizers and owners), "metadata.labels" or
 	// "metadata.ownerReferences".
 	PreservedMetadata []string
-	// ResetFields are the dotted paths of further fields that a write to /status does not change,
-	// and MainResetFields the paths for a write to the resource itself. They affect managed fields only;
-	// the hooks must preserve the values.
+	// ResetFields are the dotted paths of additional fields that a write to /status does not change, and
+	// MainResetFields the paths for a write to the resource itself. They affect managed fields only; the
+	// hooks must preserve the values.
 	ResetFields, MainResetFields []string
 
-	// The following hooks are as in Strategy, for writes to /status. Each may be nil.
+	// The following hooks are the same as in Strategy, for writes to /status. Each may be nil.
 
 	PrepareForUpdate func(op *Operation, obj, old O)
 	ValidateExternal func(op *Operation, f validation.Field, obj, old O)
@@ -77,7 +77,7 @@ type Deletion[O codec.Object] struct {
 	OrphanByDefault bool
 	// OrphanWarning is sent for a deletion without a propagation policy; "" sends no warning.
 	OrphanWarning string
-	// NoDependents reports that objects of the kind own no others. Propagation policies are then
+	// NoDependents reports that objects of the kind own no other objects. Propagation policies are then
 	// ignored.
 	NoDependents bool
 	// ForbidName returns the reason why the object with a name must not be deleted, or "". nil

@@ -40,7 +40,8 @@ func validateMutatingPolicy(f validation.Field, p, old *admissionregistrationv1.
 	}
 }
 
-// validateMutable rejects mutation of objects that are being deleted.
+// validateMutable rejects rules for the operation DELETE, because objects are not mutated when they are
+// deleted.
 func validateMutable(f validation.Field, match *admissionregistrationv1.MatchResources) {
 	if match == nil {
 		return

@@ -71,8 +71,8 @@ func validateMutatingBindingAccess(op *builtin.Operation, f validation.Field, b,
 	})
 }
 
-// validateParamRefAccess requires permission to read the referenced parameters. If the policy does
-// not exist, they may be of any kind.
+// validateParamRefAccess requires permission to read the referenced parameters. If the policy does not exist,
+// it requires permission for all kinds.
 func validateParamRefAccess(op *builtin.Operation, f validation.Field, ref *admissionregistrationv1.ParamRef, kindOf func() *admissionregistrationv1.ParamKind) {
 	if ref == nil {
 		return

@@ -195,8 +195,8 @@ func validateClient(f validation.Field, client *admissionregistrationv1.WebhookC
 	}
 }
 
-// validateVersions requires an AdmissionReview version that the previous release of the server
-// supports. Otherwise, it could not call the webhook after a downgrade.
+// validateVersions requires an AdmissionReview version that the previous release of the server supports.
+// Otherwise, that release could not call the webhook after a downgrade.
 func validateVersions(f validation.Field, versions []string, anyVersion bool) {
 	if len(versions) == 0 {
 		f.Required("must specify one of v1, v1beta1")

@@ -136,7 +136,7 @@ func TestRules(t *testing.T) {
 				t.Errorf("put without resourceVersion: %v, want %s", err, withoutVersion)
 			}
 			if got := s.resources[name].ReturnDeleted; got != (deleted == "object") {
-				t.Errorf("a deletion answers with the object: %v, want %s", got, deleted)
+				t.Errorf("a deletion returns the object: %v, want %s", got, deleted)
 			}
 			if status != "-" {
 				s.checkStatus(t, name, status)
@@ -172,10 +172,10 @@ func (s *server) checkStatus(t *testing.T, name, want string) {
 		got = "nothing"
 	}
 	if got != want {
-		t.Errorf("/status lets through %s, want %s", got, want)
+		t.Errorf("a write to /status changes %s, want %s", got, want)
 	}
 	if updated.GetGeneration() != obj.GetGeneration() {
-		t.Error("a write to /status counted up the generation")
+		t.Error("a write to /status incremented the generation")
 	}
 }
 

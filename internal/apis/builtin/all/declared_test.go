@@ -39,7 +39,7 @@ func TestDeclared(t *testing.T) {
 			group.Go(func() { checkOpened(t, d, resources.Get(d)) })
 		}
 		group.Wait()
-		for _, spec := range env.Specs() { // of objects without an API
+		for _, spec := range env.Specs() { // Specs includes objects that the API does not serve
 			env.Store(spec.Resource)
 		}
 		if got, want := int(opens.Load()), len(env.Specs()); got != want {

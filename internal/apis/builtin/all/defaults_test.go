@@ -60,8 +60,8 @@ var since137 = map[string]string{
 	"pods.v1/extra-cases 63":     "ContainerStopSignals",
 }
 
-// TestCreations prepares recorded objects for creation, and compares the results with those of
-// kube-apiserver, before and after a round trip through storage.
+// TestCreations prepares recorded objects for creation, and compares the results with kube-apiserver's
+// results, before and after a round trip through storage.
 func TestCreations(t *testing.T) {
 	t.Parallel()
 	env := &builtin.Env{Gates: feature.Defaults()}
@@ -185,7 +185,7 @@ func twice(t *testing.T, name string, v *codec.Version, obj codec.Object) codec.
 	return again
 }
 
-// TestDefaultsOfFixtures is TestDefaultsOnce for objects with all fields.
+// TestDefaultsOfFixtures is like TestDefaultsOnce, for objects with all fields.
 func TestDefaultsOfFixtures(t *testing.T) {
 	t.Parallel()
 	found, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/api/core/v1").Output()

@@ -25,7 +25,7 @@ func build(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
 	return buildWith(t, feature.Set{}, nil)
 }
 
-// buildAll is build for the resources of all versions.
+// buildAll is like build, for the resources of all versions.
 func buildAll(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
 	t.Helper()
 	return buildWith(t, feature.Set{"AllAlpha": true, "AllBeta": true}, map[string]string{"api/all": "true"})
@@ -87,14 +87,14 @@ func list(names []string) string {
 	return strings.Join(names, ",")
 }
 
-// TestResources compares the discovery information of each resource with that of kube-apiserver.
+// TestResources compares the discovery information of each resource with kube-apiserver.
 func TestResources(t *testing.T) {
 	t.Parallel()
 	resources, paths := build(t)
 	compareResources(t, resources, paths, table(t, "resources.tsv"))
 }
 
-// TestAllResources is TestResources with all versions enabled.
+// TestAllResources is like TestResources, with all versions enabled.
 func TestAllResources(t *testing.T) {
 	t.Parallel()
 	resources, paths := buildAll(t)
@@ -126,7 +126,7 @@ func compareResources(t *testing.T, resources []*rest.Resource, paths map[string
 	}
 }
 
-// TestSubresources compares the discovery information of subresources with that of kube-apiserver.
+// TestSubresources compares the discovery information of subresources with kube-apiserver.
 func TestSubresources(t *testing.T) {
 	t.Parallel()
 	resources, _ := buildAll(t)

@@ -35,7 +35,7 @@ func TestStoredVersions(t *testing.T) {
 		kind := r.Version.GVK.Kind
 		types, ok := older[kind]
 		if !ok {
-			t.Errorf("%s is stored as %s, which this test does not know", kind, r.Kind.Stored.GVK)
+			t.Errorf("%s is stored as %s, which this test does not contain", kind, r.Kind.Stored.GVK)
 			continue
 		}
 		sameMessage(t, kind, reflect.TypeOf(types[0]), reflect.TypeOf(types[1]), map[reflect.Type]bool{})

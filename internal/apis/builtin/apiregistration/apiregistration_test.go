@@ -15,12 +15,12 @@ func TestLocalIsAvailable(t *testing.T) {
 	local := &apiregistrationv1.APIService{}
 	prepare(&builtin.Operation{Context: t.Context()}, local)
 	if got := availableText(local); got != "True" {
-		t.Errorf("a local one is available: %s", got)
+		t.Errorf("a local APIService is available: %s", got)
 	}
 	remote := &apiregistrationv1.APIService{Spec: apiregistrationv1.APIServiceSpec{Service: &apiregistrationv1.ServiceReference{}}}
 	prepare(&builtin.Operation{Context: t.Context()}, remote)
 	if got := availableText(remote); got != "Unknown" {
-		t.Errorf("a remote one is available: %s", got)
+		t.Errorf("a remote APIService is available: %s", got)
 	}
 }
 

@@ -90,7 +90,7 @@ func CommonEncodingVersion(servers []apiserverinternalv1alpha1.ServerStorageVers
 	return new(servers[0].EncodingVersion)
 }
 
-// validateConditions validates conditions. As in kube-apiserver, their path is that of the status.
+// validateConditions validates conditions. As in kube-apiserver, the errors have the path of the status.
 func validateConditions(f validation.Field, conditions []apiserverinternalv1alpha1.StorageVersionCondition) {
 	first := map[apiserverinternalv1alpha1.StorageVersionConditionType]int{}
 	for i := range conditions {

@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// startTemplateGeneration sets the annotation when an object is decoded, so that its author becomes
-// its field manager, as in kube-apiserver.
+// startTemplateGeneration sets the annotation with the template generation when an object is decoded, so that
+// the creator of the object becomes the field manager of the annotation, as in kube-apiserver.
 func startTemplateGeneration(ds *appsv1.DaemonSet) {
 	if _, ok := ds.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
 		setTemplateGeneration(ds, 0)

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// deploymentChanged reports whether an update increments the generation. Changed annotations do,
+// deploymentChanged reports whether an update increments the generation. Changed annotations increment it,
 // because they describe a rollout.
 func deploymentChanged(deployment, old *appsv1.Deployment) bool {
 	return validation.Changed(deployment.Spec, old.Spec) ||

@@ -53,7 +53,7 @@ func validateNumberOrPercent(f validation.Field, n *intstr.IntOrString) {
 	}
 }
 
-// isZero reports whether value is zero, zero percent or nil.
+// isZero reports whether value is nil, invalid, zero or zero percent.
 func isZero(value *intstr.IntOrString) bool {
 	if value == nil || value.Type == intstr.String && len(apivalidation.IsValidPercent(value.StrVal)) > 0 {
 		return true

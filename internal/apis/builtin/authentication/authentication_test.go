@@ -96,6 +96,6 @@ func TestToken(t *testing.T) {
 		t.Errorf("no token: %v", err)
 	}
 	if _, err := review(t, env, "tokenreviews", `{"spec":{"token":"good","audiences":["vault"]}}`); !apierrors.IsInternalError(err) {
-		t.Errorf("an audience that nobody asked for: %v", err)
+		t.Errorf("an audience that was not requested: %v", err)
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// accessReviews serves the three reviews of one action. open returns their differences: the user
-// and the permitted fields.
+// accessReviews serves one of the three reviews of a single action. They differ in the user and in the
+// permitted fields, which open determines.
 type accessReviews struct {
 	env  *builtin.Env
 	kind *codec.Kind

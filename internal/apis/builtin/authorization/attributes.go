@@ -55,7 +55,7 @@ func evaluationError(err error, problems []string) string {
 	return strings.Join(problems, "; ")
 }
 
-// labelRequirements returns the requirements that can be parsed, and an error if there are others.
+// labelRequirements returns the requirements that can be parsed, and an error if others cannot be parsed.
 func labelRequirements(s *authorizationv1.LabelSelectorAttributes) (labels.Requirements, error) {
 	if s == nil {
 		return nil, nil
@@ -95,7 +95,7 @@ func labelRequirements(s *authorizationv1.LabelSelectorAttributes) (labels.Requi
 	return kept, errors.Join(errs...)
 }
 
-// fieldRequirements returns the requirements that can be parsed, and an error if there are others.
+// fieldRequirements returns the requirements that can be parsed, and an error if others cannot be parsed.
 // Field selectors support requirements with one value only.
 func fieldRequirements(s *authorizationv1.FieldSelectorAttributes) (fields.Requirements, error) {
 	if s == nil {

@@ -49,7 +49,7 @@ func TestCronJobNames(t *testing.T) {
 		}
 	}
 	if problems := validateCronJobName(strings.Repeat("a", 60)+"-", true); problems != nil {
-		t.Errorf("generateName is cut where needed, but: %v", problems)
+		t.Errorf("a long generateName is truncated, but has errors: %v", problems)
 	}
 }
 

@@ -42,7 +42,7 @@ func validateCronJob(f validation.Field, cj, old *batchv1.CronJob) {
 	validateJobTemplate(f.Child("jobTemplate").Child("spec"), &spec.JobTemplate.Spec)
 }
 
-// validateJobTemplate rejects a selector, which each job gets on creation.
+// validateJobTemplate rejects a selector, because each job receives its own selector on creation.
 func validateJobTemplate(f validation.Field, spec *batchv1.JobSpec) {
 	validateJobSpec(f, spec, nil)
 	if spec.Selector != nil {

@@ -44,9 +44,8 @@ func jobPods(job *batchv1.Job) *corev1.PodSpec { return &job.Spec.Template.Spec 
 
 func cronJobPods(cj *batchv1.CronJob) *corev1.PodSpec { return &cj.Spec.JobTemplate.Spec.Template.Spec }
 
-// labelJob copies the labels of the template to a job without labels. Both share one map, so that
-// the job also gets the labels that prepareJob adds to the template. Clients select jobs by these
-// labels.
+// labelJob copies the labels of the template to a job without labels. Both share one map, so that the job
+// also has the labels that prepareJob adds to the template. Clients select jobs by these labels.
 func labelJob(job *batchv1.Job) {
 	if len(job.Labels) == 0 && len(job.Spec.Template.Labels) > 0 {
 		job.Labels = job.Spec.Template.Labels

@@ -13,9 +13,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// jobStatusUpdate is an update of the status of a job. Since KEP-4368, other controllers than the
-// job controller may write it, so the server validates it. Most rules apply only if one of their
-// fields changes, so that a stored status that violates them can be updated.
+// jobStatusUpdate is an update of the status of a job. Since KEP-4368, controllers other than the job
+// controller may write it, so the server validates it. Most rules apply only if one of their fields changes,
+// so that a stored status that violates them can be updated.
 type jobStatusUpdate struct {
 	f        validation.Field // path of the status
 	job, old *batchv1.Job

@@ -142,7 +142,7 @@ func validateJobRestart(f validation.Field, spec *batchv1.JobSpec) {
 	}
 }
 
-// validateIndexes rejects fields about individual indexes in jobs that are not Indexed.
+// validateIndexes rejects fields for individual indexes in jobs that are not Indexed.
 func validateIndexes(f validation.Field, spec *batchv1.JobSpec) {
 	if !isIndexed(spec) {
 		const reason = "requires indexed completion mode"

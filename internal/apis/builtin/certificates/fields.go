@@ -15,8 +15,8 @@ const (
 	nodeName   = "spec.nodeName"
 )
 
-// fieldLabel returns a function that accepts the given keys and metadata.name. It rejects
-// metadata.namespace, also for pod certificate requests, which are namespaced.
+// fieldLabel returns a function that accepts the given keys and metadata.name. It rejects metadata.namespace,
+// even for pod certificate requests, which are namespaced.
 func fieldLabel(selectable ...string) func(label, value string) (string, string, error) {
 	return func(label, value string) (string, string, error) {
 		if label == "metadata.name" || slices.Contains(selectable, label) {

@@ -196,8 +196,8 @@ func timesProblem(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificat
 	return "", nil, ""
 }
 
-// validateIntermediates validates the syntax of intermediate certificates. It does not verify the
-// chain; a client that trusts one of the certificates does.
+// validateIntermediates validates the syntax of intermediate certificates. It does not verify the chain,
+// because the clients that trust one of the certificates verify it.
 func validateIntermediates(f validation.Field, chain string, text []byte) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != certificateBlock {

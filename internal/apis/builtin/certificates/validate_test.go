@@ -96,7 +96,7 @@ func TestRequest(t *testing.T) {
 		{Name: "longest", Change: signer(strings.Repeat("a.", 126) + "a/" + strings.Repeat("b.", 158) + "b")},
 		{Name: "long", Change: signer(strings.Repeat("a.", 126) + "a/" + strings.Repeat("b.", 158) + "bb"), Want: []string{"Too long: may not be more than 571 bytes"}},
 	})
-	validationtest.Rules[csr](validateRequest).Update(t, func() *csr { return &csr{} }, nil) // of an older version
+	validationtest.Rules[csr](validateRequest).Update(t, func() *csr { return &csr{} }, nil) // a stored request of an older version
 }
 
 // longKeyRequest returns a request with an RSA key of size bytes and an arbitrary signature.

@@ -1,4 +1,4 @@
-// Package columnstest compares the table columns of built-in resources with recorded ones.
+// Package columnstest compares the table columns of built-in resources with recorded columns.
 package columnstest
 
 import (
@@ -44,8 +44,8 @@ func (c *Comparer) collect(t reflect.Type, visited map[reflect.Type]bool) {
 	}
 }
 
-// Diff returns the differences between recorded columns and those of this server, or "" if there are
-// none. Another description is no difference if it is the documentation of an API field, because
+// Diff returns the differences between recorded columns and the columns of this server, or "" if there are
+// none. It ignores a different description if the description is the documentation of an API field, because
 // kube-apiserver copies it from the types, and its text changes from version to version.
 func (c *Comparer) Diff(recorded, got []metav1.TableColumnDefinition) string {
 	want := slices.Clone(recorded)

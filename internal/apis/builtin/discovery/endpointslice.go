@@ -18,7 +18,7 @@ import (
 // shownParts is the maximum number of ports or addresses in a cell.
 const shownParts = 3
 
-// changed reports whether an update increments the generation. Changed labels do, because they
+// changed reports whether an update increments the generation. Changed labels increment it, because they
 // identify the service.
 func changed(slice, old *discoveryv1.EndpointSlice) bool {
 	return slice.AddressType != old.AddressType ||

@@ -132,7 +132,7 @@ func (r *endpointRules) validateIP(f validation.Field, i int, address string) {
 			return
 		}
 	}
-	isIPv4 := err != nil || ip.Unmap().Is4() // netip only rejects leading zeros
+	isIPv4 := err != nil || ip.Unmap().Is4() // netip rejects a valid address only if it is IPv4 with leading zeros
 	switch {
 	case isIPv4 && r.addressType == discoveryv1.AddressTypeIPv6:
 		f.Invalid(address, "must be an IPv6 address")

@@ -74,14 +74,14 @@ func TestWarnings(t *testing.T) {
 	}
 	slice.Labels = map[string]string{discoveryv1.LabelManagedBy: sliceController}
 	if got := warnings(nil, slice, nil); got != nil {
-		t.Errorf("of a controller's: %v", got)
+		t.Errorf("warnings for a slice of a controller: %v", got)
 	}
 	fqdn := newSlice(discoveryv1.AddressTypeFQDN, "a.example")()
 	if got := warnings(nil, fqdn, nil); len(got) != 1 {
-		t.Errorf("of names: %v", got)
+		t.Errorf("warnings for a new slice of names: %v", got)
 	}
 	if got := warnings(nil, fqdn, fqdn); got != nil {
-		t.Errorf("of names, on update: %v", got)
+		t.Errorf("warnings for an updated slice of names: %v", got)
 	}
 }
 

@@ -83,8 +83,8 @@ func state(conditions []metav1.Condition, observed *int64) string {
 	return text
 }
 
-// currentResponder returns the index of the active responder or, if no responder is active, of the
-// last one that was active. It returns -1 if none has been active.
+// currentResponder returns the index of the active responder. If no responder is active, it returns the index
+// of the last responder that was active, or -1 if there is none.
 func currentResponder(all []lifecyclev1alpha1.TargetResponder) int {
 	last := -1
 	for i := range all {
@@ -107,7 +107,8 @@ func responderName(all []lifecyclev1alpha1.TargetResponder, at int) string {
 	return fmt.Sprintf("%s (%d/%d)", name, at+1, len(all))
 }
 
-// responderStatus returns the status of a responder, or the zero value if it has not written one.
+// responderStatus returns the status of a responder, or the zero value if the responder has not written a
+// status.
 func responderStatus(e *lifecyclev1alpha1.Eviction, at int) lifecyclev1alpha1.ResponderStatus {
 	for i := range e.Status.Responders {
 		if r := &e.Status.Responders[i]; at >= 0 && r.Name == e.Status.TargetResponders[at].Name {

@@ -24,10 +24,10 @@ const (
 	maxResponders = 11
 )
 
-// Responders are active one after another, in the order of the list. Each responder is Inactive,
-// then Active, then Interrupted, Canceled or Completed; then the next responder becomes Active. The
-// controller writes the active responder to targetResponders. Responders write their progress to
-// the other list and must not be able to skip others.
+// Responders are active one after another, in the order of the list. Each responder is Inactive, then Active,
+// then Interrupted, Canceled or Completed; then the next responder becomes Active. The controller writes the
+// active responder to targetResponders. Responders write their progress to the other list and must not be
+// able to skip other responders.
 
 // final returns the final states of a responder.
 func final() []lifecyclev1alpha1.ResponderStateType {

@@ -50,8 +50,8 @@ func validateIngress(f validation.Field, ingress, old *networkingv1.Ingress) {
 	}
 }
 
-// validateClassAnnotation rejects a new ingress with both the class annotation and the class field.
-// As in kube-apiserver, the path is not below metadata.
+// validateClassAnnotation rejects a new ingress if its class annotation differs from its class field. As in
+// kube-apiserver, the path is not below metadata.
 func validateClassAnnotation(f validation.Field, ingress *networkingv1.Ingress) {
 	annotation, ok := ingress.Annotations[annotationIngressClass]
 	if class := ingress.Spec.IngressClassName; ok && class != nil && annotation != *class {
@@ -175,7 +175,8 @@ func validateBackendResource(f validation.Field, ref *corev1.TypedLocalObjectRef
 	f.Child("name").RequiredPathSegment(ref.Name)
 }
 
-// validateBackendPort validates the port of a backend. As in kube-apiserver, f is the backend.
+// validateBackendPort validates the port of a backend. f is the path of the backend. As in kube-apiserver,
+// some errors are reported for the backend.
 func validateBackendPort(f validation.Field, port *networkingv1.ServiceBackendPort) {
 	switch at := f.Child("service").Child("port"); {
 	case port.Name != "" && port.Number != 0:

@@ -71,8 +71,7 @@ func validateEndPort(f validation.Field, end int32, start *intstr.IntOrString) {
 	}
 }
 
-// policyRatchet contains the values that a stored network policy may keep and a new one must not
-// have.
+// policyRatchet contains the values that a stored network policy may keep, but a new policy must not have.
 type policyRatchet struct {
 	old *networkingv1.NetworkPolicySpec // nil on creation
 	// looseSelectors is set if the pod selector of the old policy is invalid. All selectors may

@@ -224,7 +224,7 @@ func TestIngressWarnings(t *testing.T) {
 		t.Error(diff)
 	}
 	if got := ingressWarnings(nil, ingress, ingress); got != nil {
-		t.Errorf("of an update: %v", got)
+		t.Errorf("warnings on update: %v", got)
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // bindingDefinitions returns the columns of bindings. roles and kind are the kinds of roles in the
-// descriptions. As in kube-apiserver, the description of the role is that of v1beta1.
+// descriptions. As in kube-apiserver, the column Role has the description of v1beta1.
 func bindingDefinitions(roles, kind string) []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		builtin.NameColumn(),

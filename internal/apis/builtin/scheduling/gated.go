@@ -54,8 +54,8 @@ func compositeTemplates(u *builtin.FieldVisitor, workload *schedulingv1beta1.Wor
 	builtin.VisitField(u, &workload.Spec.CompositePodGroupTemplates)
 }
 
-// eachTemplate returns a function that calls take for the pod group templates of a workload, except
-// those in composite templates, which belong to another feature.
+// eachTemplate returns a function that calls take for the pod group templates of a workload, except for
+// templates in composite templates, which belong to another feature.
 func eachTemplate(take func(*builtin.FieldVisitor, *schedulingv1beta1.PodGroupTemplate)) func(*builtin.FieldVisitor, *schedulingv1beta1.Workload) {
 	return func(u *builtin.FieldVisitor, workload *schedulingv1beta1.Workload) {
 		for i := range workload.Spec.PodGroupTemplates {

@@ -20,7 +20,7 @@ const (
 
 func validateDriver(f validation.Field, driver, old *storagev1.CSIDriver) {
 	f, spec := f.Child("spec"), &driver.Spec
-	// The first name is that of kube-apiserver. All these fields have defaults.
+	// The field name attachedRequired is from kube-apiserver. All these fields have defaults.
 	requireSet(f.Child("attachedRequired"), spec.AttachRequired)
 	requireSet(f.Child("podInfoOnMount"), spec.PodInfoOnMount)
 	requireSet(f.Child("storageCapacity"), spec.StorageCapacity)

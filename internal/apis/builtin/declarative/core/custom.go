@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/declarative/meta"
 )
 
-// Markers ask for the following rules by these names.
+// Markers in the API types refer to the following rules by name.
 
 // ValidateCustom_EvictionResponder_Name rejects names in the domains of Kubernetes.
 func ValidateCustom_EvictionResponder_Name(_ context.Context, _ operation.Operation, path *field.Path, name, _ *string) field.ErrorList {
