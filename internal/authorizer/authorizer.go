@@ -53,10 +53,9 @@ type Attributes struct {
 	// resource.
 	Path string
 
-	// The requirements of the selectors of a list, watch or collection deletion; nil without
-	// selectors. If a selector cannot be parsed, its requirements are nil, which authorizes the
-	// request as if it had no selector, and the error is set. They are shared and must not be
-	// modified.
+	// The requirements of the selectors of a list, watch or collection deletion; nil without selectors. If a
+	// selector cannot be parsed, its requirements are nil, which authorizes the request as if it had no
+	// selector, and the error is set. The requirements are shared and must not be modified.
 	FieldSelectorRequirements fields.Requirements
 	FieldSelectorParsingErr   error
 	LabelSelectorRequirements labels.Requirements
@@ -115,7 +114,7 @@ func (a *Attributes) setProcessResource() {
 		return
 	}
 	a.ResourceRequest, a.APIGroup, a.APIVersion = true, Group, "v1"
-	if a.Verb == "head" { // as for other resources
+	if a.Verb == "head" { // HEAD has the verb get, as for other resources
 		a.Verb = "get"
 	}
 	switch segment, _, _ := strings.Cut(rest, "/"); segment {

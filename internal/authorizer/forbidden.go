@@ -38,8 +38,8 @@ func deniedMessage(a *Attributes) string {
 	return fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", name, a.Verb, resource, a.APIGroup, where)
 }
 
-// escapeHTML escapes the message, so that a browser that renders the response as a page does not
-// run text of the path.
+// escapeHTML escapes the message, so that a browser that renders the response as HTML does not run scripts
+// from the request path.
 func escapeHTML(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(s)
 }
