@@ -73,10 +73,10 @@ type scope struct {
 
 type scopeKey struct{}
 
-// NewContext returns the context of a request, with its Info and the time of its arrival. Filters add
-// further data with the Set functions before the handler runs: a Set function must not run
-// concurrently with other functions of this package on the same context. Without a context of
-// NewContext, the Set functions have no effect.
+// NewContext returns the context of a request, with its Info and the time of its arrival. Filters add further
+// data with the Set functions before the handler runs: a Set function must not run concurrently with other
+// functions of this package on the same context. The Set functions have no effect on a context that is not
+// derived from NewContext.
 func NewContext(parent context.Context, info *Info, received time.Time) context.Context {
 	return &scope{Context: parent, info: info, received: received}
 }
@@ -212,9 +212,9 @@ func SetOriginal(ctx context.Context, r *http.Request) {
 	}
 }
 
-// Release frees the header of a request, and over HTTP/2 the received part of its body. Long-running
-// handlers call it to limit the memory that a client can occupy. After it, neither the handler nor
-// the filters may use the header and the body.
+// Release frees the header of a request, and over HTTP/2 the received part of its body. Long-running handlers
+// call it to limit the memory that a client can occupy. After Release, neither the handler nor the filters
+// may use the header and the body.
 func Release(r *http.Request) {
 	if r.ProtoMajor >= 2 && r.Body != nil { // in HTTP/1.1, Close waits for the body
 		_ = r.Body.Close()

@@ -23,7 +23,7 @@ func TestAnnotate(t *testing.T) {
 	t.Parallel()
 	ctx := newContext(t)
 	if got := request.AnnotationsFrom(ctx); got != nil {
-		t.Errorf("annotations before any: %v", got)
+		t.Errorf("annotations before the first Annotate: %v", got)
 	}
 	for _, value := range []string{"1", "1"} {
 		if err := request.Annotate(ctx, "a/b", value); err != nil {
@@ -41,7 +41,7 @@ func TestAnnotate(t *testing.T) {
 	}
 	request.SetAudit(ctx, nil)
 	if err := request.Annotate(ctx, "a/c", "not audited"); err != nil || request.AnnotationsFrom(ctx) != nil {
-		t.Errorf("of a request that is not audited: %v, %v", request.AnnotationsFrom(ctx), err)
+		t.Errorf("request without auditing: annotations %v, error %v", request.AnnotationsFrom(ctx), err)
 	}
 }
 
@@ -53,7 +53,7 @@ func TestAnnotationsAreBounded(t *testing.T) {
 	for w := range 4 {
 		wg.Go(func() {
 			for i := range 100 {
-				_ = request.Annotate(many, fmt.Sprintf("a/%d-%d", w, i), "x") // some of them are too many
+				_ = request.Annotate(many, fmt.Sprintf("a/%d-%d", w, i), "x") // the last calls exceed the limit
 			}
 		})
 	}
@@ -63,10 +63,10 @@ func TestAnnotationsAreBounded(t *testing.T) {
 	}
 	large := newContext(t)
 	if err := request.Annotate(large, "a/large", strings.Repeat("x", 1<<20)); !errors.Is(err, request.ErrAnnotationsFull) {
-		t.Errorf("a large one: %v", err)
+		t.Errorf("a large annotation: %v", err)
 	}
 	if err := request.Annotate(large, "a/small", "x"); err != nil {
-		t.Errorf("a small one after it: %v", err)
+		t.Errorf("a small annotation after a large one: %v", err)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestAuthentication(t *testing.T) {
 	t.Parallel()
 	ctx := newContext(t)
 	if request.AuthenticationFrom(ctx) != nil || request.AuthenticationFrom(t.Context()) != nil {
-		t.Error("authenticated before authentication")
+		t.Error("AuthenticationFrom is not nil before SetAuthentication")
 	}
 	jane := &request.Authentication{User: &request.User{Name: "jane"}, Credential: request.CredentialToken, Audiences: []string{"api"}}
 	request.SetAuthentication(ctx, jane)
@@ -83,7 +83,7 @@ func TestAuthentication(t *testing.T) {
 	}
 	request.SetUser(ctx, &request.User{Name: "ann"})
 	if request.UserFrom(ctx).Name != "ann" || request.AuthenticationFrom(ctx) != jane {
-		t.Errorf("as another user: %+v, authenticated %+v", request.UserFrom(ctx), request.AuthenticationFrom(ctx))
+		t.Errorf("after SetUser: user %+v, authentication %+v", request.UserFrom(ctx), request.AuthenticationFrom(ctx))
 	}
 }
 
@@ -94,15 +94,15 @@ func TestLongRunning(t *testing.T) {
 	cancel := func(err error) { cause = err }
 	request.SetLongRunning(t.Context(), cancel)
 	if request.LongRunning(ctx) || request.LongRunning(t.Context()) {
-		t.Error("long-running without reason")
+		t.Error("LongRunning returns true before SetLongRunning")
 	}
 	request.Cancel(ctx, context.Canceled)
 	request.Cancel(t.Context(), context.Canceled)
 	if cause != nil {
-		t.Error("a request was ended that is not long-running")
+		t.Error("Cancel ended a request that is not long-running")
 	}
 	if request.SetLongRunning(ctx, cancel); !request.LongRunning(ctx) {
-		t.Error("not long-running")
+		t.Error("LongRunning returns false after SetLongRunning")
 	}
 	if request.Cancel(ctx, context.DeadlineExceeded); cause != context.DeadlineExceeded {
 		t.Errorf("ended because of %v", cause)

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Info is a parsed request line: verb, resource and name. Parse reads them from the method, path and
-// query by the path grammar of the Kubernetes API:
+// Info is a parsed request line: verb, resource and name. Parse reads them from the method, path and query,
+// according to the path grammar of the Kubernetes API:
 //
 //	/api/{version}/...                  the core group
 //	/apis/{group}/{version}/...         every other group
@@ -28,7 +28,7 @@ import (
 type Info struct {
 	// IsResource reports whether the path has the form of a resource path.
 	IsResource bool
-	// Path is the URL path as sent.
+	// Path is the decoded URL path (http.Request.URL.Path).
 	Path string
 	// Verb is the Kubernetes verb (get, list, watch, create, update, patch,
 	// delete, deletecollection) or, for non-resource requests, the HTTP method

@@ -102,13 +102,13 @@ func FuzzParse(f *testing.F) {
 		r := &http.Request{Method: method, URL: &url.URL{Path: path, RawQuery: query}}
 		info, err := request.Parse(r)
 		if err != nil && info.IsResource {
-			t.Errorf("an error and a resource: %+v", info)
+			t.Errorf("Parse returned an error and a resource request: %+v", info)
 		}
 		if info.NameInPath && (info.Name == "" && !strings.Contains(path, "//") || strings.Contains(info.Name, "/")) {
 			t.Errorf("name %q in path %q", info.Name, path)
 		}
 		if info.IsResource && strings.Contains(info.Resource+info.Subresource+info.Namespace, "/") {
-			t.Errorf("a part holds a slash: %+v", info)
+			t.Errorf("the resource, subresource or namespace contains a slash: %+v", info)
 		}
 	})
 }

@@ -14,8 +14,8 @@ func LongRunningByName(info *Info) bool {
 		return false
 	}
 	if !info.IsResource {
-		// A profile lasts for ?seconds=; the duration of a snapshot depends on the size of the
-		// store.
+		// The query parameter seconds determines the duration of a profile; the duration of a snapshot
+		// depends on the size of the store.
 		return strings.HasPrefix(info.Path, "/debug/pprof/") || info.Path == "/mainstay/v1/snapshot"
 	}
 	if info.Verb == "watch" {

@@ -8,8 +8,8 @@ import (
 
 type pathPrefixKey struct{}
 
-// PathPrefix returns the prefix that was removed from the URL path of a request, such as "/clusters/a";
-// "" if there is none. Paths in responses and audit events need it.
+// PathPrefix returns the prefix that was removed from the URL path of a request, such as "/clusters/a"; "" if
+// there is none. Paths in responses and audit events include it.
 func PathPrefix(ctx context.Context) string {
 	prefix, _ := ctx.Value(pathPrefixKey{}).(string)
 	return prefix
@@ -21,10 +21,10 @@ func WithPathPrefix(ctx context.Context, prefix string) context.Context {
 	return context.WithValue(ctx, pathPrefixKey{}, PathPrefix(ctx)+prefix)
 }
 
-// WithoutPathPrefix returns a copy of a request without a prefix of its URL path. The prefix has no slash
-// at its end, and its segments contain no characters that are escaped in paths. ok is false if the path
-// does not begin with the prefix and a slash, also in its escaped form. A path that equals the prefix
-// becomes "/".
+// WithoutPathPrefix returns a shallow copy of a request without a prefix of its URL path. The prefix must not
+// end with a slash, and its segments must not contain characters that are escaped in paths. A path that
+// equals the prefix becomes "/". ok is false if the path, or its escaped form, neither equals the prefix nor
+// begins with the prefix and a slash.
 func WithoutPathPrefix(r *http.Request, prefix string) (cut *http.Request, ok bool) {
 	path, ok := cutPathPrefix(r.URL.Path, prefix)
 	if !ok {

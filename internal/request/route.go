@@ -2,12 +2,12 @@ package request
 
 import "context"
 
-// Route is the destination of a request. Package endpoints/route implements it and looks the
-// destination up once, when the request line has been parsed; filters and the final handler use
-// the same result. The values are constant.
+// Route is the destination of a request. Package endpoints/route implements it and looks the destination up
+// once, when the request line has been parsed; filters and the final handler use the same result. Its methods
+// always return the same values.
 type Route interface {
-	// Known reports whether this server has the resource or path of the request. Only known names
-	// may become metric labels, because clients can send any number of others.
+	// Known reports whether this server has the resource or path of the request. Only known names may become
+	// metric labels, because clients can send an unlimited number of other names.
 	Known() bool
 	// LongRunning reports whether the client determines the duration of the request.
 	LongRunning() bool

@@ -34,8 +34,8 @@ func ServiceAccountGroups(namespace string) []string {
 	return []string{GroupServiceAccounts, GroupServiceAccounts + ":" + namespace}
 }
 
-// ServiceAccountOf returns the service account of a user name. It returns false if the name is not
-// that of a service account.
+// ServiceAccountOf returns the service account of a user name. ok is false if the user is not a service
+// account.
 func ServiceAccountOf(user string) (namespace, name string, ok bool) {
 	rest, ok := strings.CutPrefix(user, ServiceAccountPrefix)
 	if !ok {

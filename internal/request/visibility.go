@@ -71,10 +71,10 @@ func (n *Namespaces) Without(other *Namespaces) *Namespaces {
 	return &Namespaces{left}
 }
 
-// Visibility determines the namespaces in which the user of a list or watch over all namespaces may
-// list or watch. The set changes with the permissions of the user. Each call passes the revision
-// that the client will receive, so that the implementation can determine whether a client received
-// revisions of an earlier set, from which a watch cannot resume. It is safe for concurrent use.
+// Visibility determines the namespaces in which the user of a list or watch over all namespaces may list or
+// watch. The set changes with the permissions of the user. Each call except Now passes the revision that the
+// client will receive, so that the implementation can determine whether a client received revisions of an
+// earlier set, from which a watch cannot resume. It is safe for concurrent use.
 type Visibility interface {
 	// Now returns the current namespaces. They may change at any time.
 	Now() *Namespaces
