@@ -41,9 +41,10 @@ func ReadPointFrom(ctx context.Context) *ReadPoint {
 	return point
 }
 
-// Revision returns the revision of the first call for a store, which newest returned. store is the
-// key of the store and must be comparable. A call with another store replaces the revision. An error
-// of newest is returned unchanged and not cached. Concurrent calls wait for newest.
+// Revision returns the shared revision. The first call for a store calls newest and caches the result; later
+// calls for the same store return the cached revision. store is the key of the store and must be comparable.
+// A call for another store replaces the cached revision. Revision returns an error of newest unchanged and
+// does not cache it. Concurrent calls wait for newest. A nil *ReadPoint calls newest each time.
 func (p *ReadPoint) Revision(store any, newest func() (int64, error)) (int64, error) {
 	if p == nil {
 		return newest()

@@ -20,18 +20,18 @@ func TestReadPoint(t *testing.T) {
 		want  int64
 	}{
 		{"a first read", nil, "a", 1},
-		{"another one", nil, "a", 1},
-		{"one of another store", nil, "b", 2},
-		{"one more of that", nil, "b", 2},
+		{"a second read", nil, "a", 1},
+		{"a read of another store", nil, "b", 2},
+		{"a second read of the other store", nil, "b", 2},
 		{"after a failure", func() {
 			if _, err := rest.ReadPointFrom(ctx).Revision("a", func() (int64, error) { return 9, errors.New("no quorum") }); err == nil {
-				t.Error("a store that cannot be asked gives no error")
+				t.Error("Revision returned no error, although the query of the store failed")
 			}
 		}, "a", 3},
 		{"after Reset", func() { rest.ReadPointFrom(ctx).Reset() }, "a", 4},
 		{"after a write", func() {
 			if inside := rest.ReadPointFrom(rest.WithoutReadPoint(ctx)); inside != nil {
-				t.Errorf("a write has a point: %v", inside)
+				t.Errorf("WithoutReadPoint returned a context with a ReadPoint: %v", inside)
 			}
 		}, "a", 5},
 	} {
@@ -48,6 +48,6 @@ func TestReadPoint(t *testing.T) {
 		}
 	}
 	if plain := t.Context(); rest.WithoutReadPoint(plain) != plain {
-		t.Error("a context without a point is another one without it")
+		t.Error("WithoutReadPoint returned another context for a context without a ReadPoint")
 	}
 }

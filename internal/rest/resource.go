@@ -23,8 +23,8 @@ type Resource struct {
 	Categories        []string
 	Namespaced        bool
 
-	// Kind is the kind of Version with managed fields: the stored kind, or the kind of a
-	// subresource that writes a part of it (Scale). It is nil for resources that are not stored.
+	// Kind contains Version: it is the stored kind, or the kind of a subresource that writes a part of the
+	// stored object (Scale). Writes record managed fields, except if Kind is nil.
 	Kind *codec.Kind
 	// Version is the version of request and response bodies. The kind and group of a subresource may
 	// differ from those of its parent (a Scale).
@@ -43,10 +43,10 @@ type Resource struct {
 	// Custom reports whether a CustomResourceDefinition defines the resource. Some requests and
 	// errors differ from those of built-in resources.
 	Custom bool
-	// Table converts to Tables; nil selects the columns name and age.
+	// Table converts objects to Tables; nil selects the columns name and age.
 	Table TableConvertor
-	// WithoutTable reports whether the resource has no Table form. Requests that accept only Tables
-	// then get 406.
+	// WithoutTable reports whether the resource has no Table form. Requests that accept only Tables then fail
+	// with 406.
 	WithoutTable bool
 	// FieldLabel translates a key of a field selector in this version into a key of
 	// codec.Kind.Fields, or returns an error. nil permits metadata.name and metadata.namespace
@@ -55,7 +55,7 @@ type Resource struct {
 	// ResetFields are the fields that writes to this resource ignore, by API version. They are not
 	// recorded in managed fields.
 	ResetFields map[fieldpath.APIVersion]*fieldpath.Set
-	// TypeConverter contains the merge schemas of Kind; nil selects those of built-in kinds.
+	// TypeConverter contains the merge schemas of Kind; nil selects the schemas of the built-in kinds.
 	TypeConverter managedfields.TypeConverter
 	// Warning is the deprecation warning of every response; empty if there is none.
 	Warning string
@@ -166,8 +166,8 @@ func connectVerb(method string) string {
 	return ""
 }
 
-// VerbNames returns the verbs for discovery: sorted and without duplicates. For custom resources, it
-// has the order of kube-apiserver. The caller owns the slice.
+// VerbNames returns the verbs for discovery: sorted and without duplicates. For custom resources, the verbs
+// are in kube-apiserver's order. The caller owns the slice.
 func (r *Resource) VerbNames() []string {
 	if r.Version != nil && r.Version.Untyped && r.Subresource == "" {
 		// Custom resources have all verbs until the definition is deleted.

@@ -1,10 +1,10 @@
 // Package rest defines REST storage. Each verb has a small interface. The interfaces that a storage
-// implements determine the served verbs, discovery and documentation. The names are those of
+// implements determine the served verbs, discovery and documentation. The names are the same as in
 // kube-apiserver.
 //
-// Package endpoints calls a storage, and passes it functions of the same request that the storage
-// calls back: an UpdateFunc with the change and mutating admission, and a ValidateObjectFunc with
-// validating admission. The comment of package registry has the sequence.
+// Package endpoints calls a storage, and passes it functions of the same request that the storage calls back:
+// an UpdateFunc with the change and mutating admission, and a ValidateObjectFunc with validating admission.
+// The comment of package registry describes the order of these calls.
 package rest
 
 import (
@@ -149,8 +149,8 @@ type TableConvertor interface {
 // RowSorter is a TableConvertor that sorts the rows of a list.
 type RowSorter interface {
 	TableConvertor
-	// SortRows returns the order of the rows, as indexes of list. rows contains the cells of the
-	// objects, which it may modify. It must not modify the objects.
+	// SortRows returns the order of the rows, as indexes of list. rows contains the cells of the objects.
+	// SortRows may modify rows, but not the objects.
 	SortRows(list []codec.Object, rows [][]any) (order []int, err error)
 }
 
@@ -210,7 +210,7 @@ type ListOptions struct {
 type List struct {
 	// Revision is the revision of the snapshot.
 	Revision int64
-	// Items yields the objects in order. An error ends it.
+	// Items yields the objects in order. An error ends the sequence.
 	Items iter.Seq2[*codec.Record, error]
 	// Continue and Remaining are set after the iteration of Items if the limit ended the page.
 	// Remaining is nil if the number is unknown.
@@ -242,9 +242,9 @@ var ErrWouldBlock = errors.New("the watch would block")
 
 // Watch is a cursor in the changes of a collection. It is not safe for concurrent use.
 type Watch interface {
-	// Next blocks until there are events, and returns at least one, in order of revision. The slice
-	// is valid until the next call. After an error, the watch has ended: the error of ctx,
-	// ErrWatchClosed, or an API error for the client, such as 410 Expired.
+	// Next blocks until there are events, and returns at least one, in order of revision. The slice is valid
+	// until the next call. An error ends the watch: it is the error of ctx, ErrWatchClosed, or an API error
+	// for the client, such as 410 Expired.
 	Next(ctx context.Context) ([]Event, error)
 	io.Closer
 }
@@ -252,11 +252,11 @@ type Watch interface {
 // Poller is a Watch with a nonblocking read, so that a waiting watch needs no goroutine.
 type Poller interface {
 	Watch
-	// Poll returns the result of Next if it is available without waiting. Otherwise, it returns no
-	// events and no error, and calls wake when a further call may succeed, possibly before Poll
-	// returns, and possibly spuriously. wake is called from any goroutine and with locks held; it
-	// must neither block nor use the watch, and must be the same function in all calls. The end of
-	// ctx is an error, as in Next, and does not call wake.
+	// Poll returns the result of Next if it is available without waiting. Otherwise, it returns no events and
+	// no error, and calls wake when another call may succeed, possibly before Poll returns, and possibly
+	// spuriously. wake is called from any goroutine and with locks held; it must neither block nor use the
+	// watch, and must be the same function in all calls. The end of ctx is an error, as in Next, and does not
+	// call wake.
 	Poll(ctx context.Context, wake func()) ([]Event, error)
 }
 

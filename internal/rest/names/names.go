@@ -1,6 +1,7 @@
-// Package names validates the syntax of Kubernetes names without regular expressions. The results
-// are exact. All functions return false for an empty string. For the error message of an invalid
-// name, callers use the validation of apimachinery, which is about a hundred times slower.
+// Package names validates the syntax of Kubernetes names without regular expressions. The functions accept
+// the same names as the validation of apimachinery, which is about a hundred times slower. All functions
+// return false for an empty string. Callers use apimachinery only to create the error message for an invalid
+// name.
 package names
 
 import (
@@ -28,7 +29,7 @@ func IsSubdomain(s string) bool {
 	if s == "" || len(s) > validation.DNS1123SubdomainMaxLength {
 		return false
 	}
-	between := true // two characters that belong to a label
+	between := true // at the beginning of a label
 	for i := range len(s) {
 		switch c := s[i]; {
 		case isLower(c), isDigit(c):

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// TestForms compares the checks with those of apimachinery.
+// TestForms compares the results with the validation of apimachinery.
 func TestForms(t *testing.T) {
 	t.Parallel()
 	var texts []string
