@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/codectest"
 )
 
-// implementation is one of two implementations: libraries, or this package.
+// implementation is a function to measure. It uses libraries or this package.
 type implementation struct {
 	name string
 	do   func() error
@@ -97,8 +97,8 @@ func benchPod(b *testing.B, pod *corev1.Pod) {
 		implementation{"codec", func() error { _, err := counting.JSONTail(v); return err }})
 }
 
-// BenchmarkRecordMemory reports the additional memory of a cached pod: initially, after a list with
-// a label selector, and after one with a field selector.
+// BenchmarkRecordMemory reports the additional memory of a cached pod: initially, after a list with a label
+// selector, and after a list with a field selector.
 func BenchmarkRecordMemory(b *testing.B) {
 	pod := codectest.Pods()[0]
 	kind := podKind()

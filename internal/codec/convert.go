@@ -15,12 +15,12 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// Kind.Convert may be a network call (a conversion webhook). Values whose stored version differs
-// from the hub version are therefore converted in batches, before they are decoded: code that
-// returns records calls Convert first. Without it, methods of the record return ErrNotConverted. A
-// record caches the converted value for its lifetime. Concurrent conversions are merged per record,
-// similar to singleflight: a caller waits for the records that another call is converting, and converts
-// the remaining records in a new call.
+// Kind.Convert may be a network call (a conversion webhook). Values whose stored version differs from the hub
+// version are therefore converted in batches, before they are decoded: code that returns records calls
+// Convert first. Without this call, methods of the record return ErrNotConverted. A record caches the
+// converted value for its lifetime. Concurrent conversions are merged per record, similar to singleflight: a
+// caller waits for the records that another call is converting, and converts the remaining records in a new
+// call.
 
 // MaxConverted and MaxConvertedBytes limit the number of objects in one call of Kind.Convert and
 // the total size of their stored values. A larger object is converted in a call of its own.
@@ -224,7 +224,7 @@ func waitFor(ctx context.Context, others []recordInProgress) (left []*Record, er
 		case err == nil, waiting[r.call] < r.size:
 			left = append(left, r.Record)
 		case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-			left = append(left, r.Record) // the caller's context ended, not this one
+			left = append(left, r.Record) // the context of the other caller ended, not ctx
 		default:
 			return nil, err
 		}
@@ -252,7 +252,7 @@ func (k *Kind) convertBatch(ctx context.Context, records []*Record) error {
 	objects, converting := make([]Object, 0, len(records)), make([]*Record, 0, len(records))
 	for _, r := range records {
 		if r.conversion.value.Load() != nil {
-			continue // converted between Convert and join
+			continue // converted after the check in Convert
 		}
 		u, v, err := k.decodeDocument(r.value)
 		if err != nil {
@@ -315,8 +315,8 @@ func (r *Record) convertedTail() (storedTail, bool) {
 	return value.tail, true
 }
 
-// ErrNotConverted is wrapped by the errors of methods that require a conversion of the record, if
-// Convert was not called before. They cannot call Kind.Convert, because they have no context.
+// ErrNotConverted is wrapped by the errors of methods that require a conversion of the record, if Convert was
+// not called before. These methods cannot call Kind.Convert, because they have no context.
 var ErrNotConverted = errors.New("the stored object has not been converted to the hub version")
 
 // decode returns a new object in the hub version, owned by the caller.

@@ -29,7 +29,7 @@ func convertingKind(convert func(ctx context.Context, objects []Object, to *Vers
 	return &Kind{Hub: hub, Stored: stored, Versions: []*Version{hub, stored}, Convert: convert}
 }
 
-// marking converts, and counts its calls and their objects.
+// marking is a conversion that marks the objects, and counts its calls and the objects.
 type marking struct{ calls, objects atomic.Int32 }
 
 func (m *marking) convert(_ context.Context, objects []Object, to *Version) ([]Object, error) {
@@ -125,8 +125,8 @@ func TestConvertSharesCalls(t *testing.T) {
 	}
 }
 
-// TestConvertAfterFailure checks that callers that joined a failing call get its error, and that a
-// call is repeated if its caller's context ended.
+// TestConvertAfterFailure checks that callers that joined a failing call receive its error, and that a call
+// is repeated if its caller's context ended.
 func TestConvertAfterFailure(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("not today")
@@ -203,7 +203,7 @@ func TestConvertBesideFailure(t *testing.T) {
 	var both sync.WaitGroup
 	both.Go(func() {
 		if err := Convert(t.Context(), good, bad); err == nil {
-			t.Error("a bad one was converted")
+			t.Error("Convert returned no error for a batch with a bad object")
 		}
 	})
 	<-called
@@ -241,7 +241,7 @@ func TestConvertInBatches(t *testing.T) {
 	}
 	m.calls.Store(0)
 	if err := Convert(t.Context(), records...); err != nil || m.calls.Load() != 3 {
-		t.Errorf("large ones: %v: called %d times", err, m.calls.Load())
+		t.Errorf("large objects: %v: called %d times", err, m.calls.Load())
 	}
 }
 
@@ -276,6 +276,6 @@ func TestIsStoredIn(t *testing.T) {
 		}
 	}
 	if !isStoredIn([]byte(`{"apiVersion":"v1"}`), schema.GroupVersion{Version: "v1"}) {
-		t.Error("the core group")
+		t.Error("isStoredIn returns false for the core group")
 	}
 }

@@ -80,9 +80,9 @@ func (v *Version) addUnknownFields(obj Object, found error) error {
 
 func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) {
 	if media == JSON {
-		// One pass for the common case, a valid object of this version. An invalid object is
-		// decoded again below to produce the error message. The strings of the object share the
-		// memory of the body; code that retains one of them for long should copy it.
+		// One pass for the common case, a valid object of this version. An invalid object is decoded again
+		// below to produce the error message. The strings of the object share the memory of the body; code
+		// that retains a string for a long time should copy it.
 		if obj, ok := v.decodePlainJSON(body, strict); ok {
 			return obj, nil
 		}

@@ -69,7 +69,7 @@ func TestDecodeReportsUnknownAndDuplicateFields(t *testing.T) {
 		t.Fatalf("error %v; want a strict decoding error of two faults", err)
 	}
 	if got := obj.(*corev1.ConfigMap).Data["a"]; got != "2" {
-		t.Errorf("data.a = %q; want the last one", got)
+		t.Errorf("data.a = %q; want the last value", got)
 	}
 	if _, err := configMapVersion().Decode(body, codec.JSON, false); err != nil {
 		t.Errorf("not strict: %v", err)
@@ -106,8 +106,8 @@ func FuzzDecodeStored(f *testing.F) {
 	})
 }
 
-// TestDecodeAbsurdQuantities checks that a quantity with a billion digits is rejected before it is
-// computed, in all encodings, and that usual ones are accepted.
+// TestDecodeAbsurdQuantities checks that a quantity with a billion digits is rejected before it is computed,
+// in all encodings, and that typical quantities are accepted.
 func TestDecodeAbsurdQuantities(t *testing.T) {
 	t.Parallel()
 	const want = `Pod in version "v1" cannot be handled as a Pod: a quantity may have at most 128 characters and an exponent of at most 128`
@@ -123,7 +123,7 @@ func TestDecodeAbsurdQuantities(t *testing.T) {
 			}
 		}
 		if _, _, err := podVersion().FromDocument(map[string]any{"spec": map[string]any{"overhead": map[string]any{"cpu": "1e-999999999"}}}, true); err == nil {
-			t.Error("passed as a document")
+			t.Error("FromDocument accepted an absurd quantity")
 		}
 	}
 	pod := testPod()

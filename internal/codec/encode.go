@@ -146,7 +146,7 @@ func (r *Record) encodeTail() ([]byte, error) {
 	return tail, err
 }
 
-// appendTail appends the tail in the hub version to dst, without further allocations.
+// appendTail appends the tail in the hub version to dst. It does not cache the encoding.
 func (r *Record) appendTail(dst []byte) ([]byte, error) {
 	obj, err := r.Shared()
 	if err != nil {
@@ -178,8 +178,8 @@ func (r *Record) ProtobufSize(v *Version) (int, error) {
 	return len(message), err
 }
 
-// AppendProtobuf appends the object in version v as a protobuf message, without magic and envelope.
-// It copies the stored message if that is equivalent. It returns ErrNoProtobuf for an untyped
+// AppendProtobuf appends the object in version v as a protobuf message, without magic and envelope. It copies
+// the stored message if an encoding of the object would be identical. It returns ErrNoProtobuf for an untyped
 // version.
 func (r *Record) AppendProtobuf(dst []byte, v *Version) ([]byte, error) {
 	if s, ok := r.splice(v); ok {
@@ -213,7 +213,7 @@ func (r *Record) protobufMessage(v *Version) ([]byte, error) {
 	return r.cachedEncoding(&r.protobuf, r.encodeProtobuf)
 }
 
-// encodeProtobuf encodes the message in the hub version. If the stored message with a revision is
+// encodeProtobuf encodes the message in the hub version. If the stored message with the revision inserted is
 // identical, it sets r.exact, and later calls copy the stored message.
 func (r *Record) encodeProtobuf() ([]byte, error) {
 	obj, err := r.Shared()
@@ -347,8 +347,8 @@ func (r *Record) appendWhole(dst []byte, v *Version) ([]byte, error) {
 	return CloseEnvelope(dst), nil
 }
 
-// AppendObject appends an object with its TypeMeta that is not a record: a Status, Table or Scale,
-// for example. It returns ErrNoProtobuf for an object without a protobuf encoding.
+// AppendObject appends an object that is not a record, such as a Status, Table or Scale, with its TypeMeta.
+// It returns ErrNoProtobuf for an object without a protobuf encoding.
 func AppendObject(dst []byte, obj runtime.Object, media Media) ([]byte, error) {
 	switch media {
 	case Protobuf:

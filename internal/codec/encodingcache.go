@@ -222,8 +222,8 @@ func (r *Record) Retain() {
 	}
 }
 
-// Release reverses a call of Retain. After the last call, the record drops its encodings and caches
-// no further ones; a reader that still uses the record encodes it again.
+// Release reverses a call of Retain. After the last call, the record drops its encodings and caches no new
+// ones; a reader that still uses the record encodes it again.
 func (r *Record) Release() {
 	m := r.kind.EncodingCache
 	if m == nil {

@@ -65,9 +65,8 @@ type Kind struct {
 	// Versions are all versions of stored objects and clients, including Hub and Stored; nil means
 	// Hub only.
 	Versions []*Version
-	// Fields returns the fields for field selectors, in addition to metadata.name and
-	// metadata.namespace; nil without further fields. Its argument has the hub version and must not
-	// be modified.
+	// Fields returns the fields for field selectors, in addition to metadata.name and metadata.namespace; nil
+	// if there are no other fields. Its argument has the hub version and must not be modified.
 	Fields func(Object) fields.Set
 	// StoredAsJSON means that objects are stored as JSON although they have a protobuf encoding.
 	// Clients that accept JSON then receive the stored bytes.

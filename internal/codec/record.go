@@ -39,8 +39,8 @@ type Record struct {
 	encoding       sync.Mutex // held while encoding, so that it happens once
 	json, protobuf atomic.Pointer[encoding]
 
-	// owners is the number of caches that contain the record (Retain), and released reports that
-	// the last of them released it. Kind.Memory.mu guards both.
+	// owners is the number of caches that contain the record (Retain), and released reports that the last of
+	// them released it. Kind.EncodingCache.mu guards both.
 	owners   int32
 	released bool
 }
@@ -133,8 +133,8 @@ func (r *Record) Shared() (Object, error) {
 	return r.decode()
 }
 
-// AsWritten is like Shared, but returns the object passed to storage if that is still available,
-// which avoids decoding. In that object, lists can be empty that are nil after decoding.
+// AsWritten is like Shared, but returns the object passed to storage if it is still available, which avoids
+// decoding. Lists that are nil after decoding can be empty lists in this object.
 func (r *Record) AsWritten() (Object, error) {
 	if d := r.object.Load(); d != nil {
 		return d.Object, nil
@@ -142,8 +142,8 @@ func (r *Record) AsWritten() (Object, error) {
 	return r.Shared()
 }
 
-// UID returns the object's UID. It decodes the object only if the UID cannot be read from the
-// stored value. Errors are those of Shared.
+// UID returns the object's UID. It decodes the object only if the UID cannot be read from the stored value,
+// and then returns the same errors as Shared.
 func (r *Record) UID() (types.UID, error) {
 	if uid, ok := storedUIDOf(r.value); ok {
 		return types.UID(uid), nil
@@ -197,7 +197,7 @@ func (r *Record) Cached() (Object, error) {
 	return obj, err
 }
 
-// Object returns a copy of the object in the hub version. The caller owns it. Errors are those of
+// Object returns a copy of the object in the hub version. The caller owns it. It returns the same errors as
 // Shared.
 func (r *Record) Object() (Object, error) {
 	if r.value == nil {
@@ -216,7 +216,7 @@ func (r *Record) DropDecoded() {
 	}
 }
 
-// WithRevision returns a record of the same object with another revision, as for the event of its
+// WithRevision returns a record of the same object with another revision, for example for the event of its
 // deletion. The records do not share encodings.
 func (r *Record) WithRevision(revision int64) *Record {
 	copied := &Record{name: r.name, revision: revision, kind: r.kind, value: r.value, conversion: r.conversion}

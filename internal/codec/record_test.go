@@ -21,8 +21,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestRecordAppend checks that the output for all media types is equivalent to that of
-// apimachinery's serializers.
+// TestRecordAppend checks that the output for all media types is equivalent to the output of apimachinery's
+// serializers.
 func TestRecordAppend(t *testing.T) {
 	t.Parallel()
 	record := storedPod(t)
@@ -240,7 +240,7 @@ func TestRecordCached(t *testing.T) {
 		t.Error("the object was decoded again")
 	}
 	if mine, err := record.Object(); err != nil || mine == first {
-		t.Errorf("the caller's own object is the shared one: %v", err)
+		t.Errorf("Object returned the shared object, or an error: %v", err)
 	}
 	record.DropDecoded()
 	if kept() == first {

@@ -26,8 +26,8 @@ type splice struct {
 	digits     int
 }
 
-// spliceOf finds the position of the resourceVersion in a stored value. It returns false if the
-// value does not have the form of EncodeStored.
+// spliceOf finds the position of the resourceVersion in a stored value. It returns false if the value does
+// not have the format that EncodeStored writes.
 func spliceOf(value []byte, revision int64) (s splice, ok bool) {
 	message, ok := storedMessage(value)
 	if !ok {
@@ -100,8 +100,8 @@ func (s *splice) append(dst []byte) []byte {
 	return append(dst, s.rest...)
 }
 
-// storedUIDOf returns the UID in the metadata of a stored protobuf value. It returns false if the
-// value does not have the form of EncodeStored.
+// storedUIDOf returns the UID in the metadata of a stored protobuf value. It returns false if the value does
+// not have the format that EncodeStored writes.
 func storedUIDOf(value []byte) (uid []byte, ok bool) {
 	message, ok := storedMessage(value)
 	if !ok {
@@ -122,8 +122,8 @@ func storedUIDOf(value []byte) (uid []byte, ok bool) {
 // them is cheaper than building a map.
 type storedLabels []byte
 
-// storedLabelsOf returns the labels of a stored value. It returns false if the value does not have
-// the form of EncodeStored.
+// storedLabelsOf returns the labels of a stored value. It returns false if the value does not have the format
+// that EncodeStored writes.
 func storedLabelsOf(value []byte) (storedLabels, bool) {
 	message, ok := storedMessage(value)
 	if !ok {

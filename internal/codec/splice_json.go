@@ -105,9 +105,9 @@ func (r *Record) compareStored(tail []byte) {
 	}
 }
 
-// compareDocument is compareStored for untyped objects. Their members are sorted, so kind and
-// apiVersion come first unless another name sorts before "kind". In metadata, the resourceVersion
-// precedes the UID.
+// compareDocument is like compareStored, for untyped objects. Their members are sorted, so kind and
+// apiVersion come first unless another name sorts before "kind". In metadata, the resourceVersion precedes
+// the UID.
 func (r *Record) compareDocument(tail []byte) {
 	begin := jsonHeadSize(r.kind.Hub)
 	if !bytes.HasPrefix(r.value, documentHead(r.kind.Hub)) {
@@ -154,7 +154,7 @@ func commonPrefix(a, b []byte) int {
 	return n
 }
 
-// encodeStoredJSON is EncodeStored for kinds that are stored as JSON.
+// encodeStoredJSON implements EncodeStored for kinds that are stored as JSON.
 func (v *Version) encodeStoredJSON(obj Object) ([]byte, error) {
 	obj.GetObjectKind().SetGroupVersionKind(v.GVK)
 	return jsonplan.Marshal(obj)

@@ -83,7 +83,7 @@ func TestStoredAsJSON(t *testing.T) {
 		for from, record := range map[string]*codec.Record{
 			"written": codec.RecordOf(kind, pod.DeepCopy(), value, 42), "read": codec.NewRecord(kind, key, value, 42),
 		} {
-			for range 2 { // a second time, when it is known whether the stored bytes will do
+			for range 2 { // the second call uses the result of compareStored
 				if got := appended(t, record); got != want(t, pod, "42") {
 					t.Errorf("%s, %s:\n got %swant %s", name, from, got, want(t, pod, "42"))
 				}
@@ -97,12 +97,12 @@ func TestStoredAsJSON(t *testing.T) {
 			}
 		}
 		if got := appended(t, codec.RecordOf(kind, pod.DeepCopy(), value, 42).WithRevision(43)); got != want(t, pod, "43") {
-			t.Errorf("%s moved: %s", name, got)
+			t.Errorf("%s with another revision: %s", name, got)
 		}
 	}
 }
 
-// TestStoredAsJSONByOthers checks that values of other programs are decoded and encoded before they
+// TestStoredAsJSONByOthers checks that values that other programs wrote are decoded and encoded before they
 // are sent.
 func TestStoredAsJSONByOthers(t *testing.T) {
 	t.Parallel()
@@ -158,7 +158,7 @@ func TestStoredDocument(t *testing.T) {
 	head := `{"apiVersion":"example.com/v1","kind":"Widget",`
 	tests := []struct {
 		name, value string
-		want        string // the tail; that of the stored value with revision 7 if empty
+		want        string // the tail; empty means the tail of the stored value with revision 7
 		cached      bool
 	}{
 		{name: "as the server writes", value: head + `"metadata":{"annotations":{"uid":"x"},"managedFields":[{"manager":"uid"}],"name":"w","uid":"u"},"spec":{"a":1}}`},
@@ -195,7 +195,7 @@ func TestStoredDocument(t *testing.T) {
 		}
 		moved := appended(t, record.WithRevision(123))
 		if got := strings.Replace(want, `"resourceVersion":"7"`, `"resourceVersion":"123"`, 1); moved != string(codec.JSONHead(kind.Hub.GVK))+got+"\n" {
-			t.Errorf("%s: moved to %s", tt.name, moved)
+			t.Errorf("%s: with another revision: %s", tt.name, moved)
 		}
 	}
 }

@@ -29,8 +29,8 @@ func storedKinds() []*codec.Kind {
 	return kinds
 }
 
-// checkStored compares the encodings of a record of a new object, and of one that was read back,
-// with decoding and encoding.
+// checkStored compares the encodings of records with the result of decoding and encoding the stored value: a
+// record of a new object, and a record that was read back.
 func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int64) {
 	t.Helper()
 	value, err := kind.EncodeStored(t.Context(), obj)
@@ -52,7 +52,7 @@ func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int6
 			t.Fatalf("encode %s as %s: %v", kind.Hub.GVK, media, err)
 		}
 		for what, r := range map[string]*codec.Record{"written": written, "read": read, "moved": codec.RecordOf(kind, obj, value, revision).WithRevision(revision)} {
-			for range 2 { // the second may take a short way that the first found
+			for range 2 { // the second call may use a result that the first call cached
 				got, err := r.Append(nil, kind.Hub, media)
 				if err != nil {
 					t.Fatalf("encode the %s record of %s as %s: %v", what, kind.Hub.GVK, media, err)
@@ -147,7 +147,7 @@ func TestForeignStoredValuesEqualEncoding(t *testing.T) {
 	}
 }
 
-// FuzzStored is TestStoredBytesEqualEncoding for arbitrary kinds and contents.
+// FuzzStored is like TestStoredBytesEqualEncoding, for arbitrary kinds and contents.
 func FuzzStored(f *testing.F) {
 	kinds := storedKinds()
 	f.Add(uint64(1), 3, "7")
@@ -161,8 +161,8 @@ func FuzzStored(f *testing.F) {
 	})
 }
 
-// FuzzStoredValue checks that arbitrary stored values are sent as decoding and encoding would, or
-// not at all.
+// FuzzStoredValue checks that Append returns an error for an invalid stored value, and otherwise the same
+// bytes as decoding and encoding.
 func FuzzStoredValue(f *testing.F) {
 	f.Add(storedPod(f).Stored())
 	f.Fuzz(func(t *testing.T, value []byte) {

@@ -202,8 +202,8 @@ const (
 	noFrom    = "operation failed to decode from: operation, missing from field"
 )
 
-// lookup is like find, and returns the error message of the operation: with absent if it has no
-// pointer, and with nowhere if the location does not exist.
+// lookup is like find, but its error has the message of the operation. It contains the text absent if the
+// operation has no pointer, and the text nowhere if the location does not exist.
 func (s *state) lookup(p pointer, operation, absent, nowhere string) (parent *node, key string, err error) {
 	parent, key, err = s.find(p)
 	switch {

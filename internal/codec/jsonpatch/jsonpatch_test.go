@@ -109,7 +109,7 @@ func FuzzApply(f *testing.F) {
 		if json.Unmarshal([]byte(document), &members) != nil || members == nil || document[0] != '{' || !utf8.ValidString(document) || !utf8.ValidString(patch) {
 			t.Skip()
 		}
-		compact, err := json.Marshal(json.RawMessage(document)) // as documents are encoded here
+		compact, err := json.Marshal(json.RawMessage(document)) // the server encodes documents in this format
 		if err != nil {
 			t.Skip()
 		}

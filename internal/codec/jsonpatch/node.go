@@ -73,7 +73,7 @@ func nodeOf(raw []byte) *node {
 	return &node{raw: raw}
 }
 
-// The following methods require an open node.
+// The methods get, add, remove and replace require an open node.
 
 func (n *node) get(key string) (*node, error) {
 	if n.members != nil {

@@ -2,9 +2,9 @@ package jsonplan
 
 import "unsafe"
 
-// Cursor iterates over a JSON text without storing values. Methods return positions in the text, or
-// Invalid for invalid JSON; all methods accept Invalid as position. A value may be visited more
-// than once. A Cursor is not safe for concurrent use.
+// Cursor iterates over a JSON text without storing values. Methods return positions in the text, or Invalid
+// for invalid JSON; all methods except Raw accept Invalid as a position. A value may be visited more than
+// once. A Cursor is not safe for concurrent use.
 type Cursor struct{ r reader }
 
 // Invalid is the position that methods return for invalid JSON.

@@ -66,8 +66,8 @@ func rawJSONPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 	return w.slow(b, v)
 }
 
-// isScalar reports whether a JSON text is an integer, or a string without escapes, like most
-// defaults and enumerations.
+// isScalar reports whether a JSON text is a nonnegative integer or a string that needs no escapes, as most
+// defaults and enumeration values are.
 func isScalar(raw []byte) bool {
 	if raw[0] != '"' {
 		r := reader{data: string(raw)}

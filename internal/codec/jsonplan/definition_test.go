@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// definition contains, nested, all types of CustomResourceDefinitions that have their own JSON
-// methods.
+// definition contains all types of CustomResourceDefinitions that have their own JSON methods, nested in each
+// other.
 const definition = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"widgets.example.com"},
 "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1","served":true,"storage":true,
 "schema":{"openAPIV3Schema":{"type":"object","description":"a <b> & c","properties":{
@@ -77,13 +77,13 @@ func TestDecodeWithout(t *testing.T) {
 	if !jsonplan.Decode(given, &whole) || !jsonplan.DecodeWithout(given, &got, "schema") {
 		t.Fatal("not read")
 	}
-	clear(given) // decoded values share no memory with it
+	clear(given) // decoded values must not share memory with the input
 	whole.Spec.Versions[0].Schema = nil
 	if !reflect.DeepEqual(whole, got) {
 		t.Error(cmp.Diff(whole, got))
 	}
 	if jsonplan.DecodeWithout([]byte(`{"spec":{"versions":[{"schema":{"a":[1,}}]}}`), &got, "schema") {
-		t.Error("what is no JSON was read")
+		t.Error("invalid JSON was decoded")
 	}
 }
 

@@ -1,11 +1,11 @@
 // Package jsonplan encodes and decodes API objects as JSON, faster than encoding/json, with a plan
 // that is computed once for each Go type.
 //
-// The output is identical to that of encoding/json. The decoder accepts the input that
-// sigs.k8s.io/json accepts in strict mode; for any other input it reports failure, and the caller
-// uses that package to get the error message. The plans include the apimachinery types that have
-// JSON methods. All other types are encoded and decoded with these two packages. A plan depends on
-// its type only, so plans are cached for the lifetime of the process.
+// The output is identical to the output of encoding/json. The decoder accepts the input that sigs.k8s.io/json
+// accepts in strict mode; for any other input it reports failure, and the caller uses that package to get the
+// error message. The plans include the API types with JSON methods, such as metav1.Time. Other types with
+// such methods are encoded with encoding/json and decoded with their own methods. A plan depends on its type
+// only, so plans are cached for the lifetime of the process.
 package jsonplan
 
 import (
@@ -18,9 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Append appends the JSON encoding of v to dst. v is a pointer to a struct or an
-// *unstructured.Unstructured, and must not be modified during the call. On error, which is that of
-// encoding/json, it returns dst.
+// Append appends the JSON encoding of v to dst. v is a pointer to a struct or an *unstructured.Unstructured,
+// and must not be modified during the call. On error, it returns dst and the error of encoding/json.
 func Append(dst []byte, v any) ([]byte, error) {
 	out, ok := appendWith(dst, v, false)
 	if !ok {

@@ -69,7 +69,7 @@ func sameReplacement(encoding []byte) []byte {
 	return bytes.ReplaceAll(encoding, []byte(`\ufffd`), []byte("\ufffd"))
 }
 
-// kinds are all types of client-go's scheme.
+// kinds returns all types of client-go's scheme.
 func kinds() []reflect.Type {
 	seen := map[reflect.Type]bool{}
 	var types []reflect.Type
@@ -192,8 +192,8 @@ func TestAppendOfManagedFields(t *testing.T) {
 	}
 }
 
-// FuzzAppend: any text, any managed fields and any values of fields are written
-// as encoding/json writes them.
+// FuzzAppend checks that arbitrary texts, managed fields and field values have the same encoding as with
+// encoding/json.
 func FuzzAppend(f *testing.F) {
 	f.Add("plain text of more than eight bytes", "{}", uint64(1), 3)
 	f.Add("<&>\"\\\b\f\n\r\t\x00\x7f\u2028\u2029\xff\xc3é", `{"f:a":{"k:{\"a\":1}":{}}}`, uint64(2), 77)

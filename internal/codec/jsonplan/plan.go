@@ -237,8 +237,8 @@ func bytesMapPlan(w *writer, b []byte, p unsafe.Pointer) []byte {
 // encodesAsNull reports whether a map with n entries is encoded as null.
 func (w *writer) encodesAsNull(isNil bool, n int) bool { return isNil || w.readBack && n == 0 }
 
-// sorted returns the keys that were pushed after base, in ascending order. They remain valid until
-// endMap, even if further keys are pushed.
+// sorted returns the keys that were pushed after base, in ascending order. They remain valid until endMap,
+// even if more keys are pushed.
 func (w *writer) sorted(base int) []string {
 	keys := w.keys[base:]
 	slices.Sort(keys)

@@ -57,12 +57,12 @@ func TestDecodeEqualsStrictJSON(t *testing.T) {
 			codectest.Fill(rand.New(rand.NewPCG(uint64(i), uint64(seed))), filled.Elem())
 			body, err := json.Marshal(filled.Interface())
 			if err != nil {
-				continue // a number out of range of a date
+				continue // some random values have no JSON encoding
 			}
 			if checkRead(t, kind, body) {
 				read++
 			}
-			// The keys in order of the alphabet, with space between.
+			// Test the same document with sorted keys and white space.
 			var document any
 			if err := json.Unmarshal(body, &document); err != nil {
 				t.Fatal(err)
@@ -157,7 +157,7 @@ func TestDecodeOfIrregularities(t *testing.T) {
 	}
 	deep := strings.Repeat(`{"a":`, 2000) + "1" + strings.Repeat("}", 2000)
 	if checkRead(t, reflect.TypeFor[corev1.ConfigMap](), []byte(deep)) {
-		t.Error("what is too deep was read")
+		t.Error("a document beyond the maximum depth was decoded")
 	}
 }
 
@@ -179,7 +179,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode: pods as clients send them.
+// BenchmarkDecode decodes pods in the format of Go clients.
 func BenchmarkDecode(b *testing.B) {
 	for _, pod := range codectest.Pods() {
 		body, err := json.Marshal(pod)

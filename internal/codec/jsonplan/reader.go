@@ -51,8 +51,8 @@ func (r *reader) literal(i int, want string) int {
 	return invalid
 }
 
-// open reads the opening character of an object or list, and returns the position of the first
-// member or element. If it is empty, it returns the position after it and false.
+// open reads the opening character of an object or list, and returns the position of the first member or
+// element. If the object or list is empty, open returns the position after it and false.
 func (r *reader) open(i int, begin, end byte) (_ int, more bool) {
 	if r.at(i) != begin || r.depth == maxDepth {
 		return invalid, false
@@ -65,8 +65,8 @@ func (r *reader) open(i int, begin, end byte) (_ int, more bool) {
 	return i, true
 }
 
-// next reads the separator after a member or element that ends at i, and returns the position of
-// the next one. If there is none, it returns the position after the object or list and false.
+// next reads the separator after a member or element that ends at i, and returns the position of the next
+// member or element. If there is none, next returns the position after the object or list and false.
 func (r *reader) next(i int, end byte) (_ int, more bool) {
 	if i == invalid {
 		return invalid, false
@@ -161,8 +161,8 @@ func (r *reader) escapedText(start, i int) (string, int) {
 	}
 }
 
-// nonASCII reads a UTF-8 character. It rejects ASCII characters, because callers handle all that
-// are valid in a string.
+// nonASCII reads a UTF-8 character. It rejects ASCII characters, because callers handle the ASCII characters
+// that are valid in a string.
 func (r *reader) nonASCII(i int) int {
 	if r.at(i) < utf8.RuneSelf {
 		return invalid

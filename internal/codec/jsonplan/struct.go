@@ -30,7 +30,7 @@ type omission uint8
 const (
 	never omission = iota
 	omitText
-	omitPointer // nil: also of interfaces
+	omitPointer // nil pointers and nil interfaces
 	omitSlice
 	omitBool
 	omit32

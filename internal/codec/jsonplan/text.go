@@ -101,8 +101,8 @@ func appendEscape(dst []byte, c rune) []byte {
 	return append(dst, '\\', 'u', hexDigits[c>>12&15], hexDigits[c>>8&15], hexDigits[c>>4&15], hexDigits[c&15])
 }
 
-// appendFloat appends a number in the format of encoding/json, which is that of ECMAScript. It
-// returns false for values that JSON cannot represent.
+// appendFloat appends a number in the format of encoding/json, which is the format of ECMAScript. It returns
+// false for values that JSON cannot represent.
 func appendFloat(dst []byte, f float64, bitSize int) ([]byte, bool) {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return dst, false
@@ -115,7 +115,7 @@ func appendFloat(dst []byte, f float64, bitSize int) ([]byte, bool) {
 	}
 	dst = strconv.AppendFloat(dst, f, format, -1, bitSize)
 	if n := len(dst); format == 'e' && n >= 4 && dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
-		dst[n-2] = dst[n-1] // e-09 is e-9
+		dst[n-2] = dst[n-1] // e-09 becomes e-9
 		dst = dst[:n-1]
 	}
 	return dst, true

@@ -44,6 +44,6 @@ func TestEqual(t *testing.T) {
 	}
 	text := "a"
 	if Equal(&corev1.Volume{}, &text) || Equal(&text, &text) || Equal(&corev1.PodStatus{}, &corev1.PodStatus{Phase: "a"}) {
-		t.Error("what is no message, or another one")
+		t.Error("Equal returned true for values without a protobuf encoding, or for different values")
 	}
 }

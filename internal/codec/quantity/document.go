@@ -59,7 +59,7 @@ func (s *Shape) checkText(text string) error {
 	return checkTrimmed(text)
 }
 
-// CheckDocument is CheckJSON for a decoded document.
+// CheckDocument is like CheckJSON, for a decoded JSON document.
 func (s *Shape) CheckDocument(value any) error {
 	if s == nil {
 		return nil

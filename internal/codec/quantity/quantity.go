@@ -59,6 +59,5 @@ func Check(text string) error {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// checkTrimmed is Check without leading and trailing white space, which apimachinery ignores in
-// JSON.
+// checkTrimmed is like Check, but ignores leading and trailing white space, like apimachinery in JSON.
 func checkTrimmed(text string) error { return Check(strings.TrimSpace(text)) }

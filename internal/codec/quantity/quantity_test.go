@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 		if err := Check(text); err != nil {
 			t.Errorf("Check(%q): %v", text, err)
 		}
-		// Valid quantities are those of apimachinery.
+		// Parse accepts the same quantities as apimachinery.
 		want, wantErr := resource.ParseQuantity(text)
 		got, err := Parse(text)
 		if (err != nil) != (wantErr != nil) || err == nil && (got.String() != want.String() || got.Format != want.Format) {
@@ -43,8 +43,8 @@ func absurd() []string {
 	}
 }
 
-// TestShapes checks that an absurd quantity is found at every place of a type, in JSON, in
-// documents and in protobuf, and that other texts are not mistaken for one.
+// TestShapes checks that an absurd quantity is found at every place of a type, in JSON, in documents and in
+// protobuf, and that other texts are accepted.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	const pod = `{"metadata":{"name":"1e999999999","annotations":{"a":"1e999999999"}},"spec":{"containers":[{"name":"c","args":["1e999999999"],"resources":{"limits":{"cpu":"1"},"requests":{"1e999999999":Q}}}]}}`
@@ -77,7 +77,7 @@ func TestShapes(t *testing.T) {
 				t.Errorf("%s: %s passed as a document", tt.name, text)
 			}
 		}
-		// A text of equal length replaces another one in protobuf.
+		// In the protobuf encoding, a text of equal length replaces the quantity.
 		obj := tt.into()
 		if err := json.Unmarshal([]byte(strings.ReplaceAll(tt.text, "Q", `"98765432101"`)), obj); err != nil {
 			t.Fatal(err)
@@ -96,16 +96,16 @@ func TestShapes(t *testing.T) {
 	}
 	number := strings.ReplaceAll(pod, "Q", "1e999999999")
 	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(number)); !errors.Is(err, ErrOutOfRange) {
-		t.Error("a number passed")
+		t.Error("a quantity that is a JSON number was accepted")
 	}
 	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(strings.ReplaceAll(number, "requests", "unknown"))); err != nil {
-		t.Errorf("what is no amount: %v", err)
+		t.Errorf("a field that is not a quantity: %v", err)
 	}
 	if ShapeOf(&corev1.ConfigMap{}) != nil {
-		t.Error("a configmap has amounts")
+		t.Error("the shape of a ConfigMap contains quantities")
 	}
 	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(`{"spec":{"overhead":{"cpu":"1e999999999","cpu":"1"}}}`)); !errors.Is(err, ErrOutOfRange) {
-		t.Error("a duplicate hides an amount")
+		t.Error("a duplicate member hides a quantity")
 	}
 	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(strings.Repeat("[", 3<<20))); err != nil {
 		t.Error(err)
