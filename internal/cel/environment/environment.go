@@ -12,14 +12,15 @@ import (
 	"mainstay.dev/mainstay/internal/cel/library"
 )
 
-// base creates the base environment on first use, so that servers without expressions do not pay
-// for it. It is a package variable that servers share, because it depends on constants only and is
-// immutable: Extend copies a cel.Env, and the libraries set their fields only during newBase.
+// base creates the base environment on first use, because that takes several milliseconds and some servers
+// evaluate no expressions. It is a package variable that servers share, because it depends on constants only
+// and is immutable: Extend copies a cel.Env, and the libraries set their fields only during newBase.
 var base = sync.OnceValues(newBase)
 
-// Base returns the base environment, which equals that of Kubernetes v1.37. It declares no
+// Base returns the base environment, which equals the base environment of Kubernetes v1.37. It declares no
 // variables; callers extend it. The first call takes several milliseconds. The result is shared and
-// immutable. Base is safe for concurrent use. It returns the error of cel-go, always the same one.
+// immutable. Base is safe for concurrent use. An error is an error of cel-go; all calls return the same
+// result.
 func Base() (*cel.Env, error) { return base() }
 
 func newBase() (*cel.Env, error) {

@@ -68,7 +68,7 @@ func TestLanguage(t *testing.T) {
 		"names.all(i, n, i < 3 && n != '') && {'k': 1}.exists(k, v, k == 'k' && v == 1) && names.existsOne(i, n, n == 'a')",
 		"names.transformList(i, n, i) == [0, 1, 2] && {'a': 1, 'b': 2}.transformMap(k, v, v > 1, v) == {'b': 2}",
 		"['a'].transformMapEntry(i, n, {n: i}) == {'a': 0}",
-		// Numbers of different types compare; time zones are UTC.
+		// Numbers of different types can be compared; the time zone is UTC.
 		"1 < 1.5 && 2u > 1 && self.ratio < 1",
 		"timestamp('2026-11-21T12:00:00Z').getHours() == 12",
 		// Optional values.
@@ -108,7 +108,7 @@ func TestLanguage(t *testing.T) {
 	}
 }
 
-// TestCompileErrors checks the error messages for invalid expressions, which are those of kube-apiserver.
+// TestCompileErrors checks that invalid expressions have kube-apiserver's error messages.
 func TestCompileErrors(t *testing.T) {
 	t.Parallel()
 	env := extended(t)
@@ -143,7 +143,7 @@ func TestCompileErrors(t *testing.T) {
 	}
 }
 
-// TestEvaluationErrors checks the error messages of evaluations, which are those of kube-apiserver.
+// TestEvaluationErrors checks that failed evaluations have kube-apiserver's error messages.
 func TestEvaluationErrors(t *testing.T) {
 	t.Parallel()
 	env := extended(t)

@@ -21,10 +21,10 @@ const iteration = "@iteration"
 // tracking a loop takes quadratic time: a loop over 100,000 numbers costs 600,000 units, which is
 // below the limit, but takes a minute.
 //
-// This library wraps the condition of each loop in a function call, which reports its own value of
-// the previous iteration as an argument. When the tracker removes the arguments from the stack, it
-// also removes all values above them, which are those that the loop has left. The function returns
-// its argument at no cost, so costs do not change.
+// This library wraps the condition of each loop in a function call, which reports its own value of the
+// previous iteration as an argument. When the tracker removes the arguments from the stack, it also removes
+// all values above them, which are the values that the loop has left. The function returns its argument at no
+// cost, so costs do not change.
 type iterations struct{}
 
 var _ cel.SingletonLibrary = iterations{}

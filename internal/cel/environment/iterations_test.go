@@ -118,7 +118,7 @@ func TestLongLoop(t *testing.T) {
 	}
 }
 
-// FuzzIterations is TestIterations with arbitrary expressions.
+// FuzzIterations is like TestIterations, with arbitrary expressions.
 func FuzzIterations(f *testing.F) {
 	for _, expression := range loops() {
 		f.Add(expression)

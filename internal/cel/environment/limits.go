@@ -1,7 +1,7 @@
 package environment
 
-// Cost limits, in CEL cost units; reading ten characters costs about one unit. The values are those
-// of kube-apiserver.
+// Cost limits, in CEL cost units; reading ten characters costs about one unit. The values equal
+// kube-apiserver's.
 const (
 	// PerCallLimit limits one evaluation of one expression.
 	PerCallLimit = 1_000_000

@@ -6,8 +6,8 @@ import (
 	"github.com/google/cel-go/cel"
 )
 
-// TestPairGuard checks that functions that compare all pairs have cel-go's results, and do not start
-// if there are too many pairs.
+// TestPairGuard checks that functions that compare all pairs return the same results as in cel-go, and that
+// they are not called if there are too many pairs.
 func TestPairGuard(t *testing.T) {
 	t.Parallel()
 	all := options()

@@ -106,8 +106,8 @@ func (s *sharing) call(c ast.CallExpr) int {
 	return times
 }
 
-// loop estimates a loop from its first iteration. Further iterations that add elements have the
-// same cost each.
+// loop estimates a loop from its first iteration. It assumes that elements that later iterations add contain
+// as many references.
 func (s *sharing) loop(c ast.ComprehensionExpr) int {
 	held := max(1, s.estimate(c.IterRange()))
 	defer bind(s.variables, c.IterVar(), held)()

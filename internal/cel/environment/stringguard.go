@@ -23,10 +23,10 @@ const maxStringSize = 10 * PerCallLimit
 // stringGuard limits the memory of strings that functions create, and the time of matching regular
 // expressions.
 //
-// cel-go charges for a call after it has created the result. The result of replacing "" by a string
-// is as long as the product of two strings, and a joined list can contain the same string many
-// times, so two strings from an object of 1 MB can exhaust the memory. The functions of this
-// package compute the length first, and cancel the evaluation if it exceeds the cost limit.
+// cel-go charges for a call after it has created the result. The length of the result of replacing "" by a
+// string is the product of the lengths of two strings, and a joined list can contain the same string many
+// times, so two strings from an object of 1 MB can exhaust the memory. The functions of this package compute
+// the length first, and cancel the evaluation if it exceeds the cost limit.
 type stringGuard struct{}
 
 var _ cel.SingletonLibrary = stringGuard{}

@@ -10,10 +10,10 @@ import (
 	"github.com/google/cel-go/interpreter"
 )
 
-// TestStringGuard checks that replace and join have cel-go's results up to the size limit.
+// TestStringGuard checks that replace and join return the same results as in cel-go up to the size limit.
 func TestStringGuard(t *testing.T) {
 	t.Parallel()
-	all := options() // the last three are from this package
+	all := options() // the last four options are from this package
 	bounded := textVariables(t, Base)
 	plain := textVariables(t, func() (*cel.Env, error) { return cel.NewEnv(all[:len(all)-4]...) })
 	variables := map[string]any{

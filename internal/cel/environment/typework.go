@@ -7,7 +7,7 @@ import (
 
 // Limits of typeWork.
 const (
-	// maxTypeWork corresponds to some ten milliseconds of checking.
+	// maxTypeWork corresponds to about ten milliseconds of checking.
 	maxTypeWork = 20_000
 	// smallType is the maximum size of types that count as free. The types in realistic policies
 	// and rules are smaller.
@@ -78,7 +78,7 @@ func (w *typeWork) call(c ast.CallExpr) int {
 	switch c.FunctionName() {
 	case "dyn", operators.Equals, operators.NotEquals, operators.In, operators.LogicalAnd, operators.LogicalOr, operators.LogicalNot:
 		return 0
-	case "of", "ofNonZeroValue": // of optional
+	case "of", "ofNonZeroValue": // optional.of and optional.ofNonZeroValue
 		return 1 + size
 	}
 	return size

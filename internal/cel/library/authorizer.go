@@ -112,8 +112,8 @@ type Permissions struct {
 	decisions map[accessCheck]decision
 }
 
-// NewPermissions returns the Permissions of a user for one request. Checks call the authorizer with
-// ctx, which must be that of the request.
+// NewPermissions returns the Permissions of a user for one request. Checks call the authorizer with ctx,
+// which must be the context of the request.
 func NewPermissions(ctx context.Context, by authorizer.Authorizer, user *request.User) *Permissions {
 	return &Permissions{ctx: ctx, user: user, authorizer: by}
 }
@@ -268,7 +268,7 @@ func checkCostModel() costModel {
 	return costModel{actual: func(executedCall) *uint64 { return actualCost(checkCost) }}
 }
 
-// selectorCostModel is the cost of parsing a selector. It has at most one requirement for each two
+// selectorCostModel is the cost of parsing a selector. A selector has at most one requirement for each two
 // characters.
 func selectorCostModel() costModel {
 	return costModel{actual: func(c executedCall) *uint64 {

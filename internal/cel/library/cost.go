@@ -158,9 +158,8 @@ func nominalCostModel() costModel {
 	}
 }
 
-// toStringCostModel is the cost of converting a scalar to a string. kube-apiserver does not limit
-// the length of the string, so a message such as "at most " + string(self.max) counts as unbounded
-// and is rejected.
+// toStringCostModel is the cost of converting a scalar to a string. kube-apiserver assumes that the string
+// can have any length, and therefore rejects a message such as "at most " + string(self.max).
 func toStringCostModel() costModel {
 	longest := func(overload string) uint64 {
 		switch overload {
@@ -199,13 +198,13 @@ func readCostModel(times float64) costModel {
 	}
 }
 
-// readCost returns the cost of reading a string of a size the given number of times.
+// readCost returns the cost of the given number of reads of a string of the given size.
 func readCost(size uint64, times float64) uint64 {
 	return uint64(math.Ceil(float64(size) * times * traversal))
 }
 
-// matchCost returns the cost of matching a string of a size with a regular expression of a length.
-// An empty string costs as much as one character.
+// matchCost returns the cost of matching a string of the given size with a regular expression of the length
+// regex. An empty string costs as much as one character.
 func matchCost(size, regex uint64) uint64 {
 	return uint64(math.Ceil((1+float64(size))*traversal)) * uint64(math.Ceil(float64(regex)*regexFactor))
 }

@@ -73,7 +73,7 @@ func TestEstimateOfVariables(t *testing.T) {
 		"format.dns1123Label().validate(text)":  {Min: 2, Max: 2 + 100*32},
 		"url(text) == url('/a')":                {Min: 1 + 0 + 1 + 1, Max: 1 + 100 + 1 + 1},
 		"url('/a') == url(text)":                {Min: 1 + 0 + 1 + 1, Max: 1 + 100 + 1 + 100},
-		"isURL(text)":                           {Min: 1001, Max: 1001},         // without a defined cost here
+		"isURL(text)":                           {Min: 1001, Max: 1001},         // this package defines no cost for it
 		"names.map(n, n.trim()).isSorted()":     {Min: 12, Max: math.MaxUint64}, // elements of unknown size
 	} {
 		t.Run(expression, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestReplacedSize(t *testing.T) {
 
 func fixed(n uint64) checker.SizeEstimate { return checker.FixedSizeEstimate(n) }
 
-// TestDefaultCosts checks that cel-go estimates functions without a defined cost, and other overloads
-// of functions with one.
+// TestDefaultCosts checks that the costs of cel-go apply to functions without a cost model, and to other
+// overloads of functions with a cost model.
 func TestDefaultCosts(t *testing.T) {
 	t.Parallel()
 	estimator := &library.CostEstimator{}
@@ -164,7 +164,7 @@ func TestConversions(t *testing.T) {
 	}
 }
 
-// TestElementPath checks that each call of the estimator gets its own path.
+// TestElementPath checks that each call of the estimator receives its own path.
 func TestElementPath(t *testing.T) {
 	t.Parallel()
 	path := append(make([]string, 0, 4), "a", "b")
@@ -176,7 +176,7 @@ func TestElementPath(t *testing.T) {
 		t.Errorf("requested for %v, want %v", requested, want)
 	}
 	if path[:3][2] != "" {
-		t.Error("the path of the list was written to")
+		t.Error("the path of the list was modified")
 	}
 }
 

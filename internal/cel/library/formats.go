@@ -56,7 +56,7 @@ type format struct {
 	regexLength uint64                // length of its regular expression, or an assumed length; for costs
 }
 
-// Assumed lengths of regular expressions for the costs of formats without one.
+// Assumed lengths for the costs of formats that have no regular expression.
 const (
 	uriRegexLength    = 1120
 	base64RegexLength = 84

@@ -30,11 +30,11 @@ const (
 	checkInterval = 1 << 10
 )
 
-// Matcher limits the total time of several matches. The limit includes only strings that are long
-// or follow many others. The zero value is ready for use. It is not safe for concurrent use.
+// Matcher limits the total time of several matches. The limit applies only to strings that are long or that
+// follow many other strings. The zero value is ready for use. It is not safe for concurrent use.
 type Matcher struct {
-	// Limit is the maximum time for the long strings together; 0 selects DefaultLimit. The time
-	// starts with the first long string.
+	// Limit is the maximum total time for the long strings; 0 selects DefaultLimit. The time starts with the
+	// first long string.
 	Limit time.Duration
 
 	read     int
@@ -90,7 +90,7 @@ func (w *Matcher) FindAll(re *regexp.Regexp, text string, limit int) (found []st
 			break
 		}
 		from, to := at+match[0], at+match[1]
-		if from < to || from != after { // as in package regexp: no empty match right after a match
+		if from < to || from != after { // like package regexp, omit an empty match directly after a match
 			found = append(found, text[from:to])
 		}
 		after = to

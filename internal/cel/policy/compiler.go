@@ -87,7 +87,7 @@ func (c *Compiler) Variable(name, text string, scope Scope) Variable {
 	return Variable{Name: name, Program: p}
 }
 
-// checkedExpression is a checked expression.
+// checkedExpression is the result of environment.Compile.
 type checkedExpression struct {
 	*cel.Ast
 	shares int

@@ -293,7 +293,7 @@ func TestPrograms(t *testing.T) {
 	}
 	a := of("object.a == 1", policy.Scope{})
 	if of("object.a == 1", policy.Scope{}) != a || of("object.a == 1", all) == a || of("object.a == 2", policy.Scope{}) == a {
-		t.Error("programs are not shared by their texts and what they see")
+		t.Error("equal expressions do not share a program, or different expressions share one")
 	}
 	runtime.KeepAlive(a)
 }

@@ -27,9 +27,9 @@ const (
 	variablesVariable       = "variables"
 )
 
-// LazyDocument is a JSON document that is created when an expression first accesses it. It has the
-// form of encoding/json, with integers as int64. It is not copied, and must not be modified while
-// expressions are evaluated. A nil *LazyDocument is null. It is safe for concurrent use.
+// LazyDocument is a JSON document that is created when an expression first accesses it. It has the Go types
+// of encoding/json, with integers as int64. It is not copied, and must not be modified while expressions are
+// evaluated. A nil *LazyDocument is null. It is safe for concurrent use.
 type LazyDocument struct {
 	value func() any
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// ApplyConfigurationOf converts a value of ObjectType to an apply configuration, a new JSON
-// document. The message of an error is that of kube-apiserver.
+// ApplyConfigurationOf converts a value of ObjectType to an apply configuration, a new JSON document. Errors
+// have kube-apiserver's messages.
 func ApplyConfigurationOf(value ref.Val) (map[string]any, error) {
 	o, ok := value.(*object)
 	if !ok {
@@ -31,9 +31,8 @@ type PatchOperation struct {
 	Value *any `json:"value,omitempty"`
 }
 
-// PatchOf converts a value of PatchesType to the operations of a JSON patch. The message of an
-// error is that of kube-apiserver. It returns an error if the values together exceed the maximum
-// size of a request.
+// PatchOf converts a value of PatchesType to the operations of a JSON patch. Errors have kube-apiserver's
+// messages. It returns an error if the values together exceed the maximum size of a request.
 func PatchOf(value ref.Val) ([]PatchOperation, error) {
 	list, ok := value.(traits.Lister)
 	if !ok {

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/cel/weakmap"
 )
 
-// Programs caches the programs of policies and webhooks. Equal expressions with the same scope and
-// declared variables share a program. Programs are held by weak pointers, so unused ones are
+// Programs caches the programs of policies and webhooks. Equal expressions with the same scope and declared
+// variables share a program. The cache has weak pointers to programs, so unused programs are
 // garbage-collected. The zero value is ready for use. It is safe for concurrent use.
 type Programs struct {
 	mu       sync.Mutex
@@ -94,8 +94,8 @@ func (p *Program) Text() string { return p.text }
 var (
 	// ErrCompile reports that the expression is invalid.
 	ErrCompile = errors.New("the expression does not compile")
-	// ErrBudget reports that the cost budget is exceeded, or that the cost could not be determined.
-	// The caller must not evaluate further expressions with the budget.
+	// ErrBudget reports that the cost budget is exceeded, or that the cost could not be determined. The
+	// caller must not evaluate other expressions with the budget.
 	ErrBudget = errors.New("the cost budget is exceeded")
 )
 
@@ -148,8 +148,8 @@ func (p *Program) Evaluate(ctx context.Context, in *Input, budget *Budget) (ref.
 	return value, nil
 }
 
-// LineOf returns the line of the expression, starting at 1, in which the evaluation failed that
-// returned err; 0 if it is unknown. It parses the expression again, so it is slow.
+// LineOf returns the line of the expression, starting at 1, at which an evaluation failed with err, or 0 if
+// the line is unknown. It parses the expression again, so it is slow.
 func (p *Program) LineOf(err error) int {
 	var failed *types.Err
 	if !errors.As(err, &failed) || failed.NodeID() == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/google/cel-go/common/types"
 )
 
-// CEL returns the CEL type. Object types have names, which only a Provider with this type as Root,
-// or a type that contains it, can resolve.
+// CEL returns the CEL type. Object types have names. Only a Provider whose Root is this type, or a type that
+// contains it, can resolve them.
 func (t *Type) CEL() *types.Type {
 	if t.kind == kindObject {
 		return t.celType(t.name)
@@ -46,9 +46,9 @@ func (t *Type) celType(name string) *types.Type {
 	return types.DynType
 }
 
-// Provider resolves the names of Root's object types, and delegates other names to the embedded
-// provider. Names are resolved by a search in the type, so an expression pays only for the types
-// that it uses. It is safe for concurrent use if the embedded provider is.
+// Provider resolves the names of Root's object types, and delegates other names to the embedded provider.
+// Names are resolved by a search in the type, so the cost depends only on the types that an expression uses.
+// It is safe for concurrent use if the embedded provider is.
 type Provider struct {
 	types.Provider
 	Root *Type

@@ -28,8 +28,8 @@ const (
 	kindIntOrString
 )
 
-// Type is the CEL type of a schema's values. It is immutable and safe for concurrent use. A Builder
-// returns the same pointer for types that do not differ for expressions or in their sizes.
+// Type is the CEL type of a schema's values. It is immutable and safe for concurrent use. A Builder returns
+// the same pointer for types that have the same properties for expressions and the same sizes.
 type Type struct {
 	kind     kind
 	nullable bool

@@ -76,10 +76,10 @@ func TestShared(t *testing.T) {
 	root := objectOf(map[string]props{"x": one, "y": other, "z": limited})
 	made := new(Builder).Build(&root, false)
 	if made.Field("x") != made.Field("y") {
-		t.Error("types alike are not shared")
+		t.Error("equal types are not shared")
 	}
 	if made.Field("x") == made.Field("z") {
-		t.Error("types of other sizes are shared")
+		t.Error("types of different sizes are shared")
 	}
 }
 
@@ -129,7 +129,7 @@ func TestValues(t *testing.T) {
 	for _, test := range []struct {
 		schema props
 		value  any
-		want   any // a type.Val's Value, or an error's text
+		want   any // the Value of the result, or the text of an error
 	}{
 		{props{Type: "string"}, "a", "a"}, {props{Type: "string"}, int64(1), "invalid data, expected string, got int64"},
 		{props{Type: "string"}, nil, "invalid data, got null for schema with nullable=false"},
@@ -199,6 +199,6 @@ func TestExpressionsDoNotModifyDocument(t *testing.T) {
 		t.Errorf("evaluate the expressions: %v, error %v; want true", got, err)
 	}
 	if !reflect.DeepEqual(document, doc()) || document["l"].([]any)[:3][2] != nil {
-		t.Errorf("the document has become %v", document)
+		t.Errorf("the document was modified: %v", document)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// Value converts a JSON value to a CEL value. value is in the form of encoding/json, with integers
-// as int64. It is not copied and must not be modified while the result is in use. If value does not
-// match the type, the result is a CEL error value, which fails the expression that uses it.
+// Value converts a JSON value to a CEL value. value has the Go types of encoding/json, with integers as
+// int64. It is not copied and must not be modified while the result is in use. If value does not match the
+// type, the result is a CEL error value, which fails the expression that uses it.
 func (t *Type) Value(value any) ref.Val {
 	if value == nil {
 		if t.nullable {

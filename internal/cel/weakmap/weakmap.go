@@ -1,4 +1,4 @@
-// Package weakmap contains a cache of values that others hold: the cache does not keep them in memory.
+// Package weakmap implements a map that does not keep its values in memory.
 package weakmap
 
 import "weak"

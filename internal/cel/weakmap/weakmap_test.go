@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMap checks that the map returns values that are in use, and removes the entries of others.
+// TestMap checks that the map returns values that are in use, and removes the entries of unused values.
 func TestMap(t *testing.T) {
 	t.Parallel()
 	var m Map[int, [64]byte]
