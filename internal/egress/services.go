@@ -143,7 +143,7 @@ func readyInSlices(all []*discoveryv1.EndpointSlice, primary discoveryv1.Address
 			if len(e.Addresses) == 0 || e.Conditions.Ready != nil && !*e.Conditions.Ready || !valid(&EndpointAddress{e.Addresses[0], e.TargetRef}) {
 				continue
 			}
-			address := hostPort(e.Addresses[0], *slice.Ports[i].Port) // further addresses belong to the same endpoint
+			address := hostPort(e.Addresses[0], *slice.Ports[i].Port) // the other addresses belong to the same endpoint
 			if slice.AddressType == primary {
 				preferred = append(preferred, address)
 			} else {

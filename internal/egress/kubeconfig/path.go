@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// WithPath returns the text of a kubeconfig file with a path appended to the URLs of all servers.
-// Relative names of files are replaced by absolute ones, so that the text can be written to another
-// directory. It returns an error if the file is unreadable or is not YAML.
+// WithPath returns the text of a kubeconfig file with a path appended to the URLs of all servers. Relative
+// file names are replaced by absolute names, so that the text can be written to another directory. It returns
+// an error if the file is unreadable or is not YAML.
 func WithPath(file, path string) ([]byte, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {

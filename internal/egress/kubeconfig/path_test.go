@@ -38,6 +38,6 @@ users:
 		}
 	}
 	if _, err := WithPath(filepath.Join(dir, "none"), "/"); err == nil {
-		t.Error("a missing file is no error")
+		t.Error("WithPath returned no error for a missing file")
 	}
 }

@@ -13,9 +13,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Users contains the users of a kubeconfig by the servers for which this server uses them:
-// "host:port", "*.domain:port", the same without the port for 443, and "*" for all others. It is
-// immutable and safe for concurrent use. A nil *Users contains no users.
+// Users contains the users of a kubeconfig as the credentials for other servers. The name of a user specifies
+// the servers: "host:port" or "*.domain:port", where port 443 may be omitted, or "*" for all other servers.
+// If no name matches, the user of the current context is used. Users is immutable and safe for concurrent
+// use. A nil *Users contains no users.
 type Users struct {
 	byName  map[string]*kubeconfigUser
 	current string // the user of the current context
@@ -37,7 +38,7 @@ func ReadUsers(path string) (*Users, error) {
 	for i := range config.Users {
 		user := &config.Users[i].User
 		basic := *user
-		basic.Username = "" // a password is sufficient for a server that requests it
+		basic.Username = "" // a name and password are supported here
 		if err := basic.check(); err != nil {
 			return nil, fmt.Errorf("use the kubeconfig %s: user %q: %w", path, config.Users[i].Name, err)
 		}
@@ -102,10 +103,9 @@ func wildcardNames(name string) []string {
 	return names
 }
 
-// Credentials authenticates this server to another one. It is immutable and safe for concurrent
-// use.
+// Credentials authenticates this server to another server. It is immutable and safe for concurrent use.
 type Credentials struct {
-	Certificate *tls.Certificate // nil without one
+	Certificate *tls.Certificate // nil without a client certificate
 	user        kubeconfigUser
 	dir         string
 }

@@ -21,7 +21,7 @@ type Entry struct {
 	Others []Entry
 }
 
-// Text returns the content of the kubeconfig as YAML. The current context is that of e.
+// Text returns the content of the kubeconfig as YAML. The current context is the context of e.
 func (e *Entry) Text() []byte {
 	const name = "mainstay"
 	encode := base64.StdEncoding.EncodeToString

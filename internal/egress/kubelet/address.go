@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// ErrAddressNotAllowed is the error of a request to a loopback, link-local, multicast or
-// unspecified address, or to a cloud metadata address. Clouds serve machine credentials at
-// link-local addresses.
+// ErrAddressNotAllowed reports a loopback, link-local, multicast or unspecified address, or a cloud metadata
+// address. Clouds serve machine credentials at link-local addresses. The transports do not wrap it: they
+// return a *net.AddrError with the same text.
 var ErrAddressNotAllowed = errors.New("address not allowed")
 
 // metadataV6 returns a cloud metadata address outside of the link-local range.

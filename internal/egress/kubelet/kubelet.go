@@ -51,7 +51,7 @@ type Config struct {
 	Timeout time.Duration
 	// Certificate returns the client certificate for a connection; nil means no client certificate.
 	Certificate func() (*tls.Certificate, error)
-	// Authorities returns the CA certificates that kubelet certificates are verified with. As in
+	// Authorities returns the CA certificates for the verification of kubelet certificates. As in
 	// kube-apiserver, nil disables the verification.
 	Authorities func() *x509.CertPool
 	// Dial connects to kubelets, pods and services; nil connects directly.
@@ -74,7 +74,7 @@ type Client struct {
 	}
 }
 
-// transports are the connections of a Client.
+// transports contains the HTTP transports of a Client.
 type transports struct {
 	// kubelets sends requests of the server to kubelets. proxied sends user requests to the proxy
 	// subresource of nodes, and rejects node addresses outside the cluster.
@@ -116,7 +116,7 @@ func (c *Client) newTransports() *transports {
 	return &transports{
 		kubelets: c.nodeTransport(c.dial()), proxied: c.nodeTransport(dialProxied),
 		unverified: withHTTP2(c.transport(c.dial(), c.tlsConfig())),
-		// Pods and services are reached at addresses that no certificate names.
+		// The certificates of pods and services do not contain their addresses.
 		direct: c.transport(dialProxied, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}),
 	}
 }
@@ -140,8 +140,8 @@ func (c *Client) transport(dial dialFunc, config *tls.Config) *http.Transport {
 
 // Limits of HTTP/2 connections to kubelets.
 const (
-	// followWindow is the maximum buffered amount of a log for a slow client, in bytes. With a
-	// latency of a millisecond, a log may have 128 MB/s.
+	// followWindow is the maximum buffered amount of a log for a slow client, in bytes. With a latency of a
+	// millisecond, the maximum rate of a log is 128 MB/s.
 	followWindow = 128 << 10
 	// Connections without data for pingIdle are pinged, and closed if there is no response within
 	// pingTimeout, as in kube-apiserver.

@@ -87,7 +87,7 @@ func TestLogs(t *testing.T) {
 func TestVerified(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	elsewhere := f.locate(t, "localhost") // which the certificate does not name
+	elsewhere := f.locate(t, "localhost") // the certificate does not contain this name
 	for unverified, want := range map[bool]int{false: 500, true: 200} {
 		w := httptest.NewRecorder()
 		f.client.Logs(&kubelet.Log{Kubelet: elsewhere, Namespace: "a", Pod: "p", Container: "c", InsecureSkipTLSVerify: unverified}, writeError).ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -97,8 +97,8 @@ func TestVerified(t *testing.T) {
 	}
 }
 
-// TestVerifiedHost checks that the certificate of a kubelet must be valid for the dialed host, also
-// for an IP address and with Config.Dial.
+// TestVerifiedHost checks that the certificate of a kubelet must be valid for the dialed host, including an
+// IP address, and with Config.Dial.
 func TestVerifiedHost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -208,8 +208,8 @@ func TestResolvedAddress(t *testing.T) {
 	}
 }
 
-// TestAddresses checks that requests to pods, services and nodes cannot reach loopback, link-local
-// and cloud metadata addresses, under any spelling.
+// TestAddresses checks that requests to pods, services and nodes cannot reach loopback, link-local and cloud
+// metadata addresses, in any notation.
 func TestAddresses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -248,7 +248,7 @@ func TestNodeAddresses(t *testing.T) {
 		at, err := kubelet.New(kubelet.Config{AddressTypes: types, Proxy: &proxy.Proxy{}}).ConnectionInfo(node)
 		switch {
 		case tt.want == "" && (err == nil || err.Error() != "no preferred addresses found; known addresses: [{InternalIP 10.0.0.1}]"):
-			t.Errorf("address types %q: error %v, want one for the preferred addresses", tt.types, err)
+			t.Errorf("address types %q: error %v, want an error about the preferred addresses", tt.types, err)
 		case tt.want != "" && (err != nil || at.Host != tt.want || at.Port != "10250"):
 			t.Errorf("address types %q: connection to %+v, error %v; want the host %s", tt.types, at, err, tt.want)
 		}

@@ -86,7 +86,7 @@ func (c *Client) sendLog(w http.ResponseWriter, r *http.Request, text io.ReadClo
 	var flush func() error
 	if follow {
 		flush = http.NewResponseController(w).Flush
-		_ = flush() // so that the client receives the header before the first line
+		_ = flush() // the client receives the header before the first line
 	}
 	if _, err := c.config.Proxy.Copy(w, text, flush); err != nil && r.Context().Err() == nil {
 		panic(http.ErrAbortHandler) // the log is incomplete

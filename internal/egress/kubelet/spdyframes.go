@@ -7,11 +7,10 @@ import (
 	"sync"
 )
 
-// Frames of SPDY/3.1. A control frame begins with its version and type, a data frame with
-// the number of its stream.
+// Frames of SPDY/3.1.
 const (
-	// frameHeaderSize is the size of a frame header, in bytes. The header of a control frame starts
-	// with version and type, that of a data frame with the stream ID.
+	// frameHeaderSize is the size of a frame header, in bytes. The header of a control frame starts with
+	// version and type, the header of a data frame with the stream ID.
 	frameHeaderSize = 8
 	// controlBit is set in the first 4 bytes of control frames, along with the version.
 	controlBit  = 1 << 31
@@ -47,7 +46,7 @@ type spdyConn struct {
 	io.ReadWriteCloser
 
 	writing     sync.Mutex
-	streamCount uint32 // how many streams were
+	streamCount uint32 // number of opened streams
 	pingCount   uint32
 	header      [frameHeaderSize]byte // of the frame that is read
 }

@@ -22,7 +22,7 @@ type Streams struct {
 
 // Stream is a request with an upgraded connection: exec, attach or port-forward.
 type Stream struct {
-	// Kubelet is the kubelet of the pod. Path and Query are those of the request to it.
+	// Kubelet is the kubelet of the pod. Path and Query are the path and query of the request to the kubelet.
 	Kubelet *ConnectionInfo
 	Path    string
 	Query   url.Values
@@ -67,7 +67,7 @@ func (c *Client) proxyStream(w http.ResponseWriter, r *http.Request, s *Stream, 
 
 // checkUpgrade rejects responses that neither upgrade the connection nor report an error.
 func checkUpgrade(response *http.Response) error {
-	response.Header.Del("Audit-Id") // this server has set its own
+	response.Header.Del("Audit-Id") // this server sets its own Audit-Id
 	switch code := response.StatusCode; {
 	case proxy.IsRedirect(response):
 		return errRedirect

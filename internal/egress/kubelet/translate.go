@@ -21,7 +21,7 @@ const (
 	errorChannel
 	resizeChannel
 	channels
-	// closeChannel closes the channel in the next byte.
+	// closeChannel closes the channel whose number is in the next byte.
 	closeChannel byte = 255
 )
 
@@ -87,8 +87,8 @@ func (s *session) announce() {
 	s.sendMessage(first, nil)
 }
 
-// sendMessage sends a message of at most 64 KiB to the client. It ignores errors, because the
-// reader detects a disconnected client.
+// sendMessage sends a message to the client. text must be shorter than 65,535 bytes. It ignores errors,
+// because the reader detects a disconnected client.
 func (s *session) sendMessage(channel byte, text []byte) {
 	message := append(make([]byte, socketHeaderSize, socketHeaderSize+1+len(text)), channel)
 	_ = s.socket.send(binaryFrame, append(message, text...))
@@ -309,7 +309,7 @@ func (s *session) keepAlive() (stop func() bool) {
 
 // receive processes the client's data until it disconnects.
 func (s *session) receive() {
-	var stream uint32 // of the message; 0 to drop it
+	var stream uint32 // receives the data of the message; 0 drops the data
 	named := false
 	for {
 		err := s.socket.nextFrame()

@@ -15,8 +15,8 @@ import (
 // tunnelPrefix is the prefix of WebSocket protocols that tunnel a SPDY protocol.
 const tunnelPrefix = spdyProtocol + "+"
 
-// tunnel forwards a SPDY connection between client and kubelet. The client sends it as messages of
-// a WebSocket connection.
+// tunnel forwards a SPDY connection between client and kubelet. The client sends the SPDY data in WebSocket
+// messages.
 func (c *Client) tunnel(w http.ResponseWriter, r *http.Request, s *Stream, onError rest.ErrorWriter) {
 	response, kubelet, err := c.dialSPDY(r.Context(), s, tunneledProtocols(r)...)
 	if err != nil {

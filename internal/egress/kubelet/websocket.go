@@ -206,8 +206,8 @@ func (s *webSocket) Write(p []byte) (int, error) {
 	return written, err
 }
 
-// send sends buffer as a frame. The first socketHeaderSize bytes are reserved for the frame header.
-// The maximum size is 64 KiB.
+// send sends buffer as a frame. The first socketHeaderSize bytes are reserved for the frame header. The
+// maximum payload is 65,535 bytes.
 func (s *webSocket) send(kind byte, buffer []byte) error {
 	size, begin := len(buffer)-socketHeaderSize, 0
 	if size < size16 {

@@ -5,9 +5,9 @@ import "io"
 // idleSize is the buffer size of an idle stream, in bytes.
 const idleSize = 512
 
-// Copy copies src to dst until io.EOF, for which it returns a nil error. It calls flush, if not
-// nil, after each write. It waits for data with a small buffer and uses a large one only while
-// reads fill it.
+// Copy copies src to dst until io.EOF, for which it returns a nil error. It calls flush, if not nil, after
+// each write. It waits for data with a small buffer, and uses a large buffer only while reads return at least
+// as much data as the small buffer can hold.
 func (p *Proxy) Copy(dst io.Writer, src io.Reader, flush func() error) (written int64, err error) {
 	small := make([]byte, idleSize)
 	buffer := small

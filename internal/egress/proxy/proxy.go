@@ -39,17 +39,16 @@ type Backend struct {
 	// Rewrite sets the URL of the outgoing request, and may change its header. The X-Forwarded
 	// headers are already set.
 	Rewrite func(*httputil.ProxyRequest)
-	// ModifyResponse checks and may modify the response. Its error is passed to OnError instead of
-	// sending the response. nil forwards all responses unchanged.
+	// ModifyResponse checks and may modify the response. If it returns an error, the error is passed to
+	// OnError, and the response is not sent. nil forwards all responses unchanged.
 	ModifyResponse func(*http.Response) error
-	// OnError writes the response if the backend sent none. If the context of the request was
-	// canceled by a filter, the filter writes the response, and OnError must not.
+	// OnError writes the response if the backend sent none. If the context of the request was canceled by a
+	// filter, the filter writes the response, and OnError must not write one.
 	OnError func(err error)
 }
 
-// Serve forwards a request and copies the response or, after an upgrade, the data of the
-// connection. It blocks until both are complete. The context of the request may end before the
-// context of the client's request.
+// Serve forwards a request and copies the response or, after an upgrade, the data of the connection. It
+// blocks until both are complete. in may have a context that ends before the context of the client's request.
 func (p *Proxy) Serve(w http.ResponseWriter, in *http.Request, backend *Backend) {
 	if !IsUpgrade(in) {
 		p.forward(w, in, backend, backend.ModifyResponse)
@@ -116,8 +115,8 @@ func setForwardedHeaders(r *httputil.ProxyRequest) {
 	}
 }
 
-// OnStop calls f in its own goroutine when upgraded connections must be closed. unregister cancels
-// the registration; it returns false if f was already started.
+// OnStop calls f in its own goroutine when upgraded connections must be closed. forget cancels the
+// registration; it returns false if f was already started.
 func (p *Proxy) OnStop(f func()) (forget func() bool) {
 	if p.Stopping == nil {
 		return func() bool { return true }
@@ -125,9 +124,8 @@ func (p *Proxy) OnStop(f func()) (forget func() bool) {
 	return context.AfterFunc(p.Stopping, f)
 }
 
-// recoverServerAbort recovers from http.ErrAbortHandler if this server has canceled the request,
-// for example a watch during shutdown, so that the response ends regularly. Other incomplete
-// responses stay aborted.
+// recoverServerAbort recovers from http.ErrAbortHandler if this server has canceled the request, for example
+// a watch during shutdown, so that the response ends normally. Other incomplete responses stay aborted.
 func recoverServerAbort(ctx context.Context) {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(cause, context.Canceled) || errors.Is(cause, context.DeadlineExceeded) {

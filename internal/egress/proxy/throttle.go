@@ -75,7 +75,7 @@ func (c *throttledConn) Close() error {
 // pacer limits the rate of one direction.
 type pacer struct {
 	rate int64     // bytes per second
-	next time.Time // when the transferred bytes comply with the rate
+	next time.Time // time at which the transferred bytes comply with the rate
 }
 
 // wait waits until n more bytes comply with the rate. It returns false if closed is closed first.

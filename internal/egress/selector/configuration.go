@@ -86,7 +86,7 @@ func parse(data []byte) (*configuration, error) {
 	return c, nil
 }
 
-// validate returns errors with kube-apiserver's paths, which differ from the fields, and messages.
+// validate returns errors with kube-apiserver's messages and paths. The paths differ from the field names.
 func (c *configuration) validate() field.ErrorList {
 	at := field.NewPath("service", "connection")
 	var errs field.ErrorList

@@ -104,8 +104,7 @@ func (p *connectProxy) sendConnect(conn net.Conn, address string) error {
 	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", address); err != nil {
 		return fmt.Errorf("sending CONNECT to %s via proxy %s failed: %w", address, p.address, err)
 	}
-	// The server waits for this side to send first, as in TLS and HTTP, so the reader has buffered
-	// no further data.
+	// In TLS and HTTP, the client sends first. Therefore, the reader has buffered no data of the server.
 	reader := bufio.NewReader(io.LimitReader(conn, maxConnectResponse))
 	response, err := http.ReadResponse(reader, &http.Request{Method: http.MethodConnect})
 	if err != nil {

@@ -70,7 +70,7 @@ func (s *Selector) Close() error {
 	return errors.Join(errs...)
 }
 
-// dial returns the Dial for a valid connection; nil for a direct one.
+// dial returns the Dial for a valid connection, or nil for a direct connection.
 func (s *Selector) dial(c *connection, metrics *Metrics) (egress.Dial, error) {
 	switch {
 	case c.ProxyProtocol == protocolDirect:

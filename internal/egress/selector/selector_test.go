@@ -231,8 +231,8 @@ func TestTLSThrough(t *testing.T) {
 }
 
 // TestInvalidAddresses checks that dialing an address that the proxy cannot reach returns an error and is
-// counted as a proxy error. Invalid addresses, including ones that would inject another request,
-// are rejected.
+// counted as a proxy error. Invalid addresses, including addresses that would inject another request, are
+// rejected.
 func TestInvalidAddresses(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, proxy *selectortest.Proxy, dial egress.Dial) {
@@ -270,7 +270,7 @@ func TestMetrics(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.Cluster(t.Context(), "tcp", "10.0.0.1:1"); err == nil {
-			t.Error("it connects")
+			t.Error("the dial succeeded")
 		}
 		_ = s.Close()
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// closeTimeout bounds the delivery of written data after Close.
+	// closeTimeout is the timeout for the delivery of written data after Close.
 	closeTimeout = 10 * time.Second
 	// maxData is the maximum size of the data in a packet, in bytes.
 	maxData = 64 << 10
@@ -36,7 +36,7 @@ type tunnel struct {
 	reading struct {
 		sync.Mutex
 		rest []byte // data that exceeded the buffer of Read
-		err  error  // error of all further reads
+		err  error  // error of all later reads
 	}
 	writing struct {
 		sync.Mutex

@@ -158,9 +158,9 @@ func TestServerGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.Stop() // which removes the socket
+	server.Stop() // Stop removes the socket
 	if _, err := near.Read(make([]byte, 1)); err == nil {
-		t.Error("it reads")
+		t.Error("a read succeeded after the server stopped")
 	}
 	_ = near.Close()
 	if _, err := networks.Cluster(t.Context(), "tcp", target.Addr().String()); err == nil {
@@ -200,7 +200,7 @@ func TestBackpressure(t *testing.T) {
 	}
 	select {
 	case err := <-wrote:
-		t.Errorf("%d bytes went somewhere while none was read: %v", size, err)
+		t.Errorf("%d bytes were written although none was read: %v", size, err)
 	default:
 	}
 	if n, err := io.CopyN(io.Discard, near, size-1); err != nil {

@@ -23,7 +23,7 @@ type tunnels struct {
 
 // newTunnels returns tunnels without connecting to the server.
 func newTunnels(socket string) (*tunnels, error) {
-	// Use a recovered server immediately; requests fail until then.
+	// Reconnect soon after a restart of the server. Requests fail while the server is unreachable.
 	connect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}
 	connect.Backoff.BaseDelay, connect.Backoff.MaxDelay = 100*time.Millisecond, time.Second
 	conn, err := grpc.NewClient("passthrough:///konnectivity",

@@ -76,8 +76,8 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	return body, nil
 }
 
-// shortenResolveError replaces the error of an unresolved service by one with kube-apiserver's
-// shorter message.
+// shortenResolveError replaces the error of an unresolved service by an error with kube-apiserver's shorter
+// message.
 func shortenResolveError(err error) error {
 	var call *url.Error
 	var resolve *egress.ResolveError
@@ -92,7 +92,7 @@ type shortResolveError struct{ *egress.ResolveError }
 
 func (e shortResolveError) Error() string { return e.Err.Error() }
 
-// Unwrap implements errors.Unwrap.
+// Unwrap returns the ResolveError.
 func (e shortResolveError) Unwrap() error { return e.ResolveError }
 
 // IsUnreachable reports whether an error of Call means that no connection was established: the host
@@ -146,8 +146,8 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return e.Message }
 
-// statusError returns the error for an unexpected status code. The message is that of the Status in
-// the body, if present, or a generic one for the code.
+// statusError returns the error for an unexpected status code. The message is the message of the Status in
+// the body, if there is a Status, or a generic message for the code.
 func statusError(response *http.Response, body []byte) error {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Status == metav1.StatusFailure && (status.Kind == "" || status.Kind == "Status") {

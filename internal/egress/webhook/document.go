@@ -16,10 +16,9 @@ import (
 // size in memory.
 const maxYAML = 256 << 10
 
-// Document converts a response to JSON and returns its apiVersion and kind, which are empty if
-// absent. Like kube-apiserver, it accepts YAML. The result may share memory with the argument. It
-// returns an error if the response is neither JSON nor YAML, or the types of apiVersion and kind
-// are not strings.
+// Document converts a response to JSON and returns its apiVersion and kind, which are empty if absent. Like
+// kube-apiserver, it accepts YAML. The result may share memory with the argument. It returns an error if the
+// response is neither JSON nor YAML, or if apiVersion or kind is not a string.
 func Document(response []byte) ([]byte, schema.GroupVersionKind, error) {
 	if !bytes.HasPrefix(bytes.TrimLeft(response, " \t\r\n"), []byte("{")) && len(response) <= maxYAML {
 		if converted, err := yaml.YAMLToJSON(response); err == nil {

@@ -58,9 +58,9 @@ func TargetOf(url *string, service *ServiceReference, caBundle []byte) Target {
 	return target
 }
 
-// Clients creates webhook clients. Clients for the same target share a transport, which is closed
-// with the last of them. The zero value can call webhooks by URL. The fields must not be modified
-// after the first call, and a Clients must not be copied. Its methods are safe for concurrent use.
+// Clients creates webhook clients. Clients for the same target share a transport, whose idle connections are
+// closed with the last client. The zero value can call webhooks by URL. The fields must not be modified after
+// the first call, and a Clients must not be copied. Its methods are safe for concurrent use.
 type Clients struct {
 	// Resolver resolves services. If it is nil, Client returns an error for webhooks behind
 	// services.

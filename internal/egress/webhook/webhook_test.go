@@ -147,7 +147,7 @@ func TestSlowWebhooks(t *testing.T) {
 		gone, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := c.Call(gone, nil, limits); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s, nobody asking: %v", path, err)
+			t.Errorf("call %s with a canceled context: %v", path, err)
 		}
 	}
 }
@@ -199,7 +199,7 @@ func TestClosedConnection(t *testing.T) {
 	var calls atomic.Int32
 	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		if calls.Add(1) == 2 {
-			panic(http.ErrAbortHandler) // as if it had been closed just before
+			panic(http.ErrAbortHandler) // simulates a connection that was closed before the call
 		}
 		_, _ = io.WriteString(w, "{}")
 	})

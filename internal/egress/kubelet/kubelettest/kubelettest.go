@@ -55,7 +55,7 @@ func New(t testing.TB) *Kubelet {
 		k.mu.Unlock()
 		mux.ServeHTTP(w, r)
 	}))
-	k.EnableHTTP2 = true // as a kubelet does
+	k.EnableHTTP2 = true // kubelets support HTTP/2
 	k.StartTLS()
 	t.Cleanup(k.Close)
 	return k
@@ -170,8 +170,8 @@ func (k *Kubelet) command(w http.ResponseWriter, r *http.Request) {
 	<-connection.CloseChan() // the client has received everything
 }
 
-// run implements some commands: cat, which attached clients also use, exit CODE, size, which prints
-// the terminal's size, and echo TEXT for all others.
+// run implements the commands cat, exit CODE, and size, which prints the terminal size. Attached clients use
+// cat. For all other commands, it prints the command.
 func run(c *Command) (code int) {
 	switch {
 	case len(c.Args) == 0 || c.Args[0] == "cat":

@@ -16,7 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Limits of calls, as in kube-apiserver, which has no limit for the size of responses.
+// Limits of calls. They equal kube-apiserver's limits, except that kube-apiserver does not limit the size of
+// responses.
 const (
 	maxResponse    = 1 << 20
 	attempts       = 5
