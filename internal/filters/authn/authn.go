@@ -14,9 +14,9 @@ import (
 // ErrUnauthorized is wrapped by errors for invalid credentials.
 var ErrUnauthorized = errors.New("unauthorized")
 
-// RejectionError is the error of an Authenticator that knows the user of a request, who must not use the
-// server. The client receives Status instead of 401. Other errors for clients, such as the absence of a
-// service account, must not reach clients.
+// RejectionError is returned by an Authenticator if the credentials are valid, but the user must not use the
+// server. The client receives Status instead of 401. Clients do not receive other API errors of
+// authenticators, such as the NotFound error of a service account.
 type RejectionError struct{ Status error }
 
 func (e *RejectionError) Error() string { return e.Status.Error() }
@@ -32,8 +32,8 @@ type Authenticator interface {
 	Authenticate(r *http.Request) (*request.Authentication, error)
 }
 
-// Union tries authenticators in order and returns the first user found. Errors are returned only if
-// no user is found: a valid certificate outweighs an invalid token. It is safe for concurrent use.
+// Union tries authenticators in order and returns the first user found. Errors are returned only if no user
+// is found: a valid certificate is sufficient even if the token is invalid. It is safe for concurrent use.
 type Union []Authenticator
 
 // Authenticate implements Authenticator.

@@ -21,11 +21,11 @@ import (
 // uidAttribute is the subject attribute of a client certificate that contains the user's UID.
 var uidAttribute = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
 
-// Certificates authenticates client certificates: the common name is the user name, and
-// organizations are the groups. The TLS server must request certificates without verification, so
-// that an invalid certificate gets a 401 instead of a failed handshake. The result is cached for
-// the connection (see NewConn) until the certificate expires, because the certificate of a
-// connection cannot change. It is safe for concurrent use.
+// Certificates authenticates client certificates: the common name is the user name, and organizations are the
+// groups. The TLS server must request certificates without verification, so that an invalid certificate
+// results in a 401 instead of a failed handshake. The result is cached for the connection (see NewConn) until
+// the certificate expires, because the certificate of a connection cannot change. It is safe for concurrent
+// use.
 type Certificates struct {
 	// Authorities are the certificates of the trusted authorities.
 	Authorities *x509.CertPool

@@ -25,7 +25,7 @@ import (
 type RequestHeaders struct {
 	// Authorities are the authorities that sign the certificates of front proxies.
 	Authorities *x509.CertPool
-	// AllowedNames are the accepted common names of front proxies. An empty list accepts all.
+	// AllowedNames are the accepted common names of front proxies. An empty list accepts all names.
 	AllowedNames []string
 	// UserHeaders and UIDHeaders contain the user name and the UID; the first nonempty header
 	// applies. All GroupHeaders contain groups. ExtraPrefixes are prefixes of header names; the
@@ -46,11 +46,10 @@ func DefaultRequestHeaders() *RequestHeaders {
 	}
 }
 
-// ClusterAuthentication returns the data of the ConfigMap
-// kube-system/extension-apiserver-authentication, with which aggregated servers authenticate
-// clients. clients and proxies are CA certificates in PEM: those of users and those of front
-// proxies. The caller owns the result. The error is that of the JSON encoding, which does not fail
-// for strings.
+// ClusterAuthentication returns the data of the ConfigMap kube-system/extension-apiserver-authentication,
+// with which aggregated servers authenticate clients. clients and proxies are the CA certificates for users
+// and for front proxies, in PEM. The caller owns the result. It returns the error of the JSON encoding, which
+// does not fail for strings.
 func (h *RequestHeaders) ClusterAuthentication(clients, proxies []byte) (map[string]string, error) {
 	data := map[string]string{"client-ca-file": string(clients), "requestheader-client-ca-file": string(proxies)}
 	for key, names := range map[string][]string{

@@ -228,8 +228,8 @@ func checkRef[T metav1.Object](ctx context.Context, objects Getter[T], what, nam
 	return nil
 }
 
-// deleted reports whether the deletion timestamp of an object has passed. For a pod, it is the end
-// of the grace period.
+// deleted reports whether the deletion timestamp of an object has passed, with a tolerance of one minute
+// (jwt.DefaultLeeway). For a pod, the timestamp is the end of the grace period.
 func deleted(obj metav1.Object, now time.Time) bool {
 	at := obj.GetDeletionTimestamp()
 	return at != nil && at.Time.Before(now.Add(-jwt.DefaultLeeway))

@@ -148,7 +148,7 @@ func TestServiceAccountsOtherIssuers(t *testing.T) {
 		t.Errorf("another key: %v, %v", user, err)
 	}
 	if n := verifier.verified.Len(); n > 0 {
-		t.Errorf("%d tokens are remembered", n)
+		t.Errorf("%d tokens are cached", n)
 	}
 }
 
@@ -251,7 +251,7 @@ func TestMarkUsed(t *testing.T) {
 	w := &writes{secret: another}
 	NewServiceAccounts(ServiceAccountConfig{UsedSecrets: w}).markUsed(t.Context(), stored(""), noon)
 	if w.count > 0 {
-		t.Error("another secret of the name was marked")
+		t.Error("another secret with the same name was marked")
 	}
 }
 

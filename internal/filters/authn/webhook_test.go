@@ -48,7 +48,7 @@ func TestWebhookTokens(t *testing.T) {
 	}{
 		{"a user", jane + `}}`, nil, user, []string{"api"}, "", 1},
 		{"for an audience", jane + `,"audiences":["x"]}}`, []string{"y", "x"}, user, []string{"x"}, "", 1},
-		{"for an audience that it does not speak of", jane + `}}`, []string{"x"}, nil, nil, "", 1},
+		{"for an audience, without audiences in the response", jane + `}}`, []string{"x"}, nil, nil, "", 1},
 		{"for another audience", jane + `,"audiences":["x"]}}`, nil, nil, nil, "", 1},
 		{"nobody", `{"status":{}}`, nil, nil, nil, "", 1},
 		{"nobody, and why", `{"status":{"error":"expired"}}`, nil, nil, nil, "expired", 1},
@@ -91,6 +91,6 @@ func TestWebhookCacheKey(t *testing.T) {
 		_, _, _ = tokens.Verifier([]string{"api"}).Verify(t.Context(), call.token, call.audiences)
 	}
 	if len(asked) != 4 {
-		t.Errorf("the webhook was asked for %q; want 4 calls", asked)
+		t.Errorf("the webhook received %q; want 4 calls", asked)
 	}
 }

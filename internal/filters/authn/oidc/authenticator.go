@@ -90,8 +90,8 @@ func parseIssued(text string) (*jose.JSONWebSignature, string, error) {
 	return token, issuer, nil
 }
 
-// allAlgorithms returns the supported signature algorithms: the asymmetric ones, because the keys
-// of a provider are public.
+// allAlgorithms returns the supported signature algorithms: the asymmetric algorithms, because the keys of a
+// provider are public.
 func allAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512}
 }

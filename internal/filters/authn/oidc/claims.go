@@ -165,8 +165,8 @@ func (m *mapper) groupNames(ctx context.Context, claims map[string]any) ([]strin
 	return groups, nil
 }
 
-// value returns the mapped value without the prefix, or "" if the mapping is empty. what is the
-// attribute in error messages.
+// value returns the mapped value without the prefix, or "" if the mapping is empty. what names the attribute
+// in error messages.
 func (c *compiledMapping) value(ctx context.Context, claims map[string]any, what string) (string, error) {
 	switch {
 	case c.expression != nil:

@@ -23,8 +23,8 @@ import (
 const (
 	fetchTimeout = 10 * time.Second
 	maxDocument  = 1 << 20
-	// minRefetchInterval is the minimum time between fetches for tokens with unknown keys. Without
-	// it, clients could cause any number of requests to the provider.
+	// minRefetchInterval is the minimum time between fetches for tokens with unknown keys. Without it,
+	// clients could cause an unlimited number of requests to the provider.
 	minRefetchInterval = 10 * time.Second
 )
 
@@ -116,8 +116,8 @@ func verifyWith(known []jose.JSONWebKey, token *jose.JSONWebSignature) ([]byte, 
 	return nil, false
 }
 
-// refetch returns newer keys than seen, or the current ones if the last fetch was too recent.
-// Concurrent callers share a fetch.
+// refetch returns newer keys than seen, or the current keys if the last fetch was too recent. Concurrent
+// callers share a fetch.
 func (k *keySet) refetch(ctx context.Context, seen *fetchResult) (*fetchResult, error) {
 	return egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*fetchResult, error) {
 		last := k.fetched.Load()

@@ -122,7 +122,7 @@ func TestForged(t *testing.T) {
 	claims := map[string]any{"iss": i.URL, "aud": "kube", "sub": "root", "uid": "u", "exp": time.Now().Add(time.Hour).Unix()}
 	for name, tt := range map[string]struct {
 		token string
-		err   bool // false: the token is left to other authenticators
+		err   bool // false means that other authenticators process the token
 	}{
 		"another key":              {other.Token(t, map[string]any{"iss": i.URL, "uid": "u"}), true},
 		"no signature":             {parts[0] + "." + parts[1] + ".", true},
@@ -196,7 +196,7 @@ func TestKeys(t *testing.T) {
 	}
 	i.Rotate(t, "2")
 	if user() == nil {
-		t.Error("an unknown key is good")
+		t.Error("a token that is signed with an unknown key was accepted")
 	}
 	later()
 	if err := user(); err != nil {
@@ -300,7 +300,7 @@ func FuzzUser(f *testing.F) {
 	f.Add("a.b.c")
 	f.Fuzz(func(t *testing.T, token string) {
 		if user, err := authenticators.User(t.Context(), token); user != nil && !strings.HasPrefix(token, signed) {
-			t.Errorf("%q is %v's, %v", token, user, err)
+			t.Errorf("token %q: user %v, error %v", token, user, err)
 		}
 	})
 }

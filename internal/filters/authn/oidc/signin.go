@@ -7,15 +7,16 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// SignIn describes how a page gets ID tokens of a provider for its user: with the authorization code flow, as a client
-// without a secret.
+// SignIn contains the parameters with which a web page obtains ID tokens of a provider for its user. The page
+// uses the authorization code flow without a client secret.
 type SignIn struct {
 	Issuer string
 	// ClientID is the first audience of the provider's tokens.
 	ClientID string
-	// The endpoints are https URLs. They can have other hosts than the issuer.
+	// The endpoints are https URLs. Their hosts can differ from the host of the issuer.
 	AuthorizationEndpoint, TokenEndpoint string
-	// Scopes are the scopes that the provider supports. It does not have to list them.
+	// Scopes are the supported scopes; empty if the provider does not list them. The slice is shared and must
+	// not be modified.
 	Scopes []string
 }
 
@@ -34,8 +35,9 @@ func (a *Authenticators) Discover(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// SignIns returns the sign-ins of the discovered providers. Discover and the verification of a token discover a provider.
-// SignIns omits providers without the endpoints, such as issuers of workload tokens. It does not block.
+// SignIns returns the sign-ins of the discovered providers. A provider is discovered by Discover, and when
+// its keys are fetched. SignIns omits providers without the endpoints, such as issuers of workload tokens. It
+// does not block.
 func (a *Authenticators) SignIns() []SignIn {
 	var usable []SignIn
 	for _, p := range a.providers {

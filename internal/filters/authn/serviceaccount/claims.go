@@ -21,9 +21,8 @@ type Claims struct {
 	Legacy
 }
 
-// Audience is encoded as a list even if it contains a single audience. jwt.Audience would encode
-// that as a string, which some verifiers do not expect from kube-apiserver. Both forms can be
-// decoded.
+// Audience is encoded as a list even if it contains a single audience. jwt.Audience would encode a single
+// audience as a string, which some verifiers do not expect from kube-apiserver. Both forms can be decoded.
 type Audience []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -54,7 +53,7 @@ type Legacy struct {
 	UID       string `json:"kubernetes.io/serviceaccount/service-account.uid,omitempty"`
 }
 
-// Encode returns the claims as the JSON payload of a token. The error is that of the JSON encoding.
+// Encode returns the claims as the JSON payload of a token. It returns the error of the JSON encoding.
 func (c *Claims) Encode() ([]byte, error) {
 	payload, err := json.Marshal(c)
 	if err != nil {

@@ -11,7 +11,7 @@ type Issuer struct {
 	Audiences []string
 	// MaxExpiration limits the lifetime that a client can request; 0 means no limit.
 	MaxExpiration time.Duration
-	// MaxLifetime limits the lifetime of every token, including extended ones; 0 means no limit.
+	// MaxLifetime limits the lifetime of every token, including extended lifetimes; 0 means no limit.
 	MaxLifetime time.Duration
 	// Extend extends the lifetime of tokens for pods to a year. These tokens also contain the
 	// requested expiration, after which their use counts as stale.

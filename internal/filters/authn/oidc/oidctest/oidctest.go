@@ -23,11 +23,11 @@ type Issuer struct {
 	*httptest.Server
 	// Key signs tokens. Its public part is published.
 	Key atomic.Pointer[jose.JSONWebKey]
-	// Fetches counts requests. While Down is true, all requests get 503.
+	// Fetches counts requests. While Down is true, all requests fail with 503.
 	Fetches atomic.Int32
 	Down    atomic.Bool
-	// Sources maps further paths to response bodies. They require the access token "source". Set it
-	// before the first request.
+	// Sources maps additional paths to response bodies. They require the access token "source". Set it before
+	// the first request.
 	Sources map[string]string
 	// DiscoveryIssuer is the issuer in the discovery document. "" selects the URL of the server.
 	DiscoveryIssuer string
@@ -46,7 +46,7 @@ func New(t testing.TB) *Issuer {
 	return i
 }
 
-// Rotate replaces the key with a new one with the given ID. It is safe for concurrent use.
+// Rotate replaces the key with a new key with the given ID. It is safe for concurrent use.
 func (i *Issuer) Rotate(t testing.TB, id string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

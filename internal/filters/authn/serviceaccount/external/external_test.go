@@ -54,16 +54,16 @@ func TestKeys(t *testing.T) {
 		return err == nil && claims.Issuer == "i"
 	}
 	if !verified(token) || k.MaxLifetime() != externaltest.MaxExpiration {
-		t.Errorf("the token is not good, or may last for %s", k.MaxLifetime())
+		t.Errorf("the token is invalid, or the maximum lifetime is %s", k.MaxLifetime())
 	}
 	before := k.Generation()
 	if err := k.fetch(t.Context()); err != nil || k.Generation() != before {
-		t.Errorf("the same keys are of another generation: %v", err)
+		t.Errorf("the same keys have another generation: %v", err)
 	}
 	p.Rotate(t, "2")
 	rotated, err := k.Sign(t.Context(), claims())
 	if err != nil || !verified(rotated) || !verified(token) || k.Generation() == before {
-		t.Errorf("after another key has come: %v", err)
+		t.Errorf("after a key was added: %v", err)
 	}
 	if keys := k.Published(); len(keys.Keys) != 2 || keys.MaxAge <= 0 || keys.MaxAge > time.Hour {
 		t.Errorf("published keys %+v, want 2 with a maximum age of at most 1 h", keys)
@@ -71,7 +71,7 @@ func TestKeys(t *testing.T) {
 	p.SetResponses(func(a *externaltest.Responses) { a.Keys = a.Keys[1:] })
 	p.Rotate(t, "3")
 	if token3, err := k.Sign(t.Context(), claims()); err != nil || !verified(token3) || verified(token) {
-		t.Errorf("after a key has gone: %v", err)
+		t.Errorf("after a key was removed: %v", err)
 	}
 	p.SetResponses(func(a *externaltest.Responses) { a.Fail = true })
 	if _, err := k.Sign(t.Context(), claims()); err == nil || !strings.Contains(err.Error(), "while signing jwt") || !verified(rotated) || verified(token) {
@@ -159,6 +159,6 @@ func TestOpenErrors(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := Open(ctx, Config{Socket: t.TempDir() + "/none"}); err == nil {
-		t.Error("a plugin that is not there")
+		t.Error("Open returned no error without a plugin")
 	}
 }

@@ -26,7 +26,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
 )
 
-// Limits and intervals. The values are those of kube-apiserver.
+// Limits and intervals. The values equal kube-apiserver's.
 const (
 	fetchTimeout    = time.Minute
 	metadataTimeout = 10 * time.Second

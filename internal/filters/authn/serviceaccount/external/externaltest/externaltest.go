@@ -30,7 +30,7 @@ type Responses struct {
 	RefreshHint   int64 // seconds
 	DataTimestamp *timestamppb.Timestamp
 	MaxSeconds    int64
-	Header        string // header of signed tokens; "" means a valid one
+	Header        string // header of signed tokens; "" selects a valid header
 	Unsigned      bool   // return tokens without a signature
 	Fail          bool   // return an error for each call
 }
