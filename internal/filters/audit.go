@@ -40,9 +40,9 @@ func AuditInit(config *AuditConfig) Filter {
 	}
 }
 
-// Audit returns a filter that records the stages of requests according to the policy. It must run
-// after authentication and before all filters that modify or reject a request because of its user.
-// In the mode blocking-strict, a request gets 500 if its RequestReceived event cannot be stored.
+// Audit returns a filter that records the stages of requests according to the policy. It must run after
+// authentication and before all filters that modify or reject a request because of its user. In the mode
+// blocking-strict, a request fails with 500 if its RequestReceived event cannot be stored.
 func Audit(config *AuditConfig) Filter {
 	return func(next http.Handler) http.Handler {
 		if config == nil {
@@ -219,8 +219,8 @@ func setIfEmpty(field *string, value string) {
 	}
 }
 
-// status returns the status of the response. Details are copied from sent, the Status in the
-// response body, which may be nil; the code is that of the response header.
+// status returns the status of the response. Details are copied from sent, the Status in the response body,
+// which may be nil; the code is the status code of the response header.
 func (a *auditedRequest) status(sent *metav1.Status) *metav1.Status {
 	status := &metav1.Status{Code: a.response.atomicStatus.Load()}
 	if sent != nil {

@@ -85,7 +85,7 @@ func TestAuditEvent(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a := request.AuditFrom(r.Context())
 		if !a.RecordsRequestBody() || !a.RecordsResponseBody() || a.OmitManagedFields {
-			t.Errorf("wanted: %+v", a)
+			t.Errorf("the Audit of the request does not record both bodies with managed fields: %+v", a)
 		}
 		a.SetObject(request.AuditObject{Namespace: "other", Name: "x", UID: "uid", ResourceVersion: "7"})
 		a.SetRequestBody([]byte(`{ "a": 1 }`))
@@ -150,7 +150,7 @@ func TestAuditStages(t *testing.T) {
 	}{
 		"nothing": {"[{level: None}]", "/", func(w http.ResponseWriter, r *http.Request) {
 			if request.Annotate(r.Context(), "a/b", "c") != nil || request.AnnotationsFrom(r.Context()) != nil {
-				t.Error("something is kept of a request that is not audited")
+				t.Error("Annotate recorded an annotation of a request without auditing, or returned an error")
 			}
 		}, "", 0, ""},
 		"an omitted stage": {"[{level: Metadata, omitStages: [RequestReceived]}]", "/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201) }, "ResponseComplete", 201, ""},
@@ -241,8 +241,8 @@ func TestSourceIPs(t *testing.T) {
 	}
 }
 
-// BenchmarkAudit is BenchmarkChain with auditing disabled, and at level Metadata with one and with
-// two events. The log is a file.
+// BenchmarkAudit is like BenchmarkChain, with auditing disabled, and at level Metadata with one and with two
+// events. The log is a file.
 func BenchmarkAudit(b *testing.B) {
 	user := &request.User{Name: "kubernetes-admin", Groups: []string{request.GroupMasters, request.GroupAuthenticated}}
 	final := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) })

@@ -29,9 +29,9 @@ type AuthenticateConfig struct {
 	OnError    ErrorWriter
 }
 
-// Authenticate returns a filter that adds the user and the authentication method to the request's
-// context and removes the credentials from the header. Invalid credentials get 401, or the status
-// of an authn.RejectionError, even if anonymous requests are allowed.
+// Authenticate returns a filter that adds the user and the authentication method to the request's context and
+// removes the credentials from the header. Invalid credentials result in 401, or in the status of an
+// authn.RejectionError, even if anonymous requests are allowed.
 func Authenticate(config AuthenticateConfig) Filter {
 	anonymous := authn.Anonymous()
 	authenticated := func(w http.ResponseWriter, r *http.Request) bool {

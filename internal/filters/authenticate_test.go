@@ -36,7 +36,7 @@ func TestAuthenticate(t *testing.T) {
 		anonymous     bool
 		user          string // "" for 401
 		credential    request.Credential
-		closes        bool // the HTTP/2 connection
+		closes        bool // the HTTP/2 connection is closed
 	}{
 		{"a user", jane, true, "jane", request.CredentialToken, false},
 		{"nobody", nobody, true, request.Anonymous, request.CredentialNone, true},

@@ -1,6 +1,6 @@
-// Package filters contains the filters that every request passes before its body is read, one per
-// file. Package controlplane determines their order. Packages authn and authz implement
-// authentication and authorization; the filters in this package respond by their results.
+// Package filters contains the filters that every request passes before its body is read, one per file.
+// Package controlplane determines their order. Packages authn and authz implement authentication and
+// authorization; the filters in this package respond according to their results.
 //
 // The state of a request is in three places. RequestInfo creates the context of the request
 // (package request), which contains its Info, its Route and the data that later filters add. A

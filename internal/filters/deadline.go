@@ -28,12 +28,11 @@ type DeadlineConfig struct {
 	OnInvalid ErrorWriter
 }
 
-// Deadline returns a filter that ends requests after the shorter of Max and their query parameter
-// timeout, measured from their arrival. It cancels the handler's context and interrupts reads of
-// the request body and writes of the response. Requests without a response get 504; responses in
-// progress are aborted. If a handler ignores its context, the 504 is sent shortly after the
-// deadline, and the handler remains counted as in flight until it returns. Long-running requests
-// have no deadline.
+// Deadline returns a filter that ends requests after the shorter of Max and their query parameter timeout,
+// measured from their arrival. It cancels the handler's context and interrupts reads of the request body and
+// writes of the response. Requests without a response receive a 504; responses in progress are aborted. If a
+// handler ignores its context, the 504 is sent shortly after the deadline, and the handler remains counted as
+// in flight until it returns. Long-running requests have no deadline.
 //
 // Handlers run on the goroutine of their request, which saves one goroutine per request.
 func Deadline(config DeadlineConfig) Filter {
@@ -85,8 +84,7 @@ func ErrTimeout() error {
 // writeGrace is the timeout for sending the response after the deadline has passed.
 const writeGrace = 5 * time.Second
 
-// responseGrace is the time that a handler has to respond after its deadline. After it, the filter
-// sends the 504.
+// responseGrace is the time that a handler has to respond after its deadline. Then the filter sends the 504.
 const responseGrace = 250 * time.Millisecond
 
 // deadlineEnforcer interrupts the I/O of a handler at its deadline, and responds in its place if
@@ -114,7 +112,7 @@ func (e *deadlineEnforcer) interrupt() {
 	if e.finished || !e.expired() || started == http.StatusSwitchingProtocols {
 		return // an upgraded connection belongs to the handler
 	}
-	// Errors are ignored: the connection then does not support deadlines.
+	// Errors are ignored, because they mean that the connection does not support deadlines.
 	control := http.NewResponseController(e.response.ResponseWriter)
 	if succeeded(started) {
 		e.aborted = control.SetWriteDeadline(longAgo()) == nil
@@ -202,8 +200,8 @@ func (e *deadlineEnforcer) finish() {
 
 func longAgo() time.Time { return time.Unix(1, 0) }
 
-// succeeded reports whether status is a success code. The zero status, which means no response yet,
-// is not.
+// succeeded reports whether status is a success code. It returns false for the zero status, which means that
+// there is no response yet.
 func succeeded(status int32) bool { return status >= 100 && status < 300 }
 
 // parseTimeout returns the timeout in the query of u. A missing parameter, values up to zero and

@@ -176,7 +176,7 @@ func TestResponseUnwrap(t *testing.T) {
 		t.Errorf("flush: %v, flushed %t", err, recorder.Flushed)
 	}
 	if _, _, err := w.Hijack(); !errors.Is(err, http.ErrNotSupported) {
-		t.Errorf("hijack what cannot be: %v", err)
+		t.Errorf("hijack a response that does not support it: %v", err)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestDeadlineIgnoredByHandler(t *testing.T) {
 			}), nil))
 			answered, written, done := make(chan struct{}), make(chan error, 1), make(chan struct{})
 			handler := func(w http.ResponseWriter, r *http.Request) {
-				for i := 0; ; i++ { // a computation that modifies the header all the time
+				for i := 0; ; i++ { // a computation that continuously modifies the header
 					w.Header().Set("X-Round", strconv.Itoa(i))
 					r.Header.Set("Accept", "nothing")
 					select {
@@ -261,8 +261,8 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// postTimeouts returns the numbers of handlers that had not returned at their deadline, and of
-// those that have returned since, by status.
+// postTimeouts returns the numbers of handlers that had not returned at their deadline, and of handlers that
+// have returned since then, by status.
 func postTimeouts(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

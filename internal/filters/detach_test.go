@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// detaching is a ResponseWriter like the one of package http2. It records the detached function.
+// detaching is a ResponseWriter that can be detached, like the ResponseWriter of package http2. It records
+// the detached function.
 type detaching struct {
 	*httptest.ResponseRecorder
 	rest func() bool
@@ -83,11 +84,11 @@ func TestDetach(t *testing.T) {
 				t.Errorf("ended with the handler: %v", begun.seen)
 			}
 			if w.rest(); len(begun.seen) != 0 || active() != 2 {
-				t.Errorf("ended with the first turn: %v", begun.seen)
+				t.Errorf("ended with the first call of the detached function: %v", begun.seen)
 			}
 			done = true
 			if got := recovered(w.rest); got != nil && (reason == nil || got != http.ErrAbortHandler) || got == nil && reason != nil {
-				t.Errorf("the rest of it panicked with %v", got)
+				t.Errorf("the detached function panicked with %v", got)
 			}
 			if len(begun.seen) != 1 || begun.seen[0] != reason || active() != 0 {
 				t.Errorf("ended: %v", begun.seen)

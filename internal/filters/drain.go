@@ -212,8 +212,8 @@ func (d *Drain) admit(header http.Header, r *http.Request) error {
 	return nil
 }
 
-// isProbe reports whether a request is a health check or reads metrics. These are served until the
-// listener closes.
+// isProbe reports whether a request is a health check or reads metrics. SendRetryAfter does not reject such
+// requests.
 func isProbe(info *request.Info) bool {
 	switch info.Path {
 	case "/healthz", "/livez", "/readyz", "/metrics":

@@ -12,9 +12,9 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
-// FlowControl returns a filter that queues each request until API priority and fairness admits it.
-// Requests that are not admitted get 429 with a Retry-After. A watch occupies its seats until it
-// has sent the initial events. Other long-running requests are not limited.
+// FlowControl returns a filter that queues each request until API priority and fairness admits it. Requests
+// that are not admitted are rejected with 429 and a Retry-After. A watch occupies its seats until it has sent
+// the initial events. Other long-running requests are not limited.
 func FlowControl(by *flowcontrol.Control, metrics *telemetry.Requests, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler { return &flowControl{by, metrics, onError, next} }
 }
@@ -45,7 +45,7 @@ func (f *flowControl) serve(w http.ResponseWriter, r *http.Request) {
 	if queued == nil {
 		return
 	}
-	defer queued.End() // also if the handler panics
+	defer queued.End() // even if the handler panics
 	f.next.ServeHTTP(w, r)
 }
 

@@ -92,8 +92,8 @@ func (s *oneSeat) free(when string) {
 	}
 }
 
-// TestFlowControlRejects starts one request that occupies the seat and one that waits, and checks
-// that further requests are rejected. A request that waits too long is also rejected.
+// TestFlowControlRejects starts a request that occupies the seat and a request that waits, and checks that a
+// third request is rejected. A request that waits too long is also rejected.
 func TestFlowControlRejects(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestFlowControlRejects(t *testing.T) {
 		}
 		time.Sleep(5 * time.Second) // a quarter of its deadline
 		if w := <-second; w.Code != 429 {
-			t.Errorf("who waited: %d", w.Code)
+			t.Errorf("second request after a quarter of its deadline: code %d, want 429", w.Code)
 		}
 		fourth := s.begin("GET", "/api/v1/pods/d")
 		close(final.release)

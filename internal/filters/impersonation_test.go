@@ -82,7 +82,7 @@ func (i *impersonation) send(t *testing.T, header http.Header) (message string, 
 		passed = true
 		made = request.ImpersonationFrom(r.Context())
 		if made != nil && request.UserFrom(r.Context()) != made.User || request.AuthenticationFrom(r.Context()).User != i.requestor {
-			t.Error("the request is made as somebody else")
+			t.Error("the user of the request is not the impersonated user, or the authenticated user has changed")
 		}
 		for name := range r.Header {
 			if made != nil && strings.HasPrefix(name, "Impersonate-") {

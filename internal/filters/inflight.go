@@ -9,10 +9,10 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// MaxInFlight returns a filter that limits the number of requests in flight and rejects further
-// requests with 429. It has separate limits for read-only and for mutating requests; 0 means no
-// limit. Long-running requests do not count. Requests of system:masters are counted, but never
-// rejected, because a server must remain manageable under load.
+// MaxInFlight returns a filter that limits the number of requests in flight and rejects requests beyond the
+// limit with 429. It has separate limits for read-only and for mutating requests; 0 means no limit.
+// Long-running requests do not count. Requests of system:masters are counted, but never rejected, because a
+// server must remain manageable under load.
 func MaxInFlight(readOnly, mutatingMax int, metrics *telemetry.Requests, onError ErrorWriter) Filter {
 	reads, writes := &limit{max: int64(readOnly)}, &limit{max: int64(mutatingMax)}
 	return func(next http.Handler) http.Handler {

@@ -97,7 +97,7 @@ func TestDrain(t *testing.T) {
 
 		drain.SendRetryAfter()
 		if got := <-send("/api/v1/pods/b"); got.Code != 429 || got.Header().Get("Retry-After") != "5" || got.Header().Get("Connection") != "close" {
-			t.Errorf("while retries are sent: %d %v", got.Code, got.Header())
+			t.Errorf("after SendRetryAfter: %d %v", got.Code, got.Header())
 		}
 		probe := send("/readyz")
 		if len(probe) != 0 {
@@ -106,14 +106,14 @@ func TestDrain(t *testing.T) {
 
 		drain.RejectNew()
 		if got := <-send("/readyz"); got.Code != 503 || got.Header().Get("Retry-After") != "1" {
-			t.Errorf("after Refuse: %d %v", got.Code, got.Header())
+			t.Errorf("after RejectNew: %d %v", got.Code, got.Header())
 		}
 		drain.EndLongRunning()
 		<-watch
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := drain.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("waiting for a request under way: %v", err)
+			t.Errorf("Wait while a request is active: %v", err)
 		}
 		close(handler.release)
 		<-short
@@ -132,7 +132,7 @@ func TestEndWatches(t *testing.T) {
 		drain := NewDrain()
 		handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		chain := Chain(handler, AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError), drain.Filter(writeError))
-		drain.EndWatches(t.Context(), time.Second) // there are none
+		drain.EndWatches(t.Context(), time.Second) // there are no watches
 		var ended atomic.Int32
 		for range 1000 {
 			go func() {

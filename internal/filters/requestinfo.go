@@ -10,10 +10,10 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// RequestInfo returns a filter that parses the request line and resolves the route once per
-// request. It adds the request.Info and the request.Route to the context, and makes the context of
-// a long-running request cancellable. resolve must not return nil, must not block, and is called
-// concurrently. Requests with an invalid request line get 400.
+// RequestInfo returns a filter that parses the request line and resolves the route once per request. It adds
+// the request.Info and the request.Route to the context, and makes the context of a long-running request
+// cancellable. resolve must not return nil, must not block, and is called concurrently. Requests with an
+// invalid request line are rejected with 400.
 func RequestInfo(resolve func(*request.Info) request.Route, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -200,8 +200,8 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap returns the wrapped writer for http.ResponseController.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Limits of warnings in a response header, in runes. If the warnings together are longer than
-// maxWarnings, each is truncated to maxWarning, and further warnings are dropped at maxWarnings.
+// Limits of warnings in a response header, in runes. If the warnings together are longer than maxWarnings,
+// each is truncated to maxWarning, and the warnings that still exceed maxWarnings are dropped.
 const (
 	maxWarnings = 4 << 10
 	maxWarning  = 256

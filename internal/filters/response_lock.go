@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// responseLock allows a goroutine other than the handler's to respond to a request. It serializes
-// their use of the http.ResponseWriter. After the other goroutine has responded, writes of the
+// responseLock allows a goroutine other than the handler's to respond to a request. It serializes the use of
+// the http.ResponseWriter by the two goroutines. After the other goroutine has responded, writes of the
 // handler fail with http.ErrHandlerTimeout.
 type responseLock struct {
 	mu sync.Mutex
@@ -96,8 +96,8 @@ func (r *response) respondInstead(a *bufferedResponse) bool {
 	}
 	header := r.ResponseWriter.Header()
 	maps.Copy(header, a.header)
-	// The response is complete. The connection is closed, because a further request on it would
-	// have to wait for the handler.
+	// The response is complete. The connection is closed, because the next request on it would have to wait
+	// for the handler.
 	header.Set("Content-Length", strconv.Itoa(a.body.Len()))
 	header.Set("Connection", "close")
 	r.ResponseWriter.WriteHeader(a.status)

@@ -15,11 +15,11 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
-// Trace returns a filter that records each sampled request as a span of the provider, with
-// kube-apiserver's names (KEP-647). It must be inside of Authenticate: the trace context of a client is
-// the parent of the span only for users in the groups system:masters and system:monitoring. The span
-// of another user begins a trace that is linked to the client's, because any client could otherwise
-// decide that its requests are recorded. With a nil provider, the filter does nothing.
+// Trace returns a filter that records each sampled request as a span of the provider, with kube-apiserver's
+// names (KEP-647). It must run after Authenticate: the trace context of a client is the parent of the span
+// only for users in the groups system:masters and system:monitoring. The span of another user begins a new
+// trace with a link to the client's trace, because any client could otherwise decide that its requests are
+// recorded. With a nil provider, the filter does nothing.
 func Trace(provider trace.TracerProvider) Filter {
 	if provider == nil {
 		return func(next http.Handler) http.Handler { return next }
@@ -30,7 +30,7 @@ func Trace(provider trace.TracerProvider) Filter {
 			ctx := propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 			ctx, span := startServerSpan(ctx, tracer, r)
 			if !span.IsRecording() {
-				next.ServeHTTP(w, r.WithContext(ctx)) // with the context that other servers receive
+				next.ServeHTTP(w, r.WithContext(ctx)) // other servers receive the trace context of ctx
 				return
 			}
 			response := wrap(w)

@@ -42,7 +42,7 @@ type trackedRequest struct {
 	trace       *telemetry.Trace
 	longRunning bool
 	fields      logFields
-	// endLongRunning ends a long-running request, mark ends other requests.
+	// endLongRunning ends the count of a long-running request; watermark counts other requests.
 	endLongRunning func()
 	watermark      *telemetry.Watermark
 }
