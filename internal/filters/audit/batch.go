@@ -78,7 +78,7 @@ func (q *queue) tryAdd(item []byte) error {
 	}
 }
 
-// close rejects further items. It may be called more than once.
+// close closes the queue, which then rejects items. It may be called more than once.
 func (q *queue) close() {
 	q.closing.Lock()
 	defer q.closing.Unlock()

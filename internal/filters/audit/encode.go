@@ -43,8 +43,8 @@ func Body(text []byte) json.RawMessage {
 	return compact
 }
 
-// appendEvent appends the JSON of an event without its type and opening brace. The result is the
-// same as that of encoding/json, which would take four times as long.
+// appendEvent appends the JSON of an event without its type and opening brace. The result is the same as the
+// output of encoding/json, which would take four times as long.
 func appendEvent(dst []byte, e *Event) []byte {
 	dst = appendString(append(dst, `"level":`...), string(e.Level))
 	dst = appendString(append(dst, `,"auditID":`...), e.AuditID)

@@ -26,7 +26,7 @@ func fullEvent() *Event {
 	}
 }
 
-// checkEncoding compares the encoding of an event with that of encoding/json.
+// checkEncoding compares the encoding of an event with the output of encoding/json.
 func checkEncoding(t *testing.T, event *Event) {
 	t.Helper()
 	marked := *event
@@ -40,7 +40,7 @@ func checkEncoding(t *testing.T, event *Event) {
 		t.Errorf("encoded\n%s, want\n%s", line, want)
 	}
 	if strings.Count(line, "\n") != 1 || !utf8.ValidString(line) {
-		t.Errorf("no line of text: %q", line)
+		t.Errorf("the encoding is not a single line of valid UTF-8: %q", line)
 	}
 	var back Event
 	if err := json.Unmarshal([]byte(line), &back); err != nil {

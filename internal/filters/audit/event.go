@@ -15,7 +15,7 @@ const APIVersion = "audit.k8s.io/v1"
 // Level specifies the recorded parts of a request.
 type Level string
 
-// Audit levels. Each level includes the data of the previous ones.
+// Audit levels. Each level includes the data of the previous levels.
 const (
 	LevelNone            Level = "None"
 	LevelMetadata        Level = "Metadata"        // user, request line and response code

@@ -46,7 +46,7 @@ type BackendOptions struct {
 
 // BatchOptions configures the batches of ModeBatch.
 type BatchOptions struct {
-	BufferSize     int           // maximum number of queued events; further events are dropped
+	BufferSize     int           // maximum number of queued events; events beyond it are dropped
 	MaxSize        int           // maximum number of events per batch
 	MaxWait        time.Duration // maximum time to wait for a full batch
 	ThrottleEnable bool

@@ -156,7 +156,7 @@ func validateStages(path *field.Path, omitted []Stage) field.ErrorList {
 	return errs
 }
 
-// levels returns all levels, each including the previous ones.
+// levels returns all levels. Each level includes the data of the previous levels.
 func levels() []Level {
 	return []Level{LevelNone, LevelMetadata, LevelRequest, LevelRequestResponse}
 }

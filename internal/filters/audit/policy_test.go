@@ -164,7 +164,7 @@ func FuzzPolicy(f *testing.F) {
 			{Path: path}, {User: &request.User{Name: name}, ResourceRequest: true, Resource: resource, Subresource: name, Name: name},
 		} {
 			if got := rules.Decide(&a); got.Level == "" {
-				t.Errorf("no level: %+v", got)
+				t.Errorf("the decision has no level: %+v", got)
 			}
 		}
 	})

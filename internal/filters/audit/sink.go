@@ -157,7 +157,7 @@ func (b *backend) process(e encoded) bool {
 	e, ok := b.truncate(e)
 	switch {
 	case !ok:
-		return true // like kube-apiserver, also in the mode blocking-strict
+		return true // as in kube-apiserver, the request continues even in the mode blocking-strict
 	case b.queue != nil:
 		b.queue.add(b.output.item(e))
 		return true

@@ -195,7 +195,7 @@ func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !condition(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("that has not come about")
+			t.Fatal("the condition was not met in time")
 		}
 	}
 }
@@ -390,7 +390,7 @@ func TestWebhookErrors(t *testing.T) {
 			o.Webhook.ConfigFile, o.Webhook.Mode, o.Webhook.InitialBackoff = file, ModeBlockingStrict, time.Millisecond
 		})
 		if s.Process(numbered(1)) || s.lost(nameWebhook) != 1 || asked.Load() != webhookAttempts {
-			t.Errorf("%d: asked %d times, %d lost", code, asked.Load(), s.lost(nameWebhook))
+			t.Errorf("status %d: %d calls, %d events lost", code, asked.Load(), s.lost(nameWebhook))
 		}
 		end()
 		c.Close()
@@ -438,7 +438,7 @@ func TestWebhookSlow(t *testing.T) {
 	}
 	lost := s.lost(nameBuffered)
 	if lost == 0 {
-		t.Error("everything was accepted")
+		t.Error("no event was dropped")
 	}
 	close(answer)
 	end()
@@ -483,7 +483,7 @@ func TestOpen(t *testing.T) {
 		options.PolicyFile, options.Log.Path, options.Webhook.ConfigFile = test.policy, test.log, test.webhook
 		rules, sink, err := Open(Config{Options: options, Logger: slog.New(slog.DiscardHandler)})
 		if rules != nil || sink != nil {
-			t.Errorf("%s: something is recorded", name)
+			t.Errorf("%s: Open returned rules or a sink", name)
 		}
 		if (err == nil) != (test.want == "") || err != nil && (!strings.HasPrefix(err.Error(), test.want) || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: %v, want %s", name, err, test.want)
