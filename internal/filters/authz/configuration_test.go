@@ -71,7 +71,7 @@ func TestConfiguration(t *testing.T) {
 		}
 	}
 	if _, err := ParseConfiguration([]byte("apiVersion: v1\nkind: Pod")); err == nil {
-		t.Error("a pod is a configuration")
+		t.Error("a Pod was accepted as a configuration")
 	}
 }
 

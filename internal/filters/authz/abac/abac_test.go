@@ -51,7 +51,7 @@ func TestAuthorize(t *testing.T) {
 		}
 	}
 	if decision, _, _ := policies.Authorize(t.Context(), &authorizer.Attributes{Verb: "get", Path: "/version"}); decision == authorizer.DecisionAllow {
-		t.Error("nobody is allowed something")
+		t.Error("a request without a user is allowed")
 	}
 	want := []rbacv1.PolicyRule{{Verbs: []string{"get", "list", "watch"}, APIGroups: []string{""}, Resources: []string{"pods"}}}
 	if diff := cmp.Diff(want, policies.Rules(&request.User{Name: "bob"}, "projectCaribou")); diff != "" {

@@ -286,7 +286,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	if yes < questions/20 || yes > questions*19/20 {
-		t.Errorf("%d of %d were related: the questions test little", yes, questions)
+		t.Errorf("%d of %d were related; want 5 to 95 percent, so that the test covers both results", yes, questions)
 	}
 	for at := range pods {
 		g.removePod(at)
@@ -295,7 +295,7 @@ func TestModel(t *testing.T) {
 		g.removeVolume(at)
 	}
 	if len(g.nodes)+len(g.objects)+len(g.pods)+len(g.volumes) > 0 {
-		t.Errorf("left: %+v", g)
+		t.Errorf("left in the graph: %+v", g)
 	}
 }
 

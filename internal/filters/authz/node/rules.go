@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// nodeRequest is a request of a node. The functions that authorize it return whether it is allowed,
-// and otherwise the reason with kube-apiserver's message.
+// nodeRequest is a request of a node. The functions that authorize it report whether it is allowed. If it is
+// not, they return the reason with kube-apiserver's message.
 type nodeRequest struct {
 	*authorizer.Attributes
 	node string
@@ -24,7 +24,7 @@ func (q *nodeRequest) namespacedName() types.NamespacedName {
 	return types.NamespacedName{Namespace: q.Namespace, Name: q.Name}
 }
 
-// decide checks the relation of the node to the object for some resources. For all others, only the
+// decide checks the relation of the node to the object for some resources. For all other resources, only the
 // rules apply.
 func (a *Authorizer) decide(q *nodeRequest) (bool, string) {
 	if !q.ResourceRequest {
@@ -127,8 +127,8 @@ func (a *Authorizer) authorizeServiceAccount(q *nodeRequest) (bool, string) {
 	return a.checkRelation(q, func() bool { return a.graph.uses(q.node, q.key(serviceAccounts)) })
 }
 
-// authorizeLease authorizes access to the lease of the node. NodeRestriction checks the name of a
-// created object, here and in the functions below.
+// authorizeLease authorizes access to the lease of the node. For a creation, NodeRestriction checks the name
+// of the object. This also applies to the functions below.
 func authorizeLease(q *nodeRequest) (bool, string) {
 	switch {
 	case !isObjectVerb(q.Verb):

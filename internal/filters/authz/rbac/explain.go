@@ -80,7 +80,8 @@ func (a *Authorizer) Explain(q *authorizer.Attributes, max int) []Grant {
 	return grants[:min(max, len(grants))]
 }
 
-// allBindings calls f with all bindings of a user in all namespaces, cluster-wide ones first.
+// allBindings calls f with all bindings of a user in all namespaces. For each subject, it starts with the
+// cluster-wide bindings.
 func (x *index) allBindings(user *request.User, f func(subject, *binding)) {
 	x.eachGrants(user, func(s subject, g *grants) {
 		for _, b := range slices.Concat(g.cluster, g.namespaced) {

@@ -35,8 +35,7 @@ func newBindingSpec(at roleKey, ref rbacv1.RoleRef, listed []rbacv1.Subject) *bi
 	return s
 }
 
-// subject is a user or group that a binding grants a role to. A service account is represented by
-// its user.
+// subject is a user or group to which a binding grants a role. A service account is represented by its user.
 type subject struct {
 	name    string
 	group   bool
@@ -88,8 +87,8 @@ func subjectsOf(listed []rbacv1.Subject, namespace string) []subject {
 	return subjects
 }
 
-// visit calls f with the cluster-wide bindings of a user, and then with those in namespace, unless
-// it is "". It stops when f returns false.
+// visit calls f with the cluster-wide bindings of a user, and then with the bindings in namespace, unless
+// namespace is "". It stops when f returns false.
 func (x *index) visit(user *request.User, namespace string, f func(subject, *binding) bool) {
 	for _, at := range [...]string{"", namespace} {
 		if !x.users[user.Name].visit(subject{name: user.Name}, at, f) {
@@ -153,7 +152,7 @@ func (x *index) removeRole(key roleKey) {
 	x.removeIfUnused(r)
 }
 
-// eachRole yields the keys of all ClusterRoles, or of all Roles, except missing ones.
+// eachRole yields the keys of all ClusterRoles, or of all Roles, except missing roles.
 func (x *index) eachRole(cluster bool, yield func(roleKey) bool) {
 	for at, r := range x.roles {
 		if at.isCluster() == cluster && !r.missing && !yield(at) {

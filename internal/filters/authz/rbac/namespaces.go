@@ -103,11 +103,11 @@ type namespaceSet struct {
 	now       *request.Namespaces
 	stale     bool
 	staleChan chan struct{} // closed when the set becomes stale
-	// changed is the greatest revision that a client may have received with an earlier content of
-	// the set; pending is its next value if the recomputed set differs.
+	// changed is the greatest revision that a client may have received with an earlier content of the set;
+	// pending is the next value of changed if the recomputed set differs.
 	changed, pending int64
-	// markedAt is the revision of the last change that marked the set. multiple is true if changes
-	// of several revisions did, between which a client may have listed other namespaces.
+	// markedAt is the revision of the last change that marked the set. multiple is true if changes at several
+	// revisions marked the set; between these revisions, a client may have listed other namespaces.
 	markedAt int64
 	multiple bool
 }

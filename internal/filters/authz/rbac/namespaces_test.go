@@ -104,17 +104,17 @@ func TestRevisions(t *testing.T) {
 	select {
 	case <-changed:
 	default:
-		t.Error("a change is not reported")
+		t.Error("the channel was not closed after a change")
 	}
 	if v.IsCurrent(first, 25) {
-		t.Error("a list of other namespaces is sent")
+		t.Error("IsCurrent returned true for an earlier set")
 	}
 	resumes(19, false)
 	resumes(20, true)
 	// The watch reaches revision 40 before it receives the change of permissions at revision 30.
 	before := v.Now()
 	if now, _, _ := v.Advance(before, 40); now != before {
-		t.Error("nothing has changed, and is another set")
+		t.Error("Advance returned another set although nothing has changed")
 	}
 	a.unbind(30, "b")
 	resumes(40, false)
@@ -122,7 +122,7 @@ func TestRevisions(t *testing.T) {
 	// The difference is sent at revision 50. The client can resume from 50, but not from an earlier
 	// revision.
 	if now, _, ok := v.Advance(before, 50); !ok || text(now) != "a" {
-		t.Errorf("reached: %s %t", text(now), ok)
+		t.Errorf("Advance to revision 50: %s %t", text(now), ok)
 	}
 	resumes(49, false)
 	resumes(50, true)
@@ -203,7 +203,7 @@ func TestSetsEvicted(t *testing.T) {
 		t.Errorf("%d sets, %d idle, of %d subjects", len(sets.all), len(sets.idle), len(sets.bySubject))
 	}
 	if again := a.View(listing("used", "team"), true); again.set != used.set {
-		t.Error("a set in use is made anew")
+		t.Error("a set in use was computed again")
 	}
 }
 

@@ -221,7 +221,7 @@ func TestModel(t *testing.T) {
 		}
 	}
 	if allowed < questions/20 || allowed > questions*19/20 {
-		t.Errorf("%d of %d were allowed: the questions test little", allowed, questions)
+		t.Errorf("%d of %d were allowed; want 5 to 95 percent, so that the test covers both results", allowed, questions)
 	}
 	for at := range a.index.roles { // after the removal of all roles and bindings, the index must be empty
 		a.index.removeRole(at)

@@ -39,7 +39,7 @@ func fieldSelectorOf(a *authorizer.Attributes) *authorizationv1.FieldSelectorAtt
 	return &authorizationv1.FieldSelectorAttributes{Requirements: list}
 }
 
-// labelSelectorOf is fieldSelectorOf for labels.
+// labelSelectorOf is like fieldSelectorOf, for label selectors.
 func labelSelectorOf(a *authorizer.Attributes) *authorizationv1.LabelSelectorAttributes {
 	var list []metav1.LabelSelectorRequirement
 	for i := range a.LabelSelectorRequirements {

@@ -33,8 +33,8 @@ type Config struct {
 	// AllowedTTL and OtherTTL are the lifetimes of cached decisions, for allowed and other
 	// requests; 0 disables the cache.
 	AllowedTTL, OtherTTL time.Duration
-	// Conditions select the requests for the webhook. Other requests get DecisionNoOpinion. nil
-	// selects all requests.
+	// Conditions select the requests for the webhook. For other requests, the decision is DecisionNoOpinion.
+	// nil selects all requests.
 	Conditions *Conditions
 	// DenyOnError returns DecisionDeny if the webhook or a condition fails. Otherwise, the decision
 	// is DecisionNoOpinion.

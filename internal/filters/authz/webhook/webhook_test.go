@@ -146,7 +146,7 @@ func TestSlow(t *testing.T) {
 		}
 	}
 	if !counted {
-		t.Error("that it failed open is not counted")
+		t.Error("the fail-open decision is not counted")
 	}
 }
 
