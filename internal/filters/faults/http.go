@@ -80,9 +80,8 @@ func (i *Injection) resource() faultJSON {
 	}
 }
 
-// ServeHTTP implements http.Handler for the faults below Path. For the list, GET returns all
-// faults, POST injects one and DELETE removes all. For a single fault, GET returns and DELETE
-// removes it.
+// ServeHTTP implements http.Handler for the faults below Path. For the list, GET returns all faults, POST
+// injects one and DELETE removes all. For a single fault, GET returns it and DELETE removes it.
 func (f *Set) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	id := strings.Trim(strings.TrimPrefix(r.URL.Path, Path), "/")
 	var err error
