@@ -5,17 +5,17 @@ import "slices"
 // seatBounds is the minimum, maximum and target number of seats of a level.
 type seatBounds struct{ lower, upper, target float64 }
 
-// minTarget replaces a target of 0, so that an idle level still gets its share of unused seats.
+// minTarget replaces a target of 0, so that an idle level still receives its share of unused seats.
 const minTarget = 0.001
 
-// seatsAt returns the seats of a level that gets a fraction of its target, within its bounds.
+// seatsAt returns the seats of a level that receives a fraction of its target, within its bounds.
 func (b *seatBounds) seatsAt(fraction float64) float64 {
 	return min(b.upper, max(b.lower, fraction*max(b.target, minTarget)))
 }
 
-// allocate distributes sum among levels. Each level gets the same fraction of its target, but at
-// least its minimum and at most its maximum, even if the total then differs from sum. allocate also
-// returns the fraction.
+// allocate distributes sum among levels. Each level receives the same fraction of its target, but at least
+// its minimum and at most its maximum, even if the total then differs from sum. allocate also returns the
+// fraction.
 func allocate(sum float64, levels []seatBounds) (seats []float64, fraction float64) {
 	total := func(fraction float64) (all float64) {
 		for i := range levels {

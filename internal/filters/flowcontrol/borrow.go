@@ -51,11 +51,11 @@ func (c *Control) nextAdjustment() time.Time {
 	return c.created.Add(time.Duration(c.adjustAt.Load()))
 }
 
-// adjust sets the current seats of each level. An exempt level has the seats that it uses. Other
-// levels share the rest by demand, between the seats that they do not lend and the maximum that
-// they may borrow. If the rest is less than the seats that they do not lend, each level gets these
-// seats nevertheless. If it is less than the nominal seats in use, all levels get the same fraction
-// of the difference. The caller must hold c.mu.
+// adjust sets the current seats of each level. An exempt level has the seats that it uses. Other levels share
+// the rest by demand, between the seats that they do not lend and the maximum that they may borrow. If the
+// rest is less than the seats that they do not lend, each level receives these seats nevertheless. If it is
+// less than the nominal seats in use, all levels receive the same fraction of the difference. The caller must
+// hold c.mu.
 func (c *Control) adjust() {
 	left, min, minNow := 0, 0, 0
 	var shared []*level

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters/flowcontrol/fairqueue"
 )
 
-// bootstrapLevels returns the levels of every cluster, except the mandatory ones.
+// bootstrapLevels returns the levels of every cluster, except the mandatory levels.
 func bootstrapLevels() []any {
 	return []any{
 		limited("system", 30, 33, queuing(64, 6)), limited("node-high", 40, 25, queuing(64, 6)), limited("leader-election", 10, 0, queuing(16, 4)),
@@ -79,8 +79,8 @@ func TestBorrowing(t *testing.T) {
 	}
 }
 
-// TestBorrowingEnds checks that lent seats are returned gradually when the demand ends, also on a
-// server that was idle since.
+// TestBorrowingEnds checks that lent seats are returned gradually when the demand ends, even if the server
+// was idle since then.
 func TestBorrowingEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -106,8 +106,7 @@ func TestBorrowingEnds(t *testing.T) {
 	})
 }
 
-// TestWaitingBorrows checks that waiting requests get borrowed seats although no other request
-// arrives.
+// TestWaitingBorrows checks that waiting requests receive borrowed seats although no other request arrives.
 func TestWaitingBorrows(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -95,8 +95,7 @@ func (c *Control) configureLevels() {
 	c.adjust()
 }
 
-// isValid reports whether a level passes validation. Like kube-apiserver, a Control ignores other
-// levels.
+// isValid reports whether a level passes validation. Like kube-apiserver, a Control ignores invalid levels.
 func isValid(level *flowcontrolv1.PriorityLevelConfiguration) bool {
 	spec := &level.Spec
 	exempt := spec.Type == flowcontrolv1.PriorityLevelEnablementExempt

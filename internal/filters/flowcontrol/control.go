@@ -19,8 +19,8 @@ type Config struct {
 	// Seats is the total number of seats, more than 0. Most requests occupy one seat during their
 	// execution.
 	Seats int
-	// Schemas and Levels are the mandatory objects. Each is used if no object of its name is
-	// stored. They are not modified.
+	// Schemas and Levels are the mandatory objects. Each is used if no object with its name is stored. They
+	// are not modified.
 	Schemas []*flowcontrolv1.FlowSchema
 	Levels  []*flowcontrolv1.PriorityLevelConfiguration
 	// MaxWait is the maximum queuing time of a request without a deadline, up to one minute.
@@ -56,8 +56,8 @@ type Control struct {
 	mu      sync.Mutex
 	schemas map[types.NamespacedName]*flowcontrolv1.FlowSchema
 	levels  map[types.NamespacedName]*flowcontrolv1.PriorityLevelConfiguration
-	// activeLevels contains the levels by name: the configured ones, and deleted ones with
-	// remaining requests.
+	// activeLevels contains the levels by name: the configured levels, and deleted levels with remaining
+	// requests.
 	activeLevels map[string]*level
 	// fairFrac is the fraction of its target demand that each level received in the last adjustment.
 	fairFrac float64

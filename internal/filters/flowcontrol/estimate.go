@@ -114,8 +114,8 @@ func (c *Control) listSeats(f *flow, r *http.Request, info *request.Info) int {
 	return min(max(1, seats), maxSeats)
 }
 
-// readListOptions parses the options of a list or watch. sends reports whether the response
-// contains a list; this is not so for a watch from a resource version.
+// readListOptions parses the options of a list or watch. sends reports whether the response contains a list;
+// the response to a watch from a resource version does not.
 func readListOptions(u *url.URL, info *request.Info) (l listOptions, sends bool, err error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

@@ -153,7 +153,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 	want := []int64{2, 4, 8, 16, 32}
 	if len(seen) != len(want) || seen[0] != want[0] || seen[4] != want[4] {
-		t.Errorf("it grows as %v, want %v", seen, want)
+		t.Errorf("Retry-After increases to %v, want %v", seen, want)
 	}
 	second += 1000
 	for n := int64(31); n > 0; n-- {

@@ -67,8 +67,8 @@ func account(namespace, name string) flowcontrolv1.Subject {
 	return flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindServiceAccount, ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: namespace, Name: name}}
 }
 
-// newControl returns a Control with seats, a catch-all level with five shares and no queues, and
-// further objects.
+// newControl returns a Control with seats, a catch-all level with five shares and no queues, and additional
+// objects.
 func newControl(t testing.TB, seats int, objects ...any) *Control {
 	t.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry())

@@ -57,8 +57,8 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestOrder checks that schemas are evaluated by precedence, then by name, that schemas of missing
-// levels are ignored, and that the mandatory ones exist.
+// TestOrder checks that schemas are evaluated by precedence, then by name, that schemas of missing levels are
+// ignored, and that the mandatory schemas exist.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	c := newControl(t, 10, limited("l", 1, 0, nil),
@@ -76,7 +76,7 @@ func TestOrder(t *testing.T) {
 	}
 	for _, name := range []string{"b", "a", "c"} {
 		if _, known := c.activeLevels["l"].flows[name]; !known {
-			t.Errorf("%s is not there", name)
+			t.Errorf("the flow of the schema %s does not exist", name)
 		}
 	}
 }
@@ -96,16 +96,16 @@ func TestDistinguish(t *testing.T) {
 	one := newFlow(s, l)
 	jane, joe := &request.User{Name: "jane"}, &request.User{Name: "joe"}
 	if byUser.distinguish(jane, info) != "jane" || byNamespace.distinguish(jane, info) != "ns" || one.distinguish(jane, info) != "" {
-		t.Error("distinguished by something else")
+		t.Error("the distinguishers are not the user name, the namespace and the empty string")
 	}
 	if byUser.hash(seed, byUser.distinguish(jane, info)) == byUser.hash(seed, byUser.distinguish(joe, info)) {
-		t.Error("two users are one flow")
+		t.Error("the flows of two users have the same hash")
 	}
 	if first, again := byUser.hash(seed, "x"), byUser.hash(seed, "x"); first != again || first == byUser.hash(maphash.MakeSeed(), "x") {
-		t.Error("a flow is told by its seed and nothing else")
+		t.Error("the hash is not constant for a seed, or does not depend on the seed")
 	}
 	l.configure(limited("l", 1, 0, queuing(1, 1)))
 	if f := newFlow(flowSchema("s", "l", 1), l); f.distinguish(jane, info) != "" {
-		t.Error("in one queue nobody is told apart")
+		t.Error("requests are distinguished although the level has a single queue")
 	}
 }

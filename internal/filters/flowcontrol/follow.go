@@ -43,7 +43,7 @@ func follow[T codec.Object](c *Control, name string, objects map[types.Namespace
 		},
 		Set: func(at types.NamespacedName, obj T) {
 			before, known := objects[at]
-			// The name of the object is not a substring of the key, which would otherwise stay in memory.
+			// Do not use at.Name: it is a substring of the storage key, which would stay in memory.
 			objects[types.NamespacedName{Name: obj.GetName()}] = obj
 			if !known || before.GetUID() != obj.GetUID() || before.GetGeneration() != obj.GetGeneration() {
 				c.reconfigure()

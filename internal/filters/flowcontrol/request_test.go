@@ -114,7 +114,7 @@ func TestDeletedLevel(t *testing.T) {
 		}
 		other := take(c, requestOf(t, "jane", "GET", "/version"))
 		if other.flow.schema != "catch-all" || !other.Admitted() {
-			t.Errorf("a new one is of %s", other.flow.schema)
+			t.Errorf("the schema of a new request is %s", other.flow.schema)
 		}
 		other.End()
 		first.End()
@@ -248,8 +248,7 @@ narrow,            narrow,         0,          -1,                  ,           
 	})
 }
 
-// TestMetrics checks that the metrics of two Controls are added, and that a closed one is not
-// counted.
+// TestMetrics checks that the metrics of two Controls are added, and that a closed Control is not counted.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

@@ -5,9 +5,9 @@ import "sync"
 // maxRetryAfter is the maximum Retry-After, in seconds.
 const maxRetryAfter = 32
 
-// retryAfter computes the Retry-After for rejected requests of a level. It doubles the value when
-// many requests are rejected again, and decreases it by one second when few are. The zero value is
-// ready to use. It is safe for concurrent use.
+// retryAfter computes the Retry-After for rejected requests of a level. It doubles the value when many
+// requests are rejected again, and decreases it by one second when few requests are rejected. The zero value
+// is ready to use. It is safe for concurrent use.
 type retryAfter struct {
 	mu      sync.Mutex
 	seconds int64 // current Retry-After; 0 before the first rejection

@@ -5,8 +5,8 @@ package fairqueue
 type Dispatch struct {
 	// Progress is the virtual time at dispatch, Start the virtual start time of the request.
 	Progress, Start SeatSeconds
-	// Next is the range of the virtual start times of the oldest requests of all queues with
-	// waiting requests, including this one. Discounted subtracts the expected work of executing
+	// Next is the range of the virtual start times of the oldest requests of all queues with waiting
+	// requests, including the queue of the request. Discounted subtracts the expected work of executing
 	// requests.
 	Next, Discounted Span
 }
@@ -39,8 +39,8 @@ func (q *queue) discounted() SeatSeconds {
 	return q.nextDispatchR - workOf(q.seatsInUse, estimatedDuration)
 }
 
-// LastDispatch returns the state when the last request left its queue. It returns false if no
-// request has done so.
+// LastDispatch returns the state when the last request left its queue. It returns false if no request has
+// left a queue.
 func (s *Set) LastDispatch() (Dispatch, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

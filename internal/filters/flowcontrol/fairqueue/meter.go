@@ -9,8 +9,8 @@ import (
 // nothing. It is guarded by its Set's lock.
 type Meter struct {
 	bounds []float64 // upper bounds of the buckets, ascending; a last bucket is for larger ratios
-	// nanoseconds contains the time per bucket. It has no elements after the last bucket that was used, because most
-	// meters stay in the first one.
+	// nanoseconds contains the time per bucket. It has no elements after the last bucket that was used,
+	// because most meters stay in the first bucket.
 	nanoseconds        []uint64
 	sum                float64 // sum of ratio times nanoseconds
 	value, denominator float64

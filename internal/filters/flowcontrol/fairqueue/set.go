@@ -84,8 +84,7 @@ func New(bounds *Bounds) *Set {
 // to Executing and Waiting.
 type Bounds struct{ Seats, Requests, Demand []float64 }
 
-// Configure changes the configuration. Waiting requests remain in their queues, including removed
-// ones.
+// Configure changes the configuration. Waiting requests remain in their queues, including removed queues.
 func (s *Set) Configure(config Config) {
 	s.lock(time.Now())
 	defer s.mu.Unlock()
@@ -167,9 +166,8 @@ func (s *Set) QueueLength(r *Request) int {
 	return r.queue.waiting.length
 }
 
-// Wait blocks until a waiting request is executed (Executing), ctx ends (Rejected), or the time is
-// until (Waiting). In the last case, the request is still queued, and the caller must call Wait or
-// Cancel.
+// Wait blocks until a waiting request is executed (Executing), ctx ends (Rejected), or the time until is
+// reached (Waiting). In the last case, the request is still queued, and the caller must call Wait or Cancel.
 func (s *Set) Wait(ctx context.Context, r *Request, until time.Time) Outcome {
 	timer := time.NewTimer(time.Until(until))
 	defer timer.Stop()
@@ -298,8 +296,8 @@ func (s *Set) chooseQueue(hash uint64) *queue {
 	if more := s.config.Queues - len(s.queues); more > 0 {
 		s.queues = append(s.queues, make([]*queue, more)...)
 	}
-	// Start at a different queue each time. Otherwise, ties would favor the first card, and hands
-	// overlap.
+	// Start at a different queue each time. Otherwise, ties would favor the first queue of a hand, which can
+	// be part of other hands.
 	s.hands++
 	offset := s.hands % len(hand)
 	var least *queue
@@ -373,7 +371,7 @@ func (s *Set) reject(r *Request, reason Reason) {
 	r.Flow.Rejected[reason]++
 }
 
-// dispatch executes waiting requests while the next one fits.
+// dispatch executes waiting requests while the next request fits.
 func (s *Set) dispatch() {
 	for s.waiting > 0 && s.seatsInUse < s.limits.Seats {
 		index := s.next()
@@ -395,9 +393,8 @@ func (s *Set) dispatch() {
 	s.setTimer()
 }
 
-// next returns the index of the queue whose oldest request would finish first in virtual time. Ties
-// are broken in the order of queues after the last served one. It returns -1 if no request is
-// waiting.
+// next returns the index of the queue whose oldest request would finish first in virtual time. Ties are
+// broken in the order of queues after the last served queue. It returns -1 if no request is waiting.
 func (s *Set) next() int {
 	best, finish := -1, SeatSeconds(0)
 	for i := range s.queues {

@@ -20,7 +20,8 @@ func newSet(queues, hand, seats int) *Set {
 	return s
 }
 
-// client describes concurrent requests of a flow. Each is sent when the previous one is complete.
+// client describes concurrent requests of a flow. Each caller sends a request when its previous request is
+// complete.
 type client struct {
 	hash     uint64
 	callers  int
@@ -100,7 +101,7 @@ func pass(ctx context.Context, s *Set, r *Request) bool {
 // checkEmpty fails the test unless all seats are free and all queues are empty.
 func checkEmpty(t *testing.T, s *Set, flow *Flow) {
 	t.Helper()
-	time.Sleep(time.Hour) // with synctest's clock: after it, no seats are lingering
+	time.Sleep(time.Hour) // with synctest's clock; no seats are lingering after this time
 	d := s.Dump(true)
 	counts := s.FlowCounts(flow)
 	if d.Waiting+d.Executing+d.SeatsInUse+d.SeatsWaiting+len(d.Requests)+d.ActiveQueues != 0 || !s.Idle() {
@@ -127,8 +128,8 @@ func share(results []used, i int) float64 {
 	return float64(results[i].seatTime) / float64(total)
 }
 
-// TestFairShares checks that flows with a higher demand than their share get equal seat times, and
-// flows with a lower demand get all of it.
+// TestFairShares checks that flows with a demand above their share receive equal seat times, and that the
+// demand of other flows is met.
 func TestFairShares(t *testing.T) {
 	t.Parallel()
 	one := Work{InitialSeats: 1}
@@ -162,8 +163,8 @@ func TestFairShares(t *testing.T) {
 	}
 }
 
-// TestHostileFlow checks that a flow with more requests than the queues can hold is rejected, while
-// ninety-nine others that share its queues hardly ever are.
+// TestHostileFlow checks that requests of a flow that fills its queues are rejected, while no request of
+// ninety-nine other flows is rejected.
 func TestHostileFlow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -262,7 +263,7 @@ func checkSums(t *testing.T, s *Set) {
 		t.Errorf("%d %d %d %d, want %d %d %d %d", s.active, s.waiting, s.seatsWaiting, s.seatsInUse, active, waiting, seatsWaiting, seatsInUse)
 	}
 	if s.waiting > 0 && s.executing.length == 0 && len(s.lingering) == 0 && s.limits.Seats > 0 {
-		t.Error("requests wait for nothing")
+		t.Error("requests wait although all seats are free")
 	}
 }
 
@@ -283,13 +284,13 @@ func TestWithoutQueues(t *testing.T) {
 	_, first := start(1)
 	_, second := start(1)
 	if got, _ := start(1); got != Rejected {
-		t.Errorf("a third of two seats: %v", got)
+		t.Errorf("third request for two seats: %v", got)
 	}
 	s.Configure(Config{Exempt: true})
 	_, third := start(5)
 	for _, r := range []*Request{first, second, third} {
 		if r.state != isExecuting {
-			t.Errorf("in state %d", r.state)
+			t.Errorf("request in state %d, want executing", r.state)
 		}
 		s.Finish(time.Now(), r)
 	}

@@ -20,8 +20,8 @@ func (w SeatSeconds) String() string { return fmt.Sprintf("%.8fss", float64(w)) 
 
 // Work is the expected work of a request.
 type Work struct {
-	// InitialSeats are occupied during the execution. FinalSeats are occupied for AdditionalLatency
-	// after it, while watches are notified of a write that has already been responded to.
+	// InitialSeats are occupied during the execution. FinalSeats are occupied for AdditionalLatency after the
+	// execution, while watches are notified of a completed write.
 	InitialSeats, FinalSeats int
 	AdditionalLatency        time.Duration
 }
