@@ -102,7 +102,7 @@ func (m *EncodingCache) register(registerer prometheus.Registerer) error {
 	return nil
 }
 
-// Bytes returns the size of the cached encodings of retained records.
+// Bytes returns the size of the cached encodings of retained records. m must not be nil.
 func (m *EncodingCache) Bytes() int64 { return m.bytes.Load() }
 
 // hit records the use of a cached encoding.
