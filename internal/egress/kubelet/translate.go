@@ -34,8 +34,9 @@ const (
 	pingPeriod = 30 * time.Second
 	// replyTimeout is the timeout for the kubelet to accept the streams.
 	replyTimeout = 30 * time.Second
-	// maxStatus is the maximum size of a command's status, in bytes.
-	maxStatus = 64 << 10
+	// maxStatus is the maximum size of a command's status, in bytes: with its channel, it is one
+	// message. The rest of a longer status is discarded.
+	maxStatus = maxPayload - 1
 )
 
 // session translates between a client that uses channels over a WebSocket and a kubelet that uses
@@ -87,11 +88,11 @@ func (s *session) announce() {
 	s.sendMessage(first, nil)
 }
 
-// sendMessage sends a message to the client. text must be shorter than 65,535 bytes. It ignores errors,
-// because the reader detects a disconnected client.
+// sendMessage sends at most maxStatus bytes of text to the client. It ignores errors, because the reader
+// detects a disconnected client.
 func (s *session) sendMessage(channel byte, text []byte) {
 	message := append(make([]byte, socketHeaderSize, socketHeaderSize+1+len(text)), channel)
-	_ = s.socket.send(binaryFrame, append(message, text...))
+	_ = s.socket.send(binaryFrame, append(message, text[:min(len(text), maxStatus)]...))
 }
 
 func (s *session) connect(r *http.Request) error {

@@ -111,6 +111,21 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
+// TestLongStatus checks that a status which does not fit into one message is shortened, and that the frames
+// of the message and of the close remain valid.
+func TestLongStatus(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.StatusMessage = strings.Repeat("x", 1<<17)
+	f.Run = func(*kubelettest.Command) int { return 1 }
+	_, answers := beginCommand(t, f)
+	expect(t, answers, "\x82\x7e\xff\xff\x03"+`{"metadata":{},"status":"Failure","message":"xxx`)
+	rest, err := io.ReadAll(answers)
+	if text, closed := strings.CutSuffix(string(rest), "x\x88\x02\x03\xe8"); err != nil || !closed || strings.Trim(text, "x") != "" {
+		t.Errorf("%d bytes after the begin of the status, error %v, %q; want a shortened message and a close frame", len(rest), err, text[max(0, len(text)-20):])
+	}
+}
+
 // TestKubeletGone checks that the client receives an error if the kubelet closes the connection
 // before the command has ended.
 func TestKubeletGone(t *testing.T) {

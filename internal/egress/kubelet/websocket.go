@@ -27,10 +27,11 @@ const (
 
 	finalBit         = 0x80
 	maskBit          = 0x80
-	maxControl       = 125 // maximum payload of a control frame, in bytes
-	size16           = 126 // the length is in the next 2 bytes
-	size64           = 127 // the length is in the next 8 bytes
-	socketHeaderSize = 4   // maximum header size of sent frames, in bytes
+	maxControl       = 125       // maximum payload of a control frame, in bytes
+	size16           = 126       // the length is in the next 2 bytes
+	size64           = 127       // the length is in the next 8 bytes
+	maxPayload       = 1<<16 - 1 // maximum payload of a sent frame, in bytes
+	socketHeaderSize = 4         // maximum header size of sent frames, in bytes
 	acceptMagic      = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 )
 
@@ -207,7 +208,7 @@ func (s *webSocket) Write(p []byte) (int, error) {
 }
 
 // send sends buffer as a frame. The first socketHeaderSize bytes are reserved for the frame header. The
-// maximum payload is 65,535 bytes.
+// maximum payload is maxPayload.
 func (s *webSocket) send(kind byte, buffer []byte) error {
 	size, begin := len(buffer)-socketHeaderSize, 0
 	if size < size16 {

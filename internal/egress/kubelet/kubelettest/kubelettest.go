@@ -28,6 +28,8 @@ type Kubelet struct {
 	Log func(r *http.Request) io.Reader
 	// Run runs a command, or attaches if it has no arguments, and returns the exit code.
 	Run func(command *Command) int
+	// StatusMessage replaces the message of the status of a failed command, unless it is empty.
+	StatusMessage string
 
 	mu       sync.Mutex
 	requests []string
@@ -165,7 +167,11 @@ func (k *Kubelet) command(w http.ResponseWriter, r *http.Request) {
 			_ = stream.Close()
 		}
 	}
-	_ = json.NewEncoder(streams["error"]).Encode(exit(code))
+	status := exit(code)
+	if code != 0 && k.StatusMessage != "" {
+		status.Message = k.StatusMessage
+	}
+	_ = json.NewEncoder(streams["error"]).Encode(status)
 	_ = streams["error"].Close()
 	<-connection.CloseChan() // the client has received everything
 }
