@@ -42,7 +42,8 @@ func Open(file string, metrics *Metrics) (*Selector, error) {
 		selection := &configuration.EgressSelections[i]
 		*s.network(selection.Name), err = s.dial(&selection.Connection, metrics)
 		if err != nil {
-			return nil, fmt.Errorf("failed to create dialer for egressSelection %q: %w", selection.Name, err)
+			err = fmt.Errorf("failed to create dialer for egressSelection %q: %w", selection.Name, err)
+			return nil, errors.Join(err, s.Close())
 		}
 	}
 	return s, nil
