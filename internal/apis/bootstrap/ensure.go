@@ -66,7 +66,8 @@ func (b *Bootstrap) ensure(ctx context.Context, sets ...set) error {
 	for _, s := range sets {
 		target, err := b.target(&s)
 		if err != nil {
-			return err
+			group.Go(func() error { return err })
+			continue
 		}
 		if s.retired != nil {
 			group.Go(func() error { return retire(ctx, target, &s) })
