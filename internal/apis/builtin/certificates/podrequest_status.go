@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 const (
@@ -46,7 +47,7 @@ func validatePodRequestStatus(f validation.Field, r, old *certificatesv1.PodCert
 			f.Invalid(field.OmitValueType{}, `status is immutable unless transitioning to "Issued", "Denied", or "Failed"`)
 		}
 	case outcome(r) == certificatesv1.PodCertificateRequestConditionTypeIssued:
-		validateIssued(f, r, time.Now())
+		validateIssued(f, r, simulation.Now(f.Context()))
 	default:
 		if validation.Changed(*status, certificatesv1.PodCertificateRequestStatus{Conditions: status.Conditions}) {
 			f.Invalid(field.OmitValueType{}, "non-condition status fields must be empty when denying or failing the PodCertificateRequest")

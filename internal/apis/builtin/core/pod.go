@@ -8,6 +8,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 func pods() builtin.Row[*corev1.Pod] {
@@ -42,7 +43,7 @@ func preparePod(op *builtin.Operation, pod *corev1.Pod) {
 		setPodCondition(pod, corev1.PodCondition{
 			Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 			Reason: corev1.PodReasonSchedulingGated, Message: "Scheduling is blocked due to non-empty scheduling gates",
-		})
+		}, simulation.Now(op.Context))
 	}
 	mergeLabelKeys(op, pod)
 	syncAppArmor(op, pod)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 func bindingVersion() *codec.Version {
@@ -71,7 +73,7 @@ func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj 
 	}
 	_, _, err := rawPods(b.pods).Update(ctx, name, func(_ context.Context, current codec.Object) (codec.Object, error) {
 		pod := current.DeepCopyObject().(*corev1.Pod)
-		if err := assign(pod, binding); err != nil {
+		if err := assign(pod, binding, simulation.Now(ctx)); err != nil {
 			return nil, apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, err)
 		}
 		return pod, nil
@@ -111,7 +113,7 @@ func preconditionsOf(binding *corev1.Binding) *metav1.Preconditions {
 }
 
 // assign sets the pod's node and copies the annotations and labels of the binding to the pod.
-func assign(pod *corev1.Pod, binding *corev1.Binding) error {
+func assign(pod *corev1.Pod, binding *corev1.Binding, now time.Time) error {
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return fmt.Errorf("pod %s is being deleted, cannot be assigned to a host", pod.Name)
@@ -124,7 +126,7 @@ func assign(pod *corev1.Pod, binding *corev1.Binding) error {
 	pod.Status.NominatedNodeName = ""
 	pod.Annotations = merged(pod.Annotations, binding.Annotations)
 	pod.Labels = merged(pod.Labels, binding.Labels)
-	setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue})
+	setPodCondition(pod, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, now)
 	return nil
 }
 

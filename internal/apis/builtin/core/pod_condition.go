@@ -17,9 +17,9 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 	return nil
 }
 
-// setPodCondition sets a condition. It updates the transition time if the status has changed.
-func setPodCondition(pod *corev1.Pod, condition corev1.PodCondition) {
-	condition.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
+// setPodCondition sets a condition. If the status has changed, the transition time is now.
+func setPodCondition(pod *corev1.Pod, condition corev1.PodCondition, now time.Time) {
+	condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	old := podCondition(pod, condition.Type)
 	if old == nil {
 		pod.Status.Conditions = append(pod.Status.Conditions, condition)

@@ -17,6 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/registry"
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 // podEviction declares the subresource that deletes a pod if its disruption budget permits it.
@@ -175,7 +176,7 @@ func (e *evicter) mark(ctx context.Context, name types.NamespacedName, precondit
 		setPodCondition(pod, corev1.PodCondition{
 			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
 			Reason: "EvictionByEvictionAPI", Message: "Eviction API: evicting",
-		})
+		}, simulation.Now(ctx))
 		return pod, nil
 	}, rest.UpdateOptions{})
 	return record, err

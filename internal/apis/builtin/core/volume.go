@@ -1,6 +1,7 @@
 package core
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 // accessModes contains all access modes with their short forms, in the order in which they are
@@ -71,24 +73,24 @@ func persistentVolumes() builtin.Row[*corev1.PersistentVolume] {
 	}
 }
 
-func preparePersistentVolume(_ *builtin.Operation, pv *corev1.PersistentVolume) {
-	pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: thisSecond()}
+func preparePersistentVolume(op *builtin.Operation, pv *corev1.PersistentVolume) {
+	pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: thisSecond(op.Context)}
 }
 
 // preparePersistentVolumeStatus sets the time of the last phase change if the client has not set
 // it.
-func preparePersistentVolumeStatus(_ *builtin.Operation, pv, old *corev1.PersistentVolume) {
+func preparePersistentVolumeStatus(op *builtin.Operation, pv, old *corev1.PersistentVolume) {
 	told, before := pv.Status.LastPhaseTransitionTime, old.Status.LastPhaseTransitionTime
 	switch {
 	case pv.Status.Phase == old.Status.Phase && told == nil:
 		pv.Status.LastPhaseTransitionTime = before
 	case pv.Status.Phase != old.Status.Phase && (told == nil || told.Equal(before)):
-		pv.Status.LastPhaseTransitionTime = thisSecond()
+		pv.Status.LastPhaseTransitionTime = thisSecond(op.Context)
 	}
 }
 
-func thisSecond() *metav1.Time {
-	now := metav1.NewTime(time.Now().Truncate(time.Second))
+func thisSecond(ctx context.Context) *metav1.Time {
+	now := metav1.NewTime(simulation.Now(ctx).Truncate(time.Second))
 	return &now
 }
 

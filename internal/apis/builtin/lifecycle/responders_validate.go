@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/simulation"
 )
 
 const (
@@ -37,7 +38,7 @@ func final() []lifecyclev1alpha1.ResponderStateType {
 }
 
 func validateResponders(f validation.Field, status, old *lifecyclev1alpha1.EvictionStatus, over bool) {
-	targets, now := status.TargetResponders, time.Now()
+	targets, now := status.TargetResponders, simulation.Now(f.Context())
 	if at := f.Child("targetResponders"); sameTargets(at, targets, old.TargetResponders) && wellFormed(targets, func(t *lifecyclev1alpha1.TargetResponder) string { return t.Name }) {
 		turn := turnOf(targets, old.TargetResponders, over)
 		for i := range targets {
