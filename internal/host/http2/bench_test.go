@@ -17,8 +17,8 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// bothServers runs a benchmark with net/http's HTTP/2 server and this one. Clients are in the same
-// process, so CPU figures include both sides.
+// bothServers runs a benchmark with net/http's HTTP/2 server and with the server of this package. Clients
+// are in the same process, so CPU figures include both sides.
 func bothServers(b *testing.B, h http.Handler, run func(b *testing.B, url string, newClient func() *http.Client)) {
 	for _, own := range []bool{false, true} {
 		name := "nethttp"
@@ -72,7 +72,7 @@ func startServer(tb testing.TB, h http.Handler, own bool, change func(*http.Serv
 		tls: &tls.Config{RootCAs: pool, NextProtos: []string{"h2"}}}
 }
 
-// client has one connection.
+// client returns a client that uses a single connection.
 func (s *testServer) client(tb testing.TB) *http.Client {
 	t := &h2.Transport{TLSClientConfig: s.tls, DisableCompression: true}
 	tb.Cleanup(t.CloseIdleConnections)
@@ -142,8 +142,8 @@ func get(b *testing.B, c *http.Client, url string) {
 	_ = resp.Body.Close()
 }
 
-// BenchmarkFanOut sends b.N events to each of 1,000 streams on 20 connections;
-// an operation is one event at one stream.
+// BenchmarkFanOut sends b.N events to each of 1,000 streams on 20 connections. The CPU time is reported per
+// event and stream.
 func BenchmarkFanOut(b *testing.B) {
 	const conns, streams = 20, 50
 	event := append(bytes.Repeat([]byte("x"), 700), '\n')

@@ -20,12 +20,12 @@ const firstBuffer = 4 << 10
 type body struct {
 	stream        *stream
 	empty         bool   // no body
-	buf           []byte // received data; unread from off on
+	buf           []byte // received data; the unread part starts at off
 	off           int
-	err           error // the error after buf; nil while data may arrive
+	err           error // returned by reads after buf; nil while more data may arrive
 	closed        bool
 	needsContinue bool  // the client waits for 100 Continue
-	declared      int64 // Content-Length; -1 without one
+	declared      int64 // Content-Length, or -1
 	received      int64
 
 	trailer http.Header // as received
@@ -77,7 +77,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-// publishTrailer copies the received trailers that the client has announced to Request.Trailer.
+// publishTrailer copies the announced trailers to Request.Trailer.
 func (b *body) publishTrailer() {
 	if b.stream.request == nil {
 		return // the handler has returned
@@ -118,8 +118,8 @@ func (b *body) exceeded(n int) bool {
 	return b.declared >= 0 && b.received+int64(n) > b.declared
 }
 
-// end makes reads return io.EOF after the received data, or an error if the length differs from the
-// declared one.
+// end makes reads return io.EOF after the received data, or an error if its length differs from the
+// declared length.
 func (b *body) end() {
 	if b.declared >= 0 && b.received != b.declared {
 		b.fail(fmt.Errorf("http2: the request declared a Content-Length of %d, but has %d bytes: %w",
@@ -137,7 +137,7 @@ func (b *body) fail(err error) {
 	}
 }
 
-// drop ends the body along with its stream.
+// drop ends the body after its stream has ended. It returns the unread bytes to the connection's window.
 func (b *body) drop() {
 	if b.empty {
 		return

@@ -22,11 +22,11 @@ func refuseAll(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, refused)
 }
 
-// earlySizes maps the sizes of requests that get an early response to the number of requests.
+// earlySizes maps body sizes to the number of requests with this size.
 func earlySizes() map[int]int { return map[int]int{1 << 10: 60, 100 << 10: 40, 3 << 20: 10} }
 
-// TestEarlyResponseNetHTTP checks that net/http's client gets every response that does not wait for
-// the body, on one connection.
+// TestEarlyResponseNetHTTP checks that net/http's client receives every response that is sent before the
+// server has read the body, on one connection.
 func TestEarlyResponseNetHTTP(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, http.HandlerFunc(refuseAll), true, nil)
@@ -60,7 +60,7 @@ func TestEarlyResponseNetHTTP(t *testing.T) {
 	}
 }
 
-// TestEarlyResponseCurl checks the same with curl, which up to 7.88 loses a response if its stream
+// TestEarlyResponseCurl checks the same with curl. Up to version 7.88, curl loses a response if its stream
 // is reset immediately afterwards.
 func TestEarlyResponseCurl(t *testing.T) {
 	t.Parallel()

@@ -48,7 +48,7 @@ type conn struct {
 
 	streams    map[uint32]*stream
 	lastID     uint32    // highest stream ID that the client has used
-	handlers   int       // number of running handlers, including those of closed streams
+	handlers   int       // number of running handlers, including handlers of closed streams
 	unstarted  []*stream // streams whose handlers wait for a free slot
 	goAwaySent bool      // GOAWAY has been sent; streams after lastID are ignored
 	err        error     // set once the connection has failed or is closing
@@ -87,7 +87,7 @@ func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, sta
 	return c
 }
 
-// clock is the time since the connection began.
+// clock returns the time since the connection began.
 func (c *conn) clock() time.Duration { return time.Since(c.began) }
 
 // serve runs the connection until it ends. If the server is shutting down, it sends GOAWAY right

@@ -2,13 +2,12 @@ package http2
 
 import "sync"
 
-// runQueue contains the streams of a connection with detached handlers that have work. One
-// goroutine runs them in turn and writes once for all of them. One event resumes many watches,
-// which have no goroutine while they wait.
+// runQueue contains the streams of a connection whose detached functions must be called. One goroutine
+// calls them in turn and writes once for all of them, because one event typically resumes many watches.
 type runQueue struct {
 	mu      sync.Mutex
 	streams []*stream
-	running bool // there is a goroutine that runs them
+	running bool // a goroutine runs the queue
 }
 
 // detachedState is guarded by runQueue.mu.
@@ -19,23 +18,23 @@ const (
 	parked                           // waits to be resumed
 	queued
 	running
-	runningResumed // resumed while it runs: it runs again
+	runningResumed // resumed while running; it will run again
 )
 
-// Detach continues the response after the handler has returned: do is called after the return and
-// after each Resume, until it returns true. It is for long-lived responses: a parked stream has no
-// goroutine, and its request and response header are released. do may write and flush, but the
-// header must have been written before. The first call of do has its own goroutine; later calls
-// share one with other streams of the connection, so do must call HandOff before it blocks on
-// anything but the client. Detach must be called by the handler, before it returns.
+// Detach continues the response after the handler has returned: do is called after the return and after
+// each Resume, until it returns true. Detach saves memory of long-lived responses: a stream has no
+// goroutine between calls of do, and its request and response header are released. do may write and flush,
+// but the handler must call WriteHeader. The first call of do has its own goroutine. Later calls share a
+// goroutine with other streams of the connection, so do must call HandOff before it blocks on anything but
+// the client. Detach must be called by the handler, before it returns.
 func (r *response) Detach(do func() (done bool)) { r.stream.detached = do }
 
 // Resume schedules a call of the detached function, or another call if it is running. It does not
 // block and is safe for concurrent use. The end of the request's context also calls it.
 func (r *response) Resume() { r.stream.resume() }
 
-// HandOff sends the pending data of the streams that share this goroutine, and continues the others
-// on another one. Only a running detached function may call it.
+// HandOff sends the pending data of the streams that share this goroutine, and moves the other streams to
+// another goroutine. Only a running detached function may call it.
 func (r *response) HandOff() {
 	s := r.stream
 	if !s.shared {
@@ -94,7 +93,7 @@ func (q *runQueue) next() *stream {
 	return s
 }
 
-// runStreams runs the queued streams of a connection.
+// runStreams runs the queued streams of a connection, and then writes their data.
 func (c *conn) runStreams() {
 	for {
 		s := c.runQueue.next()
@@ -110,8 +109,8 @@ func (c *conn) runStreams() {
 	c.mu.Unlock()
 }
 
-// handOff starts another goroutine for the remaining queue, before the stream blocks this one. Only
-// the goroutine that runs the stream may call it.
+// handOff starts another goroutine for the remaining queue, because the stream may block the current
+// goroutine. Only the goroutine that runs the stream may call it.
 func (s *stream) handOff() {
 	if !s.shared {
 		return

@@ -14,7 +14,7 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// TestDetach checks that a response continues after its handler has returned, and its connection
+// TestDetach checks that a response continues after its handler has returned, and that its connection
 // serves other requests.
 func TestDetach(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestDetachedEnds(t *testing.T) {
 	}
 }
 
-// lines are the logged lines.
+// lines is an io.Writer that sends each log line to the channel.
 type lines chan string
 
 // Write implements io.Writer.

@@ -6,12 +6,11 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// drain handles a stream whose response is complete while its client still sends the request body:
-// received data is dropped, and the stream ends with the body, without a reset. RFC 9113, section
-// 8.1 permits an immediate reset, as in net/http, but some clients drop a response if the reset
-// arrives before they have read it (curl up to 7.88), or if it interrupts the body (Java's). The
-// reset is therefore sent only if the body exceeds limits, which gives the client time to read the
-// response.
+// drain handles a stream whose response is complete while the client still sends the request body. Received
+// data is dropped, and the stream ends with the body, without a reset. RFC 9113, section 8.1 permits an
+// immediate reset, as in net/http, but some clients drop a response if the reset arrives before they have
+// read it (curl up to 7.88), or if the reset interrupts the body (Java's client). The stream is therefore
+// reset only if the body exceeds a limit, and after a delay in which the client can read the response.
 type drain struct {
 	left int64 // bytes that the client may still send
 }

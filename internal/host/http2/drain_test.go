@@ -14,8 +14,8 @@ import (
 // forbid responds without reading the body.
 func forbid(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }
 
-// upload sends size bytes of a body as windows permit, and returns false if the stream ended
-// before. It passes each frame of the server to see first.
+// upload sends size bytes of a body as the flow-control windows permit. It returns false if the stream or
+// connection ends before. It calls see with each received frame.
 func (r *raw) upload(id uint32, size int, see func(got string)) bool {
 	r.t.Helper()
 	stream, conn := defaultWindow, defaultWindow
@@ -79,7 +79,7 @@ func TestEarlyResponseEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		length string // declared, if any
-		size   int    // sent; as much as allowed if less than 0
+		size   int    // bytes to send; -1 sends more than the limit
 		lasts  time.Duration
 	}{
 		{"no body data", "", 0, drainTimeout},

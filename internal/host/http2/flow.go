@@ -2,8 +2,7 @@ package http2
 
 import "math"
 
-// outflow is the number of bytes that the client permits to send. A change of its settings can make
-// the window negative.
+// outflow is a send window, in bytes. A change of the client's settings can make it negative.
 type outflow int32
 
 // add extends the window. It returns false if the maximum window size is exceeded.
@@ -19,7 +18,7 @@ func (w *outflow) add(n int32) bool {
 // inflow is the receive window of a stream or connection.
 type inflow struct {
 	avail  int32 // bytes that the client may send
-	unsent int32 // read bytes without a WINDOW_UPDATE
+	unsent int32 // bytes read since the last WINDOW_UPDATE
 }
 
 // take records n received bytes. It returns false if they exceed the window.
@@ -34,8 +33,8 @@ func (w *inflow) take(n uint32) bool {
 // release returns n bytes to the window after they have been read.
 func (w *inflow) release(n int) { w.unsent += int32(n) }
 
-// refill returns the increment for the next WINDOW_UPDATE. It returns 0 while the client has more
-// left than the increment, so that about two updates are sent per window.
+// refill returns the increment for the next WINDOW_UPDATE. It returns 0 while the remaining window is
+// larger than the increment, so that about two updates are sent per window.
 func (w *inflow) refill() (n uint32) {
 	if w.unsent == 0 || w.unsent < w.avail {
 		return 0

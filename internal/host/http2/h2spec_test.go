@@ -24,8 +24,8 @@ func notConforming() []string {
 	}
 }
 
-// TestH2Spec runs the conformance suite of h2spec, strict cases among them: its own
-// program, at the version that the module test/tools names.
+// TestH2Spec runs the conformance suite h2spec, including its strict cases. The module test/tools selects
+// the version of h2spec.
 func TestH2Spec(t *testing.T) {
 	t.Parallel()
 	built, err := exec.Command("go", "-C", filepath.Join("..", "..", "..", "test", "tools"), "tool", "-n", "h2spec").Output()
@@ -66,8 +66,8 @@ type specReport struct {
 	} `xml:"testsuite>testcase"`
 }
 
-// readReport fails the test for each case that failed and returns how many there
-// were.
+// readReport reports an error for each failed case, except for cases in notConforming. It returns the
+// number of all cases.
 func readReport(t *testing.T, path string) int {
 	t.Helper()
 	raw, err := os.ReadFile(path)

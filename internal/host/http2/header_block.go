@@ -16,8 +16,8 @@ import (
 type headerDecoder struct {
 	framer    *h2.Framer
 	hpack     *hpack.Decoder
-	maxSize   uint32 // of a header, counted like SETTINGS_MAX_HEADER_LIST_SIZE
-	maxFrames int    // maximum frames of one block
+	maxSize   uint32 // maximum size of a header, counted like SETTINGS_MAX_HEADER_LIST_SIZE
+	maxFrames int    // maximum number of frames of one block
 	fields    []hpack.HeaderField
 }
 
@@ -36,9 +36,10 @@ func newHeaderDecoder(framer *h2.Framer, s *settings) *headerDecoder {
 	return d
 }
 
-// decode reads the remaining block that f starts. A header beyond a limit is returned as Truncated;
-// a malformed one is a StreamError. In both cases the block is decoded to its end, to keep the
-// state of HPACK consistent. The fields are valid until release.
+// decode reads and decodes the header block that starts with f. If the header exceeds the maximum size or
+// number of fields, the result is Truncated. For a malformed header, decode returns a StreamError. In both
+// cases it has decoded the block to its end, to keep the state of HPACK consistent. Errors that prevent
+// this are ConnectionErrors. The fields are valid until release.
 func (d *headerDecoder) decode(f *h2.HeadersFrame) (*h2.MetaHeadersFrame, error) {
 	b := headerBlock{fields: d.fields[:0], left: d.maxSize, leftFields: MaxHeaderFields, hpack: d.hpack}
 	d.hpack.SetEmitEnabled(true)
@@ -141,7 +142,7 @@ func validFieldName(name string) bool {
 	return httpguts.ValidHeaderFieldName(name) && !strings.ContainsFunc(name, func(r rune) bool { return 'A' <= r && r <= 'Z' })
 }
 
-// checkPseudo returns an error unless the pseudo fields are those of a request, each at most once.
+// checkPseudo returns an error if a pseudo header field is repeated or not permitted in requests.
 func checkPseudo(fields []hpack.HeaderField) error {
 	for i, f := range fields {
 		if !f.IsPseudo() {

@@ -11,7 +11,7 @@ type keepalive struct {
 	timer        *time.Timer
 	lastRead     time.Duration // by the connection's clock, like all times here
 	idleSince    time.Duration // end of the last stream; valid while there are no streams
-	pingSent     time.Duration // time of an unanswered PING; 0 without one
+	pingSent     time.Duration // time of the unanswered PING; 0 if there is none
 	ping         [8]byte
 	writeStarted time.Duration // start of the current write
 }

@@ -10,13 +10,13 @@ const MaxHeaderFields = 2000
 
 // Limits of the resources that a client can use.
 const (
-	prefaceTimeout  = 10 * time.Second // for the first bytes of a connection
+	prefaceTimeout  = 10 * time.Second // for the client's connection preface
 	settingsTimeout = 2 * time.Second  // for the SETTINGS frame after the preface
-	// lingerTimeout is how long a client may send after the server has closed its side or completed
-	// a response, so that the client reads the data before a reset.
+	// lingerTimeout is the delay between the last data of a connection or response and a reset. It gives
+	// the client time to read the data.
 	lingerTimeout = time.Second
-	// lingerBytes is the number of bytes that are read and dropped from a client after a protocol
-	// violation: the amount that a client may send without window updates.
+	// lingerBytes is the maximum number of bytes that are read and dropped after a protocol violation. It
+	// equals the default receive window of a connection.
 	lingerBytes = 1 << 20
 
 	// After a complete response, the rest of the request body is read and dropped, up to drainBytes
@@ -34,7 +34,7 @@ const (
 	// that does not read.
 	maxReplies = 64 << 10
 
-	// Maximum number of cheap frames without effect in a period.
+	// floodFrames is the maximum number of useless frames in a floodPeriod.
 	floodFrames = 10_000
 	floodPeriod = 10 * time.Second
 )

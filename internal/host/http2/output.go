@@ -27,14 +27,14 @@ const (
 // writeBuffer contains frames to write.
 type writeBuffer struct{ b []byte }
 
-// output is the sending side of a connection. Frames are appended under the connection's lock. A
-// goroutine that finds no writer after appending becomes the writer: without the lock, it writes
-// all pending data until there is none. Others return after appending.
+// output is the sending side of a connection. Frames are appended under the connection's lock. After it has
+// appended a frame, a goroutine becomes the writer if there is none. The writer writes without holding the
+// lock, until no data is pending. Other goroutines return after appending.
 type output struct {
 	conn     *conn
 	pending  *writeBuffer // nil without pending data
 	replies  int          // pending bytes that are replies to control frames, such as PING
-	writing  bool         // there is a writer
+	writing  bool         // a goroutine is the writer
 	progress sync.Cond    // signaled when the writer is done or the connection's window grows
 	room     sync.Cond    // signaled, for one stream at a time, when pending data shrinks
 	frames   *h2.Framer   // appends to pending
@@ -137,8 +137,8 @@ func (c *conn) flush() bool {
 	return true
 }
 
-// flushAsync is flush on another goroutine, for callers that must not block on the client, such as
-// the reading goroutine.
+// flushAsync is like flush, but writes on another goroutine. It is for callers that must not block on the
+// client, such as the reading goroutine.
 func (c *conn) flushAsync() {
 	if c.writing || c.pending == nil {
 		return

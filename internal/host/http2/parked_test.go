@@ -18,7 +18,7 @@ type parkedStream struct {
 	lines [][]byte
 	ended bool
 	runs  atomic.Int64
-	over  chan struct{} // closed with the context
+	over  chan struct{} // closed when the request's context ends
 }
 
 func (p *parkedStream) send(line []byte) {
@@ -107,8 +107,8 @@ func TestParked(t *testing.T) {
 	}
 }
 
-// TestParkedWait checks that a stream with an exhausted window does not block others, and that a
-// stream that parkedStream for another event must declare it.
+// TestParkedWait checks that a stream with an exhausted window does not block others, and that it continues
+// when the client extends its window.
 func TestParkedWait(t *testing.T) {
 	t.Parallel()
 	streams := make(chan *parkedStream, 10)

@@ -76,7 +76,7 @@ func testFlood(t *testing.T, send func(r *raw, i int) error) {
 			goAway = goAway || strings.HasPrefix(got, "GOAWAY") && strings.HasSuffix(got, "ENHANCE_YOUR_CALM")
 		}
 	}()
-	var closed error // TCP drops a GOAWAY that was not read when the server closes the connection
+	var closed error // a client with a failed write may not receive GOAWAY, because closing the connection can drop it
 	for i := range 2 * floodFrames {
 		if closed = send(r, i); closed != nil {
 			break
@@ -429,7 +429,7 @@ func TestUnreadReplies(t *testing.T) {
 	r := silent(t, hello, nil)
 	r.preface()
 	r.ok(r.frames.WriteSettings())
-	// The frames being written and the queued ones are fewer than a flood.
+	// The number of these frames is below the flood limit.
 	for range 2*maxReplies/17 + 10 {
 		if r.frames.WritePing(false, [8]byte{}) != nil {
 			break

@@ -26,7 +26,7 @@ type raw struct {
 	got    chan string // the server's frames in short form; closed at the end
 	done   chan struct{}
 	srv    *server
-	writes *countedWrites // the server's
+	writes *countedWrites // counts the server's writes
 	// mayEnd permits the connection to end while the client writes.
 	mayEnd bool
 }
@@ -54,7 +54,7 @@ func silent(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *raw {
 	return r
 }
 
-// connect also performs the HTTP/2 handshake and reads frames.
+// connect is like silent, but also performs the HTTP/2 handshake and starts reading frames.
 func connect(t *testing.T, h http.HandlerFunc, change func(*http.Server)) *raw {
 	t.Helper()
 	r := silent(t, h, change)

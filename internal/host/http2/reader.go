@@ -62,8 +62,8 @@ func (c *conn) readFrame() (h2.Frame, error) {
 	return block, nil
 }
 
-// handleError resets the stream or closes the connection that err concerns. It returns false if the
-// connection has ended.
+// handleError resets the affected stream or closes the connection. It returns false if the connection has
+// ended.
 func (c *conn) handleError(f h2.Frame, err error) bool {
 	var (
 		ofStream h2.StreamError

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// requestHead is a decoded request header. The connection owns its memory: the stream copies the
+// requestHead is a decoded request header. The connection owns its memory, so the stream copies the
 // request.
 type requestHead struct {
 	request         http.Request
@@ -95,8 +95,8 @@ func headerOf(f *h2.MetaHeadersFrame) http.Header {
 	return header
 }
 
-// repeatedHeaderOf is headerOf for repeated field names. It counts the fields of each name first,
-// to allocate once.
+// repeatedHeaderOf is like headerOf, but supports repeated field names. It first counts the fields of each
+// name, to allocate once.
 func repeatedHeaderOf(fields []hpack.HeaderField, values []string) http.Header {
 	header := make(http.Header, min(len(fields), expectedNames))
 	for _, field := range fields {
@@ -187,9 +187,8 @@ func announcedTrailers(header http.Header) http.Header {
 	return trailer
 }
 
-// lengthOf returns the declared length of the body, or -1 without one. It returns false if the
-// declaration is not a single number, because a proxy could disagree about the end of such a
-// request.
+// lengthOf returns the declared length of the body, or -1 if there is none. It returns false if the values
+// differ or are not a valid number, because a proxy could disagree about the end of such a request.
 func lengthOf(header http.Header) (int64, bool) {
 	values := header["Content-Length"]
 	if len(values) == 0 {

@@ -149,9 +149,10 @@ func (r *response) bodyAllowed() bool {
 	return r.status >= 200 && r.status != http.StatusNoContent && r.status != http.StatusNotModified
 }
 
-// Write implements http.ResponseWriter. It does not retain p. Data is sent with Flush, at the end of
-// the response, or when the buffer is full; Write then blocks while the client does not read. It
-// returns an error once the stream has ended.
+// Write implements http.ResponseWriter. It does not retain p. Data is sent with Flush, at the end of the
+// response, or when the buffer is full; Write then blocks while the client does not read. It returns
+// http.ErrBodyNotAllowed, http.ErrContentLength, or an error if the handler has returned or the stream has
+// ended.
 func (r *response) Write(p []byte) (int, error) {
 	room, err := r.reserve(len(p))
 	if err != nil {
@@ -167,8 +168,8 @@ func (r *response) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Send is Write followed by Flush, without copying p to the response's buffer. It blocks while the
-// client does not read and does not retain p.
+// Send is like Write followed by Flush, and returns the same errors, but does not copy p to the response's
+// buffer. It blocks while the client does not read and does not retain p.
 func (r *response) Send(p []byte) error {
 	if err := r.accept(len(p)); err != nil {
 		return err
@@ -287,7 +288,7 @@ func (r *response) completeHeader(beginning []byte, size int, complete bool) []h
 	return fields
 }
 
-// trailerFields returns the trailers that the handler has set: announced ones and those with
+// trailerFields returns the trailers that the handler has set: announced trailers and keys with
 // http.TrailerPrefix.
 func (r *response) trailerFields() []hpack.HeaderField {
 	for key, values := range r.header {
@@ -317,10 +318,10 @@ func (r *response) finish() {
 	}
 }
 
-// Answer sends a complete response with its own header while the handler is still running, and ends
-// the stream. Later writes of the handler fail. The caller must exclude concurrent method calls of
-// the handler. Answer returns an error if the handler has returned or already called WriteHeader. It
-// takes ownership of header, but not of body.
+// Answer sends a complete response with its own header while the handler is still running, and ends the
+// stream. Later writes of the handler fail. The caller must exclude concurrent method calls of the handler.
+// Answer returns an error if the handler has returned or already called WriteHeader, and the errors of
+// Write. It takes ownership of header, but not of body.
 func (r *response) Answer(status int, header http.Header, body []byte) error {
 	if r.returned || r.status != 0 {
 		return errHandlerReturned

@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// exchange is a handler and a request. Clients must see the same response with net/http's server
-// and this one.
+// exchange is a handler and a request. Clients must see the same response with net/http's server and with
+// the server of this package.
 type exchange struct {
 	name   string
 	handle http.HandlerFunc
@@ -95,7 +95,7 @@ func (x *exchange) run(t *testing.T, own bool) *seen {
 	out.Status, out.Proto, out.Header, out.ContentLength = resp.StatusCode, resp.Proto, resp.Header, resp.ContentLength
 	out.Body, out.BodyErr, out.Trailer = string(read), err != nil, resp.Trailer
 	if out.BodyErr {
-		out.Body = "" // as much as came before
+		out.Body = "" // the size of the received part depends on timing
 	}
 	if _, ok := out.Header["Date"]; ok && out.Header.Get("Date") != "then" {
 		out.Header.Set("Date", "a time")

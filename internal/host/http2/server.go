@@ -17,7 +17,7 @@ import (
 	h2 "golang.org/x/net/http2"
 )
 
-// Defaults, as net/http's.
+// Default values, the same as in net/http.
 const (
 	defaultStreams     = 250
 	defaultTable       = 4 << 10

@@ -15,8 +15,8 @@ import (
 
 type connKey struct{}
 
-// TestConnContext checks that the contexts of requests contain net/http's values of the connection,
-// which are equal for all of its requests.
+// TestConnContext checks that the contexts of requests contain the values that http.Server.ConnContext
+// adds, and that all requests of a connection share them.
 func TestConnContext(t *testing.T) {
 	t.Parallel()
 	var conns atomic.Int64
@@ -124,7 +124,7 @@ func TestConfigureRejects(t *testing.T) {
 	}
 }
 
-// TestHandlerExits checks that runtime.Goexit in a handler only aborts its stream.
+// TestHandlerExits checks that runtime.Goexit in a handler aborts only its stream.
 func TestHandlerExits(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// stream is one request and its response. Its handler runs as a job.
+// stream is one request and its response. Its handler runs on its own goroutine.
 type stream struct {
 	conn     *conn
 	id       uint32
 	request  *http.Request // nil once the handler has returned
-	handler  http.Handler  // the server's handler, or one that rejects the request
+	handler  http.Handler  // the server's handler, or a handler that rejects the request
 	detached func() bool   // the detached function, if any
 	cancel   context.CancelCauseFunc
 	body     body
@@ -27,7 +27,7 @@ type stream struct {
 	state    detachedState
 
 	// Guarded by the connection's lock.
-	err         error     // reason for the end of the stream; nil while it is in the connection's map
+	err         error     // reason for the end of the stream; nil while it is open
 	wake        sync.Cond // signaled when data arrives, the send window grows, or the stream ends
 	out         outflow
 	in          inflow
@@ -71,8 +71,8 @@ func (c *conn) newStream(id uint32, ended bool, r *requestHead) *stream {
 	return s
 }
 
-// close ends the stream and cancels the context of its handler. Further calls have no effect.
-// conn.mu must be held.
+// close ends the stream and cancels the context of its handler. Later calls have no effect. conn.mu must be
+// held.
 func (s *stream) close(err error) {
 	if s.err != nil {
 		return
@@ -171,8 +171,8 @@ const (
 	lastPart                     // written immediately, with the end of the stream
 )
 
-// A responsePart is a header (if fields is not nil), then data, and for a lastPart the trailers and
-// the end of the stream.
+// responsePart consists of a header (if fields is not nil), data, and, for a lastPart, the trailers and the
+// end of the stream.
 type responsePart struct {
 	fields        []hpack.HeaderField
 	informational bool // fields have an informational status
@@ -239,7 +239,7 @@ func (s *stream) sendData(p []byte, end bool) error {
 		switch {
 		case n > 0 && c.full():
 			s.waitRoom()
-		case n <= 0 && c.flush(): // the lock was released: look again
+		case n <= 0 && c.flush(): // the lock was released, so check again
 		case n <= 0 && s.out <= 0:
 			s.handOff()
 			s.wake.Wait()

@@ -35,7 +35,7 @@ func TestSendWindow(t *testing.T) {
 	if got += 35; got != minWindow {
 		t.Errorf("got %d bytes, want %d", got, minWindow)
 	}
-	// The connection's window is exhausted, too; streams without data continue.
+	// The connection's window is also exhausted. After its extension, only the stream's own window blocks.
 	r.ok(r.frames.WriteWindowUpdate(0, 1<<20))
 	r.request(3, true, ":method", "GET", ":scheme", "https", ":path", "/small")
 	r.awaitAfter("DATA 3 5 end", count)
@@ -44,7 +44,7 @@ func TestSendWindow(t *testing.T) {
 	r.await("DATA 1 1000")
 	r.ok(r.frames.WriteRSTStream(1, h2.ErrCodeCancel))
 	if err := <-wrote; !errors.Is(err, errStreamReset) {
-		t.Errorf("the handler got %v", err)
+		t.Errorf("Write returned %v, want %v", err, errStreamReset)
 	}
 }
 
