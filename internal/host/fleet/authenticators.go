@@ -17,13 +17,14 @@ import (
 // visitorPrefix precedes the names of users of the root control plane in other control planes.
 const visitorPrefix = "root:"
 
-// visitors authenticates the users of the root control plane that enter the control plane of a request.
-// They need the verb AccessVerb for its object, and are administrators there. It implements
-// authn.Authenticator.
+// visitors authenticates users of the root control plane in the control plane of a request. A user needs
+// the verb AccessVerb for the ControlPlane object, and is an administrator of the control plane. It
+// implements authn.Authenticator.
 type visitors struct{ fleet *Fleet }
 
-// Authenticate implements authn.Authenticator. The error is an authn.RejectionError with 403 for users of
-// the root control plane without the permission.
+// Authenticate implements authn.Authenticator. It returns the errors of the authenticator of the root
+// control plane, and an *authn.RejectionError if a user of the root control plane does not have the
+// permission or the authorization fails.
 func (v visitors) Authenticate(r *http.Request) (*request.Authentication, error) {
 	found, err := v.fleet.config.Root.Authenticate(r)
 	if found == nil {
@@ -57,8 +58,8 @@ func (v visitors) authorize(ctx context.Context, user *request.User) error {
 	return authorizer.Forbidden(attributes, reason)
 }
 
-// administrators authenticates the administrator of the control plane of a request, also while it is
-// closed. It implements authn.Authenticator.
+// administrators authenticates the administrator of the control plane of a request, even if the control
+// plane is closed. It implements authn.Authenticator.
 type administrators struct{ fleet *Fleet }
 
 // Authenticate implements authn.Authenticator.
@@ -74,8 +75,8 @@ func (a administrators) user(ctx context.Context, token string) (*request.User, 
 	return a.fleet.administrator(p.key.uid, token), nil
 }
 
-// administrator returns the administrator of a control plane if the token is the one of its kubeconfig,
-// and nil otherwise.
+// administrator returns the administrator of a control plane if the token equals the token in its
+// kubeconfig, and nil otherwise.
 func (f *Fleet) administrator(uid types.UID, token string) *request.User {
 	f.mu.RLock()
 	want, ok := f.mu.hashes[uid]

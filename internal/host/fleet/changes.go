@@ -20,12 +20,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
-// ChangesPath is the path in a fork of its changes: a list of history.Change with the states of each object that differs from
-// the source. States that cannot be decoded are missing. It is a non-resource URL in authorization. The response can contain
-// Secrets.
+// ChangesPath is the path of the list of a fork's changes. The list contains a history.Change for each
+// object that differs from the source, with both states of the object. States that cannot be decoded are
+// missing. It is a non-resource URL in authorization. The response can contain Secrets.
 const ChangesPath = "/mainstay/v1/fork/changes"
 
-// changesHandler serves ChangesPath. Its cost is that of the written objects of the fork, not of all objects.
+// changesHandler serves ChangesPath. Its cost is proportional to the number of objects that were written in
+// the fork, not to the number of all objects.
 type changesHandler struct {
 	fleet   *Fleet
 	uid     types.UID
@@ -89,7 +90,8 @@ func (h *changesHandler) write(ctx context.Context, decoder *controlplane.EntryD
 	}
 }
 
-// change returns the change of the object of a stored entry, or nil if it is equal to that of the source.
+// change returns the difference between a stored object of the fork and the object of the source. It
+// returns nil if there is none, or if the entry is not an object or belongs to the server.
 func (h *changesHandler) change(ctx context.Context, decoder *controlplane.EntryDecoder, stored *kv.Entry, relative string) (*history.Change, error) {
 	object, ok := decoder.ObjectOf(stored.Key)
 	if !ok || belongsToServer(relative) {
@@ -131,7 +133,8 @@ func (h *changesHandler) change(ctx context.Context, decoder *controlplane.Entry
 	return c, nil
 }
 
-// decode returns the object of an entry, or nil if it cannot be decoded: the other changes remain visible.
+// decode returns the object of an entry, or nil if it cannot be decoded. It returns no error, so that the
+// other changes remain visible.
 func (h *changesHandler) decode(ctx context.Context, decoder *controlplane.EntryDecoder, entry *kv.Entry) map[string]any {
 	object, err := decoder.Decode(ctx, entry)
 	if err != nil {
@@ -141,8 +144,8 @@ func (h *changesHandler) decode(ctx context.Context, decoder *controlplane.Entry
 	return object
 }
 
-// belongsToServer reports whether the object with a relative key describes the control plane itself, so that it differs
-// between all control planes.
+// belongsToServer reports whether the object with a relative key describes the control plane itself, and
+// therefore differs between all control planes.
 func belongsToServer(key string) bool {
 	prefixes := append(controlplane.TransientPrefixes(), "configmaps/kube-system/extension-apiserver-authentication", "internal.apiserver.k8s.io/storageversions/")
 	for _, prefix := range prefixes {
@@ -151,7 +154,7 @@ func belongsToServer(key string) bool {
 		}
 	}
 	name, ok := strings.CutPrefix(key, "apiregistration.k8s.io/apiservices/")
-	return ok && strings.HasSuffix(name, ".mainstay.dev") // that of an API which forks do not have
+	return ok && strings.HasSuffix(name, ".mainstay.dev") // the APIService of an API that forks do not serve
 }
 
 // changeWriter writes a list of changes while they are read.

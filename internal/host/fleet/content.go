@@ -12,15 +12,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
-// content describes the objects with which a control plane began. It is stored with the keys of the control plane, and
-// immutable.
+// content describes the initial objects of a control plane. It is stored with the keys of the control
+// plane, and immutable.
 type content struct {
 	// Source is the state that a fork was created from; nil if the control plane is not a fork.
 	Source *layer `json:"source,omitempty"`
-	// Layers are the states below the objects of a fork. The first one is Source; the others are those with which the
-	// source began. They are empty if the objects of the source were copied.
+	// Layers are the states below the objects of a fork. The first layer is Source; the others are the
+	// layers of the source. Layers is empty if the objects of the source were copied.
 	Layers []layer `json:"layers,omitempty"`
-	// Template is the template below the layers; "" without one.
+	// Template is the template below the layers; "" if there is none.
 	Template string `json:"template,omitempty"`
 	// TemplateUID is the UID of the control plane that was created with the template; "" is this control plane.
 	TemplateUID types.UID `json:"templateUID,omitempty"`
@@ -35,7 +35,8 @@ type layer struct {
 	Revision kv.Revision `json:"revision"`
 }
 
-// base returns the base of the prefix of a control plane, or nil.
+// base returns the base of a control plane, which combines its layers and its template. It returns nil if
+// there are neither.
 func (f *Fleet) base(ctx context.Context, uid types.UID, c *content) (overlay.Base, error) {
 	var base overlay.Base
 	if c.Template != "" {
@@ -93,8 +94,8 @@ func (f *Fleet) checkLayers(ctx context.Context, c *content) error {
 	return nil
 }
 
-// attach attaches the base of a control plane to its prefix, and sets session.base. seeded reports that its objects are those
-// of the current template, without changes.
+// attach attaches the base of a control plane to its prefix, and sets session.base. seeded reports whether
+// the control plane contains exactly the objects of the current template.
 func (f *Fleet) attach(ctx context.Context, s *session, uid types.UID, c *content) (seeded bool, err error) {
 	if err := f.checkLayers(ctx, c); err != nil {
 		return false, err

@@ -25,7 +25,7 @@ var errCopyInterrupted = errors.New("copy the source: another server has continu
 type copying struct {
 	fleet *Fleet
 	lock  string      // key
-	held  kv.Revision // of the lock
+	held  kv.Revision // revision of the lock
 }
 
 // commit applies operations while the lock is held.
@@ -49,8 +49,9 @@ func (c *copying) release() {
 	_, _ = c.fleet.config.Backend.Backend.Commit(ctx, kv.Op{Key: c.lock, Kind: kv.OpDelete, Expect: c.held})
 }
 
-// copySource copies the state of a source into the prefix of a fork. store has the objects of the source, and below is the
-// content with which it began. guard completes the copy.
+// copySource copies the state of a source into the prefix of a fork. store contains the objects of the
+// source, and below is the initial content of the source. guard contains the operations for the commit that
+// completes the copy.
 func (f *Fleet) copySource(ctx context.Context, p planeKey, store kv.Backend, source *layer, below *content) (guard []kv.Op, err error) {
 	c := &copying{fleet: f, lock: f.folder(p.uid) + controlplanes.CopyKey}
 	if err := c.commit(ctx); errors.Is(err, errCopyInterrupted) {
@@ -64,10 +65,10 @@ func (f *Fleet) copySource(ctx context.Context, p planeKey, store kv.Backend, so
 		}
 	}()
 	if keys, err := f.readKeys(ctx, p); keys != nil || err != nil {
-		return nil, errors.Join(err, errCopyInterrupted) // it was completed before the lock was acquired
+		return nil, errors.Join(err, errCopyInterrupted) // another server completed the copy before the lock was acquired
 	}
 	f.logger.Info("copying the objects of the source of a fork", "name", p.name)
-	if err := f.deletePrefix(ctx, f.prefixOf(p.uid), 1, c.commit); err != nil { // of an interrupted copy
+	if err := f.deletePrefix(ctx, f.prefixOf(p.uid), 1, c.commit); err != nil { // objects of an interrupted copy
 		return nil, fmt.Errorf("copy the source: %w", err)
 	}
 	_, unhold, err := store.Hold(ctx, source.Revision)
@@ -88,7 +89,8 @@ func (f *Fleet) copySource(ctx context.Context, p planeKey, store kv.Backend, so
 	return []kv.Op{{Key: c.lock, Kind: kv.OpDelete, Expect: c.held}}, nil
 }
 
-// maxCopyBytes is the size at which a commit of copied objects is sent, in bytes. Stores accept 1.5 MiB.
+// maxCopyBytes is the maximum size of the values in a commit of copied objects, in bytes, unless a single
+// value is larger. Stores accept 1.5 MiB.
 const maxCopyBytes = 512 << 10
 
 // copyObjects writes all objects of a base to its prefix, and returns their number.

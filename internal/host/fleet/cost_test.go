@@ -31,7 +31,7 @@ func TestCostOfOpen(t *testing.T) {
 		t.Helper()
 		plane := server.ControlPlane(t)
 		testserver.Eventually(t, time.Minute, func() error {
-			response, err := client.Get(plane.URL() + "/api/v1/namespaces/kube-system/serviceaccounts/default") // of a controller
+			response, err := client.Get(plane.URL() + "/api/v1/namespaces/kube-system/serviceaccounts/default") // a controller creates it
 			if err != nil {
 				return err
 			}
@@ -41,7 +41,7 @@ func TestCostOfOpen(t *testing.T) {
 			return nil
 		})
 	}
-	open() // the data that all control planes share
+	open() // allocates the data that all control planes share
 	bytesBefore, goroutinesBefore := use(t)
 	for range planes {
 		open()
@@ -56,7 +56,8 @@ func TestCostOfOpen(t *testing.T) {
 	t.Logf("an open control plane uses %d bytes and %.1f goroutines", (bytesAfter-bytesBefore)/planes, float64(goroutinesAfter-goroutinesBefore)/planes)
 }
 
-// use returns the memory in use, in bytes, and the number of goroutines, when their number is stable.
+// use waits until the number of goroutines is stable. It returns the memory in use, in bytes, and the
+// number of goroutines.
 func use(t *testing.T) (memory int64, goroutines int) {
 	t.Helper()
 	last := -1

@@ -19,9 +19,9 @@ type Credentials struct {
 	Kubeconfig []byte
 }
 
-// Create creates a control plane, which serves requests with the returned credentials at once. from
-// makes it a fork; nil makes it empty. It returns the error of the creation of the object, or of
-// its Secret. After an error, the object may exist.
+// Create creates a control plane, which immediately serves requests with the returned credentials. If from
+// is not nil, the control plane is a fork; otherwise it is empty. Create returns an error if the object,
+// the content of the fork, or the Secret cannot be created. After an error, the object may exist.
 func (f *Fleet) Create(ctx context.Context, name string, from *controlplanes.Source) (Credentials, error) {
 	declared, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&controlplanes.ControlPlane{
 		TypeMeta:   metav1.TypeMeta{APIVersion: controlplanes.Resource().GroupVersion().String(), Kind: controlplanes.Kind},
@@ -57,8 +57,8 @@ func (f *Fleet) Create(ctx context.Context, name string, from *controlplanes.Sou
 	return Credentials{URL: f.url(name), Token: string(secret.Data[tokenKey]), Kubeconfig: secret.Data[KubeconfigKey]}, nil
 }
 
-// Delete starts the deletion of a control plane. A missing object is an API error with reason
-// NotFound.
+// Delete starts the deletion of a control plane. It returns an API error with reason NotFound if the object
+// does not exist.
 func (f *Fleet) Delete(ctx context.Context, name string) error {
 	return f.objects.Delete(ctx, types.NamespacedName{Name: name}, metav1.DeleteOptions{})
 }

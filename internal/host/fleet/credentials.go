@@ -91,7 +91,8 @@ func (f *Fleet) kubeconfig(name, token string) []byte {
 }
 
 // updateSecret updates the kubeconfig in a Secret if the address or the certificate of the server has
-// changed. Several servers over the same etcd may have different addresses, all of which are valid.
+// changed. It does nothing if several servers share a store, because their addresses may differ and all of
+// them are valid.
 func (f *Fleet) updateSecret(ctx context.Context, object *controlplanes.ControlPlane, existing *corev1.Secret) error {
 	text := f.kubeconfig(object.Name, string(existing.Data[tokenKey]))
 	if f.config.Env.Storage.Shared || bytes.Equal(existing.Data[KubeconfigKey], text) {

@@ -22,9 +22,9 @@ func Definition() *controlplane.Definition {
 	}
 }
 
-// creation is the admission of new ControlPlane objects. It adds the finalizer, so that reconcile need not write it. It rejects
-// forks by users who may not read their source: the administrator of a fork can read all objects of its source, including
-// Secrets.
+// creation is the admission of new ControlPlane objects. It adds the finalizer, so that reconcile need not
+// write it. It rejects forks by users who may not read the source, because the administrator of a fork can
+// read all objects of the source, including Secrets.
 type creation struct{ authorizer authorizer.Authorizer }
 
 var (

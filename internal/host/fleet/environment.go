@@ -54,7 +54,7 @@ func (f *Fleet) options(keys *keySet, limits *limiter, source *controlplanes.Sou
 		o.Admission = withoutWebhooks(o.Admission)
 	}
 	o.ServiceAccounts.Issuers = []string{keys.issuer}
-	filter := o.Filter // of tests
+	filter := o.Filter // a filter that tests set
 	o.Filter, o.Limits, o.Changes = limits.filter, limits, &limits.usage
 	if filter != nil {
 		o.Filter = func(next http.Handler) http.Handler { return limits.filter(filter(next)) }
@@ -70,7 +70,7 @@ func (f *Fleet) commonOptions() controlplane.Options {
 	o.Authorization.Modes = []string{authz.TypeRBAC}
 	o.Services.EndpointReconciler, o.Services.KubernetesNodePort = controlplane.EndpointsByOthers, 0
 	o.Peers = controlplane.PeerOptions{}
-	o.Audit = audit.Options{} // Env.Telemetry.Audit
+	o.Audit = audit.Options{} // replaced by Env.Telemetry.Audit
 	o.Definitions = nil
 	o.Checks = nil
 	return o

@@ -1,7 +1,7 @@
 // Package fleet runs the control planes that ControlPlane objects of the root control plane declare. A
-// control plane is served below /clusters/NAME/. It opens with its first request, and closes if it is
-// idle. Its keys are below a prefix of the host's store that contains the UID of its object, so that a
-// new control plane does not have the objects of a deleted one of the same name.
+// control plane is served below /clusters/NAME/. It opens with its first request, and closes if it is idle.
+// Its keys are below a prefix of the host's store that contains the UID of its object, so that a new
+// control plane does not have the objects of a deleted control plane with the same name.
 package fleet
 
 import (
@@ -89,15 +89,15 @@ type Fleet struct {
 	mu struct {
 		sync.RWMutex
 		planes map[string]*plane // by name
-		// hashes are the hashes of the administrators' tokens, by the UID of the control plane. Their
-		// Secrets can be known before the ControlPlane object.
+		// hashes are the hashes of the administrators' tokens, by the UID of the control plane. The fleet
+		// can receive a Secret before its ControlPlane object.
 		hashes map[types.UID]tokenHash
-		// waiting are the forks to reconcile when the control plane of a name is ready.
+		// waiting contains the forks to reconcile when their source is ready, by the name of the source.
 		waiting map[string][]planeKey
 	}
 }
 
-// planeKey identifies a ControlPlane object. Objects of the same name can follow each other.
+// planeKey identifies a ControlPlane object. After a deletion, another object can have the same name.
 type planeKey struct {
 	name string
 	uid  types.UID
@@ -197,8 +197,8 @@ func (f *Fleet) runPeriodically() {
 	}
 }
 
-// maxDue is the maximum number of control planes that are opened for their controllers in a period, so that thousands of
-// them with work at the same time do not need memory at the same time.
+// maxDue is the maximum number of control planes that are opened for their controllers in a period. It
+// limits the memory use if thousands of control planes have work at the same time.
 const maxDue = 32
 
 // openDue opens closed control planes whose controllers have work, one after another.
@@ -222,14 +222,15 @@ func (f *Fleet) AddressChanged() {
 	}
 }
 
-// CloseIdle closes the control planes that had no request or watch for a duration, and waits for them. The first call for an
-// idle control plane only notes the state of its controllers; see controlplane.ControlPlane.IsIdle.
+// CloseIdle closes the control planes that had no request or watch for a duration, and waits until they are
+// closed. The first call for an idle control plane only notes the state of its controllers; see
+// controlplane.ControlPlane.IsIdle.
 func (f *Fleet) CloseIdle(idle time.Duration) {
 	waiting := false
 	for _, p := range f.all() {
 		waiting = p.closeIfIdle(idle) || waiting
 	}
-	if waiting { // until their controllers have received all changes
+	if waiting { // the controllers may not have received all changes
 		_ = f.backend.RequestProgress(f.lifetime) // after an error, they remain open for another period
 	}
 }

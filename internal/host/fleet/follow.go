@@ -41,7 +41,8 @@ func (f *Fleet) newReflectors() error {
 }
 
 // replaceObjects implements reflector.Config.Replace. It removes a control plane only if the list has no
-// object of its name, or one with another UID: an unreadable object must not delete the stored objects.
+// object with its name, or an object with another UID, because an unreadable object must not cause the
+// deletion of the stored objects.
 func (f *Fleet) replaceObjects(_ context.Context, list *rest.List) error {
 	listed := map[string]bool{}
 	for record, err := range list.Items {
@@ -81,7 +82,7 @@ func (f *Fleet) applyObjects(_ context.Context, events []rest.Event) error {
 	return nil
 }
 
-// decode returns the object of a record, or nil if it cannot be decoded, which is logged.
+// decode returns the object of a record. If it cannot be decoded, decode logs the error and returns nil.
 func (f *Fleet) decode(record *codec.Record) *controlplanes.ControlPlane {
 	obj, err := record.Shared()
 	if err == nil {
@@ -133,8 +134,8 @@ func (f *Fleet) removed(p *plane) {
 	f.retire(p)
 }
 
-// retire closes a control plane without an object, and deletes its keys. Another server may have
-// deleted them, but this one could still write until now.
+// retire closes a control plane without an object, and deletes its keys. Another server may already have
+// deleted the keys, but this server could write keys until it closed the control plane.
 func (f *Fleet) retire(p *plane) {
 	p.remove()
 	f.running.Go(func() {
@@ -186,7 +187,7 @@ func (f *Fleet) applyTokens(_ context.Context, events []rest.Event) error {
 }
 
 // decodeToken returns the UID and name of the control plane of a Secret, and the hash of its token. ok is
-// false if the Secret is not one of the fleet.
+// false if the Secret does not belong to the fleet.
 func (f *Fleet) decodeToken(record *codec.Record) (owner types.UID, hash tokenHash, name string, ok bool) {
 	obj, err := record.Shared()
 	if err != nil {

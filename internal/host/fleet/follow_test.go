@@ -18,7 +18,7 @@ import (
 )
 
 // TestUnreadableObject checks that a new list of the objects deletes the keys of a control plane without an
-// object, but not of one whose object cannot be decoded.
+// object, but not the keys of a control plane whose object cannot be decoded.
 func TestUnreadableObject(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)

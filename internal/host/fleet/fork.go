@@ -72,7 +72,8 @@ func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Sour
 	return begun, guard, err
 }
 
-// expired returns a *sourceError for the error that the store does not have a revision.
+// expired converts the errors for a revision that the store does not have to a *sourceError. It returns
+// other errors unchanged.
 func expired(err error) error {
 	switch {
 	case errors.Is(err, kv.ErrCompacted):
@@ -115,7 +116,7 @@ func (f *Fleet) awaitSource(p planeKey, name string) {
 	}
 }
 
-// endAwait ends awaitSource.
+// endAwait reverts awaitSource.
 func (f *Fleet) endAwait(p planeKey, name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -136,7 +137,8 @@ func (f *Fleet) sourceReady(name string) {
 	}
 }
 
-// source returns the UID and the keys of the control plane of a name.
+// source returns the UID and the keys of the control plane of a name. It returns a *sourceError if the
+// control plane does not exist or is not ready.
 func (f *Fleet) source(ctx context.Context, name string) (types.UID, *keySet, error) {
 	missing := &sourceError{"SourceNotFound", fmt.Sprintf("spec.from: there is no control plane %q", name)}
 	p, err := f.find(ctx, name)
@@ -171,7 +173,8 @@ func (f *Fleet) source(ctx context.Context, name string) (types.UID, *keySet, er
 	return p.key.uid, keys, nil
 }
 
-// sourceRevision returns the revision of the requested state of a source that began at a revision.
+// sourceRevision returns the revision of the requested state of a source. begun is the first revision of
+// the source.
 func (f *Fleet) sourceRevision(ctx context.Context, source *controlplanes.Source, begun kv.Revision) (revision kv.Revision, err error) {
 	switch {
 	case source.ResourceVersion != "":
@@ -183,7 +186,7 @@ func (f *Fleet) sourceRevision(ctx context.Context, source *controlplanes.Source
 	case source.Time.After(f.now()):
 		return 0, &sourceError{"SourceInvalid", "spec.from.time is in the future"}
 	case source.ControlPlane == "" && f.hasHistory(""):
-		return f.config.Env.Storage.History.RevisionAt(ctx, source.Time.Time) // it is more precise
+		return f.config.Env.Storage.History.RevisionAt(ctx, source.Time.Time) // the history is more precise
 	default:
 		revision, err = f.config.Backend.RevisionAt(ctx, source.Time.Time)
 	}
@@ -205,8 +208,9 @@ func (f *Fleet) unpin(ctx context.Context, uid types.UID) error {
 	return nil
 }
 
-// forkBase is the state of a control plane as the base of a fork, under the keys of the fork. It excludes the
-// objects that belong to the running server of the source, and encrypts values for their keys in the fork.
+// forkBase is the state of a control plane as the base of a fork, under the keys of the fork. It excludes
+// the objects that belong to the running server of the source, and re-encrypts values for their keys in the
+// fork.
 type forkBase struct {
 	overlay.Base
 	fleet *Fleet

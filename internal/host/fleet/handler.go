@@ -23,7 +23,8 @@ const clustersPrefix = "/clusters/"
 // pathPrefix returns the prefix of the paths of a control plane.
 func pathPrefix(name string) string { return clustersPrefix + name }
 
-// nameOf returns the name of the control plane in a path, or "" if the path is one of the root.
+// nameOf returns the name of the control plane in a path, or "" if the path belongs to the root control
+// plane.
 func nameOf(path string) string {
 	rest, ok := strings.CutPrefix(path, clustersPrefix)
 	if !ok {

@@ -44,7 +44,8 @@ type storedKeys struct {
 	content
 }
 
-// readKeys returns the stored keys and certificates of a control plane, or nil if it was never opened.
+// readKeys returns the stored keys and certificates of a control plane, or nil if they have not been
+// created yet.
 func (f *Fleet) readKeys(ctx context.Context, p planeKey) (*keySet, error) {
 	key := f.identityKey(p.uid)
 	entry, _, err := f.config.Env.Storage.Backend.Get(ctx, key, 0)
@@ -161,8 +162,8 @@ func (f *Fleet) identity(p *plane, keys *keySet) (controlplane.Identity, error) 
 	}, nil
 }
 
-// proxyCertificate issues a client certificate for aggregated servers. Each connection to such a server
-// requests one, which takes less than a millisecond.
+// proxyCertificate issues a client certificate for aggregated servers. It is called for each connection to
+// an aggregated server, and takes less than a millisecond.
 func proxyCertificate(keys *keySet) (*tls.Certificate, error) {
 	cert, key, err := keys.FrontProxies.Issue(proxyLifetime, authn.FrontProxyClient)
 	if err != nil {

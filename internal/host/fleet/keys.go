@@ -36,8 +36,9 @@ func (f *Fleet) deleteKeys(ctx context.Context, uid types.UID) error {
 	return f.unpin(ctx, uid)
 }
 
-// deletePrefix deletes all keys with a prefix by commits of at most deletionOps operations. It calls commit concurrently, up to
-// the given number of calls. It repeats the deletion until it finds no keys, because another server could still write some.
+// deletePrefix deletes all keys with a prefix by commits of at most deletionOps operations. It calls commit
+// concurrently, up to the given number of calls. It repeats the deletion until it finds no keys, because
+// another server could still write keys.
 func (f *Fleet) deletePrefix(ctx context.Context, prefix string, concurrent int, commit func(context.Context, ...kv.Op) error) error {
 	for {
 		deleted, err := f.deleteRange(ctx, prefix, concurrent, commit)
@@ -67,7 +68,7 @@ func (f *Fleet) deleteRange(ctx context.Context, prefix string, concurrent int, 
 	}
 }
 
-// deleteSecret deletes the Secret of a control plane. The garbage collector does so, too, if it runs.
+// deleteSecret deletes the Secret of a control plane. The garbage collector also deletes it, if it runs.
 func (f *Fleet) deleteSecret(ctx context.Context, object *controlplanes.ControlPlane) error {
 	name := secretOf(object.Name)
 	secret, err := f.secrets.Get(ctx, name)

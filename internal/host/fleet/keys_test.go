@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestDeletePrefix deletes the keys of several pages, including one that is written during the deletion.
+// TestDeletePrefix checks that the keys of several pages are deleted, including a key that is written
+// during the deletion.
 func TestDeletePrefix(t *testing.T) {
 	t.Parallel()
 	for _, concurrent := range []int{1, deletionCommits} {
@@ -32,7 +33,7 @@ func TestDeletePrefix(t *testing.T) {
 		var commits atomic.Int32
 		err := f.deletePrefix(t.Context(), "/planes/a/", concurrent, func(ctx context.Context, ops ...kv.Op) error {
 			if commits.Add(1) == 1 {
-				if err := put("/planes/a/!"); err != nil { // before all pages
+				if err := put("/planes/a/!"); err != nil { // sorts before all pages
 					return err
 				}
 			}

@@ -38,12 +38,12 @@ type limiter struct {
 	requested, rejected atomic.Int64
 }
 
-// defaultConcurrentRequests is the number of requests of a control plane without a limit that are served at
-// the same time. It bounds the memory and the storage requests of a control plane, whose administrators are members of
-// system:masters and thus exempt from priority and fairness.
+// defaultConcurrentRequests is the maximum number of concurrent requests of a control plane without a
+// limit. It bounds the memory and the storage requests of a control plane, because its administrators are
+// members of system:masters and therefore exempt from priority and fairness.
 func defaultConcurrentRequests() int64 { return int64(8 * runtime.GOMAXPROCS(0)) }
 
-// waitingPerSeat is the maximum number of requests that wait for a concurrent request.
+// waitingPerSeat is the maximum number of waiting requests per permitted concurrent request.
 const waitingPerSeat = 32
 
 func newLimiter() *limiter { return &limiter{rate: rate.NewLimiter(rate.Inf, 0)} }
@@ -94,7 +94,8 @@ func (l *limiter) filter(next http.Handler) http.Handler {
 	})
 }
 
-// admit returns when a request may be served. The caller must call release when the handler returns.
+// admit blocks until a request may be served. The caller must call release when the handler returns. admit
+// returns an API error with code 429 if a limit is exceeded, and the error of ctx if ctx ends.
 func (l *limiter) admit(ctx context.Context) (release func(), err error) {
 	if !l.rate.Allow() {
 		return nil, tooMany("the control plane has reached spec.limits.requestsPerSecond=%d", l.rate.Burst())

@@ -8,13 +8,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// DefaultSeries is the default of the number of control planes with own series.
+// DefaultSeries is the default number of control planes with their own series.
 const DefaultSeries = 100
 
 // Metrics are the metrics of a fleet. It is a prometheus.Collector without metrics before the fleet has
 // started. It is safe for concurrent use.
 type Metrics struct {
-	// series is the maximum number of control planes with own series.
+	// series is the maximum number of control planes with their own series.
 	series int
 	fleet  atomic.Pointer[Fleet]
 
@@ -47,7 +47,7 @@ func (m *Metrics) Describe(descriptions chan<- *prometheus.Desc) {
 	}
 }
 
-// measured are the values of a control plane.
+// measured contains the values of a control plane.
 type measured struct {
 	name               string
 	open               bool

@@ -28,8 +28,8 @@ type plane struct {
 		removed bool     // the object is being deleted
 		session *session // nil while the control plane is closed
 		limits  *limiter // nil before the first session
-		// requested is the time of the last request, and reported the one in the status; zero without
-		// one. used is the time since which the control plane is idle.
+		// requested is the time of the last request, and reported is the time that the status contains;
+		// they are zero if there was no request. used is the start of the idle time.
 		requested, reported, used time.Time
 		wake                      wakeTime
 		// reportDue is set if the next status update must contain the usage and the wake time.
@@ -53,7 +53,7 @@ type session struct {
 	drain      *filters.Drain
 	tunnels    context.Context
 	endTunnels context.CancelFunc
-	base       overlay.Base // nil without one
+	base       overlay.Base // nil if there is none
 	detach     func()       // detaches the base, and releases the watch caches
 	opened     time.Time    // by the clock of the server
 	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
@@ -93,7 +93,7 @@ func (p *plane) remove() {
 	p.mu.removed = true
 }
 
-// usableLocked is usable with mu held.
+// usableLocked is like usable. mu must be held.
 func (p *plane) usableLocked() error {
 	switch {
 	case p.mu.removed:
@@ -121,8 +121,8 @@ func (p *plane) opened() *controlplane.ControlPlane {
 	return p.mu.session.ControlPlane
 }
 
-// acquire returns the session for a request. It opens the control plane if necessary. The caller must
-// call release. The error is that of usable, of ctx, or of the store.
+// acquire returns the session for a request. It opens the control plane if necessary. The caller must call
+// release. It returns the errors of usable, ctx and the store.
 func (p *plane) acquire(ctx context.Context) (*session, error) {
 	if s, err := p.join(); s != nil || err != nil {
 		return s, err
@@ -137,8 +137,8 @@ func (p *plane) acquire(ctx context.Context) (*session, error) {
 	return s, err
 }
 
-// ensureOpen opens the control plane, if it is closed. used is the time since which it is idle. The errors are those
-// of acquire.
+// ensureOpen opens the control plane, if it is closed. used is the start of its idle time. It returns the
+// same errors as acquire.
 func (p *plane) ensureOpen(ctx context.Context, used time.Time) error {
 	if err := p.opening.Acquire(ctx, 1); err != nil {
 		return err
@@ -208,8 +208,9 @@ func (p *plane) release(s *session) {
 	}
 }
 
-// open creates a session. The lock opening must be held since usableLocked returned nil: a deletion acquires
-// it before it deletes the keys, so that open cannot create keys afterwards.
+// open creates a session. The caller must hold the lock opening, and must have checked usable while it held
+// the lock. A deletion acquires the lock before it deletes the keys, so open cannot create keys after the
+// deletion.
 func (p *plane) open(ctx context.Context) (*session, error) {
 	p.mu.Lock()
 	source := p.mu.spec.From
@@ -286,21 +287,22 @@ func (p *plane) closeIfIdle(idle time.Duration) (waiting bool) {
 		return false
 	}
 	p.endLocked()
-	p.mu.reportDue = true // of the time of the next work
+	p.mu.reportDue = true // the status must contain the time of the next work
 	p.mu.Unlock()
 	s.end()
 	p.fleet.queue.Add(p.key)
 	return false
 }
 
-// isUnusedLocked reports whether there is a session without a request for a duration, whose controllers are not busy. mu must
-// be held.
+// isUnusedLocked reports whether there is a session, it had no request for a duration, and its controllers
+// are not busy. mu must be held.
 func (p *plane) isUnusedLocked(idle time.Duration) bool {
 	s := p.mu.session
 	return s != nil && s.requests == 0 && time.Since(p.mu.used) >= idle && !s.busy(p.fleet.now())
 }
 
-// endLocked removes the session, so that it gets no further requests. It returns nil if there is none.
+// endLocked removes the session, so that it receives no more requests. It returns nil if there is no
+// session. mu must be held.
 func (p *plane) endLocked() *session {
 	s := p.mu.session
 	if s == nil {

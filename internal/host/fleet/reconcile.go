@@ -41,7 +41,7 @@ func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
 	f.mu.RUnlock()
 	switch {
 	case p == nil || p.key != key:
-		return nil // its event follows
+		return nil // the event of the object causes another call
 	case object.DeletionTimestamp != nil:
 		return f.finalize(ctx, p, object)
 	}
@@ -99,7 +99,7 @@ func (f *Fleet) prepare(ctx context.Context, p *plane, object *controlplanes.Con
 func (f *Fleet) finalize(ctx context.Context, p *plane, object *controlplanes.ControlPlane) error {
 	p.remove()
 	if !slices.Contains(object.Finalizers, controlplanes.Finalizer) {
-		return nil // another finalizer, or another server has deleted everything
+		return nil // only other finalizers are left: everything has been deleted
 	}
 	if object.Status.Phase != controlplanes.Terminating {
 		status := f.status(p, object, nil)
@@ -167,7 +167,7 @@ func (f *Fleet) status(p *plane, object *controlplanes.ControlPlane, obstacle *o
 	return &status
 }
 
-// updateStatus stores a status if it differs from the stored one.
+// updateStatus stores a status if it differs from the stored status.
 func (f *Fleet) updateStatus(ctx context.Context, p *plane, status *controlplanes.Status) error {
 	_, err := f.objects.Subresource("status").Update(ctx, types.NamespacedName{Name: p.key.name}, func(current *unstructured.Unstructured) error {
 		object, err := controlplanes.FromUnstructured(current)

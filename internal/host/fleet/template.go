@@ -23,9 +23,9 @@ import (
 )
 
 // templates contains the objects with which control planes begin: the default roles, namespaces and other
-// objects of every cluster. They are stored once for all control planes. The template of a control plane does not
-// change; like a cluster, the control plane receives the objects of a newer version when it opens. The struct is
-// safe for concurrent use.
+// objects of every cluster. They are stored once for all control planes. A control plane keeps its
+// template. When it is opened by a newer version of the server, it receives the newer default objects, like
+// a cluster after an upgrade. The struct is safe for concurrent use.
 type templates struct {
 	fleet   *Fleet
 	prepare sync.Once

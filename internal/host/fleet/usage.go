@@ -17,7 +17,7 @@ type usage struct {
 	mu             sync.Mutex
 	objects, bytes int64
 	known          bool // all objects were counted once
-	// counting has the sums since Reset, until Synced.
+	// counting contains the sums since Reset; nil after Synced.
 	counting *struct{ objects, bytes int64 }
 }
 
@@ -78,8 +78,8 @@ func (u *usage) counted() (objects, bytes int64, known bool) {
 	return u.objects, u.bytes, u.known
 }
 
-// addUsage adds the current usage to a status if a report is due. Other status updates do not contain it, because each
-// of them would cause another one.
+// addUsage adds the current usage to a status if a report is due. Other status updates do not contain it,
+// because each update would cause another one.
 func (p *plane) addUsage(status *controlplanes.Status) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -119,8 +119,8 @@ func (p *plane) reportAgain() {
 // reportedPrecision is the precision of times in the status.
 const reportedPrecision = time.Second
 
-// makeReportDue reports whether there were requests since the last report of the usage, or whether the time of the next
-// work of a controller differs. A report is then due.
+// makeReportDue makes a report due if there were requests since the last report, or if the time of the
+// controllers' next work has changed. It reports whether a report is due.
 func (p *plane) makeReportDue() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,14 +131,15 @@ func (p *plane) makeReportDue() bool {
 	return p.mu.reportDue
 }
 
-// wakeLocked returns the time at which a controller has work: in the past if one is busy, and zero without work.
-// known is false if another server runs the controllers.
+// wakeLocked returns the time at which a controller has work. The time is in the past if a controller is
+// busy, and zero if there is no work. known is false if another server runs the controllers. mu must be
+// held.
 func (p *plane) wakeLocked() (wake time.Time, known bool) {
 	if p.mu.session == nil {
 		return p.mu.wake.at, p.mu.wake.own
 	}
 	busy, due, known := p.mu.session.PendingWork()
-	if busy { // a process that starts after a crash continues
+	if busy { // so that another process continues the work after a crash
 		due = p.mu.session.opened
 	}
 	return due, known
