@@ -32,7 +32,7 @@ func (a *Authority) Export(dir string, serving tls.Certificate) error {
 	if !stored.cert.Equal(serving.Leaf) {
 		return nil // it was not stored, because the disk is full
 	}
-	// The certificate is first: after a crash between the two, Issued recognizes it.
+	// The certificate is written first, so that Issued recognizes it after a crash between the two writes.
 	cert := content{filepath.Join(dir, servingName+".crt"), slices.Concat(stored.certPEM, a.pem), 0o644}
 	key := content{filepath.Join(dir, servingName+".key"), stored.keyPEM, 0o600}
 	disk := system{}

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// InMemory as a directory keeps keys and certificates in memory. Each call with it creates new ones.
+// InMemory is a directory name that keeps keys and certificates in memory. Each call with InMemory creates
+// new keys and certificates.
 const InMemory = ""
 
 // filesOf returns the file system for a directory: a new memory for InMemory, otherwise the

@@ -1,8 +1,8 @@
-// Package pki manages the keys and certificates that a server generates: a certificate authority, a
-// serving certificate, client certificates and the signing key of service account tokens. It
-// creates missing ones and renews those that expire soon. It does not manage certificates of users.
-// All keys are ECDSA P-256: their generation takes far less than a millisecond, so a first start is
-// not delayed, and all clients support them.
+// Package pki manages the keys and certificates that a server generates: a certificate authority, a serving
+// certificate, client certificates and the signing key of service account tokens. It creates missing keys
+// and certificates and renews certificates that expire soon. It does not manage certificates of users. All
+// keys are ECDSA P-256, because all clients support them and their generation takes far less than a
+// millisecond, which does not delay a first start.
 package pki
 
 import (
@@ -48,17 +48,17 @@ type Authority struct {
 	pem  []byte
 }
 
-// Open loads the authority in dir (ca.crt, ca.key). If neither file exists, it creates them and the
-// directory; if only one exists, it returns an error. Errors name the file and the solution. The
-// error wraps ErrExpired if the certificate has expired. For all functions of this package, dir may
-// be InMemory.
+// Open loads the authority in dir (ca.crt, ca.key). If ca.crt does not exist, it creates both files and the
+// directory. If only ca.key is missing, it returns an error. Errors name the file and the solution. The
+// error wraps ErrExpired if the certificate has expired. For all functions of this package except
+// OpenExisting, dir may be InMemory.
 func Open(dir string) (*Authority, error) { return openOwn(filesOf(dir), dir) }
 
 func openOwn(fsys files, dir string) (*Authority, error) {
 	return openAuthority(fsys, dir, "ca", "mainstay-ca", "remove the folder "+dir+" to create a new authority, then distribute the new admin.kubeconfig to its users")
 }
 
-// OpenExisting is like Open, but creates nothing: it returns fs.ErrNotExist if neither file exists.
+// OpenExisting is like Open, but returns an error that wraps fs.ErrNotExist if ca.key does not exist.
 func OpenExisting(dir string) (*Authority, error) {
 	if _, err := os.Stat(filepath.Join(dir, "ca.key")); err != nil {
 		return nil, err
@@ -162,9 +162,9 @@ func (a *Authority) Serving(hosts []string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{pair.cert.Raw}, PrivateKey: pair.key, Leaf: pair.cert}, nil
 }
 
-// Client returns the client certificate and key in PEM for a user with groups, stored as name.crt
-// and name.key. It renews them under the same conditions as Serving. It returns errors like
-// Serving. The caller must not modify the result.
+// Client returns the client certificate and key in PEM for a user with groups, stored as name.crt and
+// name.key. It renews them under the same conditions as Serving, and returns the same errors. The caller
+// must not modify the result.
 func (a *Authority) Client(name, user string, groups ...string) (cert, key []byte, err error) {
 	pair, err := a.leaf(name, x509.ExtKeyUsageClientAuth,
 		func(c *x509.Certificate) bool {
@@ -179,10 +179,9 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 	return pair.certPEM, pair.keyPEM, nil
 }
 
-// Issue returns a new client certificate and its key in PEM, for a user with groups. The
-// certificate expires no later than the authority's. Nothing is stored. Issue is safe for
-// concurrent use. It returns an error if the key cannot be generated or the certificate cannot be
-// signed.
+// Issue returns a new client certificate and its key in PEM, for a user with groups. The certificate
+// expires no later than the certificate of the authority. Nothing is stored. Issue is safe for concurrent
+// use. It returns an error if the key cannot be generated or the certificate cannot be signed.
 func (a *Authority) Issue(lifetime time.Duration, user string, groups ...string) (cert, key []byte, err error) {
 	t := &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
 	a.complete(t, lifetime, x509.ExtKeyUsageClientAuth)
@@ -208,8 +207,8 @@ func sameSet(a, b []string) bool {
 	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
 }
 
-// leaf returns the stored certificate of a name if it is valid and fits. Otherwise it issues one from
-// the template and stores it.
+// leaf returns the stored certificate of a name if it is valid and fits. Otherwise it issues a certificate
+// from the template and stores it.
 func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Certificate) bool, template func() *x509.Certificate) (pair, error) {
 	stored, err := a.load(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -254,7 +253,7 @@ func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) 
 	return p, a.write(name, p)
 }
 
-// issue is sign without files.
+// issue is like sign, but writes no files.
 func (a *Authority) issue(name string, template *x509.Certificate) (pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -292,8 +291,8 @@ func (a *Authority) write(name string, p pair) error {
 
 func (a *Authority) path(file string) string { return filepath.Join(a.dir, file) }
 
-// load reads name.crt and name.key. It returns fs.ErrNotExist if both are missing, or, except for the
-// authority itself, if they do not match.
+// load reads name.crt and name.key. It returns fs.ErrNotExist if the certificate is missing, or, except for
+// the files of the authority itself, if the key does not match the certificate.
 func (a *Authority) load(name string) (pair, error) {
 	crtFile, keyFile := a.path(name+".crt"), a.path(name+".key")
 	certPEM, certErr := a.fs.read(crtFile)

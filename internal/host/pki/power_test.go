@@ -101,8 +101,8 @@ func firstStart(disk files, record func(name string, data []byte)) error {
 	return writeFiles(disk, content{"/data/admin.kubeconfig", []byte("kubeconfig"), 0o600})
 }
 
-// TestPowerCuts simulates a power failure before each operation of a first start. The next start
-// succeeds with the data that the first one had used.
+// TestPowerCuts simulates a power failure before each operation of a first start. It checks that the next
+// start succeeds with the data that the first start had used.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	type cut struct {
@@ -146,13 +146,13 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
-// fullDisk is a full disk.
+// fullDisk is a disk on which all writes fail with ENOSPC.
 type fullDisk struct{ volatileDisk }
 
 func (fullDisk) write(string, []byte, fs.FileMode) error { return syscall.ENOSPC }
 
-// TestFullDisk checks that a server with existing files starts on a full disk; a certificate that
-// must be renewed is created and used.
+// TestFullDisk checks that a server with existing files starts on a full disk, and that it creates and uses
+// a certificate that must be renewed.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := volatileDisk{vfs.NewMem()}

@@ -18,9 +18,9 @@ type Set struct {
 	files memory
 }
 
-// OpenSet loads the keys and certificates in files, which are keyed by name, and creates missing ones.
-// name distinguishes the authorities of different control planes. The error describes an invalid or
-// expired file.
+// OpenSet loads the keys and certificates in files, which are keyed by name, and creates missing ones. name
+// distinguishes the authorities of different control planes. It does not modify files, but retains the
+// values. It returns an error that describes an invalid or expired file.
 func OpenSet(name string, files map[string][]byte) (*Set, error) {
 	s := &Set{files: memory(maps.Clone(files))}
 	if s.files == nil {
