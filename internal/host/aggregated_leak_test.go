@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/test/extension"
 )
 
-// TestAggregatedLeavesNoGoroutines checks that neither canceled requests, also to an unresponsive
-// server, nor deleted registrations leave goroutines. It counts all goroutines of the process, so
-// it is not parallel.
+// TestAggregatedLeavesNoGoroutines checks that neither canceled requests, including requests to an
+// unresponsive server, nor deleted registrations leave goroutines. It counts all goroutines of the process,
+// so it is not parallel.
 func TestAggregatedLeavesNoGoroutines(t *testing.T) {
 	o := newOrchard(t, Config{}, extension.Options{})
 	o.register(t, nil)

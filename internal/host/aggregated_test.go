@@ -159,8 +159,8 @@ func TestAggregatedRequests(t *testing.T) {
 	}
 }
 
-// TestAggregatedIdentity checks that the other server gets the user from this one, and from no
-// other client.
+// TestAggregatedIdentity checks that the aggregated server receives the identity of the authenticated user,
+// and not the identity in headers of the client.
 func TestAggregatedIdentity(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})
@@ -277,7 +277,7 @@ func TestAggregatedDiscovery(t *testing.T) {
 				t.Errorf("the order of groups: %v", got.groups)
 			}
 			o.Kill()
-			o.get(t, applesPath+"/apples") // which is how it is noticed
+			o.get(t, applesPath+"/apples") // the server detects the failure by this request
 			o.await(t, "FailedDiscoveryCheck")
 			if got := o.discovered(t); got.freshness != "Stale" || !slices.Equal(got.resources, []string{"apples"}) {
 				t.Errorf("when it is stopped: %+v", got)
@@ -306,7 +306,7 @@ func TestAggregatedDiscovery(t *testing.T) {
 	}
 }
 
-// discovered is the aggregated discovery of apples.
+// discovered contains the aggregated discovery of the resource apples.
 type discovered struct {
 	groups                  []string
 	freshness               string
@@ -387,8 +387,8 @@ func TestAggregatedOpenAPI(t *testing.T) {
 	}
 }
 
-// TestAggregatedMisbehavior checks that clients get a response in time regardless of the other
-// server's behavior.
+// TestAggregatedMisbehavior checks that clients receive a response in time regardless of the other server's
+// behavior.
 func TestAggregatedMisbehavior(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{ControlPlane: controlplane.Options{Requests: controlplane.RequestOptions{Timeout: 5 * time.Second}}}, extension.Options{})
@@ -484,8 +484,8 @@ func TestAggregatedUnavailable(t *testing.T) {
 	}
 }
 
-// TestAggregatedDying sends concurrent requests to a server that is killed and restarted; each gets
-// a response or a closed connection.
+// TestAggregatedDying sends concurrent requests to a server that is killed and restarted. It checks that
+// each request receives a response, which may be interrupted.
 func TestAggregatedDying(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})

@@ -14,7 +14,7 @@ import (
 // AggregationConfig configures the certificates for requests to other servers.
 type AggregationConfig struct {
 	// ProxyClientCertFile and ProxyClientKeyFile are the client certificate of this server as a front
-	// proxy; "" selects one of the server's own CA.
+	// proxy; "" selects a certificate of the server's own CA.
 	ProxyClientCertFile, ProxyClientKeyFile string
 	// PeerCAFile contains the CA certificates of other servers with the same store, to which requests
 	// for unknown resources are forwarded; "" disables forwarding.
@@ -36,7 +36,7 @@ func (c *AggregationConfig) check(gates feature.Gates) error {
 	return err
 }
 
-// openPeerAuthorities reads PeerCAFile. It returns nil without one.
+// openPeerAuthorities reads PeerCAFile. It returns nil if PeerCAFile is "".
 func (c *AggregationConfig) openPeerAuthorities() (*x509.CertPool, error) {
 	if c.PeerCAFile == "" {
 		return nil, nil

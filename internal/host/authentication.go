@@ -8,11 +8,11 @@ import (
 	"mainstay.dev/mainstay/internal/filters/authn"
 )
 
-// AuthenticationConfig configures the authenticators of the host. Those of a control plane are
-// configured by controlplane.AuthenticationOptions and controlplane.ServiceAccountOptions.
+// AuthenticationConfig configures the authenticators of the host. controlplane.AuthenticationOptions and
+// controlplane.ServiceAccountOptions configure the authenticators of a control plane.
 type AuthenticationConfig struct {
-	// ClientCAFile contains CA certificates of clients, in addition to the server's own CA; ""
-	// without one.
+	// ClientCAFile contains CA certificates of clients, in addition to the server's own CA; "" if there is
+	// none.
 	ClientCAFile  string
 	RequestHeader RequestHeaderConfig
 	// ServiceAccountKeys are the keys of service account tokens.
@@ -33,8 +33,8 @@ type tokenAuthenticator interface {
 	open(env *tokenEnv) (authn.TokenSource, error)
 }
 
-// tokenAuthenticators returns the configurations of all authenticators of bearer tokens, in the order
-// of evaluation. The first one that accepts a token determines the user.
+// tokenAuthenticators returns the configurations of all authenticators of bearer tokens, in the order of
+// evaluation. The first authenticator that accepts a token determines the user.
 func (c *AuthenticationConfig) tokenAuthenticators() []tokenAuthenticator {
 	return []tokenAuthenticator{&c.TokenFile, &c.JWT, &c.TokenWebhook}
 }

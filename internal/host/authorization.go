@@ -29,8 +29,8 @@ const (
 // AuthorizationConfig configures the authorizers of the host. The modes and the authorizers of a
 // control plane are configured by controlplane.AuthorizationOptions.
 type AuthorizationConfig struct {
-	// ConfigFile is an AuthorizationConfiguration, which replaces the modes and WebhookConfigFile; ""
-	// without one. The server follows its changes.
+	// ConfigFile is an AuthorizationConfiguration, which replaces the modes and WebhookConfigFile; "" if
+	// there is none. The server reloads the file when it changes.
 	ConfigFile string
 	// WebhookConfigFile is the kubeconfig of the webhook of the mode Webhook.
 	WebhookConfigFile string
@@ -42,7 +42,7 @@ type AuthorizationConfig struct {
 	// PolicyFile contains the policies of the mode ABAC.
 	PolicyFile string
 
-	// modesSet reports that the modes of the control plane are not the default.
+	// modesSet reports whether the modes of the control plane were set explicitly.
 	modesSet bool
 }
 
@@ -95,7 +95,7 @@ type authorizationEnv struct {
 	reloads  *telemetry.Reloads
 }
 
-// open reads the files. The server follows changes of ConfigFile; it reads the other files once, as
+// open reads the files. The server reloads ConfigFile when it changes. It reads the other files once, as
 // kube-apiserver does.
 func (c *AuthorizationConfig) open(env authorizationEnv) (controlplane.Authorization, error) {
 	var opened controlplane.Authorization

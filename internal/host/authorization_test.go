@@ -58,7 +58,7 @@ func TestWebhookAndPolicies(t *testing.T) {
 		Authorization:  AuthorizationConfig{WebhookConfigFile: kubeconfig, WebhookVersion: "v1", PolicyFile: policies},
 	})
 	for question, want := range map[string]string{
-		"jane /api/v1/pods": "200", "joe /api/v1/pods": "403", "joe /version": "200", // by the webhook, the webhook, the policy
+		"jane /api/v1/pods": "200", "joe /api/v1/pods": "403", "joe /version": "200", // decided by the webhook, the webhook and the policy
 	} {
 		token, path, _ := strings.Cut(question, " ")
 		if got := withToken(t, s, token, path); got != want {

@@ -27,7 +27,7 @@ func TestManagersOfDefaultObjects(t *testing.T) {
 	t.Parallel()
 	s := start(t, withoutControllers(Config{}))
 	const server, producer = "kube-apiserver Update ", "api-priority-and-fairness-config-producer-v1 Update "
-	const aggregation = "clusterrole-aggregation-controller Apply " // of admin, edit and view
+	const aggregation = "clusterrole-aggregation-controller Apply " // manages admin, edit and view
 	tests := []struct {
 		path     string
 		number   int
@@ -169,8 +169,8 @@ func (r *running) endpoints(t testing.TB) string {
 	return strings.Join(all, " ")
 }
 
-// TestEndpointsOfTwoServers checks that servers with a common etcd publish both addresses, that a
-// stopped server removes its own, and that the last one does not.
+// TestEndpointsOfTwoServers checks that servers with a common etcd publish both addresses, that a stopped
+// server removes its own address, and that the last server does not.
 func TestEndpointsOfTwoServers(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})

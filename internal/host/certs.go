@@ -32,8 +32,8 @@ type sniCertificate struct {
 	names []string
 }
 
-// newCertificates loads the configured certificates. If there is none in TLSConfig.CertFile and CertDir,
-// setOwn must be called before get. own is the server's own CA.
+// newCertificates loads the configured certificates. If neither TLSConfig.CertFile nor CertDir provides a
+// certificate, setOwn must be called before get. own is the server's own CA.
 func newCertificates(config TLSConfig, own *pki.Authority, reloader *fileReloader) (*certificates, error) {
 	c := &certificates{}
 	flag, certFile, keyFile := "--tls-cert-file", config.CertFile, config.KeyFile
@@ -89,7 +89,7 @@ func (c *certificates) setOwn(cert tls.Certificate) {
 	c.main = cert
 }
 
-// get is tls.Config.GetCertificate.
+// get implements tls.Config.GetCertificate.
 func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if cert := c.named(hello.ServerName); cert != nil {
 		return cert, nil
@@ -102,8 +102,8 @@ func (c *certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error)
 	return &c.main, nil
 }
 
-// named returns the first certificate for a host name, or nil. Exact names precede wildcards, and
-// names of the flag precede those of certificates.
+// named returns the first certificate for a host name, or nil. Exact names precede wildcards, and names of
+// the flag precede names in certificates.
 func (c *certificates) named(host string) *tls.Certificate {
 	if host == "" || len(c.sni) == 0 {
 		return nil
@@ -126,7 +126,7 @@ func (s *sniCertificate) has(name string) bool {
 	return slices.ContainsFunc(s.hosts(), func(n string) bool { return strings.EqualFold(n, name) })
 }
 
-// hosts returns the host names of the flag, or those of the certificate.
+// hosts returns the host names of the flag, or the host names in the certificate if the flag has none.
 func (s *sniCertificate) hosts() []string {
 	if len(s.names) > 0 {
 		return s.names
@@ -134,8 +134,8 @@ func (s *sniCertificate) hosts() []string {
 	return s.file.current.Load().names
 }
 
-// hostNames returns the host names of a certificate. The common name is the first one, if it is a
-// valid host name.
+// hostNames returns the host names of a certificate. The common name is the first element, if it is a valid
+// host name.
 func hostNames(leaf *x509.Certificate) []string {
 	names := leaf.DNSNames
 	name := leaf.Subject.CommonName

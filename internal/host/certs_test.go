@@ -58,21 +58,21 @@ func TestSNI(t *testing.T) {
 	certs.setOwn(main)
 	for host, want := range map[string]string{
 		"c.example.com": "wild.example", "C.Example.COM": "wild.example", "x.c.example.com": "main", "example.com": "main",
-		"a.example.com": "named", "A.example.com": "named", "named": "main", // it has names by the flag
-		"b.example.com": "own", "x.example.org": "wild.example", // the first
-		"y.example.net": "named", // by the flag
+		"a.example.com": "named", "A.example.com": "named", "named": "main", // the names of the flag replace the name in the certificate
+		"b.example.com": "own", "x.example.org": "wild.example", // the first matching certificate
+		"y.example.net": "named", // a name of the flag
 		"":              "main", "other.org": "main",
 	} {
 		cert, err := certs.get(&tls.ClientHelloInfo{ServerName: host})
 		if err != nil || cert.Leaf.DNSNames[0] != want {
-			t.Errorf("%s: the certificate of %s, %v; want that of %s", host, cert.Leaf.DNSNames, err, want)
+			t.Errorf("%s: got the certificate of %s, error %v; want the certificate of %s", host, cert.Leaf.DNSNames, err, want)
 		}
 	}
 	writeServing(t, authority, config.SNI[2].CertFile, config.SNI[2].KeyFile, "new", "d.example.com")
 	reloader.reload()
 	for host, want := range map[string]string{"b.example.com": "wild.example", "d.example.com": "new"} {
 		if cert, err := certs.get(&tls.ClientHelloInfo{ServerName: host}); err != nil || cert.Leaf.DNSNames[0] != want {
-			t.Errorf("%s: the certificate of %s, %v; want that of %s", host, cert.Leaf.DNSNames, err, want)
+			t.Errorf("%s: got the certificate of %s, error %v; want the certificate of %s", host, cert.Leaf.DNSNames, err, want)
 		}
 	}
 }
@@ -115,8 +115,8 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// TestCertDir checks the selection of the serving certificate in --cert-dir: one of another authority
-// is used, and the server replaces only its own.
+// TestCertDir checks the selection of the serving certificate in --cert-dir: a certificate of another
+// authority is used, and the server replaces only its own certificate.
 func TestCertDir(t *testing.T) {
 	t.Parallel()
 	open := func(dir string) *pki.Authority {

@@ -20,7 +20,7 @@ var errNoCertificate = errors.New("it contains no PEM certificate")
 // administrator's certificate, and of --client-ca-file.
 type clientCA struct{ current atomic.Pointer[clientCAs] }
 
-// clientCAs are the CA certificates of clients. It is immutable.
+// clientCAs contains the CA certificates of clients. It is immutable.
 type clientCAs struct {
 	certificates *authn.Certificates
 	bundle       []byte // in PEM
@@ -31,8 +31,8 @@ func (u *clientCA) Authenticate(r *http.Request) (*request.Authentication, error
 	return u.current.Load().certificates.Authenticate(r)
 }
 
-// openClientCA loads the CA certificates of clients: the server's own CA and those of file, which may
-// be "".
+// openClientCA loads the CA certificates of clients: the server's own CA and the certificates in file,
+// which may be "".
 func openClientCA(file string, own *pki.Authority, expiration prometheus.Observer, reloader *fileReloader) (*clientCA, error) {
 	c := &clientCA{}
 	set := func(pool *x509.CertPool, bundle []byte) {

@@ -9,9 +9,9 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// TestClockJumps moves the clock by an hour and back: no watch ends, no write is lost, and no lease
-// holder loses its lease. Certificates and tokens with a shorter lifetime are rejected in the
-// meantime.
+// TestClockJumps moves the clock forwards and backwards by up to two hours. It checks that a watch
+// continues, that no write is lost, that the server stays ready, and that a token is valid only within its
+// lifetime.
 func TestClockJumps(t *testing.T) {
 	t.Parallel()
 	sim := simulation.New(simulation.Config{})

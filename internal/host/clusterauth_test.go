@@ -52,7 +52,7 @@ func TestClusterAuthentication(t *testing.T) {
 		return published()["requestheader-client-ca-file"] == string(bundle), nil
 	})
 	if err != nil {
-		t.Errorf("it does not come back: %v", err)
+		t.Errorf("the ConfigMap was not restored: %v", err)
 	}
 }
 

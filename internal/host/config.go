@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// NoLimit as a maximum disables it; 0 selects the default.
+// NoLimit is the value of a maximum that disables it; 0 selects the default.
 const NoLimit = controlplane.NoLimit
 
 // Config configures a host. The zero value serves on 127.0.0.1:6443 from ./mainstay-data. Each group
@@ -19,7 +19,7 @@ type Config struct {
 	// ControlPlane configures the control plane that is served.
 	ControlPlane controlplane.Options
 
-	// ControlPlanes configures the control planes that its objects declare.
+	// ControlPlanes configures the control planes that ControlPlane objects declare.
 	ControlPlanes ControlPlanesConfig
 
 	Storage        StorageConfig
@@ -52,7 +52,7 @@ type TestingConfig struct {
 	// Faults injects faults into requests, configurable at faults.Path; nil disables it. If it is
 	// set, it replaces Requests.Filter of the control plane.
 	Faults *faults.Set
-	// Simulation controls the clock and the random source; nil selects the real ones.
+	// Simulation controls the clock and the random source; nil selects the real clock and random source.
 	Simulation *simulation.Simulation
 }
 

@@ -23,7 +23,7 @@ type BackupConfig struct {
 	Interval time.Duration
 	// BaseInterval is the time between two complete copies of the store; 0 selects 24h.
 	BaseInterval time.Duration
-	// Retention is how long each moment can be restored; 0 selects 168h.
+	// Retention is the time for which each moment can be restored; 0 selects 168h.
 	Retention time.Duration
 	// Recipients encrypt the backup; nil disables its encryption.
 	Recipients []age.Recipient

@@ -19,8 +19,8 @@ type ShutdownConfig struct {
 	// SendRetryAfter rejects new requests with 429 and Retry-After during the shutdown, instead of
 	// closing the port.
 	SendRetryAfter bool
-	// WatchGracePeriod is the time over which watches are ended, one after the other; 0 ends all at
-	// once.
+	// WatchGracePeriod is the time over which watches are ended, one after the other; 0 ends all watches
+	// immediately.
 	WatchGracePeriod time.Duration
 }
 

@@ -30,14 +30,14 @@ type StorageConfig struct {
 	// DataDir contains the embedded store, keys, certificates and the administrator's kubeconfig; ""
 	// selects ./mainstay-data.
 	DataDir string
-	// InMemory stores all of them in memory, except for a store in etcd. DataDir is unused, nothing
-	// is written, and Host.Kubeconfig creates kubeconfigs.
+	// InMemory keeps this data in memory, except for a store in etcd. DataDir is then unused, no files are
+	// written, and Host.Kubeconfig creates kubeconfigs.
 	InMemory bool
 	// Prefix is the prefix of all keys of the served control plane; "" selects /registry.
 	Prefix string
 	// DisableWatchCache reads objects from the store instead of memory.
 	DisableWatchCache bool
-	// Backend is "" or BackendEtcd3. It does not select the store: see EtcdConfig.Servers.
+	// Backend is "" or BackendEtcd3. It does not select the store; see EtcdConfig.Servers.
 	Backend string
 	// InitializationTimeout is the maximum time that a start waits for a response of etcd; 0 selects
 	// 1m.
@@ -107,8 +107,8 @@ type EmbeddedConfig struct {
 	// AcceptLostWrites starts on a store whose newest writes are missing, at a revision greater than
 	// all revisions that clients have seen.
 	AcceptLostWrites bool
-	// HistoryRetention is how long replaced and deleted objects are retained for watches; 0 selects
-	// 5m, and a negative value retains them forever.
+	// HistoryRetention is the time for which replaced and deleted objects are retained for watches; 0
+	// selects 5m, and a negative value retains them forever.
 	HistoryRetention time.Duration
 	// Snapshot is the file of a snapshot with which a store in memory begins; "" for an empty store.
 	Snapshot string

@@ -10,13 +10,13 @@ import (
 	"mainstay.dev/mainstay/internal/flags"
 )
 
-// TLSConfig configures TLS of the listener. Its zero value uses a certificate of the server's own CA
-// and Go's choice of versions and cipher suites.
+// TLSConfig configures TLS of the listener. Its zero value uses a certificate of the server's own CA, TLS
+// 1.2 or later, and Go's default cipher suites.
 type TLSConfig struct {
 	CertFile, KeyFile string
-	// CertDir is a folder for apiserver.crt and apiserver.key, which are used like CertFile and KeyFile
-	// if they exist and the server's own CA has not issued them. Otherwise, the server writes its
-	// certificate there. CertFile takes precedence; "" disables it.
+	// CertDir is a folder for apiserver.crt and apiserver.key, which are used like CertFile and KeyFile if
+	// they exist and the server's own CA has not issued them. Otherwise, the server writes its certificate
+	// there. "" disables the folder. CertFile takes precedence.
 	CertDir string
 	// SNI are additional certificates, selected by server name.
 	SNI []SNICertificate
@@ -46,7 +46,7 @@ func (c *TLSConfig) AddFlags(fs *pflag.FlagSet) {
 	flags.CipherSuitesVar(fs, &c.CipherSuites, "tls-cipher-suites", "TLS 1.2 cipher suites, comma-separated (default: Go's)")
 }
 
-// addSNI parses a value of --tls-sni-cert-key. Its errors are kube-apiserver's.
+// addSNI parses a value of --tls-sni-cert-key. It returns kube-apiserver's error messages.
 func (c *TLSConfig) addSNI(value string) error {
 	files, names, hasNames := strings.Cut(value, ":")
 	cert, key, ok := strings.Cut(files, ",")

@@ -69,7 +69,7 @@ func TestWarnedOfDeletions(t *testing.T) {
 	tests := []struct{ path, body, want string }{
 		{namespace, `{"dryRun":["All"]}`, ""},
 		{namespace, "", `namespace \"n1\" stays Terminating until a controller empties it`},
-		{namespace, "", `namespace \"n1\" stays Terminating`}, // a repeated deletion gets the warning, too
+		{namespace, "", `namespace \"n1\" stays Terminating`}, // a repeated deletion also receives the warning
 		{object, foreground, `configmaps \"m1\" stays until the garbage collector removes its finalizer \"foregroundDeletion\"`},
 	}
 	for _, tt := range tests {
@@ -337,8 +337,8 @@ func TestActionsBesideManager(t *testing.T) {
 	}
 }
 
-// TestControllersBesideManager checks that only controllers named in the flag run while a
-// kube-controller-manager runs.
+// TestControllersBesideManager checks that the controllers process earlier and later changes when the lease
+// of a kube-controller-manager is gone.
 func TestControllersBesideManager(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -348,7 +348,7 @@ func TestControllersBesideManager(t *testing.T) {
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"theirs"}}`)
 	s.do(t, "DELETE", "/api/v1/namespaces/theirs", "")
 	s.do(t, "DELETE", leases+"/kube-controller-manager", "")
-	s.awaitCode(t, "/api/v1/namespaces/theirs", 404) // it was ignored until then, or not processed yet
+	s.awaitCode(t, "/api/v1/namespaces/theirs", 404) // the controllers ignored or did not yet process the deletion before
 	s.create(t, "/api/v1/namespaces", `{"metadata":{"name":"ours"}}`)
 	s.awaitAccount(t, "ours")
 }
@@ -470,7 +470,8 @@ func testCollection(t *testing.T, config Config) {
 			}
 		}
 	}
-	// Absent owners: one with the name of an object but another UID, and one that never existed.
+	// Absent owners: an owner with the name of an existing object but another UID, and an owner that never
+	// existed.
 	s.create(t, configMaps, `{"metadata":{"name":"owner"}}`)
 	for n, name := range []string{"owner", "never"} {
 		path := fmt.Sprintf("%s/lost%d", configMaps, n)

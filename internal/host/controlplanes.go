@@ -12,9 +12,9 @@ import (
 // errNoControlPlanes is returned if the feature gate is disabled.
 var errNoControlPlanes = errors.New("the feature gate " + string(feature.ControlPlanes) + " is disabled")
 
-// CreateControlPlane creates a ControlPlane object and returns the credentials of its
-// administrator. from makes it a fork; nil makes it empty. The server must be serving. It is safe
-// for concurrent use. It returns an error if the feature gate is disabled, and the errors of
+// CreateControlPlane creates a ControlPlane object and returns the credentials of its administrator. If
+// from is not nil, the control plane is a fork; otherwise it is empty. The server must be serving. It is
+// safe for concurrent use. It returns an error if the feature gate is disabled, and the errors of
 // Fleet.Create.
 func (h *Host) CreateControlPlane(ctx context.Context, name string, from *controlplanes.Source) (fleet.Credentials, error) {
 	if h.fleet == nil {
@@ -23,8 +23,9 @@ func (h *Host) CreateControlPlane(ctx context.Context, name string, from *contro
 	return h.fleet.Create(ctx, name, from)
 }
 
-// DeleteControlPlane starts the deletion of a ControlPlane object. A missing object is an API error
-// with reason NotFound. It also returns an error if the feature gate is disabled.
+// DeleteControlPlane starts the deletion of a ControlPlane object. It returns an API error with reason
+// NotFound if the object does not exist, and an error if the feature gate is disabled. It is safe for
+// concurrent use.
 func (h *Host) DeleteControlPlane(ctx context.Context, name string) error {
 	if h.fleet == nil {
 		return errNoControlPlanes

@@ -23,8 +23,8 @@ import (
 
 var configMapsGVR = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 
-// TestManyDefinitions installs a thousand definitions, changes one and removes another. Requests
-// and watches of other resources are not affected.
+// TestManyDefinitions installs a thousand definitions, changes one and removes another. It checks that
+// requests and watches of other resources are not affected.
 func TestManyDefinitions(t *testing.T) {
 	t.Parallel()
 	many := 1000
@@ -140,8 +140,8 @@ func change(t *testing.T, c dynamic.Interface, definition, patch string) {
 	}
 }
 
-// expectUpTo reads the ADDED events of a watch up to that of a name, and requires n0, n1 and so on
-// before it, in order and without duplicates.
+// expectUpTo reads the ADDED events of a watch up to the event of the object last. It requires events of
+// n0, n1 and so on before it, in order and without duplicates.
 func expectUpTo(t *testing.T, w watch.Interface, kind, last string) {
 	t.Helper()
 	for n := 0; ; n++ {

@@ -299,7 +299,8 @@ func awaitGone(t testing.TB, c dynamic.ResourceInterface, name string) {
 	}
 }
 
-// TestDefinitionNames checks that the first definition with a name gets it, until it is deleted.
+// TestDefinitionNames checks that a name belongs to the first definition that has it, until this definition
+// is deleted.
 func TestDefinitionNames(t *testing.T) {
 	t.Parallel()
 	c := dynamicClient(t, start(t, Config{}))

@@ -118,8 +118,8 @@ func testNamespacePrefix(t *testing.T, s *running) {
 	}
 }
 
-// testCustomResources checks that cluster-scoped ones are not to be had in a namespace, and one
-// kind never by the path of another.
+// testCustomResources checks that cluster-scoped custom resources cannot be accessed in a namespace, and
+// that objects of a kind cannot be accessed by the path of another kind.
 func testCustomResources(t *testing.T, s *running) {
 	const group = "/apis/example.com/v1"
 	s.must(t, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", fmt.Sprintf(crd, "wide", "Wide", "Cluster"))
@@ -293,8 +293,8 @@ func TestCredentialsAreNotLogged(t *testing.T) {
 	}
 }
 
-// TestRefusedUpgrade (CVE-2018-1002105, CVE-2020-8559) checks that after an upgrade that an
-// aggregated server has rejected or redirected, it receives no further data of the client.
+// TestRefusedUpgrade (CVE-2018-1002105, CVE-2020-8559) checks that after an upgrade that an aggregated
+// server has rejected or redirected, the aggregated server receives no more data of the client.
 func TestRefusedUpgrade(t *testing.T) {
 	t.Parallel()
 	o := newOrchard(t, Config{}, extension.Options{})
@@ -331,7 +331,7 @@ func TestRefusedUpgrade(t *testing.T) {
 		fmt.Fprint(conn, "GET /smuggled HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 		_, _ = io.Copy(io.Discard, answers) // the response of this server, unless it has closed the connection
 		if strings.Contains(paths.String(), "smuggled") || !strings.Contains(paths.String(), "/echo") {
-			t.Errorf("%d: the aggregated server got %s", code, paths.String())
+			t.Errorf("%d: the aggregated server received %s", code, paths.String())
 		}
 	}
 }

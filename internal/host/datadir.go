@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// Folders and files of the data directory, besides kubeconfigFile.
+// Folders and files of the data directory, in addition to kubeconfigFile.
 const (
 	lockFile = "lock"
 	pidFile  = "pid"
@@ -82,7 +82,8 @@ func (d *dataDir) store() string { return filepath.Join(d.path, storeDir) }
 // history returns the folder of the history.
 func (d *dataDir) history() string { return HistoryDir(d.path) }
 
-// moveHistory renames the folder of the history after close has closed it, and returns its new name.
+// moveHistory calls close, which must close the history. It then renames the folder of the history and
+// returns its new name.
 func (d *dataDir) moveHistory(close func() error) (to string, err error) {
 	if err := close(); err != nil {
 		return "", err
@@ -99,7 +100,7 @@ func (d *dataDir) moveHistory(close func() error) (to string, err error) {
 // HistoryDir returns the folder of the history in a data directory.
 func HistoryDir(dataDir string) string { return filepath.Join(dataDir, historyDir) }
 
-// pki returns the folder of keys and certificates, or pki.InMemory without a data directory.
+// pki returns the folder of keys and certificates, or pki.InMemory if d is nil.
 func (d *dataDir) pki() string {
 	if d == nil {
 		return pki.InMemory

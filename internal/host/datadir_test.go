@@ -51,7 +51,7 @@ func TestLostStore(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		prepare func(t *testing.T, dir string)
-		says    string // empty if it starts
+		says    string // part of the error; empty if the server starts
 	}{
 		"a new folder": {prepare: func(*testing.T, string) {}},
 		"an empty file system": {prepare: func(t *testing.T, dir string) {

@@ -34,8 +34,8 @@ func (h *Host) serveDebugSocket() (stop func(), err error) {
 	return func() { _, _ = server.Close(), os.Remove(path) }, nil
 }
 
-// listenUnix listens on a Unix socket that only the user of this process can connect to. An existing
-// socket without a process is replaced; another file is an error.
+// listenUnix listens on a Unix socket that only the user of this process can connect to. It replaces an
+// existing socket that no process serves, and returns an error for any other existing file.
 func listenUnix(path string) (net.Listener, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -56,8 +56,8 @@ func listenUnix(path string) (net.Listener, error) {
 	return listenPrivate(path)
 }
 
-// listenPrivate creates the socket in a folder that others cannot open, and moves it to its path when
-// its permissions are set.
+// listenPrivate creates the socket in a folder that others cannot open, and moves it to its path after its
+// permissions are set.
 func listenPrivate(path string) (net.Listener, error) {
 	dir, err := os.MkdirTemp(filepath.Dir(path), ".socket-")
 	if err != nil {

@@ -26,6 +26,6 @@ func TestDeleteCollectionWorkers(t *testing.T) {
 		t.Errorf("delete: %d %.200s", code, body)
 	}
 	if code, body := r.do(t, "GET", collection+"?labelSelector=a%3Db", ""); code != 200 || strings.Contains(body, `"name":"c`) {
-		t.Errorf("left: %d %.200s", code, body)
+		t.Errorf("remaining objects: %d %.200s", code, body)
 	}
 }

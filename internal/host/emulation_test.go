@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestOlderVersion starts servers of different Kubernetes versions over one store. An older version
-// keeps the content that a newer version wrote, and a newer version reads objects of an older one.
+// TestOlderVersion starts servers of different Kubernetes versions over one store. It checks that an older
+// version keeps the content that a newer version wrote, and that a newer version reads objects of an older
+// version.
 func TestOlderVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

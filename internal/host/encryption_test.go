@@ -75,7 +75,7 @@ func createMarked(t *testing.T, r *running) {
 	}
 }
 
-// readMarked reads all objects, singly and in lists.
+// readMarked reads all objects, individually and in lists.
 func readMarked(t *testing.T, r *running) {
 	t.Helper()
 	encoded := base64.StdEncoding.EncodeToString([]byte(marker))
@@ -142,7 +142,7 @@ func TestNothingPlainOnDisk(t *testing.T) {
 	r := start(t, config)
 	createMarked(t, r)
 	readMarked(t, r)
-	if found := holders(t, dir); len(found) > 0 { // the log, while the server runs
+	if found := holders(t, dir); len(found) > 0 { // checks the log of the store while the server runs
 		t.Errorf("plain text in %q", found)
 	}
 	r.end(t)
@@ -172,7 +172,7 @@ func TestEncryptedInEtcd(t *testing.T) {
 		fmt.Sprintf("kms: {apiVersion: v2, name: k, endpoint: '%s', timeout: 20s}", plugin.Endpoint()))
 	r := start(t, config)
 	createMarked(t, r)
-	two := start(t, config) // reads the values of the first server, also in watches
+	two := start(t, config) // reads the values of the first server, including values in watches
 	readMarked(t, two)
 	if code, body := r.do(t, "PUT", marked[0].collection+"/s", strings.Replace(marked[0].body, `{"m`, `{"type":"Opaque","m`, 1)); code != 200 {
 		t.Errorf("update: %d %s", code, body)
@@ -198,8 +198,8 @@ func TestEncryptedInEtcd(t *testing.T) {
 	}
 }
 
-// TestUnreadableObjects checks that the error of a list names each unreadable object, that others
-// can be read, and that users with permission can delete it.
+// TestUnreadableObjects checks that the error of a list names each unreadable object, that other objects
+// can be read, and that users with the permission can delete the unreadable objects.
 func TestUnreadableObjects(t *testing.T) {
 	t.Parallel()
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "config")

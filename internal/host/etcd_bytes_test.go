@@ -177,7 +177,7 @@ func checkBytes(t *testing.T, raw *etcd.Store) {
 		if accessor.GetAnnotations()["changed"] != "" {
 			changed++
 		}
-		if !strings.HasSuffix(e.Key, "/"+accessor.GetName()) && !strings.HasPrefix(e.Key, "/registry/masterleases/") && !strings.HasPrefix(e.Key, "/registry/peerserverleases/") { // which have no names
+		if !strings.HasSuffix(e.Key, "/"+accessor.GetName()) && !strings.HasPrefix(e.Key, "/registry/masterleases/") && !strings.HasPrefix(e.Key, "/registry/peerserverleases/") { // the leases have no names
 			t.Errorf("%s contains %s", e.Key, accessor.GetName())
 		}
 		if want := kubeEncode(t, gv, obj); !bytes.Equal(e.Value, want) {

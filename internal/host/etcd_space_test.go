@@ -46,7 +46,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 			s.awaitCode(t, read, 200) // etcd may hold an election on a loaded machine
 		}
 	}
-	repeated := false // after an error, the request may have had its effect
+	repeated := false // a request with an error may have deleted the object
 	testserver.Eventually(t, time.Minute, func() error {
 		if code, body := servers[1].do(t, "DELETE", configMaps+"/before", ""); code != 200 && (code != 404 || !repeated) {
 			repeated = true

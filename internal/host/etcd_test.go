@@ -51,7 +51,7 @@ func TestTwoServersShareEtcd(t *testing.T) {
 	if code, body := fetch(t, two.admin, two.URL+"/readyz?verbose"); code != 200 || !strings.Contains(body, "[+]etcd ok\n[+]etcd-readiness ok\n") {
 		t.Errorf("readyz: %d %s", code, body)
 	}
-	two.do(t, "GET", configMaps, "") // its cache is loaded from now on
+	two.do(t, "GET", configMaps, "") // this loads its cache
 	watch, err := two.admin.Get(two.URL + configMaps + "?watch=true&resourceVersion=1&timeoutSeconds=60")
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestSnapshotPath(t *testing.T) {
 	}
 }
 
-// TestStoppedWithoutEtcd stops a server that waits for etcd.
+// TestStoppedWithoutEtcd checks that a server that waits for etcd can be stopped.
 func TestStoppedWithoutEtcd(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

@@ -29,11 +29,12 @@ func (c *certificateExpiry) Collect(metrics chan<- prometheus.Metric) {
 	}
 }
 
-// expiries returns the times at which the certificates expire that the server presents or signs with, by their use.
+// expiries returns the expiry times of the certificates that the server presents or signs with, by their
+// use.
 func (i *identity) expiries() map[string]time.Time {
 	times := map[string]time.Time{"authority": i.authority.NotAfter()}
 	add := func(name string, cert *tls.Certificate, err error) {
-		if err == nil && cert != nil && cert.Leaf != nil { // a certificate without a file is missing
+		if err == nil && cert != nil && cert.Leaf != nil { // skip missing and unreadable certificates
 			times[name] = cert.Leaf.NotAfter
 		}
 	}

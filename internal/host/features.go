@@ -12,7 +12,7 @@ type features struct {
 	desc  *prometheus.Desc
 }
 
-// newFeatures returns the metric of the feature gates of the minor version of gates.
+// newFeatures returns the metric of all feature gates that exist in the minor version of gates.
 func newFeatures(gates feature.Gates) prometheus.Collector {
 	return &features{gates, prometheus.NewDesc("kubernetes_feature_enabled",
 		"[BETA] This metric records the data about the stage and enablement of a k8s feature.", []string{"name", "stage"}, nil)}

@@ -29,9 +29,9 @@ func memoryUse() (bytes uint64, goroutines int) {
 	return m.HeapAlloc + m.StackInuse, runtime.NumGoroutine()
 }
 
-// BenchmarkControlPlanes creates control planes, and sends a list and a watch to each, over one connection. The memory of open
-// ones is measured after a restart, without the recent writes in the caches of the store. The server and the client share the
-// process; the client has a goroutine for each watch.
+// BenchmarkControlPlanes creates control planes, and sends a list and a watch to each, over one connection.
+// The memory of open control planes is measured after a restart, without the recent writes in the caches of
+// the store. The server and the client share the process; the client has a goroutine for each watch.
 func BenchmarkControlPlanes(b *testing.B) {
 	config := Config{Storage: StorageConfig{DataDir: b.TempDir()}}
 	config.Listen.ExternalHostname = "localhost:6443" // the listener has another port after a restart
@@ -48,7 +48,7 @@ func BenchmarkControlPlanes(b *testing.B) {
 	b.ReportMetric(float64(s.openAll(b, planes).Microseconds())/planes, "open-µs")
 
 	s = s.restart(b, config)
-	s.openAll(b, 1) // the data that all control planes share
+	s.openAll(b, 1) // loads the data that all control planes share
 	closed, goroutines := memoryUse()
 	s.openAll(b, planes)
 	for i := 1; i < planes; i++ {
@@ -111,8 +111,9 @@ func (r *running) awaitControllers(b *testing.B, number int) {
 	})
 }
 
-// BenchmarkManyControlPlanes measures a server with 10,000 control planes, of which 100 are in use. The memory of closed ones is
-// measured after a restart, with the second half of them: it contains neither recent changes nor the caches of the store.
+// BenchmarkManyControlPlanes measures a server with 10,000 control planes, of which 100 are in use. The
+// memory of closed control planes is measured after a restart, as the additional memory of the second half
+// of them, so that it includes neither recent changes nor the caches of the store.
 func BenchmarkManyControlPlanes(b *testing.B) {
 	const planes, busy, requests = 10_000, 100, 2_000
 	config := Config{Storage: StorageConfig{DataDir: b.TempDir()}}
@@ -139,8 +140,9 @@ func BenchmarkManyControlPlanes(b *testing.B) {
 	s.must(b, "GET", "/clusters/p0/api/v1/namespaces/default", "")
 	b.ReportMetric(float64((restarted + time.Since(began)).Milliseconds()), "start-and-open-ms")
 
-	// get returns the mean time of GETs to the first of control planes in turn, inRow to each. The paths
-	// differ in all cases, because the header compression of a connection remembers equal ones.
+	// get returns the mean time of a GET request. It sends inRow requests to each of the first control
+	// planes in turn; of is the number of these control planes. The paths always differ, because HPACK
+	// compresses repeated paths.
 	get := func(of, inRow int) time.Duration {
 		for i := range of {
 			s.awaitControllers(b, i)
@@ -180,7 +182,7 @@ func (r *running) declareMany(b *testing.B, from, to int) {
 	}
 }
 
-// restart starts the server again, and returns when it knows all control planes.
+// restart restarts the server, and waits until it has read all ControlPlane objects.
 func (r *running) restart(b *testing.B, config Config) *running {
 	b.Helper()
 	r.end(b)

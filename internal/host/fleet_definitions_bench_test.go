@@ -23,9 +23,9 @@ func smallDefinition(group string, number int) string {
 	return toJSON(definitionOf(group, fmt.Sprintf("Kind%d", number), map[string]string{"v1": `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`}, "v1").Object)
 }
 
-// generatedDefinition returns the JSON of a definition in the form of generated ones, such as those of
-// cert-manager or Prometheus: 100 to 300 properties with descriptions, printer columns, and in every third one
-// rules in CEL.
+// generatedDefinition returns the JSON of a definition that is similar to generated definitions, such as
+// the definitions of cert-manager or Prometheus. It has 100 to 300 properties with descriptions, and
+// printer columns. Every third definition has CEL rules.
 func generatedDefinition(group string, number int) string {
 	kind := fmt.Sprintf("Kind%d", number)
 	crd := definitionOf(group, kind, map[string]string{"v1": `{}`}, "v1")
@@ -158,8 +158,9 @@ func benchmarkDefinitionsIn(b *testing.B, planes int) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkFirstObject measures the time between the creation of a definition and the response to the creation of its first
-// object, with definitions of a spec with any fields, and with those of BenchmarkControlPlanesWithDefinitions.
+// BenchmarkFirstObject measures the time between the creation of a definition and the response to the
+// creation of its first object, with small definitions, and with the definitions of
+// BenchmarkControlPlanesWithDefinitions.
 func BenchmarkFirstObject(b *testing.B) {
 	for name, definition := range map[string]func(group string, number int) string{"small": smallDefinition, "large": generatedDefinition} {
 		b.Run(name, func(b *testing.B) {

@@ -9,8 +9,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestControlPlaneDefinitions checks that changes and deletions of a definition in one control plane do not affect an
-// equal definition in another one: validation, rules, defaults, server-side apply, columns and OpenAPI.
+// TestControlPlaneDefinitions checks that changes and deletions of a definition in one control plane do not
+// affect an equal definition in another control plane. It covers validation, rules, defaults, server-side
+// apply, columns and OpenAPI.
 func TestControlPlaneDefinitions(t *testing.T) {
 	t.Parallel()
 	const objects = "/apis/example.com/v1/kind0s"

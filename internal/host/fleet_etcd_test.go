@@ -82,8 +82,8 @@ func TestForkServers(t *testing.T) {
 	})
 }
 
-// TestControlPlaneRestart stops the server during creations and deletions. Afterwards, each control plane
-// exists with its objects, or has left no keys.
+// TestControlPlaneRestart stops the server during creations and deletions. It checks that afterwards each
+// control plane exists with its objects, or has no keys.
 func TestControlPlaneRestart(t *testing.T) {
 	t.Parallel()
 	config := Config{}
@@ -104,7 +104,7 @@ func TestControlPlaneRestart(t *testing.T) {
 	for i := range 4 {
 		again.awaitCode(t, controlPlanePath+fmt.Sprint("/gone-", i), 404)
 		again.awaitPhase(t, fmt.Sprint("new-", i), "Ready")
-		testserver.Eventually(t, time.Minute, func() error { // the kubeconfig gets the new port
+		testserver.Eventually(t, time.Minute, func() error { // the kubeconfig is updated with the new port
 			if entered := again.enter(t, fmt.Sprint("new-", i)); !strings.HasPrefix(entered.URL, again.URL) {
 				return fmt.Errorf("the kubeconfig has the address %s", entered.URL)
 			}

@@ -182,8 +182,8 @@ func TestControlPlaneNames(t *testing.T) {
 	})
 }
 
-// TestControlPlaneAudit checks that the audit log has the requests to control planes with their paths, and
-// the entering users of the root.
+// TestControlPlaneAudit checks that the audit log contains the requests to control planes with their full
+// paths, including requests of users of the root control plane.
 func TestControlPlaneAudit(t *testing.T) {
 	t.Parallel()
 	log := filepath.Join(t.TempDir(), "audit.log")
@@ -198,7 +198,7 @@ func TestControlPlaneAudit(t *testing.T) {
 	for _, want := range []string{
 		`"requestURI":"/clusters/a/api/v1/namespaces/default/configmaps","verb":"create","user":{"username":"kubernetes-admin"`,
 		`"requestURI":"/clusters/a/api/v1/namespaces/default/configmaps/x","verb":"get","user":{"username":"root:kubernetes-admin"`,
-		`"requestURI":"/clusters/a/api/v1/namespaces/kube-system/`, // by the server
+		`"requestURI":"/clusters/a/api/v1/namespaces/kube-system/`, // a request of the server itself
 	} {
 		testserver.Eventually(t, time.Minute, func() error {
 			text, err := os.ReadFile(log)
@@ -213,7 +213,7 @@ func TestControlPlaneAudit(t *testing.T) {
 	}
 }
 
-// TestControlPlaneLimits reaches each limit.
+// TestControlPlaneLimits checks the effect of each limit.
 func TestControlPlaneLimits(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -233,10 +233,10 @@ func TestControlPlaneLimits(t *testing.T) {
 		}
 	}
 	await(objects, "objects", "spec.limits.objects=250")
-	for i := range 20 { // controllers create objects, too
+	for i := range 20 { // controllers also create objects
 		objects.must(t, "DELETE", fmt.Sprintf("%s/m%d", configMapPath, i), "")
 	}
-	testserver.Eventually(t, time.Minute, func() error { // the count follows the deletion
+	testserver.Eventually(t, time.Minute, func() error { // the count changes after the deletion
 		if code, answer := objects.send(t, "PATCH", configMapPath+"/m0?fieldManager=x", `{"apiVersion":"v1","kind":"ConfigMap"}`, "Content-Type", "application/apply-patch+yaml"); code != 201 {
 			return fmt.Errorf("apply m0 after the deletion: %d %s", code, answer)
 		}
@@ -278,7 +278,7 @@ func TestControlPlaneLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.must(t, "PUT", controlPlanePath+"/objects", string(body))
-	testserver.Eventually(t, time.Minute, func() error { // the fleet follows the change
+	testserver.Eventually(t, time.Minute, func() error { // the fleet applies the change later
 		if code, answer := objects.send(t, "POST", configMapPath, `{"metadata":{"generateName":"m-"}}`); code != 201 {
 			return fmt.Errorf("create with the new limit: %d %s", code, answer)
 		}

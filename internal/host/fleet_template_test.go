@@ -26,7 +26,7 @@ func (r *running) role(t testing.TB, name string) *rbacv1.ClusterRole {
 	return &role
 }
 
-// reenter is like enter after a restart, which updates the kubeconfig.
+// reenter is like enter, but first waits until the kubeconfig is updated after a restart.
 func (r *running) reenter(t testing.TB, name string) *running {
 	t.Helper()
 	testserver.Eventually(t, time.Minute, func() error {
@@ -77,8 +77,8 @@ func TestControlPlaneTemplate(t *testing.T) {
 	}
 }
 
-// TestControlPlaneTemplateVersions checks that control planes keep working after the default objects have changed,
-// and receive the new ones.
+// TestControlPlaneTemplateVersions checks that control planes keep working after the default objects have
+// changed, and receive the new default objects.
 func TestControlPlaneTemplateVersions(t *testing.T) {
 	t.Parallel()
 	const registration = "/apis/apiregistration.k8s.io/v1/apiservices/v1alpha1.internal.apiserver.k8s.io"

@@ -32,7 +32,7 @@ func (r *running) declare(t testing.TB, name, spec string) {
 	r.must(t, "POST", controlPlanePath, fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":%q},"spec":%s}`, name, spec))
 }
 
-// tenant creates a control plane and returns it as the administrator of its kubeconfig sees it.
+// tenant creates a control plane and returns it with a client that uses its kubeconfig.
 func (r *running) tenant(t testing.TB, name, spec string) *running {
 	t.Helper()
 	r.declare(t, name, spec)
@@ -40,7 +40,7 @@ func (r *running) tenant(t testing.TB, name, spec string) *running {
 	return r.enter(t, name)
 }
 
-// enter returns a control plane as the administrator of its current kubeconfig sees it.
+// enter returns a control plane with a client that uses its current kubeconfig.
 func (r *running) enter(t testing.TB, name string) *running {
 	t.Helper()
 	var secret corev1.Secret
@@ -76,7 +76,7 @@ func (r *running) awaitPhase(t testing.TB, name string, want controlplanes.Phase
 	})
 }
 
-// keysOf returns the number of stored keys of control planes whose key contains part.
+// keysOf returns the number of stored keys of control planes that contain part.
 func (r *running) keysOf(t testing.TB, part string) int {
 	t.Helper()
 	const all = "/registry.controlplanes/"
@@ -93,8 +93,8 @@ func (r *running) keysOf(t testing.TB, part string) int {
 	return n
 }
 
-// TestControlPlane creates, uses, pauses and deletes a control plane, and creates another one of the same
-// name.
+// TestControlPlane creates, uses, pauses and deletes a control plane, and creates another control plane
+// with the same name.
 func TestControlPlane(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -185,8 +185,8 @@ func TestControlPlaneObjects(t *testing.T) {
 	s.expectCode(t, 200, "", "GET", secretPath+"/taken-kubeconfig")
 }
 
-// TestControlPlaneFinalizer checks that a new object has the finalizer of the server in addition to those of the client, and
-// that it is added again after its removal.
+// TestControlPlaneFinalizer checks that a new object has the finalizer of the server in addition to the
+// finalizers of the client, and that it is added again after its removal.
 func TestControlPlaneFinalizer(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -276,7 +276,8 @@ func TestControlPlaneIdle(t *testing.T) {
 	awaitClosed()
 }
 
-// TestControlPlaneMetrics checks the metrics of control planes, of which two have own series.
+// TestControlPlaneMetrics checks the metrics of control planes if at most two of them have their own
+// series.
 func TestControlPlaneMetrics(t *testing.T) {
 	t.Parallel()
 	config := Config{}
@@ -317,7 +318,8 @@ func TestControlPlaneMetrics(t *testing.T) {
 	}
 }
 
-// TestControlPlaneWakes checks that a closed control plane opens when a controller has work, also after a restart.
+// TestControlPlaneWakes checks that a closed control plane opens when a controller has work, including
+// after a restart.
 func TestControlPlaneWakes(t *testing.T) {
 	t.Parallel()
 	const jobs = "/apis/batch/v1/namespaces/default/jobs"

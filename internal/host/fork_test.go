@@ -138,7 +138,7 @@ func TestFork(t *testing.T) {
 	f.expectValues(t, inFork)
 	s.expectValues(t, inRoot)
 
-	// Without the history of the source, after closing and after a restart.
+	// The values are the same without the history of the source, after closing and after a restart.
 	s.compact(t)
 	s.closeAll(t, "fork")
 	f.expectValues(t, inFork)
@@ -158,7 +158,7 @@ func TestFork(t *testing.T) {
 	}
 }
 
-// TestForkOfForks creates a chain of forks, and deletes those in between.
+// TestForkOfForks creates a chain of forks, and deletes the intermediate forks.
 func TestForkOfForks(t *testing.T) {
 	t.Parallel()
 	const depth = 10
@@ -243,7 +243,7 @@ func TestForkAtTime(t *testing.T) {
 	s.tenant(t, "c", `{"from":{"controlPlane":"a"}}`).expectValues(t, map[string]string{"x": "after"})
 }
 
-// TestForkErrors checks sources that do not exist.
+// TestForkErrors checks invalid sources and sources that do not exist.
 func TestForkErrors(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -305,7 +305,8 @@ func TestForkEncrypted(t *testing.T) {
 	a.expectValues(t, map[string]string{"x": "a"})
 }
 
-// TestForkCredentials checks that tokens of the source are not valid in a fork, and the reverse.
+// TestForkCredentials checks that tokens of the source are not valid in a fork, and that tokens of a fork
+// are not valid in the source.
 func TestForkCredentials(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -351,7 +352,7 @@ func TestForkCalls(t *testing.T) {
 		created := 0
 		create := func() { created++; f.createConfigMap(t, fmt.Sprint("c", created), "") }
 		if policy == "Allow" {
-			testserver.Eventually(t, time.Minute, func() error { // the webhook takes effect, and the aggregated server is checked
+			testserver.Eventually(t, time.Minute, func() error { // waits until the webhook takes effect and the aggregated server is checked
 				create()
 				f.send(t, "GET", "/api/v1/nodes/n/proxy/", "")
 				for _, address := range []string{node, "more-allow", "hook-allow"} {
@@ -399,7 +400,7 @@ func TestForkPermission(t *testing.T) {
 		number++
 		return s.sendBy(t, jane, "POST", controlPlanePath, fmt.Sprintf(`{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","metadata":{"name":"f%d"},"spec":%s}`, number, from))
 	}
-	testserver.Eventually(t, time.Minute, func() error { // the binding takes effect
+	testserver.Eventually(t, time.Minute, func() error { // waits until the binding takes effect
 		if code, text := fork(`{}`); code != 201 {
 			return fmt.Errorf("create a control plane: %d %s", code, text)
 		}
@@ -419,7 +420,7 @@ func TestForkPermission(t *testing.T) {
 	}
 }
 
-// TestForkOfHistory forks a state of the root control plane that only the history has.
+// TestForkOfHistory forks a state of the root control plane that only the history contains.
 func TestForkOfHistory(t *testing.T) {
 	t.Parallel()
 	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
@@ -442,7 +443,7 @@ func TestForkOfHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testserver.Eventually(t, time.Minute, func() error { // the history holds the changes until it has stored them
+	testserver.Eventually(t, time.Minute, func() error { // the store cannot compact changes before the history has stored them
 		s.compact(t)
 		if compacted, err := store.CompactedRevision(t.Context()); err != nil || compacted < changed {
 			return fmt.Errorf("the store is compacted to %d, not %d, %v", compacted, changed, err)
@@ -504,11 +505,11 @@ func TestForkChanges(t *testing.T) {
 	s.expectCode(t, 404, "", "GET", "/mainstay/v1/fork/changes")
 }
 
-// TestForkAfterRestore checks that a fork whose source is lost reports so.
+// TestForkAfterRestore checks the status of a fork whose source is lost.
 func TestForkAfterRestore(t *testing.T) {
 	t.Parallel()
 	config := Config{Storage: StorageConfig{DataDir: t.TempDir()}}
-	config.Storage.History.MaxAge = -1 // it would hold the state of the source
+	config.Storage.History.MaxAge = -1 // a history would retain the state of the source
 	s := start(t, config)
 	s.createConfigMap(t, "x", "root")
 	s.tenant(t, "fork", `{"from":{}}`)
@@ -551,7 +552,7 @@ func TestForkInCopies(t *testing.T) {
 		},
 		"backup": {
 			config:  BackupConfig{To: backups},
-			save:    func(*running) error { return nil }, // the end of the server uploads the rest
+			save:    func(*running) error { return nil }, // the server uploads the remaining changes when it stops
 			restore: func(dir string) error { return restoreBackup(t.Context(), backups, dir) },
 		},
 	} {

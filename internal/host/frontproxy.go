@@ -20,7 +20,7 @@ import (
 // headers contain the user. It also provides the client certificate for aggregated servers.
 type frontProxy struct {
 	current atomic.Pointer[trustedProxies]
-	// certificate returns the client certificate for aggregated servers; nil without one.
+	// certificate returns the client certificate for aggregated servers; nil if there is none.
 	certificate func() (*tls.Certificate, error)
 	// renew renews the client certificate if this server issued it.
 	renew func() error
@@ -48,7 +48,7 @@ func (p *frontProxy) setTrusted(headers authn.RequestHeaders, bundle []byte) err
 }
 
 // openFrontProxy opens the authenticator of front proxies, and the client certificate for aggregated
-// servers. Without files it creates a CA and a certificate in dir.
+// servers. If no CA file is configured, it creates a CA and a certificate in dir.
 func openFrontProxy(headersConfig RequestHeaderConfig, aggregation AggregationConfig, dir string, reloader *fileReloader) (*frontProxy, error) {
 	proxy := &frontProxy{renew: func() error { return nil }}
 	headers, err := headersConfig.headers()
@@ -113,7 +113,7 @@ func (p *frontProxy) useOwnCA(dir string, headers authn.RequestHeaders) error {
 // RequestHeaderConfig configures the authentication of users by front proxies. Its zero value trusts
 // the front proxy certificate in the data directory, with the headers that kube-apiserver sends.
 type RequestHeaderConfig struct {
-	// ClientCAFile contains the CA certificates of front proxies; "" selects the server's own.
+	// ClientCAFile contains the CA certificates of front proxies; "" selects the server's own CA.
 	ClientCAFile string
 	// AllowedNames are the common names of front proxies; empty allows all certificates of
 	// ClientCAFile.

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/controlplane"
 )
 
-// TestEveryRouteIsGuarded requests every route: without credentials, with an invalid token, and as
-// a user without permissions. The accessible ones are those of kube-apiserver.
+// TestEveryRouteIsGuarded requests every route: without credentials, with an invalid token, and as a user
+// without permissions. It checks that the same routes are accessible as in kube-apiserver.
 func TestEveryRouteIsGuarded(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Authentication: AuthenticationConfig{TokenFile: TokenFileConfig{File: tokens(t)}}})

@@ -39,7 +39,7 @@ func revisionOf(t *testing.T, body string) string {
 	return object.ResourceVersion
 }
 
-// stream returns the body of a response that may not end, for a minute.
+// stream returns the body of a response that may not end. It cancels the request after a minute.
 func (r *running) stream(t *testing.T, path string) io.Reader {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -66,8 +66,8 @@ func (r *running) expectCode(t *testing.T, want int, part, method, path string, 
 	return body
 }
 
-// TestPast reads objects, lists, tables and documents of earlier revisions and times, also of deleted
-// definitions and after a restart.
+// TestPast reads objects, lists, tables and documents of earlier revisions and times, including objects of
+// deleted definitions, before and after a restart.
 func TestPast(t *testing.T) {
 	t.Parallel()
 	config := withoutControllers(Config{})

@@ -34,8 +34,8 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry/recent"
 )
 
-// Host hosts control planes: the one below StorageConfig.Prefix is served on the listener, and
-// ControlPlane opens others. A host is run once.
+// Host runs control planes. It serves the control plane below StorageConfig.Prefix on the listener;
+// ControlPlane opens others. A host can be run only once.
 type Host struct {
 	config    Config
 	logger    *slog.Logger
@@ -61,7 +61,7 @@ type Host struct {
 	identity *identity
 	store    *store
 	served   *controlplane.ControlPlane
-	fleet    *fleet.Fleet // nil without the feature gate
+	fleet    *fleet.Fleet // nil if the feature gate is disabled
 	// kubeconfig is the path of the administrator's kubeconfig; "" without a data directory.
 	kubeconfig string
 	// handshake is the TLS configuration of new connections; nil until files have changed.
@@ -120,7 +120,7 @@ func (h *Host) Run(ctx context.Context) (err error) {
 	return h.serve(ctx)
 }
 
-// open opens the components in the order of startup. close closes them, also after an error.
+// open opens the components in the order of startup. close closes them, even if open returns an error.
 func (h *Host) open(ctx context.Context) (err error) {
 	config := &h.config
 	if h.listener, err = openListener(&config.Listen, h.logger); err != nil {
@@ -168,7 +168,7 @@ func (h *Host) open(ctx context.Context) (err error) {
 	return h.openControlPlanes(ctx, env)
 }
 
-// openControlPlanes opens the root control plane, and starts those that its objects declare.
+// openControlPlanes opens the root control plane, and starts the control planes that its objects declare.
 func (h *Host) openControlPlanes(ctx context.Context, env *controlplane.Env) (err error) {
 	options := h.config.ControlPlane
 	declared := options.Gates().Enabled(feature.ControlPlanes)
@@ -284,10 +284,12 @@ func validationLimiter() registry.Limiter {
 	return semaphore.NewWeighted(int64(max(1, runtime.GOMAXPROCS(0)-1)))
 }
 
-// ControlPlane returns a control plane of this host below a prefix of its store; see
-// controlplane.New. It may be called from Config.OnServing on, until Run returns. The host closes the
-// control plane when it stops. After its Close, the prefix can be used again. ControlPlane is safe for
-// concurrent use.
+// ControlPlane returns a control plane of this host below a prefix of its store; see controlplane.New. It
+// may be called from the start of Config.OnServing until Run returns. It returns an error if the host is
+// not running or the prefix overlaps with the prefix of another control plane, and the errors of
+// controlplane.New. After the host has stopped, it returns controlplane.ErrClosed. The host closes the
+// control plane when it stops. After the control plane is closed, the prefix can be used again.
+// ControlPlane is safe for concurrent use.
 func (h *Host) ControlPlane(prefix string, options controlplane.Options) (*controlplane.ControlPlane, error) {
 	return h.planes.open(prefix, options)
 }

@@ -15,7 +15,7 @@ import (
 
 const (
 	systemLeases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-	// identityOfOne is the identity of the host "one", as kube-apiserver v1.37 makes it.
+	// identityOfOne is the identity of the host "one", as kube-apiserver v1.37 computes it.
 	identityOfOne  = "apiserver-lonn3mgjh4otei2c3b7rmvvvfq"
 	identityLeases = systemLeases + "?labelSelector=apiserver.kubernetes.io/identity%3Dkube-apiserver"
 )
@@ -99,8 +99,8 @@ func TestIdentityLeases(t *testing.T) {
 	}
 }
 
-// TestIdentityAlone checks that a server with a store of its own has a lease too, unless the
-// feature is off.
+// TestIdentityAlone checks that a server with a store of its own also has a lease, unless the feature is
+// disabled.
 func TestIdentityAlone(t *testing.T) {
 	t.Parallel()
 	start(t, Config{Listen: ListenConfig{Hostname: "one"}}).awaitIdentities(t, "one")

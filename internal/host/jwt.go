@@ -18,8 +18,8 @@ import (
 
 // JWTConfig configures the authenticators of JSON Web Tokens of OpenID Connect providers.
 type JWTConfig struct {
-	// ConfigFile is an AuthenticationConfiguration, which may also select the anonymous requests; ""
-	// without one. The server follows changes of the providers.
+	// ConfigFile is an AuthenticationConfiguration, which may also select the anonymous requests; "" if
+	// there is none. The server applies changes of the providers when the file changes.
 	ConfigFile string
 	// OIDC is a single provider. It cannot be combined with ConfigFile.
 	OIDC OIDCConfig
@@ -137,7 +137,7 @@ func (c *JWTConfig) open(env *tokenEnv) (authn.TokenSource, error) {
 type jwtProviders struct {
 	env     *tokenEnv
 	current atomic.Pointer[oidc.Authenticators]
-	changed chan struct{} // receives after current has changed
+	changed chan struct{} // receives a value after current has changed
 }
 
 // user returns the user of a provider's token, or nil.

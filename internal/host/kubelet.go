@@ -10,7 +10,7 @@ import (
 
 // KubeletConfig configures the certificates for connections to kubelets.
 type KubeletConfig struct {
-	// ClientCertFile and ClientKeyFile are the client certificate of this server; "" without one.
+	// ClientCertFile and ClientKeyFile are the client certificate of this server; "" if there is none.
 	ClientCertFile, ClientKeyFile string
 	// CAFile contains the CA certificates of kubelets; "" disables their verification.
 	CAFile string

@@ -31,7 +31,8 @@ const (
 	idleTimeout       = 90 * time.Second
 	keepAlive         = 3 * time.Minute
 	// A connection that is idle for pingIdle is pinged, and closed if there is no response within
-	// pingTimeout. A connection whose writes block for writeTimeout is closed, also with HTTP/1.1.
+	// pingTimeout. A connection whose writes block for writeTimeout is closed, including HTTP/1.1
+	// connections.
 	pingIdle     = 30 * time.Second
 	pingTimeout  = 15 * time.Second
 	writeTimeout = 30 * time.Second
@@ -49,9 +50,9 @@ type listener struct {
 	config *ListenConfig
 }
 
-// openListener returns the listener of the config, or binds the address. A server does so before it
-// opens files, so that an occupied port changes nothing on disk, and the port number is known.
-// Connections wait until they are served.
+// openListener returns the listener of the config, or binds the address. It is called before files are
+// opened, so that an occupied port changes nothing on disk, and the port number is known. Connections wait
+// until they are served.
 func openListener(config *ListenConfig, logger *slog.Logger) (*listener, error) {
 	if config.Listener != nil {
 		return &listener{config.Listener, config}, nil
@@ -151,12 +152,13 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 			MinVersion:       h.config.TLS.minVersion(),
 			CipherSuites:     h.config.TLS.CipherSuites,
 			CurvePreferences: h.config.TLS.CurvePreferences,
-			// authn.Certificates verifies the certificate, so that an invalid one gets a response.
+			// authn.Certificates verifies the certificate, so that a client with an invalid certificate
+			// receives a response.
 			ClientAuth:         tls.RequestClientCert,
 			ClientCAs:          h.identity.clientAuthorities(),
 			GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return h.handshakeConfig(), nil },
 			NextProtos:         []string{"h2", "http/1.1"},
-			// Full records from the first byte: API clients need the whole response.
+			// API clients need the whole response, so small first records have no advantage.
 			DynamicRecordSizingDisabled: true,
 		},
 		ReadHeaderTimeout: readHeaderTimeout,
@@ -186,9 +188,9 @@ func (h *Host) newHTTPServer(handler http.Handler) (*http.Server, error) {
 	return server, http2.Configure(server)
 }
 
-// handshakeConfig returns the TLS configuration of a new connection; nil selects the one of the server.
-// Clients send only certificates of the CAs that the handshake names. If there are control planes with CAs
-// of their own, it names none, so that clients send any certificate.
+// handshakeConfig returns the TLS configuration of a new connection; nil selects the TLS configuration of
+// the server. Clients send only certificates of the CAs that the handshake names. If there are control
+// planes with CAs of their own, the handshake names no CA, so that clients send any certificate.
 func (h *Host) handshakeConfig() *tls.Config {
 	if h.fleet != nil && h.fleet.HasControlPlanes() {
 		return h.anyCA.Load()

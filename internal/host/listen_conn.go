@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// writeTimeoutListener accepts connections whose writes fail if the client does not read for about
-// the timeout. Otherwise, an unread HTTP/1.1 response, for example of a watch, would occupy its
-// goroutine and memory forever: http.Server.WriteTimeout bounds whole responses, which may last for
-// hours.
+// writeTimeoutListener accepts connections whose writes fail if the client does not read for about the
+// timeout. Otherwise, an unread HTTP/1.1 response, for example of a watch, would occupy its goroutine and
+// memory forever. http.Server.WriteTimeout is not suitable, because it limits whole responses, which may
+// last for hours.
 type writeTimeoutListener struct {
 	net.Listener
 	timeout time.Duration
@@ -29,9 +29,9 @@ func (l writeTimeoutListener) Accept() (net.Conn, error) {
 	return &writeTimeoutConn{Conn: c, timeout: l.timeout, buffers: l.buffers}, nil
 }
 
-// writeTimeoutConn extends its write deadline with each write. An earlier deadline of the user
-// applies instead. Cork combines several writes: crypto/tls writes each record of 16 KiB separately,
-// and the system calls for a long list cost as much as its encryption.
+// writeTimeoutConn extends its write deadline with each write. An earlier deadline of the user applies
+// instead. Cork combines several writes, because crypto/tls writes each record of 16 KiB separately, and
+// the system calls for a long list cost as much as its encryption.
 type writeTimeoutConn struct {
 	net.Conn
 	timeout time.Duration
@@ -43,7 +43,7 @@ type writeTimeoutConn struct {
 	}
 	mu struct {
 		sync.Mutex
-		user  time.Time // the user's deadline; zero without one
+		user  time.Time // the user's deadline; zero if there is none
 		armed time.Time // the current deadline of Conn
 	}
 }
@@ -54,10 +54,9 @@ type corkBuffer struct{ b []byte }
 // maxCorkBuffer is the maximum capacity of buffers that are reused, in bytes.
 const maxCorkBuffer = 256 << 10
 
-// Cork buffers the next writes until they contain at least n bytes, and then writes them at once.
-// The buffered writes return before that, so an error is returned by the last one. Encryption does
-// not shorten records: n bytes of plain text always complete the write. Cork is safe for concurrent
-// use.
+// Cork buffers the next writes until they contain at least n bytes, and then passes them to one write.
+// Buffered writes return without an error before that, so the last write returns the error. Encryption does
+// not shorten records, so n bytes of plain text always complete the write. Cork is safe for concurrent use.
 func (c *writeTimeoutConn) Cork(n int) {
 	c.output.Lock()
 	defer c.output.Unlock()
@@ -97,8 +96,8 @@ func (c *writeTimeoutConn) write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// arm sets the deadline for a write, unless the current one is far enough in the future: few writes
-// need to set the timer.
+// arm sets the deadline for a write, unless the current deadline is far enough in the future, so that few
+// writes need to set the timer.
 func (c *writeTimeoutConn) arm() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

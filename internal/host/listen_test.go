@@ -124,8 +124,8 @@ func TestSilentConnections(t *testing.T) {
 	}
 }
 
-// TestUnreadResponse checks, also with HTTP/1.1, that a handler that writes to a client that does
-// not read is unblocked, and that a slow reader is served.
+// TestUnreadResponse checks with HTTP/1.1 that writes of a handler fail if the client does not read, and
+// that a slow reader is served.
 func TestUnreadResponse(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestMemoryLimit checks that while a large incomplete body occupies the memory for requests,
-// another large one is rejected and small ones succeed; afterwards it is accepted.
+// TestMemoryLimit checks that while a large incomplete body occupies the memory for requests, another large
+// request is rejected and small requests succeed, and that a large request is accepted afterwards.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Limits: LimitsConfig{Memory: memory.MinLimit}})
@@ -48,7 +48,7 @@ func TestMemoryLimit(t *testing.T) {
 		var bytes float64
 		_, text, _ := strings.Cut(metrics, "\nmainstay_request_memory_bytes ")
 		if _, err := fmt.Sscan(text, &bytes); err != nil {
-			t.Fatalf("the metric of what requests hold: %v", err)
+			t.Fatalf("parse the metric of reserved memory: %v", err)
 		}
 		return int64(bytes)
 	}

@@ -65,7 +65,8 @@ func parseOverride(flag string, drivers driver.List) (resource schema.GroupResou
 	return resource, urls, nil
 }
 
-// findShared returns the driver of URLs that a flag specifies.
+// findShared returns the driver of URLs that a flag specifies. It returns an error if they select the store
+// of the data directory.
 func findShared(drivers driver.List, urls []string) (driver.Driver, error) {
 	d, err := drivers.Find(urls)
 	if err == nil && d.InDataDir {

@@ -122,8 +122,8 @@ func pprofIndex(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Routes lists the paths that the server handles. The server need not run. The caller owns the
-// slice.
+// Routes lists the paths that the server handles. The server need not run. The caller owns the slice. It
+// returns the errors of controlplane.Routes.
 func (h *Host) Routes() ([]controlplane.Route, error) {
 	routes, err := controlplane.Routes(h.paths())
 	return routes, err

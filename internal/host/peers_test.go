@@ -24,8 +24,8 @@ const (
 	betaPolicies = "/apis/" + betaVersion + "/mutatingadmissionpolicies"
 )
 
-// startPeers starts a server with beta APIs and one without. The second one forwards requests to the
-// first one.
+// startPeers starts a server with beta APIs and a server without them. The second server forwards requests
+// to the first server.
 func startPeers(t *testing.T) (with, without *running) {
 	t.Helper()
 	cluster := etcdtest.Start(t, etcdtest.Options{})
@@ -105,8 +105,8 @@ func TestPeers(t *testing.T) {
 	})
 }
 
-// TestPeerDiscovery checks that discovery includes other servers' resources, unless a client
-// requests only this server's.
+// TestPeerDiscovery checks that discovery includes other servers' resources, unless a client requests only
+// the resources of this server.
 func TestPeerDiscovery(t *testing.T) {
 	t.Parallel()
 	_, without := startPeers(t)
@@ -151,7 +151,7 @@ func TestPeerFlags(t *testing.T) {
 		"--peer-advertise-port is \"7": wrong,
 	} {
 		if _, err := New(config); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q is not what is wrong: %v", want, err)
+			t.Errorf("want the error %q, got %v", want, err)
 		}
 	}
 }

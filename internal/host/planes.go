@@ -61,8 +61,8 @@ func (p *planes) open(prefix string, options controlplane.Options) (*controlplan
 	return opened, nil
 }
 
-// all returns the control planes. The lock is released, because a control plane may wait for another
-// one that calls all.
+// all returns the control planes. Callers do not hold the lock while they use the control planes, because a
+// control plane may wait for another control plane that calls all.
 func (p *planes) all() []*controlplane.ControlPlane {
 	p.mu.Lock()
 	defer p.mu.Unlock()

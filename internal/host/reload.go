@@ -35,8 +35,9 @@ type watchedFiles struct {
 	lastError string
 }
 
-// add reads files and calls load with their contents, now and after each change. If load returns an
-// error, the previous contents stay in effect. load must not block.
+// add reads files and calls load with their contents. It returns an error if a file cannot be read or load
+// returns an error. Otherwise, load is called again after each change; if it returns an error then, the
+// previous contents stay in effect. load must not block.
 func (f *fileReloader) add(flag string, load func(contents [][]byte) error, names ...string) error {
 	g := &watchedFiles{flag: flag, names: names, load: load}
 	if _, err := g.reload(); err != nil {
@@ -48,7 +49,7 @@ func (f *fileReloader) add(flag string, load func(contents [][]byte) error, name
 	return nil
 }
 
-// reload loads the files that have changed, and reports whether any has.
+// reload loads the files that have changed, and reports whether any file has changed.
 func (f *fileReloader) reload() (changed bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

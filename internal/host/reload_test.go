@@ -50,7 +50,7 @@ func TestFiles(t *testing.T) {
 		name, file, content string // "": removed
 		want                string
 		changed             bool
-		errors              int // in the log, until then
+		errors              int // number of errors in the log up to this step
 	}{
 		{"nothing", one, "1", "1+2", false, 0},
 		{"a change", one, "11", "11+2", true, 0},
@@ -84,7 +84,7 @@ func write(t *testing.T, file, content string) {
 	}
 }
 
-// issued are the certificates signed by one CA.
+// issued contains a CA certificate and certificates that the CA has signed.
 type issued struct {
 	authority            []byte
 	serving, admin, user tls.Certificate
@@ -180,10 +180,10 @@ func TestFilesChange(t *testing.T) {
 	put(after.files)
 	testserver.Eventually(t, time.Minute, func() error { return check(as(t, after.admin), after) })
 	if code, _ := fetch(t, old, s.URL+path); code != 401 {
-		t.Errorf("a user of an authority that counts no more gets %d", code)
+		t.Errorf("a user of an authority that is no longer configured receives code %d", code)
 	}
 	testserver.Eventually(t, time.Minute, func() error {
-		// The kubeconfig trusts the new certificate, too.
+		// The kubeconfig also trusts the new certificate.
 		maps := dynamicClient(t, s).Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(clusterAuthName.Namespace)
 		published, err := maps.Get(context.Background(), clusterAuthName.Name, metav1.GetOptions{})
 		if err != nil {
@@ -198,7 +198,7 @@ func TestFilesChange(t *testing.T) {
 		return nil
 	})
 
-	put(map[string]string{"tls.crt": before.files["tls.crt"], "users.crt": "nonsense", "proxies.crt": "nonsense"}) // and not the key
+	put(map[string]string{"tls.crt": before.files["tls.crt"], "users.crt": "nonsense", "proxies.crt": "nonsense"}) // without the matching key
 	testserver.Eventually(t, time.Minute, func() error {
 		if logged := countIn(log, "is invalid"); logged < 3 {
 			return fmt.Errorf("the log reports %d invalid files", logged)
@@ -206,6 +206,6 @@ func TestFilesChange(t *testing.T) {
 		return nil
 	})
 	if err := check(as(t, after.admin), after); err != nil {
-		t.Errorf("what was good is not in force any more: %v", err)
+		t.Errorf("the last valid files are not in effect: %v", err)
 	}
 }

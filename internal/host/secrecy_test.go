@@ -71,7 +71,7 @@ func TestSecretsAreNotLogged(t *testing.T) {
 		}
 	}
 	if log.String() == "" || metrics == "" || errors.String() == "" {
-		t.Error("there is nothing to look at")
+		t.Error("the log, the metrics or the errors are empty")
 	}
 }
 

@@ -99,8 +99,8 @@ func (h *Host) updateKubeconfig() error {
 	return err
 }
 
-// withdrawTimeout is the timeout for the removal of this server's endpoint. Without the removal, its
-// lease expires.
+// withdrawTimeout is the timeout for the removal of this server's endpoint. If the removal fails, the lease
+// of the endpoint expires later.
 const withdrawTimeout = 5 * time.Second
 
 // withdraw removes this server's endpoint.
@@ -112,9 +112,9 @@ func (h *Host) withdraw() {
 	}
 }
 
-// shutDown stops serving. /readyz fails immediately. After ShutdownConfig.Delay, new requests are
-// rejected and watches end, within ShutdownConfig.WatchGracePeriod; other requests may continue until the
-// request timeout has passed after that.
+// shutDown stops serving. /readyz fails immediately. After ShutdownConfig.Delay, new requests are rejected
+// and watches end within ShutdownConfig.WatchGracePeriod. Other requests may continue for the request
+// timeout after this period.
 func (h *Host) shutDown(httpServer *http.Server) error {
 	h.stopping.Store(true)
 	h.logger.Info("stopping")

@@ -51,7 +51,7 @@ func listen(t testing.TB) net.Listener {
 	return listener
 }
 
-// start runs a server on a free port and stops it with the test.
+// start runs a server on a free port and stops it when the test ends.
 func start(t testing.TB, config Config) *running {
 	t.Helper()
 	if config.Listen.Listener == nil {
@@ -282,10 +282,10 @@ func TestVersion(t *testing.T) {
 		t.Errorf("the tree state is %q", got.GitTreeState)
 	}
 	if _, err := time.Parse(time.RFC3339, got.BuildDate); err != nil {
-		t.Errorf("the build date is none: %v", err)
+		t.Errorf("the build date is invalid: %v", err)
 	}
 	if got.GoVersion == "" || got.Compiler == "" || got.Platform == "" || got.EmulationMajor == "" || got.MinCompatibilityMajor == "" {
-		t.Errorf("something is missing: %+v", got)
+		t.Errorf("a field is missing: %+v", got)
 	}
 }
 

@@ -136,7 +136,7 @@ func awaitEffect(t *testing.T, e *effect, writer *running, servers []*running) t
 	for _, s := range servers {
 		waiting.Go(func() {
 			timeout := time.Minute
-			if s == writer && !strings.Contains(e.name, "a definition") { // asynchronous: names are accepted, objects are deleted
+			if s == writer && !strings.Contains(e.name, "a definition") { // definitions take effect asynchronously
 				timeout = 0
 			}
 			err := awaitSeen(t, e, s, timeout)
@@ -157,7 +157,7 @@ func awaitSeen(t *testing.T, e *effect, s *running, timeout time.Duration) error
 		case got == e.after:
 			return nil
 		case got != e.before:
-			return fmt.Errorf("in between there is %s", got)
+			return fmt.Errorf("the intermediate state is %s", got)
 		case !time.Now().Before(until):
 			return fmt.Errorf("after %s it is not in effect", timeout)
 		}

@@ -19,12 +19,12 @@ import (
 
 // ServiceAccountKeysConfig selects the keys of service account tokens.
 type ServiceAccountKeysConfig struct {
-	// SigningKeyFile contains the private key that signs tokens; "" selects the data directory's own.
+	// SigningKeyFile contains the private key that signs tokens; "" selects the key in the data directory.
 	SigningKeyFile string
 	// KeyFiles contain additional keys that verify tokens.
 	KeyFiles []string
-	// SigningEndpoint is the socket of a program that signs tokens and provides the keys, instead of
-	// the files; "" without one.
+	// SigningEndpoint is the socket of a program that signs tokens and provides the keys, instead of the
+	// files; "" if there is none.
 	SigningEndpoint string
 }
 
@@ -34,7 +34,7 @@ func (c *ServiceAccountKeysConfig) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&c.SigningEndpoint, "service-account-signing-endpoint", "", "socket of a program that signs service account tokens and provides the keys to verify them, instead of key files (ExternalJWTSigner of k8s.io/externaljwt)")
 }
 
-// check returns kube-apiserver's errors.
+// check returns errors with the messages of kube-apiserver.
 func (c *ServiceAccountKeysConfig) check() error {
 	var errs []error
 	if c.SigningEndpoint != "" && c.SigningKeyFile != "" {
@@ -49,12 +49,12 @@ func (c *ServiceAccountKeysConfig) check() error {
 // serviceAccountKeys sign and verify service account tokens.
 type serviceAccountKeys struct {
 	serviceaccount.Keys
-	external *external.Keys // nil with key files
+	external *external.Keys // nil if key files are used
 }
 
-// open opens the keys. If there are no files, it creates a key in dir. With a signing endpoint, it
-// blocks until the program has responded, or ctx ends. maxExpiration is the configured maximum
-// lifetime of tokens; 0 without one.
+// open opens the keys. If no signing key is configured, it uses the key in dir, which it creates if it does
+// not exist. With a signing endpoint, it blocks until the program has responded, or ctx ends. maxExpiration
+// is the configured maximum lifetime of tokens; 0 if there is none.
 func (c *ServiceAccountKeysConfig) open(ctx context.Context, dir string, maxExpiration time.Duration, registerer prometheus.Registerer, logger *slog.Logger) (serviceAccountKeys, error) {
 	if c.SigningEndpoint != "" {
 		return c.openExternal(ctx, maxExpiration, registerer, logger)
@@ -100,7 +100,7 @@ func (c *ServiceAccountKeysConfig) signer(dir string) (crypto.Signer, error) {
 	return pki.SigningKey(dir)
 }
 
-// maxLifetime returns the maximum lifetime of tokens that the keys allow; 0 without a limit.
+// maxLifetime returns the maximum lifetime of tokens that the keys allow; 0 if there is no limit.
 func (k *serviceAccountKeys) maxLifetime() time.Duration {
 	if k.external == nil {
 		return 0

@@ -14,8 +14,8 @@ const (
 	discoveryRetryInterval = time.Minute
 )
 
-// startDiscovery reads the discovery documents of the OpenID Connect providers for the console, until ctx ends. The
-// returned function stops it before that.
+// startDiscovery reads the discovery documents of the OpenID Connect providers for the console, until ctx
+// ends. The returned function stops it earlier and waits until it has stopped.
 func (h *Host) startDiscovery(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

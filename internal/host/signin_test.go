@@ -40,8 +40,8 @@ func awaitSignIns(t *testing.T, s *running, origins string, issuers ...*oidctest
 	})
 }
 
-// TestSignIns checks that the console offers the usable providers of an AuthenticationConfiguration, and follows its
-// changes.
+// TestSignIns checks that the console offers the usable providers of an AuthenticationConfiguration, and
+// applies its changes.
 func TestSignIns(t *testing.T) {
 	t.Parallel()
 	first, second, workloads, down := oidctest.New(t), oidctest.New(t), oidctest.New(t), oidctest.New(t)

@@ -96,8 +96,8 @@ func credential(t *testing.T, certificate []byte, key *ecdsa.PrivateKey) tls.Cer
 	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key, Leaf: leaf}
 }
 
-// TestCertificates checks that approved requests are signed by the server's own CA and work as
-// credentials, that requests of nodes are approved, and that old ones are deleted.
+// TestCertificates checks that approved requests are signed by the server's own CA and work as credentials,
+// that requests of nodes are approved, and that old requests are deleted.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -143,7 +143,7 @@ func TestCertificates(t *testing.T) {
 		t.Errorf("it was approved with %+v", c)
 	}
 	if untouched := s.awaitRequest(t, "others", func(*certificatesv1.CertificateSigningRequestStatus) bool { return true }); len(untouched.Certificate) > 0 || len(untouched.Conditions) != 1 {
-		t.Errorf("a request to another one's signer is %+v", untouched)
+		t.Errorf("a request to a signer of another component is %+v", untouched)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestSigningFiles(t *testing.T) {
 	config.ControlPlane.Controllers.ClusterSigningDuration = time.Hour
 	s := start(t, config)
 	jane := pkix.Name{CommonName: "jane"}
-	// signed returns whether a new request is signed by an authority.
+	// signed returns an error unless the authority in pool signs a new request.
 	signed := func(name string, pool *x509.CertPool) error {
 		key := s.requestCertificate(t, name, certificatesv1.KubeAPIServerClientSignerName, jane, "client auth")
 		s.decide(t, name, certificatesv1.CertificateApproved, time.Now())

@@ -9,8 +9,8 @@ import (
 // HEAD require the verb get on statistics.mainstay.dev.
 const StatisticsPath = "/mainstay/v1/statistics"
 
-// startRecorder records metrics until ctx ends. The returned function stops the recorder before that,
-// and waits for the sample in progress. The components with metrics must be open until it returns.
+// startRecorder records metrics until ctx ends. The returned function stops the recorder earlier, and waits
+// for the sample in progress. The components with metrics must stay open until this function returns.
 func (h *Host) startRecorder(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

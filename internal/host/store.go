@@ -119,8 +119,8 @@ type store struct {
 	running sync.WaitGroup
 }
 
-// openStore opens the backends. It blocks until they respond, or ctx ends. The caller must call close,
-// also after an error of start.
+// openStore opens the backends. It blocks until they respond, or ctx ends. The caller must call close, even
+// if start returns an error.
 func openStore(ctx context.Context, config *StorageConfig, env storeEnv) (*store, error) {
 	s := &store{config: config, env: env, stop: func() {}}
 	var dir string
@@ -157,8 +157,8 @@ func openStore(ctx context.Context, config *StorageConfig, env storeEnv) (*store
 	return s, nil
 }
 
-// startHistory makes the history follow the backend. A history of another store is moved aside, because
-// the objects do not depend on it.
+// startHistory makes the history follow the backend. If the history belongs to another store, it is renamed
+// and a new history begins, because the objects do not depend on the history.
 func (s *store) startHistory(ctx context.Context) error {
 	if s.history == nil {
 		return nil
@@ -232,7 +232,7 @@ func (s *store) closeBackup() {
 	ctx, cancel := context.WithTimeout(context.Background(), lastUpload)
 	defer cancel()
 	if err := s.backup.Close(ctx); err != nil {
-		// The next start uploads them.
+		// The next start uploads the missing changes.
 		s.env.logger.Warn("the backup is incomplete", "err", err)
 	}
 }
@@ -299,7 +299,8 @@ func (s *store) start(ctx context.Context) error {
 	return nil
 }
 
-// startEncryption reads the encryption configuration and follows its changes and those of its keys.
+// startEncryption reads the encryption configuration. Until running ends, it checks the KMS plugins for new
+// keys and, if Reload is set, applies changes of the file.
 func (s *store) startEncryption(ctx, running context.Context) error {
 	config := s.config.Encryption
 	if config.File == "" {
@@ -349,8 +350,8 @@ func (s *store) startFeed(running context.Context, backend kv.Backend, prefix st
 	return feed, nil
 }
 
-// feedPrefix returns the prefix of the change feed: all keys, or the keys below --etcd-prefix of a
-// shared store, which may have other users.
+// feedPrefix returns the prefix of the change feed. It covers all keys, except in a shared store, which may
+// have other users; there it covers the keys below --etcd-prefix.
 func (s *store) feedPrefix() string {
 	if s.shared {
 		return s.config.Prefix

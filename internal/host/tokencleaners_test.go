@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestBootstrapTokenControllers checks that expired tokens are deleted, and that cluster-info is
-// signed with the others.
+// TestBootstrapTokenControllers checks that expired tokens are deleted, and that cluster-info is signed
+// with the other tokens.
 func TestBootstrapTokenControllers(t *testing.T) {
 	t.Parallel()
 	config := Config{}
@@ -53,8 +53,8 @@ func TestBootstrapTokenControllers(t *testing.T) {
 	signatures("")
 }
 
-// TestAccountTokens checks that a secret for a token gets one, which is valid until the secret or
-// its service account is deleted.
+// TestAccountTokens checks that the server adds a token to a Secret for a service account token, and that
+// the token is valid until the Secret or the service account is deleted.
 func TestAccountTokens(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -75,7 +75,7 @@ func TestAccountTokens(t *testing.T) {
 	}
 	const jane = "system:serviceaccount:default:jane[system:serviceaccounts system:serviceaccounts:default system:authenticated]"
 	if got := whoami(t, s, tokens["one"]); got != jane {
-		t.Errorf("the token is that of %q", got)
+		t.Errorf("the token belongs to %q", got)
 	}
 	if code, body := s.do(t, "DELETE", base+"secrets/one", ""); code != 200 {
 		t.Fatal(code, body)
@@ -94,7 +94,7 @@ func TestAccountTokens(t *testing.T) {
 	s.awaitCode(t, base+"secrets/two", 404)
 	for name, token := range tokens {
 		if got := whoami(t, s, token); got != "" {
-			t.Errorf("the token %s is still that of %q", name, got)
+			t.Errorf("the token %s still belongs to %q", name, got)
 		}
 	}
 }

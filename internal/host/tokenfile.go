@@ -8,7 +8,7 @@ import (
 
 // TokenFileConfig configures bearer tokens in a file.
 type TokenFileConfig struct {
-	// File is read at startup, as in kube-apiserver; "" without one.
+	// File is read at startup, as in kube-apiserver; "" if there is none.
 	File string
 }
 

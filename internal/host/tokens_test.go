@@ -27,8 +27,8 @@ import (
 	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount/external/externaltest"
 )
 
-// exchange sends a request and decodes a successful response into response. It returns the status, or
-// the message of a rejection.
+// exchange sends a request and decodes a successful response into answer. It returns the status code,
+// followed by the message if the request was rejected.
 func exchange(t testing.TB, c *http.Client, method, url, body string, answer any, header ...string) string {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
@@ -203,7 +203,7 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestTokenRejections checks rejected requests. The messages are recorded.
+// TestTokenRejections checks rejected requests. The expected messages were recorded with kube-apiserver.
 func TestTokenRejections(t *testing.T) {
 	t.Parallel()
 	s := startWithAccount(t, Config{})

@@ -19,7 +19,7 @@ const (
 
 // TokenWebhookConfig configures a webhook that authenticates bearer tokens with TokenReviews.
 type TokenWebhookConfig struct {
-	// ConfigFile is the kubeconfig of the webhook, read at startup; "" without one.
+	// ConfigFile is the kubeconfig of the webhook, read at startup; "" if there is none.
 	ConfigFile string
 	// Version is the version of the TokenReviews, v1 or v1beta1; "" selects v1beta1.
 	Version string

@@ -87,8 +87,8 @@ func tracingConfig(t *testing.T, endpoint string) TracingConfig {
 	return TracingConfig{ConfigFile: file}
 }
 
-// validateConfigMaps starts a validating webhook for ConfigMaps that allows everything, and registers
-// it. The function returns the last trace context that it received.
+// validateConfigMaps starts a validating webhook for ConfigMaps that allows everything, and registers it.
+// The returned function returns the last trace context that the webhook received.
 func validateConfigMaps(t *testing.T, r *running) func() string {
 	t.Helper()
 	var mu sync.Mutex
@@ -98,7 +98,7 @@ func validateConfigMaps(t *testing.T, r *running) func() string {
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 			t.Error(err)
 		}
-		if received := r.Header.Get("Traceparent"); received != "" { // controllers create ConfigMaps, too
+		if received := r.Header.Get("Traceparent"); received != "" { // controllers also create ConfigMaps
 			mu.Lock()
 			parent = received
 			mu.Unlock()
@@ -153,7 +153,7 @@ func TestTracing(t *testing.T) {
 			r := start(t, config)
 			webhookParent := validateConfigMaps(t, r)
 			var id string
-			testserver.Eventually(t, time.Minute, func() error { // the webhook takes effect
+			testserver.Eventually(t, time.Minute, func() error { // waits until the webhook takes effect
 				id = fmt.Sprintf("4bf92f3577b34da6%016x", time.Now().UnixNano())
 				createTraced(t, r, "c-"+id, id)
 				if webhookParent() == "" {

@@ -33,7 +33,7 @@ type zPage struct {
 	object func() map[string]any
 }
 
-// statusPage is /statusz: versions and the uptime.
+// statusPage returns the page /statusz with versions and the uptime.
 func (h *Host) statusPage(started time.Time, paths []string) zPage {
 	version := strings.TrimPrefix(controlplane.KubernetesVersion(), "v")
 	emulated := strings.TrimPrefix(h.config.ControlPlane.ServedVersion(), "v")
@@ -55,7 +55,7 @@ func (h *Host) statusPage(started time.Time, paths []string) zPage {
 	}
 }
 
-// flagPage is /flagz: the values of all flags.
+// flagPage returns the page /flagz with the values of all flags.
 func (h *Host) flagPage() zPage {
 	return zPage{
 		kind: "Flagz",
@@ -71,7 +71,8 @@ func (h *Host) flagPage() zPage {
 	}
 }
 
-// zVersions are the versions of the objects, the newest first. The others are deprecated.
+// zVersions returns the versions of the objects. The first version is the newest; the others are
+// deprecated.
 func zVersions() []string { return []string{"v1beta1", "v1alpha1"} }
 
 // ServeHTTP implements http.Handler.
@@ -92,7 +93,7 @@ func (p zPage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		switch media {
 		case "text/plain", "text/*", "*/*":
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = w.Write([]byte(p.text())) // the client has disconnected
+			_, _ = w.Write([]byte(p.text())) // an error means that the client has disconnected
 			return
 		case "application/json", "application/yaml":
 			if params["g"] == "config.k8s.io" && params["as"] == p.kind && slices.Contains(zVersions(), params["v"]) {
@@ -125,5 +126,5 @@ func (p zPage) writeObject(w http.ResponseWriter, media, version string) {
 		w.Header().Set("Warning", fmt.Sprintf(`299 - "This version of the %s endpoint is deprecated. Please use a newer version."`, strings.ToLower(p.kind)))
 	}
 	w.Header().Set("Content-Type", fmt.Sprintf("%s;g=config.k8s.io;v=%s;as=%s", media, version, p.kind))
-	_, _ = w.Write(body) // the client has disconnected
+	_, _ = w.Write(body) // an error means that the client has disconnected
 }
