@@ -32,8 +32,8 @@ func TestDashboardMetrics(t *testing.T) {
 	}
 }
 
-// TestStableMetrics checks that all stable and beta metrics of kube-apiserver v1.37 are registered,
-// except those that measure a mechanism which Mainstay does not have.
+// TestStableMetrics checks that all stable and beta metrics of kube-apiserver v1.37 are registered, except
+// metrics of mechanisms that Mainstay does not have.
 func TestStableMetrics(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})

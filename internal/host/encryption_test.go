@@ -107,8 +107,8 @@ func holders(t *testing.T, folder string) (found []string) {
 	return found
 }
 
-// checkStored checks that all values in a store are encrypted, except those that kube-apiserver
-// never encrypts.
+// checkStored checks that all values in a store are encrypted, except values that kube-apiserver never
+// encrypts.
 func checkStored(t *testing.T, backend kv.Backend, prefix string) {
 	t.Helper()
 	all, err := backend.Range(t.Context(), kv.RangeRequest{Start: "/registry/", End: kv.PrefixEnd("/registry/")})

@@ -176,8 +176,8 @@ func (f *Fleet) awaitSync() {
 // period is the interval of status updates and of the search for idle control planes.
 const period = 30 * time.Second
 
-// runPeriodically closes idle control planes, updates the usage in the status of the others, and opens those whose
-// controllers have work.
+// runPeriodically closes idle control planes, updates the usage in the status of the others, and opens
+// closed control planes whose controllers have work.
 func (f *Fleet) runPeriodically() {
 	ticker := time.NewTicker(min(period, f.config.Idle))
 	defer ticker.Stop()

@@ -157,8 +157,8 @@ func (c *conn) process(f h2.Frame) error {
 	return c.countFlood(0) // unknown frame types must be ignored
 }
 
-// discardFrame drops a frame of a stream after the last one of GOAWAY. Its bytes still count for
-// the connection's window.
+// discardFrame drops a frame of a stream after the last stream of GOAWAY. Its bytes still count for the
+// connection's window.
 func (c *conn) discardFrame(f h2.Frame) error {
 	data, ok := f.(*h2.DataFrame)
 	if !ok {
