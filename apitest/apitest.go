@@ -43,7 +43,8 @@ type Options struct {
 	// OnDisk stores objects and keys in a temporary directory of the test. Writes are synced to
 	// disk, as in a real server.
 	OnDisk bool
-	// Snapshot is a file that "mainstay snapshot save" has written. The server starts with its objects. It excludes OnDisk.
+	// Snapshot is a file that "mainstay snapshot save" has written. The server starts with its objects.
+	// Snapshot cannot be combined with OnDisk.
 	Snapshot string
 	// Port makes the server listen on a free port of 127.0.0.1, so that other processes can use it
 	// (see Server.Kubeconfig).
@@ -51,8 +52,8 @@ type Options struct {
 	// Time is the initial time of the clock for objects. The clock stands still until
 	// Server.Advance moves it. The zero value uses the system clock.
 	Time time.Time
-	// Seed is the seed for UIDs and generated names. Tests that create the same objects in the same
-	// order get the same values. 0 means random values.
+	// Seed is the seed for UIDs and generated names. Tests that create the same objects in the same order
+	// receive the same values. 0 means random values.
 	Seed uint64
 	// KubernetesVersion is the Kubernetes version whose API the server has, such as "1.33": its
 	// resources, fields, feature gates and default objects. "" means the newest version.
@@ -98,7 +99,7 @@ func Start(t testing.TB) *Server {
 	return Options{}.Start(t)
 }
 
-// Start starts a server with these options, like the function Start.
+// Start is like the function Start, but uses these options. Invalid options end the test.
 func (o Options) Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{t: t, shared: &shared{simulation: simulation.New(simulation.Config{Time: o.Time, Seed: o.Seed})}}

@@ -97,7 +97,7 @@ func TestKubeconfig(t *testing.T) {
 	}
 }
 
-// TestNoGoroutineLeaks checks that a stopped server leaves no goroutines, including those of its
+// TestNoGoroutineLeaks checks that a stopped server leaves no goroutines, including the goroutines of its
 // connections. It counts goroutines, so it is not parallel.
 func TestNoGoroutineLeaks(t *testing.T) {
 	t.Run("warm", serveOnce) // initialization once per process
@@ -189,8 +189,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestRetryAfter checks that client-go retries after 429, so that a client does not notice two such
-// responses.
+// TestRetryAfter checks that client-go retries after 429, so that the request succeeds.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	server := apitest.Start(t)
@@ -222,7 +221,7 @@ func TestProbability(t *testing.T) {
 	}
 	first, second := outcomes(), outcomes()
 	if first != second || !strings.Contains(first, "-") || !strings.Contains(first, "x") {
-		t.Errorf("got %s and %s, want twice the same with some of both", first, second)
+		t.Errorf("got %s and %s, want equal outcomes with successes and failures", first, second)
 	}
 }
 
@@ -231,7 +230,7 @@ func TestWatchFaults(t *testing.T) {
 	server := apitest.Start(t)
 	maps := client(t, server.Config()).CoreV1().ConfigMaps("default")
 	start := func() watch.Interface {
-		w, err := maps.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"}) // which a controller creates
+		w, err := maps.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name!=kube-root-ca.crt"}) // a controller creates this ConfigMap
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +322,7 @@ func BenchmarkMemory(b *testing.B) {
 	b.ReportMetric(float64(heap()-before)/float64(b.N), "live-B/server")
 }
 
-// TestOptions checks that options reach the server, and that an invalid one is an error.
+// TestOptions checks that options reach the server, and that an invalid option is an error.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	server := apitest.Options{

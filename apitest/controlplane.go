@@ -11,24 +11,26 @@ import (
 	"mainstay.dev/mainstay/internal/host"
 )
 
-// tenant is the part of a Server that differs for ControlPlane.
+// tenant contains the name, URL and credentials of an API that Server.ControlPlane or Server.Fork has
+// created.
 type tenant struct {
 	name, url, token string
 	kubeconfig       []byte
 }
 
 // ControlPlane returns an isolated API in the same server, with its own objects, definitions, users and
-// permissions, which is deleted at the end of the test. It takes less time and memory than a server. Its
-// clock and its faults are those of the server. If the API cannot be created, it ends the test.
+// permissions, which is deleted at the end of the test. It takes less time and memory than a server. It
+// uses the clock and the faults of the server. If the API cannot be created, it ends the test.
 func (s *Server) ControlPlane(t testing.TB) *Server {
 	t.Helper()
 	return s.newControlPlane(t, nil)
 }
 
-// Fork returns a copy of this API in the same server, which is deleted at the end of the test. It takes milliseconds for
-// any number of objects, so that a suite can prepare one API with definitions and objects, and run each test in a fork.
-// Objects keep their UIDs and resourceVersions; users have the same names, but other credentials, and events and leases are not
-// copied. A fork of a fork is possible. Webhooks of the copied API are called. If the fork cannot be created, it ends the test.
+// Fork returns a copy of this API in the same server, which is deleted at the end of the test. Fork takes
+// milliseconds for any number of objects, so that a suite can prepare one API with definitions and objects,
+// and run each test in a fork. Objects keep their UIDs and resourceVersions; users have the same names, but
+// other credentials, and events and leases are not copied. A fork of a fork is possible. Webhooks of the
+// copied API are called. If the fork cannot be created, it ends the test.
 func (s *Server) Fork(t testing.TB) *Server {
 	t.Helper()
 	from := &controlplanes.Source{OutgoingCalls: controlplanes.AllowCalls}
@@ -38,7 +40,7 @@ func (s *Server) Fork(t testing.TB) *Server {
 	return s.newControlPlane(t, from)
 }
 
-// newControlPlane creates a control plane for a test. from makes it a fork.
+// newControlPlane creates a control plane for a test. If from is not nil, the control plane is a fork.
 func (s *Server) newControlPlane(t testing.TB, from *controlplanes.Source) *Server {
 	t.Helper()
 	name := fmt.Sprint("test-", s.planes.Add(1))

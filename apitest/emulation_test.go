@@ -69,7 +69,7 @@ func TestKubernetesVersions(t *testing.T) {
 	}
 }
 
-// TestDiscoveryAsRecorded compares the resources of an emulated version with those of a real
+// TestDiscoveryAsRecorded compares the resources of an emulated version with the resources of a real
 // kube-apiserver.
 func TestDiscoveryAsRecorded(t *testing.T) {
 	t.Parallel()

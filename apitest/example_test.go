@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/apitest"
 )
 
-// inTest runs an example as a test would be run.
+// inTest runs an example with a testing.TB, because examples have none.
 func inTest(f func(t testing.TB)) {
 	testing.Benchmark(func(b *testing.B) {
 		if b.N == 1 {

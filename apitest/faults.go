@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/filters/faults"
 )
 
-// Fault describes requests that fail and how. Its first fields select authorized requests, the
-// others define the failure. Controllers inside the server are not affected.
+// Fault describes a failure of requests. Its first fields select authorized requests; the other fields
+// define the failure. Controllers inside the server are not affected.
 type Fault = faults.Fault
 
 // Injection is an injected fault. Remove removes it, and may be called more than once. Hits returns

@@ -216,7 +216,7 @@ func TestSeed(t *testing.T) {
 }
 
 // TestStaleGets checks that gets with resourceVersion=0 return the state at the time of the fault,
-// also for custom resources.
+// including custom resources.
 func TestStaleGets(t *testing.T) {
 	t.Parallel()
 	server := apitest.Start(t)
@@ -249,10 +249,10 @@ func TestStaleGets(t *testing.T) {
 			return got.GetLabels()
 		}
 		if len(labels("0")) != 0 || len(labels("")) != 1 || len(labels(changed.GetResourceVersion())) != 1 {
-			t.Errorf("%s: labels are %v of any version, %v of the newest and %v of one not older than that", resource.Resource, labels("0"), labels(""), labels(changed.GetResourceVersion()))
+			t.Errorf("%s: labels %v with resourceVersion 0, %v without resourceVersion, and %v with the newest resourceVersion", resource.Resource, labels("0"), labels(""), labels(changed.GetResourceVersion()))
 		}
 		if _, err := objects.Get(t.Context(), "after", metav1.GetOptions{ResourceVersion: "0"}); !apierrors.IsNotFound(err) {
-			t.Errorf("%s: what came after: %v", resource.Resource, err)
+			t.Errorf("%s: get an object created after the fault: %v, want NotFound", resource.Resource, err)
 		}
 		stale.Remove()
 		if len(labels("0")) != 1 {
@@ -299,10 +299,10 @@ func TestStaleReads(t *testing.T) {
 	}
 	for _, tt := range tests {
 		if !has("before", tt.options) {
-			t.Errorf("%s: what was there before is missing", tt.name)
+			t.Errorf("%s: the object created before the fault is missing", tt.name)
 		}
 		if got := has("after", tt.options); got == tt.stale {
-			t.Errorf("%s: what came after is there: %t", tt.name, got)
+			t.Errorf("%s: the object created after the fault is listed: %t", tt.name, got)
 		}
 	}
 	if hits := stale.Hits(); hits != 6 { // three stale lists, each requested twice
