@@ -108,8 +108,8 @@ func isStatus(err error, codes ...int) bool {
 	return errors.As(err, &failed) && slices.Contains(codes, failed.code)
 }
 
-// isTemporary reports whether the same creation may succeed soon, because the object or its namespace is
-// being deleted.
+// isTemporary reports whether a creation failed because the object or its namespace is being deleted, so
+// that it may succeed later.
 func (e *apiError) isTemporary() bool {
 	return strings.Contains(e.message, "being deleted") || strings.Contains(e.message, "being terminated")
 }

@@ -111,7 +111,8 @@ func (a *applyDiffCommand) run(ctx context.Context, fork, target string) error {
 	return a.planWriter.run(ctx, plan)
 }
 
-// isDerived reports whether the object of a change is created by a controller, so that the target has its own.
+// isDerived reports whether the object of a change is created by a controller. The controllers of the
+// target create such objects themselves.
 func isDerived(c *history.Change) bool {
 	object := unstructured.Unstructured{Object: c.State()}
 	kind, _, _ := unstructured.NestedString(object.Object, "type")
@@ -185,8 +186,9 @@ func (a *applyDiffCommand) live(ctx context.Context, c *history.Change) (map[str
 	return live, err
 }
 
-// mergeStates applies the difference of base and changed to live. conflicts are the paths of the fields that differ from base
-// in both, in different ways. The status is that of live, and there are no managed fields.
+// mergeStates applies the difference of base and changed to live. conflicts are the paths of the fields
+// that differ from base in both, in different ways. The result has the status of live, and no managed
+// fields.
 func mergeStates(base, changed, live map[string]any) (merged map[string]any, conflicts []string) {
 	m := stateMerge{}
 	result, _ := m.merge("", withoutStatus(history.WithoutNoise(base)), withoutStatus(history.WithoutNoise(changed)), withoutStatus(history.WithoutNoise(live))).(map[string]any)

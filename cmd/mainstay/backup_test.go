@@ -22,8 +22,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestBackup kills a server with a backup, restores the backup, and compares the objects with those that
-// the server had acknowledged.
+// TestBackup kills a server with a backup, restores the backup, and compares the objects with the
+// acknowledged writes.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -91,7 +91,7 @@ type momentOfTest struct {
 	count          int
 }
 
-// check compares the config maps of a restored server, which has a new one in each namespace.
+// check compares the config maps of a restored server, without the config maps that controllers create.
 func (m *momentOfTest) check(t *testing.T, s *testserver.Server) {
 	t.Helper()
 	configMaps := clientOf(t, s).CoreV1().ConfigMaps("default")

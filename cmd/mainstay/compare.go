@@ -50,8 +50,9 @@ func isCompared(resource schema.GroupResource) bool {
 	return resource != controlplanes.Resource().GroupResource() && resource.Group != history.GroupVersion().Group
 }
 
-// belongsToServer reports whether the object of a change describes a control plane itself, so that it differs between all
-// of them: the authorities and the date of the first start, and the kubeconfigs of declared control planes.
+// belongsToServer reports whether the object of a change describes a control plane itself, and therefore
+// differs between all control planes. Such objects contain the authorities, the date of the first start,
+// and the kubeconfigs of declared control planes.
 func belongsToServer(c *history.Change) bool {
 	if c.Namespace != metav1.NamespaceSystem {
 		return false
@@ -108,7 +109,8 @@ func compareResource(ctx context.Context, before, after *apiClient, resource sch
 	return changes, nil
 }
 
-// objectsByName returns the objects of a collection by namespace and name. A control plane without the resource has none.
+// objectsByName returns the objects of a collection by namespace and name. The map is empty if the control
+// plane does not have the resource.
 func objectsByName(ctx context.Context, client *apiClient, path string) (map[string]map[string]any, error) {
 	list, err := listAll[map[string]any](ctx, client, path, nil)
 	if err != nil && !isStatus(err, http.StatusNotFound) {

@@ -115,7 +115,7 @@ func (k *consoleCommand) run(ctx context.Context) error {
 			return fmt.Errorf("serve the console: %w", err)
 		case _, ok := <-lines:
 			if !ok {
-				lines = nil // without a terminal, there is one session
+				lines = nil // the input has ended, so no more sessions are possible
 				continue
 			}
 			show()

@@ -87,7 +87,7 @@ func (d *diffCommand) run(ctx context.Context, args []string) error {
 	return err
 }
 
-// changedObject has the first and the last of several changes of an object.
+// changedObject contains the first and the last change of an object.
 type changedObject struct{ first, last *history.Change }
 
 // changedObjects returns the changed objects in the order of their first changes.

@@ -84,7 +84,7 @@ several versions.`,
 	return command
 }
 
-// assets are the settings of the kube-apiserver in a folder.
+// assets contains the settings of the kube-apiserver in a folder.
 type assets struct {
 	controllers []string
 	minor       int // emulated minor version; 0 emulates none
@@ -95,8 +95,8 @@ func (a assets) encode() []byte {
 	return fmt.Appendf(nil, "%s\n%d\n", strings.Join(a.controllers, ","), a.minor)
 }
 
-// readAssets returns the settings that envtest-assets has recorded in a folder. An empty list of
-// controllers, or another folder, disables all controllers.
+// readAssets returns the settings that envtest-assets has recorded in a folder. All controllers are
+// disabled if the list of controllers is empty, or envtest-assets has not created the folder.
 func readAssets(dir string) (assets, error) {
 	a := assets{controllers: []string{"-*"}}
 	recorded, err := os.ReadFile(filepath.Join(dir, assetsMarker))
@@ -204,7 +204,7 @@ func linkOrCopy(source, target string, link func(source, target string) error) e
 	if err := os.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if link(source, part) != nil { // another file system, or one without links
+	if link(source, part) != nil { // another file system, or a file system without links
 		if err := copyProgram(source, part); err != nil {
 			return err
 		}
@@ -255,10 +255,10 @@ func newKubeAPIServer(p process) *cobra.Command {
 	return command
 }
 
-// applyKubeAPIServerDefaults changes the defaults of serve to those of kube-apiserver. Without
-// --data-dir, the server writes only to --cert-dir. Only the controllers run that --controllers or
-// the folder of envtest-assets selects; the folder also selects the Kubernetes version. If
-// --etcd-servers is the placeholder, objects are stored in memory.
+// applyKubeAPIServerDefaults changes the defaults of serve to those of kube-apiserver. Without --data-dir,
+// the server writes only to --cert-dir. It runs only controllers that --controllers or the folder of
+// envtest-assets selects. The folder also selects the Kubernetes version. If --etcd-servers is the
+// placeholder, objects are stored in memory.
 func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, assets string, log io.Writer) error {
 	c := &f.config
 	c.Storage.InMemory = !f.all.Changed("data-dir")
@@ -283,7 +283,7 @@ func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, assets stri
 		fmt.Fprintf(log, "mainstay: --etcd-servers=%s is Mainstay's placeholder: this server stores objects in memory\n", strings.Join(c.Storage.Etcd.Servers, ","))
 		c.Storage.Etcd.Servers = nil
 	}
-	// Tests name owners that do not exist, and finalize namespaces themselves.
+	// Tests create objects with owners that do not exist, and finalize namespaces themselves.
 	controllers := &c.ControlPlane.Controllers
 	controllers.KeepUnknownOwners, controllers.NamespaceGrace = true, namespaceGrace
 	return nil
@@ -293,15 +293,15 @@ func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, assets stri
 // controller is selected.
 const namespaceGrace = 500 * time.Millisecond
 
-// placeholderTimeout bounds the wait for an etcd that does not listen yet, which is probed every
-// placeholderPoll.
+// placeholderTimeout is the maximum time to wait for an etcd that does not listen yet. placeholderPoll is
+// the polling interval.
 const (
 	placeholderTimeout = 10 * time.Second
 	placeholderPoll    = 20 * time.Millisecond
 )
 
-// isPlaceholder reports whether the server at a URL is the placeholder. It waits until the server
-// responds, up to placeholderTimeout. The error is the error of ctx.
+// isPlaceholder reports whether the server at a URL is the placeholder. It waits until the server responds,
+// and returns false after placeholderTimeout. The error is the error of ctx.
 func isPlaceholder(ctx context.Context, url string) (bool, error) {
 	if !strings.HasPrefix(url, "http://") {
 		return false, nil

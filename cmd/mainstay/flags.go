@@ -17,7 +17,7 @@ import (
 type serveFlags struct {
 	config host.Config
 	log    telemetry.LogConfig
-	// splitText and splitJSON write log lines of a format that are not errors to the standard output.
+	// splitText and splitJSON write all log lines of a format, except errors, to the standard output.
 	splitText, splitJSON bool
 	// contentionProfiling records blocking events for /debug/pprof/block.
 	contentionProfiling bool

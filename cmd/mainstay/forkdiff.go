@@ -84,8 +84,8 @@ func relevantChanges(changes []*history.Change, namespace string) []*history.Cha
 	return changes
 }
 
-// isGenerated reports whether each control plane creates the object of a change itself: the certificates and the default
-// service account of a namespace, and the registration of a definition.
+// isGenerated reports whether each control plane creates the object of a change itself. Such objects are
+// the certificates and the default service account of a namespace, and the registration of a definition.
 func isGenerated(c *history.Change) bool {
 	if c.Operation == history.Updated {
 		return false
@@ -100,8 +100,9 @@ func isGenerated(c *history.Change) bool {
 	return c.Object.Resource == "apiservices.apiregistration.k8s.io" && object.GetLabels()["kube-aggregator.kubernetes.io/automanaged"] != ""
 }
 
-// runControlPlanes prints the changes of a fork since it was forked, if before is "" or its source. Otherwise, or if the server
-// does not know the changes, it prints how the present objects of the control plane after differ from those of before.
+// runControlPlanes prints the changes of a fork since it was forked, if before is "" or its source.
+// Otherwise, or if the changes of the fork are not available, it compares the present objects of before and
+// after.
 func (d *diffCommand) runControlPlanes(ctx context.Context, before, after, namespace string) error {
 	root := d.client.apiClient
 	source, err := readFork(ctx, root, after)

@@ -88,7 +88,7 @@ func TestKubeadm(t *testing.T) {
 	}
 	port := freePort(t)
 	config.Host = fmt.Sprintf("https://%s", net.JoinHostPort(address, fmt.Sprint(port)))
-	config.TLSClientConfig.ServerName = "localhost" // the certificate is of another server
+	config.TLSClientConfig.ServerName = "localhost" // the certificate was issued for another server
 	config.QPS = -1                                 // no client-side limit
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -155,7 +155,7 @@ func createKubeadmObjects(ctx context.Context, t *testing.T, config *rest.Config
 		if _, err := resource.Create(ctx, object, metav1.CreateOptions{}); err != nil {
 			t.Errorf("create %s %s: %v", object.GetKind(), object.GetName(), err)
 		}
-		// The address of the existing service is allocated, and reported before the name.
+		// For the Service, the error reports the allocated address instead of the existing name.
 		if _, err := resource.Create(ctx, object, metav1.CreateOptions{}); !apierrors.IsAlreadyExists(err) && object.GetKind() != "Service" {
 			t.Errorf("create %s %s again: %v", object.GetKind(), object.GetName(), err)
 		}
@@ -221,8 +221,7 @@ func joinKubeadm(ctx context.Context, t *testing.T, config *rest.Config) {
 	if err != nil {
 		t.Errorf("request a certificate with the bootstrap token: %v", err)
 	}
-	// kube-controller-manager approves the request: under the name kube-apiserver, no controllers
-	// run here.
+	// The request is not approved, because no controllers run under the name kube-apiserver.
 }
 
 // nodeCertificateRequest returns a PEM certificate request of a kubelet.

@@ -171,16 +171,16 @@ func (k *credentials) token(ctx context.Context, client *apiClient, namespace, n
 	return created.Status.Token, err
 }
 
-// requestsPath is the URL path of CertificateSigningRequests. signerTimeout bounds the wait for the
-// signer, which is polled every signerPeriod.
+// requestsPath is the URL path of CertificateSigningRequests. signerTimeout is the maximum time to wait for
+// the signer, and signerPeriod the polling interval.
 const (
 	requestsPath  = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 	signerTimeout = 30 * time.Second
 	signerPeriod  = 500 * time.Millisecond
 )
 
-// sign requests a certificate from the cluster: it creates and approves a
-// CertificateSigningRequest, and waits for the signer. It always deletes the request.
+// sign requests a certificate from the cluster. It creates and approves a CertificateSigningRequest, and
+// waits for the signer. It always deletes the request.
 func (k *credentials) sign(ctx context.Context, client *apiClient) (certificate, key []byte, err error) {
 	key, text, err := k.certificateRequest()
 	if err != nil {

@@ -154,7 +154,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// terminatedIf returns a channel with a stop signal, which arrives now or after 20 seconds. It
+// terminatedIf returns a channel with a stop signal, which arrives now or after 20 seconds. The late signal
 // stops a server that starts although the test expects an error.
 func terminatedIf(now bool) <-chan os.Signal {
 	signals := make(chan os.Signal, 1)
@@ -183,7 +183,7 @@ func TestUpstreamFlags(t *testing.T) {
 	}
 }
 
-// TestGates checks that kube-apiserver's feature gates are accepted, also with repeated flags.
+// TestGates checks that kube-apiserver's feature gates are accepted, including in repeated flags.
 func TestGates(t *testing.T) {
 	t.Parallel()
 	var all []string
@@ -302,7 +302,7 @@ func TestTakenPort(t *testing.T) {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the data directory exists: %v", err)
 	}
-	// Start the same server a second time: the message mentions both causes.
+	// The error of a second start of the same server mentions both causes.
 	stderr.Reset()
 	code := run([]string{"serve", "--data-dir=" + s.Dir(), taken}, io.Discard, &stderr, process{signals: terminatedIf(true)})
 	if text := stderr.String(); code != 1 || !strings.Contains(text, "the port is in use") || !strings.Contains(text, "data directory is in use") {

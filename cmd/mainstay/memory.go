@@ -26,8 +26,8 @@ type idleDetector struct {
 	// seen is the total of allocated bytes at the last sample, returned the total at the last
 	// return of memory.
 	seen, returned uint64
-	// periods is the number of periods since the first return of memory after work, repeats the
-	// number of further returns since then.
+	// periods is the number of periods since the first return of memory after work, repeats the number of
+	// additional returns since then.
 	periods, repeats int
 }
 

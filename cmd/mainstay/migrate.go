@@ -23,7 +23,7 @@ type migration struct {
 	etcd     etcd.Config // without endpoints
 	prefix   string
 	force    bool
-	// abandonForks is set if the copied forks may be unusable.
+	// abandonForks permits a copy in which forks are unusable.
 	abandonForks bool
 }
 
@@ -110,7 +110,7 @@ func (m *migration) run(ctx context.Context, bar *progress) (result migrate.Resu
 	return result, moved, err
 }
 
-// etcdTimeout bounds the wait for the first response of etcd.
+// etcdTimeout is the maximum time to wait for the first response of etcd.
 const etcdTimeout = 10 * time.Second
 
 // open opens the store that --from or --to names. The returned function closes it.

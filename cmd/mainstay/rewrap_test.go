@@ -78,8 +78,8 @@ func inStore(t *testing.T, data string, f func(*embedded.Store)) {
 	}
 }
 
-// TestRewrap encrypts secrets that were written as plain text, changes the key, and decrypts them
-// again. A server reads them each time, and no file contains the old values.
+// TestRewrap encrypts secrets that were written as plain text, changes the key, and decrypts them again. It
+// checks after each step that a server can read them, and that no file contains the old values.
 func TestRewrap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -147,7 +147,8 @@ func TestRewrap(t *testing.T) {
 	serve()
 }
 
-// TestRewrapForks encrypts values that only a fork retains. Without the fork's states, a copy is possible only on request.
+// TestRewrapForks encrypts values that only a fork retains. It also checks that a copy without the states
+// of the fork requires --abandon-forks.
 func TestRewrapForks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -195,8 +196,8 @@ func TestRewrapForks(t *testing.T) {
 	runCommand(t, 0, "copied ", append(migrate, "--abandon-forks")...)
 }
 
-// TestRewrapKilled kills the command repeatedly: no data is lost, and at the end all values are
-// encrypted.
+// TestRewrapKilled kills the command repeatedly. It checks that no data is lost, and that all values are
+// encrypted at the end.
 func TestRewrapKilled(t *testing.T) {
 	t.Parallel()
 	binary, err := testserver.Binary()

@@ -151,7 +151,7 @@ func (r *runner) prepare(ctx context.Context, started *throwaway.Server, users [
 		return err
 	}
 	for i := range r.flags.controlPlanes {
-		from := &controlplanes.Source{OutgoingCalls: controlplanes.AllowCalls} // with the objects of the root
+		from := &controlplanes.Source{OutgoingCalls: controlplanes.AllowCalls} // a fork of the root control plane has its objects
 		credentials, err := started.Host.CreateControlPlane(ctx, fmt.Sprint("worker-", i), from)
 		if err != nil {
 			return err

@@ -169,6 +169,6 @@ func TestRunKeepsOnFailure(t *testing.T) {
 	}
 	_ = command.Wait()
 	if code := command.ProcessState.ExitCode(); code != 1 {
-		t.Errorf("exit code %d, want that of the command, 1", code)
+		t.Errorf("exit code %d, want 1, the exit code of the command", code)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// passedSignals returns the signals that are forwarded to a command, in addition to those that stop
+// passedSignals returns the signals that are forwarded to a command, in addition to the signals that stop
 // this program.
 func passedSignals() []os.Signal {
 	return []os.Signal{syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2}

@@ -170,8 +170,8 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 	return info, syncFolder(path)
 }
 
-// staleAfter is the age at which a partial file is removed. A running process writes to its partial
-// file continuously, so the process of an older one was killed.
+// staleAfter is the age at which a partial file is removed. A running process writes to its partial file
+// continuously, so the process of an older file was killed.
 const staleAfter = 10 * time.Minute
 
 // removeStaleParts removes partial files of path that killed processes have left.
@@ -192,7 +192,7 @@ func escapeGlob(path string) string {
 // syncFolder syncs a directory, so that the names in it are durable.
 func syncFolder(path string) error {
 	if runtime.GOOS == "windows" {
-		return nil // folders cannot be synced there
+		return nil // Windows cannot sync directories
 	}
 	f, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestStaleParts checks that partial files of killed processes are removed, and those of running
-// processes are not.
+// TestStaleParts checks that partial files of killed processes are removed, and that partial files of
+// running processes are not.
 func TestStaleParts(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a[1]*.snapshot")

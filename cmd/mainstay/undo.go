@@ -130,7 +130,7 @@ func (u *undoCommand) plan(ctx context.Context, object *objectPath) (*writePlan,
 	return plan, nil
 }
 
-// isTransient reports whether a resource describes the present only.
+// isTransient reports whether the object of a change describes only the current state of the cluster.
 func isTransient(c *history.Change) bool {
 	switch c.Object.Resource {
 	case "events", "events.events.k8s.io", "leases.coordination.k8s.io":
@@ -139,7 +139,8 @@ func isTransient(c *history.Change) bool {
 	return false
 }
 
-// laterChange returns a change of an object that is not selected and follows the first selected one.
+// laterChange returns a change of an object that is not selected and follows the first selected change of
+// the object, or nil.
 func laterChange(changed changedObject, selected, all []history.Change) *history.Change {
 	names := map[string]bool{}
 	for i := range selected {

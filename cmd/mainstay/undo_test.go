@@ -98,7 +98,7 @@ func TestUndoDefinition(t *testing.T) {
 	}
 	var list metav1.PartialObjectMetadataList
 	for n := range objects {
-		testserver.Eventually(t, time.Minute, func() error { // until the definition is established
+		testserver.Eventually(t, time.Minute, func() error { // retried until the definition is established
 			object := fmt.Appendf(nil, `{"apiVersion":"shop.example.com/v1","kind":"Toy","metadata":{"name":"toy-%d"},"spec":{"n":%d}}`, n, n)
 			err := client.Post().AbsPath(toys).Body(object).SetHeader("Content-Type", "application/json").Do(t.Context()).Error()
 			if apierrors.IsAlreadyExists(err) {

@@ -22,7 +22,7 @@ func (e *usageError) Unwrap() error { return e.err }
 const suggestionDistance = 2
 
 // unknownCommand rejects arguments of a command that has only subcommands, and suggests similar
-// ones.
+// subcommands.
 func unknownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -36,8 +36,8 @@ type planWriter struct {
 	// dryRun is "server" to validate the writes without storing them.
 	dryRun string
 	yes    bool // writes without confirmation
-	status bool // restores the status, too
-	// restoreUIDs creates objects with their UIDs, from the history of the server.
+	status bool // also restores the status
+	// restoreUIDs creates objects with their original UIDs. The server reads the UIDs from its history.
 	restoreUIDs bool
 	// uids contains the UIDs of the created objects, by their UIDs in the plan.
 	uids map[types.UID]types.UID
@@ -105,7 +105,7 @@ type writeStep struct {
 	want, live map[string]any
 }
 
-// state returns the state to write, or the present one before a deletion.
+// state returns the state to write, or the present state for a deletion.
 func (s *writeStep) state() map[string]any {
 	if s.want == nil {
 		return s.live
@@ -159,8 +159,8 @@ func (p *writePlan) sort() {
 	slices.SortStableFunc(p.steps, func(a, b *writeStep) int { return rank(a) - rank(b) })
 }
 
-// depths returns the number of objects of the plan that an object depends on: its owners, its namespace and
-// its definition.
+// depths returns the depth of each object in the dependencies of the plan. The depth of an object is
+// greater than the depths of its owners, its namespace and its definition.
 func (p *writePlan) depths() map[*writeStep]int {
 	byUID := map[string]*writeStep{}
 	for _, s := range p.steps {
@@ -219,7 +219,7 @@ func (p *writePlan) created() map[string]bool {
 // definitionsName is the resource of CustomResourceDefinitions.
 const definitionsName = "customresourcedefinitions.apiextensions.k8s.io"
 
-// apply performs the writes, and returns the number of failed ones.
+// apply performs the writes, and returns the number of failed writes.
 func (w *planWriter) apply(ctx context.Context, plan *writePlan) (failed int) {
 	created := plan.created()
 	for _, step := range plan.steps {
@@ -271,8 +271,8 @@ func (w *planWriter) write(ctx context.Context, s *writeStep) (string, error) {
 	return changed, w.replace(ctx, item, s.want, s.live)
 }
 
-// writeRest restores the parts of an object that its own write does not: the status if requested, and the
-// managers of its fields.
+// writeRest restores the parts of an object that the write of the object does not restore. These are the
+// status, if requested, and the managers of the fields.
 func (w *planWriter) writeRest(ctx context.Context, s *writeStep) error {
 	if s.want == nil || w.dryRun != "" && s.live == nil {
 		return nil
@@ -364,7 +364,8 @@ func (w *planWriter) parameters(values url.Values) string {
 	return "?" + values.Encode()
 }
 
-// create creates an object with its UID.
+// create creates an object. With restoreUIDs, the object has its original UID. Otherwise, owner references
+// are changed to the UIDs of the owners that the plan has created.
 func (w *planWriter) create(ctx context.Context, collection string, s *writeStep) error {
 	body, values := writable(s.want, nil), url.Values{}
 	if w.restoreUIDs {
@@ -406,8 +407,8 @@ func (w *planWriter) replaceOwners(body map[string]any) {
 // errChanged is returned for an object that was changed after the plan was made.
 var errChanged = errors.New("the object was changed in the meantime; run the command again")
 
-// replace writes a state over the present one, which must be planned except for its status. A nil planned
-// accepts any state.
+// replace replaces the present state of an object. It returns errChanged if the present state and planned
+// differ in more than the status. If planned is nil, it accepts any present state.
 func (w *planWriter) replace(ctx context.Context, item string, state, planned map[string]any) error {
 	var live map[string]any
 	if err := w.target.do(ctx, http.MethodGet, item, nil, &live); err != nil {
@@ -454,7 +455,8 @@ func writable(state, live map[string]any) map[string]any {
 }
 
 const (
-	// writeTimeout bounds the wait for a namespace whose deletion is in progress, and for a definition.
+	// writeTimeout is the maximum time to wait for the end of a deletion, and for a definition to be
+	// established.
 	writeTimeout = 30 * time.Second
 	writePoll    = 200 * time.Millisecond
 )
