@@ -169,7 +169,7 @@ func PeriodVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Dur
 	})
 }
 
-// SecondsVar defines a duration as an integer number of seconds.
+// SecondsVar defines a duration as an integer number of seconds, which may be negative.
 func SecondsVar(fs *pflag.FlagSet, p *time.Duration, name string, preset time.Duration, usage string) {
 	Var(fs, name, "int", strconv.Itoa(int(preset/time.Second)), usage, func(text string) error {
 		d, err := parseSeconds(text)

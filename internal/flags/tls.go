@@ -62,8 +62,8 @@ func CipherSuitesVar(fs *pflag.FlagSet, p *[]uint16, name, usage string) {
 	})
 }
 
-// cipherSuiteName returns the name in crypto/tls of a cipher suite. kube-apiserver accepts a second
-// name for two of them.
+// cipherSuiteName returns the name in crypto/tls of a cipher suite. kube-apiserver accepts a second name
+// for two cipher suites.
 func cipherSuiteName(name string) string {
 	switch name {
 	case "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305":
