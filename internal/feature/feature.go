@@ -1,6 +1,6 @@
-// Package feature contains the feature gates of Kubernetes with their stages and defaults in each
-// minor version from Oldest to Newest, and the gates of a server as a value. Code checks a gate at the
-// place that the gate changes; the table gates.tsv describes the effects for users.
+// Package feature contains the feature gates of Kubernetes with their stages and defaults in each minor
+// version from Oldest to Newest, and the gates of a server as a value. Code checks a gate at the place
+// whose behavior the gate changes; the table gates.tsv describes the effects for users.
 package feature
 
 import (

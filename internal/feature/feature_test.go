@@ -36,12 +36,12 @@ func TestKnown(t *testing.T) {
 	for spec := range feature.Known() {
 		for _, need := range spec.DependsOn {
 			if !slices.Contains(names, need) {
-				t.Errorf("%s needs %s, which there is not", spec.Gate, need)
+				t.Errorf("%s needs %s, which does not exist", spec.Gate, need)
 			}
 		}
 	}
 	if gates.Enabled("Nope") || (feature.Gates{}).Enabled("WatchList") {
-		t.Error("a gate is on that should not be")
+		t.Error("an unknown gate, or a gate of the zero value, is enabled")
 	}
 }
 

@@ -17,8 +17,8 @@ const (
 //go:embed history.tsv
 var historyTable string
 
-// KnownIn returns the gates of a minor version from Oldest to Newest, sorted by name. Their
-// dependencies and effects are those in the Newest version. It parses the history in each iteration.
+// KnownIn returns the gates of a minor version from Oldest to Newest, sorted by name. Their dependencies
+// and effects are the same as in the Newest version. It parses the history in each iteration.
 func KnownIn(minor int) iter.Seq[Spec] {
 	if minor == Newest {
 		return Known()

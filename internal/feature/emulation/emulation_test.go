@@ -101,8 +101,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestDropInMaps checks fields of structs that are values of a map, in an API version with the Go types
-// of another one.
+// TestDropInMaps checks fields of structs that are values of a map, in an API version that uses the Go
+// types of another version.
 func TestDropInMaps(t *testing.T) {
 	t.Parallel()
 	slice := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{

@@ -167,8 +167,8 @@ func (p *typePlan) visitMap(v reflect.Value, at string, call visitor) {
 	}
 }
 
-// Drop clears the missing and disabled fields of obj, except fields that old uses anywhere, as objects
-// keep the content that a newer version wrote. Both are pointers to structs; old may be nil.
+// Drop clears the missing and disabled fields of obj, except fields that are set anywhere in old, because
+// objects keep the content that a newer version wrote. Both are pointers to structs; old may be nil.
 func (f *Fields) Drop(obj, old any) {
 	if f == nil {
 		return
