@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// ServerID returns the identity of a server, derived from the host name as in kube-apiserver. It is
-// stable across restarts, and equal to that of a kube-apiserver on the same host.
+// ServerID returns the identity of a server, derived from the host name as in kube-apiserver. It is stable
+// across restarts, and equal to the identity of a kube-apiserver on the same host.
 func ServerID(hostname string) string {
 	var hashed []byte
 	for _, part := range []string{hostname, "kube-apiserver"} {

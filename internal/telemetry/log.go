@@ -76,7 +76,7 @@ func NewLogger(config LogConfig) (*slog.Logger, error) {
 
 func replace(groups []string, attr slog.Attr) slog.Attr { return shorten(redact(groups, attr)) }
 
-// shorten truncates a text or error beyond maxValue.
+// shorten truncates a text or error to maxValueSize.
 func shorten(attr slog.Attr) slog.Attr {
 	text := ""
 	switch attr.Value.Kind() {

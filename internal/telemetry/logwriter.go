@@ -26,6 +26,7 @@ type LogWriter struct {
 // NewLogWriter returns a LogWriter for out, which must support concurrent writes, like *os.File.
 func NewLogWriter(out io.Writer) *LogWriter { return &LogWriter{out: out} }
 
+// Write implements io.Writer.
 func (l *LogWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	if l.mu.writing++; l.mu.writing == 1 {

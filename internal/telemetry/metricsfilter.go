@@ -82,7 +82,7 @@ func labelKey(labels []*dto.LabelPair) string {
 	return key.String()
 }
 
-// addSeries adds the value of a series to another one of the same metric.
+// addSeries adds the value of a series to another series of the same metric.
 func addSeries(sum, other *dto.Metric) {
 	switch {
 	case sum.Counter != nil && other.Counter != nil:
@@ -100,7 +100,7 @@ func addSeries(sum, other *dto.Metric) {
 	}
 }
 
-// addHistogram adds a histogram with the same buckets, as all series of a metric have.
+// addHistogram adds a histogram to another histogram. All series of a metric have the same buckets.
 func addHistogram(sum, other *dto.Histogram) {
 	sum.SampleCount = proto.Uint64(sum.GetSampleCount() + other.GetSampleCount())
 	sum.SampleSum = proto.Float64(sum.GetSampleSum() + other.GetSampleSum())

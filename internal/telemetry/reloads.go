@@ -13,9 +13,9 @@ type Reloads struct {
 	last, info *prometheus.GaugeVec
 }
 
-// NewReloads creates and registers the metrics for a kind of configuration, such as
-// "authentication". registerer should be that of WithServerID. It returns an error if the metrics
-// are already registered.
+// NewReloads creates and registers the metrics for a kind of configuration, such as "authentication".
+// registerer should be the result of WithServerID. It returns an error if the metrics are already
+// registered.
 func NewReloads(registerer prometheus.Registerer, config string) (*Reloads, error) {
 	prefix := "apiserver_" + config + "_config_controller_"
 	r := &Reloads{

@@ -135,8 +135,8 @@ const (
 	PostTimeoutPanic   PostTimeout = "panic"
 )
 
-// AfterTimeout counts the state of a handler whose request has timed out: first PostTimeoutPending,
-// and the final state when the handler ends.
+// AfterTimeout counts the state of a handler whose request has timed out. The caller counts
+// PostTimeoutPending first, and the final state when the handler ends.
 func (m *Requests) AfterTimeout(status PostTimeout) {
 	m.postTimeout.WithLabelValues("timeout-handler", string(status)).Inc()
 }
@@ -153,8 +153,8 @@ type Request struct {
 	Component string
 }
 
-// Describe returns the labels of a request; info may be nil. known reports whether the server
-// serves the resource or path. For unknown ones, the labels contain the method only, because
+// Describe returns the labels of a request; info may be nil. known reports whether the server serves the
+// resource or path. For an unknown resource or path, the labels contain only the method, because otherwise
 // clients could create an unlimited number of series.
 func Describe(r *http.Request, info *request.Info, known bool) Request {
 	d := Request{Verb: httpVerb(r.Method)}
@@ -361,10 +361,10 @@ type watchSeries struct {
 // HandshakeError counts a failed TLS handshake.
 func (m *Requests) HandshakeError() { m.handshakes.Inc() }
 
-// Mutating returns the counter of mutating requests in flight, without long-running ones.
+// Mutating returns the counter of mutating requests in flight, without long-running requests.
 func (m *Requests) Mutating() *Watermark { return &m.mutating }
 
-// ReadOnly returns the counter of read-only requests in flight, without long-running ones.
+// ReadOnly returns the counter of read-only requests in flight, without long-running requests.
 func (m *Requests) ReadOnly() *Watermark { return &m.readOnly }
 
 // QueuedMutating returns the counter of mutating requests that wait in a queue.
@@ -381,7 +381,7 @@ type Watermark struct {
 		sync.Mutex
 		second   int64 // the Unix second that highest belongs to
 		highest  int64
-		previous int64 // highest of the second before
+		previous int64 // highest of the previous second
 	}
 }
 

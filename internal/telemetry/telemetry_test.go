@@ -189,8 +189,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestNamesAreKubernetes compares the metrics with those of a running kube-apiserver, which
-// testdata/metrics.tsv contains.
+// TestNamesAreKubernetes compares the metrics with the metrics of a running kube-apiserver, which are
+// recorded in testdata/metrics.tsv.
 func TestNamesAreKubernetes(t *testing.T) {
 	t.Parallel()
 	registry := NewRegistry(Build{Major: "1", Minor: "37", GitVersion: "v1.37.0"})
@@ -292,7 +292,7 @@ func TestDescribe(t *testing.T) {
 		}
 		unknown := Describe(r, &info, false)
 		if unknown.Resource != "" || unknown.Subresource != "" || unknown.Group != "" {
-			t.Errorf("%s %s: what a client made up became a label: %+v", tt.method, tt.url, unknown)
+			t.Errorf("%s %s: a value of a client became a label: %+v", tt.method, tt.url, unknown)
 		}
 	}
 }
@@ -307,7 +307,7 @@ func TestWatermark(t *testing.T) {
 		mark.Dec()
 		mark.Dec()
 		if got := mark.Max(); got != 3 {
-			t.Errorf("at once: %d, want 3", got)
+			t.Errorf("immediately: %d, want 3", got)
 		}
 		time.Sleep(time.Second)
 		if got := mark.Max(); got != 3 {

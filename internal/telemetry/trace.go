@@ -9,11 +9,11 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
-// SlowRequestThreshold is the duration of a request from which its trace is logged.
+// SlowRequestThreshold is the minimum duration of a request whose trace is logged.
 const SlowRequestThreshold = 500 * time.Millisecond
 
-// maxSteps is the maximum number of steps of a trace; further steps are dropped. A typical request
-// has about ten.
+// maxSteps is the maximum number of steps of a trace; additional steps are dropped. A typical request has
+// about ten.
 const maxSteps = 16
 
 // Trace records the steps of a request with their times. It costs one small allocation; only slow
@@ -43,9 +43,9 @@ func NewTrace(parent context.Context, start time.Time) (context.Context, *Trace)
 	return context.WithValue(parent, traceKey{}, t), t
 }
 
-// Step records the completion of a step in the context's trace. name is in the past tense, such as
-// "decoded body", and as an event of the context's span. Step takes ownership of attrs. It has no effect
-// if the context has neither.
+// Step records the completion of a step in the context's trace, and as an event of the context's span. name
+// is in the past tense, such as "decoded body". Step takes ownership of attrs. It has no effect if the
+// context has neither a trace nor a span.
 func Step(ctx context.Context, name string, attrs ...slog.Attr) {
 	tracing.Event(ctx, name)
 	t, _ := ctx.Value(traceKey{}).(*Trace)

@@ -81,8 +81,8 @@ func (h *moduleHandler) Handle(ctx context.Context, record slog.Record) error {
 	return h.Handler.Handle(ctx, record)
 }
 
-// levelOf returns the level of the file of a program counter: that of the first pattern that matches,
-// or math.MaxInt.
+// levelOf returns the level of the file of a program counter. This is the level of the first matching
+// pattern, or math.MaxInt if none matches.
 func (h *moduleHandler) levelOf(pc uintptr) slog.Level {
 	if level, known := h.levels.Load(pc); known {
 		return level.(slog.Level)

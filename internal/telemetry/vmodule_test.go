@@ -26,7 +26,7 @@ func TestModuleVerbosityMatches(t *testing.T) {
 	}
 }
 
-// TestModules checks that a file with a higher verbosity logs more lines, also with attributes.
+// TestModules checks that a file with a higher verbosity logs more lines, including lines with attributes.
 func TestModules(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]int{"vmodule_test=4": 3, "other=4": 1, "vmodule_test=2": 2} {

@@ -108,7 +108,8 @@ func (s *sum) addHistogram(h *dto.Histogram) {
 	s.counts[len(buckets)] += float64(h.GetSampleCount())
 }
 
-// values returns the values of all series that have one. previous is the gathering before g, or nil.
+// values returns the values of all series, except series without a value. previous is the gathering before
+// g, or nil.
 func (g *gathering) values(previous *gathering) []value {
 	var values []value
 	add := func(s *sum, suffix string, v float64) {
@@ -135,9 +136,9 @@ func (g *gathering) values(previous *gathering) []value {
 	return values
 }
 
-// increase returns the difference to the sum of the previous gathering, or nil if it is unknown. A sum
-// that decreases has an unknown increase, because it lost series: the server deletes the series of
-// resources that it no longer serves.
+// increase returns the difference to the sum of the previous gathering, or nil if it is unknown. The
+// increase of a sum that has decreased is unknown, because the sum has lost series. The server deletes the
+// series of resources that it no longer serves.
 func (s *sum) increase(previous *gathering) *sum {
 	if previous == nil {
 		return nil

@@ -182,7 +182,8 @@ func two[C prometheus.Collector](c C, before, after func(C), want map[string][]f
 	}{func(r *prometheus.Registry) { r.MustRegister(c); before(c) }, func(*prometheus.Registry) { after(c) }, want}
 }
 
-// TestRing records more samples than the recorder keeps. A series without recorded values is deleted.
+// TestRing records more samples than the recorder keeps. It also checks that a series without recorded
+// values is deleted.
 func TestRing(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -235,8 +236,8 @@ func TestMaxSeries(t *testing.T) {
 	}
 }
 
-// TestGatherError records what a gatherer returns with an error. A counter that was missing in the
-// previous sample has no rate.
+// TestGatherError checks the samples of a gatherer that returns metrics with an error. A counter that was
+// missing in the previous sample has no rate.
 func TestGatherError(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -295,7 +296,7 @@ func TestRegistry(t *testing.T) {
 		t.Error("a metric is missing in the registry")
 	}
 	if !gathers(t, r.Recorded(), "workqueue_depth") || !gathers(t, r.Recorded(), "go_goroutines") || gathers(t, r.Recorded(), "other") {
-		t.Error("other metrics are recorded than needed")
+		t.Error("a metric is recorded that is not needed, or a needed metric is missing")
 	}
 	if !labeled.Unregister(needed) || gathers(t, r.Recorded(), "workqueue_depth") || gathers(t, r, "workqueue_depth") {
 		t.Error("a collector was not unregistered")

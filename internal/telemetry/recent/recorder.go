@@ -58,7 +58,7 @@ func New(gatherer prometheus.Gatherer, now func() time.Time) *Recorder {
 	return r
 }
 
-// Run records a sample immediately, and then one each Period until ctx ends.
+// Run records a sample immediately, and then one sample per Period until ctx ends.
 func (r *Recorder) Run(ctx context.Context) {
 	ticker := time.NewTicker(Period)
 	defer ticker.Stop()
@@ -72,9 +72,9 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Sample records one sample. Rates and quantiles are those of the time since the previous sample; the
-// first sample does not have them. If the gatherer returns an error, the sample contains the metrics
-// that it returned nevertheless.
+// Sample records one sample. Rates and quantiles cover the time since the previous sample; the first sample
+// has none. If the gatherer returns an error, the sample contains the metrics that the gatherer returned
+// with the error.
 func (r *Recorder) Sample() {
 	r.sampling.Lock()
 	defer r.sampling.Unlock()

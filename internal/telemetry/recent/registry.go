@@ -7,17 +7,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Registry is a prometheus.Registry of all metrics of a server. It also adds the collectors that a
-// Recorder needs to a second registry, which the Recorder collects periodically: other collectors
-// may be expensive, because they count objects, for example. It is safe for concurrent use.
+// Registry is a prometheus.Registry of all metrics of a server. It also adds the collectors that a Recorder
+// needs to a second registry, which the Recorder collects periodically. Other collectors may be too
+// expensive for this, for example collectors that count objects. It is safe for concurrent use.
 type Registry struct {
 	*prometheus.Registry
 	recorded *prometheus.Registry
 	needed   map[string]bool // names of metrics
 }
 
-// NewRegistry returns a registry that adds collectors to all. all contains the metrics of the Go runtime and the process.
-// Other collectors that all already contains are not recorded.
+// NewRegistry returns a registry that adds collectors to all. all must already contain the metrics of the
+// Go runtime and the process. Other collectors that all already contains are not recorded.
 func NewRegistry(all *prometheus.Registry) *Registry {
 	r := &Registry{Registry: all, recorded: prometheus.NewRegistry(), needed: map[string]bool{}}
 	for _, rule := range rules() {

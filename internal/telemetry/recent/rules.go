@@ -15,17 +15,19 @@ const (
 	unitCores     = "cores"
 )
 
-// rule specifies the series of a metric. A gauge has one series with its value, a counter one with its
-// rate per second, and a histogram two with its quantiles, whose names end with P50 and P99.
+// rule specifies the series of a metric. A gauge has one series with its value, a counter has one series
+// with its rate per second, and a histogram has two series with its quantiles, whose names end with P50 and
+// P99.
 type rule struct {
 	metric, name, unit string
-	// label returns the label of the series that includes a series of the metric. Its result is not
-	// ok if no series includes it. With nil, the label is "".
+	// label returns the label of the recorded series to which a series of the metric is added. ok is false
+	// if the series is not recorded. If label is nil, all series are added to one recorded series, with the
+	// label "".
 	label func(labels []*dto.LabelPair) (label string, ok bool)
 }
 
 // rules returns all rules. Clients can create an unlimited number of priority levels, so their rules are
-// the last ones: see MaxSeries.
+// last; see MaxSeries.
 func rules() []rule {
 	return []rule{
 		{metric: "apiserver_request_total", name: "requests", unit: unitPerSecond, label: by("verb")},

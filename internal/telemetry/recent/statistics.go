@@ -73,7 +73,7 @@ func (r *Recorder) Statistics() *Statistics {
 	return s
 }
 
-// ServeHTTP responds with the Statistics as JSON, whatever the method of the request is.
+// ServeHTTP responds with the Statistics as JSON. It does not check the method of the request.
 func (r *Recorder) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	var body bytes.Buffer
 	if err := json.NewEncoder(&body).Encode(r.Statistics()); err != nil {

@@ -28,7 +28,7 @@ func Start(ctx context.Context, name string) (context.Context, Span) {
 	return start(ctx, "", name)
 }
 
-// StartNamed is Start with the name "KIND NAME", which is only joined for a request that is recorded.
+// StartNamed is like Start, with the name "KIND NAME". It joins the name only if the request is recorded.
 func StartNamed(ctx context.Context, kind, name string) (context.Context, Span) {
 	return start(ctx, kind, name)
 }
@@ -70,8 +70,8 @@ func (s Span) End(err error) {
 // maxText is the maximum size of a text in a span, in bytes.
 const maxText = 4 << 10
 
-// Text returns a text that may come from a client or another server for use in a span: truncated to 4
-// KiB, and in UTF-8, because exporters reject all spans of a batch with an invalid one.
+// Text prepares a text from a client or another server for use in a span. It truncates the text to 4 KiB
+// and replaces invalid UTF-8, because exporters reject a whole batch of spans if one text is invalid.
 func Text(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "\uFFFD") }
 
 // Event adds an event to the span of ctx.
@@ -93,7 +93,7 @@ func Inject(ctx context.Context, header http.Header) {
 	InjectInto(ctx, propagation.HeaderCarrier(header))
 }
 
-// InjectInto is Inject for other protocols.
+// InjectInto is like Inject, for other protocols.
 func InjectInto(ctx context.Context, carrier propagation.TextMapCarrier) {
 	if HasContext(ctx) {
 		Propagator().Inject(ctx, carrier)

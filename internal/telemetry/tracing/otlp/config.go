@@ -16,9 +16,9 @@ type Config struct {
 	metav1.TypeMeta `json:",inline"`
 	// Endpoint is the gRPC name of the collector; "" selects localhost:4317. Connections do not use TLS.
 	Endpoint string `json:"endpoint,omitempty"`
-	// SamplingRatePerMillion is the number of recorded requests per million, of those that do not belong
-	// to a trace of their client. Requests that belong to a trace are recorded if their client has
-	// recorded it.
+	// SamplingRatePerMillion is the number of recorded requests per million requests that do not belong to
+	// a trace of their client. Requests that belong to a trace are recorded if their client has recorded
+	// it.
 	SamplingRatePerMillion int32 `json:"samplingRatePerMillion,omitempty"`
 }
 
@@ -50,7 +50,7 @@ func parse(data []byte) (*Config, error) {
 	return c, c.check()
 }
 
-// check returns an error for an invalid value. The rules are kube-apiserver's.
+// check returns an error for an invalid value. The rules are the same as in kube-apiserver.
 func (c *Config) check() error {
 	if c.SamplingRatePerMillion < 0 || c.SamplingRatePerMillion > maxSamplingRate {
 		return fmt.Errorf("samplingRatePerMillion is %d; it must be between 0 and %d", c.SamplingRatePerMillion, maxSamplingRate)

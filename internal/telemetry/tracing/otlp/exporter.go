@@ -1,6 +1,6 @@
-// Package otlp exports spans to an OpenTelemetry collector, with OTLP over gRPC (KEP-647). Spans are
-// sent in batches in the background: requests do not wait for the collector, and spans are dropped if
-// it does not receive them in time.
+// Package otlp exports spans to an OpenTelemetry collector, with OTLP over gRPC (KEP-647). Spans are sent
+// in batches in the background. Requests do not wait for the collector, and spans are dropped if the
+// collector does not receive them in time.
 package otlp
 
 import (
@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Options configure a Provider beyond its configuration file.
+// Options configures a provider in addition to its configuration file.
 type Options struct {
 	// ServerID identifies this server in its spans.
 	ServerID string
@@ -62,7 +62,7 @@ func New(config *Config, options Options) (*trace.TracerProvider, error) {
 		trace.WithSampler(trace.ParentBased(trace.TraceIDRatioBased(float64(config.SamplingRatePerMillion)/maxSamplingRate))),
 		trace.WithBatcher(&loggedExporter{SpanExporter: exporter, logger: logger}),
 		trace.WithRawSpanLimits(limits),
-		// The attributes are kube-apiserver's.
+		// The attributes are the same as in kube-apiserver.
 		trace.WithResource(resource.NewSchemaless(attribute.String("service.name", "apiserver"), attribute.String("service.instance.id", options.ServerID))),
 	), nil
 }
@@ -70,7 +70,8 @@ func New(config *Config, options Options) (*trace.TracerProvider, error) {
 // logInterval is the minimum time between two logged errors.
 const logInterval = 10 * time.Second
 
-// loggedExporter logs errors of the export. The SDK would pass them to a global handler.
+// loggedExporter logs errors of the export. It does not return them, because the SDK would pass them to a
+// global handler.
 type loggedExporter struct {
 	trace.SpanExporter
 	logger *slog.Logger
