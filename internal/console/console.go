@@ -65,13 +65,14 @@ func policy(providers []Provider) string {
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 }
 
-// pages matches the paths of the page: below /console/ of the root control plane, of another one, or of a past moment.
-// The page itself parses the rest of the path.
+// pages matches the paths of the page: below /console/ of the root control plane, of another control plane,
+// or of a past moment. The page itself parses the rest of the path.
 var pages = regexp.MustCompile(`^(/clusters/[^/]+)?(/at/(rv/)?[^/]+)?/console(/|$)`)
 
-// Handler returns a handler that serves the console without authentication, and passes all other requests to next. The
-// response does not depend on whether the control plane or the moment of the path exists. providers returns the providers
-// that the page offers at the moment; it must not block. If it is nil, the page offers none.
+// Handler returns a handler that serves the console without authentication, and passes all other requests
+// to next. The response does not depend on whether the control plane or the moment of the path exists.
+// providers returns the providers that the page currently offers; it must not block and is called
+// concurrently. If it is nil, the page offers no providers.
 func Handler(providers func() []Provider, next http.Handler) http.Handler {
 	if providers == nil {
 		providers = func() []Provider { return nil }
@@ -152,8 +153,8 @@ func decompress(data []byte) []byte {
 	return plain
 }
 
-// etag returns the ETag of the file with a policy, which changes with the providers. It is weak, because both forms have
-// the same one.
+// etag returns the ETag of the file with a policy, which changes with the providers. It is a weak ETag,
+// because the compressed and the plain form share it.
 func (a *asset) etag(policy string) string {
 	sum := sha256.Sum256(append(a.sum[:], policy...))
 	return `W/"` + hex.EncodeToString(sum[:16]) + `"`

@@ -88,7 +88,7 @@ func TestConditionalRequest(t *testing.T) {
 	handler := newTestHandler()
 	etag := request(handler, "GET", "/console/").Header.Get("ETag")
 	if !strings.HasPrefix(etag, `W/"`) || etag != request(handler, "GET", "/clusters/a/console/", "Accept-Encoding", "gzip").Header.Get("ETag") {
-		t.Errorf("the ETag is %s; want the same weak one for both encodings", etag)
+		t.Errorf("the ETag is %s; want the same weak ETag for both encodings", etag)
 	}
 	if etag == request(handler, "GET", AssetPath+"console.js").Header.Get("ETag") {
 		t.Error("two files have the same ETag")
@@ -270,8 +270,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestProviders checks the configuration of the sign-in, that the policy permits only the token endpoints, and that both
-// follow changes.
+// TestProviders checks the configuration of the sign-in, that the policy permits only the token endpoints,
+// and that both change with the providers.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	var current []Provider

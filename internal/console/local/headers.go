@@ -40,9 +40,9 @@ func splitProtocols(header http.Header) (token string, others []string) {
 	return token, others
 }
 
-// cleanRequest removes the session token and the headers of the browser, such as cookies of other servers of this machine.
-// It keeps the headers for impersonation: the API authorizes them, and without them the request would have the permissions
-// of the user of the kubeconfig.
+// cleanRequest removes the session token and the headers of the browser, such as cookies of other servers
+// of this machine. It keeps the headers for impersonation, because the API authorizes them. Without them,
+// the request would have the permissions of the user of the kubeconfig.
 func cleanRequest(header http.Header) {
 	_, protocols := splitProtocols(header)
 	for _, name := range []string{"Authorization", "Cookie", "Origin", "Referer", webSocketProtocol} {
@@ -63,10 +63,11 @@ func replaceBody(response *http.Response, text string) {
 	response.Header.Del("Content-Encoding")
 }
 
-// cleanResponse prevents effects of a response on the console and on other servers of this machine. The API forwards
-// responses of pods, services and aggregated servers, which are not trusted. Only scripts can request them, because other
-// requests of a browser have no session token. If the browser still opened one as a page, the policy would disable scripts
-// and assign it another origin than that of the console.
+// cleanResponse prevents effects of a response on the console and on other servers of this machine. The API
+// forwards responses of pods, services and aggregated servers, which are not trusted. Only scripts can
+// request them, because other requests of a browser have no session token. If the browser still opened one
+// as a page, the policy would disable scripts and assign an origin to the page that differs from the origin
+// of the console.
 func cleanResponse(response *http.Response) error {
 	header := response.Header
 	if response.StatusCode == http.StatusUnauthorized {

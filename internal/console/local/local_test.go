@@ -401,7 +401,8 @@ func TestHostileResponse(t *testing.T) {
 	}
 }
 
-// TestRejectedCredentials checks that the code 401 of the API is not the one of a missing session.
+// TestRejectedCredentials checks that the page can distinguish the code 401 of the API from a missing
+// session.
 func TestRejectedCredentials(t *testing.T) {
 	t.Parallel()
 	p := newProxyTest(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "Unauthorized", http.StatusUnauthorized) })

@@ -37,8 +37,8 @@ func (s *sessions) newCode() string {
 	return s.mu.code
 }
 
-// exchange returns a session token for the valid code. The first call makes the code invalid, even with a wrong code: a
-// program that guesses does not get a second attempt.
+// exchange returns a session token for the valid code. Each call makes the current code invalid, even if it
+// passes a wrong code, so that a program cannot guess twice.
 func (s *sessions) exchange(code string) (token string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
