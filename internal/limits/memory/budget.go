@@ -77,9 +77,10 @@ type Reservation struct {
 // end of the request.
 func (b *Budget) NewReservation() Reservation { return Reservation{budget: b} }
 
-// ReserveBody increases the reservation for a body after the given number of bytes was received.
-// For small bodies it returns at once; otherwise it blocks until memory is available, for at most a
-// second. It returns ErrExhausted or the error of ctx.
+// ReserveBody increases the reservation for a body after the given number of bytes was received. For small
+// bodies it returns immediately; otherwise it blocks until memory is available, for at most a second. It
+// returns ErrExhausted, including for a body that exceeds the whole budget, or the error of ctx. After an
+// error, the reservation is unchanged.
 func (h *Reservation) ReserveBody(ctx context.Context, bytes int) error {
 	want := memoryPerByte * int64(bytes)
 	if h.budget == nil || bytes <= maxUnreserved || want <= h.bytes {

@@ -18,23 +18,23 @@ func newBudget(t *testing.T, limit int64) *memory.Budget {
 	return b
 }
 
-// TestBudget checks that of 16 MiB for requests, a body of 3 MiB uses 12 MiB.
+// TestBudget checks that a body of 3 MiB uses 12 MiB of a budget of 16 MiB.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	b := newBudget(t, 64<<20)
 	first, second, small := b.NewReservation(), b.NewReservation(), b.NewReservation()
-	for _, size := range []int{1 << 20, 2 << 20, 3 << 20, 1 << 20} { // the first body and a second one
+	for _, size := range []int{1 << 20, 2 << 20, 3 << 20, 1 << 20} { // a growing body, and a smaller second body
 		if err := first.ReserveBody(t.Context(), size); err != nil {
 			t.Fatalf("%d bytes: %v", size, err)
 		}
 	}
 	if err := second.ReserveBody(t.Context(), 3<<20); !errors.Is(err, memory.ErrExhausted) {
-		t.Errorf("a second body as large: %v", err)
+		t.Errorf("a second body of the same size: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := second.ReserveBody(ctx, 3<<20); !errors.Is(err, context.Canceled) {
-		t.Errorf("a client that went: %v", err)
+		t.Errorf("a client that disconnected: %v", err)
 	}
 	if err := small.ReserveBody(t.Context(), 64<<10); err != nil {
 		t.Errorf("a small body: %v", err)
@@ -42,13 +42,13 @@ func TestBudget(t *testing.T) {
 	first.Release()
 	first.Release()
 	if err := second.ReserveBody(t.Context(), 3<<20); err != nil {
-		t.Errorf("once there is space: %v", err)
+		t.Errorf("after the memory was released: %v", err)
 	}
 	second.Release()
 	small.Release()
 }
 
-// TestBudgetWaits checks that a request waits for memory that is released soon.
+// TestBudgetWaits checks that concurrent requests release all memory.
 func TestBudgetWaits(t *testing.T) {
 	t.Parallel()
 	b := newBudget(t, 64<<20)
@@ -68,7 +68,7 @@ func TestBudgetWaits(t *testing.T) {
 	all := b.NewReservation()
 	defer all.Release()
 	if err := all.ReserveBody(t.Context(), 4<<20); err != nil {
-		t.Errorf("not all was given back: %v", err)
+		t.Errorf("not all memory was released: %v", err)
 	}
 }
 

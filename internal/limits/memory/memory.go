@@ -1,7 +1,7 @@
 // Package memory keeps a server within its memory limit.
 //
 //   - machine.go determines the available memory, from the control group or the machine.
-//   - budget.go limits the memory of large requests, which wait for memory of others.
+//   - budget.go limits the memory of large requests, which wait until other requests release memory.
 //   - pressure.go detects that the process is close to the limit, so that caches can shrink.
 //
 // The limit is not exact, because the memory of a request is estimated from the size of its body.

@@ -5,9 +5,9 @@ import "runtime/metrics"
 // liveBytes is the runtime metric for the size of the live heap after the last garbage collection.
 const liveBytes = "/gc/heap/live:bytes"
 
-// PressureFunc returns a function that reports whether the live heap is close to a limit, in bytes.
-// If the limit is 0, it returns nil. The function takes about a microsecond and is safe for concurrent
-// use.
+// PressureFunc returns a function that reports whether the live heap uses at least 70 % of a limit, in
+// bytes. If the limit is 0, it returns nil. The function takes about a microsecond and is safe for
+// concurrent use.
 func PressureFunc(limit int64) func() bool {
 	if limit == 0 {
 		return nil
