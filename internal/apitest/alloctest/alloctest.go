@@ -7,8 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/apitest/race"
 )
 
-// None reports an error with this name if f allocates memory: if 100 calls, after one that fills
-// caches, allocate 100 times or more. With the race detector it calls f once and checks nothing,
+// None reports an error with this name if f allocates memory. It calls f once to fill caches, and fails if
+// 100 more calls allocate at least 100 times. With the race detector, it calls f once and checks nothing,
 // because a sync.Pool then drops values at random. The test must not run in parallel with others.
 func None(t *testing.T, name string, f func()) {
 	t.Helper()

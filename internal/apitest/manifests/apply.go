@@ -20,8 +20,8 @@ import (
 // fieldManager is the field manager of applied objects.
 const fieldManager = "mainstay"
 
-// establishTimeout bounds the wait until a definition is established, which is checked every
-// establishPoll.
+// establishTimeout is the maximum time to wait until all definitions are established. establishPoll is the
+// polling interval.
 const (
 	establishTimeout = 30 * time.Second
 	establishPoll    = 2 * time.Millisecond
@@ -36,9 +36,9 @@ type Client struct {
 	versions map[schema.GroupVersion][]metav1.APIResource
 }
 
-// Apply applies the objects: first definitions, then namespaces, then all others in their order. It
-// blocks until the definitions are served. It returns the first error; earlier objects remain
-// applied.
+// Apply applies the objects: first definitions, then namespaces, then all others in their order. It blocks
+// until the definitions are served, for at most 30 seconds. It returns the first error; earlier objects
+// remain applied.
 func (c *Client) Apply(ctx context.Context, objects []Object) error {
 	ordered := slices.Clone(objects)
 	slices.SortStableFunc(ordered, func(a, b Object) int { return cmp.Compare(a.rank(), b.rank()) })

@@ -1,6 +1,6 @@
 //go:build !race
 
-// Package race tells tests whether they run with the race detector.
+// Package race reports whether tests run with the race detector.
 package race
 
 // Enabled reports whether this program is built with the race detector.

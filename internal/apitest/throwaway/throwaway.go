@@ -17,8 +17,9 @@ type Server struct {
 	err   error         // result of Run; valid after ended is closed
 }
 
-// Start starts a server and waits until it is ready. ctx bounds only the wait: the server runs
-// until Stop. If the server does not start, Start returns its error. It replaces config.OnServing.
+// Start starts a server and waits until it is ready. ctx limits only the wait; the server runs until Stop.
+// If the server does not start, Start returns the error of the server, or of ctx if ctx has ended. It
+// replaces config.OnServing.
 func Start(ctx context.Context, config host.Config) (*Server, error) {
 	s := &Server{ended: make(chan struct{})}
 	ready := make(chan host.Serving, 1)
