@@ -23,12 +23,12 @@ import (
 
 // Config configures a Simulation.
 type Config struct {
-	// Time is the initial time of a clock that only moves by Advance. The zero time selects a clock
-	// that runs like the machine's clock.
+	// Time is the initial time of a clock that moves only by Advance. The zero time selects a clock that
+	// runs like the machine's clock.
 	Time time.Time
 	// Seed determines UIDs and generated names; 0 selects real randomness.
 	Seed uint64
-	// UID replaces all UIDs, for recordings; "" selects different ones.
+	// UID replaces all UIDs, for recordings; "" selects a different UID for each call.
 	UID types.UID
 }
 

@@ -23,13 +23,13 @@ func TestClock(t *testing.T) {
 	w.Advance(time.Hour)
 	<-moved
 	if now := simulation.Now(simulation.With(t.Context(), w)); !now.Equal(start.Add(time.Hour)) {
-		t.Errorf("it is %s", now)
+		t.Errorf("Now returned %s", now)
 	}
 	if shifted := w.Shifted(); shifted.Before(time.Now().Add(59 * time.Minute)) {
-		t.Errorf("the machine's clock is moved to %s", shifted)
+		t.Errorf("Shifted returned %s", shifted)
 	}
 	if left := w.Until(start.Add(3 * time.Hour)); left != 2*time.Hour {
-		t.Errorf("there are %s left", left)
+		t.Errorf("Until returned %s", left)
 	}
 }
 
@@ -38,14 +38,14 @@ func TestNil(t *testing.T) {
 	t.Parallel()
 	w := simulation.From(simulation.With(context.Background(), nil))
 	if w != nil || w.Moved() != nil {
-		t.Error("a sim that nobody made is no real one")
+		t.Error("a nil Simulation was replaced, or has a channel for movements")
 	}
 	before := time.Now()
 	if now := w.Now(); now.Before(before) {
-		t.Errorf("it is %s", now)
+		t.Errorf("Now returned %s", now)
 	}
 	if a, b := w.UID("a"), w.UID("a"); a == b {
-		t.Errorf("two uids are %s", a)
+		t.Errorf("two calls returned the UID %s", a)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestAfterFunc(t *testing.T) {
 		sim.AfterFunc(sim.Now().Add(time.Hour), say("too soon"))()
 		sim.AfterFunc(sim.Now().Add(time.Millisecond), say(name))
 		if got := <-called; got != name {
-			t.Errorf("in the sim that is %s: %s", name, got)
+			t.Errorf("%s clock: function %s was called", name, got)
 		}
 	}
 }
