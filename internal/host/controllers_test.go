@@ -251,8 +251,8 @@ func (r *running) awaitConditions(t *testing.T, namespace string, want ...string
 	})
 }
 
-// TestControllersOfSeveralServers checks that one of three servers runs the controllers, and that
-// another one takes over immediately when it stops.
+// TestControllersOfSeveralServers checks that one of three servers runs the controllers, and that another
+// server takes over immediately when this server stops.
 func TestControllersOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{})

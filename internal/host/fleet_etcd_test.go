@@ -22,7 +22,7 @@ func TestControlPlaneServers(t *testing.T) {
 	second.admin = client(t, nil)
 	token := first.accountToken(t)
 	first.must(t, "POST", configMapPath, `{"metadata":{"name":"x"}}`)
-	testserver.Eventually(t, time.Minute, func() error { // the second server follows the first one
+	testserver.Eventually(t, time.Minute, func() error { // the second server receives the changes later
 		if code := withToken(t, servers[1], token, "/clusters/a/api"); code != "200" {
 			return fmt.Errorf("request to the second server: code %s, want 200", code)
 		}
@@ -74,7 +74,7 @@ func TestForkServers(t *testing.T) {
 	for _, path := range []string{secretPath + "/a-kubeconfig", controlPlanePath} {
 		root.expectCode(t, 404, "", "GET", path)
 	}
-	testserver.Eventually(t, time.Minute, func() error { // the second server follows the first one
+	testserver.Eventually(t, time.Minute, func() error { // the second server receives the changes later
 		if code, text := servers[1].do(t, "GET", "/clusters/c"+configMapPath+"/c0", ""); code != 200 || !strings.Contains(text, `"k":"b"`) {
 			return fmt.Errorf("get c0 from the second server: %d %s", code, text)
 		}

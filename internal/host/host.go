@@ -40,9 +40,9 @@ type Host struct {
 	config    Config
 	logger    *slog.Logger
 	metrics   *metrics
-	recorder  *recent.Recorder     // of metrics
+	recorder  *recent.Recorder     // records metrics
 	encodings *codec.EncodingCache // memory limit of the cached encodings
-	memory    *memory.Budget       // of large requests
+	memory    *memory.Budget       // limits the memory of large requests
 	reloader  *fileReloader
 	planes    planes
 

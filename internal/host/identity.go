@@ -21,7 +21,7 @@ import (
 // control plane.
 type identity struct {
 	config *Config
-	dir    string // of keys and certificates
+	dir    string // directory of keys and certificates
 	logger *slog.Logger
 
 	authority           *pki.Authority // the server's own CA

@@ -19,8 +19,8 @@ import (
 // metrics are the metrics of a host and of its control planes.
 type metrics struct {
 	registry     *recent.Registry
-	slis         *prometheus.Registry   // of /metrics/slis
-	filter       telemetry.MetricFilter // of both registries, when they are served
+	slis         *prometheus.Registry   // metrics of /metrics/slis
+	filter       telemetry.MetricFilter // applied to both registries when they are served
 	requests     *telemetry.Requests
 	controlPlane *controlplane.Metrics
 	jwt          *oidc.Metrics

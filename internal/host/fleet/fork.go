@@ -30,7 +30,7 @@ func (e *sourceError) Error() string { return e.message }
 // contains operations for the commit that completes the fork. The error is a *sourceError if the source does
 // not exist, or has no state at the requested time.
 func (f *Fleet) fork(ctx context.Context, p planeKey, source *controlplanes.Source) (begun content, guard []kv.Op, err error) {
-	from, below := types.UID(""), &keySet{} // of the root control plane
+	from, below := types.UID(""), &keySet{} // describe the root control plane
 	if source.ControlPlane != "" {
 		f.awaitSource(p, source.ControlPlane) // before the source is read, so that no event is missed
 		defer func() {

@@ -55,7 +55,7 @@ type session struct {
 	endTunnels context.CancelFunc
 	base       overlay.Base // nil if there is none
 	detach     func()       // detaches the base, and releases the watch caches
-	opened     time.Time    // by the clock of the server
+	opened     time.Time    // time of opening, by the clock of the server
 	// requests counts open requests and watches. It is guarded by plane.mu; ended is closed when the
 	// session is closed and the last request has ended.
 	requests int

@@ -16,7 +16,7 @@ import (
 // request.
 type requestHead struct {
 	request         http.Request
-	length          int64 // of the body, -1 if unknown
+	length          int64 // length of the body; -1 if unknown
 	expectsContinue bool  // 100 Continue
 	malformed       bool  // the stream must be reset
 	// rejection responds to a valid request that the server's handler must not receive; usually nil.

@@ -14,8 +14,8 @@ import (
 
 var errHandlerReturned = errors.New("http2: the handler has returned")
 
-// bodyBufferSize is the number of bytes of a body that are buffered before they are sent. Small
-// writes share a frame, and small responses get a Content-Length.
+// bodyBufferSize is the number of bytes of a body that are buffered before they are sent. Small writes
+// share a frame, and small responses have a Content-Length.
 const bodyBufferSize = 4 << 10
 
 // bodyBuffer is memory for the start of a body. A response owns one only while it contains data: a
@@ -42,7 +42,7 @@ type response struct {
 	written                       int64 // bytes of the body that the handler has written
 
 	buffer   *bodyBuffer
-	size     int  // of the data in buffer
+	size     int  // number of bytes in buffer
 	deferred bool // sent data of the body may still be pending in the connection
 }
 

@@ -222,7 +222,7 @@ func (a *Authority) leaf(name string, usage x509.ExtKeyUsage, fits func(*x509.Ce
 	a.complete(t, leafLifetime, usage)
 	created, err := a.sign(name, t)
 	if isFull(err) {
-		return created, nil // usable until the process ends; the next start issues another one
+		return created, nil // usable until the process ends; the next start issues another certificate
 	}
 	return created, err
 }
