@@ -255,10 +255,10 @@ func newKubeAPIServer(p process) *cobra.Command {
 	return command
 }
 
-// applyKubeAPIServerDefaults changes the defaults of serve to those of kube-apiserver. Without --data-dir,
-// the server writes only to --cert-dir. It runs only controllers that --controllers or the folder of
-// envtest-assets selects. The folder also selects the Kubernetes version. If --etcd-servers is the
-// placeholder, objects are stored in memory.
+// applyKubeAPIServerDefaults changes the defaults of serve to the defaults of kube-apiserver. Without
+// --data-dir, the server writes only to --cert-dir. It runs only controllers that --controllers or the
+// folder of envtest-assets selects. The folder also selects the Kubernetes version. If --etcd-servers is
+// the placeholder, objects are stored in memory.
 func (f *serveFlags) applyKubeAPIServerDefaults(ctx context.Context, assets string, log io.Writer) error {
 	c := &f.config
 	c.Storage.InMemory = !f.all.Changed("data-dir")

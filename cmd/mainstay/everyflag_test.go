@@ -21,7 +21,7 @@ import (
 // flagFiles creates the files that flags name.
 type flagFiles struct {
 	*testing.T
-	dir string // of keys and certificates
+	dir string // directory of keys and certificates
 }
 
 func newFlagFiles(t *testing.T) flagFiles {

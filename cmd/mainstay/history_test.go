@@ -165,8 +165,8 @@ func TestUndo(t *testing.T) {
 	if a, b := h.get("a"), h.get("b"); a == nil || b == nil || a.UID != owner || b.OwnerReferences[0].UID != owner || a.Data["x"] != "1" {
 		t.Fatalf("restored: %+v, %+v", a, b)
 	}
-	// The garbage collector knows that the owner exists again: it has processed the reference of c after
-	// that of b.
+	// The garbage collector processes the owner references in order. When it has deleted c, it has also
+	// processed b, whose owner exists again.
 	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c", OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "missing", UID: "missing"}}}})
 	testserver.Eventually(t, time.Minute, func() error {
 		if h.get("c") != nil {
