@@ -53,8 +53,8 @@ func (m *ModuleVerbosity) matches(file string) bool {
 // has a higher verbosity.
 type moduleHandler struct {
 	slog.Handler
-	level   slog.Leveler // of other files
-	lowest  slog.Level   // of all modules
+	level   slog.Leveler // level of other files
+	lowest  slog.Level   // lowest level of all modules
 	modules []ModuleVerbosity
 	levels  *sync.Map // slog.Level of modules by program counter; math.MaxInt for other files
 }
