@@ -15,12 +15,12 @@ import (
 
 // Origin describes a commit. All fields except Time are empty if they are unknown.
 type Origin struct {
-	// Time is the time of the commit, in milliseconds.
+	// Time is the time of the commit, with a precision of milliseconds.
 	Time time.Time
-	// User is the name of the user whose permissions applied, and ImpersonatedBy the name of the
-	// authenticated user if it was another one.
+	// User is the name of the user whose permissions applied. ImpersonatedBy is the name of the authenticated
+	// user if the request used impersonation, otherwise empty.
 	User, ImpersonatedBy string
-	// Verb and Subresource are those of the request, such as patch and status.
+	// Verb and Subresource are the verb and the subresource of the request, such as patch and status.
 	Verb, Subresource string
 	// FieldManager is the manager of the written fields.
 	FieldManager string
@@ -39,8 +39,8 @@ func (o *Origin) texts() [7]*string {
 	return [...]*string{&o.User, &o.ImpersonatedBy, &o.Verb, &o.Subresource, &o.FieldManager, &o.UserAgent, &o.AuditID}
 }
 
-// Of returns the origin of a commit by the request of a context, at a time. Without a request, only
-// the time is set.
+// Of returns the origin of a commit that the request of ctx makes at a time. If ctx has no request, only the
+// time is set.
 func Of(ctx context.Context, at time.Time) Origin {
 	o := Origin{
 		Time: at, FieldManager: request.FieldManager(ctx), UserAgent: request.UserAgent(ctx), AuditID: request.AuditID(ctx),
@@ -89,8 +89,8 @@ func truncate(text string) string {
 
 var errMalformed = errors.New("malformed origin of a commit")
 
-// Decode decodes the result of Encode. An empty encoding is the zero Origin. It returns an error
-// for an invalid encoding.
+// Decode decodes the result of Encode. An empty encoding decodes to the zero Origin. It returns an error for
+// an invalid encoding.
 func Decode(raw []byte) (Origin, error) {
 	var o Origin
 	if len(raw) == 0 {
@@ -114,5 +114,5 @@ func Decode(raw []byte) (Origin, error) {
 	return o, nil
 }
 
-// maxTime is the maximum time in Unix milliseconds: the year 9999, the last one of RFC 3339.
+// maxTime is the maximum time in Unix milliseconds: the end of the year 9999, the last year of RFC 3339.
 const maxTime = 253402300799999
