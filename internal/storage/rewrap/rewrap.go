@@ -32,7 +32,8 @@ type Options struct {
 type Report struct {
 	// Keys is the number of keys read, Rewritten the number of keys written.
 	Keys, Rewritten int64
-	// Older is the number of replaced versions that pins retain, RewrittenOlder the number of those written.
+	// Older is the number of replaced versions that pins retain, RewrittenOlder the number of them that were
+	// rewritten.
 	Older, RewrittenOlder int64
 	// Unreadable contains the keys and errors of the first values that could not be decrypted and
 	// were not changed. UnreadableCount is the total number of such values.
@@ -72,7 +73,7 @@ type rewriter struct {
 
 	ops  []kv.Op
 	size int
-	// lastKey is the last key with a transformer and without expiry.
+	// lastKey is the last key with a transformer and a readable value, and without expiry.
 	lastKey string
 }
 
@@ -149,8 +150,8 @@ func (w *rewriter) process(ctx context.Context, record *embedded.Record) error {
 	return w.flush(ctx)
 }
 
-// encrypt returns a stored value with the current encryption: the value itself if it is not stale, and nil for a value that is
-// not encrypted or unreadable. It counts unreadable values.
+// encrypt returns a stored value with the current encryption: the value itself if it is not stale, and nil if
+// the key has no transformer or the value is a tombstone or unreadable. It counts unreadable values.
 func (w *rewriter) encrypt(ctx context.Context, key string, value []byte) ([]byte, error) {
 	transformer := w.options.Transformer(key)
 	if transformer == nil || overlay.IsTombstone(value) {
