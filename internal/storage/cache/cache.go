@@ -56,8 +56,8 @@ type Config struct {
 	// Feed dispatches events. It must watch the backend of the store. Required.
 	Feed *Feed
 	// IndexFields are names of fields (codec.Kind.Fields) that many lists and watches compare with a
-	// value, such as spec.nodeName of pods. A list then evaluates only objects with its value, and a
-	// change wakes only watches of its old and new value.
+	// value, such as spec.nodeName of pods. A list that requires a value then evaluates only the objects with
+	// this value, and a change wakes only the watches that require its old or new value.
 	IndexFields []string
 }
 
@@ -120,8 +120,8 @@ func New(cfg Config) (*Cacher, error) {
 	return &Cacher{store: cfg.Store, feed: cfg.Feed, indexFields: cfg.IndexFields, loading: make(chan struct{}, 1)}, nil
 }
 
-// getOrLoad returns the loaded cache, and loads it if necessary, which blocks. It returns nil if the store
-// must be read instead.
+// getOrLoad returns the loaded cache. If necessary, it loads the cache, and blocks until it is loaded. It
+// returns nil if the store must be read instead.
 func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
 	if st := c.loaded.Load(); st != nil && st.isOpen() {
 		return st
@@ -146,7 +146,7 @@ func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
 	}
 	c.loaded.Store(st)
 	if !st.isOpen() {
-		// It was closed before it was stored, so its release did not remove it.
+		// The cache was closed before it was stored in loaded, so its release function did not remove it.
 		c.loaded.CompareAndSwap(st, nil)
 		return nil
 	}
@@ -347,7 +347,7 @@ func inRanges(plan *storage.ListPlan, of func(start, end string) iter.Seq2[*code
 
 // exactSnapshot returns the objects at the revision of a plan. It returns nil if the cache does not have them, or if
 // the revision is compacted: a revision expires for all resources at the same time, even if the objects of
-// this one have not changed.
+// this resource have not changed.
 func (c *Cacher) exactSnapshot(ctx context.Context, plan *storage.ListPlan) (*watchCache, *snapshot) {
 	st := c.getOrLoad(ctx)
 	if st == nil {

@@ -27,7 +27,7 @@ func (w compactedWatch) Stop()                    {}
 
 // TestNoCacheAttachesToLostWatch checks that no cache attaches to a feed that has lost events, while the
 // feed closes the attached caches. The feed continues at a newer revision, and a cache that is loaded in
-// between would miss the changes before it.
+// between would miss the changes before this revision.
 func TestNoCacheAttachesToLostWatch(t *testing.T) {
 	t.Parallel()
 	backend := compactedBackend{Backend: storagetest.InMemory(t), end: make(chan kv.Batch)}

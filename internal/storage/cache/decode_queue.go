@@ -32,7 +32,7 @@ func (s *watchCache) completeLocked(dispatched kv.Revision) int64 {
 }
 
 // awaitDecoded blocks until all dispatched changes up to a revision were applied. It returns false if ctx
-// ends before, or the cache is closed.
+// ends first or the cache is closed.
 func (s *watchCache) awaitDecoded(ctx context.Context, revision kv.Revision) bool {
 	for {
 		s.mu.RLock()
@@ -107,8 +107,8 @@ func (s *watchCache) decode() {
 	}
 }
 
-// decodeCommit returns the changes of one commit. It does not hold the lock while it decodes, because only the
-// decoder changes the tree while the queue is not empty.
+// decodeCommit returns the changes of one commit. It can decode without the lock, because only the decoder
+// changes the tree while the queue is not empty.
 func (s *watchCache) decodeCommit(events []kv.Event) ([]*storage.Change, error) {
 	s.mu.RLock()
 	before := s.beforeLocked(events)

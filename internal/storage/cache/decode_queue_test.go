@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// withoutNotes is a backend that drops notes, like events of another process, so that watches decode
-// values.
+// withoutNotes is a backend that drops notes, so that watches decode values as they do for writes of another
+// process.
 type withoutNotes struct{ kv.Backend }
 
 func (b withoutNotes) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, error) {
@@ -29,8 +29,8 @@ func (b withoutNotes) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult
 	return b.Backend.Commit(ctx, ops...)
 }
 
-// keyService is a transformer with a slow key service. slow, if set, returns the channel that the
-// decryption of a key's value waits for.
+// keyService is a transformer with a slow key service. slow, if not nil, is called before the value of a key
+// is decrypted; it may block, and its error is returned.
 type keyService struct {
 	slow func(ctx context.Context, key string) error
 }

@@ -58,8 +58,9 @@ const DefaultIdle = 5 * time.Minute
 // lowMemoryIdle replaces Idle while the process is short of memory.
 const lowMemoryIdle = 5 * time.Second
 
-// Feed is one watch of all keys of a server. It dispatches each event to the caches whose prefix the key has.
-// While it does not run, Cachers read the backend. All methods but Run are safe for concurrent use.
+// Feed is one watch of all keys of a server. It dispatches each event to the caches whose prefix matches the
+// key. While the feed does not run, Cachers read the backend. All methods except Run are safe for concurrent
+// use.
 type Feed struct {
 	backend        kv.Backend
 	prefix         string
@@ -138,8 +139,9 @@ func keyPrefix(prefix string) string {
 	return "/" + prefix + "/"
 }
 
-// Run dispatches events until ctx ends. It returns nil then, and an error that wraps kv.ErrClosed if the backend
-// was closed before. It may be called again afterwards, but not concurrently.
+// Run dispatches events until ctx ends, and then returns nil. If the backend is closed before that, it
+// returns an error that wraps kv.ErrClosed. After Run has returned, it may be called again; a concurrent call
+// returns an error.
 func (f *Feed) Run(ctx context.Context) error {
 	f.mu.Lock()
 	running := f.mu.running
@@ -165,7 +167,7 @@ func (f *Feed) Run(ctx context.Context) error {
 			return fmt.Errorf("cache feed: %w", err)
 		case errors.Is(err, kv.ErrCompacted):
 			// Events are lost, so all caches must be loaded again. After pause, no cache attaches before the
-			// watch is open again; it would miss the events before the new watch.
+			// watch is open again, because it would miss the events before the new watch.
 			f.log.Warn("unread changes were compacted, loading all caches again", "revision", from)
 			f.pause()
 			f.detachFunc(func(*watchCache) bool { return true })
@@ -193,7 +195,7 @@ func (f *Feed) newest(ctx context.Context) (kv.Revision, error) {
 	return revision, nil
 }
 
-// sleep waits for d. It returns false if ctx ends before.
+// sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -294,7 +296,7 @@ func (f *Feed) dispatch(ctx context.Context, batch kv.Batch) {
 	}
 	for _, d := range deliveries {
 		if err := d.cache.processEvents(ctx, d.events); err != nil {
-			// Reads use the backend then, which returns the error.
+			// Reads then use the backend, which returns the error.
 			f.log.Error("a change cannot be read, closing the cache of its resource", "prefix", d.cache.prefix, "error", err)
 			f.detach(d.cache)
 		}
@@ -307,7 +309,7 @@ func sameParent(a, b string) bool {
 	return strings.LastIndexByte(b, '/') == i && a[:i] == b[:i]
 }
 
-// cachesOf returns the caches whose prefix a key has.
+// cachesOf returns the caches whose prefix matches a key.
 func (f *Feed) cachesOf(key string) []*watchCache {
 	var found []*watchCache
 	for i := len(f.prefix) - 1; i < len(key); i++ {
@@ -417,8 +419,8 @@ func (f *Feed) WaitFor(ctx context.Context, revision kv.Revision) error {
 	return f.await(ctx, w)
 }
 
-// await waits for a revision. Its event usually arrives within progressDelay. Otherwise it requests progress,
-// because the revision may have changed only keys that the feed does not watch.
+// await waits for a revision. Its event usually arrives within progressDelay. Otherwise await requests
+// progress, because the revision may have changed only keys that the feed does not watch.
 func (f *Feed) await(ctx context.Context, w waiter) error {
 	request := time.NewTimer(progressDelay)
 	defer request.Stop()

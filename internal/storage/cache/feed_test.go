@@ -197,8 +197,8 @@ func TestReloadAfterCompaction(t *testing.T) {
 	f.expect(w, f.create("d"))
 }
 
-// TestExpiry checks that older continue tokens and exact revisions expire with a compaction, also for a
-// resource that has not changed since.
+// TestExpiry checks that older continue tokens and exact revisions expire with a compaction, even for a
+// resource that has not changed since then.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})
@@ -435,7 +435,7 @@ func (f *fixture) same(pair [2]rest.Watch, selection string) {
 	}
 }
 
-// TestForeignWrites checks events without the writer's record, as from another server.
+// TestForeignWrites checks events without the record of the writer, as for writes of another server.
 func TestForeignWrites(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})

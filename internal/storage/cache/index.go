@@ -143,7 +143,7 @@ func (s *watchCache) copyIndexLocked(snap *snapshot, field string) (tree *indexT
 	return tree, building
 }
 
-// buildIndex returns the index of an immutable tree. The error means that an object cannot be decoded.
+// buildIndex returns the index of an immutable tree, or an error if an object cannot be decoded.
 func buildIndex(t *tree, field string) (*indexTree, error) {
 	all := make([]indexEntry, 0, t.Len())
 	var err error

@@ -69,7 +69,7 @@ type logEntry struct {
 	bytes  int
 	at     time.Time
 	// replaced is the retained record that the change replaced in the tree, or nil. It is released
-	// when the entry is dropped: older entries may also contain it, but no newer ones.
+	// when the entry is dropped: older entries may also contain the record, but newer entries cannot.
 	replaced *codec.Record
 }
 
@@ -89,7 +89,8 @@ type topicKey struct{ key, prefix, field, label, value string }
 type topic struct {
 	key     topicKey
 	watches int // number of subscriptions
-	// since is the position at which the topic was created. It contains all its changes from there on.
+	// since is the position at which the topic was created. The topic contains all its changes from this
+	// position on.
 	since uint64
 	// positions are the positions of the topic's changes. Positions before dropped were removed.
 	positions []uint64
@@ -97,7 +98,7 @@ type topic struct {
 	notifier  notifier
 }
 
-// minRing is the initial size of a ring. Logs without changes have none.
+// minRing is the initial size of a ring. A log that never had a change has no ring.
 const minRing = 16
 
 func newLog(since int64, limits LogLimits) changeLog {
@@ -169,8 +170,8 @@ func (l *changeLog) release() {
 	}
 }
 
-// trimIdle reduces a log without recent changes to maxIdleBytes. Watches have read the changes, which retain
-// replaced records in memory.
+// trimIdle reduces a log without recent changes to maxIdleBytes, because its changes retain replaced records
+// in memory. Most watches have already read these changes.
 func (l *changeLog) trimIdle(now time.Time) {
 	if l.end == l.first || now.Sub(l.at(l.end-1).at) < idleAfter {
 		return
@@ -226,7 +227,7 @@ func (l *changeLog) notifyAll() {
 	}
 }
 
-// index adds a change, whose position will be end, to its topics.
+// index adds a change to its topics. The position of the change will be end.
 func (l *changeLog) index(c *storage.Change) {
 	if len(l.topics) == 0 {
 		return

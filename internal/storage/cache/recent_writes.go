@@ -9,12 +9,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// maxRecentWrites is the maximum number of recent writes per cache. Without a recent write, an update that
-// follows the write at once starts from an outdated object and is repeated.
+// maxRecentWrites is the maximum number of recent writes per cache. If a write is not recorded, an update
+// that immediately follows it starts with an outdated object and is repeated.
 const maxRecentWrites = 64
 
 // Update implements storage.Interface. It starts with the newest object that was cached or written through
-// c. The update, with its admission, is thus repeated only after a concurrent write by another server.
+// c. The update, with its admission, is thus rarely repeated: usually only after a concurrent write.
 func (c *Cacher) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
 	options.Cached = c.newestKnown(name, options.Cached)
 	stored := false

@@ -21,19 +21,19 @@ const readBatch = 128
 // backend through the Store until a log has the remaining changes.
 type logStream struct {
 	cacher *Cacher
-	ctx    context.Context    // of the watch; limits watches of the backend
+	ctx    context.Context    // context of the watch; limits watches of the backend
 	sel    *storage.Selection // shared with the watch
 	// revision is the progress: all selected changes up to it have been returned.
 	revision int64
 	changes  []*storage.Change
 
 	// cache is the attached cache; nil while backend is read. position is the position of the next
-	// change in its log, topic the index of the selected changes; nil selects all.
+	// change in its log, topic is the index of the selected changes; nil selects all changes.
 	cache    *watchCache
 	position uint64
 	topic    *topic
-	// notifier calls wake at the next change. registration is the index in its list plus 1, or 0. The
-	// notifier guards both.
+	// notifier calls wake at the next change. registration is the index of the stream in the list of the
+	// notifier plus 1, or 0 if it is not registered. The mutex of the notifier guards wake and registration.
 	notifier     *notifier
 	wake         func()
 	registration int
@@ -53,7 +53,7 @@ func (c *Cacher) Changes(ctx context.Context, sel *storage.Selection, from kv.Re
 	return s, nil
 }
 
-// topicOf returns the narrowest topic that contains all changes which can be events of a selection.
+// topicOf returns the narrowest topic that contains all changes that can cause events for a selection.
 func (c *Cacher) topicOf(sel *storage.Selection) topicKey {
 	if sel.End == sel.Start+"\x00" {
 		return topicKey{key: sel.Start}
@@ -146,7 +146,7 @@ func (s *logStream) Poll(_ context.Context, wake func()) ([]*storage.Change, int
 	if s.cache == nil {
 		return nil, s.revision, rest.ErrWouldBlock
 	}
-	// A cache notifies its watches when it is closed, but that may have been before read registered.
+	// A cache notifies its watches when it is closed, but read may have registered after this notification.
 	if !s.read(wake) || len(s.changes) == 0 && !s.cache.isOpen() {
 		s.detach()
 		return nil, s.revision, rest.ErrWouldBlock
@@ -194,7 +194,8 @@ func (s *logStream) read(wake func()) (ok bool) {
 	return ok
 }
 
-// readAll reads every change of the log, if there is no topic or the topic was created after position.
+// readAll reads every change of the log. It is used if there is no topic, or if the topic was created after
+// position. It returns false if the log has dropped the next change.
 func (s *logStream) readAll(l *changeLog) bool {
 	if s.position < l.first {
 		return false
@@ -205,7 +206,7 @@ func (s *logStream) readAll(l *changeLog) bool {
 	return true
 }
 
-// readTopic reads the changes of the topic.
+// readTopic reads the changes of the topic. It returns false if some of them were dropped.
 func (s *logStream) readTopic(l *changeLog) bool {
 	positions := s.topic.positions
 	i := sort.Search(len(positions), func(i int) bool { return positions[i] >= s.position })
@@ -223,7 +224,7 @@ func (s *logStream) readTopic(l *changeLog) bool {
 }
 
 // append appends a change, if it is in the range and newer than revision. It returns false if the batch
-// is full and the change belongs to another commit than the last one.
+// is full and the change is not part of the last commit in it.
 func (s *logStream) append(c *storage.Change) bool {
 	n := len(s.changes)
 	if n >= readBatch && s.changes[n-1].Revision != c.Revision {

@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// TestUnconverted checks that the index of a field does not call a conversion webhook: the feed has no
-// deadline for it. All watches of the field are notified, and convert the object themselves.
+// TestUnconverted checks that the index of a field does not call a conversion webhook, because the feed has
+// no deadline for such a call. All watches of the field are notified, and convert the object themselves.
 func TestUnconverted(t *testing.T) {
 	t.Parallel()
 	version := func(name string) *codec.Version {

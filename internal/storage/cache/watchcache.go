@@ -87,8 +87,8 @@ type watchCache struct {
 		// recentWrites contains the records that were written through the Cacher and are newer than
 		// revision, by key.
 		recentWrites map[string]*codec.Record
-		// retains reports whether the records of tree and log are retained. It is false before the load,
-		// and after releaseRecords.
+		// retains is set while the records of tree and log are retained. It is not set before the load and
+		// after releaseRecords.
 		retains bool
 		// newest is a copy of tree; nil if tree has changed since.
 		newest *snapshot
@@ -276,7 +276,7 @@ func (s *watchCache) notifyLocked() {
 }
 
 // changes returns the changes of a commit, or an error if one of its events is unreadable. before contains
-// the records of the keys before it. It returns nothing if the load already has the commit.
+// the records of the keys before the commit. It returns nil if the loaded objects already include the commit.
 func (s *watchCache) changes(ctx context.Context, events []kv.Event, before []*codec.Record) ([]*storage.Change, error) {
 	if int64(events[0].Revision) <= s.loadedAt.Load() {
 		return nil, nil
@@ -379,8 +379,8 @@ func (s *watchCache) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot
 	return newest, max(complete, revision)
 }
 
-// snapshotAt returns the objects at a revision, or nil if there is no such snapshot. The other arguments are
-// those of snapshot.
+// snapshotAt returns the objects at a revision, or nil if there is no such snapshot. The other arguments have
+// the same meaning as in snapshot.
 func (s *watchCache) snapshotAt(revision int64, dispatched kv.Revision, pageSize int64) *snapshot {
 	s.touch()
 	s.mu.Lock()
