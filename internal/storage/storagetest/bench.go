@@ -144,8 +144,8 @@ func setLabel(i int) storage.UpdateFunc {
 	return updatePod(func(pod *corev1.Pod) { pod.Labels["x"] = "changed-" + strconv.Itoa(i) })
 }
 
-// benchFanOut measures the delivery of one change to 1000 watches, as JSON. With selectors, each
-// watch gets one percent of the changes, or none.
+// benchFanOut measures the delivery of one change to 1000 watches, as JSON. With selectors, each watch
+// receives one percent of the changes, or none.
 func benchFanOut(e *benchEnv, selector func(int) fields.Selector) {
 	const watches = 1000
 	ctx, cancel := context.WithCancel(e.ctx)

@@ -1,6 +1,6 @@
-// Package storagetest is a test suite for implementations of storage.Interface, with every backend,
-// cached or not, and provides a store in memory for other tests (memory.go). It must only be
-// imported by tests.
+// Package storagetest contains a test suite for implementations of storage.Interface, which runs with every
+// backend, with and without a cache. It also provides a store in memory for other tests (memory.go). It must
+// only be imported by tests.
 package storagetest
 
 import (
@@ -33,8 +33,8 @@ type Setup struct {
 	// Decorate wraps a store in the tested storage, which must be usable until the test ends. The
 	// suite may open several storages over one backend.
 	Decorate func(t testing.TB, store *storage.Store) storage.Interface
-	// Remote is set for a backend behind a network: it drops notes, so watches decode objects, and
-	// its progress arrives with a delay.
+	// Remote is set if the backend is behind a network. Such a backend drops notes, so that watches decode
+	// objects, and reports its progress with a delay.
 	Remote bool
 	// Transformer is the transformer of all storages for which a test does not set one; nil means
 	// none.

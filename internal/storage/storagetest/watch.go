@@ -118,7 +118,7 @@ func testSelectorTransitions(e *env) {
 	want := []string{
 		event("ADDED", "a", in.Revision(), "in"),
 		event("MODIFIED", "a", changed.Revision(), "in"),
-		event("DELETED", "a", out.Revision(), "in"), // as it last matched
+		event("DELETED", "a", out.Revision(), "in"), // the last state that matched
 		event("ADDED", "a", back.Revision(), "in"),
 		event("DELETED", "a", gone.Revision(), "in"),
 	}
@@ -249,7 +249,7 @@ func testWatchExpired(e *env) {
 	}
 }
 
-// testSlowWatch checks that a watch without a reader does not delay others and misses no event.
+// testSlowWatch checks that a watch that is not read does not delay writes, and that it misses no event.
 func testSlowWatch(e *env) {
 	options := fromNow(e)
 	slow := e.watch("ns", options)
@@ -321,7 +321,7 @@ func testWatchRecreate(e *env) {
 	e.expect(e.watch("ns", options), want...)
 }
 
-// testLastBookmark checks that a watch with a deadline ends with a bookmark at its last revision.
+// testLastBookmark checks that a watch receives a bookmark at the newest revision before its deadline.
 func testLastBookmark(e *env) {
 	e.create(Pod("ns", "a"))
 	ctx, cancel := context.WithTimeout(e.ctx, 3*time.Second)

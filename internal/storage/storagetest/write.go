@@ -111,7 +111,7 @@ func testGetAtRevision(e *env) {
 	}
 	const want = `resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`
 	if _, err := e.Get(e.ctx, key("ns", "a"), storage.ReadOptions{ResourceVersion: "abc"}); err == nil || err.Error() != want {
-		e.Errorf("get at nonsense: %v, want %s", err, want)
+		e.Errorf("get at an invalid revision: %v, want %s", err, want)
 	}
 }
 
@@ -142,14 +142,14 @@ func testUpdateWithoutChange(e *env) {
 	if after, err := e.backend.CurrentRevision(e.ctx); err != nil || after != before {
 		e.Errorf("revision is %d, %v after updates that changed nothing, was %d", after, err, before)
 	}
-	// The hint's state is no longer the current one.
+	// The cached record is now outdated.
 	e.change(key("ns", "a"), label("x", "2"))
 	back, err := e.Update(e.ctx, key("ns", "a"), updatePod(func(pod *corev1.Pod) { delete(pod.Labels, "x") }), storage.UpdateOptions{Cached: created})
 	if err != nil || back.Revision() <= created.Revision()+1 {
 		e.Fatalf("update back: %v", err)
 	}
 	if got, err := e.Get(e.ctx, key("ns", "a"), storage.ReadOptions{}); err != nil || e.pod(got).Labels["x"] != "" {
-		e.Errorf("a stale hint hid a change: %v, %v", e.pod(got).Labels, err)
+		e.Errorf("an outdated cached record hid a change: %v, %v", e.pod(got).Labels, err)
 	}
 }
 
@@ -188,12 +188,12 @@ func testUpdateErrorFromStaleRecord(e *env) {
 		return obj, storage.WriteOptions{}, nil
 	}
 	if _, err := e.Update(e.ctx, key("ns", "a"), update, storage.UpdateOptions{Cached: stale}); err != nil {
-		e.Errorf("an error over a stale object was believed: %v", err)
+		e.Errorf("the error for an outdated record was returned: %v", err)
 	}
 	if _, err := e.Update(e.ctx, key("ns", "a"), func(*codec.Record) (codec.Object, storage.WriteOptions, error) {
 		return nil, storage.WriteOptions{}, refuse
 	}, storage.UpdateOptions{}); err != refuse {
-		e.Errorf("update's own error became %v", err)
+		e.Errorf("the error of the update function was replaced by %v", err)
 	}
 }
 
@@ -208,7 +208,7 @@ func testUpdateRemoves(e *env) {
 		e.Fatal(err)
 	}
 	if e.pod(record).Labels["x"] != "last" {
-		e.Errorf("returned %v, want it as last shown", e.pod(record).Labels)
+		e.Errorf("returned labels %v, want the labels of Remove.Last", e.pod(record).Labels)
 	}
 	if _, err := e.Get(e.ctx, key("ns", "a"), storage.ReadOptions{}); !errors.Is(err, storage.ErrNotFound) {
 		e.Errorf("get after removal: %v", err)
@@ -235,7 +235,7 @@ func testDeleteValidates(e *env) {
 		e.Errorf("refused deletion: %v", err)
 	}
 	if _, err := e.Get(e.ctx, key("ns", "a"), storage.ReadOptions{}); err != nil {
-		e.Errorf("a refused deletion deleted: %v", err)
+		e.Errorf("get after a refused deletion: %v", err)
 	}
 }
 
@@ -263,17 +263,17 @@ func testDryRun(e *env) {
 	}
 	created := e.create(Pod("ns", "a", "x=1"))
 	if _, err := e.Create(e.ctx, Pod("ns", "a"), storage.WriteOptions{DryRun: true}); !errors.Is(err, storage.ErrExists) {
-		e.Errorf("dry create of what exists: %v", err)
+		e.Errorf("dry run of the creation of an existing object: %v", err)
 	}
 	updated, err := e.Update(e.ctx, key("ns", "a"), updatePod(label("x", "2")), storage.UpdateOptions{DryRun: true})
 	if err != nil || e.pod(updated).Labels["x"] != "2" || updated.Revision() != created.Revision() {
-		e.Errorf("dry update: %v", err)
+		e.Errorf("dry run of an update: %v", err)
 	}
 	if _, err := e.Delete(e.ctx, key("ns", "a"), nil, storage.UpdateOptions{DryRun: true}); err != nil {
-		e.Errorf("dry delete: %v", err)
+		e.Errorf("dry run of a deletion: %v", err)
 	}
 	if current, err := e.backend.CurrentRevision(e.ctx); err != nil || int64(current) != created.Revision() {
-		e.Errorf("dry runs moved the revision from %d to %d", created.Revision(), current)
+		e.Errorf("dry runs changed the revision from %d to %d", created.Revision(), current)
 	}
 }
 
@@ -325,11 +325,12 @@ func testSharedRecord(e *env) {
 		e.Fatal(err)
 	}
 	if events[0].Record != written {
-		e.Error("the watch has a record of its own")
+		e.Error("the watch does not share the record of the writer")
 	}
 }
 
-// xorTransformer is a Transformer for tests: its name, and the value mixed with the key.
+// xorTransformer is a Transformer for tests. A stored value begins with the name; the plain value follows,
+// combined with the key by XOR.
 type xorTransformer struct{ name byte }
 
 func (v xorTransformer) ToStorage(_ context.Context, plain []byte, key string) ([]byte, error) {
