@@ -29,13 +29,13 @@ type Etcd struct {
 	Name string
 	// Prefix is the prefix of the keys, such as /registry/.
 	Prefix string
-	// Others are further prefixes of the server's keys.
+	// Others contains the other prefixes of the server's keys.
 	Others []string
 }
 
 func (e Etcd) String() string { return e.Name }
 
-// CheckSource implements Store: an interrupted copy to etcd is incomplete.
+// CheckSource implements Store. It returns an error if an earlier copy to this store was interrupted.
 func (e Etcd) CheckSource(ctx context.Context) error { return e.Store.CheckComplete(ctx, e.Prefix) }
 
 // Count implements Store.
@@ -99,9 +99,8 @@ func (e Etcd) readPrefix(ctx context.Context, prefix string, at kv.Revision, exp
 	}
 }
 
-// Fill implements Store. It deletes existing entries first, and all entries get new revisions. The
-// data is marked as incomplete until Fill completes, so that no server uses it after an
-// interruption.
+// Fill implements Store. It deletes existing entries first, and all entries receive new revisions. The data
+// is marked as incomplete until Fill completes, so that no server uses it after an interruption.
 func (e Etcd) Fill(ctx context.Context, from func(Visitor) error, check func(Store) error) error {
 	if err := e.fill(ctx, from); err != nil {
 		return err

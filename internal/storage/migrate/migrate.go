@@ -22,10 +22,10 @@ type Record struct {
 	Expires time.Time // zero if the entry does not expire
 }
 
-// Visitor receives the entries of a store. The functions are called one at a time; an error of a
-// function ends the read and is returned by it.
+// Visitor receives the entries of a store. The functions are called one at a time; if one of them returns an
+// error, the read ends and returns this error.
 type Visitor struct {
-	// Begin is called once before the records, with the revision of the read.
+	// Begin is called once before the records, with the revision of the read; nil is ignored.
 	Begin func(kv.Revision) error
 	// Record is called for each entry, in ascending order of keys. It may retain the value.
 	Record func(Record) error
@@ -37,7 +37,7 @@ type Store interface {
 	CheckSource(ctx context.Context) error
 	// Count returns the number of keys.
 	Count(ctx context.Context) (int64, error)
-	// Read passes all entries at one revision to a Reader.
+	// Read passes all entries at one revision to a Visitor.
 	Read(ctx context.Context, to Visitor) error
 	// Fill replaces all entries with the entries that from passes to a Visitor. It may call from
 	// more than once; the last call determines the result. It calls check with the written store
@@ -51,7 +51,7 @@ type Store interface {
 var (
 	// ErrNotEmpty is returned if the target has entries and Options.Force is not set.
 	ErrNotEmpty = errors.New("the target is not empty")
-	// ErrForks is returned if the source has states that only forks need.
+	// ErrForks is returned if the source retains earlier states for forks.
 	ErrForks = errors.New("the store retains earlier states for forks, which are not copied")
 	// ErrEmpty is returned if the source has no entries.
 	ErrEmpty = errors.New("the source is empty")
@@ -77,9 +77,9 @@ type Result struct {
 }
 
 // Copy replaces the entries of to with the entries of from, and verifies them by reading them back.
-// No other process may write to the stores. The error wraps ErrEmpty, ErrNotEmpty or ErrForks, or is that of
-// CheckSource, if nothing was written. After other errors, a Dir is unchanged, and an Etcd may be incomplete (kv/etcd's
-// ErrIncomplete).
+// No other process may write to the stores. If nothing was written, the error wraps ErrEmpty, ErrNotEmpty or
+// ErrForks, or is another error of CheckSource or Count. After other errors, a Dir is unchanged, and an Etcd
+// may be incomplete (etcd.ErrIncomplete).
 func Copy(ctx context.Context, from, to Store, options Options) (Result, error) {
 	if err := from.CheckSource(ctx); err != nil {
 		return Result{}, err
@@ -162,7 +162,7 @@ func (t *tally) add(r Record) {
 	_, _ = t.sum.Write(r.Value)
 }
 
-// verify returns an error if the tally differs from the tally of the read back records.
+// verify returns an error if the tally differs from back, the tally of the records that were read back.
 func (t *tally) verify(back *tally, target Store) error {
 	if t.keys == back.keys && bytes.Equal(t.sum.Sum(nil), back.sum.Sum(nil)) {
 		return nil
