@@ -29,8 +29,8 @@ type pods struct {
 
 	mu    sync.Mutex
 	calls []string // "list", and "watch" with the revision it begins at
-	// fail, if set, returns the error of each call; next of each Next; item the error at an item of
-	// a list.
+	// fail returns the error of each call, next the error of each Next, and item the error for each item of a
+	// list. A function that is nil causes no errors.
 	fail func(call string) error
 	next func() error
 	item func() error
@@ -67,7 +67,7 @@ func (p *pods) call(name string) error {
 	return p.fail(name)
 }
 
-// set changes the errors, and returns the calls until then.
+// set changes the errors, and returns the calls before the change.
 func (p *pods) set(change func()) (calls string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -16,15 +16,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// FollowerConfig describes a Follower. All fields but At, Logger and Metrics are required.
+// FollowerConfig describes a Follower. All fields except SetRevision, Logger and Metrics are required.
 type FollowerConfig[T any] struct {
 	// Name is the plural name of the objects in errors, logs and metrics.
 	Name string
-	// Read derives the data of an object. It may be called concurrently, and without the lock.
-	// An error is logged, and the object is treated as deleted.
+	// Read derives the data of an object. It may be called concurrently, and Lock is not held. An error is
+	// logged, and the object is treated as deleted.
 	Read func(*codec.Record) (T, error)
 
-	// Lock is held during calls of the next three functions.
+	// Lock is held during calls of the functions below.
 	Lock sync.Locker
 	// Set adds or replaces the data of an object.
 	Set func(types.NamespacedName, T)
@@ -32,7 +32,7 @@ type FollowerConfig[T any] struct {
 	Remove func(types.NamespacedName)
 	// Names iterates over the objects with data.
 	Names iter.Seq[types.NamespacedName]
-	// SetRevision is called with the lock before Set and Remove, with the revision of the change, and after a list was
+	// SetRevision is called before Set and Remove, with the revision of the change, and after a list was
 	// processed, with the revision of the list; nil is ignored.
 	SetRevision func(revision int64)
 
@@ -59,8 +59,8 @@ func NewFollower[T any](config FollowerConfig[T]) *Follower[T] {
 	return &Follower[T]{config: config}
 }
 
-// Reflector returns a Reflector of a collection that reports to f. The caller runs it. The error reports
-// a missing field of the FollowerConfig.
+// Reflector returns a Reflector of a collection that reports to f. The caller runs it. It returns an error if
+// collection is nil or FollowerConfig.Name is empty.
 func (f *Follower[T]) Reflector(collection Collection) (*Reflector, error) {
 	return New(Config{
 		Name: f.config.Name, Collection: collection, Logger: f.config.Logger, Metrics: f.config.Metrics,
@@ -134,8 +134,8 @@ func (f *Follower[T]) apply(event *rest.Event) {
 	f.set(event.Record, f.tracker.Reflected)
 }
 
-// isReported records a change of the Reflector, and reports whether its writer has already reported it. The object is then
-// not read again.
+// isReported reports whether a writer has already reported a change of the Reflector, or a later change. It
+// then records the change, and the object need not be read again.
 func (f *Follower[T]) isReported(name types.NamespacedName, revision int64) bool {
 	f.config.Lock.Lock()
 	defer f.config.Lock.Unlock()
@@ -199,7 +199,7 @@ type Followers map[schema.GroupResource]interface {
 func (f Followers) Resources() iter.Seq[schema.GroupResource] { return maps.Keys(f) }
 
 // Reflector returns a Reflector that reports the objects of a collection to the Follower of a
-// resource. It panics if resource is not one of Resources. The error is that of Follower.Reflector.
+// resource. It panics if resource is not one of Resources. It returns the same errors as Follower.Reflector.
 func (f Followers) Reflector(resource schema.GroupResource, collection Collection) (*Reflector, error) {
 	return f[resource].Reflector(collection)
 }

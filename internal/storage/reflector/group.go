@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// RunAll calls Run for all reflectors, and returns when ctx ends. Reflectors of rest.Pollers share one
-// goroutine, so that thousands of control planes need few of them. A slow function of a Config therefore delays the
-// others.
+// RunAll calls Run for all reflectors, and returns when ctx ends. Reflectors whose watches are rest.Pollers
+// share one goroutine, so that thousands of control planes need few goroutines. A slow function of a Config
+// therefore delays the other reflectors.
 func RunAll(ctx context.Context, reflectors []*Reflector) {
 	g := &group{woken: make(chan struct{}, 1)}
 	for _, r := range reflectors {
@@ -53,8 +53,8 @@ type member struct {
 	separate  bool        // it has its own goroutine
 
 	watch rest.Watch // nil before it is opened, and after its end
-	// opened is the time at which the watch was opened. advanced reports whether it has made progress
-	// since, as Reflector.ended requires.
+	// opened is the time at which the watch was opened. advanced is set if the watch has made progress since
+	// then; it is the argument of Reflector.ended.
 	opened   time.Time
 	advanced bool
 	// retry is the time at which the watch may be opened again.

@@ -28,8 +28,8 @@ type Objects[T codec.Object] struct {
 type ObjectsConfig[T codec.Object] struct {
 	// Name is the plural name of the objects in errors, logs and metrics.
 	Name string
-	// Set adds or replaces an object, which is shared and must not be modified. Remove removes one.
-	// Done follows one or more of these calls.
+	// Set adds or replaces an object, which is shared and must not be modified. Remove removes an object.
+	// Done is called after one or more calls of Set and Remove.
 	Set    func(T)
 	Remove func(types.NamespacedName)
 	Done   func()
@@ -43,7 +43,7 @@ func NewObjects[T codec.Object](config ObjectsConfig[T]) *Objects[T] {
 }
 
 // Reflector returns a Reflector of a collection that reports to o. The caller runs it. metrics may be
-// nil. The error reports a missing field of the ObjectsConfig.
+// nil. It returns an error if collection is nil or ObjectsConfig.Name is empty.
 func (o *Objects[T]) Reflector(collection Collection, metrics *Metrics) (*Reflector, error) {
 	return New(Config{
 		Name: o.config.Name, Collection: collection, Logger: o.config.Logger, Metrics: metrics,

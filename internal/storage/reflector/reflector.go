@@ -5,7 +5,8 @@
 //
 //   - Backoff, the delays between attempts;
 //   - VersionTracker, which drops outdated reports if a Reflector and writers report the same changes;
-//   - Follower and Objects, which maintain data for all objects of a collection from both.
+//   - Follower and Objects, which maintain data for all objects of a collection from the reports of a
+//     Reflector and of writers.
 package reflector
 
 import (
@@ -54,8 +55,8 @@ type Config struct {
 	// Replace replaces the consumer's state with a list; absent objects were deleted. It must
 	// return the error of an item that it reads, but need not read all items. Required.
 	Replace func(ctx context.Context, list *rest.List) error
-	// BeforeWatch is called by Run after each Replace, before the watch is opened, for work that must
-	// not delay Load; nil is ignored.
+	// BeforeWatch is called by Run before its first watch, and before the first watch after each Replace, for
+	// work that must not delay Load; nil is ignored.
 	BeforeWatch func(ctx context.Context) error
 	// Apply applies one or more events of type Added, Modified or Deleted. The slice is valid only
 	// during the call. Required.
@@ -81,7 +82,7 @@ type Reflector struct {
 
 	// revision is the revision up to which changes were passed to Apply; 0 requires a list.
 	revision int64
-	prepared bool // Begin was called since the last Replace
+	prepared bool // BeforeWatch was called since the start of Run and the last Replace
 	backoff  wait.Backoff
 	// failing is the time of the first failure of an outage; zero without an outage.
 	failing time.Time
@@ -176,8 +177,8 @@ func (r *Reflector) run(ctx context.Context, w rest.Watch) {
 	}
 }
 
-// ended records the end of a watch. advanced reports that it made progress, so that the next one can be opened at
-// r.revision. It returns true if the collection must be listed after a delay.
+// ended records the end of a watch. advanced reports that the watch made progress, so that the next watch can
+// be opened at r.revision. It returns true if the collection must be listed after a delay.
 func (r *Reflector) ended(advanced bool, err error) (delayed bool) {
 	if advanced {
 		r.backoff = Backoff(MaxBackoff)

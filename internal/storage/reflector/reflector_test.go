@@ -80,7 +80,7 @@ func TestSelectors(t *testing.T) {
 	})
 }
 
-// TestLoad checks that Run continues after Load, and calls Begin first.
+// TestLoad checks that Run continues after Load, and calls BeforeWatch first.
 func TestLoad(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

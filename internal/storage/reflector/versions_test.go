@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// TestVersionTracker checks sequences of reports of one object by a Reflector (f), a list (l, also for an
-// object that is missing from it) and writers (w).
+// TestVersionTracker checks sequences of reports of one object by a Reflector (f), a list (l, which may not
+// contain the object) and writers (w).
 func TestVersionTracker(t *testing.T) {
 	t.Parallel()
 	type report struct {
