@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Configuration is an EncryptionConfiguration of apiserver.config.k8s.io/v1. Parse returns a
-// validated one with defaults.
+// Configuration is an EncryptionConfiguration of apiserver.config.k8s.io/v1. Parse returns a validated
+// Configuration with defaults.
 type Configuration struct {
 	metav1.TypeMeta `json:",inline"`
 	// Resources are the rules. A rule must not follow a wildcard rule that includes its resource. The
@@ -44,8 +44,7 @@ type KeysConfig struct {
 	Keys []Key `json:"keys"`
 }
 
-// Key is a named secret. Its formatted output, also with %#v and in logs, does not contain the
-// secret.
+// Key is a named secret. Its formatted output, including %#v and logs, does not contain the secret.
 type Key struct {
 	// Name is a part of the prefix of the values that are encrypted with the key.
 	Name string `json:"name"`
@@ -63,7 +62,7 @@ type KMSConfig struct {
 	Name       string           `json:"name"`
 	CacheSize  *int32           `json:"cachesize,omitempty"`
 	Endpoint   string           `json:"endpoint"`
-	Timeout    *metav1.Duration `json:"timeout,omitempty"` // of each call; nil means 3 s
+	Timeout    *metav1.Duration `json:"timeout,omitempty"` // timeout of each call; nil means 3 s
 }
 
 const (

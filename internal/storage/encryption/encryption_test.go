@@ -335,7 +335,7 @@ func FuzzFromStorage(f *testing.F) {
 			t.Error("the stored value was changed")
 		}
 		if err == nil && bytes.HasPrefix(got, []byte("k8s:enc:")) && bytes.Equal(got, data) {
-			t.Error("what is encrypted was read as it is")
+			t.Error("an encrypted value was returned without decryption")
 		}
 	})
 }

@@ -81,8 +81,8 @@ type prefixed struct {
 	cipher
 }
 
-// cipherList combines ciphers: the first one encrypts, and each decrypts the values with its prefix. The
-// keys of a provider are a union, and so are the providers of a rule.
+// cipherList combines ciphers: the first cipher encrypts, and each cipher decrypts the values with its
+// prefix. A cipherList contains the keys of a provider or the providers of a rule.
 type cipherList struct {
 	parts []prefixed
 	// noMatch is the error if no prefix matches.

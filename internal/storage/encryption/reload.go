@@ -17,7 +17,7 @@ const (
 )
 
 // Run checks the plugins periodically and, with Options.Reload, loads the file after changes, until
-// ctx ends. An invalid file is logged, and the previous configuration stays in use. It must be called
+// ctx ends. An invalid file is logged, and the previous configuration stays in use. Run must be called only
 // once.
 func (t *Transformers) Run(ctx context.Context) {
 	var running sync.WaitGroup
@@ -55,7 +55,7 @@ func (t *Transformers) Run(ctx context.Context) {
 	}
 }
 
-// sleep waits for d. It returns false if ctx ends before.
+// sleep waits for d. It returns false if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -99,7 +99,7 @@ func (t *Transformers) changed(ctx context.Context) (*loadedConfig, error) {
 	return next, nil
 }
 
-// await waits until all plugins are healthy.
+// await waits until all plugins are healthy, and returns an error after a timeout or if ctx ends.
 func (l *loadedConfig) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, max(2*l.callTimeout, minCheckTimeout))
 	defer cancel()

@@ -22,7 +22,7 @@ func (c *Configuration) validate(reload bool) field.ErrorList {
 		return field.ErrorList{required(root, root.String())}
 	}
 	var errs field.ErrorList
-	names := map[string]bool{} // of KMS providers
+	names := map[string]bool{} // names of KMS providers
 	for i := range c.Resources {
 		rule, at := &c.Resources[i], root.Index(i)
 		errs = append(errs, rule.validateResources(at.Child("resources"))...)
@@ -173,7 +173,7 @@ func (c *KMSConfig) validate(at *field.Path, names map[string]bool, reload bool)
 		errs = append(errs, field.Invalid(at.Child("cachesize"), *c.CacheSize, "cachesize should be a positive value, or negative to disable"))
 	}
 	if c.APIVersion != "v1" && c.APIVersion != "v2" {
-		errs = append(errs, field.Invalid(at.Child("apiVersion"), c.APIVersion, "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported")) // kube-apiserver repeats the word, too
+		errs = append(errs, field.Invalid(at.Child("apiVersion"), c.APIVersion, "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported")) // kube-apiserver's message also repeats the word
 	}
 	return errs
 }

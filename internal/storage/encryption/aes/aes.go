@@ -29,7 +29,7 @@ var errShort = errors.New("the stored data was shorter than the required size")
 // detected. It is safe for concurrent use.
 type CBC struct{ block cipher.Block }
 
-// NewCBC returns a CBC with a key of 16, 24 or 32 bytes. The error reports another size.
+// NewCBC returns a CBC with a key of 16, 24 or 32 bytes. It returns an error for other sizes.
 func NewCBC(key []byte) (*CBC, error) {
 	block, err := aes.NewCipher(key)
 	return &CBC{block}, err
@@ -93,7 +93,7 @@ func unpad(plain []byte) ([]byte, error) {
 // safe for concurrent use.
 type GCM struct{ aead cipher.AEAD }
 
-// NewGCM returns a GCM with a key of 16, 24 or 32 bytes. The error reports another size.
+// NewGCM returns a GCM with a key of 16, 24 or 32 bytes. It returns an error for other sizes.
 func NewGCM(key []byte) (*GCM, error) {
 	block, err := aes.NewCipher(key)
 	if err != nil {
@@ -114,8 +114,8 @@ func (g *GCM) Seal(dst, plain, key []byte) ([]byte, error) {
 	return g.aead.Seal(append(dst, nonce[:]...), nonce[:], plain, key), nil
 }
 
-// Open decrypts the result of Seal into new memory. The error reports a modified value or another
-// storage key.
+// Open decrypts the result of Seal into new memory. It returns an error if the value was modified or sealed
+// with another storage key.
 func (g *GCM) Open(data, key []byte) ([]byte, error) {
 	if len(data) < nonceSize {
 		return nil, errShort
@@ -140,8 +140,8 @@ func NewSeededGCM(seed []byte) (*SeededGCM, error) {
 // Overhead returns the number of bytes by which Seal lengthens a value.
 func (s *SeededGCM) Overhead() int { return infoSize + nonceSize + tagSize }
 
-// Seal appends the encrypted value to dst. The storage key is authenticated with the value. The
-// error is that of the key derivation.
+// Seal appends the encrypted value to dst. The storage key is authenticated with the value. It returns an
+// error if the key derivation fails.
 func (s *SeededGCM) Seal(dst, plain, key []byte) ([]byte, error) {
 	var info [infoSize]byte
 	_, _ = rand.Read(info[:]) // it never fails
@@ -152,8 +152,8 @@ func (s *SeededGCM) Seal(dst, plain, key []byte) ([]byte, error) {
 	return gcm.Seal(append(dst, info[:]...), plain, key)
 }
 
-// Open decrypts the result of Seal into new memory. The error reports a modified value or another
-// storage key.
+// Open decrypts the result of Seal into new memory. It returns an error if the value was modified or sealed
+// with another storage key.
 func (s *SeededGCM) Open(data, key []byte) ([]byte, error) {
 	if len(data) < infoSize {
 		return nil, errShort

@@ -148,10 +148,10 @@ func TestInvalidValues(t *testing.T) {
 		t.Error("a seed of 31 bytes was accepted")
 	}
 	if _, err := NewCBC(testKey[:31]); err == nil {
-		t.Error("a key of 31 bytes")
+		t.Error("NewCBC accepted a key of 31 bytes")
 	}
 	if _, err := NewGCM(testKey[:31]); err == nil {
-		t.Error("a key of 31 bytes")
+		t.Error("NewGCM accepted a key of 31 bytes")
 	}
 }
 
@@ -169,7 +169,7 @@ func FuzzOpen(f *testing.F) {
 		before := bytes.Clone(data)
 		for name, c := range all {
 			if plain, err := c.Open(data, storeKey); err == nil && len(plain) > len(data) {
-				t.Errorf("%s: %d bytes of %d", name, len(plain), len(data))
+				t.Errorf("%s: decrypted %d bytes from a value of %d bytes", name, len(plain), len(data))
 			}
 		}
 		if !bytes.Equal(before, data) {

@@ -72,7 +72,7 @@ func seal(t testing.TB, p *Provider) []byte {
 		t.Fatal(err)
 	}
 	if len(sealed) > len(secret)+p.Overhead() {
-		t.Errorf("%d bytes of %d, more than %d longer", len(sealed), len(secret), p.Overhead())
+		t.Errorf("sealed %d bytes from a value of %d bytes, more than the overhead of %d", len(sealed), len(secret), p.Overhead())
 	}
 	return sealed
 }
@@ -256,7 +256,7 @@ func TestSlowAndDown(t *testing.T) {
 }
 
 // TestFormat checks messages in kube-apiserver's format, constructed from protobuf and primitives,
-// for both kinds of sources, also with reordered and unknown fields.
+// for both kinds of sources, including messages with reordered and unknown fields.
 func TestFormat(t *testing.T) {
 	t.Parallel()
 	plugin := kmstest.New(t)

@@ -36,7 +36,7 @@ type Metrics struct {
 	generated     prometheus.Histogram
 	notGenerated  prometheus.Counter
 	server        string
-	mu            sync.Mutex // of both maps, so that dropped metrics are not updated concurrently
+	mu            sync.Mutex // guards keys and current, so that dropped metrics are not updated concurrently
 	keys, current *lru.Cache
 }
 

@@ -56,8 +56,8 @@ type Config struct {
 	now func() time.Time
 }
 
-// Provider encrypts values with the key of a plugin. It is safe for concurrent use. Run must run, or
-// Check be called regularly: writes fail if the plugin has returned no status for three minutes.
+// Provider encrypts values with the key of a plugin. It is safe for concurrent use. The caller must start Run
+// or call Check regularly, because writes fail if the plugin has returned no status for three minutes.
 type Provider struct {
 	name    string
 	plugin  *plugin
@@ -71,7 +71,7 @@ type Provider struct {
 
 	mu struct {
 		sync.Mutex
-		version string // of the plugin's API, in its first response
+		version string // version of the plugin's API in its first response
 		// checkedAt is the time of the last health check, err its result, which is valid for ttl.
 		checkedAt time.Time
 		ttl       time.Duration
@@ -159,7 +159,7 @@ func (p *Provider) Check(ctx context.Context) error {
 	if time.Since(p.mu.checkedAt) < p.mu.ttl {
 		return p.mu.err
 	}
-	err := p.callStatusLocked(context.WithoutCancel(ctx)) // other callers use the result, too
+	err := p.callStatusLocked(context.WithoutCancel(ctx)) // other callers also use the result
 	p.mu.checkedAt, p.mu.err, p.mu.ttl = time.Now(), err, healthyTTL
 	if err != nil {
 		p.mu.ttl = unhealthyTTL
@@ -287,9 +287,9 @@ func (p *Provider) Overhead() int {
 	return 0
 }
 
-// Seal appends the message of an encrypted value to dst. It does not call the plugin. The error
-// reports that the plugin was not healthy for too long. The storage key is authenticated with the
-// value.
+// Seal appends the message of an encrypted value to dst. It does not call the plugin. It returns an error if
+// the plugin has not responded yet, or if its last valid status response is older than three minutes. The
+// storage key is authenticated with the value.
 func (p *Provider) Seal(dst, plain, key []byte) ([]byte, error) {
 	s := p.current.Load()
 	if s == nil {
@@ -308,10 +308,10 @@ func (p *Provider) Seal(dst, plain, key []byte) ([]byte, error) {
 	return append(dst, s.tail...), nil
 }
 
-// Open decrypts the result of Seal with the same storage key into new memory. stale reports that
-// the plugin's key has changed since. It calls the plugin if the seed is not cached, and then
-// blocks until the call returns or ctx ends. It returns an error if data is invalid or modified, if
-// the plugin fails, or if it has not responded yet.
+// Open decrypts the result of Seal with the same storage key into new memory. stale reports that the plugin's
+// key has changed since then, or that the value was encrypted without a seed. It calls the plugin if the seed
+// is not cached, and then blocks until the call returns or ctx ends. It returns an error if data is invalid
+// or modified, if the plugin fails, or if it has not responded yet.
 func (p *Provider) Open(ctx context.Context, data, key []byte) (plain []byte, stale bool, err error) {
 	value, e, err := decode(data)
 	if err != nil {

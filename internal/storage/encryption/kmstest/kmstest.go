@@ -30,7 +30,7 @@ const dirEnv = "MAINSTAY_TEST_KMS"
 // "1".
 type Behavior struct {
 	KeyID       string
-	EncryptWith string // the key of Encrypt, if it differs from Status
+	EncryptWith string // key ID of Encrypt, if it differs from the key ID of Status
 	Healthz     string
 	Version     string
 	Annotations map[string][]byte
@@ -94,7 +94,7 @@ func (p *Plugin) Set(b Behavior) {
 	}
 }
 
-// Start starts the plugin after Kill. It does not wait until the plugin listens, because clients do.
+// Start starts the plugin after Kill. It does not wait until the plugin listens, because clients wait for it.
 func (p *Plugin) Start() {
 	p.t.Helper()
 	p.process = exec.Command(os.Args[0])
