@@ -54,7 +54,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestExpiry checks that a restored key expires, also if only a segment contains it.
+// TestExpiry checks that a restored key expires, even if only a segment contains it.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	s, target := openStore(t, t.TempDir()), newMemory()
@@ -95,7 +95,7 @@ func copyOf(t *testing.T, s *embedded.Store, dir string) string {
 	return dir
 }
 
-// TestEncryption checks that objects are encrypted, and are read with the right identity only.
+// TestEncryption checks that objects are encrypted, and that only the right identity can decrypt them.
 func TestEncryption(t *testing.T) {
 	t.Parallel()
 	s, target := openStore(t, t.TempDir()), newMemory()
@@ -215,7 +215,7 @@ func TestRestoreDamaged(t *testing.T) {
 	}
 }
 
-// TestOtherStore checks that a store does not continue the generation of another one.
+// TestOtherStore checks that a store does not continue the generation of another store.
 func TestOtherStore(t *testing.T) {
 	t.Parallel()
 	target := newMemory()
@@ -412,7 +412,7 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// TestPinBeforeBase pins a state that is older than the base, which then lacks it: another base follows.
+// TestPinBeforeBase checks that another base is uploaded if a state is pinned that is older than the base.
 func TestPinBeforeBase(t *testing.T) {
 	t.Parallel()
 	s, target := openStore(t, t.TempDir()), newMemory()

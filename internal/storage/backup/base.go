@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// putBase uploads a snapshot of the store. It also returns the pins from before its start, which it contains.
+// putBase uploads a snapshot of the store. It also returns the pins that the store had before the snapshot;
+// the base contains their states.
 func (w *Writer) putBase(ctx context.Context, generation string) (base Base, pins embedded.PinSet, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

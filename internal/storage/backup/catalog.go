@@ -98,8 +98,8 @@ func (c *Catalog) newestRevision() kv.Revision {
 	return newest
 }
 
-// Moment is the moment to restore: a revision if Revision is not 0, or else a time if Time is not
-// zero, or else the newest one.
+// Moment specifies the state to restore: the state at Revision if it is not 0, otherwise the state at Time if
+// it is not zero, otherwise the newest state.
 type Moment struct {
 	Revision kv.Revision
 	Time     time.Time
@@ -177,8 +177,8 @@ func (g *Generation) baseFor(at Moment) *Base {
 	return nil
 }
 
-// better reports whether a moment should be restored from a base of g rather than from one of another
-// generation: the generation has the moment, its base is newer, or it is longer.
+// better reports whether base, a base of g, should be preferred to otherBase, a base of other. A generation
+// that reaches the revision of the moment is preferred, then the newer base, then the longer generation.
 func (g *Generation) better(base *Base, other *Generation, otherBase *Base, at Moment) bool {
 	end, _ := g.Newest()
 	otherEnd, _ := other.Newest()
@@ -204,7 +204,7 @@ func (c *Catalog) checkGap(g *Generation, base *Base, last kv.Revision) error {
 
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// notCovered describes a moment without a base.
+// notCovered returns the error for a moment without a base.
 func (c *Catalog) notCovered(generation string) error {
 	var oldest *Base
 	for i := range c.Generations {

@@ -20,7 +20,7 @@ func base(generation string, at kv.Revision, n int) Object {
 	return b.Object
 }
 
-// segment returns a segment whose first commit is at a minute, and whose last one is 30 seconds later.
+// segment returns a segment whose first commit is at a minute, and whose last commit is 30 seconds later.
 func segment(generation string, first, last kv.Revision, n int) Object {
 	s := Segment{First: first, Last: last, FirstTime: minute(n), LastTime: minute(n).Add(30 * time.Second)}
 	s.setName(generation)
@@ -28,7 +28,7 @@ func segment(generation string, first, last kv.Revision, n int) Object {
 	return s.Object
 }
 
-// catalog returns the catalog of objects and of objects of other programs.
+// catalog returns the catalog of a target that contains the objects and objects of other programs.
 func catalog(t *testing.T, objects ...Object) *Catalog {
 	t.Helper()
 	target := newMemory()

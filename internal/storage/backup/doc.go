@@ -1,5 +1,5 @@
 // Package backup copies an embedded store continuously to a directory or to a bucket of an object
-// store, and restores a store as of any moment since then.
+// store, and restores the store as it was at any moment within the retention.
 //
 // A Writer follows a store. It uploads a base, which is a snapshot, and then segments with all later
 // commits, every few seconds. A new base is uploaded once per day, so that a restore needs the segments
@@ -12,6 +12,6 @@
 //	GENERATION/REVISION-TIME.base
 //	GENERATION/FIRST-LAST-FIRSTTIME-LASTTIME.segment
 //
-// Revisions have 19 digits, so that names sort. Times have the format 20060102T150405.000Z; the time of
-// a base is that of its revision or slightly later. See format.go for the contents.
+// Revisions have 19 digits, so that names sort. Times have the format 20060102T150405.000Z; the time of a
+// base is the time of its revision or slightly later. See format.go for the contents.
 package backup

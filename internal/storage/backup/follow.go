@@ -45,8 +45,8 @@ func (w *Writer) watch(from kv.Revision) (kv.Watch, error) {
 	return w.config.Backend.Watch(w.ctx, "", "", from)
 }
 
-// resume continues the newest generation of the target if it belongs to this store. It returns nil if
-// there is none.
+// resume continues the newest generation of the target if it belongs to this store. It returns a nil watch if
+// there is no such generation.
 func (w *Writer) resume() (kv.Watch, error) {
 	catalog, err := ReadCatalog(w.ctx, w.config.Target)
 	if err != nil {
@@ -186,7 +186,7 @@ type follower struct {
 	pins []kv.Pin
 }
 
-// end releases the watch and waits for a base.
+// end stops the watch. If a base is being uploaded, end cancels the upload and waits for its end.
 func (f *follower) end() {
 	f.watch.Stop()
 	if f.base != nil {
@@ -304,7 +304,8 @@ type baseResult struct {
 	err  error
 }
 
-// startBase starts the upload of a periodic base, unless nothing has changed since the last one.
+// startBase starts the upload of a periodic base, unless a base is being uploaded or nothing has changed
+// since the last base.
 func (f *follower) startBase() {
 	f.nextBase = time.Now().Add(f.config.BaseInterval)
 	if f.base != nil || f.segment.empty() && f.position == f.baseRevision {

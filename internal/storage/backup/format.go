@@ -48,9 +48,9 @@ func errDamaged(problem string) error {
 
 // objectWriter writes an object. The caller must call close after the content.
 type objectWriter struct {
-	io.Writer // of the content
+	io.Writer // writes the content
 	closers   []io.Closer
-	to        io.Writer // of the object, and into sum
+	to        io.Writer // writes the object, and updates sum
 	sum       hash.Hash
 }
 
@@ -127,7 +127,7 @@ func readObject(r io.Reader, identities []age.Identity, read func(io.Reader) err
 		return mark{}, nil
 	}
 	if _, failed := io.Copy(io.Discard, sum); failed != nil {
-		return mark{}, failed // explains an error of read, too
+		return mark{}, failed // it may also be the cause of an error of read
 	}
 	return sum.mark, err
 }
@@ -160,8 +160,8 @@ func readContent(r io.Reader, encrypted bool, identities []age.Identity, read fu
 type sumReader struct {
 	r    *bufio.Reader
 	sum  hash.Hash
-	mark mark  // set at the end
-	end  error // of all reads after the end
+	mark mark  // set at the end of the object
+	end  error // returned by all reads after the end
 }
 
 // Read implements io.Reader.
@@ -209,7 +209,7 @@ type commit struct {
 //	events       number, and for each:
 //	    key      length, bytes
 //	    age      0 for a deletion; otherwise 1 plus the revision minus the creation revision
-//	    expires  Unix second; 0 if the key does not expire. Only if it was not deleted, like value
+//	    expires  Unix second; 0 if the key does not expire. Absent for a deletion, like value
 //	    value    length, bytes
 func appendCommit(dst []byte, c *commit) []byte {
 	var body []byte
@@ -268,7 +268,7 @@ func decodePins(raw []byte) ([]kv.Pin, bool) {
 // segmentContent is the decoded content of a segment.
 type segmentContent struct {
 	commits []*commit // in the order of their revisions
-	// pins are those of the store after the commits. They can also be newer.
+	// pins are the pins of the store after the commits, or later.
 	pins []kv.Pin
 }
 
@@ -307,7 +307,7 @@ func readSegmentContent(r io.Reader) (content segmentContent, err error) {
 	}
 }
 
-// decodeCommit decodes a commit, which refers to raw.
+// decodeCommit decodes a commit, which aliases raw.
 func decodeCommit(raw []byte) (*commit, bool) {
 	d := decoder{rest: raw}
 	c := &commit{revision: kv.Revision(d.number()), time: int64(d.number()), origin: d.bytes()}

@@ -66,7 +66,7 @@ func (m *model) open() {
 	m.t.Cleanup(func() { _ = s.Close() })
 }
 
-// kill ends the backup without the upload of the newest commits.
+// kill stops the backup without uploading the newest commits.
 func (m *model) kill() {
 	m.writer.cancel()
 	m.writer.tasks.Wait()
@@ -218,8 +218,8 @@ func (m *model) check(random *rand.Rand) {
 	}
 }
 
-// checkStore compares a restored store with the state of a revision, and the states that its pins retain with those of
-// their revisions.
+// checkStore compares a restored store with the state of a revision, and the pinned states with the states of
+// the pinned revisions.
 func (m *model) checkStore(dir string, plan *Plan, revision kv.Revision, want contents) {
 	s := openStore(m.t, dir)
 	defer s.Close()

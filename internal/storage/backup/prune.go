@@ -2,7 +2,7 @@ package backup
 
 import "time"
 
-// prune deletes the objects that are not needed to restore a moment of the retention.
+// prune deletes the objects that are not needed to restore any moment within the retention.
 func (w *Writer) prune() {
 	catalog, err := ReadCatalog(w.ctx, w.config.Target)
 	if err != nil {

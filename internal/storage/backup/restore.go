@@ -20,11 +20,13 @@ type Restored struct {
 	Time     time.Time
 }
 
-// prefetch is the number of segments that are downloaded at once. Each has about maxSegment bytes or less.
+// prefetch is the number of segments that are downloaded concurrently. Each has about maxSegment bytes or
+// less.
 const prefetch = 8
 
 // Restore creates a store in dir with the state of a plan. dir must be empty or must not exist, and is
-// empty after an error. The revision of the restored store is greater than all revisions in the backup.
+// empty after an error. The revision of the restored store is greater than all revisions in the backup. The
+// error wraps ErrEncrypted if no identity can decrypt an object, and kv.ErrCorrupt if an object is damaged.
 func (s *Source) Restore(ctx context.Context, p *Plan, dir string) (Restored, error) {
 	r := &restorer{Source: s, plan: p, seen: map[string]kv.Revision{}, restored: Restored{Revision: p.Base.Revision, Time: p.Base.Time}}
 	if err := embedded.Create(dir, max(p.newest, p.Base.Revision), r.records(ctx), func() []kv.Pin { return r.pins }); err != nil {
@@ -42,7 +44,8 @@ type restorer struct {
 	seen     map[string]kv.Revision
 	restored Restored
 	found    bool // restored is set
-	// pins are the pins of the newest segment, or of the base if there are no segments. They are set when it is read.
+	// pins are the pins of the newest segment, or of the base if there are no segments. They are set when
+	// this segment or base is read.
 	pins embedded.PinSet
 }
 
@@ -90,7 +93,8 @@ func (r *restorer) readAll(ctx context.Context, do func(embedded.Record) error) 
 	})
 }
 
-// addCommits calls do for the versions of a segment that are the newest ones, or that pins need.
+// addCommits calls do for each version of a segment that is the newest version of its key or that a pin
+// needs.
 func (r *restorer) addCommits(commits []*commit, do func(embedded.Record) error) error {
 	for i := len(commits) - 1; i >= 0; i-- {
 		c := commits[i]
@@ -126,8 +130,8 @@ func (r *restorer) addRecord(record embedded.Record, do func(embedded.Record) er
 	return do(record)
 }
 
-// needs reports whether a version is the newest one of its key, or needed by a pin. A deletion is needed with older
-// versions; the restored store deletes superfluous ones.
+// needs reports whether a version is the newest version of its key or is needed by a pin. A deletion is
+// needed if a pin may need an older version of the key; the restored store removes superfluous deletions.
 func (r *restorer) needs(record *embedded.Record) bool {
 	switch {
 	case record.Deleted:
@@ -146,8 +150,8 @@ func recordOf(ev *kv.Event) embedded.Record {
 	return record
 }
 
-// completePins returns the pins that can be restored: their state is not newer than the restored one, and if it is older than
-// the base, a pin of the base has it, too.
+// completePins returns the pins that can be restored: their revision is not greater than the restored
+// revision and, if it is less than the revision of the base, a pin of the base covers it.
 func (r *restorer) completePins(base embedded.PinSet) embedded.PinSet {
 	return slices.DeleteFunc(slices.Clone(r.pins), func(p kv.Pin) bool {
 		return p.Revision > r.restored.Revision || p.Revision < r.plan.Base.Revision && !base.Covers(p)
@@ -160,7 +164,7 @@ func (p *Plan) includes(c *commit) bool {
 }
 
 // segments returns the content of the segments, from the newest segment to the oldest. It reads several
-// segments at once.
+// segments concurrently.
 func (r *restorer) segments(ctx context.Context) iter.Seq2[segmentContent, error] {
 	return func(yield func(segmentContent, error) bool) {
 		type result struct {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/origin"
 )
 
-// maxSegment is the size of the commits of a segment, in bytes before compression, above which it is
-// uploaded before the interval is over.
+// maxSegment is the size size of the commits, in bytes of a segment, in bytes before compression, above which
+// it is uploaded before the interval is over.
 const maxSegment = 8 << 20
 
 // segmentBuilder builds a segment in memory.
@@ -23,7 +23,7 @@ type segmentBuilder struct {
 	size    int // of the commits
 	last    commit
 	raw     []byte
-	// notBefore is the minimum time of the next commit, so that the times of commits increase.
+	// notBefore is the minimum time of the next commit, so that the times of commits never decrease.
 	notBefore time.Time
 }
 
@@ -58,7 +58,7 @@ func (b *segmentBuilder) add(events []kv.Event, recipients []age.Recipient) erro
 	return err
 }
 
-// commitTime returns the time of a commit: that of its origin, or the current time.
+// commitTime returns the time in the origin of a commit, or the current time if it is unknown.
 func commitTime(raw []byte) time.Time {
 	if o, err := origin.Decode(raw); err == nil && !o.Time.IsZero() {
 		return o.Time

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// Source is a backup to read from. Its methods must not be called concurrently.
+// Source reads a backup. Its methods must not be called concurrently.
 type Source struct {
 	Target Target
 	// Identities decrypt the objects; nil if they are not encrypted.

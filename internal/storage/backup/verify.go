@@ -20,8 +20,8 @@ type Verified struct {
 	Problems []error
 }
 
-// Verify reads all objects of a catalog and verifies their checksums and contents. The error is that of
-// ctx, or of the target.
+// Verify reads all objects of a catalog and verifies their checksums and contents. It returns the error of
+// ctx or of the target.
 func (s *Source) Verify(ctx context.Context, c *Catalog) (Verified, error) {
 	var v Verified
 	for i := range c.Generations {

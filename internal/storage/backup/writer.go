@@ -52,9 +52,9 @@ type Config struct {
 }
 
 // Writer uploads the commits of a store to a target. A failure of the target never blocks the
-// store: the store holds the commits that are not uploaded for at most kv.MaxHold. Afterwards, the
-// Writer begins a new generation, and the commits in between are missing from the backup. Its
-// methods are safe for concurrent use.
+// store: the store holds the commits that are not uploaded for at most kv.MaxHold. If a failure lasts longer,
+// the Writer begins a new generation, and the commits in between are missing from the backup. Its methods are
+// safe for concurrent use.
 type Writer struct {
 	config  Config
 	log     *slog.Logger
@@ -69,13 +69,13 @@ type Writer struct {
 
 	// The fields below belong to run.
 
-	// generation is "" until a generation is resumed or begun. position is its newest uploaded revision,
-	// and positionTime the time of that commit.
+	// generation is "" until a generation is resumed or begun. position is the newest uploaded revision of
+	// the generation, and positionTime the time of its commit.
 	generation   string
 	position     kv.Revision
 	positionTime time.Time
 	baseRevision kv.Revision // of the newest base
-	// basePins are the known pins of the newest base; empty if another Writer has uploaded it.
+	// basePins are the known pins revision of the newest base; empty if another Writer has uploaded it.
 	basePins embedded.PinSet
 	nextBase time.Time
 	hold     func()
@@ -89,7 +89,7 @@ type state struct {
 	// pending is the time since which commits may not be uploaded; zero if all commits are uploaded.
 	pending  time.Time
 	position kv.Revision
-	err      error // of the last attempt
+	err      error // error of the last attempt
 }
 
 // Start starts a Writer, which runs until Close. It does not wait for the target. It returns an
@@ -145,7 +145,7 @@ func (w *Writer) Lag() time.Duration {
 	if w.state.pending.IsZero() {
 		return 0
 	}
-	return max(0, time.Since(w.state.pending)) // the time of a commit is that of another clock
+	return max(0, time.Since(w.state.pending)) // the time of a commit may come from another clock
 }
 
 // Check returns an error if the backup is behind by much more than the interval.
@@ -254,9 +254,9 @@ func (w *Writer) holdHistory() {
 	}
 }
 
-// holdFrom holds the commits after a revision instead of those after an earlier one.
+// holdFrom replaces the hold by a hold of the commits after a revision.
 func (w *Writer) holdFrom(at kv.Revision) {
-	_, release, err := w.config.Backend.Hold(context.WithoutCancel(w.ctx), at) // Close ends it
+	_, release, err := w.config.Backend.Hold(context.WithoutCancel(w.ctx), at) // Close releases the hold
 	if err != nil {
 		w.log.Warn("the store does not hold the changes that are not in the backup", "err", err)
 		return

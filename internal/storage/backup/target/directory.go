@@ -127,7 +127,7 @@ func (d *directory) List(ctx context.Context) ([]backup.Object, error) {
 	return objects, err
 }
 
-// Delete implements backup.Target. It also removes the directory of the object if that is empty.
+// Delete implements backup.Target. It also removes the directory of the object if the directory is empty.
 func (d *directory) Delete(_ context.Context, name string) error {
 	err := os.Remove(d.file(name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

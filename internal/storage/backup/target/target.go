@@ -17,9 +17,9 @@ import (
 //	s3://BUCKET/PREFIX?region=REGION      a bucket of Amazon S3
 //	s3://BUCKET/PREFIX?endpoint=URL       a bucket of another server; the URL begins with https:// or http://
 //
-// It does not connect to a server. The credentials for S3 are those of the AWS command line:
-// environment variables, the shared credentials file, or the role of the machine or of the pod. It
-// returns an error for other URLs.
+// It does not connect to a server. The credentials for S3 are the same as for the AWS command line:
+// environment variables, the shared credentials file, or the role of the machine or of the pod. It returns an
+// error for other URLs.
 func Open(location string) (backup.Target, error) {
 	u, err := url.Parse(location)
 	if err != nil {
@@ -37,7 +37,7 @@ func Open(location string) (backup.Target, error) {
 	return nil, fmt.Errorf("%q is not a URL of a backup, which begins with file:/// or s3://", u.Redacted())
 }
 
-// Path returns the directory of a target that is a directory.
+// Path returns the path of a target that is a directory. It returns false for other targets.
 func Path(t backup.Target) (string, bool) {
 	d, ok := t.(*directory)
 	if !ok {

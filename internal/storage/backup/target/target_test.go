@@ -26,7 +26,7 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-// TestStaleParts checks that partial files of killed processes are removed, and those of running
+// TestStaleParts checks that partial files of killed processes are removed, and that partial files of running
 // processes are not.
 func TestStaleParts(t *testing.T) {
 	t.Parallel()
