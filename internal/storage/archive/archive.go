@@ -24,7 +24,7 @@ type Config struct {
 	Dir string
 	// InMemory stores all data in memory, for tests; Dir is ignored.
 	InMemory bool
-	// Prefix is the prefix of the archived keys, such as "/registry/"; it ends with a slash.
+	// Prefix is the prefix prefix of the archived keys, such as "/registry/"; it ends with a slash.
 	Prefix string
 	// Policy is the retention.
 	Policy Policy
@@ -62,20 +62,21 @@ type Archive struct {
 
 	mu struct {
 		sync.Mutex
-		// moved is closed and replaced when position changes, or when the archive stops to follow.
+		// moved is closed and replaced when position changes, or when the archive stops following the
+		// backend.
 		moved  chan struct{}
 		closed bool
 		// current is the time at which position was the newest revision of the backend.
 		current time.Time
 		// start is the revision of the first resync.
 		start kv.Revision
-		// floors has a floor of each resource with a rule, and of the others under "". It may also have
-		// floors of resources whose rule was removed.
+		// floors contains the floor of each resource with a rule, and the floor of the other resources under
+		// "". It may also contain floors of resources whose rule was removed.
 		floors map[string]floor
-		// trimmed has the revisions up to which versions have been deleted. They are those on disk;
-		// floors are newer while versions are deleted.
+		// trimmed contains the floors on disk, up to which versions have been deleted. While versions are
+		// being deleted, floors contains newer floors.
 		trimmed map[string]floor
-		// counted has the floors of resources with Rule.MaxVersions.
+		// counted contains the floors of resources with Rule.MaxVersions.
 		counted map[string]floor
 		gaps    []gap // in ascending order
 	}
@@ -136,7 +137,7 @@ func Open(cfg Config) (*Archive, error) {
 	return a, nil
 }
 
-// reopen opens the database and loads the state, which is that of the last flush.
+// reopen opens the database and loads the state of the last flush.
 func (a *Archive) reopen() error {
 	db, err := openDatabase(a.dir, a.fs, a.log)
 	if err != nil {
@@ -162,8 +163,8 @@ func (a *Archive) reopen() error {
 	return nil
 }
 
-// acquire returns the database. The caller must call release if the error is nil, and must not call acquire
-// again before, because a waiting writer of life blocks new readers. The error is kv.ErrClosed after
+// acquire returns the database. If the error is nil, the caller must call release, and must not call acquire
+// again before release, because a waiting writer of life blocks new readers. The error is kv.ErrClosed after
 // Close, and wraps kv.ErrUnavailable after a failed write.
 func (a *Archive) acquire() (*database, error) {
 	a.life.RLock()
@@ -191,8 +192,7 @@ func (a *Archive) Position() kv.Revision { return kv.Revision(a.position.Load())
 var ErrOtherStore = errors.New("the history is newer than the store")
 
 // Start starts to follow a backend, which must be open until Close returns. It must be called once.
-// The error wraps ErrOtherStore if the archive is newer than the backend. Other errors are those of
-// the backend.
+// The error wraps ErrOtherStore if the archive is newer than the backend. Other errors come from the backend.
 func (a *Archive) Start(ctx context.Context, backend kv.Backend) error {
 	newest, err := backend.CurrentRevision(ctx)
 	if err != nil {
@@ -217,8 +217,7 @@ func (a *Archive) run(task func()) bool {
 	return !a.mu.closed
 }
 
-// Close stops to follow the backend, and flushes and closes the archive. Later reads return
-// kv.ErrClosed.
+// Close stops following the backend, and flushes and closes the archive. Later reads return kv.ErrClosed.
 func (a *Archive) Close() error {
 	a.mu.Lock()
 	a.mu.closed = true
@@ -238,7 +237,7 @@ func (a *Archive) Close() error {
 }
 
 // Await waits until the archive has reached a revision, which need not exist yet, or ctx ends. The error
-// wraps kv.ErrUnavailable after a failed write.
+// wraps kv.ErrUnavailable after a failed write, and is kv.ErrClosed after Close.
 func (a *Archive) Await(ctx context.Context, at kv.Revision) error {
 	for requested := false; ; {
 		a.mu.Lock()

@@ -100,7 +100,7 @@ func minute(n int) time.Time {
 	return time.Date(2026, 1, 2, 0, n, 0, 0, time.UTC)
 }
 
-// TestView checks the states at revisions, also after the backend was compacted.
+// TestView checks the states at revisions, even after the backend was compacted.
 func TestView(t *testing.T) {
 	t.Parallel()
 	backend := openBackend(t, embedded.Config{})
@@ -215,8 +215,8 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// TestRepair checks that a failed write ends nothing: the archive reopens its database and reads the lost
-// changes again.
+// TestRepair checks that the archive reopens its database after a failed write, and reads the lost changes
+// again.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	backend := openBackend(t, embedded.Config{})
@@ -401,7 +401,7 @@ func TestChanges(t *testing.T) {
 			t.Errorf("change %d is %q, want %q", i, all[i], want)
 		}
 	}
-	err = a.Changes(t.Context(), last+100, last, func(string) bool { return true }, func(*Change) bool { t.Error("a change"); return true })
+	err = a.Changes(t.Context(), last+100, last, func(string) bool { return true }, func(*Change) bool { t.Error("unexpected change"); return true })
 	if err != nil {
 		t.Errorf("changes of an empty range: %v", err)
 	}

@@ -16,19 +16,19 @@ type Change struct {
 	Deleted  bool
 	// Origin is the kv.Op.Origin of the commit; empty if it is unknown.
 	Origin []byte
-	// Before and After are the versions of the key; nil if the key did not exist, and Before is also nil
-	// if the version was deleted from the archive.
+	// Before and After are the versions of the key before and after the change; nil if the key did not exist.
+	// Before is also nil if its version was deleted from the archive.
 	Before, After *kv.Entry
 }
 
 // Created reports whether the change created the key.
 func (c *Change) Created() bool { return c.After != nil && c.After.Created == c.Revision }
 
-// Changes calls visit for the changes with the revisions of [from, to] and matching keys, in order
-// of revisions and keys, until visit returns false. The archive must have reached to. Changes
-// before the floor of a resource may be missing. visit must not call methods of the archive. The
-// error is that of ctx, kv.ErrClosed after Close, or wraps kv.ErrCorrupt or kv.ErrUnavailable if
-// the archive cannot be read.
+// Changes calls visit for the changes with revisions in [from, to] and matching keys, in order of revisions
+// and keys, until visit returns false. The archive must have reached to. Changes before the floor of a
+// resource may be missing. visit must not call methods of the archive. It returns the error of ctx,
+// kv.ErrClosed after Close, or an error that wraps kv.ErrCorrupt or kv.ErrUnavailable if the archive cannot
+// be read.
 func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches func(key string) bool, visit func(*Change) (more bool)) error {
 	db, err := a.acquire()
 	if err != nil {
@@ -71,8 +71,8 @@ func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches fun
 }
 
 // Versions calls visit for the changes of one key up to a revision, the oldest first, until visit
-// returns false. Versions that were copied when the archive was created have no Time. Errors are
-// those of Changes.
+// returns false. Versions that were copied when the archive was created have no Time. It returns the same
+// errors as Changes.
 func (a *Archive) Versions(ctx context.Context, key string, to kv.Revision, visit func(*Change) (more bool)) error {
 	if strings.IndexByte(key, 0) >= 0 {
 		return nil // no such key exists

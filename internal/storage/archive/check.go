@@ -22,7 +22,7 @@ type Report struct {
 }
 
 // Check reads all versions of the archive in a directory that no server uses. An error that wraps
-// kv.ErrCorrupt describes the first damage. A missing directory has an empty report.
+// kv.ErrCorrupt describes the first damage. If the directory does not exist, the report is empty.
 func Check(ctx context.Context, config Config) (report Report, err error) {
 	err = withExisting(config, func(a *Archive, db *database) error { return report.read(ctx, a, db) })
 	return report, err

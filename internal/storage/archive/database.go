@@ -90,7 +90,7 @@ func (db *database) failure() error {
 func (db *database) close() error {
 	if db.guard.Failure() != nil {
 		db.guard.Abandon()
-		_ = db.DB.Close() // discards what was not written
+		_ = db.DB.Close() // discards unwritten data
 		return nil
 	}
 	return db.explain("close the history", db.DB.Close())

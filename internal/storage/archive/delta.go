@@ -18,7 +18,8 @@ const (
 	// Minimum and maximum size of a base, in bytes.
 	minDeltaBase = 64
 	maxDeltaBase = s2.MaxDictSize
-	// maxValue is the maximum size of a decoded value, in bytes, if a delta is corrupt.
+	// maxValue is the maximum size of a decoded value, in bytes. It limits the memory that a corrupt delta
+	// can use.
 	maxValue = 64 << 20
 	// encrypted is the prefix of encrypted values, which have no equal parts.
 	encrypted = "k8s:enc:"

@@ -70,7 +70,7 @@ func (a *Archive) repair() error {
 	return a.reopen()
 }
 
-// followOnce archives changes until an error.
+// followOnce archives changes until an error occurs.
 func (a *Archive) followOnce() error {
 	db, err := a.acquire()
 	if err != nil {
@@ -162,9 +162,9 @@ func (h *hold) end() {
 	*h = hold{}
 }
 
-// holdPosition holds the position, which must be durable, instead of an earlier one.
+// holdPosition replaces the hold by a hold of the position, which must be durable.
 func (a *Archive) holdPosition() {
-	held, release, err := a.backend.Hold(context.WithoutCancel(a.ctx), a.Position()) // Close ends it
+	held, release, err := a.backend.Hold(context.WithoutCancel(a.ctx), a.Position()) // Close releases the hold
 	if err != nil {
 		if a.ctx.Err() == nil {
 			a.log.Warn("the store does not hold the changes that the history has not flushed", "dir", a.dir, "err", err)
@@ -205,7 +205,7 @@ func (f *follower) write(b *pebble.Batch, at kv.Revision, now time.Time) error {
 	return nil
 }
 
-// add adds a change to a batch. Its time is that of its origin, or now.
+// add adds a change to a batch. The time of the change is the time in its origin, or now.
 func (f *follower) add(b *pebble.Batch, ev *kv.Event, now time.Time) {
 	v := version{key: ev.Key, revision: ev.Revision, deleted: ev.Deleted, created: ev.Created, time: now, origin: ev.Origin, value: ev.Value}
 	if o, err := origin.Decode(ev.Origin); err == nil && !o.Time.IsZero() {
@@ -224,7 +224,7 @@ func (f *follower) add(b *pebble.Batch, ev *kv.Event, now time.Time) {
 	_ = b.Set(changeKey(c.revision, c.key), c.value(), nil)
 }
 
-// shorten replaces the value of a version by a delta to the version before it, if that is smaller.
+// shorten replaces the value of a version by a delta to the version before it, if the delta is much smaller.
 func (f *follower) shorten(v *version, before *kv.Entry) {
 	if before != nil && f.chains.next(v.key, before.Modified) {
 		if delta := encodeDelta(before.Value, v.value); delta != nil {

@@ -61,7 +61,7 @@ type version struct {
 	key      string
 	revision kv.Revision
 	deleted  bool
-	delta    bool // value is a delta to that of the next older version
+	delta    bool // value is a delta to the value of the next older version
 	created  kv.Revision
 	time     time.Time // zero if it is unknown
 	// origin and value alias the decoded bytes.
@@ -145,7 +145,7 @@ func decodeChange(rawKey, raw []byte) (change, error) {
 	return c, nil
 }
 
-// gap is a range of revisions whose states are unknown, except those of from and to.
+// gap is a range of revisions whose states are unknown, except the states at from and to.
 type gap struct {
 	from, to         kv.Revision
 	fromTime, toTime time.Time
@@ -207,7 +207,7 @@ func decodeTime(ms uint64) time.Time {
 	return time.UnixMilli(int64(min(ms, maxTime)))
 }
 
-// maxTime is the maximum time in Unix milliseconds: the year 9999, the last one of RFC 3339.
+// maxTime is the maximum time in Unix milliseconds: the end of the year 9999, the last year of RFC 3339.
 const maxTime = 253402300799999
 
 // reader decodes a value. After an error, raw is nil.
@@ -231,7 +231,7 @@ func (r *reader) uvarint() uint64 {
 	return v
 }
 
-// bytes returns the next n bytes, which are not nil unless there was an error.
+// bytes returns the next n bytes. It returns nil only after an error.
 func (r *reader) bytes(n uint64) []byte {
 	if r.raw == nil || n > uint64(len(r.raw)) {
 		r.raw = nil

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// model is a naive archive: all states.
+// model is a naive archive that stores all states.
 type model struct {
 	t       *testing.T
 	rand    *rand.Rand
@@ -109,7 +109,7 @@ func (m *model) record(at kv.Revision, key, value string) {
 	m.states[at], m.times[at], m.newest = next, time.Unix(m.now.Load(), 0), at
 }
 
-// restart closes the archive, or ends it like a crash, and opens it again.
+// restart closes the archive or simulates its crash, and opens it again.
 func (m *model) restart() {
 	crash := m.rand.IntN(2) == 0
 	m.archive.cancel()
@@ -120,7 +120,7 @@ func (m *model) restart() {
 		}
 		m.archive.life.RUnlock()
 	}
-	// A crash ends the process of the backend, too, so it does not end a hold.
+	// A crash also ends the process of the backend, so the archive does not release its hold.
 	release := func() {}
 	m.archive.tasks.Wait()
 	if at := m.archive.hold.revision; at > 0 {

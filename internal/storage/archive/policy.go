@@ -28,10 +28,10 @@ type Policy struct {
 
 // Rule is the retention of one resource.
 type Rule struct {
-	// MaxAge is the maximum time since a version was replaced or deleted; 0 selects that of the Policy.
+	// MaxAge is the maximum time since a version was replaced or deleted; 0 selects Policy.MaxAge.
 	MaxAge time.Duration
-	// MaxVersions is the maximum number of versions of an object; 0 means no limit. If older versions
-	// are deleted, the state of the resource is complete only from the oldest kept version on.
+	// MaxVersions is the maximum number of versions of an object; 0 means no limit. If older versions are
+	// deleted, earlier states of the resource are incomplete and can no longer be read.
 	MaxVersions int
 }
 
@@ -57,8 +57,8 @@ func (p *Policy) check() error {
 	return nil
 }
 
-// rule returns the rule of a resource. The empty resource has the rule of the resources without their
-// own.
+// rule returns the rule of a resource. The empty resource has the rule of all resources without their own
+// rule.
 func (p *Policy) rule(resource string) Rule {
 	rule := p.Resources[resource]
 	if rule.MaxAge == 0 {

@@ -66,8 +66,8 @@ func (a *Archive) checkFloor(prefix string, at kv.Revision) error {
 	return &ExpiredError{Resource: resource, To: least.time}
 }
 
-// floorLocked returns the floor of the keys with a prefix. A prefix of several resources has the newest
-// one of their floors.
+// floorLocked returns the floor of the keys with a prefix. For a prefix of several resources, it returns the
+// newest of their floors.
 func (a *Archive) floorLocked(prefix string) (resource string, newest floor) {
 	rest := strings.TrimPrefix(prefix, a.prefix)
 	several := !strings.Contains(rest, "/")
@@ -131,7 +131,8 @@ func (a *Archive) RevisionAt(ctx context.Context, t time.Time) (kv.Revision, err
 
 var errNoChange = errors.New("there is no such change")
 
-// revisionAt returns the newest revision of [lo, hi] that is not newer than a time. lo must not be newer.
+// revisionAt returns the newest revision of [lo, hi] that is not newer than a time. lo must not be newer than
+// the time.
 func (db *database) revisionAt(t time.Time, lo, hi kv.Revision) (kv.Revision, error) {
 	it, err := db.changes(0, hi)
 	if err != nil {
@@ -181,7 +182,7 @@ func (a *Archive) checkTime(t time.Time) error {
 }
 
 // TimeOf returns the time of the newest change that is not newer than a revision; zero if it is
-// unknown. Errors are those of Changes.
+// unknown. It returns the same errors as Changes.
 func (a *Archive) TimeOf(at kv.Revision) (time.Time, error) {
 	db, err := a.acquire()
 	if err != nil {
@@ -205,8 +206,8 @@ func (db *database) timeOf(at kv.Revision) (time.Time, error) {
 	return c.time, db.explain("read the history", err)
 }
 
-// changes returns an iterator over the changes from a revision up to another one, which may be older: there
-// are no changes then.
+// changes returns an iterator over the changes with revisions in [from, to]. If to is less than from, the
+// iterator is empty.
 func (db *database) changes(from, to kv.Revision) (*pebble.Iterator, error) {
 	it, err := db.NewIter(&pebble.IterOptions{LowerBound: changeKey(from, ""), UpperBound: changeKey(max(from, to+1), "")})
 	return it, db.explain("read the history", err)

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
-// resyncPage is the number of keys that a resync reads at once.
+// resyncPage is the number of keys that a resync reads per request.
 const resyncPage = 500
 
 // resync archives the differences between the archive and the backend at a held revision. The states
@@ -85,7 +85,8 @@ func (r *resyncer) compare(entries []kv.Entry, start, end string) error {
 	return r.db.apply(b)
 }
 
-// put adds a version of the backend, which replaced another one.
+// put adds a version of the backend to a batch. previous is the revision of the replaced version; 0 if there
+// is none.
 func (r *resyncer) put(b *pebble.Batch, e *kv.Entry, previous kv.Revision) {
 	v := version{key: e.Key, revision: e.Modified, created: e.Created, value: e.Value}
 	if e.Modified > r.from && r.from > 0 {
@@ -96,7 +97,7 @@ func (r *resyncer) put(b *pebble.Batch, e *kv.Entry, previous kv.Revision) {
 	r.buf = putVersion(b, r.buf, &v)
 }
 
-// delete adds a deletion of the key at the cursor.
+// delete adds a deletion of the key at the cursor to a batch.
 func (r *resyncer) delete(b *pebble.Batch, c *versionkey.Cursor, key string) error {
 	_, rev, err := versionkey.Split(c.Iter.Key())
 	if err != nil {

@@ -151,9 +151,10 @@ func (a *Archive) applyTrim(t *trimBatch, resource string, at floor) error {
 type trimBatch struct {
 	*pebble.Batch
 	db *database
-	// newest has the newest version of each key with deleted versions, which stays.
+	// newest contains the revision of the newest version of each key with deleted versions. This version is
+	// retained.
 	newest map[string]kv.Revision
-	last   floor // of the last change
+	last   floor // revision and time of the last change
 }
 
 func newTrimBatch(db *database) *trimBatch {
@@ -184,7 +185,7 @@ func (t *trimBatch) apply() error {
 	return t.db.apply(t.Batch)
 }
 
-// complete writes a version that is a delta as a complete one.
+// complete writes the complete value of a version, which may be stored as a delta.
 func (t *trimBatch) complete(key string, at kv.Revision) error {
 	v, err := t.db.version(key, at)
 	if err != nil || v == nil {
@@ -194,7 +195,8 @@ func (t *trimBatch) complete(key string, at kv.Revision) error {
 	return nil
 }
 
-// trimVersions deletes the versions of a resource beyond a number of versions for each key.
+// trimVersions deletes the oldest versions of each key of a resource that has more than the maximum number of
+// versions.
 func (a *Archive) trimVersions(ctx context.Context, db *database, resource string, most int) error {
 	start := a.prefix
 	if resource != "" {
@@ -223,7 +225,7 @@ type versionTrimmer struct {
 	most     int
 
 	key    string
-	kept   int // number of versions of key
+	kept   int // number of retained versions of key
 	oldest floor
 	// deletes are the deleted versions, and newest the oldest kept versions of their keys.
 	deletes [][]byte
@@ -281,7 +283,7 @@ func (t *versionTrimmer) write() error {
 	return b.apply()
 }
 
-// trimGaps removes the gaps before the floors of all resources, except the one before the first resync.
+// trimGaps removes the gaps before the floors of all resources, except the gap before the first resync.
 func (a *Archive) trimGaps(db *database) error {
 	oldest := a.oldest()
 	b := db.NewBatch()

@@ -14,9 +14,9 @@ import (
 // ErrReadOnly is returned by the writing methods of a View.
 var ErrReadOnly = errors.New("the past cannot be changed")
 
-// View is the state of an archive at a revision, as a kv.Backend. Earlier states can be read, too.
-// Commit, Compact and Snapshot return ErrReadOnly. A watch delivers the changes up to the revision,
-// and then waits until it is stopped. It is safe for concurrent use.
+// View is the state of an archive at a revision, as a kv.Backend. Earlier states can also be read. Commit,
+// Compact and Snapshot return ErrReadOnly. A watch delivers the changes up to the revision, and then waits
+// until it is stopped. It is safe for concurrent use.
 type View struct {
 	archive *Archive
 	at      kv.Revision
@@ -43,7 +43,7 @@ func (a *Archive) View(ctx context.Context, at kv.Revision) (*View, error) {
 	return &View{a, at}, nil
 }
 
-// resolve returns the revision of a read; 0 selects that of the view.
+// resolve returns the revision of a read; 0 selects the revision of the view.
 func (v *View) resolve(ctx context.Context, at kv.Revision) (kv.Revision, error) {
 	switch {
 	case ctx.Err() != nil:
