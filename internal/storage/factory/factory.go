@@ -1,13 +1,13 @@
 // Package factory opens the storage of a kind of object. Only this package combines the layers between
 // the registry and the backend:
 //
-//	kv.Backend          bytes under keys, one counter of revisions
-//	storage.Transformer encryption at rest
-//	storage.Store       objects: keys, versions, preconditions, guaranteed updates
-//	cache.Cacher        reads and watches from memory, unless Spec.Uncached is set
-//	storage.Observed    calls an Observer before a write returns
+//	kv.Backend           bytes under keys, one counter of revisions
+//	storage.Transformer  encryption at rest
+//	storage.Store        objects: keys, versions, preconditions, guaranteed updates
+//	cache.Cacher         reads and watches from memory, unless Spec.Uncached is set
+//	storage.WithObserver calls an Observer before a write returns
 //
-// Each of the upper three layers implements storage.Interface; the upper two decorate the layer below.
+// The last three layers implement storage.Interface; the last two decorate the layer before them.
 package factory
 
 import (
