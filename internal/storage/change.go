@@ -26,9 +26,9 @@ type Change struct {
 }
 
 // NewChange returns the change of an event of the backend. prev is the record before the change, or nil
-// to decode it from the event. It may block on a key service unless NonBlocking returns true. The error
-// comes from the transformer, and is a *CorruptDeletionError if the previous value of a deletion is
-// unreadable.
+// to decode it from the event. It may block on a key service unless NonBlocking returns true. The error is a
+// *CorruptError if a value cannot be decrypted, a *CorruptDeletionError if this value is the previous value
+// of a deletion, or wraps the error of the transformer if ctx has ended.
 func (s *Store) NewChange(ctx context.Context, ev *kv.Event, prev *codec.Record) (*Change, error) {
 	c := &Change{Key: ev.Key, Revision: int64(ev.Revision), Prev: prev}
 	var err error
@@ -71,9 +71,9 @@ func (c *Change) DeletedRecord() *codec.Record {
 	return c.deleted.Load()
 }
 
-// Event returns the event of a change for a watch of the selection. ok is false if the selection has the
-// object neither before nor after the change. The error means that the object cannot be decoded for the
-// selectors.
+// Event returns the event of a change for a watch of the selection. ok is false if the selection matches the
+// object neither before nor after the change. It returns an error if the object cannot be decoded to evaluate
+// the selectors.
 func (sel *Selection) Event(c *Change) (ev rest.Event, ok bool, err error) {
 	var before, after bool
 	if c.Prev != nil {

@@ -165,7 +165,8 @@ func readAll(records iter.Seq2[*codec.Record, error]) (iter.Seq2[*codec.Record, 
 	}, nil
 }
 
-// trimKey removes the prefix of all keys from a *CorruptError of a single object, like kube-apiserver.
+// trimKey removes the key prefix of the server from the key of a *CorruptError, as kube-apiserver does for
+// requests of a single object.
 func (s *Store) trimKey(err error) error {
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) {

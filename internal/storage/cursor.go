@@ -25,11 +25,10 @@ const (
 // ChangeStream is a sequence of changes in order of revisions. It must not be used concurrently.
 type ChangeStream interface {
 	// Next returns the next changes, with all changes of a commit together. It blocks until there
-	// are changes, timer fires, catchUp is closed, or ctx ends. If catchUp is closed, Next reads
-	// everything that the storage has at that time, which may take a moment; both channels may be
-	// nil. The result may be empty after timer or catchUp, and if only the progress has changed. The
-	// slice is valid until the next call. All changes up to the revision progress have been
-	// returned.
+	// are changes, timer fires, catchUp is closed, or ctx ends. If catchUp is closed, Next returns all
+	// changes up to the current revision of the storage, for which it may block briefly. Both channels may be
+	// nil. The result may be empty after timer or catchUp, and if only the progress has changed. The slice is
+	// valid until the next call. All changes up to the revision progress have been returned.
 	Next(ctx context.Context, timer <-chan time.Time, catchUp <-chan struct{}) (changes []*Change, progress int64, err error)
 	// Close releases the stream. Changes that were returned stay valid.
 	Close() error
@@ -61,8 +60,8 @@ type cursor struct {
 	// has no channel after the first Poll.
 	due   time.Time
 	timer *time.Timer
-	// events is the result of Next. queued contains events that must be returned before further
-	// changes are read.
+	// events is the result of Next. queued contains events that must be returned before more changes are
+	// read.
 	events, queued []rest.Event
 	// initialized is set after the request was notified of the end of the initial events.
 	initialized bool

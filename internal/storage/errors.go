@@ -18,9 +18,9 @@ var (
 	ErrNotFound = errors.New("object not found")
 	// ErrExists is wrapped by the error of Create if the object exists.
 	ErrExists = errors.New("object exists already")
-	// ErrTooLarge is wrapped if the stored value exceeds the maximum size.
+	// ErrTooLarge is wrapped by the error of a write whose stored value exceeds the maximum size.
 	ErrTooLarge = errors.New("object is too large to be stored")
-	// ErrExpired is wrapped by *ExpiredError: the requested revision is compacted.
+	// ErrExpired is wrapped by *ExpiredError, the error for a compacted revision.
 	ErrExpired = errors.New("revision is no longer available")
 )
 
@@ -65,8 +65,8 @@ func (e *PreconditionError) Error() string {
 	return fmt.Sprintf("the %s in the precondition (%s) does not match the %s in record (%s). The object might have been %s", e.Field, e.Want, e.Field, e.Got, change)
 }
 
-// FutureRevisionError reports that the requested revision is greater than the current one. Cached reads
-// wait for the revision before they return it. It is an API error: 504 Timeout.
+// FutureRevisionError reports that the requested revision is greater than the current one. Cached reads wait
+// for the revision before they return this error. It is an API error: 504 Timeout.
 type FutureRevisionError struct{ Requested, Current int64 }
 
 func (e *FutureRevisionError) Error() string {

@@ -11,11 +11,11 @@ import (
 )
 
 // Observer is called with each write before the write returns, so that the write is in effect when the
-// client receives the response. Its functions may be called concurrently and out of order, also for the
-// same object: the write with the greater revision is the newer one.
+// client receives the response. Its functions may be called concurrently and out of order, even for the same
+// object: the write with the greater revision is the newer one.
 type Observer struct {
 	// Written is called with the stored object. Its error is returned to the writer, although the object
-	// was stored. It must not block on another write. Required.
+	// was stored. Written must not block on another write. Required.
 	Written func(*codec.Record) error
 	// Deleted is called with the name of an object and the revision of its deletion; nil ignores
 	// deletions.
@@ -23,7 +23,7 @@ type Observer struct {
 }
 
 // And returns an observer that calls both observers in order. Either may be nil; the result is nil if both
-// are.
+// are nil.
 func (o *Observer) And(other *Observer) *Observer {
 	if o == nil || other == nil {
 		return cmp.Or(o, other)
@@ -43,7 +43,8 @@ func (o *Observer) And(other *Observer) *Observer {
 	return both
 }
 
-// WithObserver returns a storage that reports all writes except dry runs to an Observer.
+// WithObserver returns a storage that reports all writes except dry runs to an Observer, including updates
+// that leave the object unchanged.
 func WithObserver(inner Interface, observer *Observer) Interface {
 	return observedStorage{inner, observer}
 }

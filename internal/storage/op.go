@@ -50,7 +50,8 @@ type Op struct {
 func (o *Op) Name() types.NamespacedName { return o.name }
 
 // OpConflictError reports that an object of WriteOptions.With does not have the revision that its
-// OpRequest requires. No object was written.
+// OpRequest requires. Nothing of this transaction was written, but earlier transactions of other backends
+// stay; see WriteOptions.With.
 type OpConflictError struct{ Name types.NamespacedName }
 
 func (e *OpConflictError) Error() string {
@@ -126,8 +127,9 @@ func (s *Store) commit(ctx context.Context, op kv.Op, with []*Op) (kv.CommitResu
 }
 
 // commitToOthers commits the writes that belong to other backends, before the write of the object, and
-// returns the remaining ones. Two backends have no common transaction: committed writes stay if the
-// object is not written. The caller must correct this later, like the periodic count of a quota.
+// returns the remaining writes. Two backends have no common transaction: the committed writes stay even if
+// the object is not written. The caller must correct them later, for example with the periodic recount of a
+// quota.
 func (s *Store) commitToOthers(ctx context.Context, with []*Op) (own []*Op, err error) {
 	for {
 		i := slices.IndexFunc(with, func(o *Op) bool { return o.backend != s.backend })
@@ -178,7 +180,7 @@ func modified(entry *kv.Entry) kv.Revision {
 	return entry.Modified
 }
 
-// observeOps calls the observers of writes that were committed with another one.
+// observeOps calls the observers of writes that were committed with another write.
 func observeOps(with []*Op, revision kv.Revision) error {
 	var errs []error
 	for _, o := range with {

@@ -34,8 +34,7 @@ func ValidateListOptions(options rest.ListOptions, watch bool) field.ErrorList {
 // Selection is the set of objects that a list or watch selects: a range of keys, and selectors. It is
 // immutable after a plan was made.
 type Selection struct {
-	// Prefix is the prefix of all keys. Keys are at least Start, and less than End if that is not
-	// empty.
+	// Prefix is the prefix of all keys. Keys are at least Start, and less than End if End is not empty.
 	Prefix, Start, End string
 	// Labels and Fields are the selectors; nil selects everything.
 	Labels labels.Selector
@@ -51,7 +50,7 @@ type Selection struct {
 func (sel *Selection) Unfiltered() bool { return sel.Labels == nil && sel.Fields == nil }
 
 // Ranges iterates over the selected key ranges in order: one range for each of the Namespaces, or a single
-// one.
+// range if Namespaces is nil.
 func (sel *Selection) Ranges(yield func(start, end string) bool) {
 	if sel.Namespaces == nil {
 		yield(sel.Start, sel.End)
@@ -125,8 +124,8 @@ type ListPlan struct {
 	continued bool
 }
 
-// PlanList resolves a list request by the rules of the API concepts page. An error is an
-// *InvalidOptionError. It does not block.
+// PlanList resolves a list request by the rules of the API concepts page. The options must be valid by
+// ValidateListOptions. The error is an *InvalidOptionError. PlanList does not block.
 func (s *Store) PlanList(namespace string, options rest.ListOptions) (*ListPlan, error) {
 	sel, err := s.Select(namespace, options)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// FuzzSelect checks that the key range of selectors contains all selected keys, and none outside
-// the namespace.
+// FuzzSelect checks that the key range of selectors contains all selected keys, and no keys outside the
+// namespace.
 func FuzzSelect(f *testing.F) {
 	f.Add("ns", "app=web", "metadata.name=a", "ns", "a")
 	f.Add("", "", "metadata.namespace=ns,metadata.name=a", "ns", "a")

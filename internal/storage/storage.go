@@ -57,13 +57,13 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Interface stores the objects of one kind. Store implements it, and decorators such as the watch
-// cache. All methods are safe for concurrent use, and block on I/O unless they state otherwise. Errors
-// for clients are declared in errors.go, for use with errors.Is and errors.As. Other errors come from
-// the backend, the transformer or the conversion. A name that cannot be part of a key is an
-// *InvalidOptionError. Returned records are immutable and shared.
+// Interface stores the objects of one kind. Store and its decorators, such as the watch cache, implement it.
+// All methods are safe for concurrent use, and block on I/O unless they state otherwise. Errors for clients
+// are declared in errors.go, for use with errors.Is and errors.As. Other errors come from the backend, the
+// transformer or the conversion. The error for a name that cannot be part of a key is an *InvalidOptionError.
+// Returned records are immutable and shared.
 type Interface interface {
-	// Create stores a new object, or returns ErrExists. It takes ownership of obj.
+	// Create stores a new object. If the object exists, the error wraps ErrExists. It takes ownership of obj.
 	Create(ctx context.Context, obj codec.Object, options WriteOptions) (*codec.Record, error)
 
 	// Get returns an object that is not older than options.ResourceVersion, or an error that wraps
@@ -86,8 +86,8 @@ type Interface interface {
 	// object) until the returned object replaces exactly this record. It takes ownership of the
 	// object. An object with an unchanged encoding is not written, and the current record is
 	// returned. If update returns Remove, the object is deleted. Other errors of update end the
-	// call and are returned unchanged. The first call may use a stale record of the cache; its
-	// error is ignored, and update is called again with the newest record.
+	// call and are returned unchanged. The first call may receive a stale cached record. If it then returns
+	// an error, the error is ignored and update is called again with the newest record.
 	Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error)
 
 	// Delete removes an object and returns its last state with the revision of the deletion. The
@@ -134,10 +134,10 @@ type WriteOptions struct {
 	// Subresource is the subresource through which the object is written, such as resize; "" for
 	// the object itself. Only some updates of a subresource are subject to quotas.
 	Subresource string
-	// With contains writes of other objects that are committed in the same transaction. Writes of
-	// storages over another backend are committed before it. If one of these objects has changed, the
-	// write fails with an *OpConflictError. If the object itself has changed, Update calls its
-	// function again, which must return new Ops.
+	// With contains writes of other objects that are committed in the same transaction. Writes to other
+	// backends are committed before this transaction. If one of these objects has changed, the write fails
+	// with an *OpConflictError. If the object itself has changed, Update calls its function again, which must
+	// return new Ops.
 	With []*Op
 }
 

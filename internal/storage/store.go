@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
-// DefaultPrefix is the default key prefix, as of kube-apiserver's --etcd-prefix.
+// DefaultPrefix is the default key prefix, which is also the default of kube-apiserver's --etcd-prefix.
 const DefaultPrefix = "/registry"
 
 // Config describes the Store of one resource.
@@ -25,8 +25,8 @@ type Config struct {
 	// Prefix is the prefix of all keys of the server; empty means DefaultPrefix.
 	Prefix string
 	// ResourcePrefix is the prefix of all keys of the resource after Prefix, without slashes at the
-	// ends, such as "pods" or "apiextensions.k8s.io/customresourcedefinitions". Required. Keys equal
-	// those of kube-apiserver if the prefixes do.
+	// ends, such as "pods" or "apiextensions.k8s.io/customresourcedefinitions". Required. Keys are the same
+	// as kube-apiserver's if both prefixes are the same.
 	ResourcePrefix string
 	// Kind encodes and decodes the objects. Required.
 	Kind *codec.Kind
@@ -45,7 +45,7 @@ type Config struct {
 	RecordOrigins bool
 }
 
-// Store is the Interface over a backend, without a cache. It is safe for concurrent use.
+// Store implements Interface over a backend, without a cache. It is safe for concurrent use.
 type Store struct {
 	backend     kv.Backend
 	kind        *codec.Kind
@@ -136,8 +136,8 @@ func (s *Store) KeyOf(name types.NamespacedName) string {
 	return s.prefix + name.Name
 }
 
-// nameOf is the inverse of KeyOf. It returns a name for every key in the range of the store, also for
-// keys that KeyOf does not return.
+// nameOf is the inverse of KeyOf. It returns a name for every key in the range of the store, including keys
+// that KeyOf does not return.
 func (s *Store) nameOf(key string) types.NamespacedName {
 	rest := strings.TrimPrefix(key, s.prefix)
 	if s.namespaced {
@@ -167,7 +167,7 @@ func (s *Store) Record(ctx context.Context, e *kv.Entry) (*codec.Record, error) 
 	return record, err
 }
 
-// decode returns the record of an entry. stale reports that its value should be rewritten, because it
+// decode returns the record of an entry. stale reports that the stored value should be rewritten, because it
 // was not encrypted with the current key.
 func (s *Store) decode(ctx context.Context, e *kv.Entry) (record *codec.Record, stale bool, err error) {
 	plain, stale, err := s.transformer.FromStorage(ctx, e.Value, e.Key)
@@ -230,7 +230,8 @@ func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err e
 	return fmt.Errorf("get %s: %w", key, err)
 }
 
-// compactedError returns an *ExpiredError with the message of a *kv.CompactedError, or another error.
+// compactedError returns an *ExpiredError with the message of the *kv.CompactedError in err. If err contains
+// none, it returns other.
 func compactedError(err, other error) error {
 	var compacted *kv.CompactedError
 	if errors.As(err, &compacted) {

@@ -7,8 +7,8 @@ import (
 )
 
 // Transformer transforms values between Store and backend, for encryption at rest. The key of an entry is
-// authenticated with its value, so that a value cannot be moved to another object. It is safe for
-// concurrent use, and may block on a key service.
+// authenticated with its value, so that a value cannot be moved to another object. Implementations must be
+// safe for concurrent use, and may block on a key service.
 type Transformer interface {
 	// FromStorage returns the value that was passed to ToStorage. stale reports that it was transformed
 	// with an outdated key or provider, and should be rewritten by the next update. It does not modify
@@ -23,7 +23,7 @@ type Transformer interface {
 // Transformer, it is safe for concurrent use.
 type Changeable interface {
 	Transformer
-	// IsIdentity reports whether it transforms like Identity at present.
+	// IsIdentity reports whether values are currently transformed like with Identity.
 	IsIdentity() bool
 }
 

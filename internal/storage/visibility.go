@@ -37,7 +37,8 @@ func (v *visibleNamespaces) changes() <-chan struct{} {
 	return v.changed
 }
 
-// listInitial lists the initial objects of a watch, again if the set changes meanwhile. v may be nil.
+// listInitial lists the initial objects of a watch. It lists them again if the set of namespaces changes
+// during the list. v may be nil.
 func (v *visibleNamespaces) listInitial(ctx context.Context, reader WatchReader, plan *ListPlan) (*rest.List, error) {
 	if v == nil {
 		return reader.ListPlanned(ctx, plan)
@@ -56,7 +57,7 @@ func (v *visibleNamespaces) listInitial(ctx context.Context, reader WatchReader,
 }
 
 // resume sets the namespaces of a client that has everything up to the revision from. The error is an
-// *ExpiredError if the set has changed since, or a *FutureRevisionError.
+// *ExpiredError if the set has changed since then, or a *FutureRevisionError if from is greater than current.
 func (v *visibleNamespaces) resume(from, current int64) error {
 	if from > current {
 		return &FutureRevisionError{Requested: from, Current: current}

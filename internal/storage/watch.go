@@ -14,7 +14,7 @@ import (
 // WatchPlan is a resolved watch request.
 type WatchPlan struct {
 	Selection
-	// Initial reports whether the watch starts with the current objects.
+	// Initial is set if the watch starts with the current objects.
 	Initial bool
 	// MarkInitialEnd adds a bookmark after the initial objects.
 	MarkInitialEnd bool
@@ -159,7 +159,7 @@ type backendStream struct {
 	changes  []*Change
 	// err is the error that ended the stream; nil while it is open.
 	err error
-	// notified is set after the watch was asked to call the function of Poll.
+	// notified is set after Poll has passed its wake function to the watch.
 	notified bool
 }
 
@@ -217,7 +217,8 @@ func (b *backendStream) Next(ctx context.Context, timer <-chan time.Time, catchU
 	}
 }
 
-// Poll implements poller, if the watch of the backend is a kv.Notifier. Progress arrives without a request.
+// Poll implements poller. It returns rest.ErrWouldBlock if the watch of the backend is not a kv.Notifier, or
+// if values must be decrypted. Unlike Next, it does not request progress from the backend.
 func (b *backendStream) Poll(ctx context.Context, wake func()) ([]*Change, int64, error) {
 	clear(b.changes)
 	b.changes = b.changes[:0]

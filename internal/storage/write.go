@@ -113,8 +113,8 @@ func (st *objState) causedByStaleState(err error) bool {
 	return !st.fresh && errors.As(err, new(*OpConflictError))
 }
 
-// initialState returns the state for the first attempt: the cached record, or the newest state if cached
-// is nil.
+// initialState returns the state for the first attempt: the cached record, or the newest state if cached is
+// nil or has no stored value.
 func (s *Store) initialState(ctx context.Context, key string, cached *codec.Record) (objState, error) {
 	if cached != nil && cached.StoredSize() > 0 {
 		return objState{record: cached}, nil
