@@ -28,16 +28,16 @@ func testCompare(t *testing.T, b kv.Backend) {
 			t.Errorf("%s consumed a revision: %d, then %d", what, before, after)
 		}
 	}
-	refused("create of what exists", kv.Op{Key: "a", Value: []byte("x")}, found)
+	refused("create of an existing key", kv.Op{Key: "a", Value: []byte("x")}, found)
 	refused("put at another revision", kv.Op{Key: "a", Value: []byte("x"), Expect: r1 + 1}, found)
 	refused("delete at another revision", kv.Op{Key: "a", Kind: kv.OpDelete, Expect: r1 - 1}, found)
 	refused("check of absence", kv.Op{Key: "a", Kind: kv.OpCheck}, found)
-	refused("put of what is absent", kv.Op{Key: "b", Expect: r1}, []*kv.Entry{nil})
-	refused("delete of what is absent", kv.Op{Key: "b", Kind: kv.OpDelete, Expect: r1}, []*kv.Entry{nil})
+	refused("put of a missing key", kv.Op{Key: "b", Expect: r1}, []*kv.Entry{nil})
+	refused("delete of a missing key", kv.Op{Key: "b", Kind: kv.OpDelete, Expect: r1}, []*kv.Entry{nil})
 	r2 := commit(t, b, kv.Op{Key: "a", Value: []byte("2"), Expect: r1})
 	refused("put at an old revision", kv.Op{Key: "a", Expect: r1}, []*kv.Entry{{Key: "a", Value: []byte("2"), Created: r1, Modified: r2}})
 	commit(t, b, kv.Op{Key: "a", Kind: kv.OpDelete, Expect: r2})
-	refused("put of what was deleted", kv.Op{Key: "a", Expect: r2}, []*kv.Entry{nil})
+	refused("put of a deleted key", kv.Op{Key: "a", Expect: r2}, []*kv.Entry{nil})
 	commit(t, b, kv.Op{Key: "a", Value: []byte("3"), Expect: 0})
 }
 
@@ -57,7 +57,7 @@ func testTooLarge(t *testing.T, b kv.Backend) {
 		t.Errorf("three values: %v, want ErrTooLarge", err)
 	}
 	if e := get(t, b, "a", 0); e == nil || e.Modified != r1 || len(e.Value) != limit-4<<10 {
-		t.Errorf("a was changed")
+		t.Errorf("key a was changed")
 	}
 	if now := rev(t, b); now != r1 {
 		t.Errorf("revision %d, want %d", now, r1)
@@ -324,7 +324,7 @@ func testTTL(t *testing.T, b kv.Backend) {
 	commit(t, b, kv.Op{Key: "long", Value: []byte("x"), TTL: time.Hour})
 	commit(t, b, kv.Op{Key: "ever", Value: []byte("x")})
 	if get(t, b, "short", 0) == nil && time.Since(began) < time.Second {
-		t.Error("the key expired at once")
+		t.Error("the key expired immediately")
 	}
 	eventually(t, "expiry", func() bool { return get(t, b, "short", 0) == nil })
 	if d := time.Since(began); d < time.Second {
@@ -335,7 +335,7 @@ func testTTL(t *testing.T, b kv.Backend) {
 	if len(events) != 4 || last.Key != "short" || !last.Deleted || last.Prev == nil || last.Prev.Modified != r1 {
 		t.Errorf("events: %+v", events)
 	}
-	diff(t, "what is left", keys(list(t, b, kv.RangeRequest{}).Entries), []string{"ever", "long"})
+	diff(t, "remaining keys", keys(list(t, b, kv.RangeRequest{}).Entries), []string{"ever", "long"})
 }
 
 func testTTLReplaced(t *testing.T, b kv.Backend) {
@@ -348,8 +348,8 @@ func testTTLReplaced(t *testing.T, b kv.Backend) {
 	remove(t, b, "recreated")
 	commit(t, b, kv.Op{Key: "recreated", Value: []byte("2")})
 	commit(t, b, kv.Op{Key: "witness", Value: []byte("1"), TTL: 3 * time.Second})
-	eventually(t, "expiry of what came later", func() bool { return get(t, b, "witness", 0) == nil })
-	diff(t, "what is left", keys(list(t, b, kv.RangeRequest{}).Entries), []string{"permanent", "prolonged", "recreated"})
+	eventually(t, "expiry of the last key", func() bool { return get(t, b, "witness", 0) == nil })
+	diff(t, "remaining keys", keys(list(t, b, kv.RangeRequest{}).Entries), []string{"permanent", "prolonged", "recreated"})
 }
 
 func testClose(t *testing.T, b kv.Backend) {

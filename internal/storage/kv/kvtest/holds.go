@@ -74,7 +74,7 @@ func testHold(t *testing.T, b kv.Backend) {
 	eventually(t, "compaction to the next revision held", func() bool { return compacted(t, b) == r5 })
 	diff(t, "at the next revision held", get(t, b, "a", r5).Modified, r5)
 	later()
-	eventually(t, "compaction to what was asked for", func() bool { return compacted(t, b) == r6 })
+	eventually(t, "compaction to the requested revision", func() bool { return compacted(t, b) == r6 })
 	if _, _, err := b.Get(t.Context(), "a", r5); !errors.Is(err, kv.ErrCompacted) {
 		t.Errorf("get after the hold: %v", err)
 	}
@@ -130,7 +130,7 @@ func testHoldErrors(t *testing.T, b kv.Backend) {
 	}
 }
 
-// testHoldConcurrent reads held revisions repeatedly while all others are compacted.
+// testHoldConcurrent reads held revisions repeatedly while all other revisions are compacted.
 func testHoldConcurrent(t *testing.T, b kv.Backend) {
 	put(t, b, "a", "0")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -250,7 +250,7 @@ func testWatchSlow(t *testing.T, b kv.Backend) {
 	diff(t, "number of events", len(events), n)
 	for i, ev := range events {
 		if i >= 5 && (ev.Prev == nil || ev.Prev.Modified != events[i-5].Revision) {
-			t.Fatalf("event %d has previous entry %v, want that of revision %d", i, ev.Prev, events[i-5].Revision)
+			t.Fatalf("event %d has previous entry %v, want the entry of revision %d", i, ev.Prev, events[i-5].Revision)
 		}
 	}
 }
