@@ -45,8 +45,8 @@ const stopped = -1
 
 // New returns a Backend for watches of keys with a prefix; "" selects all keys. Other watches are not shared. The
 // shared watch runs until ctx ends, and the watches then end with kv.ErrClosed. If it fails, they end with its
-// error; until it is open again, further watches are not shared. If the backend is unavailable now, the shared watch is
-// opened later. Other errors are those of the backend.
+// error; until it is open again, new watches are not shared. If the backend is unavailable now, the shared
+// watch is opened later. Other errors come from the backend.
 func New(ctx context.Context, backend kv.Backend, prefix string) (*Backend, error) {
 	b := &Backend{Backend: backend, ctx: ctx, prefix: prefix, done: make(chan struct{})}
 	b.mu.position, b.mu.byPrefix, b.mu.others = stopped, map[string][]*watch{}, map[*watch]struct{}{}

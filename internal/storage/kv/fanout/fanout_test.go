@@ -43,8 +43,8 @@ func commit(t *testing.T, b kv.Backend, key string) kv.Revision {
 	return result.Revision
 }
 
-// TestSlowReceiver checks that a receiver that does not read for thousands of batches gets all events in order, and
-// that it does not delay another one.
+// TestSlowReceiver checks that a receiver that does not read for thousands of batches receives all events in
+// order, and that it does not delay another receiver.
 func TestSlowReceiver(t *testing.T) {
 	t.Parallel()
 	b := open(t)

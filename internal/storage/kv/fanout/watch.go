@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// maxQueue is the maximum number of batches that wait for a receiver. A slower receiver gets the
+	// maxQueue is the maximum number of batches that wait for a receiver. A slower receiver receives the
 	// events from the history of the backend.
 	maxQueue = 256
 	// minCatchUpDelay is the delay before a watch without events requests the progress that it needs to
@@ -39,7 +39,7 @@ type watch struct {
 	// them.
 	queue   []kv.Batch
 	sending bool
-	// sent is the revision of the last batch that the receiver got.
+	// sent is the revision of the last batch that was sent to batches.
 	sent kv.Revision
 	// overflow is set if batches were dropped after the queue was full.
 	overflow bool
