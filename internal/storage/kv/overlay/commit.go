@@ -44,7 +44,7 @@ func (b *Backend) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, er
 	}
 }
 
-// translate replaces an operation on a visible key by the one on the stored key.
+// translate replaces an operation on a visible key by the operation on the stored key.
 func (b *Backend) translate(ctx context.Context, p *place, op *kv.Op) error {
 	base, err := p.get(ctx, op.Key)
 	if err != nil || base == nil {
@@ -62,7 +62,7 @@ func (b *Backend) translate(ctx context.Context, p *place, op *kv.Op) error {
 		if op.Expect == 0 {
 			op.Expect = stored.Modified
 		}
-		if op.Kind == kv.OpDelete { // it is deleted already
+		if op.Kind == kv.OpDelete { // the key is already deleted
 			op.Kind = kv.OpCheck
 		}
 		return nil

@@ -16,15 +16,15 @@ type Layer struct {
 	revision kv.Revision
 
 	mu sync.Mutex
-	// counts has the number of keys by range, up to maxCounts.
+	// counts contains the number of keys by range, for at most maxCounts ranges.
 	counts map[keyRange]int64
 }
 
 // keyRange is a range of keys.
 type keyRange struct{ start, end string }
 
-// maxCounts is the maximum number of counts that a Layer caches. Counts of pages are less useful than those of whole
-// resources, which are requested first.
+// maxCounts is the maximum number of counts that a Layer caches. Counts of pages are less useful than counts
+// of whole resources, which are requested first.
 const maxCounts = 256
 
 var _ Base = (*Layer)(nil)

@@ -33,15 +33,15 @@ func IsTombstone(value []byte) bool { return string(value) == Tombstone }
 func isTombstone(e *kv.Entry) bool { return e != nil && IsTombstone(e.Value) }
 
 // Base is immutable content of a prefix. Its keys are relative to the prefix, and its entries are older than all
-// writes of the prefixes that it is attached to. Its errors are the errors of a kv.Backend. It is safe for
-// concurrent use.
+// writes of the prefixes that it is attached to. Its methods return the same errors as a kv.Backend. It is
+// safe for concurrent use.
 type Base interface {
 	// Revision returns the revision of the content; no entry is newer. 0 means older than every revision of the store.
 	Revision() kv.Revision
 	// Get returns the entry of a key, or nil.
 	Get(ctx context.Context, key string) (*kv.Entry, error)
-	// Scan returns a cursor over the entries of [start, end) in ascending order. An empty end means no end. The cursor may
-	// read size entries at once.
+	// Scan returns a cursor over the entries of [start, end) in ascending order. An empty end means no end.
+	// The cursor may read size entries per request.
 	Scan(start, end string, size int) Cursor
 	// Count returns the number of keys of [start, end).
 	Count(ctx context.Context, start, end string) (int64, error)
@@ -65,7 +65,7 @@ type Backend struct {
 	bases map[string]Base // by prefix
 }
 
-// New returns a Backend without bases over another one.
+// New returns a Backend without bases over another backend.
 func New(backend kv.Backend) *Backend {
 	return &Backend{Backend: backend, bases: map[string]Base{}}
 }

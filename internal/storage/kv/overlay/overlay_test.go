@@ -30,7 +30,7 @@ func TestContract(t *testing.T) {
 	kvtest.Run(t, open)
 }
 
-// TestContractWithBase checks the contract for prefixes whose base has other keys.
+// TestContractWithBase checks the contract for a prefix with an empty base.
 func TestContractWithBase(t *testing.T) {
 	t.Parallel()
 	kvtest.Run(t, func(t *testing.T) kv.Backend {
@@ -56,7 +56,7 @@ const prefix = "/copy/"
 type pair struct {
 	t                *testing.T
 	copied, expected kv.Backend
-	// revisions contains the revision of an entry in expected by that in copied.
+	// revisions maps the revision of an entry in copied to its revision in expected.
 	revisions map[kv.Revision]kv.Revision
 }
 
@@ -92,7 +92,7 @@ func newPair(t *testing.T, keys ...string) *pair {
 	return p
 }
 
-// commit applies an op to both. Expect of op is a revision of the overlay.
+// commit applies an op to both stores. Expect of op is a revision of the overlay.
 func (p *pair) commit(op kv.Op) {
 	p.t.Helper()
 	got, err := p.copied.Commit(p.t.Context(), op)
@@ -157,8 +157,8 @@ func (p *pair) check(req kv.RangeRequest) {
 	}
 }
 
-// newLayeredPair returns a pair whose base is a chain of layers: a copy of a changed copy of keys. The function changes the
-// sources and deletes the history.
+// newLayeredPair returns a pair whose base is a chain of layers: a copy of a changed copy of keys. The
+// returned function changes the sources and deletes the history.
 func newLayeredPair(t *testing.T, random *rand.Rand, keys ...string) (*pair, func()) {
 	t.Helper()
 	store := storagetest.InMemory(t)
@@ -314,7 +314,7 @@ func (r *receiver) receive(of kv.Backend) {
 	}
 }
 
-// TestSeparateCopies checks that the writes of a prefix are not visible in another one with the same base.
+// TestSeparateCopies checks that the writes of a prefix are not visible in another prefix with the same base.
 func TestSeparateCopies(t *testing.T) {
 	t.Parallel()
 	base := overlay.NewEntries(0, []kv.Entry{{Key: "a", Value: []byte("base")}, {Key: "b", Value: []byte("base")}})
@@ -339,8 +339,8 @@ func TestSeparateCopies(t *testing.T) {
 	}
 }
 
-// TestEqualRevisions checks that a key can be written whose stored revision equals that of the base, as after a
-// migration of the store.
+// TestEqualRevisions checks that a key can be written if its stored revision equals its revision in the base,
+// as after a migration of the store.
 func TestEqualRevisions(t *testing.T) {
 	t.Parallel()
 	b := overlay.New(storagetest.InMemory(t))
@@ -361,7 +361,7 @@ func commitOne(t *testing.T, b kv.Backend, op kv.Op) kv.CommitResult {
 	return result
 }
 
-// TestBeforeBase checks that the time before the base cannot be read or watched.
+// TestBeforeBase checks that revisions before the base cannot be read or watched.
 func TestBeforeBase(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "a", "b", "c")

@@ -20,7 +20,7 @@ func (b *Backend) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResul
 	for {
 		result, err := b.rangeOf(ctx, p, req)
 		if req.At == 0 && errors.Is(err, kv.ErrCompacted) {
-			continue // the revision of the first page was compacted before the next one was read
+			continue // the revision of the first page was compacted before the next page was read
 		}
 		return result, err
 	}
@@ -85,13 +85,13 @@ func (b *Backend) count(ctx context.Context, p *place, req kv.RangeRequest, inBa
 	}
 }
 
-// merge returns a cursor over the visible entries of [start, end) at a revision; 0 is the newest one. size is the number of
-// needed entries; 0 means all.
+// merge returns a cursor over the visible entries of [start, end) at a revision; 0 means the newest revision.
+// size is the number of needed entries; 0 means all.
 func (b *Backend) merge(p *place, start, end string, at kv.Revision, size int) *merged {
 	if size == 0 || size >= pageSize {
 		size = pageSize
 	} else {
-		size++ // the last one determines whether there are more
+		size++ // the last entry determines whether there are more
 	}
 	return &merged{
 		place:  p,
@@ -105,7 +105,7 @@ type merged struct {
 	place  *place
 	stored pages
 	base   Cursor
-	// below is the next entry of base, if it was read: nil at its end.
+	// below is the next entry of base if readBelow is set; nil at the end of base.
 	below     *kv.Entry
 	readBelow bool
 }
@@ -138,7 +138,7 @@ func (m *merged) Next(ctx context.Context) (*kv.Entry, error) {
 	}
 }
 
-// pageSize is the maximum number of stored entries that a cursor reads at once.
+// pageSize is the maximum number of stored entries that a cursor reads per request.
 const pageSize = 1000
 
 // pages reads the stored entries of a range in pages at one revision.
@@ -146,7 +146,7 @@ type pages struct {
 	backend    kv.Backend
 	start, end string
 	at         kv.Revision // 0 until the first page is read, which determines it
-	size       int         // of a page
+	size       int         // number of entries per page
 
 	page []kv.Entry
 	done bool // no page follows

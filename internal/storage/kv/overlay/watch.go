@@ -32,7 +32,7 @@ type watch struct {
 	batches chan kv.Batch
 
 	mu  sync.Mutex
-	err error // of reading a base
+	err error // error of reading a base
 }
 
 // run translates batches until the watch ends.
@@ -68,7 +68,7 @@ func (b *Backend) translateEvents(ctx context.Context, stored []kv.Event) ([]kv.
 			p = b.find(stored[i].Key)
 		}
 		if p == nil && !tombstone {
-			continue // it is visible as stored
+			continue // the event is visible as stored
 		}
 		if changed == nil {
 			changed = slices.Clone(stored)
@@ -84,8 +84,9 @@ func (b *Backend) translateEvents(ctx context.Context, stored []kv.Event) ([]kv.
 }
 
 // translateEvent converts an event of the underlying backend, in place, to the event that a client of the overlay sees:
-// a tombstone is no value, and the previous value of a key may be in the base. p is the place of a key without a previous
-// stored entry; nil if it has no base. A prefix can be detached before its last events are received.
+// a tombstone becomes a deletion, and the previous value of a key may be in the base. p is the place of a key
+// without a previous stored entry; nil if it has no base. A prefix can be detached before its last events are
+// received.
 func translateEvent(ctx context.Context, p *place, ev *kv.Event) error {
 	if isTombstone(ev.Prev) {
 		ev.Prev, ev.Created = nil, ev.Revision
