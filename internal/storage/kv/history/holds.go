@@ -44,7 +44,7 @@ func (h *Holds) Reset(compacted kv.Revision) {
 }
 
 // Add holds a revision until release is called, ctx ends, or limit has passed. A limit of 0 means
-// no limit. It returns kv.ErrCompacted if compaction beyond the revision was already permitted.
+// no limit. The error wraps kv.ErrCompacted if compaction beyond the revision was already permitted.
 func (h *Holds) Add(ctx context.Context, at kv.Revision, limit time.Duration) (release func(), err error) {
 	x := &hold{revision: at, since: time.Now(), limit: limit}
 	h.mu.Lock()

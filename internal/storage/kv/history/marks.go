@@ -12,7 +12,7 @@ import (
 // removed, which reduces the precision of old times.
 const MaxMarks = 4096
 
-// Mark records that Revision was the newest one at a time, measured by two clocks.
+// Mark records that Revision was the newest revision at a time, measured by two clocks.
 type Mark struct {
 	Revision kv.Revision
 	// Time is the time of the machine's clock, which may jump in either direction between two marks
@@ -30,7 +30,7 @@ type Marks struct {
 	list []Mark
 }
 
-// Add appends a mark if its revision is greater than the newest one, and reports whether it did.
+// Add appends a mark if its revision is greater than the newest marked revision, and reports whether it did.
 // thinned contains the marks that were removed to stay within MaxMarks.
 func (m *Marks) Add(mark Mark) (thinned []Mark, added bool) {
 	m.mu.Lock()
@@ -65,7 +65,7 @@ func (m *Marks) thinLocked() (thinned []Mark) {
 	return thinned
 }
 
-// Forget removes the marks of revisions before the given one, which are compacted.
+// Forget removes the marks of revisions before a revision, because they are compacted.
 func (m *Marks) Forget(before kv.Revision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -83,8 +83,8 @@ func TestMarksAscend(t *testing.T) {
 	}
 }
 
-// TestMarksBounded checks that the marks of a year use no more memory than those of a few days, and
-// that they still cover the whole year.
+// TestMarksBounded checks that the marks of a year use no more memory than the marks of a few days, and that
+// they still cover the whole year.
 func TestMarksBounded(t *testing.T) {
 	t.Parallel()
 	var m Marks
