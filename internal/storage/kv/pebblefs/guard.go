@@ -106,15 +106,15 @@ func (g *Guard) Failure() error {
 	return g.mu.err
 }
 
-// Abandon discards the blocked writes and all later ones.
+// Abandon discards the blocked writes and all later writes.
 func (g *Guard) Abandon() {
 	if g.state.Swap(stateAbandoned) != stateAbandoned {
 		close(g.abandoned)
 	}
 }
 
-// check is called before each write. It reports whether to discard the write, and blocks between a
-// Failure and abandon.
+// check is called before each write. It reports whether to discard the write. After Fail, a write to a file
+// other than a log blocks until Abandon.
 func (g *Guard) check(name string) (swallow bool) {
 	if g.state.Load() == stateWrites {
 		return false
