@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Cursor iterates over the versions that were the newest ones at a revision. It is not safe for
-// concurrent use. Its owner closes Iter.
+// Cursor iterates over the newest version of each key at a revision. It is not safe for concurrent use. Its
+// owner closes Iter.
 type Cursor struct {
 	// Iter iterates over version keys.
 	Iter *pebble.Iterator
@@ -25,7 +25,7 @@ func NewCursor(iter *pebble.Iterator, at kv.Revision, buf []byte) Cursor {
 	return Cursor{Iter: iter, At: at, buf: buf}
 }
 
-// Buffer returns the memory of the cursor for its reuse by another one.
+// Buffer returns the memory of the cursor, so that another cursor can reuse it.
 func (c *Cursor) Buffer() []byte { return c.buf }
 
 // Seek moves to the version of one key, which may be a deletion. It returns false if there is none, or
@@ -36,8 +36,8 @@ func (c *Cursor) Seek(key string) bool {
 }
 
 // Next moves to the version of the next key that exists at the revision, and returns the key, which
-// is valid until the next call. It returns nil after the last one; Iter.Error then reports a failed
-// read. The error wraps kv.ErrCorrupt for an invalid version key. first is true for the first call.
+// is valid until the next call. It returns nil after the last key. The error is the error of Iter, or wraps
+// kv.ErrCorrupt for an invalid version key. first is true for the first call.
 func (c *Cursor) Next(first bool) (key []byte, err error) {
 	var ok bool
 	if first {
@@ -76,7 +76,7 @@ func (c *Cursor) Next(first bool) (key []byte, err error) {
 }
 
 // skipNewer skips the versions of a key after the revision. There are usually few, so it tries one
-// step before it seeks. buf contains the version key of the search.
+// step before it seeks. It sets buf to the version key of the search.
 func (c *Cursor) skipNewer(key []byte) bool {
 	c.buf = Append(c.buf[:0], string(key), c.At)
 	if !c.Iter.Next() {

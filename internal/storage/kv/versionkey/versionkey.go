@@ -57,8 +57,8 @@ func Split(raw []byte) (key []byte, rev kv.Revision, err error) {
 	return raw[1:n], kv.Revision(^binary.BigEndian.Uint64(raw[n+1:])), nil
 }
 
-// AppendBound appends the position in the key space of the database between the versions of keys
-// smaller than bound and all others. Unlike a key, a bound may contain a zero byte: no key is between
+// AppendBound appends the position in the key space of the database between the versions of keys smaller than
+// bound and the versions of all other keys. Unlike a key, a bound may contain a zero byte: no key is between
 // "a" and "a\x00...".
 func AppendBound(dst []byte, bound string) []byte {
 	dst = append(dst, Prefix)
