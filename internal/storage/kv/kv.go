@@ -1,6 +1,6 @@
 // Package kv is the contract of a key-value store: keys, values, one increasing revision counter,
-// and the recent history. It is independent of Kubernetes objects, which package storage implements
-// on it. A backend is a package below this one (embedded, etcd) and passes the suite in kvtest.
+// and the recent history. It is independent of Kubernetes objects, which package storage adds. Each backend
+// is a package below this one (embedded, etcd), and must pass the suite in kvtest.
 package kv
 
 import (
@@ -12,7 +12,7 @@ import (
 
 // Revision is the number of a commit. Revisions are positive and increase with each commit. A
 // transaction without writes does not change the revision. Each method documents the meaning of
-// zero, which is either no revision or the newest one.
+// zero, which is either no revision or the newest revision.
 type Revision int64
 
 // Entry is a key with its value at a revision.
@@ -58,7 +58,7 @@ func (e *CompactedError) Unwrap() error { return ErrCompacted }
 // RangeRequest requests the keys of [Start, End) in ascending byte order.
 type RangeRequest struct {
 	Start, End string
-	// At is the revision to read at; 0 reads the newest.
+	// At is the revision to read at; 0 reads the newest revision.
 	At Revision
 	// Limit is the maximum number of returned entries; 0 means no limit.
 	Limit int
@@ -130,8 +130,8 @@ const AnyRevision Revision = -1
 type CommitResult struct {
 	// Committed is true if every Expect was satisfied. The writes are then durable.
 	Committed bool
-	// Revision is the revision of the commit or, without a write, the newest revision at the
-	// decision.
+	// Revision is the revision of the commit or, without a write, the newest revision when the conditions
+	// were checked.
 	Revision Revision
 	// Current contains the current entry of each Op's key, in order, if Committed is false; nil for
 	// absent keys. Entries are immutable.
@@ -165,8 +165,8 @@ type Event struct {
 type Batch struct {
 	// Events may be empty. The batch then only reports progress.
 	Events []Event
-	// Revision is the progress of the watch: all events up to this revision are in this batch or in
-	// earlier ones.
+	// Revision is the progress of the watch: all events up to this revision are in this batch or in earlier
+	// batches.
 	Revision Revision
 }
 
@@ -179,8 +179,8 @@ type PrefixRevisioner interface {
 	PrefixRevision(ctx context.Context, prefix string) (Revision, error)
 }
 
-// PrefixRevision calls the method of a PrefixRevisioner. For other backends, it returns the newest
-// revision, which is a valid result, too. It returns the error of the backend.
+// PrefixRevision calls the method of a PrefixRevisioner. For other backends, it returns the newest revision,
+// which is also a valid result. It returns the error of the backend.
 func PrefixRevision(ctx context.Context, b Backend, prefix string) (Revision, error) {
 	if r, ok := b.(PrefixRevisioner); ok {
 		return r.PrefixRevision(ctx, prefix)
@@ -202,8 +202,8 @@ type Watch interface {
 // Notifier is a Watch that announces its batches, so that a waiting receiver needs no goroutine.
 type Notifier interface {
 	// Notify makes the watch call f after it has sent a batch to Batches or closed it, possibly
-	// spuriously. Batches may contain a batch before. f is called from any goroutine and with locks
-	// held; it must neither block nor use the watch. Notify must be called at most once.
+	// spuriously. Batches may already contain a batch when Notify is called. f is called from any goroutine
+	// and with locks held; it must neither block nor use the watch. Notify must be called at most once.
 	Notify(f func())
 }
 
@@ -215,7 +215,7 @@ type Backend interface {
 	// ErrFutureRevision if the revision is not available. The entry is immutable.
 	Get(ctx context.Context, key string, at Revision) (*Entry, Revision, error)
 
-	// Range reads the keys of a range at one revision. The errors are those of Get.
+	// Range reads the keys of a range at one revision. It returns the same errors as Get.
 	Range(ctx context.Context, req RangeRequest) (RangeResult, error)
 
 	// Commit applies all ops at one new revision, or none of them. It returns after the writes are
@@ -240,9 +240,9 @@ type Backend interface {
 	RequestProgress(ctx context.Context) error
 
 	// Compact removes history before a revision: values replaced or deleted at or before it become
-	// unreadable, and older reads and watches get ErrCompacted. The newest state is never affected.
-	// Compact stops at the oldest held revision and returns nil in this case, too; the remaining
-	// history is removed soon after the hold ends.
+	// unreadable, and older reads and watches return ErrCompacted. The newest state is never affected. The
+	// error is ErrFutureRevision if the revision does not exist yet. Compact stops at the oldest held
+	// revision and also returns nil in this case; the remaining history is removed soon after the hold ends.
 	Compact(ctx context.Context, before Revision) error
 
 	// CompactedRevision returns the revision of the newest compaction, or 0 if history was never
@@ -264,9 +264,9 @@ type Backend interface {
 	// the last minute before that time may be missing, more if documented by the backend; no later
 	// commit is included. For a time that is not in the past, it returns the newest revision. The
 	// error is ErrCompacted if the history, or the record of its times, does not reach back that
-	// far. Times are those of the backend's clock at the commits. If the clock is set back, the
-	// result may be older than correct, but never newer. The revision is not held: it may be
-	// compacted before it is read.
+	// far. Times are measured by the backend's clock at the commits. If the clock is set back, the result may
+	// be older than correct, but never newer. The revision is not held: it may be compacted before it is
+	// read.
 	RevisionAt(ctx context.Context, t time.Time) (Revision, error)
 
 	// Snapshot writes a consistent copy of the store to w and returns its revision. Concurrent reads

@@ -18,8 +18,8 @@ type Pinner interface {
 	// and no pin retains the whole prefix at this revision, and ErrFutureRevision if the revision does not exist yet.
 	Pin(ctx context.Context, owner, prefix string, at Revision) error
 
-	// Unpin removes all pins of an owner. The data is deleted in the background. Open reads may
-	// continue, later reads return ErrCompacted. Without a pin of the owner, it has no effect.
+	// Unpin removes all pins of an owner. The data is deleted in the background. Open reads may continue;
+	// later reads return ErrCompacted. Without a pin of the owner, it has no effect.
 	Unpin(ctx context.Context, owner string) error
 
 	// Pins returns all pins in the order of their revisions.
