@@ -72,8 +72,8 @@ func (c *Change) DeletedRecord() *codec.Record {
 }
 
 // Event returns the event of a change for a watch of the selection. ok is false if the selection matches the
-// object neither before nor after the change. It returns an error if the object cannot be decoded to evaluate
-// the selectors.
+// object neither before nor after the change. Event returns an error if the object cannot be decoded to
+// evaluate the selectors.
 func (sel *Selection) Event(c *Change) (ev rest.Event, ok bool, err error) {
 	var before, after bool
 	if c.Prev != nil {

@@ -24,7 +24,7 @@ type Config struct {
 	Dir string
 	// InMemory stores all data in memory, for tests; Dir is ignored.
 	InMemory bool
-	// Prefix is the prefix prefix of the archived keys, such as "/registry/"; it ends with a slash.
+	// Prefix is the prefix of the archived keys, such as "/registry/"; it ends with a slash.
 	Prefix string
 	// Policy is the retention.
 	Policy Policy
@@ -45,7 +45,7 @@ type Config struct {
 type Archive struct {
 	dir     string
 	fs      vfs.FS // nil selects the file system of the operating system
-	prefix  string // of the archived keys
+	prefix  string // prefix of the archived keys
 	policy  Policy
 	log     *slog.Logger
 	metrics *metrics

@@ -26,7 +26,7 @@ func (c *Change) Created() bool { return c.After != nil && c.After.Created == c.
 
 // Changes calls visit for the changes with revisions in [from, to] and matching keys, in order of revisions
 // and keys, until visit returns false. The archive must have reached to. Changes before the floor of a
-// resource may be missing. visit must not call methods of the archive. It returns the error of ctx,
+// resource may be missing. visit must not call methods of the archive. Changes returns the error of ctx,
 // kv.ErrClosed after Close, or an error that wraps kv.ErrCorrupt or kv.ErrUnavailable if the archive cannot
 // be read.
 func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches func(key string) bool, visit func(*Change) (more bool)) error {
@@ -71,8 +71,8 @@ func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches fun
 }
 
 // Versions calls visit for the changes of one key up to a revision, the oldest first, until visit
-// returns false. Versions that were copied when the archive was created have no Time. It returns the same
-// errors as Changes.
+// returns false. Versions that were copied when the archive was created have no Time. The errors are the same
+// as for Changes.
 func (a *Archive) Versions(ctx context.Context, key string, to kv.Revision, visit func(*Change) (more bool)) error {
 	if strings.IndexByte(key, 0) >= 0 {
 		return nil // no such key exists

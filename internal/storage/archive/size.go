@@ -8,8 +8,8 @@ import (
 )
 
 // Sizes returns the estimated size of the versions of each resource on disk, in bytes. Versions
-// that have not been flushed do not count. The caller owns the map. It returns kv.ErrClosed after Close, or
-// an error of the database.
+// that have not been flushed do not count. The caller owns the map. Sizes returns kv.ErrClosed after Close,
+// or an error of the database.
 func (a *Archive) Sizes() (map[string]int64, error) {
 	db, err := a.acquire()
 	if err != nil {

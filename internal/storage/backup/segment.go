@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/origin"
 )
 
-// maxSegment is the size size of the commits, in bytes of a segment, in bytes before compression, above which
-// it is uploaded before the interval is over.
+// maxSegment is the size of the commits of a segment, in bytes before compression, above which it is
+// uploaded before the interval is over.
 const maxSegment = 8 << 20
 
 // segmentBuilder builds a segment in memory.
@@ -20,7 +20,7 @@ type segmentBuilder struct {
 	segment Segment
 	buf     bytes.Buffer
 	object  *objectWriter
-	size    int // of the commits
+	size    int // size of the commits, in bytes
 	last    commit
 	raw     []byte
 	// notBefore is the minimum time of the next commit, so that the times of commits never decrease.

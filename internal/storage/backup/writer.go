@@ -74,8 +74,8 @@ type Writer struct {
 	generation   string
 	position     kv.Revision
 	positionTime time.Time
-	baseRevision kv.Revision // of the newest base
-	// basePins are the known pins revision of the newest base; empty if another Writer has uploaded it.
+	baseRevision kv.Revision // revision of the newest base
+	// basePins are the known pins of the newest base; empty if another Writer has uploaded it.
 	basePins embedded.PinSet
 	nextBase time.Time
 	hold     func()

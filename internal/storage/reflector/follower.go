@@ -59,8 +59,8 @@ func NewFollower[T any](config FollowerConfig[T]) *Follower[T] {
 	return &Follower[T]{config: config}
 }
 
-// Reflector returns a Reflector of a collection that reports to f. The caller runs it. It returns an error if
-// collection is nil or FollowerConfig.Name is empty.
+// Reflector returns a Reflector of a collection that reports to f. The caller runs it. Follower.Reflector
+// returns an error if collection is nil or FollowerConfig.Name is empty.
 func (f *Follower[T]) Reflector(collection Collection) (*Reflector, error) {
 	return New(Config{
 		Name: f.config.Name, Collection: collection, Logger: f.config.Logger, Metrics: f.config.Metrics,

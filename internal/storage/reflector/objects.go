@@ -43,7 +43,7 @@ func NewObjects[T codec.Object](config ObjectsConfig[T]) *Objects[T] {
 }
 
 // Reflector returns a Reflector of a collection that reports to o. The caller runs it. metrics may be
-// nil. It returns an error if collection is nil or ObjectsConfig.Name is empty.
+// nil. Reflector returns an error if collection is nil or ObjectsConfig.Name is empty.
 func (o *Objects[T]) Reflector(collection Collection, metrics *Metrics) (*Reflector, error) {
 	return New(Config{
 		Name: o.config.Name, Collection: collection, Logger: o.config.Logger, Metrics: metrics,
