@@ -48,14 +48,14 @@ type Cluster struct {
 	Files Files
 }
 
-// Member is a member of a cluster. Clients and other members connect to it through proxies. Methods
-// without an error fail the test on failure.
+// Member is a member of a cluster. Clients and other members connect to it through proxies. Methods without
+// an error result fail the test on failure.
 type Member struct {
 	t       testing.TB
 	name    string
 	dir     string
 	flags   []string
-	scheme  string // of clients
+	scheme  string // of the client URL
 	clients *proxy // forwards to the client address
 	peers   *proxy // forwards to the peer address
 	links   *links
@@ -255,7 +255,7 @@ func (m *Member) responderID() (string, error) {
 // memberList contains the used fields of etcd's MemberListResponse in JSON.
 type memberList struct {
 	Header struct {
-		MemberID string `json:"member_id"` // of the responding member
+		MemberID string `json:"member_id"` // ID of the responding member
 	} `json:"header"`
 	Members []struct {
 		ID       string   `json:"ID"`

@@ -52,8 +52,8 @@ type process struct {
 }
 
 // startProcess starts etcd. One goroutine, which is locked to its thread, starts the process and waits
-// for it: on Linux, the kernel kills the child when that thread ends, so that no etcd outlives an
-// aborted test run.
+// for it: on Linux, the kernel kills the child when the thread ends, so that no etcd outlives an aborted test
+// run.
 func startProcess(binary string, flags []string) (*process, error) {
 	running, ended := context.WithCancel(context.Background())
 	p := &process{cmd: exec.Command(binary, flags...), running: running}

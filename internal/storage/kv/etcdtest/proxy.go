@@ -19,7 +19,7 @@ type proxy struct {
 	mu     sync.Mutex
 	target string
 	open   map[net.Conn]string // connections and the IDs of their clients
-	frozen chan struct{}       // closed by the end of the freeze; nil if the proxy is not frozen
+	frozen chan struct{}       // closed when the freeze ends; nil if the proxy is not frozen
 	tasks  sync.WaitGroup
 }
 
