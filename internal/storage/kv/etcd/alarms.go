@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// alarmInterval is the minimum time between two checks of etcd's alarms. Writes of other clients may
-// also raise alarms.
+// alarmInterval is the minimum time between two checks of etcd's alarms while no alarm is known. Writes of
+// other clients may also raise alarms.
 const alarmInterval = 5 * time.Second
 
 // checkAlarms returns the error that corresponds to etcd's alarms: kv.ErrNoSpace, kv.ErrCorrupt or nil.

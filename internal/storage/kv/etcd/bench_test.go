@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-// benchValue has about the size of a small pod. The benchmarks correspond to those with the same
+// benchValue has about the size of a small pod. The benchmarks correspond to the benchmarks with the same
 // names in package embedded, with etcd on the same machine.
 var benchValue = []byte(strings.Repeat("abcdefghijklmnop", 64))
 

@@ -31,8 +31,8 @@ const (
 type callSpec struct {
 	// name is a verb for errors and metrics.
 	name string
-	// timeout limits the total time, and attempt the time of each attempt; an attempt of 0 is
-	// limited by timeout only.
+	// timeout limits the total time, and attempt the time of each attempt; if attempt is 0, only timeout
+	// limits an attempt.
 	timeout, attempt time.Duration
 	repeat           repeatPolicy
 }
@@ -53,8 +53,8 @@ func repeatWrite(err error, sent bool) bool {
 }
 
 // call sends a request, and repeats it on another member if that is safe. f must pass the call options
-// to etcd's client if possible; without them, a write is not repeated. Errors are converted to errors
-// of package kv, as far as there is a corresponding one.
+// to etcd's client if possible; without them, a write is not repeated. Errors are converted to the
+// corresponding errors of package kv, if there are any.
 func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Context, ...grpc.CallOption) (T, error)) (answer T, err error) {
 	began := time.Now()
 	ctx, span := tracing.StartNamed(ctx, "etcd", a.name)
@@ -141,7 +141,7 @@ func transient(err error) bool {
 	return false
 }
 
-// code returns the gRPC code of an error, also if etcd's client has wrapped it.
+// code returns the gRPC code of an error, even if etcd's client has wrapped it.
 func code(err error) codes.Code {
 	var known rpctypes.EtcdError
 	switch {

@@ -98,8 +98,8 @@ func (s *Store) commit(ctx context.Context, ops []kv.Op) (kv.CommitResult, error
 	return res, nil
 }
 
-// write returns the parameters of a write. The timeout is the one that etcd uses for writes. After it,
-// the outcome is unknown.
+// write returns the parameters of a write. By default, the timeout is 8 s, which is longer than etcd's own
+// timeout for writes (7 s). After the timeout, the outcome is unknown.
 func (s *Store) write(name string) callSpec {
 	return callSpec{name: name, timeout: s.config.RequestTimeout * 8 / 5, repeat: repeatWrite}
 }

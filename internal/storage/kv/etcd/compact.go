@@ -50,7 +50,8 @@ func (s *Store) compactReleased() {
 	}
 }
 
-// compact compacts etcd to a revision. It is not an error if etcd is already compacted further.
+// compact compacts etcd to a revision. It is not an error if etcd is already compacted to this or a later
+// revision.
 func (s *Store) compact(ctx context.Context, to kv.Revision) error {
 	if to <= 0 {
 		return nil
@@ -103,11 +104,11 @@ func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
 }
 
 // compactor implements the compaction protocol: the server that finds the key unchanged since its
-// last round writes the revision that was newest one interval ago, and compacts to it. The other
+// last round writes the revision that was the newest revision one interval ago, and compacts to it. The other
 // servers detect the changed key.
 type compactor struct {
 	version  int64       // of compactKey in the last round
-	revision kv.Revision // the newest one at that time
+	revision kv.Revision // newest revision at that time
 	agreed   kv.Revision // value of compactKey in the last round; 0 if unknown
 }
 

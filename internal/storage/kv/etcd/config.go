@@ -55,8 +55,8 @@ type Config struct {
 	// It is also the maximum delay of their expiry. 0 means 60s; a negative value creates a lease
 	// for each key.
 	LeaseReuse time.Duration
-	// SizeInterval is how long the metric of the database size is cached. 0 means 30s; a negative
-	// value disables the metric.
+	// SizeInterval is the duration for which the metric of the database size is cached. 0 means 30s; a
+	// negative value disables the metric.
 	SizeInterval time.Duration
 	// NoRangeStream reads large ranges in pages, even if etcd supports streams.
 	NoRangeStream bool

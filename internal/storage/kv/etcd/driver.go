@@ -60,7 +60,8 @@ func openReady(ctx context.Context, config Config, prefix string) (*Store, error
 	return store, nil
 }
 
-// awaitComplete waits until etcd responds, and checks the data below prefix. An election between the two is not an error.
+// awaitComplete waits until etcd responds, and checks the data below prefix. An election between these two
+// requests is not an error.
 func (s *Store) awaitComplete(ctx context.Context, prefix string) error {
 	for {
 		err := s.Await(ctx)

@@ -55,13 +55,13 @@ func (l *leases) put(ttl int64, granted *lease) {
 	defer l.mu.Unlock()
 	for other, found := range l.open {
 		if time.Until(found.ends) < time.Duration(other)*time.Second {
-			delete(l.open, other) // remove expired leases, so that the map does not grow with distinct TTLs
+			delete(l.open, other) // remove leases that are too old to be reused, so that the map does not grow with distinct TTLs
 		}
 	}
 	l.open[ttl] = granted
 }
 
-// forget drops all leases, so that the next keys use new ones.
+// forget drops all leases, so that the next keys use new leases.
 func (l *leases) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,8 +97,8 @@ func (s *Store) lease(ctx context.Context, ttl time.Duration) (int64, error) {
 	return int64(granted.ID), nil
 }
 
-// Expiries returns the expiration times of all keys with a lease, by key, to the second. It sends
-// one request per lease. The caller owns the map. It returns the error of the first failed request.
+// Expiries returns the expiration times of all keys with a lease, by key, with a precision of one second. It
+// sends one request per lease. The caller owns the map. It returns the error of the first failed request.
 func (s *Store) Expiries(ctx context.Context) (map[string]time.Time, error) {
 	ctx, leave, err := s.beginCall(ctx, false)
 	if err != nil {

@@ -164,7 +164,7 @@ func (s *Store) pages(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 	}
 }
 
-// expectedEntries returns the expected number of entries of a range, from its first page.
+// expectedEntries returns the expected number of entries of a range, based on its first page.
 func expectedEntries(req kv.RangeRequest, first *pb.RangeResponse) int64 {
 	switch {
 	case req.CountOnly:

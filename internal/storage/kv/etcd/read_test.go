@@ -85,7 +85,7 @@ type observedKV struct {
 	ranges, streams atomic.Int64
 	// open is called with the number of each stream, counted from 1, before the stream is opened.
 	open func(n int64) error
-	// part is called before each response of a stream except the last one is returned.
+	// part is called before each response of a stream is returned.
 	part func(stream, part int64) error
 }
 
@@ -141,7 +141,7 @@ func TestStreamBreaks(t *testing.T) {
 		if stream > 2 || part == 1 {
 			return nil
 		}
-		// Neither of these is in the list: they are newer.
+		// The list must not contain these changes, because they are newer.
 		last := kv.Op{Key: manyKey(manyEntries + int(stream)), Value: []byte("new")}
 		first := kv.Op{Key: manyKey(0), Kind: kv.OpDelete, Expect: kv.AnyRevision}
 		if _, err := s.Commit(t.Context(), first, last); err != nil {
@@ -154,7 +154,7 @@ func TestStreamBreaks(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkMany(t, res, 0)
-	if rpc.ranges.Load() != 1 || rpc.streams.Load() < 3 { // an election breaks streams, too
+	if rpc.ranges.Load() != 1 || rpc.streams.Load() < 3 { // an election also breaks streams
 		t.Errorf("%d pages and %d streams", rpc.ranges.Load(), rpc.streams.Load())
 	}
 }

@@ -49,7 +49,8 @@ func (s *Store) hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), 
 	return at, release, nil
 }
 
-// grant returns the newest revision, at most to, that holds permit to compact.
+// grant requests compaction to a revision, and returns the newest revision to which the holds permit
+// compaction; see history.Holds.Grant.
 func (s *Store) grant(to kv.Revision) kv.Revision {
 	granted, expired := s.holds.Grant(to)
 	for _, x := range expired {
@@ -58,8 +59,8 @@ func (s *Store) grant(to kv.Revision) kv.Revision {
 	return granted
 }
 
-// recordTimes requests the newest revision periodically if there are no other requests, so that its
-// time is recorded, until Close.
+// recordTimes requests the newest revision once per markInterval until Close, so that its time is recorded
+// even if there are no other requests.
 func (s *Store) recordTimes() {
 	ticker := time.NewTicker(markInterval)
 	defer ticker.Stop()

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// sizeTimeout is the timeout of etcd during a scrape of the metrics, as in kube-apiserver.
+// sizeTimeout is the timeout of the request to etcd during a scrape of the metrics, as in kube-apiserver.
 const sizeTimeout = time.Second
 
 // sizeMetric is the metric of etcd's database size. It requests the size on a scrape, and caches it

@@ -18,7 +18,7 @@ import (
 
 // Snapshot implements kv.Backend. The snapshot contains all keys of etcd, in the format of "etcdctl
 // snapshot save" and "etcdutl snapshot restore": a database followed by its SHA-256, which is
-// verified. It contains the returned revision, and possibly newer ones.
+// verified. It contains the returned revision, and possibly newer revisions.
 func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) {
 	ctx, leave, err := s.beginCall(ctx, false)
 	if err != nil {

@@ -29,7 +29,7 @@ type source struct {
 type watchMessage struct {
 	events   []kv.Event
 	revision kv.Revision
-	err      error // not nil in the last message only
+	err      error // only set in the last message
 }
 
 // open starts an etcd watch from w.next. etcd's client reconnects lost watches, to another member
@@ -103,8 +103,8 @@ func (src *source) sendRequests() {
 	}
 }
 
-// read forwards etcd's messages. It always receives, because etcd's client buffers without limit
-// otherwise.
+// read forwards etcd's messages. It always receives, because otherwise etcd's client buffers messages without
+// limit.
 func (src *source) read(s *Store, responses clientv3.WatchChan) {
 	defer close(src.messages)
 	for resp := range responses {

@@ -123,7 +123,7 @@ func (s *Store) newClient(endpoints ...string) (*clientv3.Client, error) {
 		DialKeepAliveTime:    keepAliveTime,
 		DialKeepAliveTimeout: keepAliveTimeout,
 		MaxCallSendMsgSize:   maxSend,
-		MaxUnaryRetries:      1, // call decides
+		MaxUnaryRetries:      1, // call repeats requests
 		DialOptions: append(s.config.dialOptions(),
 			grpc.WithConnectParams(connect), grpc.WithTransportCredentials(s.secure),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32), grpc.MaxCallSendMsgSize(maxSend)),
@@ -143,7 +143,8 @@ const (
 )
 
 // Await waits until etcd responds to reads. If ctx ends or etcd rejects this client's credentials,
-// it returns the last error.
+// it returns the last error. If etcd responds but rejects writes because its quota is reached, Await logs
+// this and returns nil.
 func (s *Store) Await(ctx context.Context) error {
 	var last error
 	var reported time.Time

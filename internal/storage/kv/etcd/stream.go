@@ -24,7 +24,7 @@ func (s *Store) shouldStream(req kv.RangeRequest) bool {
 	return !s.config.NoRangeStream && req.Limit == 0 && !req.CountOnly && time.Now().UnixNano() >= s.noStreamUntil.Load()
 }
 
-// stream appends the entries after those of res, at the revision of res. It returns false if etcd
+// stream appends the entries that follow the entries of res, at the revision of res. It returns false if etcd
 // does not support streams. After an error, res contains the entries received before the error.
 func (s *Store) stream(ctx context.Context, end string, res *kv.RangeResult) (bool, error) {
 	for {

@@ -49,7 +49,7 @@ func (c Config) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// tlsFiles are credentials that reload their files for each connection. There is one per member.
+// tlsFiles are credentials that reload their files for each connection. Each member has its own tlsFiles.
 type tlsFiles struct {
 	credentials.TransportCredentials
 	config Config

@@ -38,7 +38,7 @@ type watch struct {
 	progressRequests chan kv.Revision
 
 	// The following fields are used by run only.
-	source *source // nil while the queue must drain first, or etcd is away
+	source *source // nil while the queue must drain first, or etcd is unavailable
 	queue  queue
 	// next is the first revision without events in the queue.
 	next kv.Revision
@@ -80,7 +80,7 @@ func (s *Store) Watch(ctx context.Context, start, end string, from kv.Revision) 
 	s.mu.Lock()
 	s.mu.watches[w] = struct{}{}
 	s.mu.Unlock()
-	go func() { // ends with ctx, Stop or Close, which waits for it: see enter
+	go func() { // ends with ctx, Stop or Close, which waits for it; see beginCall
 		defer leave()
 		w.run()
 	}()
@@ -186,8 +186,8 @@ func (w *watch) detach() {
 	}
 }
 
-// reopen starts a new source at the end of the last one. If etcd is unavailable, the watch remains
-// without a source and the caller must retry.
+// reopen starts a new source at the end of the last source. If etcd is unavailable, the watch remains without
+// a source and the caller must retry.
 func (w *watch) reopen() (err error) {
 	w.source, err = w.open()
 	if err == nil {
@@ -262,8 +262,8 @@ func (q *queue) first() kv.Batch {
 	return q.batches[0]
 }
 
-// add appends a batch. It merges the batch into the last one if that is small enough; the receiver has
-// not received it yet.
+// add appends a batch. It merges the batch into the last queued batch if the result is small enough; the
+// receiver has not received the last queued batch yet.
 func (q *queue) add(b kv.Batch) {
 	q.events += len(b.Events)
 	q.bytes += size(b)
