@@ -18,14 +18,14 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
-// ackFile stores the newest acknowledged revision in a file beside the database. It detects the
-// loss of the end of Pebble's log: a truncated log is indistinguishable from a log that ended there.
+// ackFile stores the newest acknowledged revision in a file next to the database. It detects the loss of the
+// end of Pebble's log: a truncated log is indistinguishable from a log that ended there.
 //
 // The commit loop records the revision of a group after the sync and before the acknowledgment,
-// with one write of 20 bytes in place and without fsync. The recorded revision is therefore never
-// newer than the durable one. After the death of the process, the operating system still has the
-// newest record. After a power failure, the record may be up to ackedSyncInterval old, and the loss
-// of newer writes is not detected.
+// with one write of 20 bytes in place and without fsync. The recorded revision is therefore never newer than
+// the durable revision. After a crash of the process, the operating system still has the newest record. After
+// a power failure, the record may be up to ackedSyncInterval old, and the loss of newer writes is not
+// detected.
 //
 //	magic     8 bytes, ackedMagic
 //	revision  8 bytes, big endian
@@ -52,7 +52,8 @@ const (
 	ackedSyncInterval = 5 * time.Second
 )
 
-// ErrLostWrites reports that the end of the store is missing. Config.AcceptLostWrites ignores it.
+// ErrLostWrites reports that acknowledged writes are missing, for example because a log file was lost.
+// Config.AcceptLostWrites ignores the loss.
 var ErrLostWrites = fmt.Errorf("acknowledged writes are missing: %w", kv.ErrCorrupt)
 
 // readAcked returns the revision in the file of a directory, or 0 if it does not exist.

@@ -100,7 +100,7 @@ func BenchmarkGet(b *testing.B) {
 }
 
 // BenchmarkReadAfterWrites reads 10,000 keys that were rewritten seven times in another order,
-// so that versions of each are in many sublevels of L0.
+// so that versions of each key are in many sublevels of L0.
 func BenchmarkReadAfterWrites(b *testing.B) {
 	s := open(b, Config{Dir: b.TempDir()})
 	fill(b, s, 10_000)

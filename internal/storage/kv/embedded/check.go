@@ -26,7 +26,7 @@ type Report struct {
 	// Keys is the number of current keys, Expiring the number of keys with a TTL, Versions the number
 	// of versions of current and deleted keys, and Commits the number of commits in the change log.
 	Keys, Expiring, Versions, Commits int64
-	// Marks is the number of recorded times with their newest revision.
+	// Marks is the number of marks, which record the newest revision at a time.
 	Marks int64
 	// Pins is the number of pins, and Retained the number of versions that only pins retain.
 	Pins, Retained int64

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
-// group contains transactions that share one fsync. It is guarded by Store.mu until nextGroup
-// returns it; then it is owned by commitLoop.
+// group contains transactions that share one fsync. It is guarded by Store.mu until nextGroup returns the
+// group; then commitLoop owns it.
 type group struct {
 	batch *pebble.Batch
 	// events contains the events of all transactions, in ascending order of revision.
@@ -24,7 +24,7 @@ type group struct {
 	first, last kv.Revision
 	// expires is the first Unix second in which a key of the group expires; 0 if none expires.
 	expires int64
-	// done is closed at the end of the group; err is its result.
+	// done is closed when the group is durable or has failed; err is then the result.
 	done chan struct{}
 	err  error
 }
@@ -116,7 +116,7 @@ type txn struct {
 
 // evaluate compares a transaction with the newest state and, if the conditions are satisfied, adds
 // it to the pending group. Versions that are not in recent are read from disk without the lock;
-// with the lock, it then only checks that they are still the newest.
+// evaluate then only checks, with the lock, that they are still the newest versions.
 func (s *Store) evaluate(t *txn) error {
 	if len(t.ops) <= len(t.small) {
 		t.found = t.small[:len(t.ops)]
@@ -181,7 +181,7 @@ func (s *Store) readVersions(t *txn, floor kv.Revision) (at kv.Revision, err err
 }
 
 // creates reports whether a key must be absent. Pebble uses the filters of its last level, which
-// has most of the data, only on request: for existing keys, they are useless.
+// has most of the data, only on request, because they are useless for existing keys.
 func (t *txn) creates() bool {
 	return slices.ContainsFunc(t.ops, func(op kv.Op) bool { return op.Expect == 0 })
 }

@@ -11,12 +11,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
-// trimBytes is the maximum size of a step of deleting history: small compared with a memtable, so
-// that commits can run in between.
+// trimBytes is the maximum size of one step that deletes history, in bytes. It is small compared with a
+// memtable, so that commits can run between the steps.
 const trimBytes = 64 << 10
 
-// Compact implements kv.Backend. Compacting to an already compacted revision continues earlier
-// compactions: revisions that were held, and history that was not deleted yet.
+// Compact implements kv.Backend. Compacting to an already compacted revision continues earlier compactions
+// that were delayed by holds, or whose history was not deleted yet.
 func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	if err := s.checkOpen(ctx); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 type trimmer struct {
 	batch *pebble.Batch
 	pins  PinSet
-	// retains reports that there can be retained versions. The batch is then indexed.
+	// retains is set if there can be retained versions. The batch is then indexed.
 	retains bool
 }
 
@@ -175,7 +175,7 @@ func (t *trimmer) trimRecord(rev kv.Revision, raw []byte) error {
 	return nil
 }
 
-// acquireForWrite is like use, but returns an error if the store rejects writes.
+// acquireForWrite is like acquireEngine, but returns an error if the store rejects writes.
 func (s *Store) acquireForWrite() (*engine, error) {
 	s.mu.Lock()
 	err := s.rejectionLocked()

@@ -91,8 +91,8 @@ func (d *disk) removeMarker(name string) error {
 }
 
 // Claim durably marks dir, if it contains no store, as a directory of a new store. A server claims
-// the directory before it writes other files: keys without a claim then belong to a lost store. It
-// returns the errors of the file system.
+// the directory before it writes other files, such as keys. If these files exist without a claim and without
+// a store, the store was lost. Claim returns the errors of the file system.
 func Claim(dir string) error {
 	if there, err := Exists(dir); err != nil || there {
 		return err

@@ -34,7 +34,7 @@ type disk struct {
 	fs    vfs.FS
 	log   *slog.Logger
 	held  *pebble.Lock
-	guard atomic.Pointer[pebblefs.Guard] // of the newest engine
+	guard atomic.Pointer[pebblefs.Guard] // guard of the newest engine
 	// damaged is the name of the last file in which Pebble found corruption.
 	damaged atomic.Pointer[string]
 	reserve reserve
@@ -90,7 +90,7 @@ func (d *disk) lock() error {
 // restrictPermissions restricts the files of the locked directory to their user.
 func (d *disk) restrictPermissions() error {
 	if _, ok := d.fs.(pebblefs.Private); !ok {
-		return nil // in memory, or of a test
+		return nil // a file system in memory or of a test
 	}
 	if err := pebblefs.Protect(d.dir); err != nil {
 		return errors.Join(fmt.Errorf("restrict the files of data directory %s to their user: %w", d.dir, err), d.unlock())
@@ -111,7 +111,7 @@ type engine struct {
 	dir   string
 	guard *pebblefs.Guard
 	disk  *disk
-	// readOnly reports that the database was opened read-only, on a full disk.
+	// readOnly is set if the database was opened read-only, on a full disk.
 	readOnly  bool
 	scheduler *scheduler
 	// unchecked is the number of bytes written since the last checkSpace. It is used by commitLoop
@@ -144,7 +144,7 @@ func (d *disk) options(e *engine) *pebble.Options {
 		EventListener: &pebble.EventListener{
 			BackgroundError: func(err error) {
 				if e.guard.Failure() != nil {
-					return // ignore consequences
+					return // a consequence of an earlier failure
 				}
 				d.log.Warn("background work on the store failed", "dir", d.dir, "err", pebblefs.FirstLine(err))
 			},
@@ -207,10 +207,9 @@ func asCorrupt(err error) error {
 	return fmt.Errorf("%w: %s", kv.ErrCorrupt, pebblefs.FirstLine(err))
 }
 
-// wrapOpenError is like explain, for errors of opening an existing store. Unless a write or the operating
-// system failed, the store is damaged. If Pebble reports corruption, the last read file is damaged;
-// otherwise files are missing, have a wrong size, or are inconsistent, and the error contains the
-// details.
+// wrapOpenError converts an error of opening an existing store, as explain does. Unless a write or the
+// operating system failed, the store is damaged. If Pebble reports corruption, the last read file is damaged;
+// otherwise files are missing, have a wrong size, or are inconsistent, and the error contains the details.
 func (d *disk) wrapOpenError(g *pebblefs.Guard, err error) error {
 	if failed := g.Failure(); failed != nil {
 		return explain("open the store", d.dir, failed)

@@ -41,13 +41,13 @@
 //   - ring, watch: a watch is a position in the shared ring of recent groups. It reads the change
 //     log on disk when it starts at an old revision or falls behind the ring.
 //   - compact: deletes history up to a revision, in small steps.
-//   - retain, hold: determine that revision, from the retention period and the held revisions.
+//   - retain, hold: determine the revision to compact to, from the retention period and the held revisions.
 //     Marks record which revision was the newest at a time.
 //   - pin, retained: pins exempt the state of a prefix at a revision from compaction, over restarts.
 //   - expire: deletes keys with an expired TTL, with ordinary commits.
-//   - repair: after a failed disk write, the guard (package pebblefs) discards all further writes.
-//     Reads continue, and the store reopens itself when the disk accepts writes again. If the disk
-//     is full at startup, the store opens read-only.
+//   - repair: after a failed disk write, the guard (package pebblefs) discards all later writes. Reads
+//     continue, and the store reopens itself when the disk accepts writes again. If the disk is full at
+//     startup, the store opens read-only.
 //   - reserve: a file that reserves space for deletions on a full disk.
 //   - acked, lost: a file with the newest acknowledged revision, to detect lost writes at the next
 //     start.

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
-// Record is a version of a key in a snapshot: the newest one, or one that pins retain.
+// Record is a version of a key in a snapshot: the newest version, or a version that pins retain.
 type Record struct {
 	kv.Entry
 	// Expires is the expiration time, with a resolution of one second; zero if the key does not
@@ -53,7 +53,8 @@ func (r *snapshotRecord) record() Record {
 	return record
 }
 
-// SnapshotReader receives the content of a snapshot. Each function may be nil. Its error ends the read.
+// SnapshotReader receives the content of a snapshot. Each function may be nil. If a function returns an
+// error, the read ends and returns it.
 type SnapshotReader struct {
 	// Begin is called first, with the revision of the snapshot.
 	Begin func(kv.Revision) error
@@ -142,8 +143,8 @@ func NewSnapshotWriter(w io.Writer, at kv.Revision) (*SnapshotWriter, error) {
 	return sw, nil
 }
 
-// Put adds a record. It returns an error if the key is not greater than the previous one, contains a
-// zero byte, or has invalid revisions, or if the write fails. It does not retain the value.
+// Put adds a record. It returns an error if the key is not greater than the previous key, contains a zero
+// byte, or has invalid revisions, or if the write fails. It does not retain the value.
 func (sw *SnapshotWriter) Put(r Record) error {
 	switch {
 	case r.Key <= sw.last:
@@ -206,7 +207,7 @@ func SnapshotRevision(header []byte) (kv.Revision, error) {
 	return sr.revision, nil
 }
 
-// loadSnapshot replaces the memory of a store in memory by a file system with the content of Snapshot.
+// loadSnapshot replaces the memory of an in-memory store by a file system with the content of Snapshot.
 func (c *Config) loadSnapshot() error {
 	if c.Snapshot == "" {
 		return nil

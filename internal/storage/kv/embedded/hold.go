@@ -36,7 +36,8 @@ func (s *Store) hold(ctx context.Context, at kv.Revision, limit time.Duration) (
 	}
 }
 
-// grant returns the newest revision, at most to, that holds permit to compact.
+// grant requests compaction to a revision, and returns the newest revision to which the holds permit
+// compaction; see history.Holds.Grant.
 func (s *Store) grant(to kv.Revision) kv.Revision {
 	granted, expired := s.holds.Grant(to)
 	for _, x := range expired {

@@ -43,7 +43,7 @@ type iteratorPool struct {
 	closed bool
 }
 
-// get returns an unused iterator with at >= floor, or nil. The caller must pass it to give.
+// get returns an unused iterator with at >= floor, or nil. The caller must pass it to put.
 func (x *iteratorPool) get(floor kv.Revision, creates bool) *pooledIterator {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -59,7 +59,7 @@ func (x *iteratorPool) get(floor kv.Revision, creates bool) *pooledIterator {
 	return nil
 }
 
-// put returns an iterator, which is retained or closed.
+// put returns an iterator to the pool, which retains or closes it.
 func (x *iteratorPool) put(v *pooledIterator) {
 	if !x.retain(v) {
 		_ = v.it.Close()
@@ -122,8 +122,7 @@ func (x *iteratorPool) close() {
 	}
 }
 
-// iterator returns an iterator with at >= floor. The caller must pass it to e.iterators.give or
-// close it.
+// iterator returns an iterator with at >= floor. The caller must pass it to e.iterators.put or close it.
 func (s *Store) iterator(e *engine, floor kv.Revision, creates bool) (*pooledIterator, error) {
 	if v := e.iterators.get(floor, creates); v != nil {
 		return v, nil

@@ -10,12 +10,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
-// maxUnflushedCommits is the maximum number of commits that only log files can contain, and so can be lost
-// with one: each uses at least 200 bytes of the memtables.
+// maxUnflushedCommits is the maximum number of commits that exist only in log files, and can therefore be
+// lost with a log file. Each commit uses at least 200 bytes of the memtables.
 const maxUnflushedCommits = 4 * memTableBytes / 200
 
 // loadAcknowledged loads the state of an engine that must contain the acknowledged revision. Otherwise, it
-// returns ErrLostWrites, also if all logs are missing.
+// returns ErrLostWrites, even if all logs are missing.
 func (e *engine) loadAcknowledged(noted kv.Revision) (state, error) {
 	st, err := e.loadState()
 	if err == nil || errors.Is(err, errNoFormat) && noted > 0 {
@@ -35,7 +35,7 @@ func (e *engine) checkAcknowledged(st state, noted kv.Revision) error {
 }
 
 // checkContiguous checks that the last commits of the change log, up to limit, have no gap. Each
-// revision has a record, except compacted ones and the first one of a store.
+// revision has a record, except compacted revisions and the first revision of a store.
 func (e *engine) checkContiguous(st state, limit int) error {
 	from := max(st.trimmed, st.first) + 1
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: logKey(from), UpperBound: []byte{prefixLog + 1}})
@@ -70,10 +70,9 @@ func (e *engine) gap(before, last kv.Revision) error {
 		e.dir, before+1, last, ErrLostWrites)
 }
 
-// acceptLoss makes a store with lost writes usable: at a revision greater than all that clients
-// have seen, and without history, which has gaps. It removes replaced and deleted versions, and
-// rebuilds the index of expiring keys. Until the last batch is durable, the loss remains
-// detectable.
+// acceptLoss makes a store with lost writes usable. It sets a revision greater than all revisions that
+// clients have seen, deletes the history, which has gaps, including replaced and deleted versions and pins,
+// and rebuilds the index of expiring keys. Until the last batch is durable, the loss remains detectable.
 func (e *engine) acceptLoss(st state, noted kv.Revision) (kv.Revision, error) {
 	m := lossRepair{e: e, b: e.db.NewBatch()}
 	_ = m.b.DeleteRange([]byte{prefixExpiry}, []byte{prefixExpiry + 1}, nil)

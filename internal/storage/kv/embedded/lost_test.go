@@ -129,7 +129,7 @@ func checkAccepted(t *testing.T, dir string, newest kv.Revision) {
 	}
 }
 
-// TestLostOlderLog checks a store with a missing log that is not the newest one.
+// TestLostOlderLog checks a store with a missing log that is not the newest log.
 func TestLostOlderLog(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewMem()

@@ -30,7 +30,8 @@ func (p PinSet) from(at kv.Revision) PinSet {
 	return p[i:]
 }
 
-// Needs reports whether a pin contains the version of a key that was written at a revision and replaced at a later one.
+// Needs reports whether a pin contains the version of a key that was written at a revision and replaced at a
+// later revision.
 func (p PinSet) Needs(key string, written, replaced kv.Revision) bool {
 	for _, x := range p.from(written) {
 		if x.Revision >= replaced {
@@ -127,7 +128,7 @@ func (s *Store) Unpin(ctx context.Context, owner string) error {
 	}
 	select {
 	case s.unpinned <- struct{}{}:
-	default: // it is pending
+	default: // a sweep is already pending
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// pinTest compares pinned states of a store with recorded ones.
+// pinTest compares pinned states of a store with recorded states.
 type pinTest struct {
 	t   *testing.T
 	s   *Store

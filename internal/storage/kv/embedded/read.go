@@ -18,9 +18,9 @@ type reading struct {
 	e *engine
 }
 
-// read starts a read of the keys of [start, end) at a revision; 0 selects the newest. It determines the
-// newest revision before it creates the iterator, so that the iterator contains the complete
-// revision, and the compacted revision and the pins afterwards, so that its data cannot be missing.
+// read starts a read of the keys of [start, end) at a revision; 0 selects the newest revision. It determines
+// the newest revision before it creates the iterator, so that the iterator contains the complete revision,
+// and the compacted revision and the pins afterwards, so that its data cannot be missing.
 func (s *Store) read(ctx context.Context, start, end string, at kv.Revision) (*reading, error) {
 	if err := s.checkOpen(ctx); err != nil {
 		return nil, err

@@ -10,11 +10,11 @@ const entryOverhead = 192
 
 // recent caches the newest version of each recently changed key, whether or not it is durable.
 // Invariant: it contains each key that changed at a revision greater than floor. A version that was
-// read from disk at revision R is therefore still the newest one if recent does not contain the key
-// and R is at least floor.
+// read from disk at revision R is therefore still the newest version if recent does not contain the key and R
+// is at least floor.
 //
-// It has two generations. When the young generation is full, the old one is dropped and the young
-// one becomes the old one. Store.mu guards it.
+// It has two generations. When the young generation is full, the old generation is dropped and the young
+// generation becomes the old generation. Store.mu guards it.
 type recent struct {
 	young, old map[string]version
 	// old contains the changes after floor up to youngFloor, young the changes after youngFloor.
@@ -56,8 +56,8 @@ func sizeInRecent(key string, v version) int {
 	return n
 }
 
-// forget drops the old generation if the young one is full. It retains versions later than
-// published regardless of their size, because they are not readable elsewhere.
+// forget drops the old generation if the young generation is full. It retains versions later than published
+// regardless of their size, because they are not readable elsewhere.
 func (r *recent) forget(assigned, published kv.Revision) {
 	if r.bytes >= recentBytes {
 		r.rotate(assigned, published)

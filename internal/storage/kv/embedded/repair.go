@@ -30,7 +30,7 @@ func (s *Store) handleWriteError(cause error) {
 	}
 }
 
-// rejectWrites rejects writes until repair has ended. It reports whether they were accepted before.
+// rejectWrites rejects writes until repair has ended. It reports whether writes were accepted before.
 func (s *Store) rejectWrites(broken error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *Store) repair() {
 	}
 }
 
-// probe reports whether the directory accepts writes of as much as two memtables.
+// probe returns an error if the directory does not accept writes of the size of two memtables.
 func (d *disk) probe() (err error) {
 	name := filepath.Join(d.dir, "PROBE")
 	f, err := d.fs.Create(name, vfs.WriteCategoryUnspecified)

@@ -22,7 +22,7 @@ const (
 	reserveFraction = 16
 )
 
-// errFull is the reason of a store that accepts deletions only because the disk is almost full.
+// errFull is the error of writes other than deletions while the disk is almost full.
 var errFull = fmt.Errorf("the disk is almost full, and only deletions are accepted: %w", kv.ErrNoSpace)
 
 // reserve creates and removes the reserve of a disk. It is safe for concurrent use.
@@ -43,8 +43,8 @@ func (r *reserve) size() int64 {
 	return min(max(int64(usage.TotalBytes/reserveFraction), minReserve), maxReserve)
 }
 
-// allocate creates the reserve. It returns kv.ErrNoSpace if there is too little space. If the file system
-// cannot allocate space in advance, it returns nil without a reserve.
+// allocate creates the reserve. The error wraps kv.ErrNoSpace if there is too little space. If the file
+// system cannot allocate space in advance, it returns nil without a reserve.
 func (r *reserve) allocate() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -77,7 +77,7 @@ func (r *reserve) release() bool {
 func (r *reserve) releaseLocked() bool {
 	was := r.mu.held
 	r.mu.held = false
-	_ = r.disk.fs.Remove(r.name()) // it may not exist
+	_ = r.disk.fs.Remove(r.name()) // the file may not exist
 	return was
 }
 

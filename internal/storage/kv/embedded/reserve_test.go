@@ -241,7 +241,7 @@ func TestIncompleteTable(t *testing.T) {
 }
 
 // TestStartOnFullDisk checks that a store opens on a disk without a free byte and without its reserve. It
-// serves reads at once, and writes when space is available.
+// serves reads immediately, and writes when space is available.
 func TestStartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, crashed := range []bool{false, true} {

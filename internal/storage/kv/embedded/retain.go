@@ -64,7 +64,7 @@ func (s *Store) retainHistory() {
 	defer ticker.Stop()
 	s.markTime()
 	marked := s.uptime.now()
-	sweep := true // of versions whose pins the last run removed
+	sweep := true // the last run may have removed pins
 	var assigned kv.Revision
 	for {
 		// The first compaction runs immediately, because a run may be shorter than a tick. Compact
@@ -114,7 +114,7 @@ func (s *Store) releaseMemory(last kv.Revision) kv.Revision {
 	return s.mu.assigned
 }
 
-// markTime records the newest revision and the uptime, while history ages.
+// markTime records the newest revision and the uptime at the current time.
 func (s *Store) markTime() {
 	e, err := s.acquireForWrite()
 	if err != nil {
@@ -158,8 +158,8 @@ func (s *Store) writeMark(e *engine) error {
 	return nil
 }
 
-// minUptimeRecord is the uptime that is recorded without a mark. Shorter times are not lost, because
-// the time since the last record counts at the next start.
+// minUptimeRecord is the minimum increase of the uptime that is recorded without a mark. Shorter times are
+// not lost, because the time since the last record counts at the next start.
 const minUptimeRecord = time.Second
 
 // RevisionAt implements kv.Backend, for the whole history over all runs.

@@ -27,8 +27,8 @@ func (c *wallClock) jump(by time.Duration) { c.off.Add(int64(by)) }
 func (c *wallClock) now() time.Time { return time.Now().Add(time.Duration(c.off.Load())).Round(0) }
 
 // TestRetentionOverRuns checks that history ages even if no run of the server is as long as the
-// retention, regardless of how runs end and of clock changes. It also checks that history is never
-// deleted all at once.
+// retention, regardless of how runs end and of clock changes. It also checks that history is never deleted in
+// one step.
 func TestRetentionOverRuns(t *testing.T) {
 	t.Parallel()
 	const (

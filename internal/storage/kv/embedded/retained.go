@@ -14,8 +14,8 @@ import (
 
 // The index of retained versions has the versions that only pins retain. trim adds a replaced version to the index
 // instead of deleting it, if a pin needs it, and sweep deletes the versions that no pin needs any longer.
-// The deletion of a key is retained as long as an older version of the key is, because this
-// version would otherwise appear to be the newest one.
+// The deletion of a key is retained as long as an older version of the key is retained, because the older
+// version would otherwise appear to be the newest version.
 
 // retained is an entry of the index of retained versions.
 type retained struct {
@@ -55,8 +55,8 @@ func (e *engine) hasRetained() (bool, error) {
 	return found, e.wrapError("read retained versions", errors.Join(it.Error(), it.Close()))
 }
 
-// retainsOlder reports whether an older version of a key than a revision is retained. b is indexed; it contains changes
-// that are not applied yet.
+// retainsOlder reports whether a version of a key before a revision is retained. b must be indexed, so that
+// changes that are not applied yet are included.
 func retainsOlder(b *pebble.Batch, key string, before kv.Revision) (bool, error) {
 	it, err := b.NewIter(&pebble.IterOptions{LowerBound: retainedKey(key, before-1), UpperBound: retainedKey(key, 0)})
 	if err != nil {

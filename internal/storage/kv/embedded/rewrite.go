@@ -10,10 +10,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
-// RewriteOlder replaces the values of versions that are not the newest ones of their keys; after Compact, those are the
-// versions that pins retain. rewrite returns the new value, or nil to leave the value unchanged; it must not modify the entry
-// or call the store. No history is deleted meanwhile, because the new value of a deleted version would restore it.
-// The next Purge makes the change durable and removes the replaced values from the tables. An error of rewrite is returned.
+// RewriteOlder replaces the values of versions that are not the newest versions of their keys. After Compact,
+// only pins retain such versions; without pins, RewriteOlder does nothing. rewrite returns the new value, or
+// nil to leave the value unchanged; it must not modify the entry or call the store. No history is deleted in
+// the meantime, because the new value of a deleted version would restore it. The next Purge makes the change
+// durable and removes the replaced values from the tables. An error of rewrite ends the call and is wrapped
+// in the returned error.
 func (s *Store) RewriteOlder(ctx context.Context, rewrite func(*kv.Entry) ([]byte, error)) error {
 	if len(*s.pins.Load()) == 0 {
 		return nil

@@ -42,7 +42,7 @@ type ring struct {
 // changing resources, so a commit wakes only the affected watches.
 type waiter struct {
 	start, end string
-	// anyEvent reports that any event wakes the watch, because it still has to read older events.
+	// anyEvent is set if any event wakes the watch, because it still has to read older events.
 	anyEvent bool
 	// idleUntil is the newest revision up to which the range had no events while the watch waited. It
 	// belongs to the ring until the ring has sent to wake, which never blocks.
@@ -118,7 +118,7 @@ func (r *ring) dropLocked() {
 	r.mu.count--
 }
 
-// forget removes the groups before a revision.
+// forget removes the groups up to a revision.
 func (r *ring) forget(before kv.Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -152,12 +152,12 @@ func (r *ring) growLocked() {
 	r.mu.groups, r.mu.head = bigger, 0
 }
 
-// atLocked returns the i-th group, starting with the oldest one.
+// atLocked returns the i-th group, starting with the oldest group.
 func (r *ring) atLocked(i int) *ringGroup {
 	return &r.mu.groups[(r.mu.head+i)%len(r.mu.groups)]
 }
 
-// wakeLocked wakes the watches with events in a group, and advances the others past the group.
+// wakeLocked wakes the watches with events in a group, and advances the other watches past the group.
 func (r *ring) wakeLocked(g *group) {
 	r.mu.version++
 	r.mu.waiters = slices.DeleteFunc(r.mu.waiters, func(s *waiter) bool {
@@ -188,7 +188,7 @@ func (r *ring) requestProgress() {
 }
 
 // addWaiter registers a watch that has processed the groups that since returned together with version. It
-// returns false if the ring has changed since. A registered watch is woken, or must call removeWaiter.
+// returns false if the ring has changed since then. A registered watch is woken, or must call removeWaiter.
 func (r *ring) addWaiter(s *waiter, version uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -225,7 +225,7 @@ func (r *ring) since(next kv.Revision, dst []ringGroup) (groups []ringGroup, at 
 	if r.mu.count == 0 || next < r.atLocked(0).first {
 		return dst, at, false
 	}
-	// The first group that ends at or after next.
+	// Find the first group that ends at or after next.
 	lo, hi := 0, r.mu.count-1
 	for lo < hi {
 		mid := (lo + hi) / 2

@@ -41,8 +41,8 @@ func TestRingNotes(t *testing.T) {
 	}
 }
 
-// TestRingWakes checks that an event wakes the waiters whose range contains it and advances the
-// others, and that a request for progress wakes all waiters.
+// TestRingWakes checks that an event wakes the waiters whose range contains it and advances the other
+// waiters, and that a request for progress wakes all waiters.
 func TestRingWakes(t *testing.T) {
 	t.Parallel()
 	var r ring

@@ -23,7 +23,7 @@ type scheduler struct {
 		// pausedCh is closed when paused is set, and replaced when it is cleared.
 		paused   bool
 		pausedCh chan struct{}
-		// granting reports that grantLocked is calling db without the lock.
+		// granting is set while grantLocked is calling db without the lock.
 		granting     bool
 		unregistered bool
 	}
@@ -70,8 +70,7 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 // compaction may always run, and no more.
 func (s *scheduler) UpdateGetAllowedWithoutPermission() {}
 
-// setPaused prevents new compactions from starting, or permits them again. The former does not
-// block.
+// setPaused prevents new compactions from starting, or permits them again. Pausing does not block.
 func (s *scheduler) setPaused(paused bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// backlog simulates a database with pending compactions. Each compaction ends at once, in its own
+// backlog simulates a database with pending compactions. Each compaction ends immediately, in its own
 // goroutine.
 type backlog struct {
 	s          *scheduler
@@ -81,8 +81,8 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// TestEndOfWaitingCompaction checks that a compaction which waits for another one ends with an error when
-// compactions are paused, and when a disk write fails, and that the store is repaired after the failure.
+// TestEndOfWaitingCompaction checks that a compaction which waits for another compaction ends with an error
+// when compactions are paused, and when a disk write fails, and that the store is repaired after the failure.
 func TestEndOfWaitingCompaction(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -97,7 +97,7 @@ func TestEndOfWaitingCompaction(t *testing.T) {
 			s := open(t, Config{Dir: "d", FS: vfs.NewCrashableMem()})
 			put(t, s, "a", "1")
 			e := s.engine                                // the repair replaces it
-			if ok, _ := e.scheduler.TrySchedule(); !ok { // and never ends
+			if ok, _ := e.scheduler.TrySchedule(); !ok { // the compaction never ends
 				t.Fatal("another compaction runs")
 			}
 			ended := make(chan error, 1)

@@ -84,7 +84,7 @@ func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) 
 		return 0, fmt.Errorf("snapshot: %w", err)
 	}
 	defer release()
-	pins := *s.pins.Load() // if one is removed now, the snapshot may lack its versions
+	pins := *s.pins.Load() // if a pin is removed now, the snapshot may lack its versions
 	sw := newSnapshotWriter(w, at, len(pins) > 0)
 	if err := sw.records(appendPins(nil, pins)); err != nil {
 		return 0, fmt.Errorf("write snapshot: %w", err)
@@ -227,13 +227,13 @@ func (sw *snapshotWriter) trailer() error {
 type snapshotReader struct {
 	r        *bufio.Reader
 	sum      hash.Hash
-	count    uint64 // of records
-	keys     int64  // that exist
+	count    uint64 // number of records
+	keys     int64  // number of existing keys
 	version  uint32
 	revision kv.Revision
 	// last is the last record with a version.
 	last snapshotRecord
-	pins []kv.Pin // that were read
+	pins []kv.Pin // pins that were read
 }
 
 // snapshotRecord is a version in a snapshot.
@@ -299,7 +299,7 @@ func (sr *snapshotReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// versions returns the records with versions. After an error, it ends.
+// versions returns the records with versions. It ends after an error.
 func (sr *snapshotReader) versions() iter.Seq2[snapshotRecord, error] {
 	return func(yield func(snapshotRecord, error) bool) {
 		for {
@@ -465,8 +465,8 @@ func restore(r io.Reader, cfg Config) error {
 
 // Create creates a store in dir from records. The records of a key are in descending order of their revisions; other keys
 // may be between them. newest is the newest revision that clients may have seen, and not less than the revision of any
-// record. pins returns the pins of the store, and is called after the last record. An error of records is returned, and
-// leaves dir empty. The rest is as for Restore.
+// record. pins returns the pins of the store, and is called after the last record. If records yields an
+// error, Create returns it and leaves dir empty. Otherwise, Create is like Restore.
 func Create(dir string, newest kv.Revision, records iter.Seq2[Record, error], pins func() []kv.Pin) error {
 	if newest > maxSnapshotRevision {
 		return fmt.Errorf("restore: revision %d is greater than the maximum, %d: %w", newest, int64(maxSnapshotRevision), kv.ErrCorrupt)

@@ -23,7 +23,7 @@ func (s *Store) pinnedChunk(dst []byte, start string, at kv.Revision, pins PinSe
 		return nil, "", e.wrapError("read", err)
 	}
 	defer it.Close()
-	newer, first := kv.Revision(0), true // of the key last
+	newer, first := kv.Revision(0), true // newer is the revision of the next newer version of the key last
 	for ok := it.First(); ok; ok = it.Next() {
 		key, rev, err := versionkey.Split(it.Key())
 		if err != nil {
@@ -48,7 +48,7 @@ func (s *Store) pinnedChunk(dst []byte, start string, at kv.Revision, pins PinSe
 		}
 		switch {
 		case v.entry == nil:
-			// Without an older version, the restored store deletes it.
+			// If no older version is retained, the restored store removes the deletion.
 			if pins.Contains(last) {
 				dst = appendDeletionRecord(dst, last, rev)
 			}
@@ -90,8 +90,8 @@ func appendRecord(dst, payload []byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(payload, castagnoli()))
 }
 
-// put adds the version to the batch of a restored store. All versions of a key but the newest are retained ones, and so is a
-// deletion; sweep deletes them if no pin needs them.
+// put adds the version to the batch of a restored store. All versions of a key except the newest version, and
+// deletions, are added to the index of retained versions; sweep deletes them if no pin needs them.
 func (r *snapshotRecord) put(b *pebble.Batch) {
 	switch {
 	case r.entry == nil:

@@ -65,8 +65,8 @@ func liveBytes(m *pebble.Metrics) int64 {
 }
 
 // freeSpace returns the number of free bytes of the disk beyond the space that a compaction of the live
-// files may need; it is negative if space is missing. Files that compactions write or remove count
-// as free. If the free space is unknown, the result is positive.
+// files may need; it is negative if space is missing. The space of files that compactions are writing or
+// removing counts as free. If the free space is unknown, the result is positive.
 func (d *disk) freeSpace(m *pebble.Metrics) int64 {
 	usage, known := d.usage()
 	if !known {
@@ -77,7 +77,7 @@ func (d *disk) freeSpace(m *pebble.Metrics) int64 {
 	return int64(min(usage.AvailBytes, 1<<60)) + temporary - min(live, maxHeadroom) - 4*d.memTableSize()
 }
 
-// checkSpaceAfter adds written bytes, and calls checkSpace after a certain number of them.
+// checkSpaceAfter adds to the number of written bytes, and calls checkSpace after each quarter of a memtable.
 func (s *Store) checkSpaceAfter(e *engine, bytes int) {
 	e.unchecked += int64(bytes)
 	if e.unchecked >= s.disk.memTableSize()/4 {
@@ -237,8 +237,8 @@ func (e *engine) updatePause(m *pebble.Metrics) int64 {
 }
 
 // compactRange compacts the keys of [from, to). It returns an error that wraps kv.ErrNoSpace if
-// compactions are paused, and kv.ErrUnavailable if a disk write fails, also while it waits: the caller
-// holds the engine, which repair can replace only after that.
+// compactions are paused, and kv.ErrUnavailable if a disk write fails, including while it waits, because
+// repair cannot replace the engine until the caller releases it.
 func (e *engine) compactRange(ctx context.Context, from, to []byte) error {
 	if versionkey.NewComparer().Compare(from, to) >= 0 {
 		return nil

@@ -60,7 +60,7 @@ type state struct {
 	pins  PinSet
 }
 
-// errNoFormat reports that the format version is missing, which is the first key of a store.
+// errNoFormat reports that the format version is missing. It is the first key that is written to a store.
 var errNoFormat = fmt.Errorf("it has no format version: %w", kv.ErrCorrupt)
 
 func (e *engine) loadState() (state, error) {

@@ -32,16 +32,15 @@ type Config struct {
 	Dir string
 	// InMemory stores all data in memory, for tests; Dir is ignored.
 	InMemory bool
-	// Retention is how long replaced and deleted values remain readable, measured in time that the
-	// store is open. 0 means DefaultRetention; a negative value retains history until Compact is
-	// called.
+	// Retention is the time for which replaced and deleted values remain readable, measured in time that the
+	// store is open. 0 means DefaultRetention; a negative value retains history until Compact is called.
 	Retention time.Duration
-	// Quota is the size in bytes from which the store accepts deletions only, until it is
-	// smaller again; 0: no limit. It may be exceeded by a few MiB. Quotas less than
-	// MinQuota leave little space between logs and history.
+	// Quota is the size, in bytes, above which the store accepts only deletions until it is smaller again; 0
+	// means no limit. It may be exceeded by a few MiB. Quotas less than MinQuota leave little space between
+	// logs and history.
 	Quota int64
-	// Held is a revision that is held when the store is opened, for a reader that holds it by itself
-	// within heldAtOpen; 0 holds none. A newer or compacted revision is ignored.
+	// Held is a revision that is held when the store is opened, for a reader that creates its own hold within
+	// heldAtOpen; 0 holds none. A newer or compacted revision is ignored.
 	Held kv.Revision
 	// AcceptLostWrites opens a store whose newest writes are missing, instead of returning
 	// ErrLostWrites. The store continues at a revision greater than all revisions that clients have
@@ -51,13 +50,13 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer registers the metrics of the store; nil disables them.
 	Registerer prometheus.Registerer
-	// Snapshot is the file of a snapshot with which a store in memory begins; "" for an empty store.
+	// Snapshot is the path of a snapshot that is loaded into a store in memory; "" creates an empty store.
 	Snapshot string
 	// FS replaces the file system of the operating system, for fault injection.
 	FS vfs.FS
 	// Simulation provides the clock for the expiration of keys; nil selects the real clock.
 	Simulation *simulation.Simulation
-	// stallAfter replaces the constant of the same name, for tests.
+	// stallAfter replaces pebblefs.StallAfter, for tests.
 	stallAfter time.Duration
 	// now replaces time.Now, for tests.
 	now func() time.Time
@@ -80,19 +79,19 @@ type Store struct {
 	life   sync.RWMutex
 	engine *engine // nil after Close and during a repair
 
-	// published is the newest durable revision, the newest one that reads see. It is written under the
+	// published is the newest durable revision, the newest revision that reads see. It is written under the
 	// lock of counts.
 	published atomic.Int64
 	compacted atomic.Int64
 	ring      ring
 	counts    counts
 	retention time.Duration
-	quota     int64 // bytes; 0: no limit
-	// holds, marks and elapsed limit compaction: holds limits all compactions, marks and elapsed
-	// determine automatic compaction.
+	quota     int64 // in bytes; 0 means no limit
+	// holds, marks and uptime limit compaction: holds limits all compactions, marks and uptime determine
+	// automatic compaction.
 	holds *history.Holds
-	// pins are the durable pins. history is locked while they are replaced. unpinned receives a value when some
-	// were removed.
+	// pins are the durable pins. history is locked while they are replaced. unpinned receives a value when
+	// pins were removed.
 	pins     atomic.Pointer[PinSet]
 	unpinned chan struct{}
 	marks    history.Marks
@@ -103,7 +102,7 @@ type Store struct {
 	// held.
 	mu struct {
 		sync.Mutex
-		// work is signalled when pending gets its first transaction, and by Close.
+		// work is signalled when pending receives its first transaction, and by Close.
 		work sync.Cond
 		// assigned is the newest assigned revision.
 		assigned kv.Revision
@@ -279,7 +278,7 @@ func (s *Store) rejectionLocked() error {
 	return s.mu.broken
 }
 
-// release ends a use.
+// release ends the use of the engine that acquireEngine returned.
 func (s *Store) release() { s.life.RUnlock() }
 
 // CurrentRevision implements kv.Backend.
@@ -336,7 +335,7 @@ func (s *Store) Health(ctx context.Context) error {
 	return err
 }
 
-// damage returns the damage detected since the engine was opened.
+// damage returns the damage detected since the store was opened.
 func (s *Store) damage() error {
 	file := s.disk.damaged.Load()
 	if file == nil {

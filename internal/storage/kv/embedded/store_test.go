@@ -365,7 +365,7 @@ func TestRewriteLoad(t *testing.T) {
 	}
 	last := kv.Revision(s.published.Load())
 	await(t, "compaction", func() bool { return kv.Revision(s.compacted.Load()) == last })
-	await(t, "space to be given back", func() bool { return s.diskBytes() < 24<<20 })
+	await(t, "space to be freed", func() bool { return s.diskBytes() < 24<<20 })
 	// Ten versions, the versions replaced by the last commit with its log record, and the meta
 	// keys.
 	await(t, "history to be deleted", func() bool { return countRecords(t, s) <= 20 })
@@ -486,13 +486,13 @@ func TestDamagedSnapshot(t *testing.T) {
 	t.Parallel()
 	raw := smallSnapshot(t)
 	checkDamaged(t, raw, 3)
-	// The directory is left empty, so that another snapshot can be tried.
+	// The directory is left empty, so that another snapshot can be restored.
 	dir := t.TempDir()
 	if err := Restore(bytes.NewReader(raw[:len(raw)-1]), dir); !errors.Is(err, kv.ErrCorrupt) {
 		t.Fatalf("restore of a damaged snapshot: %v", err)
 	}
 	if err := Restore(bytes.NewReader(raw), dir); err != nil {
-		t.Fatalf("restore after a failed one: %v", err)
+		t.Fatalf("restore after a failed restore: %v", err)
 	}
 	if n := len(entries(t, open(t, Config{Dir: dir}), 0).Entries); n != 3 {
 		t.Errorf("%d entries of 3", n)

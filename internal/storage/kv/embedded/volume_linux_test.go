@@ -65,8 +65,8 @@ func TestVolumeTooSmall(t *testing.T) {
 	}
 }
 
-// TestSmallVolumeKilled does the check of TestSmallVolume with a store whose process was killed
-// while the volume was full.
+// TestSmallVolumeKilled performs the checks of TestSmallVolume with a store whose process was killed while
+// the volume was full.
 func TestSmallVolumeKilled(t *testing.T) {
 	t.Parallel()
 	for _, size := range volumeSizes() {

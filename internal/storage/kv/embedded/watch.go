@@ -80,7 +80,7 @@ func (w *watch) Err() error {
 // Stop implements kv.Watch.
 func (w *watch) Stop() { w.cancel() }
 
-// run delivers until the watch ends.
+// run delivers batches until the watch ends.
 func (w *watch) run() {
 	defer w.s.metrics.watches.Dec()
 	defer w.cancel()
@@ -94,7 +94,7 @@ func (w *watch) run() {
 	close(w.batches)
 }
 
-// deliver delivers from the ring if it still contains next, and otherwise from disk.
+// deliver delivers batches from the ring if it still contains next, and otherwise from disk.
 func (w *watch) deliver() error {
 	room := make([]ringGroup, 0, watchGroups)
 	for {
@@ -112,7 +112,7 @@ func (w *watch) deliver() error {
 	}
 }
 
-// errEnded ends follow; run determines the reason.
+// errEnded ends deliver; run determines the reason.
 var errEnded = errors.New("watch ended")
 
 // fromRing delivers the events of the groups in the range of the watch. Without such events, it reports
@@ -168,7 +168,7 @@ func (w *watch) waitForChange(version uint64, every bool) error {
 	return errEnded
 }
 
-// filter returns the events in the range of the watch. If all match, it returns events itself.
+// filter returns the events in the range of the watch. If all events match, it returns events itself.
 func (w *watch) filter(events []kv.Event) []kv.Event {
 	for len(events) > 0 && events[0].Revision < w.next {
 		events = events[1:]
