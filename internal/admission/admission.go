@@ -11,7 +11,7 @@ import "context"
 // Operation is an operation on an object, in the spelling of AdmissionReview.operation.
 type Operation string
 
-// The operations that are admitted.
+// The operations for which plugins are called.
 const (
 	Create  Operation = "CREATE"
 	Update  Operation = "UPDATE"

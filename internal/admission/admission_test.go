@@ -88,7 +88,7 @@ func TestChainOrder(t *testing.T) {
 			calls = nil
 			deleted := c.ValidateDeletionFunc(admission.Request{Operation: admission.Delete})(t.Context(), nil, &corev1.ConfigMap{})
 			if diff := cmp.Diff(test.want, calls); diff != "" || errors.Is(deleted, refused) != errors.Is(err, refused) {
-				t.Errorf("of a deletion: %v, calls (-want +got):\n%s", deleted, diff)
+				t.Errorf("deletion: error %v, calls (-want +got):\n%s", deleted, diff)
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func TestUnhandledOperation(t *testing.T) {
 			t.Error(err)
 		}
 		if c.Mutates(admission.Update) || c.Validates(admission.Update) || c.ValidateFunc(a.Request) != nil || c.ValidateDeletionFunc(a.Request) != nil || len(calls) > 0 {
-			t.Errorf("%s: there is something to do", name)
+			t.Errorf("%s: the chain handles the operation", name)
 		}
 	}
 }

@@ -53,8 +53,8 @@ type Lookups struct {
 	value  any
 }
 
-// StoreLookup stores the result of a lookup in the mutating pass for the validating pass. A request
-// has one entry, so the value replaces an earlier one, also of another plugin. It has no effect if
+// StoreLookup stores the result of a lookup in the mutating pass for the validating pass. A request has one
+// entry, so the value replaces an earlier value, including the value of another plugin. It has no effect if
 // r.Lookups is nil.
 func (r *Request) StoreLookup(plugin Plugin, value any) {
 	if r.Lookups != nil {
@@ -62,7 +62,8 @@ func (r *Request) StoreLookup(plugin Plugin, value any) {
 	}
 }
 
-// StoredLookup returns the value that the plugin stored last; nil if there is none.
+// StoredLookup returns the value of the last call of StoreLookup, or nil if there is none or if another
+// plugin stored it.
 func (r *Request) StoredLookup(plugin Plugin) any {
 	if r.Lookups == nil || r.Lookups.plugin != plugin.Name() {
 		return nil
@@ -100,7 +101,7 @@ type Attributes struct {
 	reinvoke, reinvoked bool
 	state               map[string]any // by plugin
 	mutators            []string
-	// objects and olds are Object and Old in other versions.
+	// objects and olds cache the conversions of Object and Old.
 	objects, olds versions
 	annotations   struct {
 		sync.Mutex
@@ -113,8 +114,8 @@ type Attributes struct {
 // detected automatically.
 func (a *Attributes) InvalidateConversions() { a.objects = versions{} }
 
-// Reinvoke requests a second mutating pass, because the plugin modified a part that earlier plugins
-// may process. In the second pass, it has no effect.
+// Reinvoke requests a second mutating pass. A plugin calls it after it has modified a part of the object that
+// earlier plugins may process. In the second pass, it has no effect.
 func (a *Attributes) Reinvoke() { a.reinvoke = true }
 
 // Reinvoked reports whether this is the second mutating pass.
@@ -132,11 +133,10 @@ func (a *Attributes) SetState(plugin Plugin, value any) {
 // State returns the value that the plugin stored with SetState, or nil.
 func (a *Attributes) State(plugin Plugin) any { return a.state[plugin.Name()] }
 
-// Annotate adds an annotation to the request's audit event. The key is a DNS subdomain, a slash and
-// a name, such as "pod-security.kubernetes.io/enforce". It returns an error for an invalid key, for a
-// second value of a key (request.ErrAnnotated), and if the event is full (request.ErrAnnotationsFull).
-// If a request is retried after a conflict, the values of the first attempt stay. It is safe for
-// concurrent use.
+// Annotate adds an annotation to the request's audit event. The key is a DNS subdomain, a slash and a name,
+// such as "pod-security.kubernetes.io/enforce". It returns an error for an invalid key, for a second,
+// different value of a key (request.ErrAnnotated), and if the event is full (request.ErrAnnotationsFull). If
+// a request is retried after a conflict, the values of the first attempt stay. It is safe for concurrent use.
 func (a *Attributes) Annotate(ctx context.Context, key, value string) error {
 	if problems := keyProblems(key); strings.Count(key, "/") != 1 || len(problems) > 0 {
 		return fmt.Errorf("audit annotation %q: the key must be a DNS subdomain, a slash and a name%s", key, strings.Join(append([]string{""}, problems...), "; "))
@@ -169,8 +169,8 @@ func (a *Attributes) RecordMutator(name string) {
 // be modified.
 func (a *Attributes) Mutators() []string { return a.mutators }
 
-// keyProblems returns the errors of a key. The fast path accepts plain keys of plugins; others are
-// checked with regular expressions.
+// keyProblems returns the errors of a key. The fast path accepts the plain keys that most plugins use; other
+// keys are checked with regular expressions.
 func keyProblems(key string) []string {
 	domain, name, _ := strings.Cut(key, "/")
 	if len(domain) > 0 && len(domain) <= validation.DNS1123SubdomainMaxLength && len(name) > 0 && len(name) <= validation.LabelValueMaxLength && isPlain(domain) && isPlain(name) {

@@ -124,22 +124,22 @@ func TestObjectIn(t *testing.T) {
 		t.Errorf("in the hub version: %v, %v", obj, err)
 	}
 	if _, err := a.ObjectIn(t.Context(), schema.GroupVersionKind{Group: "autoscaling", Version: "v3", Kind: "HorizontalPodAutoscaler"}); err == nil {
-		t.Error("there is a version 3")
+		t.Error("ObjectIn succeeded for an unknown version")
 	}
 	if _, err := a.ObjectIn(t.Context(), one.GroupVersion().WithKind("Scale")); err == nil {
-		t.Error("there is another kind")
+		t.Error("ObjectIn succeeded for another kind")
 	}
 	a.Object.(*autoscalingv2.HorizontalPodAutoscaler).Name = "broken"
 	a.InvalidateConversions()
 	if _, err := a.ObjectIn(t.Context(), one); err == nil {
-		t.Error("an error of the conversion is lost")
+		t.Error("ObjectIn did not return the error of the conversion")
 	}
 	a.Object, a.Old = nil, nil
 	if obj, err := a.ObjectIn(t.Context(), one); obj != nil || err != nil {
-		t.Errorf("of nothing: %v, %v", obj, err)
+		t.Errorf("ObjectIn without an object: %v, %v", obj, err)
 	}
 	if old, err := a.OldIn(t.Context(), one); old != nil || err != nil {
-		t.Errorf("of nothing old: %v, %v", old, err)
+		t.Errorf("OldIn without an object: %v, %v", old, err)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestSetObjectIn(t *testing.T) {
 		t.Errorf("from v2: %+v", a.Object)
 	}
 	if err := a.SetObjectIn(t.Context(), one.GroupVersion().WithKind("Scale"), hpa(3)); err == nil {
-		t.Error("another kind is accepted")
+		t.Error("SetObjectIn succeeded for another kind")
 	}
 }
 
@@ -229,7 +229,7 @@ func TestAnnotate(t *testing.T) {
 	a := &admission.Attributes{}
 	for _, key := range []string{"", "a", "a/", "/a", "a/b/c", "A_/b", "example.com/not good"} {
 		if err := a.Annotate(ctx, key, "x"); err == nil {
-			t.Errorf("%q is a key", key)
+			t.Errorf("the invalid key %q is accepted", key)
 		}
 	}
 	var wg sync.WaitGroup
@@ -282,7 +282,7 @@ func FuzzAnnotationKey(f *testing.F) {
 		err := a.Annotate(t.Context(), key, "v")
 		valid := strings.Count(key, "/") == 1 && len(validation.IsQualifiedName(key)) == 0
 		if (err == nil) != valid {
-			t.Errorf("%q: %v, and by the rules %t", key, err, valid)
+			t.Errorf("%q: error %v; valid according to the rules: %t", key, err, valid)
 		}
 	})
 }

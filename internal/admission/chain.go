@@ -32,9 +32,9 @@ func (c Chain) Validates(op Operation) bool {
 	return false
 }
 
-// Mutate calls all mutating plugins in order, and repeats the pass once if a plugin requested it.
-// It returns the first error, a *RejectionError; the object may be modified already. It blocks
-// while plugins call webhooks, until ctx ends.
+// Mutate calls all mutating plugins in order, and repeats the pass once if a plugin requested it. It returns
+// the first error, as a *RejectionError; the object may then already be modified. It blocks while plugins
+// call webhooks, at most until ctx ends.
 func (c Chain) Mutate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, mutating, a.Operation, err) }()
@@ -70,8 +70,8 @@ func (c Chain) mutateOnce(ctx context.Context, a *Attributes) error {
 	return nil
 }
 
-// Validate calls all validating plugins in order and returns the first error, a *RejectionError. It
-// blocks while plugins call webhooks, until ctx ends.
+// Validate calls the validating plugins in order and returns the first error, as a *RejectionError. It blocks
+// while plugins call webhooks, at most until ctx ends.
 func (c Chain) Validate(ctx context.Context, a *Attributes) (err error) {
 	began := a.Metrics.now()
 	defer func() { a.Metrics.observeStep(began, validating, a.Operation, err) }()

@@ -19,7 +19,7 @@ type Decision struct {
 	Took time.Duration `json:"tookNanoseconds"`
 	// Unmet is the match condition that excluded the request.
 	Unmet string `json:"unmetCondition,omitempty"`
-	// Evaluations are the evaluations of a policy's validations or mutations.
+	// Evaluations are the results of a policy's validations or mutations.
 	Evaluations []Evaluation `json:"evaluations,omitempty"`
 	// Changes are the changed fields, at most 100.
 	Changes []Change `json:"changes,omitempty"`
@@ -33,8 +33,8 @@ type Evaluation struct {
 	// Field is the path of the expression in the policy.
 	Field      string `json:"field"`
 	Expression string `json:"expression"`
-	// Valid is the result of a validation, nil if unknown or for a mutation. Message is the reason
-	// if it is false.
+	// Valid is the result of a validation, nil if unknown or for a mutation. Message is the reason if Valid
+	// is false.
 	Valid   *bool         `json:"valid,omitempty"`
 	Message string        `json:"message,omitempty"`
 	Took    time.Duration `json:"tookNanoseconds"`
@@ -49,9 +49,9 @@ type DecisionRecorder struct {
 	before any
 }
 
-// StartDecision starts the recording of a decision of the current plugin. It returns nil if the
-// request has no explanation. It is safe for concurrent use; for validating plugins, calls of End of
-// different recorders are as well.
+// StartDecision starts the recording of a decision of the current plugin. It returns nil if the request has
+// no explanation. It is safe for concurrent use. In the validating pass, End may be called concurrently on
+// different recorders.
 func (a *Attributes) StartDecision(by Decision) *DecisionRecorder {
 	if a.Explanation == nil {
 		return nil

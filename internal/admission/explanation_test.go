@@ -91,7 +91,7 @@ func TestExplanation(t *testing.T) {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 	if err := chain.Mutate(ctx, a); err != nil || len(a.Explanation.Steps) != 4 {
-		t.Errorf("another try begins anew: %v, %d steps", err, len(a.Explanation.Steps))
+		t.Errorf("second attempt: error %v, %d steps", err, len(a.Explanation.Steps))
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics records the latencies of plugins and passes, with the names of kube-apiserver. It is safe
-// for concurrent use. The methods of a nil *Metrics have no effect.
+// Metrics records the latencies of plugins and passes, with kube-apiserver's metric names. It is safe for
+// concurrent use. The methods of a nil *Metrics have no effect.
 type Metrics struct {
 	plugins, steps *prometheus.HistogramVec
 }

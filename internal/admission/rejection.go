@@ -2,17 +2,17 @@ package admission
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// CausePlugin is the type of the cause with the admission plugin that rejected a request; its
-// message is the plugin's name. kube-apiserver has no such cause.
+// CausePlugin is the type of a status cause that identifies the admission plugin that rejected the request.
+// The message of the cause is the plugin's name. kube-apiserver has no such cause.
 const CausePlugin metav1.CauseType = "AdmissionPlugin"
 
-// CausePolicy is the type of the cause with the policy expression that rejected a request. Its
-// field is the path of the expression; its message contains the policy, binding, parameter and
-// expression. kube-apiserver has no such cause.
+// CausePolicy is the type of a status cause that identifies the policy expression that rejected the request.
+// The field of the cause is the path of the expression; the message contains the policy, binding, parameter
+// and expression. kube-apiserver has no such cause.
 const CausePolicy metav1.CauseType = "AdmissionPolicy"
 
-// CauseWebhook is the type of the cause with the webhook that denied a request; its message
-// contains the webhook and its configuration. kube-apiserver has no such cause.
+// CauseWebhook is the type of a status cause that identifies the webhook that denied the request. The message
+// of the cause contains the names of the webhook and of its configuration. kube-apiserver has no such cause.
 const CauseWebhook metav1.CauseType = "AdmissionWebhook"
 
 // RejectionError is the error of a request that a plugin rejected. Err is the plugin's error,

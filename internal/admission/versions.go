@@ -39,10 +39,10 @@ func (v *versions) find(ctx context.Context, r *rest.Resource, obj runtime.Objec
 	return made, nil
 }
 
-// ObjectIn returns the object in a version of its kind, with the TypeMeta of this version; nil
-// without an object. The result may be a.Object, is shared with other plugins, and must not be
-// modified; pass a modified copy to SetObjectIn. Conversions are cached until the object changes.
-// It returns the error of the conversion.
+// ObjectIn returns the object in a version of its kind, with the TypeMeta of this version, or nil if a.Object
+// is nil. The result may be a.Object, is shared with other plugins, and must not be modified; pass a modified
+// copy to SetObjectIn. Conversions are cached until the object changes. It returns an error if the kind does
+// not have the version or if the conversion fails. A conversion by webhook may block until ctx ends.
 func (a *Attributes) ObjectIn(ctx context.Context, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if a.Object == nil {
 		return nil, nil
@@ -50,8 +50,8 @@ func (a *Attributes) ObjectIn(ctx context.Context, gvk schema.GroupVersionKind) 
 	return a.objects.find(ctx, a.Resource, a.Object, gvk)
 }
 
-// OldIn returns the old object in a version of its kind, or nil without an old object. The rules of
-// ObjectIn apply to the result.
+// OldIn returns the old object in a version of its kind, or nil if a.Old is nil. The rules of ObjectIn apply
+// to the result and the error.
 func (a *Attributes) OldIn(ctx context.Context, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	if a.Old == nil {
 		return nil, nil
@@ -71,9 +71,10 @@ func (a *Attributes) SetObjectIn(ctx context.Context, gvk schema.GroupVersionKin
 	return nil
 }
 
-// Convert converts obj from the hub version of the kind of a resource to another version, and sets
-// its TypeMeta. The result may be obj itself; otherwise it shares no memory with obj. Conversions by
-// webhook block until ctx ends. It returns an error if the kind does not have the version.
+// Convert converts obj from the hub version of the kind of a resource to another version, and sets its
+// TypeMeta. The result may be obj itself; otherwise it shares no memory with obj. A conversion by webhook may
+// block until ctx ends. Convert returns an error if the kind does not have the version or if the conversion
+// fails.
 func Convert(ctx context.Context, r *rest.Resource, obj runtime.Object, gvk schema.GroupVersionKind) (runtime.Object, error) {
 	hub := hubOf(r)
 	if gvk == hub.GVK {

@@ -1,6 +1,6 @@
 // Package config reads the configuration of admission plugins: an AdmissionConfiguration of
-// apiserver.config.k8s.io/v1, which contains the configuration of each plugin or the name of a file
-// with it.
+// apiserver.config.k8s.io/v1, which contains the configuration of each plugin or the path of a file that
+// contains it.
 package config
 
 import (
@@ -45,7 +45,7 @@ func (c *Config) HasManifests() bool {
 
 // pluginConfig is the configuration of one plugin.
 type pluginConfig interface {
-	// read decodes the plugin's configuration, which is empty if the file only contains the
+	// read decodes the plugin's configuration. data is empty if the AdmissionConfiguration contains only the
 	// plugin's name.
 	read(data []byte) error
 }

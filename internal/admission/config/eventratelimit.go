@@ -35,7 +35,7 @@ const (
 // DefaultEventCacheSize is the default maximum number of keys in the cache of a limit.
 const DefaultEventCacheSize = 4096
 
-// read implements part.
+// read implements pluginConfig.
 func (c *EventRateLimit) read(data []byte) error {
 	if err := decode(data, c, "eventratelimit.admission.k8s.io/v1alpha1, Configuration"); err != nil {
 		return err

@@ -10,14 +10,14 @@ import (
 
 // PodNodeSelector is the configuration of PodNodeSelector.
 type PodNodeSelector struct {
-	// Default is the node selector for namespaces without one.
+	// Default is the node selector of pods in namespaces without a node selector annotation.
 	Default labels.Set
-	// Allowed are the permitted node selectors of the pods in a namespace; other namespaces have no
-	// restriction.
+	// Allowed maps the name of a namespace to the labels that the node selectors of its pods may contain.
+	// Namespaces without an entry have no restriction.
 	Allowed map[string]labels.Set
 }
 
-// read implements part.
+// read implements pluginConfig.
 func (c *PodNodeSelector) read(data []byte) error {
 	var f struct {
 		Selectors map[string]string `json:"podNodeSelectorPluginConfig"`
@@ -50,7 +50,7 @@ type PodTolerationRestriction struct {
 	Whitelist []corev1.Toleration `json:"whitelist,omitempty"`
 }
 
-// read implements part.
+// read implements pluginConfig.
 func (c *PodTolerationRestriction) read(data []byte) error {
 	if len(data) == 0 {
 		return nil
@@ -71,7 +71,7 @@ func (c *PodTolerationRestriction) read(data []byte) error {
 	return nil
 }
 
-// validateToleration rejects a toleration without effect.
+// validateToleration returns an error if a toleration is invalid.
 func validateToleration(t *corev1.Toleration) error {
 	switch t.Operator {
 	case corev1.TolerationOpEqual, "", corev1.TolerationOpExists, corev1.TolerationOpLt, corev1.TolerationOpGt:

@@ -17,7 +17,7 @@ type PodSecurity struct {
 	Exemptions Exemptions
 }
 
-// Exemptions are requests that PodSecurity does not check.
+// Exemptions selects the requests that PodSecurity does not check.
 type Exemptions struct {
 	Usernames      []string `json:"usernames"`
 	Namespaces     []string `json:"namespaces"`
@@ -38,7 +38,7 @@ type podSecurityFile struct {
 	Exemptions Exemptions `json:"exemptions"`
 }
 
-// podSecurityKinds are the versions of the kind, which have the same fields.
+// podSecurityKinds returns the accepted types of the configuration. All versions have the same fields.
 func podSecurityKinds(versions ...string) []string {
 	for i, version := range versions {
 		versions[i] = "pod-security.admission.config.k8s.io/" + version + ", PodSecurityConfiguration"
@@ -46,7 +46,7 @@ func podSecurityKinds(versions ...string) []string {
 	return versions
 }
 
-// read implements part.
+// read implements pluginConfig.
 func (c *PodSecurity) read(data []byte) error {
 	if len(data) == 0 {
 		return nil

@@ -23,7 +23,7 @@ type LimitedResource struct {
 	MatchScopes []corev1.ScopedResourceSelectorRequirement `json:"matchScopes,omitempty"`
 }
 
-// read implements part.
+// read implements pluginConfig.
 func (c *ResourceQuota) read(data []byte) error {
 	if len(data) == 0 {
 		return nil

@@ -18,13 +18,14 @@ import (
 // ValidatingAdmissionWebhook.
 type WebhookAdmission struct {
 	metav1.TypeMeta `json:",inline"`
-	// KubeConfigFile contains the credentials for webhooks by host; "" means no credentials.
+	// KubeConfigFile is the path of a kubeconfig with the credentials for webhooks by host; "" means no
+	// credentials.
 	KubeConfigFile string `json:"kubeConfigFile"`
 	// StaticManifestsDir is a directory of webhook configurations; "" disables it.
 	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
 }
 
-// read implements part.
+// read implements pluginConfig.
 func (c *WebhookAdmission) read(data []byte) error {
 	if len(data) == 0 {
 		return nil
@@ -46,13 +47,13 @@ type PolicyAdmission struct {
 	StaticManifestsDir string `json:"staticManifestsDir,omitempty"`
 }
 
-// policyPluginConfig decodes a PolicyAdmission with the plugin's name as kind.
+// policyPluginConfig decodes a PolicyAdmission. Its kind is the plugin's name followed by "Configuration".
 type policyPluginConfig struct {
 	*PolicyAdmission
 	plugin string
 }
 
-// read implements part.
+// read implements pluginConfig.
 func (p policyPluginConfig) read(data []byte) error {
 	if len(data) == 0 {
 		return nil
@@ -63,7 +64,7 @@ func (p policyPluginConfig) read(data []byte) error {
 	return validateManifestsDir(p.StaticManifestsDir)
 }
 
-// validateManifestsDir returns an error if dir is neither empty nor a directory.
+// validateManifestsDir returns an error if dir is neither empty nor the absolute path of a directory.
 func validateManifestsDir(dir string) error {
 	if dir == "" {
 		return nil
@@ -95,7 +96,7 @@ type ImagePolicyWebhook struct {
 	DefaultAllow bool
 }
 
-// read implements part.
+// read implements pluginConfig.
 func (c *ImagePolicyWebhook) read(data []byte) error {
 	var f struct {
 		Policy struct {

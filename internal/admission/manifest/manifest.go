@@ -40,9 +40,9 @@ type Dir struct {
 	CheckAll func([]codec.Object) error
 }
 
-// Read returns the objects of the directory's .yaml, .yml and .json files in the order of their
-// names, and a hash of the files, or "" if there are none. Any error discards all objects, because
-// a part of the configuration would admit requests that the rest rejects.
+// Read returns the objects of the directory's .yaml, .yml and .json files, sorted by object name, and a hash
+// of the files, or "" if all files are empty or there are none. Any error discards all objects, because a
+// part of the configuration would admit requests that the rest rejects.
 func (d *Dir) Read() (objects []codec.Object, hash string, err error) {
 	entries, err := os.ReadDir(d.Path)
 	if err != nil {
@@ -115,8 +115,8 @@ func readFile(path string) ([]byte, error) {
 // objectKey is a unique combination of kind and name.
 type objectKey struct{ kind, name string }
 
-// checkName returns an error if the name is invalid, or if another file (definedIn) already
-// contains it.
+// checkName returns an error if the name is invalid, or if a file (definedIn) already contains an object with
+// this name.
 func checkName(name, definedIn string) error {
 	switch {
 	case name == "":

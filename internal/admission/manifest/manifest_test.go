@@ -80,6 +80,6 @@ func TestRead(t *testing.T) {
 		})
 	}
 	if _, _, err := (&manifest.Dir{Path: filepath.Join(t.TempDir(), "none")}).Read(); err == nil {
-		t.Error("a directory that is not there")
+		t.Error("no error for a missing directory")
 	}
 }

@@ -4,9 +4,9 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// IsConfiguration reports whether a request is for admission configuration: webhook configurations,
-// policies and bindings. Stored configuration must not intercept it, because a broken one could not
-// be fixed.
+// IsConfiguration reports whether a request is for admission configuration: webhook configurations, policies
+// and bindings. Stored configuration must not apply to such a request, because otherwise nobody could correct
+// an invalid configuration.
 func IsConfiguration(r *admission.Request) bool {
 	kind := r.Kind()
 	if kind.Group != "admissionregistration.k8s.io" {

@@ -23,7 +23,8 @@ type Matcher struct {
 	equivalent      bool
 	// The selectors are nil if they select everything.
 	namespaces, objects labels.Selector
-	// err is the error of an invalid selector. It is reported only if the selector is evaluated.
+	// err is the error of an invalid selector. Match returns it only if the rules and the other selector
+	// match.
 	err error
 }
 
@@ -42,10 +43,11 @@ func New(resources *admissionregistrationv1.MatchResources) *Matcher {
 	return m
 }
 
-// selector parses a label selector. It returns nil if the selector is absent, empty or invalid.
+// selector parses a label selector. It returns nil if the selector is absent, empty or invalid, and sets
+// m.err if it is invalid.
 func (m *Matcher) selector(s *metav1.LabelSelector) labels.Selector {
 	if s == nil {
-		return nil // stored without defaults
+		return nil // the configuration was stored without defaults
 	}
 	selector, err := metav1.LabelSelectorAsSelector(s)
 	if err != nil {
@@ -58,10 +60,10 @@ func (m *Matcher) selector(s *metav1.LabelSelector) labels.Selector {
 	return selector
 }
 
-// Match returns the resource as which the request matches, or nil if it does not match. This is the
-// requested resource or, with the match policy Equivalent, an equivalent resource that a rule
-// lists; the caller converts the object to its version. The error is an API error. Match may read
-// the namespace of the request and block until ctx ends.
+// Match returns the resource that the rules match, or nil if the request does not match. It is the requested
+// resource or, with the match policy Equivalent, an equivalent resource; the caller converts the object to
+// the version of this resource. The error is an API error for an unreadable namespace or an invalid selector.
+// Match may read the namespace of the request and block until ctx ends.
 func (m *Matcher) Match(ctx context.Context, s *Subject) (*rest.Resource, error) {
 	inNamespace, err := m.matchNamespace(ctx, s)
 	if err == nil && (!inNamespace || !m.matchObject(s)) {
@@ -113,8 +115,8 @@ func (m *Matcher) mayMatch(r *admission.Request) bool {
 	return matches(r.Resource) || m.equivalent && slices.ContainsFunc(r.Equivalents(), matches)
 }
 
-// matchNamespace reports whether the namespace of a request is selected. Requests without a
-// namespace always match.
+// matchNamespace reports whether the namespace of a request is selected. Requests without a namespace always
+// match, except requests for Namespaces.
 func (m *Matcher) matchNamespace(ctx context.Context, s *Subject) (bool, error) {
 	if m.namespaces == nil || s.Request.Namespace == "" && !isNamespaces(s.Resource) {
 		return true, nil

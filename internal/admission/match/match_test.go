@@ -245,7 +245,7 @@ func TestIndex(t *testing.T) {
 	expect(&admission.Request{Operation: admission.Create, Resource: resource("example.com", "v1", "widgets", ""), EquivalentsOf: more}, "every next ")
 }
 
-// BenchmarkCandidates measures a request that matches none of a thousand items.
+// BenchmarkCandidates measures a request that matches none of the items.
 func BenchmarkCandidates(b *testing.B) {
 	for _, n := range []int{0, 1, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -258,7 +258,7 @@ func BenchmarkCandidates(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if len(x.Candidates(r)) > 0 {
-					b.Fatal("something is about pods")
+					b.Fatal("an item matches pods")
 				}
 			}
 		})

@@ -30,9 +30,9 @@ type Subject struct {
 	err       error
 }
 
-// Namespace returns the namespace of the request, or nil if the request has none. It is shared and
-// must not be modified. For a request for a Namespace, it is the stored one. The error is an API
-// error. The first call reads the namespace and may block until ctx ends.
+// Namespace returns the namespace of the request, or nil if the request has none. For a request for a
+// Namespace, it returns the stored Namespace. The result is shared and must not be modified. The error is an
+// API error: NotFound or InternalError. The first call reads the namespace and may block until ctx ends.
 func (s *Subject) Namespace(ctx context.Context) (*corev1.Namespace, error) {
 	if !s.loaded && s.Request.Namespace != "" {
 		s.namespace, s.err = s.Namespaces.Get(ctx, types.NamespacedName{Name: s.Request.Namespace})

@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// newestDefault returns the default class. If several classes are marked as default, it returns the
-// newest class or, with equal times, the first class by name. ok is false without a default class.
+// newestDefault returns the default class. If several classes are marked as default, it returns the newest
+// class or, with equal times, the first class by name. ok is false if there is no default class.
 func newestDefault[T metav1.Object](ctx context.Context, classes Lister[T], isDefault func(annotations map[string]string) bool) (newest T, ok bool, err error) {
 	for class, err := range classes.List(ctx, "", rest.ListOptions{}) {
 		if err != nil {

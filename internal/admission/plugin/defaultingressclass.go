@@ -8,11 +8,11 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// ingressClassAnnotation is the annotation for the class of an ingress from before
-// spec.ingressClassName existed.
+// ingressClassAnnotation is the annotation that selected the class of an ingress before spec.ingressClassName
+// was introduced.
 const ingressClassAnnotation = "kubernetes.io/ingress.class"
 
-// DefaultIngressClass sets the class of new ingresses without one.
+// DefaultIngressClass sets the default class of new ingresses that specify no class.
 type DefaultIngressClass struct {
 	onCreate
 	Classes Lister[*networkingv1.IngressClass]

@@ -15,7 +15,7 @@ const (
 	defaultStorageClassBeta = "storageclass.beta.kubernetes.io/is-default-class"
 )
 
-// DefaultStorageClass sets the storage class of new claims without one.
+// DefaultStorageClass sets the default storage class of new claims that specify no class.
 type DefaultStorageClass struct {
 	onCreate
 	Classes Lister[*storagev1.StorageClass]

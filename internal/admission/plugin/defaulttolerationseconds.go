@@ -12,8 +12,8 @@ import (
 // unreachable, in seconds.
 const tolerationSeconds = 300
 
-// DefaultTolerationSeconds adds tolerations for nodes that are not ready or unreachable to pods
-// without them.
+// DefaultTolerationSeconds adds tolerations for nodes that are not ready or unreachable to pods that do not
+// have these tolerations.
 type DefaultTolerationSeconds struct {
 	onCreateOrUpdate
 	// NotReady and Unreachable are the durations of the tolerations, in seconds; nil selects 300.
@@ -58,8 +58,8 @@ func (p DefaultTolerationSeconds) Mutate(_ context.Context, a *admission.Attribu
 	return nil
 }
 
-// toleratesNoExecute reports whether tolerations contain the key of a taint with the effect NoExecute. As in
-// kube-apiserver, operators are ignored.
+// toleratesNoExecute reports whether a toleration matches the key and the effect NoExecute of a taint. As in
+// kube-apiserver, it ignores operators and values.
 func toleratesNoExecute(tolerations []corev1.Toleration, taint string) bool {
 	for i := range tolerations {
 		t := &tolerations[i]

@@ -70,7 +70,7 @@ type eventLimit struct {
 	}
 }
 
-// eventBucket is the token bucket of a key: the number of tokens at time at.
+// eventBucket is the token bucket of a key. tokens is the number of tokens at the time at.
 type eventBucket struct {
 	tokens float64
 	at     time.Time

@@ -81,7 +81,7 @@ func TestEventRateLimitEviction(t *testing.T) {
 		}
 	}
 	if p.Validate(t.Context(), eventOf("0", "u", "o")) != nil || p.Validate(t.Context(), eventOf("19", "u", "o")) == nil {
-		t.Error("what is forgotten")
+		t.Error("the bucket of the oldest key was not evicted, or the bucket of the newest key was")
 	}
 }
 
@@ -92,11 +92,11 @@ func TestEventRateLimitOfOthers(t *testing.T) {
 	p := limited(config.EventLimit{Type: config.LimitServer, QPS: 1, Burst: 1}, config.EventLimit{Type: config.LimitUser, QPS: 1, Burst: 1})
 	for range 3 {
 		if p.Validate(t.Context(), creating(pods(), podNamed("x"))) != nil || p.Validate(t.Context(), creating(resource("events.k8s.io", "events", ""), &eventsv1.Event{})) != nil {
-			t.Error("not events of the core group")
+			t.Error("an object that is not an event of the core group was limited")
 		}
 	}
 	_ = p.Validate(t.Context(), eventOf("a", "u", "o"))
 	if err := p.Validate(t.Context(), eventOf("a", "u", "o")); err == nil || err.Error() != "Too many requests: limit reached on type User for key u" {
-		t.Errorf("the last limit answers: %v", err)
+		t.Errorf("error %v; want the error of the last exceeded limit", err)
 	}
 }

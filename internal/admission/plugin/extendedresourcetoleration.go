@@ -49,7 +49,7 @@ func (ExtendedResourceToleration) Mutate(_ context.Context, a *admission.Attribu
 	return nil
 }
 
-// setToleration adds a toleration, or replaces one that differs only in its seconds.
+// setToleration adds a toleration, or replaces a toleration that differs at most in tolerationSeconds.
 func setToleration(spec *corev1.PodSpec, t corev1.Toleration) {
 	for i := range spec.Tolerations {
 		if spec.Tolerations[i].MatchToleration(&t) {

@@ -20,7 +20,8 @@ import (
 // imagePolicyAudit is the prefix of the audit annotations of ImagePolicyWebhook.
 const imagePolicyAudit = "imagepolicywebhook.image-policy.k8s.io/"
 
-// Limits of ImagePolicyWebhook: the number of cached responses, and the timeout of a request.
+// Limits of ImagePolicyWebhook: the maximum number of cached responses, and the timeout of a review,
+// including retries.
 const (
 	maxCachedReviews   = 1024
 	imageReviewTimeout = 30 * time.Second

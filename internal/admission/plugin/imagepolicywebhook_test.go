@@ -89,16 +89,16 @@ func TestImagePolicyWebhook(t *testing.T) {
 	asked := hook.asked.Load()
 	wantError(t, ask(t, p, creating(pods(), podNamed("y", withImage("denied")))).err, `pods "y" is forbidden: image policy webhook backend denied one or more images: not this one`)
 	if err := ask(t, p, creating(pods(), pod)).err; err != nil || hook.asked.Load() != asked {
-		t.Errorf("answers are not remembered: %v", err)
+		t.Errorf("the response was not cached: %v", err)
 	}
 	debugged := podNamed("x", withImage("denied"), func(s *corev1.PodSpec) {
 		s.EphemeralContainers = []corev1.EphemeralContainer{{EphemeralContainerCommon: corev1.EphemeralContainerCommon{Name: "e", Image: "good"}}}
 	})
 	if err := ask(t, p, updating(resource("", "pods", "ephemeralcontainers"), debugged, podNamed("x"))).err; err != nil {
-		t.Errorf("only the debugger is asked for: %v", err)
+		t.Errorf("update of ephemeral containers: %v", err)
 	}
 	if err := ask(t, p, updating(resource("", "pods", "status"), podNamed("x", withImage("denied")), podNamed("x"))).err; err != nil {
-		t.Errorf("of a status: %v", err)
+		t.Errorf("update of the status: %v", err)
 	}
 }
 

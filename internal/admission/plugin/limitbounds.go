@@ -28,7 +28,7 @@ func (b bounds) check() []error {
 	return errs
 }
 
-// checkRequests returns the violations of resources that have no limits, sorted by resource name.
+// checkRequests is like check, for objects without limits, such as claims. It checks only the requests.
 func (b bounds) checkRequests() []error {
 	var errs []error
 	for _, name := range sortedNames(b.item.Min) {

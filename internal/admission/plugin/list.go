@@ -126,7 +126,7 @@ func (d Dependencies) namespaces() *loopback.Client[*corev1.Namespace] {
 	return cached[*corev1.Namespace](d, corev1.SchemeGroupVersion, "namespaces")
 }
 
-// nodes returns a client without a cache of decoded objects: kubelets update nodes all the time.
+// nodes returns a client without a cache of decoded objects, because kubelets update nodes frequently.
 func (d Dependencies) nodes() *loopback.Client[*corev1.Node] {
 	return client[*corev1.Node](d, corev1.SchemeGroupVersion, "nodes")
 }

@@ -159,7 +159,8 @@ func (p NodeRestriction) restrictMirrorPod(ctx context.Context, a *admission.Att
 	return reject(a, fmt.Errorf("unexpected operation %q, node %q can only create and delete mirror pods", a.Operation, node))
 }
 
-// restrictNewMirrorPod rejects a mirror pod with access to other objects, such as secrets.
+// restrictNewMirrorPod rejects pods other than mirror pods of the node, and mirror pods that reference other
+// objects, such as secrets.
 func (p NodeRestriction) restrictNewMirrorPod(ctx context.Context, a *admission.Attributes, pod *corev1.Pod, node string) error {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; !mirror {
 		return reject(a, fmt.Errorf("pod does not have %q annotation, node %q can only create mirror pods", corev1.MirrorPodAnnotationKey, node))
@@ -271,8 +272,8 @@ func withoutSize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeCl
 	return &rest
 }
 
-// restrictSlice restricts the creation of ResourceSlices and the deletion of collections. The Node
-// authorizer checks all other requests.
+// restrictSlice allows a node to create and delete only ResourceSlices with its own node name. The Node
+// authorizer checks the other requests.
 func restrictSlice(a *admission.Attributes, node string) error {
 	slice, verb := oldOf[resourcev1.ResourceSlice](a), "delete"
 	switch a.Operation {

@@ -50,8 +50,8 @@ func (p NodeRestriction) restrictAudience(ctx context.Context, a *admission.Attr
 	return reject(a, fmt.Errorf("audience %q not found in pod spec volume, %s is not authorized to request tokens for this audience", audience, a.User.Name))
 }
 
-// namesAudience reports whether a pod or a CSI driver of its volumes names an audience. If it finds none,
-// the error lists the objects that could not be read.
+// namesAudience reports whether a pod or a CSI driver of its volumes names an audience. If the result is
+// false, the error contains the errors of all failed reads.
 func (p NodeRestriction) namesAudience(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
 	var errs []error
 	for i := range pod.Spec.Volumes {
@@ -84,7 +84,7 @@ func (p NodeRestriction) driverNamesAudience(ctx context.Context, pod *corev1.Po
 	return slices.ContainsFunc(driver.Spec.TokenRequests, func(r storagev1.TokenRequest) bool { return r.Audience == audience }), nil
 }
 
-// driverOf returns the CSI driver of a pod's volume, or "" if it has none.
+// driverOf returns the CSI driver of a pod's volume, or "" if the volume has none.
 func (p NodeRestriction) driverOf(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (string, error) {
 	name := podspec.ClaimName(pod.Name, v)
 	if name == "" {

@@ -79,8 +79,9 @@ func forbiddenLabels(labels, old map[string]string) []string {
 	return forbidden
 }
 
-// isKubeletLabelAllowed reports whether kubelets may set a label: certain labels of Kubernetes, and
-// no label below node-restriction.kubernetes.io.
+// isKubeletLabelAllowed reports whether kubelets may set a label. They may set all labels outside
+// kubernetes.io and k8s.io, and certain labels of Kubernetes, but no label below
+// node-restriction.kubernetes.io.
 func isKubeletLabelAllowed(key string) bool {
 	domain, _, ok := strings.Cut(key, "/")
 	if !ok {

@@ -128,7 +128,7 @@ func TestNodeRestrictionIsForNodes(t *testing.T) {
 		restricted(t, nodeRestriction(), fmt.Sprint(user), a, want)
 	}
 	if nodeRestriction().Handles(admission.Connect) {
-		t.Error("connections are no objects")
+		t.Error("the plugin must not handle connections")
 	}
 }
 

@@ -25,7 +25,7 @@ func TestAlways(t *testing.T) {
 	mutated(t, plugin.AlwaysDeny{}, creating(pods(), podNamed("x")), refused)
 	validated(t, plugin.AlwaysDeny{}, updating(pods(), podNamed("x"), podNamed("x")), refused)
 	if !(plugin.AlwaysDeny{}).Handles(admission.Connect) || (plugin.AlwaysAdmit{}).Handles(admission.Create) {
-		t.Error("what they handle")
+		t.Error("AlwaysDeny must handle connections, and AlwaysAdmit must not handle creations")
 	}
 }
 
@@ -260,8 +260,8 @@ func TestOwnerReferencesPermissionEnforcement(t *testing.T) {
 	}
 }
 
-// TestPodNodeSelectorConfig checks the configured node selectors: the default of namespaces without
-// one, and the permitted ones.
+// TestPodNodeSelectorConfig checks the configured node selectors: the default selector of namespaces without
+// an annotation, and the permitted selectors.
 func TestPodNodeSelectorConfig(t *testing.T) {
 	t.Parallel()
 	p := plugin.PodNodeSelector{Namespaces: annotated(nil), Config: config.PodNodeSelector{
@@ -282,7 +282,7 @@ func TestPodNodeSelectorConfig(t *testing.T) {
 	pod = selecting(nil)
 	mutated(t, p, creating(pods(), pod), "")
 	if len(pod.Spec.NodeSelector) > 0 {
-		t.Errorf("a namespace that asks for nothing: %v", pod.Spec.NodeSelector)
+		t.Errorf("namespace with an empty selector: %v", pod.Spec.NodeSelector)
 	}
 }
 
@@ -314,7 +314,7 @@ func TestPodTolerationRestrictionConfig(t *testing.T) {
 				s.Tolerations = []corev1.Toleration{{Key: "o", Operator: corev1.TolerationOpExists}}
 			})
 			if err := p.Validate(t.Context(), creating(pods(), other)); err == nil {
-				t.Error("a toleration that the cluster does not allow")
+				t.Error("a toleration outside the whitelist of the cluster was accepted")
 			}
 		})
 	}

@@ -20,7 +20,7 @@ import (
 type OwnerReferencesPermissionEnforcement struct {
 	onCreateOrUpdate
 	Authorizer authorizer.Authorizer
-	// ResourcesOf returns the resources of a kind, or nil if it is not served.
+	// ResourcesOf returns the resources of a kind, or nil if the kind is not served.
 	ResourcesOf func(schema.GroupVersionKind) []*rest.Resource
 }
 

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 )
 
-// PersistentVolumeClaimResize rejects an increase of a claim's storage request unless it is bound
-// and its class allows expansion.
+// PersistentVolumeClaimResize rejects an increase of a claim's storage request unless the claim is bound and
+// its class allows expansion.
 type PersistentVolumeClaimResize struct {
 	onUpdate
 	Classes Getter[*storagev1.StorageClass]
@@ -58,8 +58,8 @@ func (p PersistentVolumeClaimResize) isExpansionAllowed(ctx context.Context, cla
 	return err == nil && class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
 }
 
-// storageClassOf returns the name of the class of a claim. The annotation from before
-// spec.storageClassName existed takes precedence.
+// storageClassOf returns the name of the class of a claim. The beta annotation, which is older than
+// spec.storageClassName, takes precedence.
 func storageClassOf(claim *corev1.PersistentVolumeClaim) string {
 	if name, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name

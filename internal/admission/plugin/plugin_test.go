@@ -78,8 +78,8 @@ func updating(r *rest.Resource, obj, old codec.Object) *admission.Attributes {
 	return &admission.Attributes{Request: admission.Request{Operation: admission.Update, Resource: r, Namespace: "a", Name: "x"}, Object: obj, Old: old}
 }
 
-// mutated calls a mutating plugin with a request, and validated a validating one. They fail the
-// test unless it is rejected with refusal, or accepted if refusal is "".
+// mutated calls a mutating plugin with a request. It fails the test unless the plugin rejects the request
+// with the message refusal, or accepts it if refusal is "". validated is the same for validating plugins.
 func mutated(t *testing.T, plugin admission.Mutator, a *admission.Attributes, refusal string) {
 	t.Helper()
 	wantError(t, plugin.Mutate(t.Context(), a), refusal)
@@ -90,8 +90,7 @@ func validated(t *testing.T, plugin admission.Validator, a *admission.Attributes
 	wantError(t, plugin.Validate(t.Context(), a), refusal)
 }
 
-// wantError fails the test unless an error has status 403 and contains refusal; "" requires no
-// error.
+// wantError fails the test unless err has the status 403 and the message refusal, or is nil if refusal is "".
 func wantError(t *testing.T, err error, refusal string) {
 	t.Helper()
 	switch {

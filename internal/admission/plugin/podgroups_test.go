@@ -30,7 +30,7 @@ func TestPodGroupProtection(t *testing.T) {
 		CompositePodGroups: stored[*schedulingv1alpha3.CompositePodGroup]{{ObjectMeta: deleted("gone")}},
 	}
 	group := &schedulingv1beta1.PodGroup{ObjectMeta: in("x")}
-	for range 2 { // it is there once
+	for range 2 { // the finalizer must be added only once
 		mutated(t, p, creating(podGroups(), group), "")
 	}
 	if !slices.Equal(group.Finalizers, []string{"scheduling.k8s.io/podgroup-protection"}) {

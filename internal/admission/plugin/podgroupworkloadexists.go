@@ -54,7 +54,8 @@ func (p PodGroupWorkloadExists) Validate(ctx context.Context, a *admission.Attri
 	return nil
 }
 
-// hasTemplate reports whether templates contain one with a name, also in nested templates.
+// hasTemplate reports whether templates, or the templates that composite contains at any depth, include a
+// template with the name.
 func hasTemplate(templates []schedulingv1beta1.PodGroupTemplate, composite []schedulingv1beta1.CompositePodGroupTemplate, name string) bool {
 	for i := range templates {
 		if templates[i].Name == name {

@@ -74,7 +74,8 @@ func (p PodNodeSelector) rejectDisallowed(a *admission.Attributes, selector labe
 	return nil
 }
 
-// selectorFor returns a new pod and the node selector of its namespace, or an error if they conflict.
+// selectorFor returns the new pod of a request and the node selector of its namespace, or an error if they
+// conflict. The pod is nil for other requests.
 func (p PodNodeSelector) selectorFor(ctx context.Context, a *admission.Attributes) (*corev1.Pod, labels.Set, error) {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	if pod == nil {

@@ -78,7 +78,8 @@ func nodeOf(ctx context.Context, a *admission.Attributes, nodes Getter[*corev1.N
 	return node, nil
 }
 
-// checkAllocatable returns the requests of a pod above the node's allocatable resources.
+// checkAllocatable returns an error that lists the requests of a pod that exceed the node's allocatable
+// resources.
 func checkAllocatable(spec *corev1.PodSpec, allocatable corev1.ResourceList) error {
 	requests := podRequests(spec)
 	var missing []string

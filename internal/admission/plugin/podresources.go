@@ -6,7 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// podRequests returns the pod-level requests of a pod, or the sum of the requests of its containers.
+// podRequests returns the sum of the requests of the containers. Pod-level requests for cpu and memory
+// replace the sums.
 func podRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	total := podspec.TotalRequests(spec)
 	if spec.Resources != nil {
@@ -15,7 +16,8 @@ func podRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	return total
 }
 
-// podLimits returns the pod-level limits of a pod, or the sum of the limits of its containers.
+// podLimits returns the sum of the limits of the containers. Pod-level limits for cpu and memory replace the
+// sums.
 func podLimits(spec *corev1.PodSpec) corev1.ResourceList {
 	total := podspec.TotalLimits(spec)
 	if spec.Resources != nil {

@@ -249,8 +249,8 @@ func wouldViolate(level podsecurity.LevelVersion, violations podsecurity.Violati
 	return fmt.Sprintf("would violate PodSecurity %q: %s", level, violations)
 }
 
-// isSignificantUpdate reports whether an update changes fields that the standards depend on. The only
-// such mutable fields are the images.
+// isSignificantUpdate reports whether an update changes fields that the standards depend on. Of these fields,
+// only the images, the seccomp annotations and the list of ephemeral containers are mutable.
 func isSignificantUpdate(pod, old *corev1.Pod) bool {
 	if pod.Annotations[corev1.SeccompPodAnnotationKey] != old.Annotations[corev1.SeccompPodAnnotationKey] ||
 		len(pod.Spec.Containers) != len(old.Spec.Containers) || len(pod.Spec.InitContainers) != len(old.Spec.InitContainers) {

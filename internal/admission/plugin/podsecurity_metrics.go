@@ -26,8 +26,8 @@ const (
 	newestPolicyMinor = 37
 )
 
-// PodSecurityMetrics count the evaluations of PodSecurity, with kube-apiserver's names. A nil
-// *PodSecurityMetrics discards all counts. They are safe for concurrent use.
+// PodSecurityMetrics contains counters for the evaluations, exemptions and errors of PodSecurity, with
+// kube-apiserver's metric names. It is safe for concurrent use. A nil *PodSecurityMetrics records nothing.
 type PodSecurityMetrics struct {
 	evaluations, exemptions, errors *prometheus.CounterVec
 	// privileged counts creations of pods under the level privileged, the most frequent case.

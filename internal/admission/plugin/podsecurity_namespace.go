@@ -53,8 +53,8 @@ func (p PodSecurity) validateNamespace(ctx context.Context, a *admission.Attribu
 	return nil
 }
 
-// isStricter reports whether a level can reject pods that another level allows. Two versions of the
-// same level are not comparable, so that the result is true for them.
+// isStricter reports whether a level can reject pods that another level allows. Levels of different versions
+// are not comparable; for them, the result is true.
 func isStricter(level, than podsecurity.LevelVersion) bool {
 	return level != than && level.Level != podsecurity.Privileged && (level.Version != than.Version || level.Level > than.Level)
 }
@@ -91,8 +91,8 @@ func (p PodSecurity) evaluatePods(ctx context.Context, namespace string, level p
 	return append(warnings, found.warnings()...)
 }
 
-// podSample are pods of a namespace. One pod of each controller is first, because its other pods
-// are similar.
+// podSample contains pods of a namespace. first contains one pod of each controller, and the pods without a
+// controller. others contains the other pods, which are probably similar to a pod in first.
 type podSample struct {
 	first, others []*corev1.Pod
 	total         int
@@ -103,7 +103,8 @@ func (s *podSample) pods() []*corev1.Pod {
 	return all[:min(len(all), maxPodsToCheck)]
 }
 
-// samplePods reads the pods of a namespace. It counts all pods, and retains the pods to evaluate.
+// samplePods reads the pods of a namespace. It counts the pods that are not exempt, and retains the pods to
+// evaluate.
 func (p PodSecurity) samplePods(ctx context.Context, namespace string) (podSample, error) {
 	var sample podSample
 	controllers := make(map[types.UID]bool)

@@ -126,8 +126,8 @@ func TestPodSecurityOfPods(t *testing.T) {
 	}
 }
 
-// TestPodSecurityOfUpdates checks that a pod is evaluated again if an image or a seccomp annotation
-// changes, also by a subresource.
+// TestPodSecurityOfUpdates checks that a pod is evaluated again if an image or a seccomp annotation changes,
+// including changes by a subresource.
 func TestPodSecurityOfUpdates(t *testing.T) {
 	t.Parallel()
 	p := secured(map[string]string{"enforce": "baseline"})
@@ -185,7 +185,7 @@ func TestPodSecurityOfTemplates(t *testing.T) {
 				t.Errorf("result %+v, want the warning and the audit annotation %q", got, wouldUseHost)
 			}
 			if got := ask(t, p, creating(resource(w.group, name, "status"), w.obj)); len(got.warnings) > 0 || len(got.annotations) > 0 {
-				t.Errorf("of its status: %+v", got)
+				t.Errorf("status subresource: %+v", got)
 			}
 			p.Namespaces = broken[*corev1.Namespace]{}
 			if got := ask(t, p, creating(resource(w.group, name, ""), w.obj)); got.err != nil || got.annotations["error"] != "failed to lookup namespace a: disk trouble" {
@@ -297,11 +297,11 @@ func TestPodSecurityOfSlowPods(t *testing.T) {
 	}
 	const failed = "failed to list pods while checking new PodSecurity enforce level"
 	if got := request.WarningsFrom(ctx); !cmp.Equal(got, []string{failed}) {
-		t.Errorf("too late: %v", got)
+		t.Errorf("deadline exceeded: %v", got)
 	}
 	p.Pods = broken[*corev1.Pod]{}
 	if got := ask(t, p, a); got.err != nil || !cmp.Equal(got.warnings, []string{failed}) {
-		t.Errorf("cannot be listed: %+v", got)
+		t.Errorf("failed list: %+v", got)
 	}
 }
 

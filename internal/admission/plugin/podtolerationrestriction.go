@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission/config"
 )
 
-// Annotations of namespaces: the default tolerations of new pods, and the permitted ones.
+// Annotations of namespaces: the default tolerations of new pods, and the permitted tolerations.
 const (
 	defaultTolerations   = "scheduler.alpha.kubernetes.io/defaultTolerations"
 	tolerationsWhitelist = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"

@@ -98,8 +98,8 @@ func (p Priority) classOf(ctx context.Context, a *admission.Attributes, spec *co
 	return class, nil
 }
 
-// defaultClass returns the default class, or nil. If two default classes were written concurrently,
-// it returns the one with the lower priority.
+// defaultClass returns the default class, or nil. If two default classes were written concurrently, it
+// returns the class with the lower value.
 func (p Priority) defaultClass(ctx context.Context) (*schedulingv1.PriorityClass, error) {
 	var chosen *schedulingv1.PriorityClass
 	for class, err := range p.Classes.List(ctx, "", rest.ListOptions{}) {

@@ -64,7 +64,7 @@ func TestPriority(t *testing.T) {
 		})
 	}
 	if high.Value != 500 || *high.PreemptionPolicy != corev1.PreemptNever {
-		t.Error("a class that others see was changed")
+		t.Error("the shared class was modified")
 	}
 }
 

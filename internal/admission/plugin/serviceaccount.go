@@ -32,9 +32,9 @@ const (
 // token, and rejects secrets that a restricted service account does not list.
 type ServiceAccount struct {
 	Accounts Getter[*corev1.ServiceAccount]
-	// Provide creates the default service account of a namespace that has none, or waits for the
-	// controller that creates it. It returns without an error if the account is not created. nil waits
-	// for no account.
+	// Provide is called if the default service account of a namespace is missing. It creates the account or
+	// waits until the controller has created it. The account may still be missing when Provide returns. If
+	// Provide is nil, the request is rejected immediately.
 	Provide func(ctx context.Context, namespace string)
 }
 
@@ -61,7 +61,7 @@ func (ServiceAccount) Handles(op admission.Operation) bool {
 	return op == admission.Create || op == admission.Update
 }
 
-// Mutate implements admission.Mutator. A mirror pod stays as its kubelet wrote it.
+// Mutate implements admission.Mutator. It does not change mirror pods.
 func (p ServiceAccount) Mutate(ctx context.Context, a *admission.Attributes) error {
 	pod := objectOf[corev1.Pod](a, "", "pods")
 	if pod == nil || a.Operation != admission.Create {

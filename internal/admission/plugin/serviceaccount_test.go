@@ -136,8 +136,8 @@ func TestServiceAccountOfMirrorPods(t *testing.T) {
 	}
 }
 
-// TestServiceAccountProvided checks that a missing default service account is created, and no other
-// one.
+// TestServiceAccountProvided checks that Provide is called for a missing default service account, but not for
+// other missing service accounts.
 func TestServiceAccountProvided(t *testing.T) {
 	t.Parallel()
 	asked := 0

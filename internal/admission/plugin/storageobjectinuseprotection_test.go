@@ -37,6 +37,6 @@ func TestStorageObjectInUseProtection(t *testing.T) {
 	pod := podNamed("x")
 	mutated(t, plugin.StorageObjectInUseProtection{}, creating(pods(), pod), "")
 	if len(pod.Finalizers) > 0 {
-		t.Errorf("a pod got %s", pod.Finalizers)
+		t.Errorf("finalizers %s were added to a pod", pod.Finalizers)
 	}
 }

@@ -4,7 +4,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// mergeTolerations concatenates two lists and omits the tolerations that another one covers.
+// mergeTolerations concatenates two lists and omits the tolerations that another toleration covers.
 func mergeTolerations(first, second []corev1.Toleration) []corev1.Toleration {
 	all := make([]corev1.Toleration, 0, len(first)+len(second))
 	all = append(append(all, first...), second...)

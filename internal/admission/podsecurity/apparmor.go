@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// appArmorProfile requires the default AppArmor profile or a local one, in the field or in the
-// older annotation.
+// appArmorProfile forbids AppArmor profiles other than the default profile of the runtime and local profiles,
+// in the fields and in the older annotations.
 func appArmorProfile(pod Pod) Violation {
 	var by setters
 	var profiles valueSet

@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// capabilitiesBaseline allows only added capabilities that container runtimes grant by default.
+// capabilitiesBaseline forbids adding capabilities that container runtimes do not grant by default.
 func capabilitiesBaseline(pod Pod) Violation {
 	var by []string
 	var capabilities valueSet

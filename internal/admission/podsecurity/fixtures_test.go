@@ -4,14 +4,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Messages that several fixtures share.
+// Annotation keys that several fixtures use.
 const (
 	appArmorAnnotation = "container.apparmor.security.beta.kubernetes.io/c"
 	seccompOfPod       = "seccomp.security.alpha.kubernetes.io/pod"
 	seccompOfContainer = "container.seccomp.security.alpha.kubernetes.io/"
 )
 
-// fixtures are pods for each check: rejected ones with the versions, and allowed edge cases.
+// fixtures returns pods for each check: rejected pods with the versions that reject them, and allowed edge
+// cases.
 func fixtures() []fixture {
 	var found []fixture
 	for _, of := range [][]fixture{

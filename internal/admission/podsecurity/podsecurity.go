@@ -1,7 +1,7 @@
-// Package podsecurity implements the Pod Security Standards: the rules of the levels baseline and
-// restricted, in each version from v1.0 on. It evaluates pods and parses policies from labels. The
-// admission plugin determines the policy of a request. Messages are kube-apiserver's. Each check
-// has its own file.
+// Package podsecurity implements the Pod Security Standards: the rules of the levels baseline and restricted,
+// in each version since v1.0. It evaluates pods and parses policies from labels. The admission plugin
+// determines the policy of a request. Messages are the same as in kube-apiserver. Each check has its own
+// file.
 package podsecurity
 
 import (
@@ -157,7 +157,7 @@ var standards = sync.OnceValue(newStandards)
 
 func newStandards() *Standards {
 	baseline, restricted := baselineChecks(), restrictedChecks()
-	changes := map[int]bool{} // versions that differ from the one before
+	changes := map[int]bool{} // versions that differ from the previous version
 	for _, c := range slices.Concat(baseline, restricted) {
 		for _, r := range c.revisions {
 			changes[r.since] = true

@@ -29,7 +29,7 @@ func (l Level) String() string {
 	return "privileged"
 }
 
-// ParseLevel parses the name of a level. It returns Restricted with the error for an unknown name.
+// ParseLevel parses the name of a level. For an unknown name, it returns Restricted and an error.
 func ParseLevel(name string) (Level, error) {
 	for _, level := range [...]Level{Privileged, Baseline, Restricted} {
 		if level.String() == name {
@@ -39,7 +39,7 @@ func ParseLevel(name string) (Level, error) {
 	return Restricted, fmt.Errorf("must be one of %s, %s, %s", Privileged, Baseline, Restricted)
 }
 
-// Version is a version of the standards; the zero value is the latest one.
+// Version is a version of the standards; the zero value is the latest version.
 type Version struct {
 	pinned bool
 	minor  int
@@ -59,8 +59,7 @@ func (v Version) String() string {
 	return "v1." + strconv.Itoa(v.minor)
 }
 
-// ParseVersion parses "latest" or "v1.x". It returns the latest version with the error for other
-// texts.
+// ParseVersion parses "latest" or "v1.x". For other values, it returns the latest version and an error.
 func ParseVersion(text string) (Version, error) {
 	if text == "latest" {
 		return Version{}, nil
@@ -101,9 +100,9 @@ const (
 	warnVersionLabel    = LabelPrefix + "warn-version"
 )
 
-// With returns the policy of a namespace with labels, with p as the default. The policy is valid
-// even with errors: an invalid label of the mode enforce selects restricted, and invalid labels of
-// the other modes are ignored.
+// With returns the policy of a namespace with labels, with p as the default. The policy is valid even if
+// there are errors: an invalid level selects restricted for the mode enforce and privileged for the other
+// modes, and an invalid version selects the latest version.
 func (p Policy) With(labels map[string]string) (Policy, field.ErrorList) {
 	if len(labels) == 0 {
 		return p, nil
@@ -136,7 +135,7 @@ type labelReader struct {
 	errs   field.ErrorList
 }
 
-// labelState reports whether a label is set and valid.
+// labelState is the result of parsing a label.
 type labelState int
 
 const (

@@ -18,8 +18,8 @@ func seccompBaseline(pod Pod) Violation {
 
 const seccompReason = "seccompProfile"
 
-// seccompProfiles returns the parts of the pod with forbidden profiles, these profiles, and the
-// containers without a profile of their own or of the pod.
+// seccompProfiles returns the parts of the pod with forbidden profiles, these profiles, and the containers
+// that have neither a profile of their own nor an allowed profile of the pod.
 func seccompProfiles(pod Pod) (by setters, profiles valueSet, without []string) {
 	ofPod := pod.podContext().SeccompProfile
 	if ofPod != nil && !isSeccompAllowed(ofPod) {
@@ -48,8 +48,8 @@ func mustNotSetSeccomp(by *setters, profiles valueSet) string {
 	return by.String() + " must not set securityContext.seccompProfile.type to " + quoted(profiles)
 }
 
-// seccompAnnotations forbids profiles that are not allowed in annotations, which pods used before
-// v1.19 instead of fields.
+// seccompAnnotations forbids disallowed profiles in annotations. Before v1.19, pods used annotations instead
+// of fields.
 func seccompAnnotations(pod Pod) Violation {
 	if len(pod.Annotations) == 0 {
 		return Violation{}

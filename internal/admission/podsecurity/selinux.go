@@ -6,10 +6,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// seLinux10 allows only the SELinux types of containers and no other SELinux options.
+// seLinux10 allows only the SELinux types of containers, and forbids SELinux users and roles.
 func seLinux10(pod Pod) Violation { return seLinux(pod, isContainerType) }
 
-// seLinux131 is seLinux10 with the additional type container_engine_t.
+// seLinux131 is like seLinux10, and also allows the type container_engine_t.
 func seLinux131(pod Pod) Violation {
 	return seLinux(pod, func(name string) bool { return isContainerType(name) || name == "container_engine_t" })
 }

@@ -29,7 +29,7 @@ func (p Pod) eachSecurityContext(f func(*corev1.Container, *corev1.SecurityConte
 	})
 }
 
-// podContext returns the security context of the pod, or an empty one.
+// podContext returns the security context of the pod, or an empty context.
 func (p Pod) podContext() corev1.PodSecurityContext {
 	if p.Spec.SecurityContext == nil {
 		return corev1.PodSecurityContext{}

@@ -72,7 +72,7 @@ func (e evaluation) annotate() {
 			}
 			continue
 		}
-		text, _ := value.(types.String) // or null, which adds no annotation
+		text, _ := value.(types.String) // a null value adds no annotation
 		if trimmed := strings.TrimSpace(string(text)); trimmed != "" {
 			key := e.validating.AuditAnnotations[i].Key
 			trimmed = trimmed[:min(len(trimmed), maxAnnotation)]

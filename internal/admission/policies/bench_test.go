@@ -46,7 +46,8 @@ func creation(r *rest.Resource) *admission.Attributes {
 	}, Object: pod}
 }
 
-// addPolicy adds a policy with a binding for pods, in namespaces with a label if selected is set.
+// addPolicy adds a policy for a resource, with a binding. If selected is false, its namespace selector does
+// not match the namespace of the request.
 func addPolicy(p Validating, name, resource string, selected bool) {
 	spec := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	spec.Spec.MatchConstraints = &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{

@@ -28,8 +28,8 @@ func (c *Config) Conditions(listed []admissionregistrationv1.MatchCondition, ign
 	})}
 }
 
-// Match reports whether all conditions are true for a request, converted to the given resource. It
-// returns the error of the evaluation.
+// Match reports whether all conditions are true for a request, converted to the given resource. It returns
+// the error of the evaluation, or of the lookup of the namespace.
 func (c *Conditions) Match(ctx context.Context, s *match.Subject, matched *rest.Resource) (bool, error) {
 	in, err := c.config.review(ctx, s).input(matched, nil, nil)
 	if err != nil {

@@ -49,8 +49,8 @@ func (Mutating) Name() string { return "MutatingAdmissionPolicy" }
 // because a misconfigured policy rejects them, as in kube-apiserver.
 func (Mutating) Handles(admission.Operation) bool { return true }
 
-// Mutate implements admission.Mutator. It evaluates all policies, also after a rejection: the
-// response lists all rejections.
+// Mutate implements admission.Mutator. It continues after a rejection, because the response lists the
+// rejections of all policies.
 func (p Mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 	policies := p.candidates(&a.Request)
 	if len(policies) == 0 {
@@ -81,14 +81,14 @@ func (p Mutating) reinvocationStateOf(a *admission.Attributes) *reinvocationStat
 
 // reinvocationState records which invocations may be repeated in the second pass.
 type reinvocationState struct {
-	// invoked are the invocations since the last modification with a reinvocation policy, and due
-	// the invocations to repeat in the second pass.
+	// invoked contains the invocations with the reinvocation policy IfNeeded since the last modification of
+	// the object. due contains the invocations to repeat in the second pass.
 	invoked, due map[invocationKey]bool
 	// output is a copy of the object after the first pass.
 	output runtime.Object
 }
 
-// markDue schedules a repetition of all invocations until now.
+// markDue schedules a repetition of all invocations in invoked, because the object was modified after them.
 func (r *reinvocationState) markDue() {
 	for key := range r.invoked {
 		r.due[key] = true
@@ -317,9 +317,8 @@ func (m *mutator) reject(i invocation, at location, err error) {
 	})
 }
 
-// result returns the error of a rejected request, or nil. As in kube-apiserver, its status is
-// always 403, its message is that of the first policy, and its causes are the messages of all
-// policies.
+// result returns the error of a rejected request, or nil. As in kube-apiserver, its status is always 403, its
+// message is the message of the first rejection, and its causes are the messages of all rejections.
 func (m *mutator) result() error {
 	if len(m.rejections) == 0 {
 		return nil

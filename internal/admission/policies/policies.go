@@ -58,8 +58,7 @@ type policySet struct {
 
 	// index is nil after a change. It is written under mu, which also guards the following fields.
 	index atomic.Pointer[match.Index[*boundPolicy]]
-	// staticIndex contains the policies from files, the only ones that apply to admission
-	// configuration.
+	// staticIndex contains the policies from files. Only these policies apply to admission configuration.
 	staticIndex atomic.Pointer[match.Index[*boundPolicy]]
 	mu          sync.Mutex
 	// stored contains the objects of the API, and static the objects from files.
@@ -111,7 +110,7 @@ type boundPolicy struct {
 	bindings []*binding
 }
 
-// Matcher implements match.Matching.
+// Matcher implements match.Matchable.
 func (h *boundPolicy) Matcher() *match.Matcher { return h.matcher }
 
 func ignores(failure *admissionregistrationv1.FailurePolicyType) bool {
@@ -174,7 +173,7 @@ func bindingsOf(policies string) string {
 	return strings.TrimSuffix(policies, "policies") + "policybindings"
 }
 
-// followerOf returns the consumer of one of Resources.
+// followerOf returns the reflector consumer for one of the resources that Resources returns.
 func (s *policySet) followerOf(resource schema.GroupResource) follower {
 	if resource.Resource == s.resource {
 		return s.policies
@@ -182,13 +181,15 @@ func (s *policySet) followerOf(resource schema.GroupResource) follower {
 	return s.bindings
 }
 
-// Reflector returns a reflector that updates the plugin with one of Resources. The caller runs it.
+// Reflector returns a reflector that updates the plugin with the objects of a resource, which must be one of
+// the resources that Resources returns. The caller runs the reflector. metrics may be nil. The error reports
+// an invalid configuration of the reflector.
 func (s *policySet) Reflector(resource schema.GroupResource, collection reflector.Collection, metrics *reflector.Metrics) (*reflector.Reflector, error) {
 	return s.followerOf(resource).Reflector(collection, metrics)
 }
 
-// Observer returns the observer of writes of one of Resources. With it, a policy is in effect when
-// its write returns.
+// Observer returns the observer of writes of a resource, which must be one of the resources that Resources
+// returns. With this observer, a policy is in effect when its write returns.
 func (s *policySet) Observer(resource schema.GroupResource) *storage.Observer {
 	return &storage.Observer{Written: s.followerOf(resource).Written, Deleted: s.followerOf(resource).Deleted}
 }

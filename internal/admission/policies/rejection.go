@@ -20,8 +20,8 @@ type rejection struct {
 	err             error // evaluation error
 }
 
-// location is the location of an expression in a policy: a member of a list element of its spec, or
-// the list without a member. The zero value is unknown.
+// location is the location of an expression in a policy: a member of a list element of its spec, or the whole
+// list if member is empty. The zero value is unknown.
 type location struct {
 	list    string
 	index   int
@@ -63,7 +63,7 @@ func nameOf(name types.NamespacedName) string {
 	return name.String()
 }
 
-// startDecision starts recording the decision of a policy. It returns nil without an explanation.
+// startDecision starts recording the decision of a policy. It returns nil if the request has no explanation.
 func (r *review) startDecision(policyName, binding string, param types.NamespacedName) *admission.DecisionRecorder {
 	if r.Explanation == nil {
 		return nil

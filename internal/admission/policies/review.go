@@ -56,7 +56,8 @@ func (r *review) input(matched *rest.Resource, params *policy.LazyDocument, vari
 	}, nil
 }
 
-// readNamespace reads the namespace of the request. Requests for a Namespace have none.
+// readNamespace reads the namespace of the request. For requests for a Namespace, the variable
+// namespaceObject is null, so it reads nothing.
 func (r *review) readNamespace() error {
 	if r.namespace != nil || r.Request.Namespace == "" || r.Kind() == corev1.SchemeGroupVersion.WithKind("Namespace") {
 		return nil
@@ -114,7 +115,7 @@ func documentOf(obj runtime.Object) (map[string]any, error) {
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 }
 
-// namespaceDocument returns the value of the variable namespaceObject. Times have Go types.
+// namespaceDocument returns the value of the variable namespaceObject. Times are time.Time values.
 func namespaceDocument(namespace *corev1.Namespace) (map[string]any, error) {
 	seen := &corev1.Namespace{ObjectMeta: namespace.ObjectMeta, Spec: namespace.Spec, Status: namespace.Status}
 	seen.ManagedFields, seen.OwnerReferences, seen.SelfLink = nil, nil, ""

@@ -71,7 +71,7 @@ func (p Validating) Validate(ctx context.Context, a *admission.Attributes) error
 type validator struct {
 	*review
 	config    *Config
-	rejection *rejection // the first
+	rejection *rejection // the first rejection
 	failures  []auditFailure
 }
 

@@ -7,7 +7,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// BenchmarkNoMatch measures a request that matches none of a number of webhooks.
+// BenchmarkNoMatch measures a request that matches none of the webhooks.
 func BenchmarkNoMatch(b *testing.B) {
 	for _, n := range []int{0, 1000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -46,7 +46,7 @@ func BenchmarkCall(b *testing.B) {
 	}
 }
 
-// BenchmarkSet measures the write of one of a number of configurations.
+// BenchmarkSet measures the write of one of 1,000 configurations.
 func BenchmarkSet(b *testing.B) {
 	s := serve(b, nil)
 	p := NewMutating(config())

@@ -14,10 +14,10 @@ type breaker struct {
 	mu       sync.Mutex
 	failures int
 	lastErr  error
-	pauseEnd time.Time // of the pause
-	probing  bool      // by one request that is in progress
-	// lastReport is the time of the last report that the circuit opened. failureReported reports
-	// whether the recovery must be reported.
+	pauseEnd time.Time
+	probing  bool // a request is calling the webhook while the circuit is open
+	// lastReport is the time of the last report that the circuit opened. failureReported is set if this
+	// report was sent and the recovery is not yet reported.
 	lastReport      time.Time
 	failureReported bool
 }
@@ -92,8 +92,8 @@ func (b *breaker) state() (failures int, last error) {
 	return b.failures, b.lastErr
 }
 
-// shouldReport reports whether a change of the circuit must be reported. A recovery is reported if
-// the failure was.
+// shouldReport reports whether a change of the circuit must be reported. A recovery is reported only if the
+// failure was reported.
 func (b *breaker) shouldReport(open bool, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

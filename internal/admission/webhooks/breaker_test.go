@@ -42,7 +42,7 @@ func TestBreaker(t *testing.T) {
 		t.Fatalf("after the pause: %v", err)
 	}
 	if err := b.beginCall(now); err == nil || !strings.Contains(err.Error(), "while another request calls it") {
-		t.Errorf("a second one: %v", err)
+		t.Errorf("a second call at the same time: %v", err)
 	}
 	b.abandonCall()
 	fail(time.Millisecond)

@@ -33,7 +33,7 @@ type configuredWebhook struct {
 	breaker   breaker
 }
 
-// Matcher implements match.Matching.
+// Matcher implements match.Matchable.
 func (h *configuredWebhook) Matcher() *match.Matcher { return h.matcher }
 
 // close releases the connections. It does not interrupt calls in progress.
@@ -69,8 +69,8 @@ func (h *configuredWebhook) timeout() time.Duration {
 	return time.Duration(*h.spec.TimeoutSeconds) * time.Second
 }
 
-// updateWebhooks returns the webhooks of a configuration. It reuses unchanged webhooks with their
-// state and closes the others.
+// updateWebhooks returns the webhooks of a configuration. It reuses unchanged webhooks with their state, and
+// closes changed and removed webhooks.
 func (c *Config) updateWebhooks(configuration string, specs []admissionregistrationv1.MutatingWebhook, before []*configuredWebhook) []*configuredWebhook {
 	had := make(map[string]*configuredWebhook, len(before))
 	for _, h := range before {

@@ -29,7 +29,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// webhookServer is a webhook that records the paths and UIDs of requests.
+// webhookServer is a webhook that records the paths of requests.
 type webhookServer struct {
 	*httptest.Server
 	mu    sync.Mutex

@@ -40,11 +40,11 @@ func FuzzResponse(f *testing.F) {
 			t.Fatalf("accepted %+v", response)
 		}
 		if code := newDenial(&configuredWebhook{}, false, response.Result).ErrStatus.Code; code < 400 {
-			t.Fatalf("a refusal of %d", code)
+			t.Fatalf("denial with the status code %d", code)
 		}
 		if patch, err := jsonpatch.Parse(response.Patch); err == nil {
 			if patched, err := q.applyPatch(patch); err == nil && patched == nil {
-				t.Fatal("nothing is left, and no error")
+				t.Fatal("applyPatch returned neither an object nor an error")
 			}
 		}
 	})

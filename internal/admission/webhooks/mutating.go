@@ -23,7 +23,7 @@ const (
 	patchAnnotation    = "patch.webhook.admission.k8s.io/"
 )
 
-// Mutating is MutatingAdmissionWebhook: it calls mutating webhooks sequentially. It is safe for
+// Mutating is the plugin MutatingAdmissionWebhook. It calls mutating webhooks sequentially. It is safe for
 // concurrent use.
 type Mutating struct{ plugin }
 
@@ -61,8 +61,8 @@ func (p *Mutating) SetStatic(configurations []codec.Object) {
 type reinvocationState struct {
 	// output is a copy of the object after the calls of the first pass.
 	output runtime.Object
-	// called contains the webhooks called since the last modification, and due the webhooks to call
-	// again.
+	// called contains the IDs of the webhooks with a reinvocation policy that were called since the last
+	// modification. due contains the IDs of the webhooks to call again.
 	called, due map[string]bool
 }
 

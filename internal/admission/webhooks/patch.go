@@ -84,8 +84,8 @@ func (q *reviewCall) applyPatch(patch *jsonpatch.Patch) (runtime.Object, error) 
 	return patched, nil
 }
 
-// patchError returns the error for a patch that cannot be applied or whose result cannot be
-// decoded. The message is kube-apiserver's; a cause contains the webhook.
+// patchError returns the error for a patch that cannot be applied or whose result cannot be decoded. The
+// message is the same as in kube-apiserver; a cause names the webhook.
 func patchError(q *reviewCall, err error) error {
 	failed := apierrors.NewInternalError(err)
 	failed.ErrStatus.Details.Causes = append(failed.ErrStatus.Details.Causes, metav1.StatusCause{Field: "admission", Message: "patched by " + q.description(true)})

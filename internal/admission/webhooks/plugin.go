@@ -46,8 +46,8 @@ func (p *plugin) candidates(r *admission.Request) []indexedWebhook {
 	return index.Candidates(r)
 }
 
-// match returns the resource for which a webhook receives the request; nil if it does not match.
-// The error is an API error.
+// match returns the resource in whose version a webhook receives the request, or nil if the request does not
+// match. The error is an API error.
 func (p *plugin) match(ctx context.Context, s *match.Subject, h indexedWebhook) (*rest.Resource, error) {
 	matched, err := h.matcher.Match(ctx, s)
 	if matched == nil || err != nil || h.conditions == nil {

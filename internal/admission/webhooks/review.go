@@ -24,8 +24,8 @@ import (
 // reviewCall is an AdmissionReview of a request for one webhook.
 type reviewCall struct {
 	indexedWebhook
-	// resource is the resource of the review. object is the object in the version of resource; nil
-	// without an object. It is shared and must not be modified.
+	// resource is the resource of the review. object is the object of the request in the version of resource,
+	// or nil. It is shared and must not be modified.
 	resource *rest.Resource
 	object   runtime.Object
 	// review is the request body, gvk its type, and uid the expected UID of the response.
@@ -151,8 +151,8 @@ func (q *reviewBuilder) encodeReview(out *reviewCall, object, old runtime.Object
 	return append(append(body, q.options...), `}}`...), nil
 }
 
-// encodeObject returns an object as JSON. The cache key is the pointer, because a modified object
-// is always a new one.
+// encodeObject returns an object as JSON. The cache key is the pointer, because a modification always creates
+// a new object.
 func (q *reviewBuilder) encodeObject(object runtime.Object) ([]byte, error) {
 	if object == nil {
 		return []byte("null"), nil

@@ -35,8 +35,8 @@ type Config struct {
 	// InterceptReviews enables webhooks for reviews of authentication and authorization.
 	InterceptReviews bool
 	Metrics          *Metrics // nil disables metrics
-	// Report is called when the circuit of a webhook opens or closes; nil is ignored. It must not
-	// block.
+	// Report is called when the circuit of a webhook opens or closes, at most once per minute and webhook for
+	// failures. It must not block. nil disables reports.
 	Report func(State)
 	Logger *slog.Logger
 }
@@ -47,16 +47,16 @@ type indexedWebhook struct {
 	index int
 }
 
-// source contains the webhooks of all configurations of a kind in calling order: first the
-// configurations from files, then those of the API, each sorted by name.
+// source contains the webhooks of all configurations of a kind in calling order: first the configurations
+// from files, then the configurations of the API, each sorted by name.
 type source struct {
 	config *Config
 
 	mu sync.Mutex
 	// stored contains the webhooks of API objects, and static the webhooks from files, by configuration.
 	stored, static map[string][]*configuredWebhook
-	// index contains all webhooks. staticIndex contains the webhooks from files, the only ones that
-	// apply to admission configuration.
+	// index contains all webhooks. staticIndex contains the webhooks from files. Only these webhooks apply to
+	// admission configuration.
 	index, staticIndex atomic.Pointer[match.Index[indexedWebhook]]
 }
 
@@ -142,7 +142,7 @@ func configurationObjects[T codec.Object](s *source, name string, webhooks func(
 	})
 }
 
-// asMutating converts validating webhooks to mutating ones.
+// asMutating converts validating webhooks to the type of mutating webhooks.
 func asMutating(webhooks []admissionregistrationv1.ValidatingWebhook) []admissionregistrationv1.MutatingWebhook {
 	out := make([]admissionregistrationv1.MutatingWebhook, len(webhooks))
 	for i, w := range webhooks {

@@ -8,7 +8,8 @@ type State struct {
 	Kind          string `json:"kind"`
 	Configuration string `json:"configuration"`
 	Webhook       string `json:"webhook"`
-	// Failures is the number of consecutive failures, and LastFailure the message of the last one.
+	// Failures is the number of consecutive failures, and LastFailure is the message of the last failure, or
+	// "" if the last call succeeded.
 	Failures    int    `json:"failures"`
 	LastFailure string `json:"lastFailure,omitempty"`
 	// CircuitOpen reports whether calls are skipped because of failures.

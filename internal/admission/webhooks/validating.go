@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Validating is ValidatingAdmissionWebhook: it calls validating webhooks concurrently. The first
-// rejection is the response and cancels the other calls. It is safe for concurrent use.
+// Validating is the plugin ValidatingAdmissionWebhook. It calls validating webhooks concurrently. It returns
+// the first rejection, which cancels the other calls. It is safe for concurrent use.
 type Validating struct{ plugin }
 
 var _ admission.Validator = (*Validating)(nil)

@@ -260,7 +260,7 @@ func TestConcurrentCalls(t *testing.T) {
 		t.Errorf("concurrent calls: error %v, want the denial of no.example.com", err)
 	}
 	if p.source.stored["c"][0].breaker.failures != 0 {
-		t.Error("a call that was given up counts as a failure")
+		t.Error("a canceled call counts as a failure")
 	}
 }
 
@@ -303,16 +303,16 @@ func TestDeadline(t *testing.T) {
 	}
 	cancel()
 	if err := p.Validate(ctx, creation(configMaps())); !apierrors.IsTimeout(err) {
-		t.Errorf("without any time: %v", err)
+		t.Errorf("expired deadline: %v", err)
 	}
 	slow := serve(t, map[string]responder{"/hook": func(_ http.ResponseWriter, r *http.Request, _ *admissionv1.AdmissionReview) { <-r.Context().Done() }})
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := mutating(slow.spec("/hook", ignore)).Mutate(ctx, creation(configMaps())); !apierrors.IsTimeout(err) {
-		t.Errorf("out of time while asking: %v", err)
+		t.Errorf("deadline exceeded during the call: %v", err)
 	}
 	if err := mutating(slow.spec("/hook", second)).Mutate(t.Context(), creation(configMaps())); err == nil || !strings.HasSuffix(err.Error(), "context deadline exceeded") {
-		t.Errorf("a second later: %v", err)
+		t.Errorf("timeout of the webhook exceeded: %v", err)
 	}
 }
 
@@ -337,7 +337,7 @@ func TestConfigurations(t *testing.T) {
 	kept := p.source.stored["y"][1]
 	p.source.set("y", []admissionregistrationv1.MutatingWebhook{s.spec("/a"), s.spec("/c", ignore)})
 	if p.source.stored["y"][0] != kept {
-		t.Error("a webhook that is as it was is another one")
+		t.Error("an unchanged webhook was replaced")
 	}
 	p.source.remove("x")
 	if diff := cmp.Diff([]string{"y/a.example.com/0", "y/c.example.com/0"}, names()); diff != "" {
@@ -401,7 +401,7 @@ func TestConnection(t *testing.T) {
 	t.Parallel()
 	s := serve(t, map[string]responder{"/hook": func(w http.ResponseWriter, r *http.Request, review *admissionv1.AdmissionReview) {
 		if got := review.Request; string(got.Object.Raw) != `{"kind":"PodExecOptions","apiVersion":"v1","container":"c","command":null}` || string(got.Options.Raw) != "null" && got.Options.Raw != nil || got.SubResource != "exec" {
-			t.Errorf("shown %s with %s as %s", got.Object.Raw, got.Options.Raw, got.SubResource)
+			t.Errorf("review with the object %s, the options %s and the subresource %s", got.Object.Raw, got.Options.Raw, got.SubResource)
 		}
 		patch(`[{"op":"replace","path":"/container","value":"d"}]`)(w, r, review)
 	}})
