@@ -1,6 +1,6 @@
-// Package controllers defines the contract between a control plane and the controllers that run in
-// the server. Each subpackage contains one controller, or several related ones, and returns its
-// Registration. Package controlplane has the list of registrations.
+// Package controllers defines the contract between a control plane and the controllers that run in the
+// server. Each subpackage contains one controller or several related controllers, and returns their
+// registrations. Package controlplane has the list of registrations.
 package controllers
 
 import (
@@ -24,9 +24,9 @@ import (
 
 // Controller is a controller of one control plane. Only one goroutine may call Start.
 type Controller interface {
-	// Start starts the controller, which runs until ctx ends. It returns the subscriber for the
-	// change feed, and a function that blocks until all goroutines have ended. Start may be called
-	// again after that function has returned.
+	// Start starts the controller, which runs until ctx ends. It returns the subscriber for the change feed,
+	// and the function wait, which blocks until all goroutines have ended. Start may be called again after
+	// wait has returned.
 	Start(ctx context.Context) (subscriber changes.Subscriber, wait func())
 }
 

@@ -171,8 +171,8 @@ func (c *Controller) delete(ctx context.Context, secret *corev1.Secret) error {
 	return nil
 }
 
-// errReplaced is returned if the object was replaced by another one with the same name. The queue
-// retries the key.
+// errReplaced is returned if the object was replaced by another object with the same name. The queue retries
+// the key.
 var errReplaced = errors.New("it is another object")
 
 // fill adds the missing data to a Secret. It does not verify an existing token.

@@ -154,11 +154,11 @@ func withSignatures(data, tokens map[string]string) (map[string]string, bool) {
 // key is the token; the header contains its ID.
 func signature(text, id, token string) string {
 	encode := base64.RawURLEncoding.EncodeToString
-	header, _ := json.Marshal(struct { // of two strings: no error
+	header, _ := json.Marshal(struct { // two strings, so there is no error
 		Algorithm string `json:"alg"`
 		Key       string `json:"kid"`
 	}{"HS256", id})
 	sum := hmac.New(sha256.New, []byte(token))
-	sum.Write([]byte(encode(header) + "." + encode([]byte(text)))) // never an error
+	sum.Write([]byte(encode(header) + "." + encode([]byte(text)))) // never returns an error
 	return encode(header) + ".." + encode(sum.Sum(nil))
 }

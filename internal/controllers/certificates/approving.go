@@ -12,9 +12,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// approve approves the request of a kubelet for a client certificate if its user is authorized: for
-// its own certificate (selfnodeclient), or for the certificate of any node (nodeclient). Bootstrap
-// tokens have the second permission.
+// approve approves the request of a kubelet for a client certificate if its user is authorized: for its own
+// certificate (selfnodeclient), or for the certificate of any node (nodeclient). For example, kubeadm grants
+// the permission for nodeclient to users of bootstrap tokens.
 func (c *Controller) approve(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientKubeletSignerName || !isPending(csr) {
 		return nil
@@ -24,7 +24,7 @@ func (c *Controller) approve(ctx context.Context, csr *certificatesv1.Certificat
 		return fmt.Errorf("parse the certificate signing request %s: %w", csr.Name, err)
 	}
 	if checkKubeletClient(req, csr.Spec.Usages) != nil {
-		return nil // a user may approve it, and its condition then contains the error
+		return nil // if a user approves it, the signing controller sets the condition Failed
 	}
 	message, err := c.authorizeApproval(ctx, csr, req.Subject.CommonName == csr.Spec.Username)
 	if err != nil {

@@ -133,7 +133,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	return c.process(ctx, csr)
 }
 
-// errReplaced is returned if the request was replaced by another one with the same name. The queue
+// errReplaced is returned if the request was replaced by another request with the same name. The queue
 // retries the key.
 var errReplaced = errors.New("it is another request")
 

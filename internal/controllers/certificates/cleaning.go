@@ -21,7 +21,7 @@ const (
 	pendingRetention   = 24 * time.Hour
 )
 
-// clean deletes an expired request, or schedules its expiration.
+// clean deletes an expired request, or requeues the key at the expiration time.
 func (c *Controller) clean(ctx context.Context, csr *certificatesv1.CertificateSigningRequest) error {
 	ends := expiry(csr)
 	if ends.IsZero() {

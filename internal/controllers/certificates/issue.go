@@ -17,7 +17,7 @@ const (
 	backdate = 5 * time.Minute
 	// minLifetime is the minimum lifetime of a certificate. It must exceed backdate.
 	minLifetime = 2 * backdate
-	// shortLifetime is the lifetime from which backdate is subtracted from NotAfter, as in
+	// shortLifetime is the minimum lifetime for which backdate is also subtracted from NotAfter, as in
 	// kube-controller-manager.
 	shortLifetime = 8 * time.Hour
 )

@@ -27,8 +27,8 @@ type Change struct {
 	// "example.com/widgets".
 	Path            string
 	Namespace, Name string
-	// Value is the stored object after decryption; nil after a deletion. Prev is the previous
-	// value; nil if there was none or it is unknown.
+	// Value is the stored object after decryption; nil after a deletion. Prev is the previous value; nil if
+	// the object was created or if the previous value is unknown.
 	Value, Prev []byte
 	// Revision is the revision of the change. Objects of one transaction have the same revision.
 	Revision int64
@@ -82,7 +82,7 @@ type Feed struct {
 	subscribers []Subscriber
 	// backends contains Config.Backend and the different backends of Config.Overrides.
 	backends []kv.Backend
-	// following are the sources after all of their objects were reported; nil before.
+	// following contains the sources while the feed watches them; nil until all objects are reported.
 	following atomic.Pointer[[]*source]
 	count     atomic.Int64 // of reported objects and changes
 }
@@ -105,7 +105,7 @@ func (f *Feed) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		synced, err := f.follow(ctx)
 		if errors.Is(err, kv.ErrClosed) {
-			<-ctx.Done() // no further changes
+			<-ctx.Done() // there are no more changes
 		}
 		if ctx.Err() != nil {
 			return
@@ -210,9 +210,9 @@ func (f *Feed) dispatchBatch(ctx context.Context, s *source, batch kv.Batch) {
 	s.reported.Store(max(s.reported.Load(), int64(batch.Revision)))
 }
 
-// Newest returns the newest revision of each backend. They are at least those of all commits that
-// were acknowledged before the call. It blocks until all backends have responded, and returns the
-// first error. The caller owns the slice.
+// Newest returns the newest revision of each backend. Each revision is at least the revision of every commit
+// to the backend that was acknowledged before the call. It blocks until all backends have responded, and
+// returns the first error. The caller owns the slice.
 func (f *Feed) Newest(ctx context.Context) ([]kv.Revision, error) {
 	newest := make([]kv.Revision, len(f.backends))
 	for i, backend := range f.backends {
@@ -224,8 +224,9 @@ func (f *Feed) Newest(ctx context.Context) ([]kv.Revision, error) {
 	return newest, nil
 }
 
-// HasReported reports whether all changes up to revisions of Newest were reported to the subscribers. Without changes, this
-// may require a RequestProgress of the backends. It is safe for concurrent use.
+// HasReported reports whether all changes up to revisions, which Newest has returned, were reported to the
+// subscribers. If there are no changes of the feed's keys, the result may be false until a backend reports
+// its progress; see kv.Backend.RequestProgress. HasReported is safe for concurrent use.
 func (f *Feed) HasReported(revisions []kv.Revision) bool {
 	sources := f.following.Load()
 	if sources == nil {
@@ -245,7 +246,7 @@ func (f *Feed) Reported() int64 { return f.count.Load() }
 func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev []byte, revision kv.Revision) {
 	c, ok := f.parseKey(key)
 	if !ok || f.backendOf(c.Path) != s.backend {
-		return // not an object, or an old copy from before the override
+		return // not an object, or an old copy that was stored before the override was configured
 	}
 	c.SeparateStore = s.backend != f.config.Backend
 	c.Value, c.Prev = f.config.Decrypt.Value(ctx, key, value), f.config.Decrypt.Value(ctx, key, prev)
@@ -256,9 +257,9 @@ func (f *Feed) dispatch(ctx context.Context, s *source, key string, value, prev 
 	}
 }
 
-// parseKey returns a Change with the path, namespace and name of a key. ok is false for a key of
-// another kind. The path of a built-in resource has one or two segments; the path of a custom
-// resource consists of its group and resource.
+// parseKey returns a Change with the path, namespace and name of a key. ok is false if the key is not the key
+// of an object. The path of a built-in resource has one or two segments; the path of a custom resource
+// consists of its group and resource.
 func (f *Feed) parseKey(key string) (c Change, ok bool) {
 	rest := strings.TrimPrefix(key, f.prefix)
 	first, tail, ok := strings.Cut(rest, "/")

@@ -164,8 +164,8 @@ func TestFeedOfTwo(t *testing.T) {
 	<-ended
 }
 
-// TestHasReported checks that a change is not reported before the subscriber has received it, and that a change of other keys
-// is reported after a request of the progress.
+// TestHasReported checks that a change is not reported before the subscriber has received it, and that a
+// change of other keys is reported after a progress request.
 func TestHasReported(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)

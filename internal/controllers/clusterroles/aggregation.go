@@ -51,8 +51,8 @@ type Aggregator struct {
 	client       *loopback.Client[*rbacv1.ClusterRole]
 	logger       *slog.Logger
 	queueMetrics *work.Metrics
-	// selectors contains the selectors of all aggregation rules, members the names of the selected
-	// roles, as of the last complete pass. Both are nil before it.
+	// selectors contains the selectors of all aggregation rules, and members the names of the roles that they
+	// select, at the time of the last pass. members is nil before the first pass.
 	selectors []labels.Selector
 	members   map[string]bool
 }
@@ -123,8 +123,8 @@ func (s *subscriber) Changed(c *changes.Change) {
 	}
 }
 
-// sync aggregates all roles, or enqueues that if the change of a role is relevant. Many changes at the same time
-// then cause one aggregation.
+// sync aggregates all roles if name is allRoles. For the name of a role, it enqueues allRoles if the change
+// of the role is relevant, so that many changes at the same time cause one aggregation.
 func (a *Aggregator) sync(ctx context.Context, name string, queue *work.Queue[string]) error {
 	if name == allRoles {
 		return a.Aggregate(ctx)
@@ -163,8 +163,8 @@ type aggregatedRole struct {
 	selectors []labels.Selector
 }
 
-// aggregate applies the rules of the aggregated roles that are outdated. An aggregated role may
-// select another one, so the computation repeats until no rules change.
+// aggregate applies the rules of the aggregated roles that are outdated. An aggregated role may select
+// another aggregated role, so the computation repeats until no rules change.
 func (a *Aggregator) aggregate(ctx context.Context, list *rest.List) error {
 	roles, aggregated, err := a.decodeRoles(list)
 	if err != nil {

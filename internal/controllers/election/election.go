@@ -20,15 +20,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Times of the lease. The clock of this process determines the expiration of another holder's
-// lease: the time without a change, not the times in the lease.
+// Times of the lease. The lease of another holder expires when this process has observed no change of the
+// lease for its duration. The times in the lease are ignored, because the clocks of servers may differ.
 const (
 	leaseDuration = 6 * time.Second
 	renewPeriod   = 1500 * time.Millisecond
 	// renewDeadline is the time without a renewal after which the holder stops. It is shorter than
-	// leaseDuration, so that the holder stops before another one starts.
+	// leaseDuration, so that the holder stops before another server starts.
 	renewDeadline = 4 * time.Second
-	// releaseTimeout bounds the write of a holder that stops.
+	// releaseTimeout is the timeout of the write that releases the lease.
 	releaseTimeout = 2 * time.Second
 )
 

@@ -13,18 +13,18 @@ import (
 // ExternalManager observes whether a kube-controller-manager is running, by its lease. Its fields
 // must not be modified after Start. Start must be called once.
 type ExternalManager struct {
-	// LeaseName is the name of its lease in kube-system.
+	// LeaseName is the name of the manager's lease in kube-system.
 	LeaseName string
 	// LeaseExpiry returns the expiration time of the stored lease, or a past time if the lease has
 	// no holder.
 	LeaseExpiry func(ctx context.Context) time.Time
-	// Changed is called once, when the kube-controller-manager starts or stops. It must not block.
+	// Changed is called when the kube-controller-manager starts or stops. It must not block.
 	Changed func()
 
 	mu struct {
 		sync.Mutex
 		running bool
-		ends    *time.Timer // when the lease does
+		ends    *time.Timer // fires when the lease expires
 	}
 }
 
@@ -49,7 +49,7 @@ func (e *ExternalManager) scheduleCheckLocked(ctx context.Context, until time.Ti
 	e.mu.ends = time.AfterFunc(time.Until(until), func() { e.check(ctx) })
 }
 
-// check reads the lease, and calls Changed if the state differs from the last known one.
+// check reads the lease, and calls Changed if the state differs from the last known state.
 func (e *ExternalManager) check(ctx context.Context) {
 	if ctx.Err() != nil {
 		return

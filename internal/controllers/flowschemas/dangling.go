@@ -27,7 +27,7 @@ import (
 // fieldManager is the field manager of kube-apiserver's flow control.
 const fieldManager = "api-priority-and-fairness-config-consumer-v1"
 
-// maxWait bounds the time that a write of a schema or level waits for the conditions.
+// maxWait is the maximum time that a write of a schema or level waits for the conditions.
 const maxWait = 10 * time.Second
 
 const maxConcurrentWrites = 16
@@ -38,9 +38,9 @@ const (
 	reasonNotFound = "NotFound"
 )
 
-// Conditions updates the Dangling conditions. It is safe for concurrent use, also by several
-// servers: a condition is written only to the version of the schema from which it was computed, and
-// is computed again after the write.
+// Conditions updates the Dangling conditions. It is safe for concurrent use. Several servers may update the
+// same conditions, because a condition is written only to the version of the schema from which it was
+// computed, and is computed again after the write.
 type Conditions struct {
 	schemas, statuses *loopback.Client[*flowcontrolv1.FlowSchema]
 	levels            *loopback.Client[*flowcontrolv1.PriorityLevelConfiguration]
@@ -68,11 +68,12 @@ func New(lifetime context.Context, access *loopback.Access, stored Stored, logge
 	}
 }
 
-// Enable enables SyncSchema and SyncLevel. Until then, the objects of a first start are created
-// without updating each condition.
+// Enable enables SyncSchema and SyncLevel. The server calls it after it has created the initial objects, so
+// that each of these writes does not update conditions.
 func (c *Conditions) Enable() { c.started.Store(true) }
 
-// Start calls Enable, and updates the conditions of all schemas.
+// Start calls Enable, and updates the conditions of all schemas. It blocks until the conditions are stored or
+// ctx ends. Errors are logged.
 func (c *Conditions) Start(ctx context.Context) {
 	c.Enable()
 	outdated, err := c.outdated(ctx)

@@ -19,8 +19,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// unknownKindDelay is the delay of a retry after an owner of an unknown kind, whose definition may
-// be created again.
+// unknownKindDelay is the delay of a retry if the kind of an owner is unknown, because the definition of the
+// kind may be created later.
 const unknownKindDelay = time.Minute
 
 // storedObject is an object with its current metadata in storage.
@@ -80,7 +80,7 @@ func (w *worker) process(ctx context.Context, o object) error {
 	return w.processDependent(ctx, p)
 }
 
-// owners contains the owners of a dependent by state.
+// owners contains the owners of a dependent by state. Solid owners exist, and dangling owners do not exist.
 type owners struct {
 	solid, dangling []changes.Owner
 	waiting         []changes.Owner // owners in foreground deletion
@@ -93,8 +93,8 @@ func (*namespacedOwnerError) Error() string {
 	return "a cluster-scoped object names a namespaced owner"
 }
 
-// processDependent deletes an object if all of its owners are missing or in foreground deletion. If
-// it has other owners, it removes the references to the missing ones.
+// processDependent deletes an object if all of its owners are missing or in foreground deletion. If it has
+// other owners, it removes the references to the missing owners and to the owners in foreground deletion.
 func (w *worker) processDependent(ctx context.Context, p *storedObject) error {
 	found, err := w.ownersOf(ctx, p)
 	var namespaced *namespacedOwnerError
@@ -171,9 +171,9 @@ func finalizerPolicy(m *changes.Meta) metav1.DeletionPropagation {
 	return metav1.DeletePropagationBackground
 }
 
-// deleteForeground deletes a dependent that has dependents. If one of them is terminating, they may
-// form a cycle. The object then must not block its owner, because none of the objects would ever be
-// deleted.
+// deleteForeground deletes a dependent that has dependents. If one of its dependents is terminating, the
+// objects may form a cycle. The object then must not block its owner; otherwise, none of the objects would
+// ever be deleted.
 func (w *worker) deleteForeground(ctx context.Context, p *storedObject) error {
 	if slices.ContainsFunc(w.graph.dependents(parseUID(p.meta.UID)), w.graph.isTerminating) {
 		if err := w.clearBlockOwnerDeletion(ctx, p); err != nil {
@@ -229,8 +229,8 @@ func (w *worker) clearBlockOwnerDeletion(ctx context.Context, p *storedObject) e
 	})
 }
 
-// errReplaced is returned if the object was replaced by another one with the same name, or if a
-// cache is outdated. The queue retries the key.
+// errReplaced is returned if the object was replaced by another object with the same name, or if a cache is
+// outdated. The queue retries the key.
 var errReplaced = errors.New("it is another object")
 
 // update updates an object. It does nothing if the object was deleted.

@@ -42,15 +42,15 @@ func (w *worker) warnIfInOtherNamespace(ctx context.Context, p *storedObject, re
 	}
 }
 
-// searchAllowed reports whether searchInterval has passed since the last search. If so, the caller
-// must search.
+// searchAllowed reports whether searchInterval has passed since the last search. If so, it records the
+// current time as the time of the next search, and the caller must search.
 func (w *worker) searchAllowed() bool {
 	now := time.Now().UnixNano()
 	last := w.lastSearch.Load()
 	return now-last >= int64(searchInterval) && w.lastSearch.CompareAndSwap(last, now)
 }
 
-// existsInAnyNamespace searches for an owner in all namespaces.
+// existsInAnyNamespace searches for an owner in all namespaces. It reads at most maxSearched objects.
 func (w *worker) existsInAnyNamespace(ctx context.Context, resource changes.Resource, owner changes.Owner) (bool, error) {
 	next := resource.Key(w.config.Prefix, "", "")
 	end := kv.PrefixEnd(next)
@@ -109,7 +109,7 @@ func (w *worker) recordEvent(ctx context.Context, p *storedObject, owner changes
 // the dependent if the result is a valid event name.
 func eventName(p *storedObject, owner changes.Owner) string {
 	hash := fnv.New64a()
-	_, _ = hash.Write([]byte(p.meta.UID + "\x00" + owner.UID)) // never an error
+	_, _ = hash.Write([]byte(p.meta.UID + "\x00" + owner.UID)) // never returns an error
 	name := fmt.Sprintf("%s.%016x", p.name.Name, hash.Sum64())
 	if len(apivalidation.NameIsDNSSubdomain(name, false)) > 0 {
 		return fmt.Sprintf("%016x", hash.Sum64())

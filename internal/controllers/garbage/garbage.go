@@ -158,8 +158,8 @@ func otherOwners(m *changes.Meta) []changes.Owner {
 	return slices.DeleteFunc(slices.Clone(m.Owners), func(o changes.Owner) bool { return o.UID == m.UID })
 }
 
-// ownersChanged updates the edges of a dependent. It enqueues the dependent if it has other owners
-// than before, and terminating owners that it no longer references.
+// ownersChanged updates the edges of a dependent. It enqueues the dependent if it has other owners than
+// before, and the terminating owners that it no longer references.
 func (w *worker) ownersChanged(o object, namespace string, old, now []changes.Owner) {
 	if slices.Equal(old, now) {
 		return

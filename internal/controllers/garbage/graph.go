@@ -14,9 +14,9 @@ import (
 // objects that have owners or dependents, and no copies of objects: other data is read from
 // storage.
 //
-// An edge is one string in a tree: the owner's UID, whether the dependent blocks its deletion, and
-// the dependent's path and name. All dependents of an owner are therefore adjacent, and blocking
-// ones are first.
+// An edge is one string in a tree: the owner's UID, whether the dependent blocks the deletion of the owner,
+// and the dependent's path and name. All dependents of an owner are therefore adjacent, and blocking
+// dependents are first.
 //
 // The methods are safe for concurrent use.
 type graph struct {
@@ -53,7 +53,7 @@ func (g *graph) reset() {
 	defer g.mu.Unlock()
 	g.mu.edges = btree.NewBTreeGOptions(func(a, b string) bool { return a < b }, btree.Options{NoLocks: true})
 	g.mu.terminating, g.mu.terminatingNames = map[uid]object{}, map[object]uid{}
-	if g.mu.numbers == nil { // objects that wait in a queue keep their numbers
+	if g.mu.numbers == nil { // later resets keep the numbers, because queued objects contain them
 		g.mu.numbers = map[string]uint32{}
 	}
 }

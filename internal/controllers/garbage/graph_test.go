@@ -30,7 +30,7 @@ func TestGraph(t *testing.T) {
 		}
 	}
 	g.remove(a, true, other)
-	g.remove(a, true, pod) // it does not block
+	g.remove(a, true, pod) // no effect, because the pod does not block
 	if got := g.dependents(a); !slices.Equal(got, []object{pod}) {
 		t.Errorf("dependents %v", got)
 	}

@@ -11,10 +11,10 @@ import (
 // full.
 const maxLiveOwners = 512
 
-// liveOwners caches existing owners that are not waiting for dependents, so that further
-// dependents, such as the pods of a ReplicaSet, need no lookup. An owner is removed when the feed
-// reports the start of its deletion. At that time the graph contains all of its cached dependents.
-// The cache is safe for concurrent use.
+// liveOwners caches existing owners that are not waiting for dependents, so that their later dependents, such
+// as the pods of a ReplicaSet, need no lookup. An owner is removed when the feed reports the start of its
+// deletion. At that time, the graph contains all dependents for which the cached owner was used. The cache is
+// safe for concurrent use.
 type liveOwners struct {
 	mu     sync.RWMutex
 	owners map[uid]liveOwner

@@ -9,9 +9,9 @@ const maxMissingOwners = 512
 // missingOwner is the location and UID of an owner reference to an object that does not exist.
 type missingOwner struct{ path, namespace, name, uid string }
 
-// missingOwners caches the newest location of each UID at which there is no object. An entry is removed
-// when an object with the UID is created, which is possible if a deleted object is restored. The cache
-// is safe for concurrent use.
+// missingOwners caches owner references to objects that do not exist. It has at most one entry per UID. An
+// entry is removed when an object with the UID is created, which is possible if a deleted object is restored.
+// The cache is safe for concurrent use.
 type missingOwners struct {
 	mu     sync.RWMutex
 	owners map[string]missingOwner // by UID

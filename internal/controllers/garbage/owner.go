@@ -25,8 +25,8 @@ func (w *worker) finishForeground(ctx context.Context, p *storedObject) error {
 	return w.clearBlockOwnerDeletion(ctx, p)
 }
 
-// isInCycle reports whether a terminating owner is its own ancestor. Such objects must not block
-// each other, because none of them would ever be deleted.
+// isInCycle reports whether a terminating owner is its own ancestor. Such objects must not block each other;
+// otherwise, none of them would ever be deleted.
 func (w *worker) isInCycle(ctx context.Context, p *storedObject) (bool, error) {
 	seen, next := map[string]bool{}, p.meta.Owners
 	for len(next) > 0 && len(seen) < maxAncestors {

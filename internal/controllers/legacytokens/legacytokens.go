@@ -37,7 +37,7 @@ const (
 	// recorded.
 	trackingName = "kube-apiserver-legacy-service-account-token-tracking"
 	sinceKey     = "since"
-	// Labels of token Secrets; the values are dates. Authentication writes the first one.
+	// Labels of token Secrets; the values are dates. Authentication writes lastUsedLabel.
 	lastUsedLabel     = "kubernetes.io/legacy-token-last-used"
 	invalidSinceLabel = "kubernetes.io/legacy-token-invalid-since"
 )
@@ -162,7 +162,7 @@ type pass struct {
 	podSecrets  map[string]map[string]bool // by namespace; the names of Secrets that pods use
 }
 
-// process invalidates an unused token, or deletes one that was invalidated long ago.
+// process invalidates an unused token, or deletes it if it was invalidated before cutoff.
 func (p *pass) process(ctx context.Context, secret *corev1.Secret) error {
 	if secret.Type != corev1.SecretTypeServiceAccountToken || secret.DeletionTimestamp != nil || !p.isUnused(secret) {
 		return nil
@@ -249,7 +249,7 @@ func (p *pass) secretsOfPods(ctx context.Context, namespace string) (map[string]
 	return used, nil
 }
 
-// errReplaced is returned if the Secret was replaced by another one with the same name.
+// errReplaced is returned if the Secret was replaced by another Secret with the same name.
 var errReplaced = errors.New("it is another secret")
 
 // markInvalid sets the label that invalidates a token, unless the token was used since it was read.

@@ -92,7 +92,7 @@ func (c *Controller) deleteContent(ctx context.Context, namespace string) *delet
 	return found
 }
 
-// deleteResource deletes the objects of a resource and adds the remaining ones to result.
+// deleteResource deletes the objects of a resource and adds the remaining objects to found.
 func (c *Controller) deleteResource(ctx context.Context, r changes.Resource, namespace string, found *deletionResult) {
 	e := &resourceDeletion{result: found, resource: r.Name + "." + r.GroupVersion.Group, namespace: namespace, prefix: r.Key(c.config.Prefix, namespace, "")}
 	e.decrypt = func(entry *kv.Entry) []byte { return c.config.Decrypt.Value(ctx, entry.Key, entry.Value) }
@@ -118,15 +118,15 @@ func (c *Controller) deleteResource(ctx context.Context, r changes.Resource, nam
 type resourceDeletion struct {
 	result              *deletionResult
 	resource, namespace string
-	prefix              string // of their keys
+	prefix              string // of the keys of the objects
 	decrypt             func(*kv.Entry) []byte
 	deleteObject        func(types.NamespacedName) (deleted bool, err error)
-	errs                int // found.mu guards it
+	errs                int // guarded by result.mu
 }
 
 func (e *resourceDeletion) fail(err error) { e.result.addFailure(e.resource, &e.errs, err) }
 
-// deleteEntries deletes objects concurrently, and counts the remaining ones.
+// deleteEntries deletes objects concurrently, and counts the remaining objects.
 func (e *resourceDeletion) deleteEntries(entries []kv.Entry) {
 	var group errgroup.Group
 	group.SetLimit(maxConcurrentDeletes)

@@ -36,7 +36,7 @@ const (
 	remotePeriod = 5 * time.Second
 )
 
-// Config configures a Controller. All fields but Decrypt and Grace are required.
+// Config configures a Controller. All fields except Decrypt, Grace and QueueMetrics are required.
 type Config struct {
 	Decrypt changes.Decrypt
 	// Prefix is the prefix of all keys, such as "/registry".
@@ -87,7 +87,7 @@ func (c *Controller) Start(ctx context.Context) (changes.Subscriber, func()) {
 	return &subscriber{queue: queue, grace: c.config.Grace}, queue.Close
 }
 
-// subscriber enqueues terminating namespaces, again after each deletion in them.
+// subscriber enqueues terminating namespaces, and enqueues them again when an object in them is deleted.
 type subscriber struct {
 	queue       *work.Queue[string]
 	grace       time.Duration
@@ -159,7 +159,7 @@ func (c *Controller) sync(ctx context.Context, name string) error {
 	case found.remote:
 		return work.RequeueAfter(remotePeriod)
 	case found.hasRemaining():
-		return nil // until an object is deleted
+		return nil // the deletion of an object enqueues the namespace again
 	}
 	return ignoreNotFound(c.finalize(ctx, ns))
 }

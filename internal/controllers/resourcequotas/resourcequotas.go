@@ -266,9 +266,9 @@ func (s *subscriber) sync(ctx context.Context, name types.NamespacedName) error 
 	return work.RequeueAfter(resyncPeriod)
 }
 
-// Recount computes the usage of a quota and stores it. If the quota changes during maxAttempts
-// attempts, it locks the namespace, so that writes of counted objects in this server wait. It
-// returns a NotFound error if the quota does not exist.
+// Recount computes the usage of a quota and stores it. If the quota changes during each of maxAttempts
+// attempts, it locks the namespace, so that writes of counted objects in this server wait. It returns a
+// NotFound error if the quota does not exist.
 func (c *Controller) Recount(ctx context.Context, name types.NamespacedName) error {
 	err := c.recount(ctx, name, maxAttempts)
 	if !errors.Is(err, errQuotaChanged) {

@@ -80,8 +80,8 @@ func parseName(key string) types.NamespacedName {
 	return types.NamespacedName{Name: key}
 }
 
-// rewriteObject updates an object without a change. The update is written only if the stored
-// encoding differs from the desired one.
+// rewriteObject updates an object without a change. The update is written only if the stored encoding differs
+// from the desired encoding.
 func rewriteObject(ctx context.Context, client *loopback.Client[codec.Object], name types.NamespacedName) error {
 	_, err := client.Update(ctx, name, func(codec.Object) error { return nil })
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another client has written it

@@ -181,7 +181,7 @@ func setCondition(status *migrationv1.StorageVersionMigrationStatus, kind migrat
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{Type: string(kind), Status: is, Reason: reason, Message: message})
 }
 
-// errReplaced is returned if the migration was replaced by another one with the same name.
+// errReplaced is returned if the migration was replaced by another migration with the same name.
 var errReplaced = errors.New("it is another migration")
 
 // update updates the status of a migration. It does nothing if the migration was deleted or is
@@ -202,7 +202,7 @@ func (m *Migrator) update(ctx context.Context, migration *migrationv1.StorageVer
 	return nil
 }
 
-// isTemporary reports whether an error is temporary.
+// isTemporary reports whether a migration is retried after an error.
 func isTemporary(err error) bool {
 	return apierrors.IsServerTimeout(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServiceUnavailable(err) ||
 		apierrors.IsInternalError(err) || apierrors.IsTimeout(err) || errors.Is(err, errBackend)

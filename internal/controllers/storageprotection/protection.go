@@ -1,6 +1,6 @@
-// Package storageprotection removes the finalizers of deleted volumes, claims and volume attributes
-// classes when no object uses them, like three of kube-controller-manager's controllers: for
-// persistent volume claims, persistent volumes and volume attributes classes.
+// Package storageprotection adds finalizers to persistent volumes, persistent volume claims and volume
+// attributes classes. It removes the finalizers of deleted objects when no object uses them. It implements
+// three of kube-controller-manager's controllers, one for each resource.
 package storageprotection
 
 import (

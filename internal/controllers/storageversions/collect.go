@@ -139,7 +139,7 @@ func (c *Collector) removeStaleEntries(ctx context.Context, v *internalv1alpha1.
 		id := v.Status.StorageVersions[i].APIServerID
 		exists, err := c.hasIdentityLease(ctx, id)
 		if err != nil {
-			return err // kube-controller-manager treats the server as removed
+			return err // kube-controller-manager would treat the server as removed
 		}
 		if !exists {
 			stale[id] = true

@@ -26,8 +26,8 @@ const maxConcurrentWrites = 64
 type ReporterConfig struct {
 	// ServerID is the identity of this server.
 	ServerID string
-	// Builtin contains the storage versions of built-in resources; Custom returns those of custom
-	// resources.
+	// Builtin contains the storage versions of built-in resources. Custom returns the storage versions of
+	// custom resources.
 	Builtin []rest.StorageVersion
 	Custom  func() []rest.StorageVersion
 	// Storage reads StorageVersions without a watch cache.
@@ -42,8 +42,8 @@ type Reporter struct {
 	writer writer
 	mu     struct {
 		sync.RWMutex
-		// pending are the built-in resources that have not been reported yet, with the error of the
-		// last attempt, or nil before the first one.
+		// pending are the built-in resources that have not been reported yet, with the error of the last
+		// attempt, or nil before the first attempt.
 		pending map[schema.GroupResource]error
 	}
 }

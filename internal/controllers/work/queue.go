@@ -21,8 +21,8 @@ const (
 	// minDelay and maxDelay bound the delay before a retry.
 	minDelay = 20 * time.Millisecond
 	maxDelay = 5 * time.Minute
-	// warnAfter is the number of consecutive failures that is logged as a warning. Earlier failures
-	// are mostly conflicts with other writers.
+	// warnAfter is the number of consecutive failures of a key after which a warning is logged. Earlier
+	// failures are mostly conflicts with other writers.
 	warnAfter = 4
 )
 
@@ -47,7 +47,7 @@ type Queue[K comparable] struct {
 	config  Config[K]
 	metrics *queueMetrics
 	ctx     context.Context
-	set     *Set // nil without one
+	set     *Set // nil if the queue is in no set
 	tasks   sync.WaitGroup
 
 	mu struct {
@@ -75,7 +75,8 @@ type retry struct {
 	at   time.Time
 }
 
-// New returns a queue that processes keys until ctx ends. The caller must call Close after that. See also WithSet.
+// New returns a queue that processes keys until ctx ends. The caller must call Close after ctx has ended. If
+// ctx is a context of WithSet, the queue is added to the set.
 func New[K comparable](ctx context.Context, config Config[K]) *Queue[K] {
 	set, _ := ctx.Value(setKey{}).(*Set)
 	q := &Queue[K]{config: config, metrics: config.Metrics.forQueue(config.Name), ctx: ctx, set: set}
@@ -164,8 +165,8 @@ func (q *Queue[K]) addAfterLocked(key K, s *state, delay time.Duration) {
 	})
 }
 
-// scheduleLocked enqueues a key when start's argument add is called. start returns a function that
-// cancels this. at is retry.at.
+// scheduleLocked schedules a retry of a key. It calls start with a function that enqueues the key; start
+// schedules the call of this function, and returns a function that cancels it. at is retry.at.
 func (q *Queue[K]) scheduleLocked(key K, s *state, at time.Time, start func(add func()) (stop func())) {
 	if q.mu.closed {
 		return

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Set is a set of open queues, such as the queues of all controllers of a control plane. It is safe for concurrent use.
+// Set is a set of open queues, such as the queues of all controllers of a control plane. It is safe for
+// concurrent use.
 type Set struct {
 	mu       sync.Mutex
 	queues   map[any]func() (busy bool, due time.Time)
@@ -19,8 +20,9 @@ type setKey struct{}
 // WithSet returns a context for New that adds queues to a set until they are closed.
 func WithSet(ctx context.Context, s *Set) context.Context { return context.WithValue(ctx, setKey{}, s) }
 
-// Pending reports whether a queue processes keys or retries a failure soon, and the earliest time of the keys that
-// RequeueAt has scheduled; zero without such a key. known is false if there is no queue.
+// Pending returns the state of the queues. busy reports whether a queue has waiting or running keys, or
+// retries a failed key soon. due is the earliest time for which RequeueAt has scheduled a key, or zero if
+// there is none. known is false if the set has no queue.
 func (s *Set) Pending() (busy bool, due time.Time, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
