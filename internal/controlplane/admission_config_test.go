@@ -58,8 +58,7 @@ plugins:
 	as(t, c, "jane", "POST", events, strings.Replace(event, "NAME", "b", 1), 429, "limit reached on type Namespace for key default")
 }
 
-// TestAdmissionConfigNeeded checks that a plugin that requires a configuration is rejected without
-// it, and a configuration without its plugin as well.
+// TestAdmissionConfigNeeded checks that a plugin that requires a configuration cannot be enabled without it.
 func TestAdmissionConfigNeeded(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"EventRateLimit", "ImagePolicyWebhook"} {

@@ -20,8 +20,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// auditedAPI is the API of loopback clients, with the audit events of a client: controllers appear
-// like the controllers of kube-controller-manager. It implements loopback.API.
+// auditedAPI is an API for loopback clients that records audit events. In the audit log, the controllers of
+// this server look like the controllers of kube-controller-manager. It implements loopback.API.
 type auditedAPI struct {
 	*endpoints.API
 	audit *filters.AuditConfig
@@ -38,8 +38,9 @@ func newLoopbackWriter(s *settings, api *endpoints.API, audit *filters.AuditConf
 	return &auditedAPI{API: api, audit: audit, rbac: authorization.rbac, pathPrefix: s.pathPrefix}
 }
 
-// internal returns the audit recorder of a request by server code. The recorded reason is that of
-// RBAC; it is empty if RBAC does not allow the request, because server code is not authorized.
+// internal returns the audit recorder of a request by server code. The recorded authorization reason is the
+// reason of RBAC. It is empty if RBAC does not allow the request, because requests by server code are not
+// authorized.
 func (a *auditedAPI) internal(ctx context.Context) *filters.InternalRequest {
 	return a.audit.NewInternalRequest(request.WithPathPrefix(ctx, a.pathPrefix), func() string {
 		if a.rbac == nil {
@@ -74,7 +75,7 @@ func (a *auditedAPI) Create(ctx context.Context, resource *rest.Resource, obj co
 	return record, err
 }
 
-// Update implements loopback.API. A rejection by change does not reach the API and is not recorded.
+// Update implements loopback.API. If change returns an error, the request is not recorded.
 func (a *auditedAPI) Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error) {
 	audited := a.internal(ctx)
 	record, err := a.API.Update(ctx, resource, func(obj codec.Object) (codec.Object, error) {

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters/audit"
 )
 
-// TestAuditOfControllers checks that the writes of controllers are audited like those of
+// TestAuditOfControllers checks that the writes of controllers are audited like the writes of
 // kube-controller-manager, at the level of the policy.
 func TestAuditOfControllers(t *testing.T) {
 	t.Parallel()
@@ -82,6 +82,6 @@ func (p *auditedPlane) await(t *testing.T, is func(*audit.Event) bool) *audit.Ev
 			}
 		}
 	}
-	t.Fatal("there is no such event")
+	t.Fatal("the expected event was not recorded")
 	return nil
 }

@@ -63,7 +63,7 @@ func (p *auditedPlane) do(t *testing.T, method, path, body string, header ...str
 		if err := json.Unmarshal([]byte(line), &event); err != nil {
 			t.Fatal(err)
 		}
-		if event.UserAgent != "mainstay/internal" { // the server's own, which can occur at any time
+		if event.UserAgent != "mainstay/internal" { // the server itself can send requests at any time
 			events = append(events, event)
 		}
 	}
@@ -204,7 +204,7 @@ func TestAuditLevels(t *testing.T) {
 	}
 	_, events = p.do(t, "GET", "/api/v1/namespaces/default/configmaps?timeout=x", "")
 	if len(events) != 1 || events[0].Stage != audit.StageResponseStarted || !strings.Contains(events[0].ResponseStatus.Message, "invalid timeout") {
-		t.Errorf("a timeout that is none: %+v", events)
+		t.Errorf("invalid timeout: %+v", events)
 	}
 }
 

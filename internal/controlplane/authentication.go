@@ -22,8 +22,8 @@ func newTokenIssuer(s *settings) *serviceaccount.Issuer {
 	}
 }
 
-// newTokenVerifiers returns the verifiers of bearer tokens in their order: those that read objects of
-// the control plane, and those of the host.
+// newTokenVerifiers returns the verifiers of bearer tokens in their order: first the verifiers that read
+// objects of the control plane, then the verifiers of the host.
 func newTokenVerifiers(s *settings, access *loopback.Access) authn.Tokens {
 	audiences := s.options.Authentication.APIAudiences
 	secrets := loopback.For[*corev1.Secret](access, corev1.SchemeGroupVersion.WithResource("secrets"))

@@ -86,6 +86,6 @@ func TestTokenOfSecret(t *testing.T) {
 		t.Errorf("invalidated token: code %d, annotations %v; want code 401", w.Code, annotations)
 	}
 	if lastUsed() == "2025-01-01" {
-		t.Error("the use of an invalidated token is not noted")
+		t.Error("the use of an invalidated token is not recorded")
 	}
 }

@@ -190,7 +190,7 @@ func allRules(*authorization, *request.User, string) ([]rbacv1.PolicyRule, error
 	return []rbacv1.PolicyRule{{Verbs: every, APIGroups: every, Resources: every}, {Verbs: every, NonResourceURLs: every}}, nil
 }
 
-// nodeRules returns an error for nodes: their permissions depend on objects, not on rules.
+// nodeRules returns an error for nodes, because their permissions depend on objects, not on rules.
 func nodeRules(_ *authorization, user *request.User, _ string) ([]rbacv1.PolicyRule, error) {
 	if _, ok := user.Node(); ok {
 		return nil, errors.New("node authorizer does not support user rule resolution")

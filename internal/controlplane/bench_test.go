@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// benchPod is a pod like those of a Deployment. NAME, N and OWNER are placeholders.
+// benchPod is similar to the pods of a Deployment. NAME, N and OWNER are placeholders.
 const benchPod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"NAME","namespace":"bench","labels":{"app":"web","n":"N"},
 "ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"web","uid":"OWNER","controller":true,"blockOwnerDeletion":true}]},
 "spec":{"containers":[{"name":"web","image":"registry.example.com/web:1.2.3","ports":[{"containerPort":8080,"protocol":"TCP"}],

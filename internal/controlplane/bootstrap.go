@@ -122,8 +122,8 @@ func (d *defaultObjects) create(ctx context.Context) error {
 	}
 	err = d.aggregation.Aggregate(ctx)
 	if apierrors.IsForbidden(err) {
-		// The roles do not permit it, or another server has just created them and the authorizer of this
-		// server has not received them yet. The controller tries again.
+		// The roles do not permit the aggregation, or another server has just created them and the authorizer
+		// of this server has not received them yet. The controller tries again.
 		d.settings.env.Telemetry.Logger.Warn("the rules of aggregated ClusterRoles are not up to date yet", "prefix", d.settings.prefix, "err", err)
 		return nil
 	}
@@ -131,8 +131,8 @@ func (d *defaultObjects) create(ctx context.Context) error {
 }
 
 // createLater creates the objects when the store accepts writes again, and returns nil then. cause is the
-// error of the last attempt. Until then, the existing objects are served. It returns the error of ctx
-// if that ends first.
+// error of the last attempt. Until then, the existing objects are served. It returns the error of ctx if ctx
+// ends first.
 func (d *defaultObjects) createLater(ctx context.Context, cause error) error {
 	logger := d.settings.env.Telemetry.Logger
 	logger.Error("some default objects of the cluster are missing; they are created when the store accepts writes", "prefix", d.settings.prefix, "err", cause)
@@ -147,8 +147,8 @@ func (d *defaultObjects) createLater(ctx context.Context, cause error) error {
 	return nil
 }
 
-// seed stores the recorded objects of every cluster in one commit, if the store is empty and the
-// result equals individual creations.
+// seed stores the recorded objects of every cluster in one commit, if the store is empty and the result is
+// the same as after individual creations.
 func (d *defaultObjects) seed(ctx context.Context) error {
 	if d.settings.env.Storage.Seeded {
 		d.bootstrap.AllSeeded()

@@ -19,8 +19,8 @@ func TestTokenReview(t *testing.T) {
 	}
 }
 
-// TestEquivalents checks that events are the same objects in both groups, as are custom objects in
-// all versions.
+// TestEquivalents checks that the resources of events in both groups are equivalent, and the resources of a
+// custom object in all versions.
 func TestEquivalents(t *testing.T) {
 	t.Parallel()
 	c := newPlane(t, newEnv(t), "/registry")

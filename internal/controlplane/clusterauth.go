@@ -26,9 +26,9 @@ import (
 )
 
 // clusterAuth publishes the cluster authentication configuration in the ConfigMap
-// kube-system/extension-apiserver-authentication, which aggregated servers use to authenticate
-// clients. Several servers share the ConfigMap, so that clusterAuth preserves the values of the other
-// servers. It is safe for concurrent use.
+// kube-system/extension-apiserver-authentication, which aggregated servers use to authenticate clients.
+// Several servers share the ConfigMap, so clusterAuth preserves the values of the other servers. It is safe
+// for concurrent use.
 type clusterAuth struct {
 	configMaps *loopback.Client[*corev1.ConfigMap]
 	data       atomic.Pointer[map[string]string] // to publish

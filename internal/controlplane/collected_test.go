@@ -21,8 +21,8 @@ import (
 // garbage collected, even after writes of objects.
 func TestOldDefinitionsAreCollected(t *testing.T) {
 	t.Parallel()
-	// Cached commits of the store and stopped timers of deadlines refer to resources. The store releases the commits after a part
-	// of the retention, and Go releases the timers at their deadline at the latest.
+	// Cached commits of the store and stopped timers of deadlines refer to resources. The store releases the
+	// commits after a part of the retention, and Go releases the timers at their deadline at the latest.
 	backend, err := embedded.Open(embedded.Config{InMemory: true, Retention: time.Second})
 	if err != nil {
 		t.Fatal(err)

@@ -6,10 +6,10 @@ import (
 	"mainstay.dev/mainstay/internal/loopback"
 )
 
-// connections contains the ways to other servers.
+// connections contains the proxies and resolvers for connections to other servers.
 type connections struct {
 	proxy *proxy.Proxy
-	// nodes is the proxy for connections to nodes, pods and services, with
+	// nodes is the proxy for connections to nodes, pods and services, with the limit
 	// RequestOptions.MaxConnectionBytesPerSecond.
 	nodes *proxy.Proxy
 	// cluster reads services and their endpoints, resolver finds the address of a service.

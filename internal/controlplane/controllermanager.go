@@ -45,7 +45,7 @@ func (m *controllerManager) running(ctx context.Context) bool {
 	return time.Now().Before(m.leaseExpiry(ctx))
 }
 
-// leaseExpiry returns the expiration time of the lease, and the zero time if it is not held. If the
+// leaseExpiry returns the expiration time of the lease, or the zero time if the lease has no holder. If the
 // lease is unreadable, it assumes that a kube-controller-manager holds it.
 func (m *controllerManager) leaseExpiry(ctx context.Context) time.Time {
 	unknown := time.Now().Add(unreadableLeaseDuration)

@@ -36,8 +36,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// policyStatusController checks the types in the expressions of policies. Here the write of a policy
-// checks them, so that the controller has no work.
+// policyStatusController checks the types in the expressions of policies. In this server, the write of a
+// policy checks them, so the controller has no work.
 const policyStatusController = "validatingadmissionpolicy-status-controller"
 
 // allControllers returns the controllers that can run in the server. A new controller is a package
@@ -90,8 +90,8 @@ type controllerSet struct {
 	access   *loopback.Access
 	builtin  *builtinResources
 	manager  *controllerManager
-	// selected are the names of the controllers that the options enable. Some of them may have no work
-	// in this control plane; enabled are the others.
+	// selected contains the names of the controllers that the options enable. enabled contains the
+	// controllers among them that have work in this control plane.
 	selected map[string]bool
 	enabled  []enabledController
 	// queues are the queues of the controllers that run in this server. They are incomplete until scan has
@@ -104,7 +104,8 @@ type controllerSet struct {
 	quiet *quiet
 }
 
-// scan is a changes.Subscriber that reports whether all existing objects were reported to the subscribers before it.
+// scan is the last changes.Subscriber of a feed. ended reports whether all existing objects were reported to
+// the other subscribers.
 type scan struct{ ended atomic.Bool }
 
 // Reset implements changes.Subscriber.
@@ -126,14 +127,14 @@ func (c *controllerSet) pendingWork() (busy bool, due time.Time, known bool) {
 // quiet is a moment at which no controller was busy.
 type quiet struct {
 	feed *changes.Feed
-	// newest are the newest revisions at the moment. reported and finished are the numbers of reported changes and of processed
-	// keys shortly before it.
+	// newest contains the newest revisions at the moment. reported and finished are the numbers of reported
+	// changes and of processed keys shortly before the moment.
 	newest             []kv.Revision
 	reported, finished int64
 }
 
-// isIdle implements ControlPlane.IsIdle. Controllers are idle if they were not busy at the last call, if they have received
-// all changes until then, and if nothing has happened since.
+// isIdle implements ControlPlane.IsIdle. Controllers are idle if they were not busy at the last call, have
+// received all changes up to that call, and have processed nothing since then.
 func (c *controllerSet) isIdle(ctx context.Context) bool {
 	last, feed := c.quiet, c.feed.Load()
 	c.quiet = nil
@@ -289,9 +290,9 @@ func (c *controllerSet) lead(ctx context.Context) {
 	}
 }
 
-// runUntilManagerChanges runs the current selection of controllers until a kube-controller-manager
-// starts or stops. It returns whether one was running during the call; before is the result of the
-// previous call.
+// runUntilManagerChanges runs the current selection of controllers until a kube-controller-manager starts or
+// stops. It reports whether a kube-controller-manager was running during the call; before is the result of
+// the previous call.
 func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool) (managerRuns bool) {
 	c.scan.Reset()
 	ctx, cancel := context.WithCancel(work.WithSet(ctx, &c.queues))

@@ -40,9 +40,9 @@ type ControlPlane struct {
 // ErrClosed is returned by Open after Close.
 var ErrClosed = errors.New("the control plane is closed")
 
-// New returns a control plane whose objects are stored below prefix, such as "/registry", or all
-// errors of the options. No prefix of a control plane may contain another one of the same backend.
-// New performs no I/O and starts no goroutine. The caller must call Close.
+// New returns a control plane whose objects are stored below prefix, such as "/registry", or all errors of
+// the options. The prefix must not contain, or be contained in, the prefix of another control plane in the
+// same backend. New performs no I/O and starts no goroutine. The caller must call Close.
 func New(env *Env, prefix string, options Options) (*ControlPlane, error) {
 	options = options.WithDefaults()
 	if err := errors.Join(env.check(), options.Check()); err != nil {
@@ -53,10 +53,10 @@ func New(env *Env, prefix string, options Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// Open makes the control plane ready to serve: it loads the objects that configure the server, and
-// creates the objects of every cluster. It blocks until the control plane is open, and returns nil at
-// once if it already is. After an error, and if ctx ends first, no goroutine is left, and Open can be
-// called again. After Close it returns ErrClosed.
+// Open makes the control plane ready to serve: it loads the objects that configure the server, and creates
+// the objects of every cluster. It blocks until the control plane is open, and returns nil immediately if it
+// is already open. If Open returns an error, including the error of ctx, no goroutine is left, and Open can
+// be called again. After Close it returns ErrClosed.
 func (c *ControlPlane) Open(ctx context.Context) error {
 	if c.opened.Load() != nil {
 		return nil
@@ -135,9 +135,10 @@ func (c *ControlPlane) Withdraw(ctx context.Context) error {
 	return nil
 }
 
-// PendingWork reports whether controllers are busy, and the earliest time at which one of them has work without a
-// change, such as the deletion of a finished Job; zero without one. The control plane should not be closed while
-// controllers are busy. known is false if the control plane is not open, or if another server runs its controllers.
+// PendingWork returns the state of the controllers. busy reports whether a controller is busy; the control
+// plane should not be closed then. due is the earliest time at which a controller has work without a change,
+// such as the deletion of a finished Job, or zero if there is no such time. known is false if the control
+// plane is not open, or if another server runs its controllers.
 func (c *ControlPlane) PendingWork() (busy bool, due time.Time, known bool) {
 	opened := c.opened.Load()
 	if opened == nil {
@@ -146,10 +147,12 @@ func (c *ControlPlane) PendingWork() (busy bool, due time.Time, known bool) {
 	return opened.controllers.pendingWork()
 }
 
-// IsIdle reports whether no controller in this server is busy, and none will be because of the changes so far: at the last
-// call, no controller was busy, and since then they have received all changes until that call, and have done nothing. So the first call returns
-// false, and a later one can return true after a RequestProgress of the store. It may block on the store. It must not be
-// called concurrently.
+// IsIdle reports whether no controller in this server is busy, and no controller will be busy because of the
+// changes so far. The result is true if no controller was busy at the last call, and if, since then, the
+// controllers have received all changes up to the last call and have processed nothing. Therefore, the first
+// call usually returns false, and a later call can return true after a RequestProgress of the store. The
+// result is true if the control plane is not open or if another server runs its controllers. IsIdle may block
+// on the store. It must not be called concurrently.
 func (c *ControlPlane) IsIdle(ctx context.Context) bool {
 	opened := c.opened.Load()
 	return opened == nil || opened.controllers.isIdle(ctx)

@@ -45,7 +45,7 @@ func newEnv(t testing.TB) *Env {
 	return newEnvOn(t, backend)
 }
 
-// newEnvOn is like newEnv with the given store, which is closed at the end of the test.
+// newEnvOn is like newEnv, with the given store, which is closed at the end of the test.
 func newEnvOn(t testing.TB, backend kv.Backend) *Env {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -206,7 +206,7 @@ func TestOpenFailure(t *testing.T) {
 	closed := newPlane(t, plane.env, "/two")
 	closed.Close()
 	if err := closed.Open(t.Context()); err == nil {
-		t.Error("it opens after it was closed")
+		t.Error("Open succeeded after Close")
 	}
 }
 

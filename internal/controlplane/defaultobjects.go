@@ -12,8 +12,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// isSeparate reports whether an object differs between control planes, processes or times. The ConfigMaps have the
-// certificates of the authorities and the date of the first start; the other objects have the identity of the server.
+// isSeparate reports whether an object differs between control planes, processes or times. The ConfigMaps
+// contain the certificates of the authorities and the date of the first start; the other objects contain the
+// identity of the server.
 func isSeparate(key string) bool {
 	path, _, _ := strings.Cut(key, "/")
 	return slices.Contains([]string{"configmaps", "leases", "storageversions"}, path)

@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestElection checks that only one of several control planes runs the controllers, and that another
-// one takes over when it stops, or when its lease expires after a crash.
+// TestElection checks that only one of several control planes runs the controllers, and that another control
+// plane runs them when the first one stops, or when its lease expires after a crash.
 func TestElection(t *testing.T) {
 	t.Parallel()
 	c := newPlane(t, newEnv(t), "/election")
@@ -43,7 +43,7 @@ func TestElection(t *testing.T) {
 			defer close(ended)
 			election.New(election.Config{Access: access, Storage: stored, Identity: identity, Logger: slog.New(slog.DiscardHandler)}).Run(ctx, func(ctx context.Context) {
 				if acting.Add(1) > 1 {
-					t.Errorf("%s and another one act", identity)
+					t.Errorf("%s and another control plane run the controllers at the same time", identity)
 				}
 				acted.Add(1)
 				<-ctx.Done()

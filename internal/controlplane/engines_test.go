@@ -38,7 +38,7 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true}}`, review.Request.UID)
 }
 
-// engineConfigurations are similar to those of Kyverno and Gatekeeper: rules with wildcards, one
+// engineConfigurations are similar to the configurations of Kyverno and Gatekeeper: rules with wildcards, one
 // webhook with the failure policy Fail and one with Ignore, and exclusions of their own namespaces.
 const engineConfigurations = `
 - kind: MutatingWebhookConfiguration
@@ -107,9 +107,9 @@ func startEngine(t testing.TB, c *ControlPlane) *engine {
 	return e
 }
 
-// TestPolicyEngines checks that webhooks configured like Kyverno's and Gatekeeper's receive all
-// requests except those about admission configuration, and that their own namespace remains usable
-// while they are down.
+// TestPolicyEngines checks that webhooks configured like Kyverno's and Gatekeeper's receive all requests
+// except requests for admission configuration, and that their own namespace remains usable while the webhooks
+// are down.
 func TestPolicyEngines(t *testing.T) {
 	t.Parallel()
 	c := newPlane(t, newEnv(t), "/engines")
@@ -133,7 +133,7 @@ func TestPolicyEngines(t *testing.T) {
 	e.down.Store(true)
 	expect(t, c, "POST", configMapsOfDefault, configMap("b", ""), 500, `failed calling webhook \"mutate.engine.svc-fail\"`)
 	expect(t, c, "POST", "/api/v1/namespaces/engine/configmaps", configMap("b", ""), 201, "")
-	expect(t, c, "DELETE", "/api/v1/namespaces/new", "", 200, "") // failures of this one are ignored
+	expect(t, c, "DELETE", "/api/v1/namespaces/new", "", 200, "") // failures of the matching webhook are ignored
 	expect(t, c, "DELETE", registration+"mutatingwebhookconfigurations/resource-mutating", "", 200, "")
 	expect(t, c, "POST", configMapsOfDefault, configMap("b", ""), 201, "")
 }

@@ -22,8 +22,8 @@ func (c *ControlPlane) instance() (*instance, error) {
 	return nil, errNotOpen
 }
 
-// Authenticate authenticates a request to another control plane as a user of this one, without
-// anonymous users. It returns nil, nil for a request without credentials of this control plane, and an
+// Authenticate authenticates a request to another control plane as a user of this control plane. Anonymous
+// users are not possible. It returns nil, nil for a request without credentials of this control plane, and an
 // error if the control plane is not open or rejects the credentials.
 func (c *ControlPlane) Authenticate(r *http.Request) (*request.Authentication, error) {
 	opened, err := c.instance()
@@ -52,7 +52,8 @@ func (c *ControlPlane) Access() (*loopback.Access, error) {
 	return opened.resources.access, nil
 }
 
-// Audit returns the audit policy and backends of an open control plane; nil if it has none.
+// Audit returns the audit policy and backends of the control plane. It returns nil if audit is disabled or
+// the control plane is not open.
 func (c *ControlPlane) Audit() *filters.AuditConfig {
 	opened, err := c.instance()
 	if err != nil {

@@ -23,11 +23,12 @@ func (c *ControlPlane) EntryDecoder() (*EntryDecoder, error) {
 	}}, nil
 }
 
-// ObjectOf returns the resource and the name of the object with a key. It returns false for keys without an object.
+// ObjectOf returns the resource and the name of the object with a key. It returns false if the key is not the
+// key of an object.
 func (d *EntryDecoder) ObjectOf(key string) (history.Object, bool) { return d.objects.parse(key) }
 
-// Decode returns the object of an entry in its JSON form, in the version in which it is stored. The caller owns the result. It
-// returns an error if the value cannot be decrypted, or is not an object.
+// Decode returns the object of an entry in its JSON form, in the version in which it is stored. The caller
+// owns the result. Decode returns an error if the value cannot be decrypted, or is not an object.
 func (d *EntryDecoder) Decode(ctx context.Context, entry *kv.Entry) (map[string]any, error) {
 	text, err := d.objects.json(ctx, entry)
 	if err != nil {

@@ -33,9 +33,10 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// Env is the environment that a host provides to its control planes. Those that the host serves itself
-// share it; a ControlPlane object has a copy with its own Identity, Network and Authorization. It must
-// not change after a control plane was created with it. Fields are required unless noted.
+// Env is the environment that a host provides to its control planes. The control planes that the host serves
+// itself share one Env; the control plane of a ControlPlane object has a copy with its own Identity, Network
+// and Authorization. An Env must not change after a control plane was created with it. Fields are required
+// unless noted.
 type Env struct {
 	Storage       Storage
 	Limits        Limits
@@ -57,7 +58,8 @@ type Env struct {
 	Shared *Shared
 	// Version is the version of this program; "" if it is unknown.
 	Version string
-	// Simulation is the clock and random source of a server for tests; nil selects the real ones.
+	// Simulation is the clock and random source of a server for tests; nil selects the real clock and random
+	// source.
 	Simulation *simulation.Simulation
 }
 
@@ -116,7 +118,7 @@ type Identity struct {
 	// TokenAuthenticators authenticate bearer tokens in their order, after service account tokens and
 	// bootstrap tokens.
 	TokenAuthenticators []authn.TokenSource
-	// Visitors authenticates users of another control plane that may enter this one, after all other
+	// Visitors authenticates users of another control plane that may use this control plane, after all other
 	// authenticators. Its error may be an authn.RejectionError. nil rejects them.
 	Visitors authn.Authenticator
 	// Anonymous selects the requests that require no credentials; nil applies

@@ -45,7 +45,7 @@ func TestExplainAdmission(t *testing.T) {
 		changed = changed || step.Plugin == "DefaultTolerationSeconds" && len(step.Changes) == 1 && step.Changes[0].Path == "spec.tolerations"
 	}
 	if !changed {
-		t.Errorf("who added tolerations: %+v", created.Plugins)
+		t.Errorf("no plugin has added tolerations: %+v", created.Plugins)
 	}
 	as(t, c, "admin", "GET", pods+"/p", "", 404, "")
 

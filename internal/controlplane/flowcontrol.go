@@ -26,8 +26,8 @@ var (
 	priorityLevels = flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations").GroupResource()
 )
 
-// queueWaitDivisor divides --request-timeout into the maximum time in a queue of a request without a
-// deadline.
+// queueWaitDivisor limits the time that a request without a deadline waits in a queue: the maximum is
+// --request-timeout divided by queueWaitDivisor.
 const queueWaitDivisor = 4
 
 // flowControl is the priority and fairness of a control plane.

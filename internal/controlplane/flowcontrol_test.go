@@ -120,12 +120,12 @@ func TestFlowControlInEffect(t *testing.T) {
 		}
 	}
 	if w := do(t, c, "GET", "/readyz", "", "User", "system:anonymous", "Group", request.GroupUnauthenticated); w.Header().Get(schemaUID) != uidAt(t, c, flowSchemasPath+"/probes") {
-		t.Errorf("a probe is of %v", w.Header())
+		t.Errorf("a probe has the headers %v", w.Header())
 	}
 }
 
-// TestNotStarvedByLists checks that probes, leader election, nodes and administrators are served
-// immediately while lists use all seats and queues; further lists are rejected.
+// TestNotStarvedByLists checks that probes, leader election, nodes and administrators are served immediately
+// while lists use all seats and queues; additional lists are rejected.
 func TestNotStarvedByLists(t *testing.T) {
 	t.Parallel()
 	c, entered, release := newFlowPlane(t, Options{Requests: RequestOptions{MaxInFlight: 20, MaxMutatingInFlight: 10}})
@@ -149,7 +149,7 @@ func TestNotStarvedByLists(t *testing.T) {
 				t.Fatalf("a list returned %d", code)
 			}
 		case <-time.After(time.Minute):
-			t.Fatalf("%d were refused", refused)
+			t.Fatalf("only %d lists were rejected", refused)
 		}
 	}
 	const leases, nodes = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases", "/api/v1/nodes"
@@ -165,7 +165,7 @@ func TestNotStarvedByLists(t *testing.T) {
 		{"PATCH", nodes + "/n/status", `{"status":{"phase":"Running"}}`, "system:node:n", request.GroupNodes, 200},
 		{"GET", "/api/v1/pods", "", "admin", request.GroupMasters, 200},
 		{"GET", "/api/v1/pods", "", "system:kube-scheduler", "", 200},
-		// Another user of the same level waits for a fair share, and gets no seat while all are in
+		// Another user of the same level waits for a fair share, and receives no seat while all seats are in
 		// use.
 		{"GET", "/debug/api_priority_and_fairness/dump_requests", "", "admin", request.GroupMasters, 200},
 	} {

@@ -76,7 +76,7 @@ func (c *collectorTest) client(of string) *loopback.Client[codec.Object] {
 	return kinds()[of].client(c.plane.opened.Load().resources.access)
 }
 
-// create creates an object with up to three owners: existing, deleted or unknown ones.
+// create creates an object with up to three owners, which may exist, be deleted or be unknown.
 func (c *collectorTest) create(n int) {
 	m := createdObject{kind: []string{"ConfigMap", "Secret", "ClusterRole"}[c.rand.IntN(3)], name: types.NamespacedName{Name: fmt.Sprintf("o%d", n)}}
 	if kinds()[m.kind].namespaced {
@@ -138,8 +138,9 @@ func (c *collectorTest) changeOwners() {
 	}
 }
 
-// TestCollectorModel changes a random graph of owners while the collector runs and is restarted: no
-// object with a living owner is collected, and finally all others are.
+// TestCollectorModel changes a random graph of owners while the collector runs and is restarted. It checks
+// that no object with an existing owner is collected, and that all objects without an existing owner are
+// collected in the end.
 func TestCollectorModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(6) {
@@ -270,8 +271,8 @@ func (c *collectorTest) justified(from kv.Revision) {
 	c.t.Logf("%d created, %d collected, %d remain", len(c.made), collected, len(living))
 }
 
-// awaitControllers waits until the controllers process events: one of them creates the service
-// account of a new namespace.
+// awaitControllers waits until the controllers process events. It creates a namespace, and waits until a
+// controller has created its service account.
 func awaitControllers(t *testing.T, access *loopback.Access) {
 	t.Helper()
 	namespaces := loopback.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces"))
@@ -285,7 +286,7 @@ func awaitControllers(t *testing.T, access *loopback.Access) {
 	})
 }
 
-// TestKeepUnknownOwners checks that objects with unknown owners are preserved if configured; those
+// TestKeepUnknownOwners checks that objects with unknown owners are preserved if configured; and that objects
 // with a deleted owner are deleted.
 func TestKeepUnknownOwners(t *testing.T) {
 	t.Parallel()
@@ -311,7 +312,7 @@ func TestKeepUnknownOwners(t *testing.T) {
 		return metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: uid}
 	}
 	create("of-unknown", reference("never", "0-1-2-3"))
-	for i := range 20 { // one after another, so that the first ones have been processed before
+	for i := range 20 { // sequentially, so that earlier objects have been processed
 		owner := create(fmt.Sprint("owner", i))
 		name := types.NamespacedName{Namespace: "default", Name: fmt.Sprint("dependent", i)}
 		create(name.Name, reference(owner.Name, owner.UID), reference("never", "0-1-2-3"))
@@ -326,7 +327,7 @@ func TestKeepUnknownOwners(t *testing.T) {
 		})
 	}
 	if _, err := client.Get(t.Context(), types.NamespacedName{Namespace: "default", Name: "of-unknown"}); err != nil {
-		t.Errorf("an object whose owner never was: %v", err)
+		t.Errorf("object with an unknown owner: %v", err)
 	}
 }
 

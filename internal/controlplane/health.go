@@ -83,7 +83,8 @@ func toleratesStorageFaults(check telemetry.Check) telemetry.Check {
 	}}
 }
 
-// ignoresUnfinished returns a check that passes before a time if the hook is not finished.
+// ignoresUnfinished returns a check that passes if its hook is not finished and the time before is not
+// reached.
 func ignoresUnfinished(check telemetry.Check, before time.Time) telemetry.Check {
 	run := check.Run
 	check.Run = func(ctx context.Context) error {
@@ -96,8 +97,8 @@ func ignoresUnfinished(check telemetry.Check, before time.Time) telemetry.Check 
 	return check
 }
 
-// informersRunning returns an error if a loop has ended that follows objects of the server. The
-// objects were loaded before the control plane serves.
+// informersRunning returns an error if a loop that follows objects of the server has ended. The objects are
+// loaded before the control plane serves requests.
 func (h *healthChecks) informersRunning(ctx context.Context) error {
 	return errors.Join(
 		h.loops.check(configurationObjects, admissionFiles),
@@ -113,8 +114,8 @@ func (h *healthChecks) registrations(context.Context) error {
 	return h.loops.check(configurationObjects, registrationObjects, peerServers, clusterObjects)
 }
 
-// postStartHooks returns the checks of the post-start hooks. One loop here does the work of several
-// hooks of kube-apiserver.
+// postStartHooks returns the checks of the post-start hooks. In this server, one loop does the work of
+// several hooks of kube-apiserver.
 func (h *healthChecks) postStartHooks() []telemetry.Check {
 	// done is the check of hooks that finish before the server serves.
 	done := func(context.Context) error { return nil }

@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// TestHealthIsTrue checks that a loop that has ended and an unfinished hook fail their health
-// checks and those that depend on them.
+// TestHealthIsTrue checks that the health checks of an ended loop and of an unfinished hook fail, and the
+// checks that depend on them.
 func TestHealthIsTrue(t *testing.T) {
 	t.Parallel()
 	h := &healthChecks{

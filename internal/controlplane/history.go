@@ -93,7 +93,7 @@ func (h *historyObjects) json(ctx context.Context, entry *kv.Entry) ([]byte, err
 		}
 	}
 	if bytes.HasPrefix(value, []byte("{")) {
-		return value, nil // a custom resource, or a built-in one that is stored as JSON
+		return value, nil // a custom resource, or a built-in resource that is stored as JSON
 	}
 	kind := h.builtin.rows.Spec(object.Resource).Kind
 	if kind == nil {

@@ -28,8 +28,8 @@ type instance struct {
 	counts         *objectCounts
 	past           *past
 
-	// configuration are the components that load the objects that configure the server, in this
-	// order. maintenance are the loops that start when the objects of every cluster exist.
+	// configuration contains the components that load the objects that configure the server, in this order.
+	// maintenance contains the components whose loops start when the objects of every cluster exist.
 	configuration, maintenance []component
 	loops                      *loops
 	stop                       context.CancelFunc // ends the loops; set by start
@@ -130,9 +130,9 @@ func newInstance(s *settings) (*instance, error) {
 	return i, nil
 }
 
-// start loads the configuration, creates the objects of every cluster, and starts the loops, which
-// run until lifetime ends. If the store does not accept writes, a loop creates these objects later. If start returns an
-// error, all goroutines that it started have ended.
+// start loads the configuration, creates the objects of every cluster, and starts the loops, which run until
+// lifetime ends. If the store does not accept writes, a goroutine creates these objects later. If start
+// returns an error, all goroutines that it started have ended.
 func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.defaultObjects.seed(ctx); err != nil {
 		return err

@@ -35,8 +35,8 @@ const (
 	peerLeasesPath   = "peerserverleases"
 )
 
-// TransientPrefixes returns the prefixes of keys, relative to the prefix of a control plane, of objects that belong to the
-// running programs: leases and events. The caller owns the result.
+// TransientPrefixes returns the prefixes of the keys of leases and events, which belong to the running
+// programs. The prefixes are relative to the prefix of a control plane. The caller owns the result.
 func TransientPrefixes() []string {
 	return []string{"events/", "leases/", serverLeasesPath + "/", peerLeasesPath + "/"}
 }
@@ -94,7 +94,7 @@ func (k *Keys) split(key string) (path, rest string, found bool) {
 	return k.splitBelow(below)
 }
 
-// splitBelow is split for a key without its prefix.
+// splitBelow is like split, for a key without the prefix of the control plane.
 func (k *Keys) splitBelow(below string) (path, rest string, found bool) {
 	first, more, _ := strings.Cut(below, "/")
 	second, last, _ := strings.Cut(more, "/")

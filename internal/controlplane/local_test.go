@@ -63,18 +63,18 @@ func TestLocalWrites(t *testing.T) {
 	}
 	same, err := client.Update(ctx, inDefault, func(*corev1.ConfigMap) error { return nil })
 	if err != nil || same.ResourceVersion != created.ResourceVersion {
-		t.Errorf("a change that is none was written: %v, %v", same, err)
+		t.Errorf("an update without a change was written: %v, %v", same, err)
 	}
 	stop := errors.New("stop")
 	if _, err := client.Update(ctx, inDefault, func(*corev1.ConfigMap) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("got %v, want what change returned", err)
+		t.Errorf("got %v, want the error of the change function", err)
 	}
 	applied := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": inDefault.Namespace, "name": inDefault.Name},
 		"data": map[string]any{"a": "2"},
 	}}
 	if _, err := client.Apply(ctx, applied, false); !apierrors.IsConflict(err) {
-		t.Errorf("got %v, want a conflict with the manager who updates", err)
+		t.Errorf("got %v, want a conflict with the field manager of the update", err)
 	}
 	if got, err := client.Apply(ctx, applied, true); err != nil || got.Data["a"] != "2" || len(got.ManagedFields) == 0 {
 		t.Errorf("applied %v, %v", got, err)
@@ -113,7 +113,7 @@ func TestLocalConcurrentUpdates(t *testing.T) {
 	}
 }
 
-// TestLocalRules checks that the server's own writes are validated like those of clients.
+// TestLocalRules checks that the server's own writes are validated like the writes of clients.
 func TestLocalRules(t *testing.T) {
 	t.Parallel()
 	ctx, access := t.Context(), openAccess(t)
@@ -177,8 +177,8 @@ func TestLocalReads(t *testing.T) {
 	}
 }
 
-// TestLocalWritesComplete checks that a write completes although its context is canceled, like that
-// of a controller when kube-controller-manager takes over, and that no further write starts.
+// TestLocalWritesComplete checks that a write completes although its context is canceled, as for a controller
+// when a kube-controller-manager starts, and that no other write starts.
 func TestLocalWritesComplete(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())

@@ -36,18 +36,20 @@ const (
 type component struct {
 	// name is the plural of the processed objects, in errors and logs.
 	name string
-	// load reads the initial state; nil if there is none. It is called before run, and again after an error that reports an
-	// unavailable store.
+	// load reads the initial state; nil if there is none. It is called before run, and again after an error
+	// that reports an unavailable store.
 	load func(context.Context) error
 	// run keeps the state up to date until ctx ends; nil if there is no loop. While the control plane
 	// serves, it must not return.
 	run func(context.Context) error
 }
 
-// electionTime is the time for which a load is repeated while the store is unavailable. It is longer than an election of etcd.
+// electionTime is the time for which a load is repeated while the store is unavailable. It is longer than an
+// election of etcd.
 const electionTime = 10 * time.Second
 
-// loadAvailable calls load if there is one, and again if the store is unavailable for a short time.
+// loadAvailable calls load if it is set, and repeats the call for about electionTime while the store is
+// unavailable.
 func (c *component) loadAvailable(ctx context.Context) error {
 	if c.load == nil {
 		return nil

@@ -42,8 +42,8 @@ items:
   spec: {policyName: label.static.k8s.io}
 `
 
-// TestStaticPolicies checks that policies in files are effective from the start, also for admission
-// configuration, until the files are replaced by valid ones.
+// TestStaticPolicies checks that policies in files are effective from the start, including for admission
+// configuration, until the files are replaced by other valid files.
 func TestStaticPolicies(t *testing.T) {
 	t.Parallel()
 	validating, mutating := t.TempDir(), t.TempDir()

@@ -114,8 +114,8 @@ func (c *objectCounts) start(ctx context.Context) {
 	})
 }
 
-// latest returns the last count of each stored and served resource, which is -1 after an error. It
-// starts a new count if the last one has expired. The map must not be modified.
+// latest returns the last count of each stored and served resource, which is -1 after an error. It starts a
+// new count if the last count has expired. The map must not be modified.
 func (c *objectCounts) latest() map[schema.GroupResource]int64 {
 	counts, counting := c.refresh()
 	if counts != nil || counting == nil {

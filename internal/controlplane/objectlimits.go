@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// ObjectLimits bound the objects that clients store. Writes of the server itself, such as those of its
+// ObjectLimits bound the objects that clients store. Writes by the server itself, for example by its
 // controllers, are not limited.
 type ObjectLimits interface {
 	// Allow returns nil, or the API error for a write. create reports that the write creates an

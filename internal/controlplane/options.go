@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// NoLimit as a maximum disables it; 0 selects the default.
+// NoLimit is the value that disables a maximum. The value 0 selects the default maximum.
 const NoLimit = -1
 
 // Options configure a control plane. The zero value selects the defaults. Each group is in a file of

@@ -20,7 +20,8 @@ type AdmissionOptions struct {
 	// OnlyPlugins, if not empty, are the only enabled plugins; EnablePlugins and DisablePlugins must be
 	// empty then.
 	OnlyPlugins []string
-	// ConfigFile is an AdmissionConfiguration, which LoadConfig reads into Config; "" without one.
+	// ConfigFile is the path of an AdmissionConfiguration, which LoadConfig reads into Config; "" means no
+	// file.
 	ConfigFile string
 	// Config is the configuration of plugins; nil selects their defaults.
 	Config *config.Config

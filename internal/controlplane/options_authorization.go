@@ -16,8 +16,8 @@ type AuthorizationOptions struct {
 	// Modes are authz.Types in the order of evaluation; empty selects Node and RBAC. Members of
 	// system:masters always have all permissions.
 	Modes []string
-	// ListVisible makes lists and watches of all namespaces return the namespaces that the user may
-	// read by RBAC, instead of 403.
+	// ListVisible makes lists and watches of all namespaces return the objects of the namespaces that RBAC
+	// allows the user to read, instead of 403.
 	ListVisible bool
 }
 

@@ -23,9 +23,9 @@ const noControllers = "-*"
 
 // ControllerOptions configure the controllers in the server.
 type ControllerOptions struct {
-	// Names selects the controllers, with the syntax of kube-controller-manager: NAME enables one,
-	// -NAME disables one, and * enables all except OptionalControllers. Additionally, -* disables all
-	// controllers that are not named. Empty is *.
+	// Names selects the controllers, with the syntax of kube-controller-manager: NAME enables a controller,
+	// -NAME disables a controller, and * enables all controllers except OptionalControllers. Additionally, -*
+	// disables all controllers that are not named. Empty is *.
 	Names []string
 	// KeepUnknownOwners keeps objects whose owners never existed, as tests create them. An object is
 	// still deleted if its owner existed and was deleted.

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/flags"
 )
 
-// oldestCompatible is the oldest minor version of --min-compatibility-version of a server that emulates
-// no other version, as in kube-apiserver.
+// oldestCompatible is the oldest minor version that --min-compatibility-version permits if the server
+// emulates no older version, as in kube-apiserver.
 const oldestCompatible = emulation.Newest - 3
 
 // EmulationOptions select the minor version of Kubernetes whose API is served (KEP-4330).

@@ -25,14 +25,14 @@ type RequestOptions struct {
 	// requests; 0 selects 400 and 200, NoLimit disables a limit. Priority and fairness distributes
 	// their sum.
 	MaxInFlight, MaxMutatingInFlight int
-	// DisablePriorityAndFairness rejects requests above the two limits instead.
+	// DisablePriorityAndFairness rejects requests above the two limits, instead of queueing them.
 	DisablePriorityAndFairness bool
 	// Timeout is the timeout of requests other than watches; 0 selects 60s.
 	Timeout time.Duration
 	// MinTimeout is the minimum duration of watches; 0 selects 30m.
 	MinTimeout time.Duration
-	// MaxConnectionBytesPerSecond is the maximum rate of each direction of an upgraded connection, such
-	// as of exec and port-forward; 0 disables the limit.
+	// MaxConnectionBytesPerSecond is the maximum rate of each direction of an upgraded connection, such as an
+	// exec or port-forward connection; 0 disables the limit.
 	MaxConnectionBytesPerSecond int64
 	// GoAwayChance is the probability that an HTTP/2 request is followed by a GOAWAY frame, at most
 	// 0.02.

@@ -23,13 +23,14 @@ const (
 	EndpointsByLease = "lease"
 	// EndpointsByMasterCount is the deprecated name of EndpointsByLease.
 	EndpointsByMasterCount = "master-count"
-	// EndpointsByOthers publishes no endpoints, and does not modify those of other programs.
+	// EndpointsByOthers publishes no endpoints, and does not modify the endpoints that other programs
+	// publish.
 	EndpointsByOthers = "none"
 )
 
 // ServiceOptions configure the addresses of services.
 type ServiceOptions struct {
-	// ClusterIPRange contains one range, or one of each IP family; empty selects 10.0.0.0/24.
+	// ClusterIPRange contains one range, or one range of each IP family; empty selects 10.0.0.0/24.
 	ClusterIPRange []netip.Prefix
 	// NodePortRange is the range of node ports; empty selects 30000-32767.
 	NodePortRange utilnet.PortRange

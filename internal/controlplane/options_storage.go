@@ -37,7 +37,7 @@ type StorageOptions struct {
 	// garbage collector of this server.
 	DisableGarbageCollector bool
 	// DeleteCollectionWorkers is the number of concurrent deletions in the deletion of a collection; 0
-	// selects 1, and values above registry.MaxDeletionWorkers have the effect of that value.
+	// selects 1, and larger values than registry.MaxDeletionWorkers are reduced to it.
 	DeleteCollectionWorkers int
 	// WatchCacheSizes contains entries RESOURCE[.GROUP]#SIZE. A size of 0 disables the watch cache of
 	// a built-in resource. Other sizes have no effect, because watch caches grow as required.

@@ -24,8 +24,8 @@ type Override struct {
 	Feed *cache.Feed
 }
 
-// CheckOverride returns an error for a resource that cannot have a separate store, because one
-// transaction writes it together with others.
+// CheckOverride returns an error for a resource that cannot have a separate store, because one transaction
+// writes it together with other resources.
 func CheckOverride(resource schema.GroupResource) error {
 	switch resource {
 	case corev1.Resource("services"), networkingv1.Resource("ipaddresses"), quota.Resource():
@@ -54,8 +54,8 @@ func StoragePaths(resource schema.GroupResource) []string {
 // ServerLeasePaths returns the paths of the leases of servers.
 func ServerLeasePaths() []string { return []string{serverLeasesPath, peerLeasesPath} }
 
-// Overridable reports whether a resource can have a separate store. Like in kube-apiserver, custom
-// resources, definitions and APIServices cannot.
+// Overridable reports whether a resource can have a separate store. As in kube-apiserver, custom resources,
+// CustomResourceDefinitions and APIServices cannot.
 func Overridable(resource schema.GroupResource) bool {
 	if resource == definitionsResource || resource == apiServices.GroupResource() {
 		return false

@@ -206,7 +206,7 @@ func (p *past) release(v *view) {
 	}
 }
 
-// closeOldestLocked closes the view that was unused for the longest time. It returns false if all are
+// closeOldestLocked closes the view that was unused for the longest time. It returns false if all views are
 // in use.
 func (p *past) closeOldestLocked() bool {
 	var oldest *view

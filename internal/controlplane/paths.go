@@ -57,7 +57,7 @@ func (p *paths) find(path string) http.Handler {
 	return longest.handler
 }
 
-// indexPaths returns the paths of the index at /, including those of the host.
+// indexPaths returns the paths of the index at /, including the paths of the host.
 func indexPaths(host map[string]http.Handler) []string {
 	list := append(healthPaths(), "/", openIDConfigurationPath, openIDKeysPath, versionPath)
 	for path := range host {
@@ -92,7 +92,7 @@ func newPaths(s *settings, catalog *route.Catalog, api *endpoints.API, webhooks 
 	}
 	for _, path := range healthPaths() {
 		handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			// The checks are created for each request: most control planes are never checked.
+			// The checks are created for each request, because most control planes are never checked.
 			telemetry.NewHealth(path, s.env.Telemetry.Logger, s.env.Health.Metrics, health.checks()[path]...).ServeHTTP(w, r)
 		})
 		p.handle(path, handler)
@@ -124,7 +124,8 @@ func newIndexHandler(paths func() []string) http.Handler {
 	})
 }
 
-// newRootHandler returns the handler behind the filters: a non-resource path, or else the API.
+// newRootHandler returns the handler behind the filters. It serves the non-resource paths of p, and passes
+// other requests to resources.
 func newRootHandler(p *paths, resources http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if handler := p.find(r.URL.Path); handler != nil {

@@ -27,7 +27,8 @@ func (s *settings) proxiesToPeers() bool {
 	return s.env.Storage.Shared && s.gates.Enabled(feature.UnknownVersionInteroperabilityProxy)
 }
 
-// peerAddress returns the address of this server for other servers, or "" if they do not connect.
+// peerAddress returns the address of this server for other servers, or "" if other servers do not connect to
+// it.
 func (s *settings) peerAddress() string {
 	network := &s.env.Network
 	switch {
@@ -69,7 +70,7 @@ func newPeers(s *settings, builtin *builtinResources, conns *connections, defini
 	return source, nil
 }
 
-// peerAddressOf returns the address in the lease of a server, or "" without one.
+// peerAddressOf returns the address in the lease of a server, or "" if there is no lease or no address.
 func peerAddressOf(ctx context.Context, leases storage.Interface, id string) (string, error) {
 	record, err := leases.Get(ctx, types.NamespacedName{Name: id}, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {

@@ -21,12 +21,13 @@ type admissionPolicies struct {
 	config     *policies.Config
 	validating policies.Validating
 	mutating   policies.Mutating
-	// reflectors follow the policies and bindings in the API, manifests the policies in files.
+	// reflectors follow the policies and bindings in the API. manifests contains the directories with
+	// policies in files.
 	reflectors reflectors
 	manifests  []*manifestDirectory
 }
 
-// policyPlugin is a plugin of policies.
+// policyPlugin is one of the two plugins that evaluate policies.
 type policyPlugin interface {
 	admission.Plugin
 	SetStatic([]codec.Object)

@@ -30,8 +30,8 @@ func jsonOf(t testing.TB, text string) string {
 	return string(body)
 }
 
-// policyBody returns a policy about created and updated configmaps. spec contains further fields in
-// flow style, which can override this.
+// policyBody returns a policy for the creation and update of ConfigMaps. spec contains additional fields in
+// YAML flow style; it may contain other matchConstraints.
 func policyBody(t testing.TB, name, spec string) string {
 	if !strings.Contains(spec, "matchConstraints") {
 		spec = `matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]}, ` + spec
@@ -66,7 +66,7 @@ func TestPoliciesInEffect(t *testing.T) {
 		as(t, c, "admin", "PATCH", configMapsPath+"/params"+name, `{"data":{"word":"b"}}`, 200, "")
 		as(t, c, "admin", "POST", configMapsPath+"?dryRun=All", configMap("x", `,"data":{"word":"a"}`), 422, "say b")
 		as(t, c, "admin", "POST", configMapsPath, configMap("x", `,"data":{"word":"b"}`), 201, "")
-		as(t, c, "admin", "DELETE", configMapsPath+"/x", "", 200, "") // the policy is not about deletions
+		as(t, c, "admin", "DELETE", configMapsPath+"/x", "", 200, "") // the policy does not apply to deletions
 		as(t, c, "admin", "DELETE", configMapsPath+"/params"+name, "", 200, "")
 		as(t, c, "admin", "POST", configMapsPath, configMap("y", ""), 422, "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction")
 		as(t, c, "admin", "DELETE", validatingBindings+"/"+name, "", 200, "")
@@ -104,8 +104,8 @@ func define(t *testing.T, c *ControlPlane) {
 	}
 }
 
-// TestPolicyParams checks parameters of built-in and custom kinds, selected by name or by labels, in
-// the namespace of the request or in a fixed one.
+// TestPolicyParams checks parameters of built-in and custom kinds, selected by name or by labels, in the
+// namespace of the request or in a fixed namespace.
 func TestPolicyParams(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -263,8 +263,8 @@ func TestMutationFaults(t *testing.T) {
 	}
 }
 
-// TestReinvocation checks that policies run in the order of their names, and that those with
-// reinvocation run again after a later modification.
+// TestReinvocation checks that policies run in the order of their names, and that policies with the
+// reinvocation policy IfNeeded run again after a later modification.
 func TestReinvocation(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -298,7 +298,7 @@ func TestPermittedParams(t *testing.T) {
 		`spec.paramKind: Forbidden: user \u0026{jane  [system:authenticated] map[]} must have \"get\" permission on all objects of the referenced paramKind (kind=Secret, apiVersion=v1)`)
 	as(t, c, "jane", "PATCH", validatingPolicies+"/a", `{"spec":{"paramKind":{"kind":"Secret"}}}`, 422, "spec.paramKind: Forbidden")
 	as(t, c, "admin", "PATCH", validatingPolicies+"/a", `{"spec":{"paramKind":{"kind":"Secret"}}}`, 200, "")
-	as(t, c, "jane", "PATCH", validatingPolicies+"/a", `{"spec":{"failurePolicy":"Ignore"}}`, 200, "") // unchanged parts
+	as(t, c, "jane", "PATCH", validatingPolicies+"/a", `{"spec":{"failurePolicy":"Ignore"}}`, 200, "") // paramKind is unchanged
 	ref := denies + ", paramRef: {name: s, namespace: default, parameterNotFoundAction: Allow}"
 	as(t, c, "jane", "POST", validatingBindings, bound(t, "a", "a", ref), 422,
 		`spec.paramRef: Forbidden: user \u0026{jane  [system:authenticated] map[]} does not have \"get\" permission on the object referenced by paramRef`)

@@ -37,9 +37,9 @@ func (a *acknowledged) copy() map[string]string {
 	return there
 }
 
-// TestPowerCuts simulates power failures of a whole control plane at random times, including during
-// its first start, with a disk that loses some, all or none of the unsynced data. After each one,
-// the control plane starts with every acknowledged write, and without acknowledged deletions.
+// TestPowerCuts simulates power failures of a whole control plane at random times, including during its first
+// start, with a disk that loses some, all or none of the unsynced data. After each power failure, the control
+// plane starts with every acknowledged write, and without the objects of acknowledged deletions.
 func TestPowerCuts(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -56,8 +56,8 @@ func TestPowerCuts(t *testing.T) {
 	}
 }
 
-// liveUntilCut starts a control plane on a disk, checks its contents, writes objects, and returns
-// the disk's contents after a power failure in the middle of that.
+// liveUntilCut starts a control plane on a disk, checks its contents, writes objects, and returns the disk's
+// contents after a power failure during the writes.
 func liveUntilCut(t *testing.T, disk *vfs.MemFS, writes *acknowledged, random *rand.Rand, cut int) *vfs.MemFS {
 	t.Helper()
 	backend, err := embedded.Open(embedded.Config{Dir: "store", FS: disk})
@@ -89,7 +89,7 @@ func liveUntilCut(t *testing.T, disk *vfs.MemFS, writes *acknowledged, random *r
 	for range 20 + random.IntN(60) {
 		<-written
 	}
-	// Writes acknowledged from here on may be lost and are not checked.
+	// Writes that are acknowledged after this point may be lost and are not checked.
 	before := writes.copy()
 	left := crash(disk, random)
 	close(stop)

@@ -18,7 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// resourceQuota is the admission plugin that enforces quotas. Writes are charged only if it is on.
+// resourceQuota is the name of the admission plugin that enforces quotas. Writes are charged only if the
+// plugin is on.
 const resourceQuota = "ResourceQuota"
 
 // newQuotas opens the ledger of quota charges, and returns the reflectors that keep it up to date.
@@ -34,7 +35,7 @@ func newQuotas(s *settings, ledger *quota.Ledger, builtin *builtinResources, api
 	if err := builtin.storage.observers.addWritten(quota.Resource(), ledger.Observer()); err != nil {
 		return nil, err
 	}
-	// The ledger locks a quota during its write, so that the recount must follow the charge.
+	// The ledger locks a quota during its write, so the recount must follow the charge.
 	recounter := &quotaRecounter{settings: s, controllers: controllers}
 	if err := builtin.storage.observers.addCharged(quota.Resource(), &storage.Observer{Written: recounter.written}); err != nil {
 		return nil, err
@@ -93,8 +94,8 @@ type quotaRecounter struct {
 // recountTimeout is the maximum time that the writer of a quota waits for the count.
 const recountTimeout = 10 * time.Second
 
-// written implements storage.Observer.Written. The write has succeeded, so that it returns no error:
-// the controller retries.
+// written implements storage.Observer.Written. It returns no error, because the write has succeeded; the
+// controller counts the usage again.
 func (q *quotaRecounter) written(record *codec.Record) error {
 	written, err := codec.SharedAs[*corev1.ResourceQuota](record)
 	counter := controllerOf[*resourcequotas.Controller](q.controllers)

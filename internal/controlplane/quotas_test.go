@@ -119,7 +119,7 @@ func TestQuotaOfPods(t *testing.T) {
 	q.send("DELETE", pods+"/a", "", 200, "")
 	q.expect("count/pods=1,pods=1,requests.cpu=600m")
 	q.send("DELETE", pods+"/b", `{"gracePeriodSeconds":0}`, 200, "")
-	q.expect("count/pods=1,pods=0,requests.cpu=0") // overdue
+	q.expect("count/pods=1,pods=0,requests.cpu=0") // the grace period of the pod has expired
 	q.send("PATCH", pods+"/b", `{"metadata":{"finalizers":null}}`, 200, "")
 	q.expect("count/pods=0,pods=0,requests.cpu=0")
 }
@@ -207,8 +207,8 @@ func TestUncharged(t *testing.T) {
 	q.expect("secrets=1")
 }
 
-// TestQuotaOfMany checks that exactly as many of many concurrent writers succeed as a quota
-// permits; all others are rejected because of it.
+// TestQuotaOfMany checks that of many concurrent writers, exactly the number that the quota permits succeeds,
+// and that the other writes are rejected because of the quota.
 func TestQuotaOfMany(t *testing.T) {
 	t.Parallel()
 	const allowed = 7
@@ -242,8 +242,8 @@ func TestQuotaOfMany(t *testing.T) {
 	}
 }
 
-// BenchmarkQuota measures the cost of quotas for a creation: without a quota, with one, and with
-// 10,000 in other namespaces.
+// BenchmarkQuota measures the cost of quotas for a creation: without a quota, with one quota in the
+// namespace, and with 10,000 quotas in other namespaces.
 func BenchmarkQuota(b *testing.B) {
 	for _, tt := range []struct {
 		name         string

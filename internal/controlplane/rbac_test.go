@@ -165,7 +165,7 @@ func TestAggregatedRoles(t *testing.T) {
 	if err := c.Open(ctx); err != nil {
 		t.Fatal(err)
 	}
-	as(t, c, "admin", "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/admin", "", 200, `"pods/attach"`) // inherited from system:aggregate-to-editit
+	as(t, c, "admin", "GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/admin", "", 200, `"pods/attach"`) // inherited from system:aggregate-to-edit
 	as(t, c, "admin", "POST", bindings, bindingBody("jane", "ClusterRole", "admin", "jane"), 201, "")
 	const things = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 	may := `{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectAccessReview","spec":{"resourceAttributes":{"namespace":"default","verb":"list","group":"example.com","resource":"things"}}}`
@@ -179,7 +179,7 @@ func TestAggregatedRoles(t *testing.T) {
 	awaitRight(t, c, may, false)
 }
 
-// awaitRight waits until jane's access review has a result.
+// awaitRight waits until jane's access review has the given result.
 func awaitRight(t *testing.T, c *ControlPlane, review string, allowed bool) {
 	t.Helper()
 	for {
@@ -193,7 +193,7 @@ func awaitRight(t *testing.T, c *ControlPlane, review string, allowed bool) {
 		}
 		select {
 		case <-t.Context().Done():
-			t.Fatal("no answer")
+			t.Fatal("the access review does not have the expected result")
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

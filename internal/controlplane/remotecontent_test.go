@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// TestRemoteContent checks that the objects of an aggregated server in a namespace are deleted as
-// the controller's user, and remaining ones are counted.
+// TestRemoteContent checks that the objects of an aggregated server in a namespace are deleted as the
+// controller's user, and that the remaining objects are counted.
 func TestRemoteContent(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

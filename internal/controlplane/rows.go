@@ -28,8 +28,8 @@ type rowDependencies struct {
 	cluster       egress.Cluster
 }
 
-// newDeclarationEnv returns the environment that selects the built-in resources and their versions. It does not retain s,
-// because several control planes share the declarations.
+// newDeclarationEnv returns the environment that selects the built-in resources and their versions. It does
+// not retain s, because several control planes share the declarations.
 func newDeclarationEnv(s *settings) *builtin.Env {
 	enablement, _ := s.options.Features.enablement() // Options.Check has validated it
 	return &builtin.Env{

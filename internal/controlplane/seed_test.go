@@ -60,12 +60,12 @@ func TestSeed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(decodeSeed(t, plane, stored), decodeSeed(t, plane, seed)); diff != "" {
-		t.Errorf("Seed is not what a first start stores; record it anew, if that is right (-start +seed):\n%s", diff)
+		t.Errorf("Seed differs from the objects that a first start stores; if this is intended, run the test with -update (-start +seed):\n%s", diff)
 	}
 }
 
-// TestDefaultObjects checks that the default objects of a control plane are equal in all recordings, and that they contain
-// neither a real time nor a real UID.
+// TestDefaultObjects checks that the default objects of a control plane are equal in all recordings, and that
+// they contain neither a real time nor a real UID.
 func TestDefaultObjects(t *testing.T) {
 	t.Parallel()
 	record := func() []bootstrap.Stored {
@@ -73,7 +73,7 @@ func TestDefaultObjects(t *testing.T) {
 		env := newEnv(t)
 		env.Storage.Feed = nil
 		var options Options
-		options.Features.Gates = feature.Set{feature.StorageVersionAPI: true} // its objects are not equal
+		options.Features.Gates = feature.Set{feature.StorageVersionAPI: true} // its objects differ between recordings
 		options.Features.RuntimeConfig = map[string]string{"internal.apiserver.k8s.io/v1alpha1": "true"}
 		objects, err := DefaultObjects(t.Context(), env, options)
 		if err != nil {
@@ -207,7 +207,7 @@ func TestSeeded(t *testing.T) {
 	uids := map[types.UID]bool{bootstrap.SeedUID: true}
 	for key, obj := range first {
 		if uids[obj.GetUID()] {
-			t.Errorf("%s has the uid %s, as another object or the recording", key, obj.GetUID())
+			t.Errorf("%s has the UID %s, which another object or the recording has", key, obj.GetUID())
 		}
 		uids[obj.GetUID()] = true
 		if created := obj.GetCreationTimestamp(); created.Time.Before(began) {

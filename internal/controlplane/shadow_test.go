@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBuiltInsCannotBeShadowed checks that permission to write definitions or registrations does
-// not suffice to store objects among those of a built-in kind, or to respond to its requests.
+// TestBuiltInsCannotBeShadowed checks that permission to write definitions or registrations does not suffice
+// to store objects in the key range of a built-in kind, or to respond to requests for the kind.
 func TestBuiltInsCannotBeShadowed(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

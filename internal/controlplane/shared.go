@@ -15,8 +15,8 @@ import (
 )
 
 // Shared contains the immutable parts that are equal in all control planes with the same options, so that
-// each further control plane needs less memory. The methods of a nil *Shared return new data. It is safe for
-// concurrent use.
+// each additional control plane needs less memory. The methods of a nil *Shared return new data. It is safe
+// for concurrent use.
 type Shared struct {
 	gatesOnce, declaredOnce sync.Once
 
@@ -29,7 +29,7 @@ type Shared struct {
 // NewShared returns a Shared for control planes of one host with the same Options.Features.
 func NewShared() *Shared { return &Shared{} }
 
-// customSchemas returns the cache of the compiled schemas of custom resources; nil without one.
+// customSchemas returns the cache of the compiled schemas of custom resources, or nil if s is nil.
 func (s *Shared) customSchemas() *custom.SchemaCache {
 	if s == nil {
 		return nil
@@ -37,7 +37,7 @@ func (s *Shared) customSchemas() *custom.SchemaCache {
 	return &s.schemas
 }
 
-// rbacObjects returns the roles and bindings that control planes share; nil without them.
+// rbacObjects returns the roles and bindings that control planes share, or nil if s is nil.
 func (s *Shared) rbacObjects() *rbac.Shared {
 	if s == nil {
 		return nil
@@ -54,8 +54,8 @@ func (s *Shared) enabledGates(options *Options) feature.Gates {
 	return s.gates
 }
 
-// declaredBuiltin returns the declarations of the built-in resources. The settings that select them must be equal in all
-// calls.
+// declaredBuiltin returns the declarations of the built-in resources. The settings that select them must be
+// equal in all calls.
 func (s *Shared) declaredBuiltin(of *settings) *declaredResources {
 	if s == nil {
 		return newDeclaredResources(of)
@@ -75,7 +75,8 @@ type declaredResources struct {
 func newDeclaredResources(s *settings) *declaredResources {
 	env := newDeclarationEnv(s)
 	d := &declaredResources{Declared: builtin.Declare(env, all.Groups())}
-	// Several control planes open a kind at the same time, so their storage factories must not have to set this field.
+	// Several control planes open a kind at the same time, so their storage factories must not need to set
+	// this field.
 	for _, spec := range env.Specs() {
 		spec.Kind.EncodingCache = s.env.Storage.Encodings
 	}

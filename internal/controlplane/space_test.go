@@ -69,7 +69,7 @@ func TestOpenWithoutSpace(t *testing.T) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("what every cluster has is not there: %d, %d; %s", namespace, published, checks)
+			t.Fatalf("default objects are missing: %d, %d; %s", namespace, published, checks)
 		}
 	}
 }

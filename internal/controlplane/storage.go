@@ -100,7 +100,7 @@ func (b *builtinResources) uncached(resource schema.GroupResource) (storage.Inte
 	return b.observed(resource, nil)
 }
 
-// observed is like uncached, for a component that also writes and observes its writes.
+// observed is like uncached, for a component that also writes objects. observer is called for its writes.
 func (b *builtinResources) observed(resource schema.GroupResource, observer *storage.Observer) (storage.Interface, error) {
 	spec := b.rows.Spec(resource)
 	spec.Uncached, spec.Observer = true, observer

@@ -28,8 +28,8 @@ func newStorageVersionReporter(s *settings, r *resources) (*storageversions.Repo
 	}), nil
 }
 
-// builtinStorageVersions returns the storage versions of built-in resources. A kind in several
-// groups is listed for the first one: events for the core group, as in kube-apiserver.
+// builtinStorageVersions returns the storage versions of built-in resources. A kind in several groups is
+// listed for the first group. For example, events are listed for the core group, as in kube-apiserver.
 func builtinStorageVersions(served *route.Static) []rest.StorageVersion {
 	var all []rest.StorageVersion
 	positions := map[*codec.Kind]int{} // in all

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// view serves the API as of one revision: the resources, definitions and documents of that time. It has
-// no controllers, admission or filters.
+// view serves the API in its state at one revision: the resources, definitions and documents of that time. It
+// has no controllers, admission or filters.
 type view struct {
 	past     *past
 	revision kv.Revision

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// newViews returns the function that limits lists and watches over all namespaces to the visible
-// ones (--list-visible), or nil if it is disabled.
+// newViews returns the function that limits lists and watches over all namespaces to the visible namespaces
+// (--list-visible), or nil if this limit is disabled.
 func newViews(s *settings, a *authorization) filters.ViewFunc {
 	if !s.options.Authorization.ListVisible || a.rbac == nil {
 		return nil
@@ -37,7 +37,7 @@ func isLimitable(ctx context.Context) bool {
 	return r != nil && r.Resource != nil && r.Resource.Namespaced
 }
 
-// allowedOtherwise reports whether a user may list for a reason other than bindings.
+// allowedOtherwise reports whether a user may list objects for a reason other than RBAC bindings.
 func allowedOtherwise(user *request.User) bool {
 	_, isNode := user.Node()
 	return isNode || user != nil && slices.Contains(user.Groups, request.GroupMasters)

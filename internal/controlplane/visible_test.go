@@ -63,7 +63,7 @@ func (p *visiblePlane) do(user, method, path, body string, header ...string) (in
 	return w.Code, w.Body.Bytes()
 }
 
-// must is do as admin. It fails the test unless the request succeeds.
+// must is like do, as the user admin. It fails the test unless the request succeeds.
 func (p *visiblePlane) must(method, path, body string) []byte {
 	p.Helper()
 	code, answer := p.do("admin", method, path, body)
@@ -118,8 +118,8 @@ func (p *visiblePlane) list(user, query string, header ...string) *listed {
 	return &l
 }
 
-// TestListVisible checks that a list over all namespaces contains the objects of the namespaces
-// that the user may list, in all forms and with pagination; users without such namespaces get 403.
+// TestListVisible checks that a list over all namespaces contains the objects of the namespaces that the user
+// may list, in all forms and with pagination; users without such namespaces receive 403.
 func TestListVisible(t *testing.T) {
 	t.Parallel()
 	for name, cached := range map[string]bool{"cached": true, "uncached": false} {
@@ -176,7 +176,7 @@ func TestListVisible(t *testing.T) {
 				}
 			}
 			if code, body := p.do("joe", "GET", "/api/v1/configmaps", ""); code != 403 || !strings.Contains(string(body), "at the cluster scope") {
-				t.Errorf("by nobody: %d %s", code, body)
+				t.Errorf("list by a user without permissions: %d %s", code, body)
 			}
 			if all := p.list("admin", ""); len(all.Items) < 8 {
 				t.Errorf("the administrator sees %d", len(all.Items))
@@ -243,8 +243,8 @@ func (p *visiblePlane) watch(ctx context.Context, user string, query url.Values,
 	}
 }
 
-// TestWatchVisible checks that a gained namespace is sent as ADDED and a lost one as DELETED, each
-// with a bookmark from which a watch can resume.
+// TestWatchVisible checks that the objects of a namespace are sent as ADDED when the user gains the
+// permission, and as DELETED when the user loses it, each time with a bookmark from which a watch can resume.
 func TestWatchVisible(t *testing.T) {
 	t.Parallel()
 	for name, cached := range map[string]bool{"cached": true, "uncached": false} {
@@ -313,7 +313,7 @@ func TestWatchVisible(t *testing.T) {
 			})
 			p.watch(ctx, "jane", url.Values{"resourceVersion": {"1"}}, func(e event) bool {
 				if e.Type != "ERROR" || e.Object.Code != 410 {
-					t.Errorf("from before the rights changed: %s %d, want 410", e.Type, e.Object.Code)
+					t.Errorf("watch from a revision before the permissions changed: %s %d, want 410", e.Type, e.Object.Code)
 				}
 				return false
 			})
@@ -439,7 +439,7 @@ func testVisibleModel(t *testing.T, p *visiblePlane, random *rand.Rand) {
 	r := &rights{bound: map[string]bool{}, granted: map[string]bool{}}
 	const rbac = "/apis/rbac.authorization.k8s.io/v1"
 	var namespaces []string
-	for _, namespace := range []string{"n", "n-0", "n0", "n0-a", "n1", "m"} { // with keys in a different order from the names
+	for _, namespace := range []string{"n", "n-0", "n0", "n0-a", "n1", "m"} { // their keys are in a different order than their names
 		namespaces = append(namespaces, namespace)
 		p.namespace(namespace)
 		p.must("POST", rbac+"/namespaces/"+namespace+"/roles", roleBody("reader", mayReadMaps))
@@ -523,13 +523,13 @@ func step(p *visiblePlane, r *rights, namespaces []string, objects map[string]bo
 	}
 }
 
-// compare compares the list over all namespaces with the lists of the individual ones.
+// compare compares the list over all namespaces with the lists of the individual namespaces.
 func compare(p *visiblePlane, r *rights) {
 	p.Helper()
 	code, body := p.do("jane", "GET", "/api/v1/configmaps", "")
 	if code == 403 {
 		if r.everywhere || slices.ContainsFunc(slices.Collect(maps.Keys(r.bound)), r.sees) {
-			p.Errorf("403 for who may see some")
+			p.Errorf("403 although the user may list objects in some namespaces")
 		}
 		return
 	}

@@ -27,13 +27,14 @@ var (
 type admissionWebhooks struct {
 	mutating   *webhooks.Mutating
 	validating *webhooks.Validating
-	// reflectors follow the configurations in the API, manifests the configurations in files.
+	// reflectors follow the configurations in the API. manifests contains the directories with configurations
+	// in files.
 	reflectors reflectors
 	manifests  []*manifestDirectory
 }
 
-// newAdmissionWebhooks creates the plugins. A webhook that fails repeatedly is called less often;
-// report is called when that starts and ends, and must not block.
+// newAdmissionWebhooks creates the plugins. A webhook that fails repeatedly is called less often. report is
+// called when this begins and when it ends, and must not block.
 func newAdmissionWebhooks(s *settings, access *loopback.Access, conns *connections, policies *policies.Config, builtin *builtinResources, report func(webhooks.State)) (*admissionWebhooks, error) {
 	config := webhooks.Config{
 		Namespaces: namespaceClient(access),
@@ -84,8 +85,8 @@ func addWebhooks[T codec.Object](w *admissionWebhooks, s *settings, builtin *bui
 	return builtin.storage.observers.addWritten(resource, &storage.Observer{Written: objects.Written, Deleted: objects.Deleted})
 }
 
-// newWebhookClients returns connections to webhooks with the credentials of a kubeconfig file; the
-// file "" has no credentials.
+// newWebhookClients returns clients for webhooks with the credentials of a kubeconfig file. For the file "",
+// they have no credentials.
 func newWebhookClients(conns *connections, file string) (*webhook.Clients, error) {
 	clients := &webhook.Clients{Resolver: conns.resolver, Networks: conns.networks}
 	if file == "" {

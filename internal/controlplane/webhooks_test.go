@@ -59,8 +59,8 @@ func expect(t *testing.T, c *ControlPlane, method, path, body string, code int, 
 	}
 }
 
-// TestWebhooksInEffect checks that a webhook is called from the response to the write of its
-// configuration until its deletion, and never about configurations.
+// TestWebhooksInEffect checks that a webhook is called from the response to the write of its configuration
+// until its deletion, and never for configurations.
 func TestWebhooksInEffect(t *testing.T) {
 	t.Parallel()
 	configuration := rejecting(t)
@@ -81,8 +81,8 @@ func withManifests(dir string) Options {
 	return Options{Admission: AdmissionOptions{Config: &config.Config{ValidatingAdmissionWebhook: config.WebhookAdmission{StaticManifestsDir: dir}}}}
 }
 
-// TestManifests checks that webhooks in files are effective from the start, also for admission
-// configuration, until the files are replaced by valid ones.
+// TestManifests checks that webhooks in files are effective from the start, including for admission
+// configuration, until the files are replaced by other valid files.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	configuration := rejecting(t)
@@ -110,7 +110,7 @@ func TestManifests(t *testing.T) {
 	} {
 		write(content)
 		if i.admission.manifests[0].reload() == nil {
-			t.Errorf("%s: taken up", name)
+			t.Errorf("%s: reload returned no error", name)
 		}
 		expect(t, c, "POST", webhookConfigurations, configuration("own", "pods"), 400, "never")
 	}

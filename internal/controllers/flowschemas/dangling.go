@@ -51,8 +51,8 @@ type Conditions struct {
 	started           atomic.Bool
 }
 
-// Stored reads all schemas and levels from the store. Start uses it instead of the API, which would fill a watch cache
-// for each of the two resources.
+// Stored reads all schemas and levels from the store. Start uses it instead of the API, which would fill a
+// watch cache for each of the two resources.
 type Stored struct{ Schemas, Levels rest.Lister }
 
 // New returns Conditions that do nothing until Start or Enable is called. Updates by SyncSchema and
