@@ -19,8 +19,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// API executes writes like requests of a client. *endpoints.API implements it. It must be safe for
-// concurrent use.
+// API executes writes like requests of a client. The context contains the request.Info with the name of the
+// object. *endpoints.API implements API. It must be safe for concurrent use.
 type API interface {
 	Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error)
 	Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error)

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Get returns the current state of an object. The object is shared and must not be modified. If it
+// Get returns the current state of an object. The object is shared and must not be modified. If the object
 // does not exist, the error is an API error with reason NotFound.
 func (c *Client[T]) Get(ctx context.Context, name types.NamespacedName) (T, error) {
 	resource, storage, err := find[rest.Getter](c)

@@ -13,10 +13,10 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Writes return the errors of the API, so apierrors.IsConflict, IsAlreadyExists, IsInvalid and so
-// on apply. Returned objects are shared and must not be modified. The end of ctx does not interrupt
-// a write; it has stopGrace to finish. A stopped controller therefore ends between two writes and
-// has the outcome of the last one.
+// Writes return the errors of the API, so apierrors.IsConflict, IsAlreadyExists, IsInvalid and so on apply.
+// Returned objects are shared and must not be modified. The end of ctx does not interrupt a write; it has
+// stopGrace to finish. A stopped controller therefore ends between two writes, and receives the result of its
+// last write.
 
 // stopGrace is the maximum duration of a write after the end of its context.
 const stopGrace = 5 * time.Second
@@ -43,8 +43,8 @@ func uninterrupted(ctx context.Context) (write context.Context, done func(), err
 	}, nil
 }
 
-// Create creates an object and returns the stored object. The caller must not use obj afterwards.
-// An existing object is an API error with reason AlreadyExists.
+// Create creates an object and returns the stored object. The caller must not use obj afterwards. If the
+// object exists, the error is an API error with reason AlreadyExists.
 func (c *Client[T]) Create(ctx context.Context, obj T) (T, error) {
 	resource, _, err := find[rest.Creater](c)
 	if err != nil {
@@ -61,9 +61,10 @@ func (c *Client[T]) Create(ctx context.Context, obj T) (T, error) {
 	return result[T](resource)(c.access.API.Create(c.context(ctx, "create", name), resource, obj, metav1.CreateOptions{FieldManager: c.access.Manager}))
 }
 
-// Update replaces an object with the result of change and returns the stored object. change may be
-// called several times, each time with a new copy of the current object; Update returns its errors.
-// If change modifies nothing, no write occurs.
+// Update calls change with a copy of the current object, replaces the object with the modified copy, and
+// returns the stored object. change may be called several times, each time with a new copy of the current
+// object. If change returns an error, Update returns this error. If change modifies nothing, no write occurs.
+// If the object does not exist, the error is an API error with reason NotFound.
 func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, change func(T) error) (T, error) {
 	resource, _, err := find[rest.Updater](c)
 	if err != nil {
@@ -89,9 +90,9 @@ func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, chang
 	return result[T](resource)(c.access.API.Update(c.context(ctx, "update", name), resource, changed, metav1.UpdateOptions{FieldManager: c.access.Manager}))
 }
 
-// Apply applies a configuration with apiVersion, kind and the fields of the manager, and creates
-// the object if it does not exist (KEP-555). If force is true, it takes over fields of other
-// managers; otherwise a conflict is an API error with reason Conflict.
+// Apply applies a configuration with apiVersion, kind and the fields of the manager, and creates the object
+// if it does not exist (KEP-555). If force is true, it takes over fields of other managers; otherwise, a
+// conflict with another manager results in an API error with reason Conflict.
 func (c *Client[T]) Apply(ctx context.Context, configuration *unstructured.Unstructured, force bool) (T, error) {
 	resource, _, err := find[rest.Updater](c)
 	if err != nil {
@@ -109,8 +110,8 @@ func (c *Client[T]) Apply(ctx context.Context, configuration *unstructured.Unstr
 		metav1.ApplyOptions{FieldManager: c.access.Manager, Force: force}))
 }
 
-// Delete deletes an object. It returns after the deletion has started: an object with finalizers or
-// a grace period still exists. A missing object is an API error with reason NotFound.
+// Delete deletes an object. It returns after the deletion has started: an object with finalizers or a grace
+// period still exists. If the object does not exist, the error is an API error with reason NotFound.
 func (c *Client[T]) Delete(ctx context.Context, name types.NamespacedName, options metav1.DeleteOptions) error {
 	resource, _, err := find[rest.GracefulDeleter](c)
 	if err != nil {

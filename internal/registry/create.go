@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Create implements rest.Creater. If a generated name exists, it generates another one, up to
-// nameAttempts times.
+// Create implements rest.Creater. If a generated name exists, it generates another name. After nameAttempts
+// names, it returns a conflict.
 func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
 	generated := obj.GetName() == "" && obj.GetGenerateName() != ""
 	for attempt := 1; ; attempt++ {
@@ -74,10 +74,9 @@ func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.
 	return record, nil
 }
 
-// isRevision reports whether a client's resourceVersion identifies a revision of
-// an object. As in kube-apiserver, text that is not an unsigned decimal number and
-// numbers equal to zero do not. Programs that create such objects exist: kubeadm's
-// CoreDNS service has resourceVersion "0".
+// isRevision reports whether a client's resourceVersion identifies a revision of an object. As in
+// kube-apiserver, zero and text that is not an unsigned decimal number do not identify a revision. Programs
+// that create such objects exist: kubeadm's CoreDNS service has resourceVersion "0".
 func isRevision(resourceVersion string) bool {
 	revision, err := strconv.ParseUint(resourceVersion, 10, 64)
 	return err == nil && revision != 0

@@ -39,13 +39,13 @@ func TestCreateFillsMetadata(t *testing.T) {
 				p.CreationTimestamp, p.DeletionTimestamp, p.DeletionGracePeriodSeconds = past, &past, &seconds
 			}))
 			if got.UID == "" || got.UID == "mine" {
-				t.Errorf("uid %q; want one of the server's", got.UID)
+				t.Errorf("uid %q; want a UID that the server has generated", got.UID)
 			}
 			if got.CreationTimestamp.Time.Before(before) || got.CreationTimestamp.Nanosecond() != 0 {
 				t.Errorf("creationTimestamp %v; want now, in whole seconds", got.CreationTimestamp)
 			}
 			if got.DeletionTimestamp != nil || got.DeletionGracePeriodSeconds != nil || got.SelfLink != "" {
-				t.Errorf("a client set what is the system's: %+v", got.ObjectMeta)
+				t.Errorf("the client has set system metadata: %+v", got.ObjectMeta)
 			}
 			if got.Generation != test.generation {
 				t.Errorf("generation %d; want %d", got.Generation, test.generation)
@@ -285,7 +285,7 @@ func TestCreateCallsAdmission(t *testing.T) {
 	refused := errors.New("no")
 	_, err := e.Create(e.ctx, pod("p"), func(context.Context, codec.Object, codec.Object) error { return refused }, metav1.CreateOptions{})
 	if !errors.Is(err, refused) || e.get("p") != nil {
-		t.Errorf("error %v; want that of admission and no object", err)
+		t.Errorf("error %v; want the error of admission and no object", err)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestFinalizerWarnings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{warning("second.example.com")}, request.WarningsFrom(e.ctx)); diff != "" {
-		t.Errorf("warnings of update: only of what is new (-want +got):\n%s", diff)
+		t.Errorf("warnings of an update, which must be only for new finalizers (-want +got):\n%s", diff)
 	}
 }
 

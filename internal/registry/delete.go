@@ -15,9 +15,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Delete implements rest.GracefulDeleter. An object without finalizers and grace period is removed.
-// Other objects get a deletion timestamp. They are removed when their last finalizer is removed, or
-// by another deletion with a grace period of zero.
+// Delete implements rest.GracefulDeleter. An object without finalizers and grace period is removed. Other
+// objects receive a deletion timestamp. They are removed when their last finalizer is removed, or by another
+// deletion with a grace period of zero.
 func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate rest.ValidateObjectFunc, options metav1.DeleteOptions) (*codec.Record, bool, error) {
 	removed := false
 	var record *codec.Record

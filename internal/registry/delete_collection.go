@@ -13,9 +13,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// DeleteCollection implements rest.CollectionDeleter. It skips objects that are deleted
-// concurrently. An error ends it; earlier deletions stay in effect. validate is called concurrently
-// if Deletion.Workers is greater than 1.
+// DeleteCollection implements rest.CollectionDeleter. It skips objects that are deleted concurrently. The
+// first error ends the operation; earlier deletions stay in effect. validate is called concurrently if
+// Deletion.Workers is greater than 1.
 func (s *Store) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObjectFunc, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
 	found, err := s.List(ctx, namespace, list)
 	if err != nil {
@@ -42,8 +42,8 @@ func (s *Store) DeleteCollection(ctx context.Context, namespace string, validate
 		}}, nil
 }
 
-// deleteAll calls deleteRecord for all records of a list, with up to d.Workers concurrent calls, and
-// returns the records. The first error ends it. A panic of deleteRecord is a panic of the caller.
+// deleteAll calls deleteRecord for all records of a list, with up to d.Workers concurrent calls, and returns
+// the records. The first error ends the calls. deleteAll panics if deleteRecord panics.
 func (d *Deletion) deleteAll(ctx context.Context, list *rest.List, deleteRecord func(context.Context, *codec.Record) error) (records []*codec.Record, err error) {
 	start, wait := deleteRecord, func() error { return nil }
 	if workers := min(d.Workers, MaxDeletionWorkers); workers > 1 {

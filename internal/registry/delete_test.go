@@ -52,12 +52,12 @@ func TestDeleteAtOnce(t *testing.T) {
 		t.Fatal("it is still there")
 	}
 	if revision(t, got) <= revision(t, created) {
-		t.Errorf("revision %s; want that of the deletion, after %s", got.ResourceVersion, created.ResourceVersion)
+		t.Errorf("revision %s; want the revision of the deletion, after %s", got.ResourceVersion, created.ResourceVersion)
 	}
 	want := created.DeepCopy()
 	want.ResourceVersion = got.ResourceVersion
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the object as it last was (-want +got):\n%s", diff)
+		t.Errorf("last state of the object (-want +got):\n%s", diff)
 	}
 	_, _, err := e.Delete(e.ctx, key("p"), nil, metav1.DeleteOptions{})
 	wantStatus(t, err, 404, `pods "p" not found`)
@@ -246,7 +246,7 @@ func TestSecondDeletionChangesPropagation(t *testing.T) {
 	e.create(pod("p"))
 	orphan, background := metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground
 	if _, gone := e.delete("p", metav1.DeleteOptions{PropagationPolicy: &orphan}); gone {
-		t.Fatal("gone at once")
+		t.Fatal("the object was removed immediately")
 	}
 	if _, gone := e.delete("p", metav1.DeleteOptions{}); gone {
 		t.Fatal("a deletion without a policy reset the policy of the first deletion")
@@ -366,7 +366,7 @@ func TestDeleteCallsAdmission(t *testing.T) {
 		return refused
 	}, metav1.DeleteOptions{})
 	if !errors.Is(err, refused) || e.get("p") == nil {
-		t.Errorf("error %v; want that of admission", err)
+		t.Errorf("error %v; want the error of admission", err)
 	}
 }
 
@@ -393,7 +393,7 @@ func TestConcurrentDeletions(t *testing.T) {
 		}
 		wg.Wait()
 		if done.Load() != 1 || missing.Load() != 7 {
-			t.Fatalf("%d did it and %d found nothing; want 1 and 7", done.Load(), missing.Load())
+			t.Fatalf("%d deletions succeeded and %d returned NotFound; want 1 and 7", done.Load(), missing.Load())
 		}
 	}
 }
@@ -478,7 +478,7 @@ func TestDeleteCollectionSkips(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := names(t, list); len(got) != 4 {
-		t.Errorf("response %q; want all that were listed", got)
+		t.Errorf("response %q; want all listed objects", got)
 	}
 	left, err := e.List(e.ctx, "", rest.ListOptions{})
 	if err != nil {
@@ -498,9 +498,9 @@ func TestDeleteCollectionStopsWithItsRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(e.ctx)
 	_, err := e.DeleteCollection(ctx, "a", func(context.Context, codec.Object, codec.Object) error { cancel(); return nil }, metav1.DeleteOptions{}, rest.ListOptions{})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v; want that the request was cancelled", err)
+		t.Errorf("error %v; want context.Canceled", err)
 	}
 	if e.get("p2") == nil {
-		t.Error("it went on")
+		t.Error("the deletion continued after the end of the context")
 	}
 }

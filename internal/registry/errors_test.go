@@ -151,7 +151,7 @@ func TestErrors(t *testing.T) {
 						t.Errorf("%s (-want +got):\n%s", verb, diff)
 					}
 					if test.want.Code == 0 && !errors.Is(err, test.err) {
-						t.Errorf("%s: error %v does not hold its cause", verb, err)
+						t.Errorf("%s: error %v does not wrap its cause", verb, err)
 					}
 				}
 			})

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// FinalizerPolicy is the treatment of new finalizers without a domain, which may collide with those
+// FinalizerPolicy is the treatment of new finalizers without a domain, which may collide with the finalizers
 // of other writers.
 type FinalizerPolicy int
 

@@ -35,7 +35,7 @@ type env struct {
 	ctx context.Context
 }
 
-// newEnv returns a registry with the given strategy, or a default one for nil. wrap decorates the
+// newEnv returns a registry with the given strategy, or with a default strategy for nil. wrap decorates the
 // storage if it is not nil.
 func newEnv(t testing.TB, strategy *registry.Strategy, wrap func(storage.Interface) storage.Interface) *env {
 	t.Helper()
@@ -121,7 +121,7 @@ func (e *env) change(u rest.Updater, name string, f func(*corev1.Pod), options r
 	return e.read(record), nil
 }
 
-// put replaces an object with obj, regardless of the current one.
+// put replaces an object with p, regardless of its current state.
 func (e *env) put(p *corev1.Pod, options rest.UpdateOptions) (*corev1.Pod, bool, error) {
 	e.Helper()
 	record, created, err := e.Update(e.ctx, types.NamespacedName{Namespace: p.Namespace, Name: p.Name}, func(context.Context, codec.Object) (codec.Object, error) {

@@ -73,7 +73,7 @@ func validFinalizers(finalizers []string) bool {
 	return len(finalizers) == 0 || len(finalizers) == 1 && names.IsQualified(finalizers[0])
 }
 
-// sameIdentity reports that all immutable metadata is unchanged.
+// sameIdentity reports whether all immutable metadata is unchanged.
 func sameIdentity(obj, old metav1.Object) bool {
 	created, before := obj.GetCreationTimestamp(), old.GetCreationTimestamp()
 	return sameDeletionState(obj, old) && obj.GetResourceVersion() != "" && obj.GetGeneration() >= old.GetGeneration() &&
@@ -81,8 +81,8 @@ func sameIdentity(obj, old metav1.Object) bool {
 		created.Equal(&before)
 }
 
-// sameDeletionState reports that a deletion timestamp is preserved and no finalizers are added after
-// it.
+// sameDeletionState reports whether the deletion timestamp and grace period are unchanged and, for an object
+// that is marked for deletion, the finalizers as well.
 func sameDeletionState(obj, old metav1.Object) bool {
 	grace, before := obj.GetDeletionGracePeriodSeconds(), old.GetDeletionGracePeriodSeconds()
 	if grace != before && (grace == nil || before == nil || *grace != *before) {

@@ -51,7 +51,7 @@ func TestMetadata(t *testing.T) {
 		same(t, name+", new", s.validateMetadata(m), validation.ValidateObjectMetaAccessor(m, true, s.validateName, field.NewPath("metadata")))
 		same(t, name, s.validateMetadataUpdate(m, old), metadataFaults(m, old))
 		if quick := s.validNames(m) && s.validMetadata(m) && sameIdentity(m, old); quick != c.quick {
-			t.Errorf("%s: passed over: %t, want %t", name, quick, c.quick)
+			t.Errorf("%s: accepted by the fast path: %t, want %t", name, quick, c.quick)
 		}
 	}
 	s.testDying(t)
@@ -99,7 +99,7 @@ func (s *Strategy) testDying(t *testing.T) {
 		c.change(&m.ObjectMeta)
 		same(t, "deleted, "+name, s.validateMetadataUpdate(m, old), metadataFaults(m, old))
 		if quick := s.validMetadata(m) && sameIdentity(m, old); quick != c.quick {
-			t.Errorf("deleted, %s: passed over: %t, want %t", name, quick, c.quick)
+			t.Errorf("deleted, %s: accepted by the fast path: %t, want %t", name, quick, c.quick)
 		}
 	}
 }

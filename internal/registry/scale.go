@@ -77,8 +77,8 @@ func (s *Scale) Get(ctx context.Context, name types.NamespacedName, options meta
 	return s.record(objects, record)
 }
 
-// Update implements rest.Updater. The resourceVersion and UID of a Scale are those of its object,
-// so they act as preconditions.
+// Update implements rest.Updater. A Scale has the resourceVersion and UID of its object, so they act as
+// preconditions.
 func (s *Scale) Update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	objects, err := s.Open(ctx)
 	if err != nil {
@@ -146,7 +146,7 @@ func (s *Scale) rescale(ctx context.Context, objects *Scalable, current codec.Ob
 		return nil, fmt.Errorf("set replicas: %w", err)
 	}
 	obj.SetManagedFields(entries)
-	// A Scale without a resourceVersion is unconditional.
+	// An update with a Scale without a resourceVersion is unconditional.
 	if scale.ResourceVersion != "" {
 		obj.SetResourceVersion(scale.ResourceVersion)
 	}

@@ -38,13 +38,13 @@ type Deletion struct {
 	// IgnorePropagation makes deletions ignore their propagation policy: no finalizer for dependents
 	// is added or removed, so that no garbage collector is required.
 	IgnorePropagation bool
-	// Workers is the number of concurrent deletions in the deletion of a collection; 0 is 1. Values
-	// above MaxDeletionWorkers have the effect of MaxDeletionWorkers.
+	// Workers is the number of concurrent deletions in the deletion of a collection; 0 selects 1. Larger
+	// values than MaxDeletionWorkers are reduced to it.
 	Workers int
 }
 
-// MaxDeletionWorkers is the maximum of Deletion.Workers. More workers would occupy memory, but
-// share the same disk.
+// MaxDeletionWorkers is the maximum of Deletion.Workers. More workers would use more memory without more
+// throughput, because they share a disk.
 const MaxDeletionWorkers = 256
 
 // Limiter limits concurrent work, like semaphore.Weighted. It is safe for concurrent use.
@@ -155,8 +155,8 @@ func (s *Store) withLimiter(ctx context.Context, work func() error) error {
 }
 
 // SubresourceStore is the REST storage of a subresource that is a part of the stored object, such as /status.
-// It reads and updates the same object as the Store, by the rules of another Strategy. Its methods
-// are safe for concurrent use.
+// It reads and updates the same object as the Store, by the rules of another Strategy. Its methods are safe
+// for concurrent use.
 type SubresourceStore struct {
 	// Store is the store of the object. Required.
 	Store *Store

@@ -23,9 +23,9 @@
 //	                               │ ◀────────────────────────── on a conflict: call it again
 //	the stored record ◀─────────── return
 //
-// A creation differs: mutating admission runs before Store.Create, because the object does not
-// depend on a stored one. A deletion has no UpdateFunc; its ValidateObjectFunc runs both passes of
-// admission on the stored object (admission.Chain.ValidateDeletionFunc).
+// A creation differs: mutating admission runs before Store.Create, because the object does not depend on a
+// stored object. A deletion has no UpdateFunc; its ValidateObjectFunc runs both passes of admission on the
+// stored object (admission.Chain.ValidateDeletionFunc).
 package registry
 
 import (
@@ -37,15 +37,14 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Strategy contains the rules of one kind. The zero value is for a cluster-scoped kind without
-// further rules. Its functions are called concurrently, and several times for a request after a
-// conflict. They may modify the new object but not the old one, and must not retain either.
+// Strategy contains the rules of one kind. The zero value is for a cluster-scoped kind without additional
+// rules. Its functions are called concurrently, and several times for a request after a conflict. They may
+// modify the new object, must not modify the old object, and must not retain the objects.
 //
-// A creation calls, in this order: Authorize, PrepareForCreate, ValidateName (through the
-// validation of metadata), Validate, WarningsOnCreate, TTL. An update calls
-// Authorize, PrepareForUpdate, SpecChanged, ValidateUpdate, WarningsOnUpdate, BlocksRemoval (only
-// for an object with a deletion timestamp), TTL. BeginTransaction and then validating admission follow. The
-// warnings are not called if validation fails.
+// A creation calls, in this order: Authorize, PrepareForCreate, ValidateName (through the validation of
+// metadata), Validate, WarningsOnCreate, TTL. An update calls Authorize, PrepareForUpdate, SpecChanged,
+// ValidateUpdate, WarningsOnUpdate, BlocksRemoval (only for an object with a deletion timestamp), TTL.
+// BeginTransaction and then validating admission follow. The warnings are not called if validation fails.
 type Strategy struct {
 	// Namespaced reports whether the objects are in namespaces.
 	Namespaced bool
@@ -59,9 +58,8 @@ type Strategy struct {
 	AllowCreateOnUpdate bool
 	// RequireResourceVersion rejects an update without metadata.resourceVersion.
 	RequireResourceVersion bool
-	// Generation enables metadata.generation: 1 on creation, incremented by each update for which
-	// SpecChanged returns true. If Generation is false, the value in the request that creates the
-	// object stays.
+	// Generation enables metadata.generation: 1 on creation, incremented by each update for which SpecChanged
+	// returns true. If Generation is false, the object keeps the value in the request that creates it.
 	Generation bool
 	// Finalizers is the policy for new finalizers without a domain.
 	Finalizers FinalizerPolicy
@@ -74,8 +72,8 @@ type Strategy struct {
 	// all. old is nil on creation. It is called first, and its error is an API error.
 	Authorize func(ctx context.Context, obj, old codec.Object) error
 
-	// PrepareForCreate sets the fields of a new object that clients cannot set, Validate returns
-	// its errors, and WarningsOnCreate returns warnings for the client. Each may be nil.
+	// PrepareForCreate sets the fields of a new object that clients cannot set, Validate returns the errors
+	// of the object, and WarningsOnCreate returns warnings for the client. Each may be nil.
 	PrepareForCreate func(ctx context.Context, obj codec.Object)
 	Validate         func(ctx context.Context, obj codec.Object) field.ErrorList
 	WarningsOnCreate func(ctx context.Context, obj codec.Object) []string
@@ -91,10 +89,10 @@ type Strategy struct {
 	GracePeriod func(obj codec.Object, requested *int64) int64
 	// OrphanByDefault orphans the dependents if a deletion has no propagation policy.
 	OrphanByDefault bool
-	// BlocksRemoval reports whether an object must not be removed yet although it has no
-	// metadata.finalizers (a namespace with spec.finalizers). nil never blocks.
+	// BlocksRemoval reports whether an object must not be removed yet although it has no metadata.finalizers,
+	// for example a namespace with spec.finalizers. nil never blocks.
 	BlocksRemoval func(obj codec.Object) bool
-	// PrepareForDelete modifies an object that gets a deletion timestamp; may be nil.
+	// PrepareForDelete modifies an object that receives a deletion timestamp; nil modifies nothing.
 	PrepareForDelete func(obj codec.Object)
 
 	// BeginTransaction creates the transaction of a creation, update or removal, after validation. If it is

@@ -14,23 +14,23 @@ type Transaction struct {
 	// With contains writes of other objects. They are committed at the same revision as the
 	// object, or not at all.
 	With []*storage.Op
-	// Rollback releases reservations outside the store, such as an entry of a bitmap in memory. It
-	// is called once if the write fails. It is nil without reservations.
+	// Rollback releases reservations outside the store, such as an entry of a bitmap in memory. It is called
+	// once if the write fails or is a dry run. It is nil if there are no reservations.
 	Rollback func()
 }
 
-// BeginTransactionFunc creates the Transaction of one attempt to write obj over old; obj is nil for a deletion,
-// old for a creation. It may complete obj, for example with its address, before validating
-// admission. An error rejects the write and should be an API error. With dryRun, no write follows.
-// After a conflict before the commit, Rollback and the function are called again.
+// BeginTransactionFunc creates the Transaction of one attempt to write obj over old; obj is nil for a
+// deletion, and old is nil for a creation. It may complete obj, for example with its address, before
+// validating admission. An error rejects the write and should be an API error. With dryRun, no write follows.
+// After a conflict, Rollback is called, and then the function is called again.
 type BeginTransactionFunc func(ctx context.Context, obj, old codec.Object, dryRun bool) (Transaction, error)
 
 // maxAttempts is the maximum number of attempts if other objects of the transaction change: with n
 // writers of one quota, a writer loses at most about n-1 times in a row.
 const maxAttempts = 64
 
-// beginWrite returns the writes that go with a write of obj over old. A write calls it when its
-// object is complete.
+// beginWrite returns the other writes of the transaction that writes obj over old. The write calls it when
+// obj is complete, except for changes by the transaction.
 type beginWrite func(obj, old codec.Object) ([]*storage.Op, error)
 
 func noTransaction(codec.Object, codec.Object) ([]*storage.Op, error) { return nil, nil }

@@ -191,7 +191,7 @@ func TestTransactionsRetry(t *testing.T) {
 	if got := obj.(*corev1.Pod).Status.PodIP; got != addressName(1) || a.begun.Load() != 2 || a.reserved.Load() != 1 {
 		t.Errorf("it has %s after %d attempts, %d reserved", got, a.begun.Load(), a.reserved.Load())
 	}
-	// A pod whose attempts all fail finally gets an error.
+	// If all attempts fail, the creation returns an error.
 	a.meanwhile = func(address string) {
 		if _, err := a.Create(e.ctx, pod(address), storage.WriteOptions{}); err != nil {
 			t.Error(err)

@@ -22,7 +22,7 @@ func (s *Store) Update(ctx context.Context, name types.NamespacedName, update re
 	return (&SubresourceStore{Store: s, Strategy: s.Strategy}).update(ctx, name, update, options)
 }
 
-// update stores the result of update by the rules of the part's strategy.
+// update stores the result of its argument update by the rules of p.Strategy.
 func (p *SubresourceStore) update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	s, created := p.Store, false
 	var record, removed *codec.Record
@@ -120,9 +120,9 @@ func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, begin be
 	return obj, write, nil
 }
 
-// checkResourceVersion enforces optimistic concurrency. It returns a 409 if obj has another
-// resourceVersion than old. If obj has none, or a number equal to zero, which no object has, it sets
-// the one of old.
+// checkResourceVersion enforces optimistic concurrency. It returns a 409 if obj and old have different
+// resourceVersions. If obj has no resourceVersion, or the number zero, which no object has, it sets the
+// resourceVersion of old, or returns a 422 if the strategy has RequireResourceVersion.
 func (s *Store) checkResourceVersion(strategy *Strategy, obj, old codec.Object) error {
 	version := obj.GetResourceVersion()
 	if revision, err := strconv.ParseUint(version, 10, 64); err == nil && revision == 0 {

@@ -30,7 +30,7 @@ func watchFrom(e *env, name string) rest.ListOptions {
 	return rest.ListOptions{ResourceVersion: e.get(name).ResourceVersion}
 }
 
-// specCounted increments the generation if the node name changes.
+// specCounted increments the generation if the spec changes.
 func specCounted() *registry.Strategy {
 	return &registry.Strategy{
 		Generation: true,
@@ -60,7 +60,7 @@ func TestOptimisticConcurrency(t *testing.T) {
 	const required = `pods "p" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update`
 	for name, test := range map[string]struct {
 		require bool
-		version string // T OLD and NEW are placeholders for the first and the newest version
+		version string // OLD and NEW are placeholders for the first and the newest version
 		code    int32
 		message string
 	}{
@@ -167,7 +167,7 @@ func TestUIDPrecondition(t *testing.T) {
 	}
 	_, err = e.change(e.Store, "p", func(p *corev1.Pod) { p.Spec.NodeName = "n" }, rest.UpdateOptions{Preconditions: &metav1.Preconditions{UID: &other}, UpdateOptions: metav1.UpdateOptions{DryRun: []string{"All"}}})
 	wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "p": StorageError: invalid object, Code: 4, Key: /pods/a/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, UID in object meta: `+string(stored.UID))
-	for _, allow := range []bool{false, true} { // of an object that does not exist
+	for _, allow := range []bool{false, true} { // the object does not exist
 		_, _, err = e.put(pod("q"), rest.UpdateOptions{AllowCreate: allow, Preconditions: &metav1.Preconditions{UID: &other}})
 		wantStatus(t, err, 409, `Operation cannot be fulfilled on pods "q": StorageError: invalid object, Code: 4, Key: /registry/pods/a/q, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: other, UID in object meta: `)
 	}
@@ -291,7 +291,7 @@ func TestUpdateErrorsPassAsTheyAre(t *testing.T) {
 		Validate: func(context.Context, codec.Object, codec.Object) error { return refused },
 	})
 	if !apierrors.IsForbidden(err) {
-		t.Errorf("error %v; want that of admission", err)
+		t.Errorf("error %v; want the error of admission", err)
 	}
 	if e.get("p").Spec.NodeName != "" {
 		t.Error("it was written all the same")

@@ -17,7 +17,8 @@ type ResourceQuota struct {
 type LimitedResource struct {
 	APIGroup string `json:"apiGroup,omitempty"`
 	Resource string `json:"resource"`
-	// MatchContains are substrings of the names of resources that require a quota.
+	// MatchContains selects the quota resources that require a quota by substrings of their names, such as
+	// "requests.cpu".
 	MatchContains []string `json:"matchContains,omitempty"`
 	// MatchScopes are the scopes of objects that require a quota.
 	MatchScopes []corev1.ScopedResourceSelectorRequirement `json:"matchScopes,omitempty"`

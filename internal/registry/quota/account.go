@@ -17,10 +17,10 @@ import (
 // of one server wait for each other.
 const maxAttempts = 64
 
-// Account returns a storage that charges or credits the quotas of a namespace in the transaction of
-// each write. It depends only on its arguments: the objects, and storage.WriteOptions.Subresource.
-// Validating admission (Check) has already run, so a write is rejected here only if concurrent writes
-// have used the quota. It returns inner if quotas ignore the resource.
+// Account returns a storage that charges or credits the quotas of a namespace in the transaction of each
+// write. The charge depends only on the objects and on storage.WriteOptions.Subresource. Validating admission
+// (Check) has already run, so a write is rejected here only if concurrent writes have used the quota. It
+// returns inner if quotas ignore the resource.
 func (l *Ledger) Account(resource schema.GroupResource, inner storage.Interface) storage.Interface {
 	if _, ok := evaluatorOf(resource); !ok {
 		return inner

@@ -25,8 +25,8 @@ type Config struct {
 	// Stored is the storage of the quotas, without the watch cache and with the Ledger's Observer.
 	// Required.
 	Stored storage.Interface
-	// RecordOwnership marks the server as the field manager of a changed quota status; nil leaves the managers
-	// unchanged.
+	// RecordOwnership marks the server as the field manager of a changed quota status; nil leaves the
+	// managers unchanged.
 	RecordOwnership func(live, quota *corev1.ResourceQuota) (codec.Object, error)
 	// WrapDenied converts the error of a write that exceeds a quota to a response; nil returns it
 	// unchanged.
@@ -273,10 +273,10 @@ func (l *Ledger) replace(_ context.Context, list *rest.List) error {
 	return nil
 }
 
-// Lock acquires the lock of a namespace, and returns the function that releases it. All writers of
-// this process that change the usage of the namespace's quotas need it: each write changes the
-// quotas, so they can only be written one after another. It returns the context's error if ctx is
-// canceled.
+// Lock acquires the lock of a namespace, and returns the function that releases it. All writers of this
+// process that change the usage of the namespace's quotas must hold the lock, because each write changes the
+// quotas, and concurrent changes of a quota conflict. If ctx ends first, Lock returns an error that wraps the
+// error of ctx.
 func (l *Ledger) Lock(ctx context.Context, namespace string) (unlock func(), err error) {
 	return l.locks.lock(ctx, namespace)
 }

@@ -20,7 +20,7 @@ import (
 // Limited is a resource that can be used only in namespaces with a quota for it.
 type Limited struct {
 	Resource schema.GroupResource
-	// Contains are substrings of the limited resource names.
+	// Contains selects the limited quota resources by substrings of their names.
 	Contains []string
 	// Scopes are the scopes whose objects need a quota.
 	Scopes []corev1.ScopedResourceSelectorRequirement
@@ -42,7 +42,7 @@ type Write struct {
 	Object, Old codec.Object
 }
 
-// writeUsage is the usage of a write.
+// writeUsage is the usage of an object before and after a write.
 type writeUsage struct {
 	*Write
 	evaluator
@@ -50,7 +50,7 @@ type writeUsage struct {
 	use, oldUse corev1.ResourceList // nil if Object or Old is nil
 }
 
-// measure returns the usage of a write before and after, or false if quotas ignore the resource.
+// measure returns the usage of an object before and after a write, or false if quotas ignore the resource.
 func measure(ctx context.Context, w *Write) (writeUsage, bool) {
 	e, ok := evaluatorOf(w.Resource)
 	m := writeUsage{Write: w, evaluator: e, now: simulation.Now(ctx)}
@@ -96,7 +96,7 @@ func (m *writeUsage) change(quota *corev1.ResourceQuota) corev1.ResourceList {
 	return change
 }
 
-// exceeds returns an error if a change of its usage exceeds a quota.
+// exceeds returns an error if a change of the usage exceeds a limit of the quota.
 func exceeds(quota *corev1.ResourceQuota, change corev1.ResourceList) error {
 	status := &quota.Status
 	var over []corev1.ResourceName
@@ -137,8 +137,8 @@ func joinNames(names []corev1.ResourceName) string {
 	return strings.Join(all, ",")
 }
 
-// check returns an error if the quotas of a namespace do not permit a write: a DeniedError, or an API
-// error. The order of the checks is that of kube-apiserver.
+// check returns an error if the quotas of a namespace do not permit a write: a DeniedError, or an API error.
+// The checks have the same order as in kube-apiserver.
 func (m *writeUsage) check(quotas []*corev1.ResourceQuota, limited []Limited) error {
 	var covered []corev1.ResourceName
 	var scopes []corev1.ScopedResourceSelectorRequirement
@@ -167,8 +167,8 @@ func (m *writeUsage) check(quotas []*corev1.ResourceQuota, limited []Limited) er
 	return nil
 }
 
-// applies returns the resources of a quota that count the object, or nil if the object is not in
-// the quota's scopes. The error lists required fields that the object does not set.
+// applies returns the resources of a quota that count the object, or nil if the object is not in the quota's
+// scopes. The error lists required fields that the object does not set, or resources whose usage is unknown.
 func (m *writeUsage) applies(quota *corev1.ResourceQuota) ([]corev1.ResourceName, error) {
 	names := m.tracksAny(quota.Status.Hard)
 	if len(names) == 0 || !m.inScopes(&quota.Spec, m.Object) {

@@ -46,8 +46,8 @@ func podUsage(used corev1.ResourceList, obj codec.Object, now time.Time) {
 	addCompute(used, podRequests(pod), podLimits(pod))
 }
 
-// hasEnded reports whether a pod has terminated or exceeded its deletion deadline. The termination of
-// a pod on a lost node is never confirmed.
+// hasEnded reports whether a pod has terminated or exceeded its deletion deadline. The deadline is necessary
+// because the termination of a pod on a lost node is never confirmed.
 func hasEnded(pod *corev1.Pod, now time.Time) bool {
 	return pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded || isOverdue(pod, now)
 }
@@ -78,7 +78,8 @@ func addCompute(used, requests, limits corev1.ResourceList) {
 	}
 }
 
-// podRequests returns the requests of a pod: its own or those of its containers, plus the overhead.
+// podRequests returns the requests of a pod: the sum of the requests of its containers, or the pod-level
+// requests if they are set, plus the overhead.
 func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	statuses, infeasible := statusesOf(pod), isInfeasible(pod)
 	total := podspec.Total(&pod.Spec, func(c *corev1.Container) corev1.ResourceList {

@@ -74,15 +74,16 @@ func (e *evaluator) addTo(used corev1.ResourceList, quota *corev1.ResourceQuota,
 	return nil
 }
 
-// DependsOnContents reports whether the usage of a resource depends on the contents of its objects, not only on
-// their number.
+// DependsOnContents reports whether the usage of a resource depends on the contents of its objects, not only
+// on their number.
 func DependsOnContents(resource schema.GroupResource) bool {
 	e, _ := evaluatorOf(resource)
 	return e.readsContents()
 }
 
-// IsUncharged reports whether a write without a charge should have been charged to a quota of its
-// namespace. It returns false for overdue pods, which may have been counted before their deadline.
+// IsUncharged reports whether a write without a charge should have been charged to a quota of its namespace.
+// It also returns true for the deletion of an overdue pod, because a quota may still contain the usage of the
+// pod from before its deadline.
 func (l *Ledger) IsUncharged(ctx context.Context, w *Write) bool {
 	m, ok := measure(ctx, w)
 	if !ok {

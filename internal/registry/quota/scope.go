@@ -103,13 +103,13 @@ func matches(s corev1.ScopedResourceSelectorRequirement, value string) bool {
 	return false
 }
 
-// isTerminating reports whether a pod has a deadline.
+// isTerminating reports whether a pod has an active deadline.
 func isTerminating(pod *corev1.Pod) bool {
 	deadline := pod.Spec.ActiveDeadlineSeconds
 	return deadline != nil && *deadline >= 0
 }
 
-// isBestEffort reports whether a pod requests neither cpu nor memory.
+// isBestEffort reports whether a pod has neither requests nor limits for cpu and memory.
 func isBestEffort(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSBestEffort

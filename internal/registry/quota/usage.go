@@ -36,7 +36,7 @@ type evaluator struct {
 	scope func(corev1.ScopedResourceSelectorRequirement, codec.Object) bool
 	// constraints returns an error if a new object does not set a field that a quota requires.
 	constraints func(limited []corev1.ResourceName, obj codec.Object) error
-	// updates reports whether updates through this subresource can increase the usage of an object.
+	// updates reports whether updates through subresource can increase the usage of an object.
 	updates     bool
 	subresource string
 }
@@ -161,7 +161,8 @@ func isServiceResource(name corev1.ResourceName) bool {
 	return name == corev1.ResourceServicesNodePorts || name == corev1.ResourceServicesLoadBalancers
 }
 
-// serviceUsage counts the requested node ports of a service, because they are allocated later.
+// serviceUsage adds the load balancers and node ports of a service. It counts the requested node ports,
+// because they are allocated later.
 func serviceUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
 	service, ok := obj.(*corev1.Service)
 	if !ok {
