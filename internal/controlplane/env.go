@@ -105,9 +105,9 @@ type Identity struct {
 	// ServingCA returns the certificates that verify this server, as PEM. nil disables their
 	// publication.
 	ServingCA func() []byte
-	// ProxyCertificate returns the client certificate for aggregated servers; nil without one.
+	// ProxyCertificate returns the client certificate for aggregated servers; nil if there is none.
 	ProxyCertificate func() (*tls.Certificate, error)
-	// KubeletCertificate returns the client certificate for kubelets; nil without one.
+	// KubeletCertificate returns the client certificate for kubelets; nil if there is none.
 	KubeletCertificate func() (*tls.Certificate, error)
 	// KubeletAuthorities returns the authorities of the serving certificates of kubelets. nil
 	// disables their verification.

@@ -84,7 +84,7 @@ type objectCounts struct {
 	mu       sync.Mutex
 	counts   map[schema.GroupResource]int64 // immutable
 	expires  time.Time                      // of counts
-	counting chan struct{}                  // closed at the end of the count in progress; nil without one
+	counting chan struct{}                  // closed at the end of the count in progress; nil if there is none
 	lifetime context.Context                // set by start
 	closed   bool
 }

@@ -31,7 +31,7 @@ type StoreCheck struct {
 
 	keys        *Keys
 	unreadable  []string
-	count       int // of unreadable objects, including those not listed in unreadable
+	count       int // of unreadable objects, including objects that unreadable does not list
 	prefix      string
 	collections []checkedCollection
 	allocations allocation.Check

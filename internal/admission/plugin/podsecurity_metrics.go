@@ -80,8 +80,8 @@ func (m *PodSecurityMetrics) countExemption(a *admission.Attributes) {
 	}
 }
 
-// countError counts an error. A fatal error prevented an evaluation; other errors replaced the
-// intended policy by another one.
+// countError counts an error. A fatal error prevents an evaluation. After other errors, the pod is evaluated
+// with a different policy than intended.
 func (m *PodSecurityMetrics) countError(a *admission.Attributes, fatal bool) {
 	if m != nil {
 		m.errors.WithLabelValues(append([]string{strconv.FormatBool(fatal)}, requestLabels(a)...)...).Inc()

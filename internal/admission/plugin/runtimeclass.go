@@ -59,7 +59,7 @@ func (p RuntimeClass) Mutate(ctx context.Context, a *admission.Attributes) error
 	return schedule(a, &pod.Spec, class.Scheduling)
 }
 
-// classOf returns the class of a pod, or nil if it has none.
+// classOf returns the class of a pod, or nil if the pod has no class.
 func (p RuntimeClass) classOf(ctx context.Context, a *admission.Attributes, pod *corev1.Pod) (*nodev1.RuntimeClass, error) {
 	name := pod.Spec.RuntimeClassName
 	if name == nil {

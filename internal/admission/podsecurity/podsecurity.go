@@ -188,7 +188,7 @@ func restrictedChecksAt(baseline, restricted []check, minor int) []checkFunc {
 	return append(checksAt(baseline, minor, replaced), checksAt(restricted, minor, nil)...)
 }
 
-// checksAt returns the checks of a version, except those named in without.
+// checksAt returns the checks of a version, except the checks whose names are in without.
 func checksAt(checks []check, minor int, without map[string]bool) []checkFunc {
 	var found []checkFunc
 	for i := range checks {

@@ -131,8 +131,8 @@ func TestRejections(t *testing.T) {
 	}
 }
 
-// TestMutation checks that webhooks receive the modifications of the previous ones, and are
-// reinvoked if configured and the object has changed since.
+// TestMutation checks that webhooks receive the modifications of the previous webhooks, and that webhooks
+// with the reinvocation policy IfNeeded are called again if the object has changed since their call.
 func TestMutation(t *testing.T) {
 	t.Parallel()
 	seen := make(chan string, 10)

@@ -180,8 +180,8 @@ func (r *Reporter) isOwnEntry(s internalv1alpha1.ServerStorageVersion) bool {
 	return r.isOwnID(s.APIServerID)
 }
 
-// write writes an entry to a StorageVersion, and creates the StorageVersion if it does not exist.
-// Creation takes two writes, because it ignores the status.
+// write writes an entry to a StorageVersion, and creates the StorageVersion if it does not exist. A creation
+// requires two writes, because it ignores the status.
 func (r *Reporter) write(ctx context.Context, name string, entry internalv1alpha1.ServerStorageVersion) error {
 	put := func(servers []internalv1alpha1.ServerStorageVersion) []internalv1alpha1.ServerStorageVersion {
 		if at := slices.IndexFunc(servers, r.isOwnEntry); at >= 0 {

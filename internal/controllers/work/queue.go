@@ -40,9 +40,8 @@ type Config[K comparable] struct {
 	Metrics *Metrics
 }
 
-// Queue calls Config.Sync with the keys that are added to it. A waiting key is not added twice. A
-// key that is added while it is processed is processed once more afterwards. The methods are safe
-// for concurrent use.
+// Queue calls Config.Sync with the keys that are added to it. A waiting key is not added twice. A key that is
+// added while it is processed is processed again afterwards. The methods are safe for concurrent use.
 type Queue[K comparable] struct {
 	config  Config[K]
 	metrics *queueMetrics

@@ -17,8 +17,8 @@ func newQueue(ctx context.Context, workers int, do func(context.Context, string)
 	return work.New(ctx, work.Config[string]{Name: "test", Workers: workers, Sync: do, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// TestOnceAtATime checks that a key is processed by one goroutine at a time, and once more if it is added in
-// the meantime.
+// TestOnceAtATime checks that a key is processed by one goroutine at a time, and again if it is added in the
+// meantime.
 func TestOnceAtATime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
