@@ -63,9 +63,8 @@ func (o *operation) mutate(ctx context.Context, admissionRequest *admission.Requ
 	return admitted, o.checkIdentity(admitted, old == nil)
 }
 
-// checkIdentity rejects an object that mutating admission has moved: to another namespace, or,
-// if the path contains the name of a new object, to another name. A changed name of an
-// existing object fails validation.
+// checkIdentity rejects an object if mutating admission has changed its namespace or, if the path contains
+// the name of a new object, its name. A changed name of an existing object fails validation.
 func (o *operation) checkIdentity(admitted codec.Object, isNew bool) error {
 	if err := o.setNamespace(admitted); err != nil {
 		return err
@@ -76,17 +75,17 @@ func (o *operation) checkIdentity(admitted codec.Object, isNew bool) error {
 	return nil
 }
 
-// warnAdmissionChanges adds a warning to the rejection of an invalid object that names the webhooks
-// and policies that changed the object. The Status itself stays as kube-apiserver's:
-// clients match on its message and print its causes.
+// warnAdmissionChanges adds a warning to the rejection of an invalid object. The warning names the webhooks
+// and policies that changed the object. The Status is the same as in kube-apiserver, because clients match on
+// its message and print its causes.
 func (o *operation) warnAdmissionChanges(ctx context.Context, err error) {
 	if len(o.mutators) > 0 && apierrors.IsInvalid(err) {
 		request.AddWarning(ctx, "the invalid object was changed in admission by "+strings.Join(o.mutators, ", "))
 	}
 }
 
-// withUniqueOwners removes duplicate owners of a patched object. As in kube-apiserver, this
-// happens once, after admission, and the warning mentions it.
+// withUniqueOwners removes duplicate owners of a patched object. As in kube-apiserver, this happens once,
+// after admission, so that the warning mentions admission even if the patch contains the duplicates.
 func (o *operation) withUniqueOwners(change rest.UpdateFunc) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		obj, err := change(ctx, current)
@@ -97,8 +96,8 @@ func (o *operation) withUniqueOwners(change rest.UpdateFunc) rest.UpdateFunc {
 	}
 }
 
-// storedFields are the encoded managed fields of an object. The managed fields of unstructured
-// objects are not decoded, to avoid a copy.
+// storedFields contains the managed fields of an object: entries for a typed object, document for an
+// unstructured object. The managed fields of unstructured objects are not decoded, to avoid a copy.
 type storedFields struct {
 	entries  []metav1.ManagedFieldsEntry
 	document []any
@@ -113,18 +112,17 @@ func fieldsOf(obj codec.Object) storedFields {
 	return storedFields{entries: obj.GetManagedFields()}
 }
 
-// len returns the number of entries.
 func (f storedFields) len() int { return len(f.entries) + len(f.document) }
 
-// sameEntries reports whether both have the same entries in memory. A plugin that changes managed fields
+// sameEntries reports whether f and g share their entries in memory. A plugin that changes managed fields
 // replaces the slice; it does not modify entries.
 func (f storedFields) sameEntries(g storedFields) bool {
 	return len(f.entries) == len(g.entries) && len(f.document) == len(g.document) &&
 		(len(f.entries) == 0 || &f.entries[0] == &g.entries[0]) && (len(f.document) == 0 || &f.document[0] == &g.document[0])
 }
 
-// checkFields restores the managed fields, with a warning, if admission has replaced them by invalid
-// ones.
+// checkFields restores the managed fields, with a warning, if admission has replaced them with invalid
+// managed fields.
 func (f storedFields) checkFields(ctx context.Context, admitted codec.Object) {
 	err := managedfields.ValidateManagedFields(admitted.GetManagedFields())
 	if err == nil {

@@ -1,7 +1,7 @@
-// Package endpoints implements the HTTP verbs of REST storage, one file per verb: options, body,
-// response and errors. Package route selects the resource of a request, and the storage determines
-// the supported verbs. For a write, an operation runs mutating admission and passes validating
-// admission to the storage; the comment of package registry has the sequence.
+// Package endpoints implements the HTTP verbs of REST storage. Each verb has a file; other files decode
+// options and bodies, and encode responses and errors. Package route selects the resource of a request, and
+// the storage determines the supported verbs. For a write, an operation runs mutating admission and passes
+// validating admission to the storage; the comment of package registry shows the sequence.
 package endpoints
 
 import (
@@ -47,7 +47,7 @@ type Config struct {
 	// Authorizer checks the permission to create if an update or patch does not find its object;
 	// nil permits it.
 	Authorizer authorizer.Authorizer
-	// Equivalents returns the other resources of the same objects, for admission. The result may be
+	// Equivalents returns the other resources that serve the same objects, for admission. The result may be
 	// nil.
 	Equivalents func(*rest.Resource) []*rest.Resource
 	// TypeConverter contains the merge schemas of all kinds, for server-side apply and managed
@@ -68,9 +68,9 @@ type Config struct {
 	// OnDeprecated is called for requests of deprecated APIs, with the release that removes them,
 	// if known; may be nil.
 	OnDeprecated func(info *request.Info, removedRelease string)
-	// ControllerRuns reports whether a controller that finishes deletions is running. The name is
-	// that in kube-controller-manager. Clients are warned if the controller is not running. A nil
-	// ControllerRuns disables the warnings.
+	// ControllerRuns reports whether a controller that completes deletions is running. name is the name of
+	// the controller in kube-controller-manager. Clients receive a warning if the controller is not running.
+	// A nil ControllerRuns disables the warnings.
 	ControllerRuns func(ctx context.Context, name string) bool
 	// UnsafeDeletion permits users with the verb unsafe-delete-ignore-read-errors to delete
 	// unreadable objects (AllowUnsafeMalformedObjectDeletion).
@@ -79,8 +79,9 @@ type Config struct {
 	Simulation *simulation.Simulation
 	// Logger receives requests that fail with a 500; nil discards them.
 	Logger *slog.Logger
-	// Restore returns the identity of an object at a revision, which a creation with restoreParameter
-	// keeps. The error is an API error. nil rejects such creations.
+	// Restore returns the identity (UID and creation timestamp) of an object at a revision. A creation with
+	// the query parameter restoreFrom keeps this identity. The error is an API error. A nil Restore rejects
+	// such creations.
 	Restore func(ctx context.Context, resource schema.GroupResource, name types.NamespacedName, revision string) (*request.Restored, error)
 }
 

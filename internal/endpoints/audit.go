@@ -49,7 +49,7 @@ func (c *call) auditRequest(obj runtime.Object, media codec.Media, body []byte) 
 	}
 }
 
-// auditRequestObject records an object, in the hub version, that code inside the server sends.
+// auditRequestObject records an object that server code sends.
 func (o *operation) auditRequestObject(ctx context.Context, obj codec.Object) {
 	a := request.AuditFrom(ctx)
 	if a == nil {
@@ -61,7 +61,7 @@ func (o *operation) auditRequestObject(ctx context.Context, obj codec.Object) {
 	auditRequestBody(ctx, obj)
 }
 
-// auditRequestBody records an object that server code sends.
+// auditRequestBody records an object, or the options of a deletion, as the body of a request of server code.
 func auditRequestBody(ctx context.Context, obj runtime.Object) {
 	a := request.AuditFrom(ctx)
 	if !a.RecordsRequestBody() {

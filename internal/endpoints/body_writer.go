@@ -10,16 +10,16 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// gzipThreshold is the size from which a body is compressed for clients that
-// accept it: below, it costs more than it saves (KEP-156).
+// gzipThreshold is the minimum size of a compressed body, in bytes. The compression of smaller bodies costs
+// more than it saves (KEP-156).
 const gzipThreshold = 128 << 10
 
-// unknownLength is the length of a body that is not known before its end.
+// unknownLength is the length of a body that is streamed.
 const unknownLength = -1
 
-// bodyWriter writes the body of a response in chunks, compressed if worthwhile. Before the first
-// chunk, a response can still become an error. A body of unknown length starts with a chunk that is
-// worth compressing, or finish writes it as a whole.
+// bodyWriter writes the body of a response in chunks, compressed if worthwhile. Before the first chunk, a
+// response can still become an error. The first chunk of a body of unknown length must be large enough for
+// compression, unless finish writes the complete body.
 type bodyWriter struct {
 	w http.ResponseWriter
 	r *http.Request
@@ -120,8 +120,8 @@ func (o *bodyWriter) release() {
 	}
 }
 
-// gzipLevel is the compression level of responses. For lists, which are most of the compressed
-// responses, level 1 needs more CPU than level 2 and is up to half larger.
+// gzipLevel is the compression level of responses. Most compressed responses are lists. For lists, level 1
+// needs more CPU than level 2, and its output is up to 50 % larger.
 const gzipLevel = 2
 
 // gzipPool contains *gzip.Writer values of about a megabyte each.

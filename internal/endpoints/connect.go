@@ -33,7 +33,7 @@ func (c *call) connectHandler(s rest.Connecter) (http.Handler, error) {
 	case !slices.Contains(connection.Methods, c.r.Method):
 		return nil, methodNotAllowed()
 	}
-	query, _ := url.ParseQuery(c.r.URL.RawQuery) // as far as it can be read, as for all options
+	query, _ := url.ParseQuery(c.r.URL.RawQuery) // parameters with invalid encoding are skipped, as in decodeQuery
 	if len(query["dryRun"]) > 0 {
 		return nil, apierrors.NewBadRequest("dryRun is not supported")
 	}

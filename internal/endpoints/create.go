@@ -30,12 +30,13 @@ func (c *call) create(s rest.Creater) error {
 	return c.respondCreated(t, record)
 }
 
-// restoreParameter is the query parameter of a creation that restores a deleted object: a revision at which
-// the object existed. The created object has the UID and the creationTimestamp of that revision, so that
-// owner references to it stay valid.
+// restoreParameter is the query parameter of a creation that restores a deleted object. Its value is a
+// revision at which the object existed. The created object has the UID and the creationTimestamp of that
+// revision, so that owner references to it stay valid.
 const restoreParameter = "restoreFrom"
 
-// restore finds the identity of the object that the request restores.
+// restore finds the identity of the object that the request restores, and records it in the context of the
+// request.
 func (c *call) restore(obj codec.Object) error {
 	if !strings.Contains(c.r.URL.RawQuery, restoreParameter) {
 		return nil // most creations

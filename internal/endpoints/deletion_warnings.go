@@ -35,7 +35,7 @@ func (c *call) warnPending(record *codec.Record, options metav1.DeleteOptions) {
 	}
 }
 
-// warnPendingCollection adds the warning for a collection. It depends only on the options.
+// warnPendingCollection adds a warning for the deletion of a collection, which depends only on the options.
 func (c *call) warnPendingCollection(options metav1.DeleteOptions) {
 	policy := options.PropagationPolicy
 	foreground := policy != nil && *policy == metav1.DeletePropagationForeground

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// WriteError writes an error as a Status in the media type that the client accepts. An error that
-// is not an API error results in a 500.
+// WriteError writes an error as a Status, in the media type that the client accepts. StatusOf determines the
+// Status. Unless the client has disconnected, a 500 is logged.
 func (a *API) WriteError(w http.ResponseWriter, r *http.Request, err error) {
 	status := StatusOf(err)
 	if status.Code == http.StatusInternalServerError && r.Context().Err() == nil {
@@ -78,8 +78,8 @@ func addRejection(status *metav1.Status, err error) {
 // maxMessage is the maximum size of a message of a Status, in bytes.
 const maxMessage = 64 << 10
 
-// truncateMessages truncates the messages of a status: some quote client input repeatedly and escape it
-// recordSeq time.
+// truncateMessages truncates the messages of a status. Some messages quote client input repeatedly, and
+// escape it each time.
 func truncateMessages(status *metav1.Status) {
 	status.Message = truncate(status.Message)
 	if status.Details == nil {

@@ -27,7 +27,7 @@ type AdmissionExplanation struct {
 	Code   int             `json:"code"`
 	Object json.RawMessage `json:"object,omitempty"`
 	Status json.RawMessage `json:"status,omitempty"`
-	// Plugins are the calls of plugins in order, up to the one that rejected the request.
+	// Plugins are the calls of plugins in order. If a plugin rejected the request, its call is the last one.
 	Plugins []admission.Step `json:"plugins"`
 }
 

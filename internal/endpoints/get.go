@@ -28,7 +28,7 @@ func (c *call) get(s rest.Getter) error {
 	return c.respondRecord(t, http.StatusOK, record)
 }
 
-// read reads the current object, or, with a fault that a test injected, a past revision of it.
+// read reads the current object, or a past revision of it if a test injected a fault (request.Info.AsOf).
 func (c *call) read(s rest.Getter, options metav1.GetOptions) (*codec.Record, error) {
 	if past, ok := s.(rest.PastGetter); ok && c.info.AsOf != 0 {
 		return past.GetAt(c.r.Context(), c.name(), c.info.AsOf)

@@ -36,7 +36,8 @@ func (c *call) list(s rest.Lister) error {
 	return c.respondList(t, list, options.Limit > 0 || options.Continue != "")
 }
 
-// visibleList lists the objects that the user may see. It repeats after a change of permissions.
+// visibleList lists the objects that the user may see. It lists again if the user's permissions changed
+// during the list.
 func (c *call) visibleList(s rest.Lister, options rest.ListOptions) (*rest.List, error) {
 	ctx := c.r.Context()
 	view := request.VisibilityFrom(ctx)
@@ -61,7 +62,8 @@ func (c *call) respondList(t target, list *rest.List, page bool) error {
 	if page || asks || t.media == codec.Protobuf {
 		records, err := c.collectRecords(list, asks)
 		if errors.Is(err, codec.ErrConverterUnreachable) {
-			// In kube-apiserver, a watch cache that cannot be filled rejects the list. Clients retry it.
+			// kube-apiserver also rejects a list while it cannot fill its watch cache. Clients retry the
+			// list.
 			return apierrors.NewTooManyRequests("storage is (re)initializing", converterRetryAfter)
 		}
 		if err != nil {
@@ -147,8 +149,8 @@ func (c *call) collectRecords(list *rest.List, converted bool) ([]*codec.Record,
 	return records, nil
 }
 
-// reserveList reserves memory for a list whose records occupy bytes so far. The error is an API error
-// if no memory is available.
+// reserveList reserves memory for a list whose records occupy the given number of bytes so far. It returns an
+// API error if no memory is available.
 func (c *call) reserveList(bytes int) error {
 	err := c.reserved.ReserveBody(c.r.Context(), bytes)
 	if errors.Is(err, memory.ErrExhausted) {
@@ -203,7 +205,7 @@ func (c *call) appendListHead(dst []byte, list *rest.List) ([]byte, error) {
 	dst = append(dst, codec.JSONHead(c.resource.Version.ListKind())...)
 	dst = append(dst, `"metadata":`...)
 	if c.resource.Version.Untyped && list.Continue == "" && list.Revision != 0 {
-		// As in kube-apiserver, lists of custom resources always have the field.
+		// As in kube-apiserver, lists of custom resources always have the field continue.
 		dst, meta = append(dst, `{"continue":"",`...), meta[1:]
 	}
 	dst = append(dst, meta...)

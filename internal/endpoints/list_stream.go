@@ -217,7 +217,7 @@ func (x *yamlEncoder) head(dst []byte) ([]byte, error) {
 	return append(append(dst, name...), '\n'), nil
 }
 
-// lastField returns the name of the field that a list's head ends with.
+// lastField returns the name of the last field in the head of a list.
 func lastField(head []byte) string {
 	head = bytes.TrimSuffix(head, []byte(`":`))
 	return string(head[bytes.LastIndexByte(head, '"')+1:])

@@ -20,8 +20,8 @@ import (
 // request's context (request.NewContext) with an Info that contains the object and the authorized
 // user. Package loopback creates such contexts.
 
-// Create creates obj, which is in the version of the resource, and returns the stored record in the
-// hub version. It takes ownership of obj. Errors are API errors.
+// Create creates obj, which is in the version of the resource, and returns the stored record in the hub
+// version. It takes ownership of obj. Errors are API errors.
 func (a *API) Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Creater)
 	if !ok {
@@ -42,9 +42,10 @@ func (a *API) Create(ctx context.Context, resource *rest.Resource, obj codec.Obj
 	return record, err
 }
 
-// Update replaces an object with the result of change. change receives an object in the resource's
-// version, which it may modify and return; it is called again after a conflict, and its error is
-// returned unchanged. A missing object is an API error (404).
+// Update replaces an object with the result of change, and returns the stored record in the hub version.
+// change receives an object in the resource's version, which it may modify and return. Update calls change
+// again after a conflict, and returns an error of change unchanged. If the object does not exist, Update
+// returns an API error (404).
 func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Updater)
 	if !ok {
@@ -68,9 +69,9 @@ func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(c
 	return record, err
 }
 
-// Apply applies a configuration with the options' field manager (KEP-555), and creates a missing
-// object. It does not modify configuration. A conflict with another manager is an API error, unless
-// options.Force is set.
+// Apply applies a configuration with the options' field manager (KEP-555). It creates the object if it does
+// not exist. It does not modify configuration. A conflict with another manager is an API error (409), unless
+// options.Force is set. If managed fields are disabled, Apply returns an error.
 func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration *unstructured.Unstructured, options metav1.ApplyOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Updater)
 	if !ok {
@@ -106,10 +107,10 @@ func (a *API) Delete(ctx context.Context, resource *rest.Resource, options metav
 	return record, gone, err
 }
 
-// NewDeleter returns a function that deletes single objects of a collection, with the same
-// admission as a collection deletion. The function is safe for concurrent use. gone is as in
-// Delete. If the resource does not support deletion, NewDeleter returns an API error (405). The
-// errors of the function are API errors.
+// NewDeleter returns a function that deletes single objects of a collection, with the same admission as a
+// collection deletion. The function is safe for concurrent use. gone reports whether the object no longer
+// exists; otherwise it is marked for deletion. If the resource does not support deletion, NewDeleter returns
+// an API error (405). The errors of the function are API errors.
 func (a *API) NewDeleter(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error) {
 	s, ok := resource.Storage.(rest.GracefulDeleter)
 	if !ok {
@@ -124,10 +125,10 @@ func (a *API) NewDeleter(ctx context.Context, resource *rest.Resource, options m
 	}, nil
 }
 
-// RecordOwnership returns obj with managed fields that record manager as the owner of the fields
-// that differ from live. It is for writes that do not use the methods above. Both objects are in
-// the hub version; live is not modified, and obj may be. It returns an error if the field manager
-// of the resource cannot be created.
+// RecordOwnership returns obj with managed fields that record manager as the owner of the fields that differ
+// from live. Callers use it for writes that do not use the methods above. Both objects are in the hub
+// version. RecordOwnership does not modify live, but may modify and return obj. It returns an API error if
+// obj has too many managers.
 func (a *API) RecordOwnership(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
 	o := &operation{api: a, resource: resource}
 	return o.recordUpdate(live, obj, manager)

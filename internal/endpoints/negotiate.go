@@ -56,13 +56,13 @@ type acceptClause struct {
 // supportedForms are the available forms of objects, in addition to JSON and YAML. If a form is missing, the
 // client's next choice applies.
 type supportedForms struct {
-	// protobuf of whole objects.
+	// protobuf reports whether whole objects have a protobuf form.
 	protobuf bool
 	table    bool
 }
 
-// negotiate parses the Accept header of a request for the resource. It reports all errors before
-// any side effect.
+// negotiate parses the Accept header of a request for the resource. Handlers call it before they change
+// anything, so that a request with an unacceptable header has no side effects.
 func (c *call) negotiate(purpose int) (target, error) {
 	t, err := negotiateAmong(c.r, purpose, supportedForms{protobuf: !c.resource.Version.Untyped, table: !c.resource.WithoutTable})
 	if err != nil {

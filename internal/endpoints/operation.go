@@ -56,7 +56,7 @@ func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object
 	return record, nil
 }
 
-// update stores the result of change, which includes mutating admission (see admitted).
+// update stores the result of change, which includes mutating admission (see withAdmission).
 func (o *operation) update(ctx context.Context, s rest.Updater, change rest.UpdateFunc, rules rest.UpdateOptions) (record *codec.Record, created bool, err error) {
 	record, created, err = s.Update(ctx, o.name(), change, rules)
 	if err != nil {
@@ -181,9 +181,9 @@ func (o *operation) rejectRename(change rest.UpdateFunc) rest.UpdateFunc {
 	}
 }
 
-// withDefaults sets the defaults of fields without a manager. Typed objects have them since the
-// conversion. An applied null without a default stays null and must be valid, unlike a null in a
-// sent object, which counts as omitted.
+// withDefaults sets the defaults of an unstructured object after an apply; no manager owns the added fields.
+// Typed objects have their defaults since the conversion to the Go type. If an applied null has no default,
+// it stays null and is validated. In contrast, a null in a created or updated object counts as omitted.
 func (o *operation) withDefaults(merged codec.Object) codec.Object {
 	v := o.resource.Version
 	u, ok := merged.(*unstructured.Unstructured)

@@ -24,8 +24,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// decodeQuery decodes the URL's query into options. As in kube-apiserver, invalid parameters of the
-// query are skipped.
+// decodeQuery decodes the URL's query into options. As in kube-apiserver, parameters with invalid encoding
+// are skipped. A parameter with an invalid value is an API error (400).
 func decodeQuery[T any](rawQuery string, convert func(*url.Values, *T, conversion.Scope) error) (*T, error) {
 	options := new(T)
 	if rawQuery == "" {

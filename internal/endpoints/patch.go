@@ -45,7 +45,7 @@ func (c *call) patch(s rest.Updater) error {
 	}
 	c.auditRequest(nil, media, body)
 	updating := &metav1.UpdateOptions{
-		TypeMeta: optionsType("UpdateOptions"), // as kube-apiserver shows them to admission
+		TypeMeta: optionsType("UpdateOptions"), // kube-apiserver also passes UpdateOptions to admission
 		DryRun:   options.DryRun, FieldManager: options.FieldManager, FieldValidation: options.FieldValidation,
 	}
 	rules := c.updateRules(c.r.Context(), updating, isApply && c.resource.Subresource == "")
@@ -97,15 +97,15 @@ func (c *call) patcher(patchType types.PatchType, body []byte, options metav1.Pa
 	return c.strategicPatch(body, manager, options)
 }
 
-// invalidPatch rejects a patched document that is not a valid object of the kind.
+// invalidPatch returns the error for a patched document that is not a valid object of the kind.
 func invalidPatch(document string, err error) error {
 	return apierrors.NewInvalid(schema.GroupKind{}, "", field.ErrorList{
 		field.Invalid(field.NewPath("patch"), document, err.Error()),
 	})
 }
 
-// inapplicable returns the error of a patch that does not apply to the object, or exceeds a limit,
-// which why describes. As in kube-apiserver, it has no further details.
+// inapplicable returns the error for a patch that does not apply to the object or exceeds a limit. why
+// describes the reason; may be nil. As in kube-apiserver, the error has no further details.
 func inapplicable(why error) error {
 	message := "the server rejected our request due to an error in our request"
 	if why != nil {
@@ -114,8 +114,8 @@ func inapplicable(why error) error {
 	return detailed(statusError(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "%s", message))
 }
 
-// asBadRequest converts an error that is not an API error into a bad request: errors here are
-// always caused by the patch.
+// asBadRequest converts an error that is not an API error into a bad request. Callers use it for errors that
+// data of the client causes.
 func asBadRequest(err error) error {
 	var status apierrors.APIStatus
 	if err == nil || errors.As(err, &status) {
@@ -124,7 +124,7 @@ func asBadRequest(err error) error {
 	return apierrors.NewBadRequest(err.Error())
 }
 
-// errPatchType rejects an unsupported Content-Type.
+// errPatchType returns the error for an unsupported Content-Type.
 func errPatchType() error {
 	return detailed(statusError(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, "415: Unsupported Media Type"))
 }

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// applyPatch applies a configuration (KEP-555). It also creates a missing object.
+// applyPatch returns the change function of an apply patch (KEP-555), which also creates a missing object.
 func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptions) (rest.UpdateFunc, error) {
 	m := c.api.managers.For(c.resource)
 	if m == nil {
@@ -63,8 +63,8 @@ func (o *operation) applyFunc(fields *apply.Manager, content map[string]any, man
 	}
 }
 
-// decodeApplied decodes a configuration. JSON is valid YAML, but much faster to decode as JSON.
-// unique is as in codec.UnmarshalDocument.
+// decodeApplied decodes a configuration. JSON is valid YAML, but the JSON decoder is much faster. unique is
+// as in codec.UnmarshalDocument.
 func decodeApplied(body []byte) (content map[string]any, unique bool, err error) {
 	content = map[string]any{}
 	unique, err = codec.UnmarshalDocument(body, &content)
@@ -81,7 +81,7 @@ func decodeApplied(body []byte) (content map[string]any, unique bool, err error)
 	return content, unique, nil
 }
 
-// checkDuplicates warns of duplicate members, or rejects them. Errors have the messages of the YAML
+// checkDuplicates adds warnings for duplicate members, or rejects them. The messages come from the YAML
 // decoder.
 func (c *call) checkDuplicates(body []byte, fieldValidation string) error {
 	if fieldValidation == metav1.FieldValidationIgnore {

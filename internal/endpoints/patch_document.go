@@ -31,8 +31,8 @@ type documentPatcher interface {
 	members() map[string]any
 }
 
-// documentPatch applies a patch of JSON: the current object is encoded in the requested version,
-// changed, and decoded again.
+// documentPatch returns the change function of a patch of JSON. The function encodes the current object in
+// the requested version, applies the patch, and decodes the result.
 func (c *call) documentPatch(patch documentPatcher, manager string, options metav1.PatchOptions) rest.UpdateFunc {
 	v := c.resource.Version
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
@@ -69,7 +69,7 @@ func changeByDocument(v *codec.Version, obj codec.Object, patch documentPatcher,
 			if err == nil {
 				return p.with(changed), strict, nil
 			}
-			// Patch the whole document again: the error message quotes it.
+			// Patch the whole document again, because the error message quotes it.
 		}
 	}
 	return changeDocument(v, obj, patch, fieldValidation)
@@ -99,8 +99,8 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	return out, append(strict, found...), nil
 }
 
-// newErrors removes the errors of strict decoding that the object had before a patch, for fields that a
-// server of a newer version wrote.
+// newErrors removes the strict decoding errors that the object had before the patch. Such errors concern
+// fields that a server of a newer version has written.
 func newErrors(found []error, v *codec.Version, obj codec.Object) []error {
 	before := v.UnknownFieldErrors(obj)
 	return slices.DeleteFunc(found, func(err error) bool {
@@ -108,7 +108,7 @@ func newErrors(found []error, v *codec.Version, obj codec.Object) []error {
 	})
 }
 
-// decodingCause returns the cause of a decoding error, without text about bodies.
+// decodingCause removes the outermost message of a decoding error, which describes a request body.
 func decodingCause(err error) error {
 	type unwrapper interface{ Unwrap() error }
 	if u, ok := err.(unwrapper); ok && u.Unwrap() != nil {

@@ -7,9 +7,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// part contains the type and the top-level fields of an object that a merge patch changes. A patch
-// of the labels or status of a pod is applied to them only, because encoding and decoding the
-// specification would take most of the time.
+// part contains the type and the top-level fields of an object that a merge patch changes. A patch of the
+// labels or status of a pod is applied only to these fields, because encoding and decoding the specification
+// would take most of the time.
 type part struct {
 	whole, part codec.Object
 	fields      []int // the indexes of the struct fields in part

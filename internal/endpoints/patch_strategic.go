@@ -15,7 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// strategicPatch applies a strategic merge patch, which merges lists according to their type.
+// strategicPatch returns the change function of a strategic merge patch, which merges lists according to
+// their type.
 func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchOptions) (rest.UpdateFunc, error) {
 	v := c.resource.Version
 	schema, err := strategicpatch.NewPatchMetaFromStruct(v.New())
@@ -75,7 +76,7 @@ func mergeIntoWhole(v *codec.Version, obj codec.Object, patch map[string]any, sc
 	if err != nil {
 		return nil, nil, fmt.Errorf("read %s: %w", v.GVK.Kind, err)
 	}
-	// The merge modifies the patch, and is repeated after a conflict.
+	// The merge modifies its copy of the patch; the original is needed again after a conflict.
 	merged, err := mergeStrategic(original, runtime.DeepCopyJSON(patch), schema)
 	if err != nil {
 		return nil, nil, strategicError(err)

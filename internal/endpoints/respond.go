@@ -28,8 +28,8 @@ func writeBody(w http.ResponseWriter, r *http.Request, t target, code int, body 
 	_ = out.finish(body) // the client may have disconnected
 }
 
-// bodyPool contains buffers for bodies of single objects, which are half of the memory allocated by
-// a get.
+// bodyPool contains buffers for bodies of single objects. Without the pool, half of the memory that a get
+// allocates would be such buffers.
 //
 //nolint:gochecknoglobals // a pool of buffers has no state that one server could see of another
 var bodyPool = sync.Pool{New: func() any { return new([]byte) }}
@@ -108,9 +108,9 @@ func (c *call) encodeRecord(dst []byte, t target, record *codec.Record) ([]byte,
 	return yaml.JSONToYAML(body)
 }
 
-// WriteObject responds with status 200 and an object with TypeMeta, in the media type that the
-// client accepts. It does not support Tables and partial metadata: such a request receives a 406.
-// Errors are written as a Status.
+// WriteObject responds with status 200 and an object, in the media type that the client accepts. The TypeMeta
+// of the object must be set. WriteObject does not support Tables and partial metadata: a request for one of
+// them receives a 406. Errors are written as a Status.
 func WriteObject(w http.ResponseWriter, r *http.Request, obj runtime.Object) {
 	t, err := negotiate(r, forObject)
 	if err == nil && t.view != whole {
@@ -125,9 +125,9 @@ func WriteObject(w http.ResponseWriter, r *http.Request, obj runtime.Object) {
 	}
 }
 
-// WriteBytes writes a complete body, compressed with gzip if the client accepts it and the body is
-// large. The caller sets the Content-Type header before. Write errors are ignored, because they
-// mean that the client has disconnected.
+// WriteBytes writes a complete body, compressed with gzip if the client accepts it and the body is large. The
+// caller must set the Content-Type header before. WriteBytes ignores write errors, because they mean that the
+// client has disconnected.
 func WriteBytes(w http.ResponseWriter, r *http.Request, body []byte) {
 	out := bodyWriter{w: w, r: r, length: len(body)}
 	defer out.release()

@@ -166,7 +166,7 @@ func (c *call) respondSorted(t target, list *rest.List, m *tableBuilder, sorter 
 	return respondObject(c.w, c.r, t, http.StatusOK, table)
 }
 
-// sortRows calls the resource to change and reorder the rows of a list.
+// sortRows calls sorter to change and reorder the rows of a list.
 func sortRows(sorter rest.RowSorter, objects []codec.Object, rows []metav1.TableRow) ([]metav1.TableRow, error) {
 	cells := make([][]any, len(rows))
 	for i := range rows {

@@ -142,9 +142,9 @@ func (o *operation) authorizeCreate(ctx context.Context) error {
 	return authorizer.Forbidden(&a, reason)
 }
 
-// withAdmission calls mutating admission after a change. It ignores a change of only the times in
-// managed fields. Changes of large objects are slow, so admitted starts no step after ctx has
-// ended.
+// withAdmission returns a change function that runs change and then mutating admission. If both changed only
+// the times in managed fields, the object stays unchanged. Changes of large objects are slow, so the function
+// starts no step after ctx has ended.
 func (o *operation) withAdmission(change rest.UpdateFunc, options *metav1.UpdateOptions) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		if err := ctx.Err(); err != nil {

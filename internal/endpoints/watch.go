@@ -36,7 +36,7 @@ func (c *call) watch(s rest.Watcher) error {
 // activeWatch is a watch with its timeout and encoder.
 type activeWatch struct {
 	rest.Watch
-	ctx    context.Context // the request's context; its end is the end of the watch
+	ctx    context.Context // the request's context; the watch ends with it
 	timer  *time.Timer     // ends ctx
 	framer *framer
 }
