@@ -43,7 +43,7 @@ func changing(replace bool, change func(codec.Object)) admission.Chain {
 	})}
 }
 
-// writes are requests that write the object a, in this order.
+// writes returns requests that write the object a, in this order.
 func writes(resource, head string) []string {
 	return []string{
 		"POST " + resource + `|{` + head + `"metadata":{"name":"a"}}|` + jsonType,
@@ -281,7 +281,7 @@ func TestCreateOnUpdate(t *testing.T) {
 			if there := a.do("GET "+inA+"configmaps/a", "").Code == 200; there != (test.code == 201) {
 				t.Errorf("%s, %s: created %t", name, how, there)
 			}
-			// Updates of existing objects are not authorized again.
+			// An update of an existing object requires no permission to create.
 			a.must("POST "+inA+"configmaps", `{"metadata":{"name":"there"}}`)
 			requested = nil
 			a.must("PUT "+inA+"configmaps/there", `{"metadata":{"name":"there","labels":{"a":"b"}}}`)
@@ -358,8 +358,8 @@ func (a *api) latest() int64 {
 	return n
 }
 
-// TestAdmissionCannotMove checks that admission cannot change the name or namespace of an object,
-// which were authorized.
+// TestAdmissionCannotMove checks that admission cannot change the name or namespace of an object, because the
+// user is authorized only for the original name and namespace.
 func TestAdmissionCannotMove(t *testing.T) {
 	t.Parallel()
 	elsewhere := func(obj codec.Object) { obj.SetNamespace("kube-system") }

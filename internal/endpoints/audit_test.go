@@ -31,7 +31,7 @@ func TestWithoutManagedFields(t *testing.T) {
 	}
 }
 
-// FuzzWithoutManagedFields compares the result with the removal from decoded objects.
+// FuzzWithoutManagedFields compares the result with a removal of the fields from decoded objects.
 func FuzzWithoutManagedFields(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"a":1,"managedFields":[],"b":2,"managedFields":null},"items":[{"metadata":{"managedFields":1}}]}`))
 	f.Add([]byte(`{"rows":[{"object":{"metadata":{"managedFields":[1]}}}],"metadata":{"managedFields":"\"}"}}`))
@@ -45,7 +45,7 @@ func FuzzWithoutManagedFields(f *testing.F) {
 			t.Fatalf("decode the result %s: %v", got, err)
 		}
 		if hasTwice(before, text) {
-			return // of duplicate members, decoding keeps the last one, but the function removes fields from both
+			return // decoding keeps only the last of duplicate members, but the function removes fields from all of them
 		}
 		drop(before)
 		if !reflect.DeepEqual(before, after) {

@@ -49,7 +49,7 @@ func TestReadAllMemory(t *testing.T) {
 	}
 }
 
-// TestReadAllRoom checks that room is called for all memory of a body before the memory is
+// TestReadAllRoom checks that room is called for the complete memory of a body before the memory is
 // allocated.
 func TestReadAllRoom(t *testing.T) {
 	t.Parallel()

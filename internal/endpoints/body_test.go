@@ -34,7 +34,7 @@ func TestBodyLimit(t *testing.T) {
 		ok                int
 	}{
 		{"POST " + inA + "configmaps?dryRun=All", jsonType, 201},
-		{"PUT " + inA + "configmaps/a", jsonType, 400}, // the name is not that of the path
+		{"PUT " + inA + "configmaps/a", jsonType, 400}, // the name in the body differs from the name in the path
 		{"PATCH " + inA + "configmaps/a", mergeT, 400},
 		{"PATCH " + inA + "configmaps/a", smpT, 400},
 		{"PATCH " + inA + "configmaps/a?fieldManager=m", applyT, 400},

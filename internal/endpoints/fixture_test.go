@@ -42,7 +42,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// mergeSchemas are decoded once for all tests of the package and not modified.
+// mergeSchemas returns schemas that are decoded once for all tests of the package. They are not modified.
 var mergeSchemas = sync.OnceValue(func() managedfields.TypeConverter {
 	return schemas{openapi.NewTypeConverter(), managedfields.NewDeducedTypeConverter()}
 })
@@ -83,7 +83,7 @@ type api struct {
 
 func newAPI(t testing.TB, config endpoints.Config) *api { return openAPI(t, config, false) }
 
-// newCachedAPI is like newAPI, with a watch cache as in servers.
+// newCachedAPI is like newAPI, but adds a watch cache as in servers.
 func newCachedAPI(t testing.TB, config endpoints.Config) *api { return openAPI(t, config, true) }
 
 func openAPI(t testing.TB, config endpoints.Config, cached bool) *api {
@@ -309,7 +309,7 @@ func evictionVersion() *codec.Version {
 	return kindOf("", "v1", "Binding", func() codec.Object { return new(corev1.Binding) }).Hub
 }
 
-// connectVersion is the version of the options of pods/log, which have no metadata.
+// connectVersion returns the version of the options of pods/log. The options have no metadata.
 func connectVersion() *codec.Version {
 	return &codec.Version{GVK: schema.GroupVersionKind{Version: "v1", Kind: "PodProxyOptions"}}
 }
@@ -444,7 +444,7 @@ const (
 	listT    = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 )
 
-// configMap returns a configmap with the given data.
+// configMap creates a configmap with the given data, and returns it.
 func (a *api) configMap(name, data string) *corev1.ConfigMap {
 	a.Helper()
 	return a.must("POST "+inA+"configmaps", fmt.Sprintf(`{"metadata":{"name":%q},"data":{%s}}`, name, data)).configMap()

@@ -110,9 +110,9 @@ func newFallback(resource *rest.Resource, types kindTypes, converter managedfiel
 	return fields, nil
 }
 
-// Update records that manager replaced live with obj. It may modify and return obj, but does not
-// modify live. If an error occurs, the managed fields stay unchanged: a write does not fail because
-// of them.
+// Update records that manager replaced live with obj, and returns the object with the new managed fields. It
+// may modify and return obj, but does not modify live. If an error occurs, the object keeps the managed
+// fields of live, because an error in managed fields must not fail a write.
 func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
 	if m.updateFast(live, obj, manager) {
 		return obj
@@ -127,7 +127,7 @@ func (m *Manager) Update(live, obj codec.Object, manager string) codec.Object {
 	return updated.(codec.Object)
 }
 
-// updateWithFallback is Update with apimachinery's field manager.
+// updateWithFallback implements Update with apimachinery's field manager.
 func (m *Manager) updateWithFallback(live, obj codec.Object, manager string) (runtime.Object, error) {
 	fields, err := m.fallback()
 	if err != nil {
@@ -136,7 +136,7 @@ func (m *Manager) updateWithFallback(live, obj codec.Object, manager string) (ru
 	return fields.Update(live, obj, manager)
 }
 
-// updateFast is Update with package ownership. It returns false for unsupported cases. Both objects
+// updateFast implements Update with package ownership. It returns false for unsupported cases. Both objects
 // are compared in the written version.
 func (m *Manager) updateFast(live, obj codec.Object, manager string) bool {
 	if m.fast == nil {
@@ -165,9 +165,9 @@ func (m *Manager) versioned(obj codec.Object) (codec.Object, error) {
 	return converted.(codec.Object), nil
 }
 
-// Apply merges an applied configuration with a kind and apiVersion into live and records ownership.
-// It modifies neither; the result may share memory with applied. A conflict with another manager is
-// an API error (409), unless force is set.
+// Apply merges an applied configuration with a kind and apiVersion into live and records ownership. It
+// modifies neither; the result may share memory with them. A conflict with another manager is an API error
+// (409), unless force is set.
 func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager string, force bool) (codec.Object, error) {
 	if err := m.checkDeclared(applied); err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func (m *Manager) refill(live, merged codec.Object, applied *unstructured.Unstru
 // kindTypes implements the scheme that the field manager requires, for one kind.
 type kindTypes struct{ kind *codec.Kind }
 
-// ConvertToVersion implements runtime.ObjectConvertor. The result may be the argument: the field
+// ConvertToVersion implements runtime.ObjectConvertor. The result may be the argument, because the field
 // manager does not modify converted objects.
 func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersioner) (runtime.Object, error) {
 	gvk := in.GetObjectKind().GroupVersionKind()
@@ -267,8 +267,8 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	if !ok {
 		return nil, fmt.Errorf("convert %T: no object with metadata", in)
 	}
-	// No defaults: an object without fields, for the ownership of additions by others, has no
-	// defaults either.
+	// The conversion sets no defaults, because the field manager also converts an object without fields,
+	// which must stay empty, to find the fields that a write adds.
 	if from.ToHub != nil {
 		if obj, err = from.ToHub(obj); err != nil {
 			return nil, err
@@ -282,9 +282,9 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	return out, nil
 }
 
-// noVersion returns the error for an unknown version of a kind. The library detects this error and
-// drops managers of such a version of a built-in kind. For a removed version of a definition, an
-// apply is rejected with kube-apiserver's message until the managed fields no longer contain it.
+// noVersion returns the error for an unknown version of a kind. For a built-in kind, the library detects this
+// error and drops the managers of the version. For a removed version of a definition, an apply is rejected
+// with kube-apiserver's message until the managed fields no longer contain the version.
 func (t kindTypes) noVersion(from, to schema.GroupVersionKind, fromMissing bool) error {
 	switch {
 	case !t.kind.Hub.Untyped:

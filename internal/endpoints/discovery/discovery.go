@@ -107,8 +107,8 @@ func discoveryResources(v rest.Version) []apidiscovery.APIResourceDiscovery {
 	return out
 }
 
-// responseKind returns the kind of a resource. For a built-in resource with its own group and
-// version, these are empty.
+// responseKind returns the kind of a resource. The group and version in the result are empty if the resource
+// is built in and its kind has the same group and version as the resource.
 func responseKind(r *rest.Resource) *metav1.GroupVersionKind {
 	gvk := r.Version.GVK
 	if gvk.GroupVersion() == r.GroupVersion && !r.Version.Untyped {

@@ -270,7 +270,7 @@ func TestETag(t *testing.T) {
 	if core := get(h, "/api", "Accept", aggregatedV2).Header().Get("ETag"); core == tag {
 		t.Error("/api and /apis have one ETag")
 	}
-	// Equal catalogs have the same ETag on all servers, other catalogs another one.
+	// Servers with equal catalogs have the same ETag. Servers with different catalogs have different ETags.
 	if same := get(handler(), "/apis", "Accept", aggregatedV2).Header().Get("ETag"); same != tag {
 		t.Errorf("the document of another server is %s", same)
 	}

@@ -18,8 +18,8 @@ type Registry interface {
 	// Remotes returns the discovery of the aggregated group versions. The caller owns the map; its
 	// values are shared and must not be modified.
 	Remotes() map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
-	// Priority returns the priorities of a group version: groups are ordered by the highest of
-	// their versions, versions by their own, in descending order.
+	// Priority returns the priorities of a group version. Groups are sorted by the highest group priority of
+	// their versions, and the versions of a group by their version priority, both in descending order.
 	Priority(gv schema.GroupVersion) (group, version int32)
 	// Generation increases with every change of the results of the other methods.
 	Generation() uint64
@@ -29,7 +29,7 @@ type Registry interface {
 type group struct {
 	name     string
 	versions []version
-	priority int32 // the highest of its versions
+	priority int32 // the highest group priority of its versions
 }
 
 // version is a version of a group, with the resources of this server or, if remote is set, of an

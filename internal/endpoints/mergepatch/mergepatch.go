@@ -17,8 +17,8 @@ var ErrNotObject = errors.New("Invalid JSON Patch") //lint:ignore ST1005 the tex
 // Patch is a parsed patch. It is immutable and safe for concurrent use.
 type Patch struct{ root object }
 
-// value is a JSON value of a patch. A patch is parsed completely at once: parsing each level on
-// demand would read nested values repeatedly.
+// value is a JSON value of a patch. A patch is parsed completely, because parsing each level on demand would
+// read nested values repeatedly.
 type value struct {
 	raw    []byte
 	object *object // nil for other values
@@ -224,9 +224,9 @@ func comma(dst []byte, empty int) []byte {
 	return dst
 }
 
-// Sorted returns a patched document in which all objects that the patch affects have sorted
-// members. kube-apiserver writes documents in this way, which is visible in errors of documents
-// that are no longer objects.
+// Sorted returns a patched document in which all objects that the patch affects have sorted members.
+// kube-apiserver encodes documents in this way, which is visible in errors that quote a document that is no
+// longer an object of the kind.
 func (p *Patch) Sorted(changed []byte) []byte { return p.root.appendSorted(nil, changed) }
 
 func (o *object) appendSorted(dst, document []byte) []byte {

@@ -105,7 +105,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// twice reports whether a generated document has a duplicate name.
+// twice reports whether a generated document has a duplicate member.
 func twice(document string) bool {
 	compact := &bytes.Buffer{}
 	if err := json.Compact(compact, []byte(document)); err != nil {

@@ -75,7 +75,7 @@ func (d *document) etag() string {
 	h.Write(d.head)
 	h.Write(d.tail)
 	if release := d.library.release; release != nil {
-		fmt.Fprint(h, release.Minor()) // the digests are those of the schemas with all fields
+		fmt.Fprint(h, release.Minor()) // the digests of the schemas cover all fields, so they do not depend on the release
 	}
 	for _, i := range slices.Sorted(maps.Keys(d.builtin)) {
 		h.Write([]byte(d.library.digest(i)))
@@ -130,7 +130,7 @@ func (d *document) json() ([]byte, error) {
 	return w.Bytes(), nil
 }
 
-// addModels adds the models that the paths refer to, directly or not.
+// addModels adds the models to which the paths refer, directly or indirectly.
 func (d *document) addModels(items []pathItem, schemas map[string]Schema) error {
 	var queue []string
 	more := false

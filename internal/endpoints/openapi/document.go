@@ -11,9 +11,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Document is an OpenAPI document, built on first use. The compressed form is cached permanently,
-// the uncompressed one while it is used. A Document is immutable: a change creates a new one. It is
-// safe for concurrent use.
+// Document is an OpenAPI document, built on first use. The compressed form is cached permanently, the
+// uncompressed form while it is used. A Document is immutable: a change of the resources creates a new
+// Document. It is safe for concurrent use.
 type Document struct {
 	build   func() (*document, error)
 	version version
@@ -40,8 +40,8 @@ type representation struct {
 	lastUsed time.Time // the last use of plain
 }
 
-// plainCache limits the memory of cached uncompressed documents. All documents of a server share
-// one.
+// plainCache limits the memory of cached uncompressed documents. All documents of a server share one
+// plainCache.
 type plainCache struct {
 	idle time.Duration
 	// free is the remaining capacity, in bytes.
@@ -173,7 +173,7 @@ func (f *representation) read(makePlain func() ([]byte, error)) ([]byte, error) 
 	}
 }
 
-// cacheLocked caches uncompressed content until it is idle, if there is room.
+// cacheLocked caches uncompressed content until it has not been used for idle, if there is room.
 func (d *Document) cacheLocked(f *representation, plain []byte) {
 	size := int64(len(plain))
 	if d.cache.free.Add(-size) < 0 {
@@ -215,8 +215,8 @@ func (d *Document) buildLocked() ([]byte, error) {
 	return plain, nil
 }
 
-// convertLocked returns the document as protobuf. It does not cache the JSON, because clients
-// rarely read both.
+// convertLocked returns the document as protobuf. It does not cache the JSON, because clients rarely read
+// both forms.
 func (d *Document) convertLocked() ([]byte, error) {
 	plain, err := d.json.read(d.buildLocked)
 	if err != nil {

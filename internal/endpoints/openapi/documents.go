@@ -21,8 +21,8 @@ type Config struct {
 	Version string
 	// PathPrefix precedes the paths in the index of the v3 documents, such as "/at/rv/7"; usually empty.
 	PathPrefix string
-	// Release is the emulated version of Kubernetes, whose fields the built-in schemas have; nil
-	// emulates none.
+	// Release is the emulated version of Kubernetes. The built-in schemas contain only the fields of this
+	// version. nil emulates no version.
 	Release *emulation.Release
 	// Parts are the group versions served from the start.
 	Parts []Part
@@ -57,7 +57,7 @@ type Documents struct {
 	documents map[string]*Document
 	// remotes are the group versions of other servers, by the same keys.
 	remotes map[string]*Remote
-	// parts counts the group versions of a group.
+	// parts is the number of group versions of each group.
 	parts map[string]int
 	// v2 and index cover all parts; a change resets them to nil.
 	v2      *Document
@@ -175,8 +175,8 @@ func (d *Documents) removeLocked(gv schema.GroupVersion) {
 	}
 }
 
-// groupDocument returns the path of the document of a group's discovery, and the function that creates the API paths
-// that it describes.
+// groupDocument returns the path of the document that describes a group's discovery, and the function that
+// creates the API paths in the document.
 func groupDocument(group string) (string, func() []pathItem) {
 	if group == "" {
 		return "api", coreVersionsPaths
@@ -250,7 +250,7 @@ func (d *Documents) V2() *Document {
 	return d.v2
 }
 
-// digestOf returns an ETag computed from the digests of the sources, at a thousandth of the cost of
+// digestOf returns an ETag computed from the digests of the sources, at a thousandth of the cost of building
 // the document. It is empty if a source has no digest, or if there are remotes.
 func digestOf(l *library, sources []*documentSource, remotes []*Remote, about info) string {
 	if len(remotes) > 0 {

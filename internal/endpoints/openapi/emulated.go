@@ -35,8 +35,8 @@ func (l *library) emulate(release *emulation.Release) {
 // modelReference matches the reference to a model in a v3 schema.
 var modelReference = regexp.MustCompile(`"#/components/schemas/([^"]+)"`)
 
-// readFewerUses returns the models to which the models without some fields refer. It panics if the
-// embedded schemas are invalid.
+// readFewerUses returns, for each model that has more fields than in the emulated version, the models to
+// which the remaining fields refer. It panics if the embedded schemas are invalid.
 func (l *library) readFewerUses() map[uint32][]uint32 {
 	fewer := map[uint32][]uint32{}
 	f := inflater{library: l}

@@ -15,9 +15,9 @@ import (
 	"mainstay.dev/mainstay/internal/feature/emulation"
 )
 
-// TestEmulatedFields compares the types in the documents of emulated versions with the schema in the
-// client-go of the same version. The golden file contains the differences: what this server cannot
-// emulate because its types do not have it.
+// TestEmulatedFields compares the types in the documents of emulated versions with the schema in client-go of
+// the same version. The golden file contains the differences: fields that this server cannot emulate, because
+// its types do not have them.
 func TestEmulatedFields(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t)
@@ -61,8 +61,8 @@ func emulatedModels(t *testing.T, minor int) map[string]any {
 	return document.Definitions
 }
 
-// fieldDifferences returns the differences of models that both sides have, and the models that only the
-// second side has.
+// fieldDifferences returns the differences between the models that both sides have, and the models that only
+// have contains.
 func fieldDifferences(want map[string][]string, have map[string]any) []string {
 	var lines []string
 	for name, model := range have {
@@ -89,8 +89,8 @@ func fieldDifferences(want map[string][]string, have map[string]any) []string {
 	return lines
 }
 
-// inClientSchema reports whether the schema of client-go contains a type: it contains no lists, reviews,
-// scales and bindings.
+// inClientSchema reports whether the schema of client-go contains a type. The schema contains no lists,
+// reviews, scales and bindings.
 func inClientSchema(name string) bool {
 	return strings.HasPrefix(name, "io.k8s.api.") && !strings.HasSuffix(name, "List") &&
 		!strings.HasPrefix(name, "io.k8s.api.authentication.") && !strings.HasPrefix(name, "io.k8s.api.authorization.") &&

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// fragment is the merged part of an aggregated server's v2 document: some paths and their
-// references.
+// fragment is the part of an aggregated server's v2 document that is merged: some paths, and the definitions
+// and parameters that they refer to.
 type fragment struct {
 	Paths       map[string]json.RawMessage `json:"paths"`
 	Definitions map[string]json.RawMessage `json:"definitions"`
@@ -190,8 +190,8 @@ func renameReferences(part json.RawMessage, rename func(string) string) (json.Ra
 	return json.Marshal(value)
 }
 
-// newNames returns new names for the definitions of a fragment that differ from existing ones with
-// the same name, directly or through references.
+// newNames returns new names for the definitions of a fragment that differ, directly or through references,
+// from an existing definition with the same name.
 func (d *document) newNames(s *fragment) (map[string]string, error) {
 	names := map[string]string{}
 	inflate := inflater{library: d.library}

@@ -68,8 +68,8 @@ func (h *handler) serveIndex(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", index.modified, bytes.NewReader(index.json))
 }
 
-// serveHashed serves a v3 document. With its current hash the response is
-// immutable; with another one it is a redirect to the current hash.
+// serveHashed serves a v3 document. If the query contains the current hash of the document, the response is
+// immutable. If it contains another hash, the response redirects to the URL with the current hash.
 func (h *handler) serveHashed(w http.ResponseWriter, r *http.Request, name string, document *Document) {
 	hash := r.URL.Query().Get("hash")
 	if hash == "" {
@@ -155,7 +155,7 @@ func (h *handler) serveMedia(w http.ResponseWriter, r *http.Request, document *D
 	w.Header().Set("Content-Type", media)
 	w.Header().Add("Vary", "Accept-Encoding")
 	if body.isGzip {
-		// Ranges refer to the uncompressed document.
+		// Ranges refer to the uncompressed document, so they are ignored.
 		r = r.Clone(r.Context())
 		r.Header.Del("Range")
 		w.Header().Set("Content-Encoding", "gzip")

@@ -9,9 +9,9 @@ import (
 // kindsExtension is the extension that lists the kinds of a schema.
 const kindsExtension = "x-kubernetes-group-version-kind"
 
-// builtinSchema returns the schema of a built-in model for this document: DeleteOptions and
-// WatchEvent are kinds of every group version. A v3 document lists some of them, the v2 document
-// lists all.
+// builtinSchema returns the schema of a built-in model for this document. DeleteOptions and WatchEvent are
+// kinds of every group version. In their schemas, a v3 document lists some of the group versions, and the v2
+// document lists all of them.
 func (d *document) builtinSchema(f *inflater, i uint32) ([]byte, error) {
 	schema, err := f.schema(i, d.version)
 	name := d.library.name(i)
@@ -30,8 +30,8 @@ func (p *Part) lists(group, version string) bool {
 	if !p.Custom {
 		return group == "" && version == "v1" || group == p.GroupVersion.Group && version == p.GroupVersion.Version
 	}
-	// As in kube-apiserver, in which the apiextensions server, which has only the types of clients,
-	// describes custom resources.
+	// As in kube-apiserver: its apiextensions server, which describes custom resources, contains only the
+	// types of client-go.
 	switch group {
 	case "admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io":
 		return false

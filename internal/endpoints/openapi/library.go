@@ -44,8 +44,9 @@ type library struct {
 	// its first use.
 	commonChunk atomic.Pointer[chunk]
 
-	// release is the emulated version; nil emulates none. fewerUses returns the models to which the
-	// models without all of their fields refer; it is nil if release is nil.
+	// release is the emulated version; nil emulates no version. fewerUses returns, for each model that has
+	// more fields than in release, the models to which the remaining fields refer; it is nil if release is
+	// nil.
 	release   *emulation.Release
 	fewerUses func() map[uint32][]uint32
 

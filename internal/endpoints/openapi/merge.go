@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// NewTypeConverter returns the type converter of server-side apply for all versions of the built-in
-// kinds, including the versions that are disabled by default. It is safe for concurrent use. The
-// schema of a kind is decoded at first use and cached. Typed values can only be merged and compared
-// with values of the same converter, so a server shares one. For an unknown kind, ObjectToTyped
-// returns the error that managedfields expects.
+// NewTypeConverter returns the type converter of server-side apply for all versions of the built-in kinds,
+// including the versions that are disabled by default. It is safe for concurrent use. The schema of a kind is
+// decoded at first use and cached. Typed values can only be merged and compared with values of the same
+// converter, so all users in a server must share a converter. For an unknown kind, ObjectToTyped returns the
+// error that managedfields expects.
 func NewTypeConverter() managedfields.TypeConverter {
 	// A converter without schemas returns the error that managedfields expects
 	// for an unknown kind; its type is not exported.

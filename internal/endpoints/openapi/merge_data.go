@@ -50,7 +50,7 @@ func (d *mergeData) string(i uint32) string {
 	return d.text[d.strings.at(i):d.strings.at(i+1)]
 }
 
-// kind returns the type of a kind.
+// kind returns the index of the type of a kind, or false if the kind is unknown.
 func (d *mergeData) kind(gvk schema.GroupVersionKind) (uint32, bool) {
 	low, high := uint32(0), uint32(len(d.kinds)/16)
 	for low < high {

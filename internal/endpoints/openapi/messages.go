@@ -1,13 +1,13 @@
 package openapi
 
 // The messages of the protobuf forms of OpenAPI documents, as in gnostic: openapi.v2 and
-// openapi.v3. A test compares them with its descriptors. A message is described by the members of
-// its JSON object, each with its field number and, after a colon, its type: text by default, bool,
-// int, number, another message, or Any, which is the value as YAML. [] is a list of these.
+// openapi.v3. A test compares them with the descriptors of gnostic. A line describes a message by the members of
+// its JSON object. Each member has its field number and, after a colon, its type: text by default, bool,
+// int, number, another message, or Any, which is the value as YAML. The prefix [] means a list of the type.
 //    *=1:{Schema}  all other members, each a message of its name and a Schema
 //    x-*=5:{Any}   the other members with the prefix x-
 //    .=2:bool      not a member, but the value itself, if it has this type
-//    .=2:Reference?$ref an object with the member $ref; the last matching choice applies, otherwise the one without a condition
+//    .=2:Reference?$ref an object with the member $ref; the last choice whose condition is met applies, or else the choice without a condition
 //    .=1:BodyParameter?in=body an object whose member in has this text
 // Every document starts with the message Document.
 

@@ -70,8 +70,7 @@ func partPathItems(l *library, p *Part, schemas map[string]Schema, v version) ([
 	return m.items, nil
 }
 
-// sortPathItems sorts by path. The stable sort of package slices adds half as much code to the
-// binary as the other one.
+// sortPathItems sorts by path. slices.SortStableFunc adds half as much code to the binary as slices.SortFunc.
 func sortPathItems(items []pathItem) {
 	slices.SortStableFunc(items, func(a, b pathItem) int { return strings.Compare(a.path, b.path) })
 }
@@ -117,7 +116,7 @@ func (m *pathBuilder) addWatches(r *Resource, collection string) {
 	}
 }
 
-// operations returns the operations of those actions whose verb the resource has, in order.
+// operations returns the operations of the actions whose verb the resource supports, in the given order.
 func (m *pathBuilder) operations(r *Resource, actions ...string) []operation {
 	var list []operation
 	for _, action := range actions {

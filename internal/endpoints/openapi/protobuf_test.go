@@ -134,7 +134,7 @@ func TestProtobufOfAnything(t *testing.T) {
 	}
 }
 
-// few returns n, or a tenth of n in short mode.
+// few returns times, or a tenth of it in short mode.
 func few(t *testing.T, times uint64) uint64 {
 	t.Helper()
 	if testing.Short() {
@@ -143,8 +143,8 @@ func few(t *testing.T, times uint64) uint64 {
 	return times
 }
 
-// TestProtobufOmitsUnknownMembers checks that the encoder omits only members that the message has no field
-// for. gnostic would reject the complete document.
+// TestProtobufOmitsUnknownMembers checks that the encoder omits only members for which the message has no
+// field. gnostic would reject the complete document.
 func TestProtobufOmitsUnknownMembers(t *testing.T) {
 	t.Parallel()
 	const document = `{"swagger":"2.0","definitions":{"a":{%s"type":"string"},"b":{"title":"B"}}}`
@@ -287,8 +287,8 @@ func (m maker) value(name string, f *messageField, depth int) any {
 	}
 }
 
-// TestProtobufOfYAML compares values that are encoded as YAML with gnostic's output. They are
-// identical except for the two documented kinds of text.
+// TestProtobufOfYAML compares values that are encoded as YAML with gnostic's output. They are identical
+// except for the kinds of text that match folded or quoted.
 func TestProtobufOfYAML(t *testing.T) {
 	t.Parallel()
 	for seed := range few(t, 1000) {

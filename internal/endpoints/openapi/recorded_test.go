@@ -15,7 +15,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// changes is the golden file of the differences between the current schemas and the schemas
+// changes is the golden file of the differences between the current schemas and the schemas that were
 // recorded from the previous release. Each line is a change that Kubernetes made to its types.
 const changes = "changes-since-recording.txt"
 
@@ -208,7 +208,7 @@ func TestCustomAsRecorded(t *testing.T) {
 		Components struct{ Schemas map[string]any }
 	}
 	readJSON(t, "recorded-custom.json.gz", &recorded)
-	// The group versions that Kubernetes gained and lost since the recording.
+	// The group versions that Kubernetes has added and removed since the recording.
 	gained := []string{"lifecycle.k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha3", "storagemigration.k8s.io/v1"}
 	lost := []string{"scheduling.k8s.io/v1alpha2"}
 	listed := slices.Concat(kindsListed(recorded.Components.Schemas[modelDelete]), gained)

@@ -8,11 +8,10 @@ type Resource struct {
 	Name string
 	// Subresource is the name of the subresource, such as status; empty for the resource itself.
 	Subresource string
-	// Kind is the kind of the resource, also for a subresource: Pod for
-	// pods/eviction.
+	// Kind is the kind of the resource, even for a subresource: Pod for pods/eviction.
 	Kind string
-	// Object is the kind of objects in requests and responses. The zero value is Kind in the group
-	// version of the part; pods/eviction has policy/v1, Eviction.
+	// Object is the kind of the objects in requests and responses. The zero value means Kind in the group
+	// version of the part. For pods/eviction, Object is Eviction in policy/v1.
 	Object     schema.GroupVersionKind
 	Namespaced bool
 	// Verbs are the supported verbs: create, delete, deletecollection, get, list, patch, update and

@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// KindSchema returns a schema with the types of a kind's fields and all references resolved, or nil
-// without an error if the document does not contain the kind. The caller owns the result. It
-// decodes the complete document, which is slow. Fields of several types or an unknown type are
-// int-or-string.
+// KindSchema returns a schema with the types of a kind's fields and all references resolved, or nil without
+// an error if the document does not contain the kind. d must be a v3 document. The caller owns the result.
+// KindSchema decodes the complete document, which is slow. A field with several types or an unknown type
+// becomes int-or-string.
 func (d *Document) KindSchema(gvk schema.GroupVersionKind) (*apiextensions.JSONSchemaProps, error) {
 	plain, err := d.PlainJSON()
 	if err != nil {

@@ -26,8 +26,8 @@ type v2Operation struct {
 	Kind        *operationKind        `json:"x-kubernetes-group-version-kind,omitempty"`
 }
 
-// v2Parameter is a Parameter Object. The names of shared parameters contain a hash of the encoding,
-// so the order of the fields must not change.
+// v2Parameter is a Parameter Object. The names of shared parameters contain a hash of the encoded object, so
+// the order of the fields must not change.
 type v2Parameter struct {
 	UniqueItems bool       `json:"uniqueItems,omitempty"`
 	Type        string     `json:"type,omitempty"`
@@ -89,8 +89,9 @@ func (p *v2Paths) add(key v2Key) json.RawMessage {
 	return encoded
 }
 
-// isShared reports whether operations refer to a shared parameter. Parameters that differ between
-// kinds are not shared, nor are the two with which older kubectl versions detect features.
+// isShared reports whether operations refer to a shared parameter. A parameter that differs between kinds is
+// not shared. dryRun and fieldValidation are not shared either, because older versions of kubectl search the
+// operations for them to detect features.
 func isShared(key v2Key) bool {
 	if key.model != "" {
 		return strings.HasPrefix(key.model, "io.k8s.apimachinery.")

@@ -4,12 +4,12 @@
 // the first source with a resource serves it. There is no pattern matching: package request parses
 // the path, and its names are the key of the lookup.
 //
-// A request is resolved once. filters.RequestInfo calls Handler.Resolve after parsing, and records
-// the Route in the context. The Route classifies the request as long-running, and determines its
-// metric labels and its estimated cost. After authorization, Handler.ServeHTTP dispatches the
-// request by the same Route; it resolves the request again only if resources have changed since.
-// No filter before authorization responds by the Route, so a user without permission cannot
-// determine from the status whether a resource exists.
+// A request is resolved once. filters.RequestInfo calls Handler.Resolve after parsing, and records the Route
+// in the context. The Route classifies the request as long-running, and determines its metric labels and its
+// estimated cost. After authorization, Handler.ServeHTTP dispatches the request with the same Route; it
+// resolves the request again only if resources have changed since. The responses of filters before
+// authorization do not depend on the Route, so a user without permission cannot determine from the status
+// whether a resource exists.
 package route
 
 import (
@@ -157,7 +157,7 @@ func (c *Catalog) HasStaticGroup(name string) bool {
 type Static struct {
 	groups []rest.Group
 	byName map[key]*rest.Resource
-	open   func(*rest.Resource) *rest.Resource // nil returns resources unchanged
+	open   func(*rest.Resource) *rest.Resource // changes the results of Find; may be nil
 }
 
 type key struct {

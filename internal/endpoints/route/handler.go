@@ -22,9 +22,9 @@ type Aggregation interface {
 	Generation() uint64
 }
 
-// Handler resolves requests and dispatches them to the API, or to another handler if their path is
-// not that of a resource of this server. Its fields must not change after the first request. Its
-// methods are safe for concurrent use.
+// Handler resolves requests and dispatches them to the API, or to another handler if no resource of this
+// server has their path. Its fields must not change after the first request. Its methods are safe for
+// concurrent use.
 type Handler struct {
 	// Catalog contains the resources of this server. Required.
 	Catalog *Catalog
@@ -41,8 +41,8 @@ type Handler struct {
 	KnownPath func(path string) bool
 }
 
-// ServeHTTP implements http.Handler. It uses the route of the request's context, and resolves
-// requests without one. A request without a request.Info is passed to NonResource.
+// ServeHTTP implements http.Handler. It uses the route in the request's context, and resolves the request if
+// the context has no route. It passes a request without a request.Info to NonResource.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	info := request.InfoFrom(r.Context())
 	if info == nil {
@@ -55,7 +55,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if request.VisibilityFrom(r.Context()) != nil {
-		// The resource was removed after authorization. Another handler would not apply the limit.
+		// The resource was removed after authorization. Another handler would not apply the visibility of the
+		// request.
 		h.API.WriteNotFound(w, r)
 		return
 	}
@@ -90,7 +91,7 @@ func (h *Handler) fallback(r *http.Request, route *Route, info *request.Info) ht
 			h.API.WriteError(w, r, apierrors.NewNotFound(gvr.GroupResource(), info.Name))
 		})
 	case info.Group != "" && !h.Catalog.HasStaticGroup(info.Group):
-		return http.NotFoundHandler() // as in kube-apiserver: for other groups not even a Status
+		return http.NotFoundHandler() // as in kube-apiserver: a request for any other group receives no Status
 	}
 	return http.HandlerFunc(h.API.WriteNotFound)
 }
@@ -103,9 +104,9 @@ func isCoreGroupBelowAPIs(info *request.Info) bool {
 	return info.IsResource && info.Group == "" && strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "apis/")
 }
 
-// matchesScope reports whether the path has a namespace if the resource requires one. As in kube-apiserver,
-// a write across all namespaces gets 404 for custom resources and 405 for built-in ones, for which
-// matchesScope returns true.
+// matchesScope reports whether the path has a namespace if the resource requires one. As in kube-apiserver, a
+// write across all namespaces results in 404 for custom resources and in 405 for built-in resources. For the
+// 405, matchesScope returns true.
 func matchesScope(resource *rest.Resource, info *request.Info) bool {
 	if resource.Namespaced {
 		reads := info.Verb == "list" || info.Verb == "watch"

@@ -12,7 +12,7 @@ import (
 )
 
 // Route is the destination of a request at the time of its resolution. It is immutable. It does not imply
-// that the request is authorized or valid, which Handler checks.
+// that the request is authorized or valid.
 type Route struct {
 	// Resource is the resource or subresource with the names in the path; nil if this server has
 	// none, if another server serves the group version, and for non-resource paths. The path may

@@ -153,8 +153,8 @@ func (l list) delete(elements, keys []any) []any {
 	return elements[:n]
 }
 
-// mergeObjects merges the elements of a patch into the elements with the same key, and appends the
-// remaining ones.
+// mergeObjects merges the elements of a patch into the elements with the same key, and appends the remaining
+// elements of the patch.
 func (l list) mergeObjects(original, patch []any) ([]any, error) {
 	if len(patch) == 0 {
 		return original, nil

@@ -25,7 +25,7 @@ func (l list) arrange(merged, desired, before []any, objects bool) ([]any, error
 	return l.interleave(others, named, before, objects), nil
 }
 
-// partition splits elements into those that by contains and the others, by merge key.
+// partition splits elements, by merge key, into the elements that by contains (named) and the other elements.
 func (l list) partition(elements, by []any) (named, others []any, err error) {
 	named, others = make([]any, 0, len(elements)), make([]any, 0, len(elements))
 	if l.mergeKey == "" {

@@ -179,7 +179,7 @@ func (g generator) scalar(patch bool) any {
 	return g.name()
 }
 
-// texts sets a list of strings, or a directive about it.
+// texts sets a list of strings, or a directive for the list.
 func (g generator) texts(m map[string]any, key string, patch bool) {
 	list := func() []any {
 		list := []any{}
@@ -203,7 +203,7 @@ func (g generator) texts(m map[string]any, key string, patch bool) {
 	}
 }
 
-// objects sets a list of objects with a key, and directives about it.
+// objects sets a list of objects with a key, and directives for the list.
 func (g generator) objects(m map[string]any, key, mergeKey string, patch bool, more func(map[string]any)) {
 	if g.chance(20) {
 		return
@@ -236,7 +236,7 @@ func (g generator) objects(m map[string]any, key, mergeKey string, patch bool, m
 	if patch && g.chance(35) {
 		order := []any{}
 		seen := map[any]bool{}
-		for _, element := range list { // mostly valid: the patch's own order with other keys in between
+		for _, element := range list { // the order is mostly valid: it contains the elements in the order of the patch, with other keys in between
 			id := element.(map[string]any)[mergeKey]
 			if g.chance(30) {
 				order = append(order, keyed())

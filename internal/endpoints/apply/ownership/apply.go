@@ -18,10 +18,10 @@ const beforeFirstApply = "before-first-apply"
 
 const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Apply merges an applied configuration into live, which is empty for a new object, and records
-// ownership. It returns nil for unsupported cases, including all errors: a conflict, or a
-// configuration that does not conform to its merge schema. It does not modify its arguments; the
-// result shares only times with them.
+// Apply merges an applied configuration into live, which is empty for a new object, and records ownership. It
+// returns nil for unsupported cases. These include all errors, such as a conflict or a configuration that
+// does not conform to its merge schema. Apply does not modify its arguments; the result shares only times
+// with them.
 func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, manager string, force bool) codec.Object {
 	if !k.supports(live) || applied.GroupVersionKind() != k.gvk || !isASCII(manager) || k.affectsLastApplied(live, applied, manager) {
 		return nil
@@ -121,8 +121,8 @@ func (w *workspace) unionAll(entries []entry, e *entry, own []node) []node {
 	return all
 }
 
-// removeFromOthers removes the fields changed by an apply from all other managers. Without force, it
-// returns a conflict if another manager owns one of them.
+// removeFromOthers removes the fields changed by an apply from all other managers. Without force, it returns
+// errUnsupported if another manager owns one of them.
 func (k *Kind) removeFromOthers(w *workspace, entries []entry, self owner, before, after any, force bool) ([]entry, error) {
 	n := len(w.stack)
 	w.compareDocument(k.root, doc{before, true}, doc{after, true}, sameValue)
@@ -189,7 +189,7 @@ func (k *Kind) document(w *workspace, live codec.Object) map[string]any {
 	return content
 }
 
-// objectAfter creates the object of the document after, which is derived from the document of live.
+// objectAfter creates the object of the document after, which was derived from before, the document of live.
 func (k *Kind) objectAfter(live codec.Object, before, after map[string]any) (codec.Object, error) {
 	if k.plan == nil || k.documents || live.GetName() == "" { // a new object has no fields to preserve
 		return k.object(after)

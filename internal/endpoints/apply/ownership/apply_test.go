@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestApplyAsUpstream mixes applies and other writes of all kinds and compares objects and managed
-// documentFields with the results of apimachinery.
+// TestApplyAsUpstream mixes applies and other writes of all kinds and compares objects and managed fields
+// with the results of apimachinery.
 func TestApplyAsUpstream(t *testing.T) {
 	t.Parallel()
 	for _, f := range allFixtures(t) {

@@ -5,15 +5,15 @@ import (
 	"sync"
 )
 
-// A Cache caches parsed sets of managed fields by their encoding: similar objects with the same
-// managers have the same sets. It also contains the plans of Go types. Kinds of several control planes can
-// share it. The zero value is ready for use. It is safe for concurrent use.
+// A Cache caches parsed sets of managed fields by their encoding, because similar objects with the same
+// managers have the same sets. It also contains the plans of Go types. The kinds of several control planes
+// can share a Cache. The zero value is ready for use. It is safe for concurrent use.
 type Cache struct {
 	plans sync.Map // planCacheKey to compiledPlan
 
 	mu sync.Mutex
-	// recent contains the entries used since it was last full, older the entries used before that.
-	// Both are guarded by mu.
+	// recent contains the entries that were used since recent was last full; older contains the entries that
+	// were used before. Both are guarded by mu.
 	recent, older map[cacheKey]*fieldSet
 	// size is the length of all texts in recent. Guarded by mu.
 	size int
@@ -23,7 +23,8 @@ type Cache struct {
 // uses about ten times the memory.
 const maxCached = 256 << 10
 
-// planCacheKey identifies a plan. The schemas of built-in kinds are those of the shared TypeConverter.
+// planCacheKey identifies a plan. Built-in kinds have the schemas of the shared TypeConverter, so control
+// planes can share their plans.
 type planCacheKey struct {
 	schema kindSchema
 	goType reflect.Type

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxUpdaters is the maximum number of update entries of an object. Above it, the oldest entries
-// are merged.
+// maxUpdaters is the maximum number of update entries of an object. If there are more, the oldest entries are
+// merged.
 const maxUpdaters = 10
 
 // ancientManager is the manager of the merged entry.
@@ -50,7 +50,8 @@ func (k *Kind) capUpdaters(w *workspace, entries []entry) []entry {
 		if ownedBy(entries, bucket) == nil {
 			ownedBy(entries, first).owner = bucket
 		}
-		// As in apimachinery: a bucket that is not the oldest entry is merged as well, and removed.
+		// As in apimachinery: if the bucket is among the merged entries, it is merged into itself and
+		// removed.
 		into := ownedBy(entries, bucket)
 		into.setNodes(w.union(old.nodes, into.nodes))
 		into.time = old.time

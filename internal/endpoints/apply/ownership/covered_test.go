@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestOrdinaryWritesAreSupported checks that the writes in the life cycle of a workload do not fall
-// back to apimachinery, except for conflicts.
+// TestOrdinaryWritesAreSupported checks that no write in the life cycle of a workload falls back to
+// apimachinery, except for conflicts.
 func TestOrdinaryWritesAreSupported(t *testing.T) {
 	t.Parallel()
 	for name, l := range loads(t) {

@@ -60,8 +60,8 @@ func splitRun(items []item, e element) (run, rest []item) {
 	return items[:n], items[n:]
 }
 
-// compareItems compares the items with one element. A valid list has at most one on each side;
-// duplicates count as a single field.
+// compareItems compares the items with one element. A valid list has at most one such item; duplicates count
+// as a single field.
 func (d *differ) compareItems(p *plan, e element, l, r []item) {
 	n := len(d.stack)
 	var m mark
@@ -93,8 +93,8 @@ func singleItem(items []item) side {
 	return present(items[0].value)
 }
 
-// comparePaired compares lists with the same items in the same order, the common case. It returns false,
-// removeFields results, for others.
+// comparePaired compares lists with the same items in the same order, which is the common case. For other
+// lists, it returns false and adds no results.
 func (d *differ) comparePaired(p *plan, l, r reflect.Value) bool {
 	if l.Len() > 0 && l.UnsafePointer() == r.UnsafePointer() {
 		return true

@@ -10,11 +10,14 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// An element is a step of a path to a field. In its encoding, string comparison gives the order of
-// encoded sets. The name of a field is encoded unchanged. Other elements start with a byte that is
-// invalid in UTF-8: markKey, the key fields of an item in order of their names, each as
-// fieldFollows, name, 0 and scalar, and a final 0; or markValue and a scalar; or markIndex and
-// eight bytes.
+// An element is a step of a path to a field. Its encoding has the same sort order as the elements of encoded sets.
+// The name of a field is encoded unchanged. The encodings of other elements start with a byte that is invalid in
+// UTF-8:
+//
+//   - markKey, the key fields of an item in order of their names, and a final 0. Each key field consists of
+//     fieldFollows, its name, 0 and a scalar.
+//   - markValue and a scalar
+//   - markIndex and eight bytes
 type element = string
 
 const (
@@ -30,8 +33,8 @@ const (
 	scalarBool   = 0x04 // one byte
 )
 
-// errUnsupported reports an unsupported shape. Clients never receive it: the caller uses apimachinery
-// instead.
+// errUnsupported reports an unsupported shape. Clients never receive it, because the caller then uses
+// apimachinery.
 var errUnsupported = errors.New("not covered")
 
 // maxExact is the largest integer up to which float64 represents all integers exactly. Sets that

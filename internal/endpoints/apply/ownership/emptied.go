@@ -11,11 +11,11 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Refill restores empty maps and lists in merged, the result of structured-merge-diff for live and
-// an applied configuration. structured-merge-diff replaces them with null or removes them. Refill
-// restores each one that a manager owns or that is empty in the configuration, as Apply does. It
-// does not modify its arguments. It returns merged itself if no field is missing, or if the objects
-// are unsupported.
+// Refill restores empty maps and lists in merged, the result of structured-merge-diff for live and an applied
+// configuration. structured-merge-diff replaces empty maps and lists with null or removes them. Refill
+// restores each map and list that a manager owns or that is empty in the configuration, as Apply does. It
+// does not modify its arguments. It returns merged itself if no field is missing, or if the objects are
+// unsupported.
 func (k *Kind) Refill(live, merged codec.Object, applied *unstructured.Unstructured, manager string) codec.Object {
 	if !k.supports(live) || !k.supports(merged) || applied.GroupVersionKind() != k.gvk {
 		return merged
@@ -83,8 +83,8 @@ func (d *differ) nullsOf(ref smd.TypeRef, v any) []node {
 	return d.popList(n)
 }
 
-// refill returns a document with empty maps and lists in place of missing ones of before that are
-// in owned.
+// refill returns after with an empty map or list for each member of owned that is a map or list in before and
+// is missing in after.
 func (d *differ) refill(ref smd.TypeRef, before, after any, owned []node) any {
 	atom, ok := d.schema.Resolve(ref)
 	if !ok || len(owned) == 0 {

@@ -16,7 +16,7 @@ func (p *plan) same(l, r reflect.Value) bool {
 	return p.sameValue(l, r)
 }
 
-// sameValue is like same for dereferenced values that are not null.
+// sameValue is like same, for dereferenced values that are not null.
 func (p *plan) sameValue(l, r reflect.Value) bool {
 	switch p.kind {
 	case planStruct:
@@ -52,7 +52,7 @@ func (p *plan) sameValue(l, r reflect.Value) bool {
 	return p.sameScalar(l, r)
 }
 
-// identical is reflect.DeepEqual for values without cycles.
+// identical is like reflect.DeepEqual, for values without cycles.
 func identical(l, r reflect.Value) bool {
 	switch l.Kind() {
 	case reflect.Slice:

@@ -96,7 +96,7 @@ func (k *Kind) workspace() *workspace {
 	return w
 }
 
-// releaseWorkspace releases the memory of a worker and all nodes that it created. Remaining
+// releaseWorkspace releases the memory of a workspace and all nodes that were created with it. Remaining
 // references are released with the pool.
 func (k *Kind) releaseWorkspace(w *workspace) {
 	w.items, w.names, w.stack, w.free = w.items[:0], w.names[:0], w.stack[:0], nil
@@ -108,8 +108,7 @@ func (k *Kind) supports(obj codec.Object) bool {
 	return reflect.TypeOf(obj) == k.goType && obj.GetObjectKind().GroupVersionKind() == k.gvk
 }
 
-// strippedRoot and strippedMeta report whether no manager owns a field of the object or its
-// metadata.
+// strippedRoot and strippedMeta report whether a field of the object or of its metadata never has an owner.
 func strippedRoot(name string) bool {
 	return name == "apiVersion" || name == "kind" || name == "metadata"
 }

@@ -52,8 +52,8 @@ type plan struct {
 	// write.
 	object bool
 
-	// holdsLossy reports whether values contain lossy parts, and ambiguous whether two values may
-	// differ only in such parts.
+	// holdsLossy reports whether values contain lossy parts. ambiguous reports whether two values may differ
+	// only in such parts.
 	holdsLossy, ambiguous bool
 
 	fields []field // of structs, in order of their names

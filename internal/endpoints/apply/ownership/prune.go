@@ -66,10 +66,10 @@ func (b *builder) withDeclaredFields(s kindSchema, ref smd.TypeRef, set []node) 
 	return b.popList(n)
 }
 
-// removeFields returns a document without some of its fields. As in structured-merge-diff, null remains
-// of an atomic or empty value below which a field is removed, and of a map or list that loses all
-// fields; except for a member of owned, which becomes empty, because its owner requested it and
-// null would remove it.
+// removeFields returns a document without the fields in out. As in structured-merge-diff, it replaces an
+// atomic or empty value with null if a field below it is removed, and a map or list if all its fields are
+// removed. A member of owned becomes empty instead of null, because its owner requested it and null would
+// remove it.
 func (d *differ) removeFields(ref smd.TypeRef, v any, out, owned []node) any {
 	atom, ok := d.schema.Resolve(ref)
 	if !ok {

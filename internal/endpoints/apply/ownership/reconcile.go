@@ -68,7 +68,7 @@ func fieldRef(m *smd.Map, e element) (smd.TypeRef, bool) {
 	return ref, ref != smd.TypeRef{}
 }
 
-// untyped reports whether a map has no declared fields and accepts any.
+// untyped reports whether a map has no declared fields and accepts all fields.
 func untyped(m *smd.Map) bool {
 	if m.Fields != nil {
 		return false

@@ -27,8 +27,8 @@ func (k *Kind) rebuild(live codec.Object, before, after map[string]any) (codec.O
 	return out, nil
 }
 
-// changed returns the part of after that differs from before. A list has the same number of items,
-// with empty ones in place of unchanged items.
+// changed returns the part of after that differs from before. A changed list keeps its number of items; an
+// empty item replaces each unchanged item.
 func (p *plan) changed(before, after any) (any, bool) {
 	switch {
 	case unchanged(before, after):

@@ -52,7 +52,7 @@ func sameEntries(l, r map[string]any, same equalFunc) bool {
 	return true
 }
 
-// sameNumber compares values of which l is a scalar or null.
+// sameNumber compares l, which is a scalar or null, with r.
 func sameNumber(l, r any) bool {
 	switch l := l.(type) {
 	case int64:

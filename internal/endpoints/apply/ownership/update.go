@@ -52,8 +52,8 @@ func hideManaged(obj codec.Object) (restore func()) {
 	return func() { obj.SetManagedFields(sent) }
 }
 
-// entriesOf decodes the initial managed fields of an update: the managed fields of the request, if
-// they are valid and permitted, otherwise those of the live object.
+// entriesOf decodes the initial managed fields of an update: the managed fields of the request, if they are
+// valid and permitted, otherwise the managed fields of the live object.
 func (k *Kind) entriesOf(live, obj codec.Object) ([]entry, error) {
 	if k.subresource == "" {
 		sent := obj.GetManagedFields()

@@ -43,8 +43,8 @@ func pathsOf(t testing.TB, f fixture) []path {
 	return paths
 }
 
-// steps returns the number of random writes for each kind: OWNERSHIP_STEPS if set, otherwise a
-// small number, because apimachinery is slow, and a smaller one with -short.
+// steps returns the number of random writes for each kind. It is OWNERSHIP_STEPS if set. Otherwise it is
+// small, because apimachinery is slow, and smaller with -short.
 func steps() int {
 	if n, err := strconv.Atoi(os.Getenv("OWNERSHIP_STEPS")); err == nil {
 		return n
@@ -55,10 +55,9 @@ func steps() int {
 	return 5
 }
 
-// seedOf returns the seed of the random writes: OWNERSHIP_SEED if set, otherwise a constant. With
-// "time", the seed differs in each run. About one of 10,000 random writes then finds a bug of
-// structured-merge-diff: when an empty list is applied, it also removes all sibling fields without
-// an owner.
+// seedOf returns the seed of the random writes: OWNERSHIP_SEED if set, otherwise a constant. With "time", the
+// seed differs in each run. About one of 10,000 random writes then triggers a bug of structured-merge-diff,
+// which also removes all sibling fields without an owner when an empty list is applied.
 func seedOf(t *testing.T) uint64 {
 	t.Helper()
 	switch said := os.Getenv("OWNERSHIP_SEED"); said {
@@ -261,7 +260,7 @@ func (w *writer) isEmpty(m map[string]any) {
 	}
 }
 
-// typed returns an object in its Go type, which the test mutates. It returns nil if the document no
+// typed returns an object in its Go type, so that the test can mutate it. It returns nil if the document no
 // longer conforms to the type.
 func (w *writer) typed(obj codec.Object) codec.Object {
 	u, ok := obj.(*unstructured.Unstructured)
