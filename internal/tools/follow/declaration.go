@@ -34,7 +34,7 @@ type declaration struct {
 	Parent key
 	// Attributes are the compared properties, such as the type and the markers of a field.
 	Attributes map[string]string
-	// Doc is the text for people without markers. Its changes are only counted.
+	// Doc is the doc comment without markers, or the help text. The report only counts its changes.
 	Doc string
 	// Path is the path of a field in the first kind that contains it, or "".
 	Path string

@@ -35,9 +35,8 @@ type attribute struct {
 	New  string `json:"new,omitempty"`
 }
 
-// diff returns the changes from one release to another, in the order of the report. It also
-// returns the number of declarations whose text for people changed, by the name of their parent, or
-// by category if they have none.
+// diff returns the changes from one release to another, in the order of the report. It also returns the
+// number of declarations whose doc comment or help text changed, by textOwner.
 func diff(before, after release) (changes []change, texts map[string]int) {
 	all := maps.Clone(before)
 	maps.Copy(all, after)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// addFlags adds the flags that a package defines with pflag. others are all packages of its module,
-// whose constructors contain some defaults.
+// addFlags adds the flags that a package defines with pflag. others are all packages of its module; their
+// constructors contain some of the defaults.
 func (r release) addFlags(p *sourcePackage, others []*sourcePackage) {
 	defaults := optionDefaults([]*sourcePackage{p}, optionDefaults(others, nil))
 	deprecated := map[string]string{}
@@ -84,8 +84,8 @@ func valueType(e ast.Expr) string {
 	return types.ExprString(e)
 }
 
-// defaultOf returns the default of a flag. If it is the field of an option struct, that is the value
-// of the field in the constructors of the package.
+// defaultOf returns the default of a flag. If e is a field of an option struct, the default is the value of
+// the field in the constructors of the package.
 func defaultOf(e ast.Expr, defaults map[string][]string) string {
 	if selector, ok := e.(*ast.SelectorExpr); ok {
 		if values := defaults[selector.Sel.Name]; len(values) > 0 {
@@ -96,9 +96,8 @@ func defaultOf(e ast.Expr, defaults map[string][]string) string {
 	return types.ExprString(e)
 }
 
-// optionDefaults returns the values of fields in struct literals of the packages' constructors,
-// sorted, by the name of the field. A value that is a field itself has the values of that field in
-// known, which may be nil.
+// optionDefaults returns the values of fields in struct literals of the packages' constructors, sorted, by
+// the name of the field. If a value is itself a field, its values come from known, which may be nil.
 func optionDefaults(packages []*sourcePackage, known map[string][]string) map[string][]string {
 	defaults := map[string][]string{}
 	for _, p := range packages {
@@ -124,8 +123,8 @@ func optionDefaults(packages []*sourcePackage, known map[string][]string) map[st
 	return defaults
 }
 
-// fieldValues returns the possible values of an expression in a constructor of default options. known
-// contains the values of fields; the result is empty for a field that it does not contain.
+// fieldValues returns the possible values of an expression in a constructor of default options. If the
+// expression is a field, known contains its values; the result is empty if known does not contain the field.
 func fieldValues(e ast.Expr, known map[string][]string) []string {
 	if selector, ok := e.(*ast.SelectorExpr); ok {
 		if object, ok := selector.X.(*ast.Ident); ok && object.Name == "defaults" {

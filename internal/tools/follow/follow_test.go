@@ -104,7 +104,7 @@ func TestVersionErrors(t *testing.T) {
 	mustContain(t, err.Error(), "version not published: k8s.io/api v0.39.0", "go list -m -versions k8s.io/api")
 }
 
-// TestUnreachableProxy checks that an unreachable proxy is not taken for an unpublished version.
+// TestUnreachableProxy checks that an unreachable proxy is not reported as an unpublished version.
 func TestUnreachableProxy(t *testing.T) {
 	t.Parallel()
 	env := append(proxy(t.TempDir()).env(t), "GOPROXY=http://127.0.0.1:1")

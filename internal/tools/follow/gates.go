@@ -61,7 +61,7 @@ func (p *sourcePackage) gateName(e ast.Expr) string {
 	return typeName(e)
 }
 
-// gateDependencies returns the gates that each gate depends on.
+// gateDependencies returns, for each gate, the gates on which it depends.
 func (p *sourcePackage) gateDependencies() map[string]string {
 	needs := map[string]string{}
 	p.inspect(func(n ast.Node) {
@@ -110,8 +110,8 @@ func (p *sourcePackage) gateAttributes(spec *ast.CompositeLit, needs string) map
 	return attributes
 }
 
-// addMarkedGates adds the gates that markers of API fields name and that no published module
-// declares: they are gates of the main Kubernetes repository.
+// addMarkedGates adds the gates that markers of API fields name and that no published module declares. The
+// main Kubernetes repository declares these gates.
 func (r release) addMarkedGates() {
 	for _, d := range r {
 		for marker, value := range d.Attributes {

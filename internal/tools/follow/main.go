@@ -126,8 +126,8 @@ func (c *command) compare(ctx context.Context) (*report, error) {
 	return r, nil
 }
 
-// read reads the declarations of the current and of the new version. A module that is not
-// published at the new version is left out of both, and the report has a note.
+// read reads the declarations of the current and of the new version. If a module is not published at the new
+// version, its declarations are omitted from both, and the report has a note.
 func (c *command) read(ctx context.Context) (before, after release, r *report, err error) {
 	required, err := readGomod(ctx, filepath.Join(c.root, "go.mod"))
 	if err != nil {

@@ -77,8 +77,8 @@ type module struct {
 }
 
 // openModule downloads a version of a module into the module cache and opens it. It runs in an empty
-// directory, so that it changes no go.sum. The go command does not unpack a module for a newer
-// version of Go; such a module is read from its archive. The error is errNotPublished if there is no
+// directory, so that it changes no go.sum. The go command does not unpack a module that requires a newer
+// version of Go; openModule then reads the archive of the module. The error is errNotPublished if there is no
 // such version. The caller closes the module.
 func openModule(ctx context.Context, env []string, path, version string) (*module, error) {
 	dir, err := os.MkdirTemp("", "mainstay-follow-")
@@ -105,8 +105,8 @@ func openModule(ctx context.Context, env []string, path, version string) (*modul
 	return nil, fmt.Errorf("%w: %s %s: %s; list the versions with: go list -m -versions %s", errNotPublished, path, version, d.Error, path)
 }
 
-// unpublished matches the errors of the go command about a version that the proxy does not have, in
-// contrast to errors of the network.
+// unpublished matches the errors of the go command for a version that the proxy does not have. It does not
+// match network errors.
 var unpublished = regexp.MustCompile(`40[34] |410 |not found|unknown revision|no such file|no matching versions`)
 
 func (m *module) openZip(name string) error {

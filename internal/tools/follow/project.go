@@ -30,7 +30,7 @@ const (
 	done      = "done"      // the project has it
 	generated = "generated" // -update makes the change
 	edit      = "edit"      // the files need an edit
-	check     = "check"     // a person decides whether there is anything to do
+	check     = "check"     // a person must decide whether an edit is required
 )
 
 // work describes what a change requires in this project.
@@ -40,12 +40,12 @@ type work struct {
 	Note  string   `json:"note,omitempty"`
 }
 
-// project is the state of this repository that the report compares with.
+// project contains the parts of this repository with which the report compares the changes.
 type project struct {
 	gates   map[string][]string // columns of the gate table, by name
 	flags   map[string]string   // types by name
 	metrics string              // the page with all metrics
-	minor   int                 // minor version of Kubernetes that the project is compared with
+	minor   int                 // minor version of Kubernetes with which the project is compared
 	sources map[string]string   // Go files without tests, by name
 }
 

@@ -21,14 +21,14 @@ type report struct {
 	Notes []string `json:"notes"`
 }
 
-// writeJSON writes the report for machines.
+// writeJSON writes the report as JSON.
 func (r *report) writeJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(r)
 }
 
-// writeText writes the report for people: a section for each category, then the files to edit.
+// writeText writes the report as text: a section for each category, then the files to edit.
 func (r *report) writeText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Kubernetes modules %s -> %s\n", r.From, r.To)

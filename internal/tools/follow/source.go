@@ -110,9 +110,8 @@ func (p *sourcePackage) collectSpecs(specs []ast.Spec) {
 	}
 }
 
-// text returns the value of an expression of string literals and names of this package. The name of
-// another package stands for itself, because a feature gate has the name of its constant. It returns
-// false for other expressions.
+// text returns the value of an expression of string literals and of names of this package. It returns false
+// for other expressions.
 func (p *sourcePackage) text(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

@@ -53,8 +53,8 @@ func (p *project) updateGates(root string, before, after release) error {
 	return rewriteTable(root, gatesFile, table)
 }
 
-// updateHistory adds the current states of the gates that have another state in the new rows, as the
-// states up to the previous minor version.
+// updateHistory adds the current state of each gate that has another state in the new rows. The history
+// contains it as the state up to the previous minor version.
 func (p *project) updateHistory(root string, rows map[string][]string) error {
 	history, last := map[string][][]string{}, strconv.Itoa(p.minor-1)
 	if err := eachRow(os.DirFS(root), historyFile, 5, func(row []string) { history[row[0]] = append(history[row[0]], row) }); err != nil {

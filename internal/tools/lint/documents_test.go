@@ -190,8 +190,8 @@ func TestDecisionRecords(t *testing.T) {
 	}
 }
 
-// TestNamedPathsExist checks that paths of the repository in backticks exist. Paths in
-// CONTRIBUTING.md and the page on architecture are relative to the root or to internal.
+// TestNamedPathsExist checks that paths of the repository in backticks exist. Paths in these pages are
+// relative to the root, to internal or to docs.
 func TestNamedPathsExist(t *testing.T) {
 	t.Parallel()
 	root, all := documents(t)
@@ -239,8 +239,8 @@ func TestNamedDeclarationsExist(t *testing.T) {
 	}
 }
 
-// isOtherPath reports whether a word looks like a path of the repository but is one of a module, of a
-// data directory, or of the API.
+// isOtherPath reports whether a word looks like a path of the repository but is a path of a module, of a data
+// directory, or of the API.
 func isOtherPath(word string) bool {
 	first, _, _ := strings.Cut(word, "/")
 	switch first {
@@ -250,8 +250,8 @@ func isOtherPath(word string) bool {
 	return false
 }
 
-// pathExists reports whether a word is a path below the root, internal or test, or such a path
-// followed by the name of a declaration, as in storage/cache.Feed or storage/cache.Feed.Run.
+// pathExists reports whether a word is a path below the root, internal or docs, or such a path followed by
+// the name of a declaration, as in storage/cache.Feed or storage/cache.Feed.Run.
 func pathExists(root, word string) bool {
 	for {
 		for _, folder := range []string{"", "internal", "docs"} {
@@ -288,8 +288,8 @@ func TestDocumentsExist(t *testing.T) {
 	}
 }
 
-// TestNamedTestsExist checks that each test that a document or the message of a skipped test mentions exists: the name is that
-// of a test function, or the beginning of one.
+// TestNamedTestsExist checks that each test that a document or the message of a skipped test mentions exists.
+// The mentioned name must be the name of a test function or a prefix of it.
 func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
 	root, all := documents(t)

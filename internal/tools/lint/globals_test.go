@@ -39,8 +39,8 @@ func allowedGlobals() map[string]string {
 	}
 }
 
-// TestNoGlobalState checks that no package has an init function or a variable with state. Servers
-// get their dependencies in a Config, so that two servers in a process are independent.
+// TestNoGlobalState checks that no package has an init function or a variable with state. Servers receive
+// their dependencies in a Config, so that two servers in a process are independent.
 func TestNoGlobalState(t *testing.T) {
 	t.Parallel()
 	allowed, packages := allowedGlobals(), newImporter(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// layer assigns a package, and all packages below its path, to a level. A package may import
-// packages of lower levels, packages below its own path, and the packages of its level in beside.
+// layer assigns a package, and all packages below its path, to a level. A package may import packages of its
+// own layer, packages of lower levels, packages below its own path, and the packages of the layers in beside.
 type layer struct {
 	path   string // without "internal/"
 	level  int
@@ -153,8 +153,8 @@ func TestMayImport(t *testing.T) {
 	}
 }
 
-// banned returns the reason why no package of a module may be linked: Mainstay replaces its server
-// code. Packages of plain API types are allowed.
+// banned returns the reason why no package of a module may be linked. Mainstay replaces the server code of
+// these modules. Their packages of API types are allowed.
 func banned(path string) (reason string) {
 	for prefix, reason := range map[string]string{
 		"k8s.io/apiserver":               "this module replaces the server library",

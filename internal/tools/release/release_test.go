@@ -44,7 +44,7 @@ func testRelease(t *testing.T, content []byte, platforms ...string) (*release, [
 	return r, found
 }
 
-// self returns the path of the test binary, which contains build information.
+// self returns the content of the test binary, which contains build information.
 func self(t *testing.T) []byte {
 	t.Helper()
 	path, err := os.Executable()

@@ -85,8 +85,7 @@ func moduleOf(dep *debug.Module) component {
 	return library(dep.Path, dep.Version, dep.Sum)
 }
 
-// library returns a Go module. Its sum is from go.sum, and therefore a property instead of a hash
-// of a file.
+// library returns a Go module. Its sum is from go.sum, so it is a property and not the hash of a file.
 func library(path, version, sum string) component {
 	c := component{Type: "library", Name: path, Version: version, PURL: "pkg:golang/" + path + "@" + version}
 	c.Ref = c.PURL
