@@ -18,7 +18,7 @@ import (
 // kube-controller-manager (theirs), by verb, object and controller. Rejected writes count.
 type writes struct{ ours, theirs map[string]int }
 
-// both returns the writes that both made with the same controller.
+// both returns the writes that both programs made with the same controller.
 func (w writes) both() []string {
 	var both []string
 	for what := range w.ours {
@@ -50,7 +50,7 @@ func (s *site) auditSize() int64 {
 	return info.Size()
 }
 
-// writes reads the audit log from an offset.
+// writes counts the writes in the audit log after an offset, in bytes.
 func (s *site) writes(from int64) writes {
 	s.t.Helper()
 	log, err := os.Open(s.auditLog())

@@ -11,8 +11,8 @@ import (
 // timeout is a timeout for a busy machine.
 const timeout = 5 * time.Minute
 
-// TestCluster starts a cluster, kills the server, and deletes all objects, with each division of
-// the controllers. No controller writes on both sides.
+// TestCluster starts a cluster, kills the server, and deletes all objects, with each division of the
+// controllers between the two programs. It checks that no controller writes in both programs.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	names := controlplane.Controllers()

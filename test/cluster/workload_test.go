@@ -80,7 +80,7 @@ func unless(ok bool, err error, format string, args ...any) error {
 	return err
 }
 
-// running returns an error while a part of the workload does not run.
+// running returns an error if a part of the workload does not run yet.
 func (s *workload) running(ctx context.Context, replicas int32) error {
 	web, err := s.client.AppsV1().Deployments(namespace).Get(ctx, "web", metav1.GetOptions{})
 	complete := web.Status.ObservedGeneration == web.Generation && web.Status.Replicas == replicas && web.Status.ReadyReplicas == replicas
@@ -159,7 +159,7 @@ func (s *workload) nodesAddressed(ctx context.Context) error {
 	return err
 }
 
-// sign has a certificate signing request approved and signed.
+// sign creates and approves a certificate signing request, and waits until it is signed.
 func (s *workload) sign() {
 	s.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -229,8 +229,8 @@ func propagate(how metav1.DeletionPropagation) metav1.DeleteOptions {
 	return metav1.DeleteOptions{PropagationPolicy: &how}
 }
 
-// podsLeft returns an error while there are more pods than the orphans. It ignores the pods of the
-// CronJob, which are created at random times.
+// podsLeft returns an error unless the number of pods is orphans. It ignores the pods of the CronJob, which
+// are created at random times.
 func (s *workload) podsLeft(ctx context.Context, orphans int) error {
 	all, err := s.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: "app"})
 	return unless(len(all.Items) == orphans, err, "there are %d pods, want %d", len(all.Items), orphans)

@@ -29,7 +29,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
-// assets makes the folder, with flags of envtest-assets.
+// assets creates the folder with flags of envtest-assets, and returns its path.
 func assets(t testing.TB, flags ...string) string {
 	t.Helper()
 	binary, err := testserver.Binary()
@@ -127,7 +127,7 @@ func testUsers(t *testing.T, env *envtest.Environment, admin client.Client) {
 	testserver.Eventually(t, time.Minute, func() error { return hers.List(t.Context(), &corev1.PodList{}) })
 }
 
-// refusals is a webhook for config maps.
+// refusals returns the configuration of a webhook for config maps.
 func refusals() *admissionregistrationv1.ValidatingWebhookConfiguration {
 	none, path, fail := admissionregistrationv1.SideEffectClassNone, "/refuse", admissionregistrationv1.Fail
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{
@@ -170,8 +170,8 @@ func testWebhooks(t *testing.T, env *envtest.Environment, admin client.Client) {
 	}
 }
 
-// doomed creates a namespace with two config maps, of which one owns the other, and deletes
-// the owner. It returns the namespace and the dependent.
+// doomed creates a namespace with two config maps, of which the first owns the second, and deletes the owner.
+// It returns the namespace and the dependent.
 func doomed(t *testing.T, admin client.Client) (*corev1.Namespace, *corev1.ConfigMap) {
 	t.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "doomed"}}

@@ -14,8 +14,7 @@ var suites = flag.String("suites", "client", "suites of controller-runtime to ru
 const allSuites = "builder,cache,client,cluster,controller,controller/controllerutil,envtest,handler,internal/controller,internal/recorder,manager," +
 	"metrics/filters,source,webhook"
 
-// TestSuites runs controller-runtime's own suites, those of the module that this one
-// requires:
+// TestSuites runs controller-runtime's own suites, in the version that the go.mod of this module requires:
 //
 //	go -C test/envtest test -run TestSuites -v -timeout 30m -args -suites=all
 func TestSuites(t *testing.T) {

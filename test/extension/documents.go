@@ -53,7 +53,8 @@ func apple(refs string) object {
 	}
 }
 
-// metadata differs from the schema of this module's server: both must be served separately.
+// metadata returns a schema that differs from the schema with the same name in this module's server. The
+// server must serve both.
 func metadata() object {
 	return object{"type": "object", "description": "ObjectMeta of another time.", "properties": object{"name": object{"type": "string"}}}
 }

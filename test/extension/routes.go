@@ -90,7 +90,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, namespace string
 	write(w, http.StatusCreated, created)
 }
 
-// watch sends each event as soon as it is there.
+// watch sends each event as soon as it is stored.
 func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	control := http.NewResponseController(w)

@@ -24,7 +24,7 @@ const (
 	Version = "v1"
 )
 
-// Options configure a server. The zero value has no failures.
+// Options configures a server.
 type Options struct {
 	// ServiceName is the DNS name in the certificate, such as apples.default.svc. Required.
 	ServiceName string
@@ -49,7 +49,7 @@ type Server struct {
 	requests atomic.Int64
 }
 
-// Start runs a server until the test ends.
+// Start starts a server and stops it when the test ends. It fails the test if the server cannot be started.
 func Start(t testing.TB, options Options) *Server {
 	t.Helper()
 	authority, err := pki.Open(t.TempDir())

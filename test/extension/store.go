@@ -21,7 +21,7 @@ type store struct {
 
 func newStore() *store { return &store{objects: map[string]object{}, changed: make(chan struct{})} }
 
-// create stores an apple. It returns false if the name exists.
+// create stores an apple. It returns false if the name is missing or already exists.
 func (s *store) create(namespace string, apple object) (object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

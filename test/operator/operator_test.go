@@ -56,7 +56,7 @@ func newEnvironment(t *testing.T) *environment {
 	return w
 }
 
-// newEnvironmentOf is like newEnvironment for an API. The result has no server.
+// newEnvironmentOf is like newEnvironment, for an existing API. The result has no server.
 func newEnvironmentOf(t *testing.T, config *rest.Config) *environment {
 	t.Helper()
 	w := &environment{config: config, scheme: runtime.NewScheme(), dns: &dns{records: map[string]string{}}}
@@ -298,7 +298,7 @@ func clientRules(t *testing.T, w *environment) {
 	bad := newSite("bad")
 	bad.Spec.Domain = "NOT A DOMAIN"
 	if err := w.client.Create(t.Context(), bad); !apierrors.IsInvalid(err) {
-		t.Errorf("a domain that is none: %v", err)
+		t.Errorf("create with an invalid domain: error %v, want Invalid", err)
 	}
 	site := newSite("fixed")
 	if err := w.client.Create(t.Context(), site); err != nil {
@@ -306,7 +306,7 @@ func clientRules(t *testing.T, w *environment) {
 	}
 	site.Spec.Domain = "other.example.com"
 	if err := w.client.Update(t.Context(), site); !apierrors.IsInvalid(err) {
-		t.Errorf("another domain: %v", err)
+		t.Errorf("change the domain: error %v, want Invalid", err)
 	}
 }
 

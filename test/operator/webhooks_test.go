@@ -76,8 +76,8 @@ func (h *hooks) end(t *testing.T) {
 	}
 }
 
-// mutate adds a container without defaults to deployments. To other objects it applies the patch in
-// their annotation.
+// mutate makes a change that depends on the kind: it adds a container without defaults to a Deployment, an
+// unknown field and a label to a Site, and an invalid value to a ConfigMap.
 func mutate(_ context.Context, r admission.Request) admission.Response {
 	var object map[string]any
 	if err := json.Unmarshal(r.Object.Raw, &object); err != nil {

@@ -33,8 +33,8 @@ const (
 	becomes = "test/becomes"
 )
 
-// TestFixtures checks that each file has policies with their bindings and parameters, and then
-// objects to be tried, in a namespace with its name.
+// TestFixtures creates the objects of each file in a namespace with the name of the file: policies with their
+// bindings and parameters, and then test objects. It checks the result of each test object.
 func TestFixtures(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.yaml")
@@ -157,7 +157,7 @@ func (c *client) create(t *testing.T, namespace string, obj *unstructured.Unstru
 }
 
 func (c *client) remove(t *testing.T, obj *unstructured.Unstructured) {
-	ctx := context.WithoutCancel(t.Context()) // which has ended when a test cleans up
+	ctx := context.WithoutCancel(t.Context()) // t.Context has ended when cleanup functions run
 	if err := c.resource("", obj).Delete(ctx, obj.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Error(err)
 	}
@@ -195,8 +195,8 @@ func (c *client) attempt(t *testing.T, namespace string, obj *unstructured.Unstr
 	}
 }
 
-// missing returns the path and value of the first part of want that got does not contain: all
-// fields of objects, and all elements of lists.
+// missing describes the first part of want that got does not contain, with its path and value. got must
+// contain all fields of objects and the same elements of lists.
 func missing(path string, got, want any) string {
 	switch want := want.(type) {
 	case map[string]any:

@@ -32,7 +32,7 @@ func Main(m *testing.M) int {
 // the test has it. It is safe for concurrent use.
 func Binary() (string, error) { return buildOnce() }
 
-// buildDir is the build directory of this process. Test packages run concurrently, each in its own
+// buildDir returns the build directory of this process. Test packages run concurrently, each in its own
 // process.
 func buildDir() string {
 	return filepath.Join(os.TempDir(), "mainstay-test-"+strconv.Itoa(os.Getpid()))
@@ -78,7 +78,7 @@ func moduleRoot() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// openFolders opens all folders of the module: the go command caches the result of a test until a
+// openFolders opens all folders of the module, because the go command caches the result of a test until a
 // file in an opened folder changes, and does not track files that a test builds.
 func openFolders(root string) error {
 	err := filepath.WalkDir(root, func(_ string, entry fs.DirEntry, err error) error {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// controlPlaneEnv is the variable that runs the suites in a declared control plane if it is not empty, and in a fork of
-// another one if it is "fork".
+// controlPlaneEnv is the variable that, if it is not empty, runs the suites in a declared control plane. If
+// it is "fork", the suites run in a fork of another declared control plane.
 const controlPlaneEnv = "MAINSTAY_TEST_CONTROL_PLANE"
 
 // tenantName is the name of the control plane.
@@ -44,7 +44,7 @@ func (s *Server) enterControlPlane(ctx context.Context) (err error) {
 	return err
 }
 
-// Fork is like ControlPlane, for a fork of another control plane, which calls webhooks.
+// Fork is like ControlPlane, for a fork of the control plane source. The fork may call webhooks.
 func (s *Server) Fork(ctx context.Context, source, name, kubeconfig string) (*rest.Config, error) {
 	return s.controlPlane(ctx, name, fmt.Sprintf(`{"from":{"controlPlane":%q,"outgoingCalls":"Allow"}}`, source), kubeconfig)
 }

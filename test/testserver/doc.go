@@ -11,15 +11,15 @@
 //	srv := testserver.New(t, testserver.Options{})
 //	client := kubernetes.NewForConfigOrDie(srv.RESTConfig())
 //
-// The server is stopped when the test ends. Its log is printed if the test failed, and a panic in
-// the log fails the test. With `go test -race` the server is built with the race detector, too, and
-// a reported race counts as a panic.
+// The server is stopped when the test ends. Its log is printed if the test failed, and a panic in the log
+// fails the test. With `go test -race`, the server is also built with the race detector, and a reported race
+// counts as a panic.
 //
 // If MAINSTAY_BINARY is set, this file is run instead of a new build. It can be any server with the
 // same command line, for example a real kube-apiserver behind a small wrapper.
 //
 // If MAINSTAY_TEST_CONTROL_PLANE is set, the tests use the API of a ControlPlane object instead of the root
-// control plane. With the value "fork", they use a fork of another one.
+// control plane. With the value "fork", they use a fork of another ControlPlane.
 //
 // MAINSTAY_TEST_FLAGS contains additional flags, separated by spaces, for every server that a suite
 // starts.

@@ -31,8 +31,8 @@ func (b *Buffer) String() string {
 // logTo sends both streams of the process to one log.
 func logTo(cmd *exec.Cmd, log *Buffer) { cmd.Stdout, cmd.Stderr = log, log }
 
-// Panics returns the lines of a server log that report a panic or a data race, each with up to twenty
-// following lines. The search ignores case, because the server and the Go runtime use different texts.
+// Panics returns the lines of a server log that report a panic, a fatal error of the Go runtime or a data
+// race, each with up to 19 following lines.
 func Panics(log string) []string {
 	var found []string
 	lines := strings.Split(log, "\n")

@@ -57,7 +57,7 @@ func (p *process) terminate(timeout time.Duration) error {
 	return nil
 }
 
-// kill ends the process at once (SIGKILL) and waits for it.
+// kill ends the process immediately (SIGKILL) and waits for it.
 func (p *process) kill() {
 	p.cmd.Process.Kill()
 	<-p.exited

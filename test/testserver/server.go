@@ -71,7 +71,7 @@ func (s *Server) finish(t testing.TB) {
 		return
 	}
 	for _, found := range Panics(s.log.String()) {
-		t.Errorf("the server's log tells of a panic:\n%s", found)
+		t.Errorf("the server logged a panic:\n%s", found)
 	}
 }
 
@@ -115,7 +115,8 @@ func portTaken(port int) bool {
 	return false
 }
 
-// Start runs the server on its directory and port, after Stop or Kill, and waits until it is ready.
+// Start runs the server on its directory and port, after Stop or Kill, and waits until it is ready. On error,
+// the server does not run.
 func (s *Server) Start(ctx context.Context) error {
 	args := append([]string{
 		"serve",
@@ -142,7 +143,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return nil
 }
 
-// awaitReady polls until the kubeconfig is there and /readyz returns 200.
+// awaitReady polls until the kubeconfig exists and /readyz returns 200.
 func (s *Server) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.options.readyTimeout())
 	defer cancel()
@@ -163,7 +164,7 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// ready requests /readyz with the credentials of the kubeconfig, and stores these for the tests
+// ready requests /readyz with the credentials of the kubeconfig, and stores the credentials for the tests
 // after the first success.
 func (s *Server) ready(ctx context.Context) error {
 	config := s.config
@@ -196,20 +197,22 @@ func (s *Server) ready(ctx context.Context) error {
 	return nil
 }
 
-// Stop sends SIGTERM and waits. It returns an error unless the server drained and ended with exit code 0.
+// Stop sends SIGTERM and waits. The server must run. Stop returns an error unless the server drained and
+// ended with exit code 0.
 func (s *Server) Stop() error {
 	p := s.process
 	s.process = nil
 	return p.terminate(stopTimeout)
 }
 
-// Kill kills the process and waits for its exit.
+// Kill kills the process and waits for its exit. The server must run.
 func (s *Server) Kill() {
 	s.process.kill()
 	s.process = nil
 }
 
-// Restart stops the server and starts it again on the same directory and port.
+// Restart stops the server and starts it again on the same directory and port. It returns the same errors as
+// Stop and Start.
 func (s *Server) Restart(ctx context.Context) error {
 	if err := s.Stop(); err != nil {
 		return err

@@ -11,7 +11,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
-// TestServerLifecycle starts, restarts, kills and starts again: the credentials and the address stay good throughout.
+// TestServerLifecycle restarts a server, kills it and starts it again. The credentials and the address stay
+// valid.
 func TestServerLifecycle(t *testing.T) {
 	t.Parallel()
 	srv := New(t, Options{})

@@ -32,13 +32,13 @@ func secrets(providers ...string) string {
 	return "- resources: [secrets]\n  providers: [{" + strings.Join(providers, "}, {") + "}]\n"
 }
 
-// key is one of a configuration.
+// key returns the configuration of one key with the given size in bytes.
 func key(size int) string {
 	return fmt.Sprintf("{keys: [{name: k%d, secret: %s}]}", size, base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{byte(size)}, size)))
 }
 
-// TestEncryptedBytes checks that each server can decrypt the values of the other and reports them
-// as up to date, and that neither decrypts a value that is bound to another key of the store.
+// TestEncryptedBytes checks that each server can decrypt the values of the other and reports them as up to
+// date, and that both either decrypt or reject a value that was moved to another key of the store.
 func TestEncryptedBytes(t *testing.T) {
 	plugin := kmstest.New(t)
 	plugin.Set(kmstest.Behavior{KeyID: "key", Annotations: map[string][]byte{"b.example.com": []byte("1"), "a.example.com": nil}})
@@ -79,7 +79,7 @@ func TestEncryptedBytes(t *testing.T) {
 				if got, stale, err := we.FromStorage(ctx, byThem, at); err != nil || stale || !bytes.Equal(got, plain) {
 					t.Errorf("%d bytes, by them: we read %.20q, stale %t, %v", n, got, stale, err)
 				}
-				if len(byUs) != len(byThem) && name != "kms" { // there the plugin's nonce and order vary
+				if len(byUs) != len(byThem) && name != "kms" { // with kms, the nonce and the order of annotations vary
 					t.Errorf("%d bytes become %d here and %d there", n, len(byUs), len(byThem))
 				}
 				_, _, ourErr := we.FromStorage(ctx, byThem, elsewhere)

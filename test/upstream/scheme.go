@@ -25,7 +25,7 @@ func newScheme() (*runtime.Scheme, error) {
 	return scheme, nil
 }
 
-// newKind is how the pods are stored.
+// newKind returns the kind of the stored pods.
 func newKind(scheme *runtime.Scheme) *codec.Kind {
 	return &codec.Kind{
 		Hub: &codec.Version{
@@ -39,7 +39,7 @@ func newKind(scheme *runtime.Scheme) *codec.Kind {
 	}
 }
 
-// toStored returns the pod that is stored for an internal one.
+// toStored converts an internal pod to the stored version.
 func (s *Store) toStored(obj runtime.Object) (*examplev1.Pod, error) {
 	pod := &examplev1.Pod{}
 	if err := s.scheme.Convert(obj.DeepCopyObject(), pod, nil); err != nil {
@@ -48,7 +48,7 @@ func (s *Store) toStored(obj runtime.Object) (*examplev1.Pod, error) {
 	return pod, nil
 }
 
-// fromStored converts a stored pod to an internal one. A nil out is ignored.
+// fromStored converts a stored pod to the internal version. A nil out is ignored.
 func (s *Store) fromStored(obj codec.Object, out runtime.Object) error {
 	if out == nil {
 		return nil

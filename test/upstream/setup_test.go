@@ -51,7 +51,7 @@ func (cfg setup) open(t *testing.T) *Store {
 	return s
 }
 
-// newCacher puts a cache, which is fed until the test ends, over a store.
+// newCacher returns a cache over a store. The cache is fed until the test ends.
 func newCacher(t *testing.T, store *storage.Store) storage.Interface {
 	t.Helper()
 	feed, err := cache.NewFeed(cache.FeedConfig{Backend: store.Backend(), Prefix: storage.DefaultPrefix})
@@ -88,14 +88,14 @@ func (s *Store) compact(ctx context.Context, t *testing.T, resourceVersion strin
 	}
 }
 
-// compactMore also removes that revision: at the compacted revision, our storage still knows the
-// previous value, and etcd does not.
+// compactMore compacts at a new revision instead of the given one. Our storage still has the state at the
+// compacted revision, but etcd does not.
 func (s *Store) compactMore(ctx context.Context, t *testing.T, _ string) {
 	t.Helper()
 	s.compact(ctx, t, strconv.FormatInt(s.increaseRevision(ctx, t), 10))
 }
 
-// increaseRevision writes something else.
+// increaseRevision writes an unrelated key and returns its revision.
 func (s *Store) increaseRevision(ctx context.Context, t *testing.T) int64 {
 	t.Helper()
 	res, err := s.backend.Commit(ctx, kv.Op{Key: storage.DefaultPrefix + "/other", Expect: kv.AnyRevision, Kind: kv.OpPut, Value: []byte("ok")})
@@ -105,7 +105,7 @@ func (s *Store) increaseRevision(ctx context.Context, t *testing.T) int64 {
 	return int64(res.Revision)
 }
 
-// checkStored reads the stored value of a key.
+// checkStored checks that the stored value of a key is transformed and has no resourceVersion.
 func (s *Store) checkStored(ctx context.Context, t *testing.T, key string) {
 	t.Helper()
 	entry, _, err := s.backend.Get(ctx, storage.DefaultPrefix+key, 0)
@@ -114,7 +114,7 @@ func (s *Store) checkStored(ctx context.Context, t *testing.T, key string) {
 	}
 	value, ok := strings.CutPrefix(string(entry.Value), valuePrefix)
 	if !ok {
-		t.Fatalf("%s is stored as it came from the transformer: %q", key, entry.Value)
+		t.Fatalf("the stored value of %s is not transformed: %q", key, entry.Value)
 	}
 	obj, err := s.kind.DecodeStored([]byte(value), 0)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// root starts the keys that the suites use.
+// root is the prefix of the keys that the suites use.
 const root = "/pods/"
 
 // Store adapts Mainstay's storage of pods to upstream's interface.
@@ -45,7 +45,7 @@ var _ upstream.Interface = (*Store)(nil)
 var _ storagetesting.InterfaceWithPrefixTransformer = (*Store)(nil)
 var _ storagetesting.InterfaceWithTransformerOverride = (*Store)(nil)
 
-// name is the name for a key, if that is the key of an object.
+// name returns the name of the object with a key. It returns false if the key is not the key of an object.
 func (s *Store) name(key string) (types.NamespacedName, bool) {
 	switch parts := split(key); {
 	case s.namespaced && len(parts) == 2:
@@ -70,7 +70,7 @@ func (s *Store) Create(ctx context.Context, key string, obj, out runtime.Object,
 		return err
 	}
 	if pod.ResourceVersion != "" {
-		return upstream.ErrResourceVersionSetOnCreate // T Mainstay's registry rejects it
+		return upstream.ErrResourceVersionSetOnCreate // in Mainstay, the registry rejects it
 	}
 	record, err := s.objects.Create(ctx, pod, storage.WriteOptions{TTL: time.Duration(ttl) * time.Second})
 	if err != nil {
@@ -127,9 +127,9 @@ func (s *Store) GetList(ctx context.Context, key string, opts upstream.ListOptio
 	return err
 }
 
-// withoutSlash converts a continue token for a key with a final slash to upstream's token for a key
-// without. Both are valid for either; the keys of a server's lists have no final slash, and those
-// of most suites do.
+// withoutSlash converts the continue token of a list whose key has a final slash. The result is upstream's
+// token for a key without a final slash; both lists accept both tokens. The keys of most suites have a final
+// slash, but the keys of a server's lists do not.
 func withoutSlash(token string) (string, error) {
 	data, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil {
@@ -233,7 +233,7 @@ func (s *Store) Delete(ctx context.Context, key string, out runtime.Object, prec
 	return s.fromRecord(record, out)
 }
 
-// updateOptions makes a record of the object that a caller suggests as the current one.
+// updateOptions converts preconditions and cached, the object that the caller assumes to be the current one.
 func (s *Store) updateOptions(ctx context.Context, name types.NamespacedName, preconditions *upstream.Preconditions, cached runtime.Object) (storage.UpdateOptions, error) {
 	var options storage.UpdateOptions
 	if preconditions != nil {
@@ -258,7 +258,7 @@ func (s *Store) updateOptions(ctx context.Context, name types.NamespacedName, pr
 	return options, nil
 }
 
-// explain converts errors to upstream's.
+// explain converts an error to upstream's error.
 func (s *Store) explain(key string, err error) error {
 	var precondition *storage.PreconditionError
 	var future *storage.FutureRevisionError
@@ -331,7 +331,7 @@ func (s *Store) UpdateTransformer(modify storagetesting.TransformerModifier) fun
 	return func() { s.transformer.current.Store(original) }
 }
 
-// transformer is a storage.Transformer over one of upstream's that can be exchanged.
+// transformer is a storage.Transformer that calls one of upstream's transformers, which tests can replace.
 type transformer struct {
 	current atomic.Pointer[value.Transformer]
 }
@@ -365,7 +365,7 @@ type damagedError struct {
 func (e *damagedError) Error() string { return e.err.Error() }
 func (e *damagedError) Unwrap() error { return e.err }
 
-// failing returns a function that makes all values unreadable, and readable again.
+// failing returns a function that makes all values unreadable (true) or readable again (false).
 func (s *Store) failing() func(bool) {
 	restore := func() {}
 	return func(fail bool) {

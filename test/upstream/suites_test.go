@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/encryption/kmstest"
 )
 
-// leftOutTable is the document with the name of every test that is not run, and the reason.
+// leftOutTable is the document that lists every test that is not run, with the reason.
 const leftOutTable = "../../docs/internals/upstream-suites.md"
 
 func TestMain(m *testing.M) {
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(kmstest.Main(m))
 }
 
-// leftOut reads the names of the table: each row begins with one in backticks.
+// leftOut reads the names in the table. Each row begins with a name in backticks.
 func leftOut() ([]string, error) {
 	data, err := os.ReadFile(leftOutTable)
 	if err != nil {
@@ -66,7 +66,7 @@ func pattern(names []string) string {
 
 type run func(context.Context, *testing.T, *Store)
 
-// suite is one of upstream's, under the name of its function without RunTest.
+// suite is a suite of upstream. name is the name of its function without the prefix RunTest.
 type suite struct {
 	name string
 	// clusterScoped suites have pods without a namespace.
@@ -74,7 +74,7 @@ type suite struct {
 	run           run
 }
 
-// plain is a suite that requires only a storage.
+// plain returns a suite that requires only a storage.
 func plain[S any](name string, f func(context.Context, *testing.T, S)) suite {
 	return suite{name: name, run: func(ctx context.Context, t *testing.T, s *Store) { f(ctx, t, any(s).(S)) }}
 }
@@ -123,11 +123,13 @@ func writes() []suite {
 func lists() []suite {
 	return []suite{
 		{name: "List", run: func(ctx context.Context, t *testing.T, s *Store) {
-			// Whether there is a cache matters there for requests to etcd alone.
+			// For storages with a cache, the suite counts requests to etcd, and skips lists with a limit and
+			// resourceVersion 0. Our cache sends no such requests and supports the limit.
 			storagetesting.RunTestList(ctx, t, s, s.compact, false, nil)
 		}},
 		{name: "ConsistentList", run: func(ctx context.Context, t *testing.T, s *Store) {
-			// What is said of caches there is that they may lag, which ours never does.
+			// The suite permits caches to return outdated lists. Our cache never does, so it is tested like a
+			// storage without a cache.
 			storagetesting.RunTestConsistentList(ctx, t, s, s.increaseRevision, false, true, false)
 		}},
 		{name: "GetListNonRecursive", run: func(ctx context.Context, t *testing.T, s *Store) {
@@ -167,7 +169,7 @@ func watches() []suite {
 		plain("Watch", storagetesting.RunTestWatch),
 		{name: "WatchFromZero", run: func(ctx context.Context, t *testing.T, s *Store) {
 			if s.cached {
-				storagetesting.RunTestWatchFromZero(ctx, t, s, nil) // a cache may well know more than the store
+				storagetesting.RunTestWatchFromZero(ctx, t, s, nil) // the cache can retain history that the store has compacted
 				return
 			}
 			storagetesting.RunTestWatchFromZero(ctx, t, s, s.compactMore)
@@ -195,8 +197,8 @@ func watches() []suite {
 	}
 }
 
-// alone are suites that run one at a time: they switch upstream's feature gates, which are of the whole process, or
-// have an object that lives for a second.
+// alone returns the suites that run one at a time, because they change upstream's feature gates, which are
+// global in the process, or depend on an object that expires after a second.
 func alone() []suite {
 	return []suite{
 		plain("Get", storagetesting.RunTestGet),
@@ -207,10 +209,10 @@ func alone() []suite {
 	}
 }
 
-// TestUncached runs the suites against the store itself.
+// TestUncached runs the suites against the store without a cache.
 func TestUncached(t *testing.T) { runAll(t, false) }
 
-// TestCached runs them with the watch cache around it.
+// TestCached runs the suites against the store with a watch cache.
 func TestCached(t *testing.T) { runAll(t, true) }
 
 func runAll(t *testing.T, cached bool) {
@@ -225,7 +227,7 @@ func runAll(t *testing.T, cached bool) {
 	}
 }
 
-// suiteTimeout ends watches that a suite waits for in vain.
+// suiteTimeout is the timeout of a suite. It ends watches whose events do not arrive.
 const suiteTimeout = time.Minute
 
 func (s suite) start(t *testing.T, cached bool) {

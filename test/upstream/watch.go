@@ -36,7 +36,7 @@ func (s *Store) Watch(ctx context.Context, key string, opts upstream.ListOptions
 	}
 	w := &watcher{store: s, cancel: cancel, events: make(chan watch.Event, watchBuffer)}
 	if err != nil {
-		close(w.events) // as upstream: a watch that is over before it begins is no error
+		close(w.events) // as in upstream: it is not an error if the context has ended before the watch starts
 		return w, nil
 	}
 	go w.run(ctx, ours)
@@ -49,7 +49,7 @@ func (w *watcher) ResultChan() <-chan watch.Event { return w.events }
 // Stop implements watch.Interface.
 func (w *watcher) Stop() { w.cancel() }
 
-// run hands events on until the watch is stopped or ends.
+// run forwards events until the watch is stopped or ends.
 func (w *watcher) run(ctx context.Context, ours rest.Watch) {
 	defer close(w.events)
 	defer ours.Close()
@@ -93,7 +93,7 @@ func (w *watcher) event(ev rest.Event) watch.Event {
 	return watch.Event{Type: ev.Type, Object: pod}
 }
 
-// failure is the ERROR event.
+// failure returns the ERROR event for an error.
 func failure(err error) watch.Event {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

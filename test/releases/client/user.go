@@ -22,14 +22,14 @@ import (
 
 const namespace = "default"
 
-// user does what users of client-go do.
+// user sends the requests of typical users of client-go.
 type user struct {
 	ctx     context.Context
 	client  kubernetes.Interface
 	generic dynamic.Interface
 }
 
-// discover checks that the client libraries know all kinds of the server.
+// discover checks that the client libraries contain all kinds of the server.
 func (u *user) discover() error {
 	_, lists, err := u.client.Discovery().ServerGroupsAndResources()
 	if err != nil {
@@ -163,7 +163,7 @@ func (u *user) inform() error {
 	return nil
 }
 
-// sendNewerField checks that the server does not know a field that is newer than the libraries.
+// sendNewerField checks that a field that is newer than the libraries is unknown to the server.
 func (u *user) sendNewerField() error {
 	pod := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "newer"},
