@@ -46,7 +46,7 @@ func decodeBody(mediaType string, body []byte) (any, error) {
 	}
 }
 
-// decodeRecorded decodes a recorded body in the same way.
+// decodeRecorded decodes a recorded body like decodeBody.
 func decodeRecorded(r Response, mediaType string) (any, error) {
 	if len(r.Body) == 0 {
 		return nil, nil
@@ -81,7 +81,7 @@ func decodeJSON(body []byte) (any, error) {
 	return v, nil
 }
 
-// kinds returns a scheme with the Go types of all built-in objects.
+// kinds is a scheme with the Go types of all built-in objects.
 var kinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(kubernetesscheme.AddToScheme(s))
@@ -92,8 +92,8 @@ var kinds = func() *runtime.Scheme {
 	return s
 }()
 
-// withVersion adds the version that clients expect to an envelope without one: discovery documents
-// have none.
+// withVersion adds the version v1 to an envelope without a version, because clients expect one. The envelopes
+// of discovery documents have no version.
 func withVersion(envelope []byte) []byte {
 	magic := []byte("k8s\x00")
 	var unknown runtime.Unknown
@@ -125,8 +125,8 @@ func decodeProtobuf(body []byte) (any, error) {
 	return decodeJSON(asJSON)
 }
 
-// RewriteEncoded is RewriteBody for a body in any encoding. Incomplete protobuf objects are
-// rewritten as text.
+// RewriteEncoded is like RewriteBody, for a body in any encoding. A body that is not a complete protobuf
+// object is rewritten as text.
 func (m *Memory) RewriteEncoded(body []byte) ([]byte, error) {
 	serializer := protobuf.NewSerializer(kinds, kinds)
 	object, kind, err := serializer.Decode(body, nil, nil)

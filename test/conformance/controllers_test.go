@@ -130,7 +130,7 @@ var invented = []*regexp.Regexp{
 	regexp.MustCompile(`"X509SHA256=[0-9a-f]{64}"`),
 }
 
-// masked replaces all generated values in a body by constants.
+// masked replaces all generated values in a body with constants.
 func masked(text json.RawMessage) json.RawMessage {
 	s := withoutVolatile(string(text), "…")
 	for _, pattern := range invented {
@@ -183,7 +183,7 @@ func byObject(events []Event) map[string][]Event {
 		var object struct {
 			Metadata struct{ Namespace, Name string }
 		}
-		_ = json.Unmarshal(event.Object, &object) // an object without a name gets the empty key
+		_ = json.Unmarshal(event.Object, &object) // an object without a name has the key "/"
 		name := object.Metadata.Namespace + "/" + object.Metadata.Name
 		sorted[name] = append(sorted[name], event)
 	}

@@ -28,8 +28,8 @@ const recordingsDir = "testdata/recordings"
 // recordedFlags are the flags of the recorded server that affect its responses.
 var recordedFlags = []string{"--service-cluster-ip-range=10.96.0.0/12", "--controllers=-clusterrole-aggregation-controller"}
 
-// onDemand are the flags of the server from which the folders of beta APIs were recorded. It did
-// not write StorageVersions.
+// onDemand are the flags of the server from which the folders of beta APIs were recorded. That server did not
+// write StorageVersions.
 var onDemand = []string{"--runtime-config=api/all=true", "--feature-gates=AllAlpha=true,AllBeta=true,StorageVersionAPI=false"}
 
 // stoppedClock gives all writes the same time. The responses of some scenarios depend on the
@@ -37,7 +37,7 @@ var onDemand = []string{"--runtime-config=api/all=true", "--feature-gates=AllAlp
 // is in the past, so that ages in tables are valid.
 var stoppedClock = []string{"--test-faults", "--test-time=2020-01-02T15:04:05Z"}
 
-// flagsOf returns the flags that a recording needs besides recordedFlags.
+// flagsOf returns the flags that a recording requires in addition to recordedFlags.
 func flagsOf(name string) []string {
 	switch {
 	case strings.HasPrefix(name, "builtin-beta/"):
@@ -131,8 +131,8 @@ func clientOf(srv *testserver.Server, subject string) (*http.Client, error) {
 // otherTests are the folders of recordings that other tests replay.
 var otherTests = []string{"controllers/loops", "expired/", "webhook/", "validation/", "validation-beta/", "transitions/"}
 
-// recordingNames lists the recordings that require only a new server. With -short it lists those of
-// behavior that all kinds share, and of the core group.
+// recordingNames lists the recordings that require only a new server. With -short, it lists only the
+// recordings of the core group and of behavior that all kinds share.
 func recordingNames(t *testing.T) []string {
 	t.Helper()
 	var names []string

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestConversionWebhooks replays conversations about resources with a conversion webhook. The
-// webhook behaves as the webhook of the recorder.
+// TestConversionWebhooks replays conversations about resources with a conversion webhook. The webhook behaves
+// like the recorder's webhook.
 func TestConversionWebhooks(t *testing.T) {
 	t.Parallel()
 	for _, flags := range [][]string{nil, {"--watch-cache=false"}} {
@@ -55,7 +55,7 @@ var recordedBundle = regexp.MustCompile(`"caBundle":\s*"[^"]*"`)
 // is not replaced.
 const othersBundle = "UJZakNDQVFpZ0F3SUJBZ0lJWnNTMWFYcVg2Ukl3Q2d"
 
-// withWebhook replaces the address and CA of the recorder's webhook by those of a live one.
+// withWebhook replaces the address and CA of the recorder's webhook with the address and CA of hook.
 func withWebhook(scenario Scenario, hook *httptest.Server) Scenario {
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw})
 	bundle := []byte(`"caBundle":"` + base64.StdEncoding.EncodeToString(certificate) + `"`)

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Comparison compares a recorded and a live JSON value and records up to maxDifferences
-// differences. Values are those of encoding/json with numbers as json.Number.
+// Comparison compares a recorded and a live JSON value and records up to maxDifferences differences. The
+// values are decoded by encoding/json, with numbers as json.Number.
 type Comparison struct {
 	Memory      *Memory
 	Differences []string
@@ -93,7 +93,8 @@ func (c *Comparison) objects(path string, want, got map[string]any) {
 	}
 }
 
-// byManager sorts the entries of managed fields by manager. kube-apiserver sorts them by second.
+// byManager sorts the entries of managed fields by manager. kube-apiserver sorts them by time in seconds, so
+// their order can vary.
 func byManager(entries any) any {
 	list, ok := entries.([]any)
 	if !ok {
@@ -208,7 +209,7 @@ func (c *Comparison) strings(path string, want string, gotAny any) {
 // assignedIP matches the fields of addresses that the server allocates.
 var assignedIP = regexp.MustCompile(`\.clusterIPs?(\[\d+\])?$`)
 
-// sameAssignedIP pairs two addresses if the server has allocated both, and reports whether it has.
+// sameAssignedIP pairs two addresses that the servers have allocated, and reports whether it has paired them.
 func (c *Comparison) sameAssignedIP(want, got string) bool {
 	_, err := netip.ParseAddr(got)
 	if want == "" || want == "None" || err != nil || c.Memory.Chosen(want) {

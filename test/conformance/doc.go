@@ -2,21 +2,20 @@
 // mainstay and compares the responses: status, relevant headers, bodies as values, and watch
 // events.
 //
-// A recording (testdata/recordings/*.jsonl.gz) contains scenarios, a scenario contains steps, and a
-// step is one request with its response. Each recording is replayed in order against its own
-// server. Values that a server generates (UIDs, resourceVersions, times, generated names, allocated
-// addresses) are learned by Memory: the first live value in the place of a recorded one replaces it
-// in later responses and requests.
+// A recording (testdata/recordings/*.jsonl.gz) contains scenarios, a scenario contains steps, and a step is
+// one request with its response. Each recording is replayed in order against its own server. Memory pairs the
+// values that a server generates (UIDs, resourceVersions, times, generated names, allocated addresses): the
+// live value at the first occurrence of a recorded value replaces it in later responses and requests.
 //
-// testdata/known lists the steps that do not match yet, with the reason; any other mismatch fails
-// the test. A listed step that matches is reported, and `go test ./test/conformance -update`
-// rewrites the lists. testdata/differences lists, in the same format, the steps with an undesired
-// recorded response: the recordings are of 1.36, and the server implements 1.37. These steps are
-// sent without comparing the response.
+// testdata/known lists the steps that do not match yet, with the reason; any other mismatch fails the test. A
+// listed step that matches is reported, and `go test ./test/conformance -update` rewrites the lists.
+// testdata/differences lists, in the same format, the steps with an undesired recorded response, because the
+// recordings are from 1.36, and the server implements 1.37. These steps are sent without comparing the
+// response.
 //
-// The folders of beta APIs contain the versions that are served on demand, as far as 1.37 serves
-// them: those of networking.k8s.io and storage.k8s.io are removed, and that of scheduling.k8s.io
-// has changed.
+// The folders of beta APIs contain the versions that are served on demand and that 1.37 still serves. They do
+// not contain the versions of networking.k8s.io and storage.k8s.io, which were removed, and of
+// scheduling.k8s.io, which has changed.
 //
 // The package also compares discovery documents with the tables in testdata/facts, and round-trips
 // every built-in kind with the fixtures of k8s.io/api.

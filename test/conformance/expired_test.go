@@ -10,9 +10,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestExpiredRevisions replays requests for revisions that the server has removed. The two
-// recordings are one conversation with a restart in between. The server keeps a history of one
-// second.
+// TestExpiredRevisions replays requests for revisions that the server has removed. The two recordings form
+// one conversation; the server is restarted between them. The server keeps a history of one second.
 func TestExpiredRevisions(t *testing.T) {
 	t.Parallel()
 	srv := testserver.New(t, testserver.Options{Flags: append([]string{"--history-retention=1s"}, recordedFlags...)})
@@ -40,8 +39,8 @@ func TestExpiredRevisions(t *testing.T) {
 	}
 }
 
-// expire creates revisions until the server has removed the first of them, and restarts the server,
-// because the watch cache may keep more than the store. The removed revision is later than all
+// expire creates revisions until the server has removed the first of them. It then restarts the server,
+// because the watch cache may retain more history than the store. The removed revision is later than all
 // revisions of the recording so far.
 func expire(t *testing.T, srv *testserver.Server, f *fetcher) {
 	t.Helper()

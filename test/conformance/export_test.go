@@ -63,7 +63,8 @@ func exportCustom(t *testing.T) {
 	server.exportOne(t, "/apis/example.com/v1/namespaces/default/widgets", object)
 }
 
-// exportKinds exports the recorded object of each kind, or another one if none is recorded.
+// exportKinds exports the recorded object of each kind, or the object of onDemandObject if no object is
+// recorded.
 func exportKinds(t *testing.T, folder string, facts []Fact, flags ...string) {
 	srv := testserver.New(t, testserver.Options{Flags: slices.Concat(flags, recordedFlags)})
 	replayer, err := NewReplayer(srv.RESTConfig())
@@ -102,8 +103,8 @@ func exportKinds(t *testing.T, folder string, facts []Fact, flags ...string) {
 	}
 }
 
-// recordedCreations returns the scenarios of a folder that create a minimal or rich object, up to
-// that step, by the key of the kind.
+// recordedCreations returns the scenarios of a folder that create a minimal or rich object, by the key of the
+// kind. A scenario ends with the creation.
 func recordedCreations(t *testing.T, folder string) map[string][]Scenario {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(recordingsDir, folder, "*.jsonl.gz"))
@@ -157,11 +158,11 @@ func (f *fetcher) writeBack(t *testing.T, path string) (read map[string]any) {
 	testserver.Eventually(t, time.Minute, func() error {
 		read = f.must(t, http.StatusOK, http.MethodGet, path, nil)
 		if status, put := f.do(t, http.MethodPut, path+"?fieldValidation=Strict", read); status != http.StatusOK || !reflect.DeepEqual(put, read) {
-			return fmt.Errorf("put as it was read: %d\n%v\nwant\n%v", status, put, read)
+			return fmt.Errorf("PUT of the unchanged object: status %d\n%v\nwant\n%v", status, put, read)
 		}
 		patched := f.mustSend(t, http.StatusOK, http.MethodPatch, path, "application/merge-patch+json", map[string]any{})
 		if !reflect.DeepEqual(patched, read) {
-			return fmt.Errorf("patched by nothing it is\n%v\nwant\n%v", patched, read)
+			return fmt.Errorf("object after an empty patch:\n%v\nwant\n%v", patched, read)
 		}
 		return nil
 	})
@@ -180,9 +181,9 @@ func exported(object map[string]any) map[string]any {
 	return export
 }
 
-// unbound returns an export without the fields that prevent its creation, also in kube-apiserver:
-// in a Job, the selector and labels with its uid; in a pod, the keys of terms whose labels were
-// merged into the selector of the term.
+// unbound returns an export without the fields that prevent its creation, which kube-apiserver also rejects.
+// In a Job, these are the selector and the labels with the uid of the Job. In a pod, these are the label keys
+// of terms, because their labels were merged into the selector of the term.
 func unbound(export map[string]any) map[string]any {
 	spec, _ := export["spec"].(map[string]any)
 	switch {
@@ -194,7 +195,7 @@ func unbound(export map[string]any) map[string]any {
 	return export
 }
 
-// without returns a copy of a value without the members of these names, at any depth.
+// without returns a copy of a value without the members with the given names, at any depth.
 func without(value any, names ...string) any {
 	switch v := value.(type) {
 	case map[string]any:

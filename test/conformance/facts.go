@@ -18,13 +18,13 @@ type Fact struct {
 	Kind         string
 	Namespaced   string // "true", "false"; unset for subresources
 	Singular     string
-	ShortNames   string // sorted, comma-separated, as are the next two
+	ShortNames   string // sorted, comma-separated; Categories and Verbs as well
 	Categories   string
 	Verbs        string
 	Hash         string
 }
 
-// Key names the resource: "apps/v1/deployments".
+// Key returns the key of the resource, such as "apps/v1/deployments".
 func (f Fact) Key() string { return f.GroupVersion + "/" + f.Name }
 
 // collection returns the path of the collection, in the namespace if the resource is namespaced.
@@ -116,8 +116,8 @@ func sortedJoin(values []string) string {
 	return strings.Join(values, ",")
 }
 
-// Differences compares the fact with the actual discovery information. Aggregated discovery
-// contains no hash, so got may lack it.
+// Differences compares the fact with the actual discovery information. withHash also compares the hash, which
+// aggregated discovery does not contain. Of a subresource, only the kind and the verbs are compared.
 func (f Fact) Differences(got Fact, withHash bool) []string {
 	var differences []string
 	compare := func(what, want, got string) {

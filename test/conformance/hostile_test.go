@@ -13,9 +13,9 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestHostileFields replaces each field of a valid object of each kind by invalid and extreme
-// values. The server accepts or rejects the object without an internal error. The causes of a
-// rejection name a field of the changed part.
+// TestHostileFields replaces each field of a valid object of each kind with invalid and extreme values. The
+// server accepts or rejects the object without an internal error. The causes of a rejection name a field of
+// the changed part.
 func TestHostileFields(t *testing.T) {
 	t.Parallel()
 	skipShort(t, "TestMutatedRequests sends random changes")

@@ -26,7 +26,7 @@ type stepKey struct {
 	step     int
 }
 
-// ReadKnown reads the file at path. A missing file is empty.
+// ReadKnown reads the file at path. If the file does not exist, the result is empty.
 func ReadKnown(path string) (Known, error) {
 	known := Known{}
 	f, err := os.Open(path)
@@ -104,7 +104,7 @@ func formatSteps(steps []int) string {
 	return strings.Join(parts, ",")
 }
 
-// Write writes the file, sorted by the number of steps per reason. An empty list removes the file.
+// Write writes the file, sorted by the number of steps per reason. If k is empty, Write removes the file.
 func (k Known) Write(path string) error {
 	if len(k) == 0 {
 		err := os.Remove(path)

@@ -18,8 +18,8 @@ type Memory struct {
 	names     map[string]string // generated names: recorded -> live
 	liveNames map[string]string
 
-	// Revisions of single objects identify a write and are mapped one to one. Those of lists and
-	// bookmarks are lower bounds, only used to rewrite requests.
+	// The revision of a single object identifies a write; such revisions are mapped one to one. The revisions
+	// of lists and bookmarks are lower bounds; they are only used to rewrite requests.
 	revisions     map[string]string
 	liveRevisions map[string]string
 	listRevisions map[string]string
@@ -71,12 +71,12 @@ func (m *Memory) Pair(recorded, live string) bool {
 	return pair(m.live, m.recorded, recorded, live)
 }
 
-// PairName is Pair for names that the server generated from a generateName.
+// PairName is like Pair, for names that the server generated from a generateName.
 func (m *Memory) PairName(recorded, live string) bool {
 	return pair(m.names, m.liveNames, recorded, live)
 }
 
-// PairRevision is Pair for the resourceVersions of objects.
+// PairRevision is like Pair, for the resourceVersions of objects.
 func (m *Memory) PairRevision(recorded, live string) bool {
 	return pair(m.revisions, m.liveRevisions, recorded, live)
 }
@@ -94,7 +94,7 @@ func (m *Memory) ReplaceRevision(recorded, live string) {
 	m.revisions[recorded], m.liveRevisions[live] = live, recorded
 }
 
-// Learn records the live value that replaces the recorded one in later requests.
+// Learn records the live value that replaces a recorded value in later requests.
 func (m *Memory) Learn(recorded, live string) { m.loose[recorded] = live }
 
 // LearnListRevision records the resourceVersion of a list or bookmark.
@@ -180,7 +180,7 @@ func replaceVolatile(text string, by func(string) string) string {
 	return replaced.String()
 }
 
-// withoutVolatile replaces all matches of volatile by a constant.
+// withoutVolatile replaces all matches of volatile with a constant.
 func withoutVolatile(text, constant string) string {
 	return replaceVolatile(text, func(string) string { return constant })
 }
@@ -225,7 +225,7 @@ var unspecified = []struct {
 	{regexp.MustCompile(`(resourceVersion\\*":\s*\\*")\d+`), "${1}N"},
 	{regexp.MustCompile(`-----BEGIN ([A-Z ]+)-----[^-]*-----END [A-Z ]+-----`), "a PEM block of ${1}"},
 	{regexp.MustCompile(` in scheme "[^"]*"`), ""},                 // a line of the recorded server's source
-	{regexp.MustCompile(`(Go value of type )[\w.\[\]]+`), "${1}T"}, // a type of it
+	{regexp.MustCompile(`(Go value of type )[\w.\[\]]+`), "${1}T"}, // a Go type in the recorded server
 	{regexp.MustCompile(`\bX509SHA256=[0-9a-f]{64}`), "the id of a certificate"},
 	{regexp.MustCompile(`(\b\d+:)\d+(/(?:TCP|UDP|SCTP)\b)`), "${1}N${2}"}, // port:nodePort in tables
 	{regexp.MustCompile(`\d+\.\d+(?:µs|ms|s)\b`), "0s"},

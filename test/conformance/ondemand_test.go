@@ -27,8 +27,8 @@ func onDemandFacts(t *testing.T) []Fact {
 	return facts
 }
 
-// TestDiscoveryOnDemand compares discovery with all versions enabled, and with single ones
-// disabled.
+// TestDiscoveryOnDemand compares discovery with all versions enabled, with no beta and alpha version enabled,
+// with one additional version enabled, and with some default versions and resources disabled.
 func TestDiscoveryOnDemand(t *testing.T) {
 	t.Parallel()
 	t.Run("all", func(t *testing.T) {
@@ -75,7 +75,7 @@ func (f *fetcher) do(t *testing.T, method, path string, body any) (int, map[stri
 	return f.send(t, method, path, "application/json", body)
 }
 
-// must is do, and fails the test for another status.
+// must is like do, but fails the test for another status.
 func (f *fetcher) must(t *testing.T, want int, method, path string, body any) map[string]any {
 	t.Helper()
 	return f.mustSend(t, want, method, path, "application/json", body)
@@ -90,7 +90,6 @@ func (f *fetcher) mustSend(t *testing.T, want int, method, path, contentType str
 	return liveResponse
 }
 
-// makeNamespace creates a namespace with the service account that pods need.
 func (f *fetcher) makeNamespace(t *testing.T, name string) {
 	t.Helper()
 	f.must(t, http.StatusCreated, http.MethodPost, "/api/v1/namespaces", map[string]any{"metadata": map[string]any{"name": name}})
@@ -198,7 +197,7 @@ func onDemandObject(t *testing.T, dir string, fact Fact) *unstructured.Unstructu
 		object.Object = jsonValue(t, fixture).(map[string]any)
 	}
 	name := object.GetName()
-	if !strings.Contains(name, ".") { // the name of a StorageVersion means something
+	if !strings.Contains(name, ".") { // the name of a StorageVersion has a fixed format
 		name = strings.ReplaceAll(fact.GroupVersion, "/", ".") + "." + fact.Name
 	}
 	space := ""

@@ -42,7 +42,7 @@ type Review struct {
 // Request is a recorded request.
 type Request struct {
 	Method       string            `json:"method"`
-	Path         string            `json:"path"` // with the query, as it went over the wire
+	Path         string            `json:"path"` // with the query, as sent
 	Headers      map[string]string `json:"headers"`
 	Body         json.RawMessage   `json:"body"`
 	BodyEncoding string            `json:"bodyEncoding"`
@@ -53,7 +53,7 @@ type Request struct {
 // connection.
 type Response struct {
 	Status       int             `json:"status"`
-	Headers      map[string]any  `json:"headers"` // a string, or a list of strings where the header came more than once
+	Headers      map[string]any  `json:"headers"` // a string, or a list of strings if the header occurs several times
 	Body         json.RawMessage `json:"body"`
 	BodyEncoding string          `json:"bodyEncoding"`
 	BodyFrom     *BodyFrom       `json:"bodyFrom"`
@@ -73,7 +73,7 @@ type Event struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// HeaderValues returns the recorded values of a header, which is empty if it was not recorded.
+// HeaderValues returns the recorded values of a header. The result is empty if the header was not recorded.
 func (r Response) HeaderValues(name string) []string {
 	switch v := r.Headers[name].(type) {
 	case string:

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// compareVerdict compares the result of validation. Rejections are compared by code, reason and
-// causes in any order, on which clients can rely; accepted objects are compared completely.
+// compareVerdict compares the result of validation. Rejections are compared by code, reason and causes, on
+// which clients can rely; the order of the causes is ignored. Accepted objects are compared completely.
 func compareVerdict(c *Comparison, step Step, got liveResponse) {
 	want := step.Response
 	ours := want.Status == 0 || want.Status == http.StatusInternalServerError // this server rejects such a request with its own message
@@ -47,8 +47,8 @@ type rejection struct {
 	}
 }
 
-// causes returns the causes of a Status, without duplicates: kube-apiserver validates metadata
-// twice on update.
+// causes returns the causes of a Status, sorted and without duplicates, because kube-apiserver validates
+// metadata twice on update.
 func (r *rejection) causes(m *Memory) []string {
 	var causes []string
 	for _, cause := range r.Details.Causes {
@@ -62,7 +62,7 @@ func (r *rejection) causes(m *Memory) []string {
 	return slices.Compact(causes)
 }
 
-// asVersion137 converts causes of v1.36 to those of v1.37.
+// asVersion137 replaces the messages of v1.36 in causes with the messages of v1.37. It modifies causes.
 func asVersion137(causes []string) []string {
 	for i, cause := range causes {
 		for _, change := range rewordings {
@@ -75,8 +75,8 @@ func asVersion137(causes []string) []string {
 	return causes
 }
 
-// rewordings are the message changes from v1.36, the version of the recordings, to v1.37. All
-// recorded objects that are rejected because of an owner have one.
+// rewordings are the message changes from v1.36, the version of the recordings, to v1.37. All recorded
+// objects that are rejected because of an owner have exactly one owner.
 var rewordings = []struct {
 	before *regexp.Regexp
 	after  string

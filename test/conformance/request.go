@@ -19,12 +19,12 @@ const withoutCertificate = "no client certificate"
 // subject.
 const withCertificate = "client certificate "
 
-// remark is the key of this remark in a recording; it is not a header.
+// remark is the key of these remarks among the headers of a recorded request. It is not a header.
 const remark = "(client)"
 
 const impersonateGroup = "Impersonate-Group"
 
-// withoutHeader is the recorded value of a header that the client left out.
+// withoutHeader is the recorded value of a header that the client omitted.
 const withoutHeader = "-"
 
 // quotedRevision matches the resourceVersions in a body: as a field, and as the value of a JSON
@@ -52,7 +52,7 @@ func (m *Memory) RewriteText(text string) string {
 	return m.renamed(replaceVolatile(text, m.Value))
 }
 
-// RewritePath does the same for the path and the query. It preserves the order and escapes of the
+// RewritePath rewrites a path and its query like RewriteText. It preserves the order and escapes of the
 // query.
 func (m *Memory) RewritePath(path string) string {
 	path, query, hasQuery := strings.Cut(path, "?")
@@ -87,7 +87,7 @@ var quotedPort = regexp.MustCompile(`("(?:nodePort|healthCheckNodePort)":\s*)(\d
 // jsonStrings are the steps with a JSON string as body; all other strings are the text of the body.
 var jsonStrings = []string{"string at top", "merge patch string"}
 
-// recordedBody returns the body that the client had sent, byte for byte.
+// recordedBody returns the body that the client sent, byte for byte.
 func recordedBody(scenario Scenario, step Step) ([]byte, error) {
 	r := step.Request
 	switch {

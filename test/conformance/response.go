@@ -82,7 +82,7 @@ func isOwnCause(reason any) bool {
 	return reason == string(admission.CausePlugin) || reason == string(admission.CauseWebhook) || reason == string(admission.CausePolicy)
 }
 
-// withoutOwnCause returns a Status in kube-apiserver's form.
+// withoutOwnCause returns a Status without the causes that only this server adds.
 func withoutOwnCause(body any) any {
 	status, _ := body.(map[string]any)
 	details, _ := status["details"].(map[string]any)
@@ -108,8 +108,7 @@ func withoutOwnCause(body any) any {
 // groups of the scenario.
 const singleGroupNote = "only the item of the group is kept"
 
-// onlyGroups returns an aggregated discovery document reduced to the members and groups of the
-// other one.
+// onlyGroups returns an aggregated discovery document with only the members and groups that other contains.
 func onlyGroups(body, other any) any {
 	names := map[any]bool{}
 	for _, item := range itemsOf(other) {
@@ -224,7 +223,7 @@ func compareHeaders(c *Comparison, want Response, got liveResponse) {
 			compareHeader(c, name, values, got.header.Values(name))
 		}
 	}
-	for _, value := range want.HeaderValues("Vary") { // a server may vary by more
+	for _, value := range want.HeaderValues("Vary") { // the server may send additional values
 		if !slices.Contains(got.header.Values("Vary"), value) {
 			c.note("header Vary", "want %q, got %q", value, got.header.Values("Vary"))
 		}

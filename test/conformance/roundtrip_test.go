@@ -192,7 +192,7 @@ func (trip *roundTrip) recordMismatch(key stepKey, reason string) {
 	trip.now[key] = reason
 }
 
-// causes returns the sorted causes of a Status. The order of some is random.
+// causes returns the causes of a Status, sorted, because the order of some causes is random.
 func causes(liveResponse runtime.Object) string {
 	s, ok := liveResponse.(*metav1.Status)
 	if !ok || s.Details == nil {
@@ -228,7 +228,7 @@ func (trip *roundTrip) readBack(t *testing.T, fact Fact, sent runtime.Object, na
 		if first == nil {
 			first = value
 		} else if !reflect.DeepEqual(first, value) {
-			t.Errorf("as %s it is\n%v\nas json it was\n%v", format.Name, value, first)
+			t.Errorf("object as %s:\n%v\nobject as json:\n%v", format.Name, value, first)
 		}
 		want := jsonValue(t, sent).(map[string]any)
 		delete(want, "status")

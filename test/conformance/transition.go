@@ -51,7 +51,7 @@ func (c *Comparison) compareObjects(step Step, got liveResponse) {
 		return
 	}
 	if status, _ := wantBody.(map[string]any); status["kind"] == "Status" {
-		return // of a deletion, recorded without details
+		return // the Status of a deletion was recorded without details
 	}
 	if hasControllers(step.Scenario) {
 		wantBody, gotBody = withoutStatus(wantBody), withoutStatus(gotBody)
@@ -62,8 +62,8 @@ func (c *Comparison) compareObjects(step Step, got liveResponse) {
 	c.Values("", wantBody, gotBody)
 }
 
-// hasControllers reports whether a scenario is about a kind whose status is also written by the
-// server's controllers, at an undetermined time.
+// hasControllers reports whether a scenario tests a kind whose status is also written by the server's
+// controllers, at an undetermined time.
 func hasControllers(scenario string) bool {
 	kind, _, _ := strings.Cut(scenario, ".")
 	return kind == "customresourcedefinitions" || kind == "apiservices" || kind == "flowschemas"
@@ -76,9 +76,9 @@ func withoutStatus(body any) any {
 	return object
 }
 
-// changedByClock reports whether the live generation is one more than the recorded one because the
-// server has defaulted the timeAdded of a taint to the current second. In the recording, the update
-// arrived in the same second as the creation and changed nothing; a slow run gets another second.
+// changedByClock reports whether the live generation is one more than the recorded one because the server has
+// defaulted the timeAdded of a taint to the current second. In the recording, the update arrived in the same
+// second as the creation and changed nothing. In a slow run, it arrives in a later second.
 func changedByClock(recorded any, live map[string]any) bool {
 	want, wantOK := generationOf(recorded)
 	got, gotOK := generationOf(live)
@@ -113,7 +113,7 @@ func generationOf(body any) (generation int64, ok bool) {
 	return generation, err == nil
 }
 
-// withGenerationOf returns a copy of an object with the generation of another one.
+// withGenerationOf returns a copy of an object with the generation of other.
 func withGenerationOf(other any, object map[string]any) map[string]any {
 	generation := other.(map[string]any)["metadata"].(map[string]any)["generation"]
 	object = maps.Clone(object)
@@ -123,7 +123,7 @@ func withGenerationOf(other any, object map[string]any) map[string]any {
 	return object
 }
 
-// shortRejection is a rejection in the short form of these recordings.
+// shortRejection is a rejection in the short form of the recordings of updates.
 type shortRejection struct {
 	Code   int
 	Reason string

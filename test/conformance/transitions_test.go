@@ -11,6 +11,6 @@ const sharedNamespace = "transitions/subresources"
 func TestTransitions(t *testing.T) {
 	t.Parallel()
 	replayRejections(t, "transitions", compareTransition,
-		"--service-cluster-ip-range=10.0.0.0/16", // large, so that no service is given an address that a later step requests
+		"--service-cluster-ip-range=10.0.0.0/16", // a large range, so that the server allocates no address that a later step requests
 		"--feature-gates=GenericWorkload=true", "--controllers=-clusterrole-aggregation-controller")
 }

@@ -76,7 +76,7 @@ func replayRejections(t *testing.T, folder string, compare func(*Comparison, Ste
 	}
 }
 
-// shortRecordings returns the recordings that are replayed with -short: those of two small groups.
+// shortRecordings returns the recordings that are replayed with -short: the recordings of two small groups.
 // Tests of internal/apis/builtin cover the rules of single kinds.
 func shortRecordings() []string { return []string{"discovery.k8s.io", "networking.k8s.io"} }
 

@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestAdmissionWebhooks replays conversations about admission webhooks, with a webhook that
-// responds like the recorder's. The requests to the webhook are compared like responses.
+// TestAdmissionWebhooks replays conversations about admission webhooks, with a webhook that responds like the
+// recorder's webhook. The requests to the webhook are compared like responses.
 func TestAdmissionWebhooks(t *testing.T) {
 	t.Parallel()
 	recording := readRecording(t, "webhook/admission")
@@ -96,7 +96,7 @@ func uidOf(review []byte) string {
 	return read.Request.UID
 }
 
-// compare compares the requests since the last call with those of the recorded step.
+// compare compares the requests since the last call with the requests in the recorded step.
 func (a *recordingWebhook) compare(c *Comparison, step Step) {
 	a.mu.Lock()
 	asked := a.asked
