@@ -20,13 +20,13 @@ const (
 	// churnPadding is the size of the padding in each object, in bytes. Large objects cause
 	// compaction after few writes. Annotations are limited to 256 KiB.
 	churnPadding = 200 << 10
-	// churnHistory is the history retention of the server, in addition to the writes of that time.
+	// churnHistory is the history retention of the server.
 	churnHistory = 200 * time.Millisecond
 )
 
-// TestChurn changes large objects all the time while fast, slow and stalled clients watch, and the
-// server keeps a very short history. A watcher that falls too far behind gets an error and lists
-// again; otherwise all watch guarantees hold.
+// TestChurn continuously changes large objects while fast, slow and stalled clients watch, and the server
+// keeps a very short history. A watcher that falls too far behind receives an error and lists again;
+// otherwise all watch guarantees hold.
 func TestChurn(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -131,8 +131,8 @@ func churnWrite(ctx context.Context, t *testing.T, in *instance, rng *rand.Rand,
 	return puts, deletions, err
 }
 
-// expectForgotten waits until a watch from the start revision is rejected, which proves that the
-// server removes history.
+// expectForgotten waits until a watch from the start revision is rejected. This proves that the server
+// removes history.
 func expectForgotten(t *testing.T, c *client, start int64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -22,14 +22,14 @@ import (
 const (
 	// dependents is the number of objects of each sort when their owner is deleted.
 	dependents = 100
-	// late is the maximum number of objects of each sort that each writer creates after that.
+	// late is the maximum number of objects of each sort that each writer creates after the deletion.
 	late = 50
 )
 
-// TestCollectorKilled runs three servers over one etcd, and kills the server that runs the
-// controllers while it deletes the dependents of an owner and the objects of a namespace. Clients
-// create further objects during that. Another server finishes: it deletes all dependents and the
-// namespace, but no object with a living owner.
+// TestCollectorKilled runs three servers over one etcd, and kills the server that runs the controllers while
+// it deletes the dependents of an owner and the objects of a namespace. Meanwhile, clients create additional
+// objects. Another server must continue the deletion: it must delete all dependents and the namespace, but no
+// object with a living owner.
 func TestCollectorKilled(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -110,8 +110,8 @@ func (s *collectorSite) createEach(ctx context.Context, suffix string) error {
 	return errors.Join(inNamespace, ofGone, ofBoth)
 }
 
-// keepCreating creates further objects for a while. In the namespace, the server rejects them in
-// the end.
+// keepCreating creates additional objects. The server rejects the objects in the namespace once the namespace
+// is terminating.
 func (s *collectorSite) keepCreating(ctx context.Context, writer int) {
 	for n := 0; n < late && ctx.Err() == nil; n++ {
 		_ = s.createEach(ctx, fmt.Sprintf("late-%d-%d", writer, n))

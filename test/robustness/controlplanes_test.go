@@ -30,16 +30,17 @@ const (
 	planeKills   = 8
 )
 
-// sourceName is the name of the source of all forks, which has an object of this name.
+// sourceName is the name of the control plane that is the source of all forks, and of an object in it.
 const sourceName = "source"
 
-// isFork reports whether the control plane of a name is a fork: every second writer creates forks.
+// isFork reports whether the control plane with a name is a fork. Every second writer creates forks.
 func isFork(name string) bool {
 	return strings.HasPrefix(name, "w1-") || strings.HasPrefix(name, "w3-")
 }
 
-// TestKilledControlPlanes kills the server while clients create, use and delete control planes and forks. Afterwards, all
-// declared control planes work and have their acknowledged objects, and the store has no keys and pins of others.
+// TestKilledControlPlanes kills the server while clients create, use and delete control planes and forks.
+// Afterwards, all declared control planes work and have their acknowledged objects, and the store has no keys
+// and pins of other control planes.
 func TestKilledControlPlanes(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "control planes have no control planes")
@@ -155,7 +156,7 @@ func (p *planes) createIn(ctx context.Context, name string) error {
 	}
 	_, err = client.CoreV1().ConfigMaps("default").Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		return nil // of an attempt whose response was lost
+		return nil // an earlier attempt created it, but its response was lost
 	}
 	return err
 }

@@ -57,8 +57,8 @@ type crashes struct {
 	users    []*user
 	watchers []*watcher
 	looker   *client
-	// start is the revision before the first write. end is the revision of the last write, or 0
-	// before that.
+	// start is the revision before the first write. end is the revision of the last write, or 0 before the
+	// last write.
 	start int64
 	end   atomic.Int64
 }
@@ -164,8 +164,8 @@ func (c *crashes) checkWrites(ctx context.Context) error {
 	return nil
 }
 
-// finish compares once more. A last write ends the watchers of all objects; a bookmark ends the
-// others, at the latest before their timeout.
+// finish compares the stored objects again and sends the last writes. They end the watchers of all objects.
+// The other watchers end with a bookmark, at the latest before their timeout.
 func (c *crashes) finish(ctx context.Context) error {
 	if err := c.checkWrites(ctx); err != nil {
 		return err
@@ -231,7 +231,7 @@ func complete(puts, deletions []object, doubtful []attempt, replay []event) ([]c
 	}
 	for _, e := range replay {
 		if known[e.revision] {
-			continue // chronicle and Reliable compare it
+			continue // chronicle and the predicate Reliable check it
 		}
 		from := written
 		if e.kind == deleted {

@@ -1,20 +1,24 @@
 // Package robustness injects faults into the server while clients use it, and checks the
-// guarantees. A suite runs the built binary, writes and watches with many clients on their own
-// connections, stops or kills the process during that, and then checks the responses and events of
+// guarantees. A suite runs the built binary, and writes and watches with many clients on their own
+// connections. Meanwhile, it stops or kills the process. It then checks the responses and events of
 // each client:
 //
-//   - linearizability: concurrent reads and writes of a few objects are linearizable (model.go, checked by porcupine), with the embedded store, and with an etcd that one or more servers share.
-//   - faults: the same, and watches, with three servers and three etcd members that fail in many ways.
+//   - linearizability: concurrent reads and writes of a few objects are linearizable (model.go, checked by
+//     porcupine), with the embedded store, and with an etcd that one or more servers share.
+//   - faults: reads and writes are linearizable, and watches keep their guarantees, with three servers and three
+//     etcd members that fail in many ways.
 //   - crashes: after kill -9, exactly the acknowledged writes exist, and watches continue.
 //   - disk: a full disk or a lost log is reported, and the server serves as much as possible.
 //   - churn: watches keep their guarantees with slow readers and a short history.
-//   - controllers: if the one of three servers that runs the controllers is killed, another one continues their work.
-//   - hostile writes: objects and patches that expand to a multiple of their size need little time and memory of the server.
+//   - controllers: if the server that runs the controllers is killed, one of the two other servers continues their
+//     work.
+//   - hostile writes: objects and patches that expand to a multiple of their size need little time and memory of
+//     the server.
 //
 // The guarantees of watches are predicates with the names of etcd's robustness tests
 // (predicates.go).
 //
 // A run prints its seed; -seed repeats its random choices, but not the timing. -kills, -faults and
-// -operations make the suites longer than with `go test`. docs/internals/robustness.md lists the guarantees
-// and the tests.
+// -operations change the length of the suites. docs/internals/robustness.md lists the guarantees and the
+// tests.
 package robustness

@@ -146,7 +146,7 @@ func (r *roamer) roam(ctx context.Context) error {
 	return nil
 }
 
-// request sends one request. If its outcome is unknown, a write may be executed at any later time.
+// request sends one request. If its outcome is unknown, the server may execute a write at any later time.
 func (r *roamer) request(ctx context.Context, n int64) error {
 	in := r.choose(n)
 	call := r.player.clock()
@@ -228,7 +228,7 @@ func (f *faults) other(than *etcdtest.Member) *etcdtest.Member {
 	return nil
 }
 
-// stutter pauses a member repeatedly for a moment, like a slow disk does.
+// stutter repeatedly pauses a member for a short time, like a slow disk.
 func stutter(m *etcdtest.Member) error {
 	for until := time.Now().Add(faultTime); time.Now().Before(until); {
 		m.Pause()
@@ -239,7 +239,7 @@ func stutter(m *etcdtest.Member) error {
 	return nil
 }
 
-// strike injects faults in random order. After each, it waits until requests succeed.
+// strike injects faults in random order. After each fault, it waits until requests succeed.
 func (f *faults) strike(ctx context.Context, rng *rand.Rand) error {
 	if err := f.awaitSuccess(ctx, 50); err != nil {
 		return err
@@ -273,7 +273,7 @@ func (f *fault) strike(ctx context.Context) error {
 	return f.end()
 }
 
-// awaitSuccess waits until the given number of further requests have succeeded.
+// awaitSuccess waits until the given number of additional requests have succeeded.
 func (f *faults) awaitSuccess(ctx context.Context, requests int64) error {
 	want := f.succeeded.Load() + requests
 	for until := time.Now().Add(recovery); f.succeeded.Load() < want; {
@@ -338,9 +338,9 @@ func changesIn(events []event) ([]change, error) {
 	return chronicle(nil, puts, deletions)
 }
 
-// settled resolves the writes of unknown outcome: it keeps those with an event in happened, and
-// removes the others. It returns an error if an acknowledged write has no event, or if no request
-// explains an event.
+// settled resolves the writes of unknown outcome: it keeps the writes with an event in happened, and removes
+// the other ones. It returns an error if an acknowledged write has no event, or if no request explains an
+// event.
 func settled(history []porcupine.Operation, happened []event) ([]porcupine.Operation, error) {
 	byRevision, byValue, removed := map[int64]event{}, map[string]event{}, map[string]int{}
 	for _, e := range happened {

@@ -58,8 +58,8 @@ func memory(t *testing.T, srv *testserver.Server, c *http.Client) (held, total i
 	return held, total
 }
 
-// TestHeadersOfWatches checks that the server does not keep the request headers of a watch in
-// memory, also if the connection has no later request.
+// TestHeadersOfWatches checks that the server does not keep the request headers of a watch in memory, even if
+// the connection has no later request.
 func TestHeadersOfWatches(t *testing.T) {
 	t.Parallel()
 	const (
@@ -163,8 +163,8 @@ func TestManyFields(t *testing.T) {
 	}
 }
 
-// TestAnnouncedBodies checks that the server allocates memory for a body when it receives data, and
-// not for the announced Content-Length.
+// TestAnnouncedBodies checks that the server allocates memory for a body when it receives data, regardless of
+// the Content-Length header.
 func TestAnnouncedBodies(t *testing.T) {
 	t.Parallel()
 	for name, http2 := range protocols() {

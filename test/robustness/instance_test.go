@@ -143,7 +143,7 @@ func (in *instance) start(ctx context.Context) error {
 	return nil
 }
 
-// killStarting starts the process and kills it before it is ready, or just after.
+// killStarting starts the process and kills it before it is ready, or immediately afterwards.
 func (in *instance) killStarting(ctx context.Context, rng *rand.Rand) error {
 	short, cancel := context.WithTimeout(ctx, time.Duration(rng.IntN(200))*time.Millisecond)
 	defer cancel()

@@ -25,7 +25,7 @@ type input struct {
 	verb  verb
 	key   string
 	value string // new value of a create or update
-	// require is the revision that the object must have, or 0 for any.
+	// require is the revision that the object must have; 0 permits any revision.
 	require int64
 }
 
@@ -59,7 +59,7 @@ func (s state) step(in input, out output) []state {
 	case conflict:
 		return when(s.present && in.require != 0 && s.revision != in.require, s)
 	}
-	// It was done or it was not.
+	// The request may or may not have been executed.
 	return append(s.succeed(in, output{}), s)
 }
 
@@ -70,8 +70,8 @@ func when(possible bool, s state) []state {
 	return nil
 }
 
-// succeed returns the states after a successful request. An out.revision of 0 is unknown to all
-// clients.
+// succeed returns the states after a successful request. An out.revision of 0 means that no client received
+// the revision.
 func (s state) succeed(in input, out output) []state {
 	if s.present == (in.verb == creating) {
 		return nil
@@ -97,7 +97,8 @@ func (s state) succeed(in input, out output) []state {
 	return []state{{present: true, value: in.value, revision: out.revision, last: s.last}}
 }
 
-// at returns the state of an object that was seen at a revision.
+// at returns the state of an object that a response has reported at a revision, or false if this is
+// impossible.
 func (s state) at(revision int64) (state, bool) {
 	if s.revision == 0 && revision > s.last {
 		s.revision, s.last = revision, revision
@@ -105,8 +106,8 @@ func (s state) at(revision int64) (state, bool) {
 	return s, s.revision == revision
 }
 
-// model is the porcupine model of a history. Objects are independent, because no write affects
-// several.
+// model is the porcupine model of a history. Objects are independent, because no write affects several
+// objects.
 func model() porcupine.Model {
 	nondeterministic := porcupine.NondeterministicModel{
 		Partition: byKey,

@@ -28,7 +28,7 @@ const (
 // hostileRequest is a small request that could be expensive for the server.
 type hostileRequest struct {
 	name, method, path string
-	contentType        string // of the body; for a GET: of the response
+	contentType        string // of the body; for a GET, of the response
 	body               string
 	code               int
 	message            string // a part of the message; empty matches any

@@ -8,14 +8,15 @@ import (
 	"sort"
 )
 
-// change is the effect of one revision on one object: nil is a missing object.
+// change is the effect of one revision on one object. A nil before or after means that the object does not
+// exist.
 type change struct {
 	revision      int64
 	name          string
 	before, after *object
 }
 
-// selector specifies the objects of a watch; the zero value selects all.
+// selector specifies the objects of a watch; the zero value selects all objects.
 type selector struct {
 	group string // value of the label group
 	name  string // name of the object
@@ -77,12 +78,12 @@ func (s selector) project(changes []change) []event {
 type stream struct {
 	from   int64
 	events []event
-	// relisted reports that from is the revision of a new list, because the end of the previous
-	// stream had expired.
+	// relisted reports whether from is the revision of a new list, because the end of the previous stream had
+	// expired.
 	relisted bool
 }
 
-// position is the revision to resume from.
+// position returns the revision from which the watch resumes.
 func (s stream) position() int64 {
 	if n := len(s.events); n > 0 {
 		return s.events[n-1].revision
@@ -192,8 +193,8 @@ func between(events []event, after, to int64) []event {
 	return events[start:max(start, end)]
 }
 
-// isReliable checks that a connection delivers all events between its first and last event, and no
-// others.
+// isReliable checks that a connection delivers all events between its first and last event, and no other
+// events.
 func isReliable(w watched, want []event) error {
 	for _, s := range w.streams {
 		got := changesOf(s.events)
@@ -216,8 +217,8 @@ func changesOf(events []event) []event {
 	return slices.DeleteFunc(slices.Clone(events), func(e event) bool { return e.kind == bookmark })
 }
 
-// isResumable checks that a connection that resumes after the last event of another starts with the
-// next event.
+// isResumable checks that a connection that resumes after the last event of another connection starts with
+// the next event.
 func isResumable(w watched, want []event) error {
 	for i, s := range w.streams {
 		if i > 0 && !s.relisted && s.from != w.streams[i-1].position() {
@@ -235,8 +236,7 @@ func isResumable(w watched, want []event) error {
 	return nil
 }
 
-// isBookmarkable checks that all events up to a bookmark are delivered before it, and none of them
-// after it.
+// isBookmarkable checks that all events up to a bookmark are delivered before the bookmark.
 func isBookmarkable(w watched, want []event) error {
 	for _, s := range w.streams {
 		for i, e := range s.events {

@@ -2,8 +2,8 @@ package robustness
 
 import "testing"
 
-// TestPredicates checks that each predicate rejects the sequences that violate it, and accepts the
-// others.
+// TestPredicates checks that each predicate rejects the sequences that violate it, and accepts other
+// sequences.
 func TestPredicates(t *testing.T) {
 	t.Parallel()
 	obj := func(name, group string, revision int64) object {

@@ -26,7 +26,7 @@ const (
 	quotaKills = 4
 )
 
-// quotaUsers are many more users than the quota has room for.
+// quotaUsers are many more users than the objects that the quota permits.
 var quotaUsers = users{count: 32, writes: 25}
 
 // TestQuotas checks that 32 users cannot exceed a quota. They create, update, terminate and delete
@@ -126,7 +126,7 @@ func expected(err error) error {
 	case errors.As(err, &status) && !apierrors.IsServiceUnavailable(err):
 		return err
 	}
-	time.Sleep(10 * time.Millisecond) // the server is gone
+	time.Sleep(10 * time.Millisecond) // the server does not respond
 	return nil
 }
 
@@ -190,7 +190,7 @@ func checkQuota(t *testing.T, client kubernetes.Interface) {
 	t.Logf("%d pods, %d config maps; %v", len(pods.Items), len(maps.Items), quota.Status.Used)
 }
 
-// checkQuotaFrees deletes all objects and creates new ones up to the quota.
+// checkQuotaFrees deletes all objects and creates new objects up to the quota.
 func checkQuotaFrees(t *testing.T, clients []*kubernetes.Clientset) {
 	t.Helper()
 	now := int64(0)

@@ -25,8 +25,8 @@ const (
 	serviceWrites = 60 // number for each user
 	serviceNames  = 32
 	serviceKills  = 4
-	// serviceNumbers is the number of available addresses, without that of default/kubernetes, and
-	// of available ports.
+	// serviceNumbers is the number of available ports, and of available addresses except the address of
+	// default/kubernetes.
 	serviceNumbers = 29
 )
 
@@ -85,7 +85,7 @@ func startServers(t *testing.T, n int, flags []string) (*testserver.Server, []*k
 	return first, clients
 }
 
-// users is a number of concurrent users and the number of writes of each.
+// users is the number of concurrent users, and the number of writes of each user.
 type users struct{ count, writes int }
 
 // writeWhileKilled writes through random servers while the victim is killed.

@@ -20,16 +20,15 @@ var errExpired = errors.New("expired")
 type watcher struct {
 	client   *client
 	received watched
-	// rng, if set, selects a random timeout for each connection, so that the server ends some of
-	// them.
+	// rng selects a random timeout for each connection, so that the server ends some of them; may be nil.
 	rng *rand.Rand
-	// reader, if set, wraps the response body.
+	// reader wraps the response body; may be nil.
 	reader func(context.Context, io.Reader) io.Reader
-	// roam, if set, returns the client of the next connection.
+	// roam returns the client of the next connection; may be nil.
 	roam func() *client
-	// await returns when the watcher can connect again after a failure of the connection or server.
+	// await blocks until the watcher can connect again after a failure of the connection or the server.
 	await func(context.Context) error
-	// relist continues at the revision of a list if the watch's revision has expired.
+	// relist lets the watcher continue at the revision of a list if the revision of the watch has expired.
 	relist bool
 	// expired counts the expired revisions.
 	expired int
@@ -38,8 +37,8 @@ type watcher struct {
 // maxWatch is the maximum timeout of a connection, if rng is set.
 const maxWatch = 5 * time.Second
 
-// follow watches from a revision until it has received an event with the revision until or later.
-// It then returns nil.
+// follow watches from a revision until it has received an event with the revision that until returns, or a
+// later one. It then returns nil. until returns 0 while the revision is unknown.
 func (w *watcher) follow(ctx context.Context, from int64, until func() int64) error {
 	s := stream{from: from}
 	for {
@@ -73,7 +72,7 @@ func (w *watcher) follow(ctx context.Context, from int64, until func() int64) er
 	}
 }
 
-// connection reads one watch to its end into s. It returns nil if the server ended it regularly.
+// connection reads one watch to its end into s. It returns nil if the server ended the watch regularly.
 func (w *watcher) connection(ctx context.Context, s *stream, until func() int64) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -18,7 +18,7 @@ type writer struct {
 	c    *client
 	// objects is the number of its objects.
 	objects int
-	// acknowledged contains its objects by name, as of the last acknowledged write.
+	// acknowledged contains its objects by name after the last acknowledged write.
 	acknowledged map[string]object
 	// pending is the request with an unknown outcome, or nil.
 	pending *attempt
@@ -30,8 +30,8 @@ type writer struct {
 	last     int64 // greatest revision in a response
 }
 
-// attempt is a write in flight: from one object to another. An empty name stands for a missing
-// object.
+// attempt is a write in flight, with the object before and after the write. An object with an empty name does
+// not exist.
 type attempt struct{ before, after object }
 
 // write sends one request. The outcome is unknown if the server stopped.
@@ -78,8 +78,8 @@ func (w *writer) write(ctx context.Context) (outcome, error) {
 	return out, nil
 }
 
-// note records the outcome of a request. It is called before the request counts as completed,
-// because verify may run then.
+// note records the outcome of a request. It is called before the request counts as completed, because verify
+// may run immediately afterwards.
 func (w *writer) note(out outcome, try attempt, got object) error {
 	switch out {
 	case done:
@@ -112,8 +112,8 @@ func (w *writer) acknowledge(try attempt, got object) error {
 	return nil
 }
 
-// verify compares the stored objects at a revision with the expected ones, and determines the
-// outcome of the pending request. It removes the writer's objects from there.
+// verify compares the stored objects at a revision with the expected objects, and determines the outcome of
+// the pending request. It removes the writer's objects from there.
 func (w *writer) verify(there map[string]object, revision int64) error {
 	if revision < w.last {
 		return fmt.Errorf("the store is at revision %d, a write was acknowledged at %d", revision, w.last)
@@ -148,7 +148,7 @@ func (a attempt) made(name string, got object, present bool) bool {
 	return a.after.name == name && present && got.value == a.after.value && got.group == a.after.group
 }
 
-// lastWrites performs the final write, whose revision ends the watchers, and another one for
+// lastWrites performs the final write, whose revision ends the watchers. It then performs another write for
 // watchers that received the final write before its revision was recorded.
 func lastWrites(ctx context.Context, c *client, group string, end *atomic.Int64) ([]object, error) {
 	last, out, err := c.create(ctx, object{name: "last", value: "last", group: group})

@@ -29,7 +29,7 @@ type fairness struct {
 	kinds                   string
 	controlPlanes           bool
 	concurrent              int
-	kubeconfig, bulk, label string // of the child process that makes the bulk
+	kubeconfig, bulk, label string // of the child process that runs the other clients
 }
 
 // fairnessCommand implements "scale fairness". With --bulk, the process is the child of the experiment
@@ -66,8 +66,7 @@ const (
 	// readNamespace contains the pods that are read, writeNamespace the created pods.
 	readNamespace  = "read"
 	writeNamespace = "written"
-	// politeness is the niceness of the other clients. It prevents that the measured client waits for
-	// the CPU because of them.
+	// politeness is the niceness of the other clients. It prevents them from delaying the measured client.
 	politeness = 19
 	// getEvery is the pause between a response and the next get.
 	getEvery = 2 * time.Millisecond
@@ -120,8 +119,8 @@ func (f *fairness) run(ctx context.Context) error {
 	return nil
 }
 
-// createControlPlanes creates the control plane of the other clients, with the pods that they list, and that of the measured
-// client. It returns the kubeconfig of the measured client.
+// createControlPlanes creates the control plane of the other clients, with the pods that they list, and the
+// control plane of the measured client. It returns the kubeconfig of the measured client.
 func (f *fairness) createControlPlanes(ctx context.Context) (measured string, err error) {
 	root, err := newClient(f.kubeconfig)
 	if err != nil {
@@ -329,7 +328,8 @@ func (c *client) discard(ctx context.Context, path string) (int64, error) {
 	return io.Copy(io.Discard, resp.Body)
 }
 
-// makeCreates makes all clients send many creates at once, and again after all responses.
+// makeCreates makes all clients send many creates concurrently, and repeats this when all responses have
+// arrived.
 func (f *fairness) makeCreates(ctx context.Context, clients []*client) error {
 	fmt.Println("creates")
 	began := time.Now()

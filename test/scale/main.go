@@ -10,10 +10,10 @@
 //	scale fairness --binary=mainstay     # gets while other clients list and create at full speed
 //	scale watches --kubeconfig=FILE      # many watches of a running server, each change affecting ten of them
 //
-// fill writes directly to the store, with the API's keys and encodings: definitions are in the
-// state after a server has accepted and established them. The other commands are clients of a
-// server. All except the last start the server, and read its resource usage from /proc and
-// /metrics. The results are CPU time and memory; elapsed times depend on the load of the machine.
+// fill writes directly to the store, with the API's keys and encodings: definitions are in the state after a
+// server has accepted and established them. The other commands are clients of a server. All of them except
+// watches start the server, and read its resource usage from /proc and /metrics. The results are CPU time and
+// memory; elapsed times depend on the load of the machine.
 package main
 
 import (

@@ -40,7 +40,7 @@ func (e *experiment) close() {
 	e.server.kill()
 }
 
-// restarted runs a function that starts the server, and reports the costs.
+// restarted runs a function that starts the server, and prints the costs of the start.
 func (e *experiment) restarted(ctx context.Context, name string, start func(context.Context) (time.Duration, error)) error {
 	took, err := start(ctx)
 	if err != nil {
@@ -63,8 +63,8 @@ func (e *experiment) again(ctx context.Context, name string) error {
 	return e.restarted(ctx, name, e.server.start)
 }
 
-// step runs a function that processes units, and reports the costs per unit. Memory is measured
-// after a garbage collection.
+// step runs a function that processes units, and prints the costs per unit. Memory is measured after a
+// garbage collection.
 func (e *experiment) step(ctx context.Context, name string, units int, do func(context.Context) error) error {
 	heap, err := e.collect(ctx)
 	if err != nil {

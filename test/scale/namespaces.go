@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// namespacesCommand is `scale namespaces`: it creates many namespaces, with enough concurrent
-// clients to share fsyncs, each with the objects that the server's controllers create, and deletes
-// them.
+// namespacesCommand implements "scale namespaces": it creates and deletes many namespaces. The server's
+// controllers create objects in each namespace. There are enough concurrent clients to share fsyncs.
 func namespacesCommand(ctx context.Context, args []string) error {
 	return curve(ctx, flag.NewFlagSet("namespaces", flag.ExitOnError), args, 10_000, tryNamespaces)
 }

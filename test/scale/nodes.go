@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// nodesConfig specifies a cluster. Intervals are those of kubelets and of published tests with
+// nodesConfig specifies a cluster. The intervals are the intervals of kubelets and of published tests with
 // 5,000 nodes, divided by speed.
 type nodesConfig struct {
 	binary, dir, options string
@@ -247,7 +247,7 @@ func (c *cluster) beat(ctx context.Context, kubelet *client, i int) {
 	}
 }
 
-// request sends a request and records its latency or failure.
+// request sends a request, records its latency or failure, and reports whether it succeeded.
 func (c *cluster) request(ctx context.Context, of *client, name string, r request) bool {
 	err := c.took.timed(name, func() error {
 		_, err := of.do(ctx, r)
@@ -305,7 +305,7 @@ func (c *cluster) passingPod(ctx context.Context, n int) {
 		c.request(ctx, kubelet, "delete a pod at once", request{method: http.MethodDelete, path: one + "?gracePeriodSeconds=0"})
 }
 
-// lives waits for as long as a pod lives.
+// lives waits for the lifetime of a pod. It returns false if ctx has ended.
 func (c *cluster) lives(ctx context.Context) bool {
 	pause(ctx, podLife)
 	return ctx.Err() == nil

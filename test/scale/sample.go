@@ -25,7 +25,7 @@ type sample struct {
 	heap            float64 // after the last garbage collection
 	goroutines, fds float64
 	store           float64 // bytes of files
-	cpu             float64 // seconds of this process
+	cpu             float64 // CPU time of the server process, in seconds
 	turns, failures float64
 }
 

@@ -17,10 +17,10 @@ func TestMain(m *testing.M) { os.Exit(testserver.Main(m)) }
 
 var soakTime = flag.Duration("soak", 0, "how long TestSoak loads a server; 0: it is skipped") //nolint:gochecknoglobals // a test flag
 
-// TestSoak runs every activity of a soak, through restarts.
+// TestSoak runs all activities of a soak and restarts the server.
 func TestSoak(t *testing.T) {
 	if *soakTime == 0 {
-		t.Skip("give -soak")
+		t.Skip("set -soak to run this test")
 	}
 	binary, err := testserver.Binary()
 	if err != nil {

@@ -30,7 +30,7 @@ type server struct {
 	under []string
 
 	cmd *exec.Cmd
-	// away counts starts and ends of restarts: it is odd while no server runs.
+	// away counts starts and ends of restarts, so it is odd while the server is being restarted.
 	away atomic.Int64
 	// back is the end of the last restart, in Unix nanoseconds.
 	back atomic.Int64
@@ -127,8 +127,8 @@ func (s *server) restart(ctx context.Context, hard bool) error {
 // settling is the time after a restart during which requests on older connections may fail.
 const settling = 5 * time.Second
 
-// excuses reports whether a restart explains the failure of a request that began when the total
-// downtime was away.
+// excuses reports whether a restart explains the failure of a request. away is the value of s.away at the
+// start of the request.
 func (s *server) excuses(away int64, err error) bool {
 	restarted := away%2 == 1 || s.away.Load() != away || time.Since(time.Unix(0, s.back.Load())) < settling
 	var answered *statusError

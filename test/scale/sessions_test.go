@@ -185,7 +185,7 @@ func (s *sessions) upgrade(b *testing.B, line string, header []string) {
 func (s *sessions) awaitBegun(b *testing.B) {
 	for deadline := time.Now().Add(time.Minute); len(s.kubelet.Requests()) < idleSessions; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.Fatalf("the kubelet knows of %d sessions", len(s.kubelet.Requests()))
+			b.Fatalf("the kubelet has received %d sessions", len(s.kubelet.Requests()))
 		}
 	}
 }

@@ -18,10 +18,9 @@ type watchConfig struct {
 	hold                 time.Duration
 }
 
-// watchesCommand is `scale watches`: it opens many watches, ten for each object, and changes these
-// objects, to measure the costs of an idle watch, and of a change that affects few of many watches.
-// The server must be running already, on its own core (taskset), because this program needs one,
-// too.
+// watchesCommand implements "scale watches": it opens many watches, ten for each object, and changes these
+// objects. It measures the costs of an idle watch, and of a change that affects few of many watches. The
+// server must already run on its own core (taskset), because this program also needs a core.
 func watchesCommand(ctx context.Context, args []string) error {
 	var c watchConfig
 	flags := flag.NewFlagSet("watches", flag.ExitOnError)
@@ -131,7 +130,7 @@ type account struct{ cpu, resident, heap, stacks, goroutines float64 }
 
 // readAccount reads the resource usage after a garbage collection.
 func readAccount(ctx context.Context, c *client) (*account, error) {
-	for range 2 { // the second one frees the finalized objects
+	for range 2 { // the second collection frees the finalized objects
 		if err := collectGarbage(ctx, c); err != nil {
 			return nil, err
 		}

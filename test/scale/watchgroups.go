@@ -88,7 +88,7 @@ func (g *watchGroups) watch(ctx context.Context, c *client, connections, each in
 			if err != nil {
 				return err
 			}
-			go g.read(response) // ends with the server, or this program
+			go g.read(response) // ends with the server or this program
 		}
 		return nil
 	})
