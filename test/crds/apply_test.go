@@ -113,8 +113,8 @@ properties:
       n: {type: object, nullable: true, properties: {v: {type: integer}}}
 `
 
-// applyEmptied checks that an apply of an empty map or list replaces a non-empty one, in both
-// implementations of apply. Names with non-ASCII characters select the second one.
+// applyEmptied checks that an apply of an empty map or list replaces a non-empty one, in both implementations
+// of apply. Field managers with non-ASCII names select the second implementation.
 func applyEmptied(t *testing.T, env *environment) {
 	crd := define(t, "emptied.apply.example.com", "Note", emptying)
 	notes := env.install(t, crd)

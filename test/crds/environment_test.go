@@ -135,8 +135,8 @@ func encode(t testing.TB, v any) []byte {
 	return text
 }
 
-// define returns a definition of namespaced objects in v1, with the given kind and schema (YAML or
-// JSON), after it has applied the edits.
+// define returns a definition of namespaced objects in v1, with the given kind and schema (YAML or JSON). It
+// applies the edits to the definition.
 func define(t testing.TB, group, kind, schemaText string, edits ...func(*apiextensionsv1.CustomResourceDefinition)) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	var props apiextensionsv1.JSONSchemaProps
@@ -258,13 +258,13 @@ func (env *environment) change(t *testing.T, name string, edit func(*apiextensio
 		crd.APIVersion, crd.Kind = "apiextensions.k8s.io/v1", "CustomResourceDefinition"
 		edit(crd)
 		a := env.send(t, http.MethodPut, definitionsPath+"/"+name, encode(t, crd))
-		if a.code != http.StatusConflict { // a status write of the server
+		if a.code != http.StatusConflict { // the server has written the status
 			return a
 		}
 	}
 }
 
-// mustChange is change, and fails the test if the update is rejected.
+// mustChange is like change, but fails the test if the update is rejected.
 func (env *environment) mustChange(t *testing.T, name string, edit func(*apiextensionsv1.CustomResourceDefinition)) {
 	t.Helper()
 	if a := env.change(t, name, edit); a.code != http.StatusOK {
@@ -272,8 +272,8 @@ func (env *environment) mustChange(t *testing.T, name string, edit func(*apiexte
 	}
 }
 
-// eventually calls the condition until it returns nil. It fails the test with the last error after
-// half a minute.
+// eventually calls the condition until it returns nil. It fails the test with the last error after two
+// minutes.
 func eventually(t *testing.T, condition func() error) {
 	t.Helper()
 	testserver.Eventually(t, 2*time.Minute, condition)
@@ -291,8 +291,8 @@ func awaitGone(t *testing.T, c dynamic.ResourceInterface, name string) {
 	})
 }
 
-// object returns an object of the definition in v1, with the given name. text contains its other
-// fields in YAML.
+// object returns an object of the definition in v1, with the given name. members contains its other fields in
+// YAML.
 func object(t testing.TB, crd *apiextensionsv1.CustomResourceDefinition, name, members string) *unstructured.Unstructured {
 	t.Helper()
 	var value map[string]any

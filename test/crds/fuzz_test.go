@@ -18,9 +18,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/schema"
 )
 
-// FuzzDefinition checks arbitrary schemas and documents: an accepted definition can be compiled,
-// and a pruned and defaulted document does not change when it is pruned and defaulted again, and is
-// valid as an update of itself if it was valid.
+// FuzzDefinition checks arbitrary schemas and documents. An accepted definition can be compiled. When a
+// pruned and defaulted document is pruned and defaulted again, it does not change. If it was valid, it is
+// also valid as an update of itself.
 func FuzzDefinition(f *testing.F) {
 	seedDefinitions(f)
 	f.Fuzz(func(t *testing.T, schemaText, body []byte) {

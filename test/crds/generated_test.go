@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Large definitions are generated from Go types, in the way of controller-gen.
+// Large definitions are generated from Go types, like controller-gen does.
 
 type schemaProps = apiextensionsv1.JSONSchemaProps
 
@@ -174,7 +174,7 @@ func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
 	}
 }
 
-// keyed makes a list a map list with the given key. An optional key gets a default.
+// keyed makes a list a map list with the given key. An optional key receives a default.
 func keyed(list *schemaProps, key string) {
 	keys := []string{key}
 	items := list.Items.Schema

@@ -207,11 +207,11 @@ func liveTerminating(t *testing.T, env *environment) {
 	}
 	path := pathOf(crd, "v1") + "/%s?fieldManager=m&force=true"
 	if a := env.send(t, http.MethodPatch, fmt.Sprintf(path, "late"), encode(t, object(t, crd, "late", `{}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusForbidden || a.status().Message != why {
-		t.Errorf("a new one applied: %d %s", a.code, a.body)
+		t.Errorf("create an object by apply: %d %s", a.code, a.body)
 	}
 	// Remaining objects can still be updated, so that clients can remove their finalizers.
 	if a := env.send(t, http.MethodPatch, fmt.Sprintf(path, "held"), encode(t, object(t, crd, "held", `{spec: {x: 1}}`)), "Content-Type", "application/apply-patch+yaml"); a.code != http.StatusOK {
-		t.Errorf("an old one applied: %d %s", a.code, a.body)
+		t.Errorf("apply to a remaining object: %d %s", a.code, a.body)
 	}
 	patch(t, notes, "held", `{"metadata":{"finalizers":null}}`)
 	awaitGone(t, env.definitions, crd.Name)
@@ -228,7 +228,7 @@ func liveChanged(t *testing.T, env *environment) {
 			for n := range 20 {
 				body := fmt.Sprintf(`{"spec":{"n":%d}}`, n*3+i)
 				if _, err := notes.Patch(t.Context(), "a", mergePatch, []byte(body), metav1.PatchOptions{}); err != nil {
-					t.Errorf("written while the definition changes: %v", err)
+					t.Errorf("patch while the definition changes: %v", err)
 				}
 				if _, err := notes.Get(t.Context(), "a", metav1.GetOptions{}); err != nil {
 					t.Errorf("read while the definition changes: %v", err)
@@ -287,8 +287,8 @@ func liveBuiltIn(t *testing.T, env *environment) {
 	}
 }
 
-// liveRequests checks that a custom object must have an apiVersion, that HEAD is allowed, and that
-// a request for an unknown subresource gets a Status.
+// liveRequests checks that a custom object must have an apiVersion, that HEAD is allowed, and that a request
+// for an unknown subresource results in a Status.
 func liveRequests(t *testing.T, env *environment) {
 	crd := define(t, "requests.live.example.com", "Note", anything)
 	create(t, env.install(t, crd), object(t, crd, "a", `{}`))

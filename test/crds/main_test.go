@@ -23,9 +23,9 @@ func TestCustomResources(t *testing.T) {
 	testTopics(t, topics)
 }
 
-// TestCustomResourcesWithoutCache runs the behaviors that depend on the watch cache on a server
-// without one: reads, lists, watches, and changes of the definition between them. Pruning,
-// validation, defaulting and apply do not depend on it.
+// TestCustomResourcesWithoutCache runs the behaviors that depend on the watch cache on a server without a
+// watch cache: reads, lists, watches, and changes of the definition between them. Pruning, validation,
+// defaulting and apply do not depend on it.
 func TestCustomResourcesWithoutCache(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -98,7 +98,7 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// startsWithAny reports whether a name is a proper prefix of the text.
+// startsWithAny reports whether the text starts with one of the names, followed by a comma and a space.
 func startsWithAny(text string, names map[string]bool) bool {
 	for name := range names {
 		if strings.HasPrefix(text, name+", ") {

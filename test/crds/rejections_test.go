@@ -170,8 +170,8 @@ properties:
 	wantRejection(t, env, "an object that costs much", env.send(t, http.MethodPost, pathOf(crd, "v1"), encode(t, object(t, crd, "n", `{l: [`+list.String()+`]}`))))
 }
 
-// rejectLimits sends documents of nested lists. Documents of more than 3 MiB are too large; smaller
-// ones are not objects.
+// rejectLimits sends documents of nested lists. Documents of more than 3 MiB are too large; smaller documents
+// are not objects.
 func rejectLimits(t *testing.T, env *environment) {
 	crd := define(t, "limit.bad.example.com", "Note", anything)
 	create(t, env.install(t, crd), object(t, crd, "n", `{}`))

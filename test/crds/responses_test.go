@@ -124,7 +124,7 @@ func responsesEmbedded(t *testing.T, env *environment) {
 	}
 }
 
-// responsesOpenAPIV2 checks that OpenAPI v2 lists no properties of an object that may have others,
+// responsesOpenAPIV2 checks that OpenAPI v2 lists no properties of an object that may have other properties,
 // because clients reject unlisted properties.
 func responsesOpenAPIV2(t *testing.T, env *environment) {
 	crd := define(t, "v2.responses.example.com", "Note", `{type: object, description: A note., x-kubernetes-preserve-unknown-fields: true, properties: {spec: {type: object}}}`)

@@ -38,7 +38,7 @@ type sampleObject struct {
 	Warns []string `json:"warns"`
 }
 
-// samples returns a behavior for each sample: those of testdata, and the generated ones.
+// samples returns a behavior for each sample: the samples in testdata and the generated samples.
 func samples(t *testing.T) []behavior {
 	t.Helper()
 	all := map[string]sample{"authority": authoritySample(t), "collector": collectorSample(t)}
@@ -113,8 +113,8 @@ func installApply(t *testing.T, env *environment, s sample) response {
 	return env.send(t, http.MethodPatch, definitionsPath+"/"+s.crd.Name+"?fieldManager=installer", encode(t, s.crd), "Content-Type", "application/apply-patch+yaml")
 }
 
-// installClientSide installs a definition as kubectl apply does, with an annotation. If the
-// annotation is too long, it uses server-side apply.
+// installClientSide installs a definition like kubectl apply does, with an annotation. If the annotation
+// would be too long, it is omitted.
 func installClientSide(t *testing.T, env *environment, s sample) response {
 	crd := s.crd.DeepCopy()
 	if text := encode(t, s.crd); len(text) < 200<<10 {

@@ -180,7 +180,7 @@ func defaultVersions(t *testing.T, env *environment) {
 		withVersion(t, "v2", `{type: object, properties: {a: {type: string}, b: {type: string, default: two}}}`))
 	notes := env.install(t, crd)
 	create(t, notes, object(t, crd, "n", `{}`))
-	wantMembers(t, get(t, env.resource(crd, "v2"), "n"), `{a: one}`) // the defaults of what was stored
+	wantMembers(t, get(t, env.resource(crd, "v2"), "n"), `{a: one}`) // the object was stored with the defaults of v1
 	create(t, env.resource(crd, "v2"), object(t, crd, "m", `{apiVersion: version.default.example.com/v2}`))
 	wantMembers(t, get(t, notes, "m"), `{a: one}`)
 }

@@ -89,7 +89,7 @@ const limited = `{type: object, properties: {spec: {type: object, properties: {n
 func validateWrites(t *testing.T, env *environment) {
 	crd := define(t, "write.valid.example.com", "Note", limited, withStatus)
 	notes := env.install(t, crd)
-	made := create(t, notes, object(t, crd, "n", `{spec: {n: 1}, status: {n: 9}}`)) // a status that is dropped is not looked at
+	made := create(t, notes, object(t, crd, "n", `{spec: {n: 1}, status: {n: 9}}`)) // the status is dropped on creation, so it is not validated
 	made.Object["spec"] = map[string]any{"n": int64(9)}
 	if _, err := notes.Update(t.Context(), made, metav1.UpdateOptions{}); !apierrors.IsInvalid(err) {
 		t.Errorf("updated: %v", err)

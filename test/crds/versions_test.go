@@ -199,8 +199,8 @@ func versionsWebhook(t *testing.T, env *environment) {
 	}
 }
 
-// versionsCertificates checks that an invalid CA bundle prevents a definition from being
-// established, and that an established definition cannot be given one.
+// versionsCertificates checks that an invalid CA bundle prevents a definition from being established, and
+// that an update of an established definition with an invalid CA bundle is rejected.
 func versionsCertificates(t *testing.T, env *environment) {
 	hook := httptest.NewTLSServer(http.NotFoundHandler())
 	defer hook.Close()

@@ -30,7 +30,7 @@ func newCandidate(t *testing.T, c *clients, name string, release bool) *candidat
 	return newPatientCandidate(t, c, name, release, 3*time.Second)
 }
 
-// newPatientCandidate is newCandidate with another lease duration.
+// newPatientCandidate is like newCandidate, with the given lease duration.
 func newPatientCandidate(t *testing.T, c *clients, name string, release bool, lease time.Duration) *candidate {
 	t.Helper()
 	lock, err := resourcelock.New(resourcelock.LeasesResourceLock, c.namespace, "leader", c.kube.CoreV1(), c.kube.CoordinationV1(),

@@ -123,7 +123,7 @@ func listRevision(t *testing.T, c *clients) {
 
 func listFuture(t *testing.T, c *clients) {
 	for _, path := range []string{"configmaps", "configmaps/a"} {
-		// client-go would retry ten times, as Retry-After requests.
+		// client-go would retry ten times, as the Retry-After header requests.
 		err := c.kube.CoreV1().RESTClient().Get().AbsPath("/api/v1/namespaces", c.namespace, path).
 			Param("resourceVersion", "99999999").MaxRetries(0).Do(t.Context()).Error()
 		wantError(t, err, apierrors.IsTimeout, "Timeout")

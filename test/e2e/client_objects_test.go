@@ -162,7 +162,7 @@ func objectConflict(t *testing.T, c *clients) {
 	old.Data["a"] = "3"
 	_, err := c.maps.Update(t.Context(), old, metav1.UpdateOptions{})
 	wantError(t, err, apierrors.IsConflict, "Conflict")
-	old.ResourceVersion = "" // says: whatever is there
+	old.ResourceVersion = "" // an empty resourceVersion matches any revision
 	must[*corev1.ConfigMap](t)(c.maps.Update(t.Context(), old, metav1.UpdateOptions{}))
 	old.UID = "00000000-0000-0000-0000-000000000000"
 	_, err = c.maps.Update(t.Context(), old, metav1.UpdateOptions{})
@@ -368,7 +368,7 @@ func objectServerFields(t *testing.T, c *clients) {
 }
 
 func objectTerminatingNamespace(t *testing.T, c *clients) {
-	held := newConfigMap("held") // keeps the namespace from being emptied meanwhile
+	held := newConfigMap("held") // its finalizer keeps the namespace terminating during the test
 	held.Finalizers = []string{"example.com/hold"}
 	must[*corev1.ConfigMap](t)(c.maps.Create(t.Context(), held, metav1.CreateOptions{}))
 	if err := c.kube.CoreV1().Namespaces().Delete(t.Context(), c.namespace, metav1.DeleteOptions{}); err != nil {

@@ -159,7 +159,7 @@ func watchTimeout(t *testing.T, c *clients) {
 }
 
 func watchBookmarks(t *testing.T, c *clients) {
-	seconds := int64(4) // the last two of them follow a bookmark
+	seconds := int64(4) // the bookmark is sent two seconds before the end
 	from := c.now(t)
 	w := c.watchMaps(t, metav1.ListOptions{AllowWatchBookmarks: true, TimeoutSeconds: &seconds, ResourceVersion: from})
 	c.create(t, "a")

@@ -16,9 +16,9 @@ import (
 
 var helmControlPlanes = flag.Int("helm-control-planes", 6, "number of control planes in TestHelmInControlPlanes")
 
-// TestHelmInControlPlanes installs a chart in each of several control planes of one server, and upgrades it when all of them
-// have the release. Helm itself needs almost a second of CPU time for each action, mostly to read OpenAPI documents, so
-// that only a run by hand uses 100 control planes.
+// TestHelmInControlPlanes installs a chart in each of several control planes of one server, and upgrades it
+// when all of them have the release. Helm itself needs almost a second of CPU time for each action, mostly to
+// read OpenAPI documents, so only manual runs use 100 control planes.
 func TestHelmInControlPlanes(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "control planes have no control planes")
@@ -46,7 +46,7 @@ func TestHelmInControlPlanes(t *testing.T) {
 	}
 }
 
-// TestHelmFork upgrades a chart in a fork, and carries the upgrade over.
+// TestHelmFork upgrades a chart in a fork, and applies the changes of the fork to the source.
 func TestHelmFork(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "control planes have no control planes")

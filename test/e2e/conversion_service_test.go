@@ -98,7 +98,7 @@ func ownAddress(t *testing.T) net.IP {
 			return n.IP
 		}
 	}
-	t.Skip("the machine has no address but its own")
+	t.Skip("the machine has no global IPv4 address")
 	return nil
 }
 

@@ -57,7 +57,7 @@ func TestConversionWebhooks(t *testing.T) {
 // cached reports whether the server of a test caches conversions.
 func cached(t *testing.T) bool { return !strings.Contains(t.Name(), "watch-cache=false") }
 
-// checkReviews compares the number of objects in the reviews since the last call.
+// checkReviews compares the number of objects in each review since the last call with want.
 func checkReviews(t *testing.T, e *converted, what string, want ...int) {
 	t.Helper()
 	if got := e.hook.asked(); !slices.Equal(got, want) {

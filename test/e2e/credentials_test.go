@@ -182,7 +182,7 @@ func tokenFile(t *testing.T, c *credentials) {
 	c.rewrite(file, c.token("second"))
 	for what, client := range map[string]kubernetes.Interface{"old": old, "new": kubernetes.NewForConfigOrDie(config)} {
 		if name, err := whoAmI(t, client); name != c.user() {
-			t.Errorf("the %s client while both tokens are good: %q, %v", what, name, err)
+			t.Errorf("the %s client while both tokens are valid: %q, %v", what, name, err)
 		}
 	}
 	c.revoke("first")

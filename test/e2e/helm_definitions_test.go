@@ -87,7 +87,7 @@ var stackKinds = map[string]any{
 	"Collector": programSpec{}, "Agent": programSpec{}, "Router": programSpec{}, "Ruler": programSpec{},
 }
 
-// definitionOf returns the definition of a kind with a spec like the value.
+// definitionOf returns the definition of a kind whose spec has the Go type of the given value.
 func definitionOf(kind string, spec any) map[string]any {
 	plural := strings.ToLower(kind) + "s"
 	return map[string]any{

@@ -71,8 +71,8 @@ func largeLife(t *testing.T, h *helm, serverSide bool) {
 	h.wantUninstalled()
 }
 
-// wantUninstalled uninstalls the release. Objects with a keep policy remain, and the definitions,
-// which Helm never deletes.
+// wantUninstalled uninstalls the release. Objects with a keep policy must remain, as must the definitions,
+// because Helm never deletes definitions.
 func (h *helm) wantUninstalled() {
 	h.t.Helper()
 	resources := h.resources()
@@ -100,7 +100,7 @@ func (h *helm) wantUninstalled() {
 
 var definitionsResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// wantUpgraded checks that the upgrade has changed the expected objects, and no others.
+// wantUpgraded checks that the upgrade has changed the expected objects and no other objects.
 func (h *helm) wantUpgraded(before, after map[string]string) {
 	h.t.Helper()
 	for name, version := range after {

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestHelmPast reads a release as of an earlier moment, and undoes an upgrade.
+// TestHelmPast reads a release at an earlier revision, and undoes an upgrade.
 func TestHelmPast(t *testing.T) {
 	t.Parallel()
 	testserver.RootOnly(t, "other control planes have no history")

@@ -38,7 +38,7 @@ func newHelm(t *testing.T, srv *testserver.Server, folder string) *helm {
 	return newHelmOf(t, srv.RESTConfig(), srv.Kubeconfig(), folder)
 }
 
-// newHelmOf is like newHelm for an API and a kubeconfig file with its address.
+// newHelmOf is like newHelm, for an API whose address is in a kubeconfig file.
 func newHelmOf(t *testing.T, config *rest.Config, kubeconfig, folder string) *helm {
 	t.Helper()
 	c := newClients(t, config)

@@ -102,7 +102,7 @@ func readLogs(t *testing.T, k *kubectl) {
 // followLogs checks that new lines of a log are delivered immediately.
 func followLogs(t *testing.T, k *kubectl) {
 	log, lines := io.Pipe()
-	t.Cleanup(func() { _ = lines.Close() }) // before the kubelet is closed, which waits for its requests
+	t.Cleanup(func() { _ = lines.Close() }) // runs before the kubelet's cleanup, which waits for its requests
 	kubelet := createRunning(t, k)
 	kubelet.Log = func(*http.Request) io.Reader { return log }
 	followed := k.begin("logs", "-f", "p", "-c", "c")

@@ -31,7 +31,7 @@ var creating = []kubectlBehavior{
 // createFromFlags creates an object of each kind that kubectl can create without a manifest.
 func createFromFlags(t *testing.T, k *kubectl) {
 	certificate, key := k.keyPair()
-	own := k.namespace + "-" // begins the names of objects of the cluster
+	own := k.namespace + "-" // prefix of the names of cluster-scoped objects
 	lines := map[string]string{
 		"create clusterrole " + own + "read --verb=get --resource=nodes":                  "clusterrole.rbac.authorization.k8s.io/" + own + "read created",
 		"create clusterrolebinding " + own + "read --clusterrole=view --group=staff":      "clusterrolebinding.rbac.authorization.k8s.io/" + own + "read created",
@@ -61,7 +61,7 @@ func createFromFlags(t *testing.T, k *kubectl) {
 			t.Errorf("kubectl %s is not tried", command)
 		}
 	}
-	k.okWith("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\n", "apply", "-f", "-") // no controller makes it
+	k.okWith("apiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default}\n", "apply", "-f", "-")
 	for line, want := range lines {
 		commandLine := args(line)
 		for i := range commandLine {
@@ -182,7 +182,7 @@ func createDryClient(t *testing.T, k *kubectl) {
 	k.fails(1, "not found", "get", "deployment", "web")
 }
 
-// createToken checks that a token is valid until its account is deleted.
+// createToken checks that a token is valid until the Secret to which it is bound is deleted.
 func createToken(t *testing.T, k *kubectl) {
 	k.ok("create", "serviceaccount", "robot")
 	k.ok("create", "secret", "generic", "lease")
@@ -196,7 +196,7 @@ func createToken(t *testing.T, k *kubectl) {
 	k.prints("[invalid bearer token, service account token has been invalidated]", "create", "-f", review, "-o", "jsonpath={.status.error}")
 }
 
-// actAs checks that a user who impersonates another one has only the permissions of the other one.
+// actAs checks that a user who impersonates another user has only the permissions of that other user.
 func actAs(t *testing.T, k *kubectl) {
 	k.prints(`jane ["a","b","system:authenticated"]`, "auth", "whoami", "--as=jane", "--as-group=a", "--as-group=b",
 		"-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}")

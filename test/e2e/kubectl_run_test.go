@@ -117,7 +117,7 @@ func (k *kubectl) ok(args ...string) string {
 	return k.okWith("", args...)
 }
 
-// okWith is ok for a command that reads from standard input.
+// okWith is like ok, for a command that reads from standard input.
 func (k *kubectl) okWith(input string, args ...string) string {
 	k.t.Helper()
 	o := k.run(k.t.Context(), input, args...)
@@ -134,7 +134,7 @@ func (k *kubectl) fails(code int, message string, args ...string) string {
 	return k.failsWith("", code, message, args...)
 }
 
-// failsWith is fails for a command that reads from standard input.
+// failsWith is like fails, for a command that reads from standard input.
 func (k *kubectl) failsWith(input string, code int, message string, args ...string) string {
 	k.t.Helper()
 	o := k.run(k.t.Context(), input, args...)

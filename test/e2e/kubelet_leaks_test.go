@@ -139,7 +139,7 @@ func newLeakTest(t *testing.T) *leakTest {
 type session struct {
 	in    io.Writer
 	out   io.Reader
-	leave func() // has the client end
+	leave func() // ends the client
 }
 
 func sessions() map[string]func(*testing.T, *leakTest) session {

@@ -27,8 +27,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// rollingWriters is the number of clients that write during the restarts. rollingRounds is the
-// minimum number of objects that each writes before the next restart.
+// rollingWriters is the number of clients that write during the restarts. Before the next restart, they write
+// at least rollingRounds objects each, on average.
 const (
 	rollingWriters = 6
 	rollingRounds  = 20
@@ -202,13 +202,13 @@ func (w *rollingWork) write(ctx context.Context, c *clients, id int) error {
 	return nil
 }
 
-// awaitProgress waits until the writers have written some more objects, or one has failed.
+// awaitProgress waits until the writers have written some more objects, or a writer has failed.
 func (w *rollingWork) awaitProgress(t *testing.T, ctx context.Context) {
 	t.Helper()
 	want := w.rounds.Load() + rollingWriters*rollingRounds
 	eventually(t, func() error {
 		if w.rounds.Load() < want && ctx.Err() == nil {
-			return errors.New("the writers do not get on")
+			return errors.New("the writers make no progress")
 		}
 		return nil
 	})
@@ -281,7 +281,7 @@ func sameAsStored(t *testing.T, c *clients, informer cache.SharedIndexInformer) 
 	}
 	known := informer.GetStore()
 	if n := len(known.ListKeys()); n != len(list.Items) {
-		return fmt.Errorf("the informer knows %d objects, and there are %d", n, len(list.Items))
+		return fmt.Errorf("the informer has %d objects, want %d", n, len(list.Items))
 	}
 	for i := range list.Items {
 		item := &list.Items[i]

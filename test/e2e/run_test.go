@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// mainstayRun returns "mainstay run" with arguments.
+// mainstayRun returns the command "mainstay run" with the given arguments.
 func mainstayRun(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	binary, err := testserver.Binary()
