@@ -37,7 +37,7 @@ type tableBuilder struct {
 	version   *codec.Version
 	gv        schema.GroupVersion
 	include   metav1.IncludeObjectPolicy
-	now       time.Time
+	clock     *simulation.Simulation // determines ages; nil is the clock of the machine
 }
 
 func (c *call) tableBuilder(t target) (*tableBuilder, error) {
@@ -45,7 +45,7 @@ func (c *call) tableBuilder(t target) (*tableBuilder, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &tableBuilder{convertor: c.resource.Table, version: c.resource.Version, gv: t.viewVersion, include: include, now: simulation.Now(c.r.Context())}
+	m := &tableBuilder{convertor: c.resource.Table, version: c.resource.Version, gv: t.viewVersion, include: include, clock: simulation.From(c.r.Context())}
 	if m.convertor == nil {
 		m.convertor = defaultColumns{}
 	}
@@ -69,7 +69,7 @@ func (m *tableBuilder) row(record *codec.Record) (metav1.TableRow, error) {
 	if err != nil {
 		return metav1.TableRow{}, err
 	}
-	cells, conditions, err := m.convertor.Cells(obj, m.now)
+	cells, conditions, err := m.convertor.Cells(obj, m.clock.Now())
 	if err != nil {
 		return metav1.TableRow{}, err
 	}

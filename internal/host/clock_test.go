@@ -2,6 +2,7 @@ package host
 
 import (
 	"encoding/json"
+	"net/http"
 	"strconv"
 	"testing"
 	"time"
@@ -56,6 +57,42 @@ func TestClockJumps(t *testing.T) {
 	for i := range 6 {
 		if code, body := s.do(t, "GET", configMaps+"/step-"+strconv.Itoa(i), ""); code != 200 {
 			t.Errorf("a write of step %d: %d %s", i, code, body)
+		}
+	}
+}
+
+// TestAgesInWatch checks that a watch of tables shows the ages of objects at the time of the event.
+func TestAgesInWatch(t *testing.T) {
+	t.Parallel()
+	sim := simulation.New(simulation.Config{})
+	s := startWithAccount(t, Config{Testing: TestingConfig{Simulation: sim}})
+	request, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+configMaps+"?watch=true", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+	watch, err := s.admin.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Body.Close()
+	events := json.NewDecoder(watch.Body)
+	sim.Advance(time.Hour)
+	if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"new"}}`); code != 201 {
+		t.Fatalf("create a ConfigMap: %d %s", code, body)
+	}
+	for {
+		var event struct {
+			Object struct{ Rows []struct{ Cells []any } }
+		}
+		if err := events.Decode(&event); err != nil {
+			t.Fatal(err)
+		}
+		if cells := event.Object.Rows[0].Cells; cells[0] == "new" {
+			if age := cells[len(cells)-1]; age != "0s" {
+				t.Errorf("the age of a new object is %v, want 0s", age)
+			}
+			return
 		}
 	}
 }
