@@ -31,16 +31,16 @@ func newApplyDiff(signals <-chan os.Signal) *cobra.Command {
 	a := applyDiffCommand{planWriter: planWriter{manager: "mainstay-apply-diff"}}
 	command := &cobra.Command{
 		Use:   "apply-diff FORK [TARGET]",
-		Short: "Carry the changes of a fork over to another control plane",
+		Short: "Apply the changes of a fork to another control plane",
 		Long: `Write the changes that were made in the control plane FORK since it was forked to TARGET: the
 name of a ControlPlane object, or root. The default is the source of the fork.
 
 An object that was changed in TARGET, too, is merged by fields; a field with two different
-changes is a conflict, which is reported and not overwritten. Namespaces, definitions and
+changes is a conflict: it is reported and not overwritten. Namespaces, definitions and
 owners are created before the objects that depend on them. Objects that a controller
 creates for another object, tokens of service accounts, and the status are omitted. The
-command prints the differences and asks before it writes. Its exit code is 1 if there was a
-conflict or an error.`,
+command prints the differences, and writes only after a confirmation. Its exit code is 1 if
+there was a conflict or an error.`,
 		Example: `  mainstay apply-diff try-upgrade --dry-run=server
   mainstay apply-diff try-upgrade root --yes`,
 		RunE: func(c *cobra.Command, args []string) (err error) {

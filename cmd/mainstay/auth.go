@@ -39,7 +39,7 @@ func newAuthWhy(signals <-chan os.Signal) *cobra.Command {
 	var w whyOptions
 	command := &cobra.Command{
 		Use:   "why VERB RESOURCE[/NAME] | VERB /PATH",
-		Short: "Explain why a user may or may not do something",
+		Short: "Explain why a request of a user is allowed or denied",
 		Long: `Check whether a user may perform a request on a running server, and print the binding
 and rule that allow it. If the request is denied, print the user's rules that come
 closest: those that lack only the verb, the name or the namespace. RESOURCE has a

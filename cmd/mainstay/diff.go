@@ -23,7 +23,7 @@ func newDiff(signals <-chan os.Signal) *cobra.Command {
 	var d diffCommand
 	command := &cobra.Command{
 		Use:   "diff [KIND/NAME | control-plane/FORK | control-plane/A control-plane/B]",
-		Short: "Print how objects differ from an earlier time, or a control plane from another one",
+		Short: "Compare objects with their earlier state, or two control planes",
 		Long: `Print the difference between the present state of objects and their state at an earlier
 time, in the format of diff -u. Objects that have changed and changed back are omitted.
 The permissions are those of "mainstay history".

@@ -45,8 +45,8 @@ the kube-apiserver stores objects in memory, or in the etcd of --etcd-servers if
 is a real one. kubectl is the one in PATH, if there is one.
 
 As with the real kube-apiserver, no controller of kube-controller-manager runs: objects
-with a deleted owner remain, and deleted namespaces keep terminating. --controllers
-selects controllers that run nevertheless.
+with a deleted owner remain, and deleted namespaces remain in the phase Terminating.
+--controllers selects controllers to run.
 
 --kubernetes-version selects the Kubernetes version of the API, for tests against
 several versions.`,

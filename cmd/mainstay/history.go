@@ -29,7 +29,7 @@ func newHistory(signals <-chan os.Signal) *cobra.Command {
 	var h historyCommand
 	command := &cobra.Command{
 		Use:   "history [KIND/NAME]",
-		Short: "Print who changed an object or a namespace, when and how",
+		Short: "Print the changes of an object or a namespace with their users and times",
 		Long: `Print the changes of an object, or of all objects of a namespace: their time, user and
 changed fields. With --diff, print the differences of the objects.
 

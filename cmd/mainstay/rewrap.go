@@ -28,7 +28,7 @@ Afterwards no file of the store contains the old values, and unused keys can be
 removed from the configuration.
 
 The command can be interrupted at any time and run again. Objects that cannot be
-decrypted are not changed and listed; the exit code is then 1.`,
+decrypted are left unchanged, and the command lists them; the exit code is then 1.`,
 		Example: `  mainstay rewrap --data-dir=/var/lib/mainstay --encryption-provider-config=encryption.yaml`,
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

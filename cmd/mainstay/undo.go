@@ -18,11 +18,11 @@ changes in a namespace since --since are undone: changed objects return to their
 state, deleted objects are created again with their UIDs, and created objects are deleted.
 Namespaces, definitions and owners are created before the objects that depend on them.
 With --user or --selector, only these changes are undone; an object that another user has
-changed afterwards is a conflict, which is reported and not overwritten.
+changed afterwards is a conflict: it is reported and not overwritten.
 
 The writes pass through authorization, admission and validation. The status of objects
-does not change, except with --status. The command prints the differences and asks before it writes. Events and
-leases are ignored.`
+does not change, except with --status. Events and leases are ignored. The command prints
+the differences, and writes only after a confirmation.`
 
 // undoCommand is the command undo.
 type undoCommand struct {

@@ -45,7 +45,7 @@ type planWriter struct {
 
 // addTo adds the flags of a writer.
 func (w *planWriter) addTo(flags *pflag.FlagSet) {
-	flags.BoolVarP(&w.yes, "yes", "y", false, "do not ask before writing")
+	flags.BoolVarP(&w.yes, "yes", "y", false, "write without a confirmation")
 	flags.StringVar(&w.dryRun, "dry-run", "", "server: validate the writes without storing them")
 }
 

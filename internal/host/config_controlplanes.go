@@ -22,7 +22,7 @@ type ControlPlanesConfig struct {
 // AddFlags defines the flags of the config.
 func (c *ControlPlanesConfig) AddFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.Idle, "control-plane-idle-timeout", fleet.DefaultIdle, "time without requests and watches after which a control plane of a ControlPlane object is closed; its next request opens it")
-	c.Series = fs.Int("control-plane-metrics", fleet.DefaultSeries, "maximum number of control planes of ControlPlane objects that have own series in /metrics: those with the most requests; 0 disables these series")
+	c.Series = fs.Int("control-plane-metrics", fleet.DefaultSeries, "maximum number of control planes of ControlPlane objects that have their own series in /metrics: those with the most requests; 0 disables these series")
 }
 
 func (c *ControlPlanesConfig) series() int {

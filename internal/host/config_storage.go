@@ -62,7 +62,7 @@ func (c *StorageConfig) AddFlags(fs *pflag.FlagSet) {
 	flags.FixedVar(fs, "storage-media-type", "application/vnd.kubernetes.protobuf", "encoding of built-in kinds in the store; no other value is supported yet")
 	flags.EnabledVar(fs, &c.DisableWatchCache, "watch-cache", "serve reads and watches from memory")
 	fs.StringVar(&c.Backend, "storage-backend", "", "etcd3, as in kube-apiserver; --etcd-servers selects the store, also without this flag")
-	fs.DurationVar(&c.InitializationTimeout, "storage-initialization-timeout", DefaultStorageInitializationTimeout, "maximum time that a start waits for a response of etcd; the server exits then; 0 selects the default")
+	fs.DurationVar(&c.InitializationTimeout, "storage-initialization-timeout", DefaultStorageInitializationTimeout, "maximum time to wait for etcd at the start; after it, the server exits; 0 selects the default")
 }
 
 func (c *StorageConfig) setDefaults() error {

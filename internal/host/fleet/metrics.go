@@ -33,9 +33,9 @@ func NewMetrics(registerer prometheus.Registerer, series int) (*Metrics, error) 
 		series:   series,
 		declared: describe("control_planes", "Number of ControlPlane objects."),
 		open:     describe("control_planes_open", "Number of control planes of ControlPlane objects that are open in this process."),
-		requests: describe("control_plane_requests_total", "Number of requests to a control plane that reached its limits.", of),
+		requests: describe("control_plane_requests_total", "Number of requests to a control plane, including requests that its limits have rejected.", of),
 		rejected: describe("control_plane_rejected_requests_total", "Number of requests that were rejected because of the limits of a control plane.", of),
-		stored:   describe("control_plane_stored_bytes", "Size of the stored objects of a control plane, if this process knows it.", of),
+		stored:   describe("control_plane_stored_bytes", "Size of the stored objects of a control plane, in bytes, if this process has determined it.", of),
 	}
 	return m, registerer.Register(m)
 }

@@ -30,7 +30,7 @@ func newMetrics(registerer prometheus.Registerer, a *Archive) (*metrics, error) 
 	gauge := func(name, help string, value func() float64) {
 		collectors = append(collectors, prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "mainstay_history_" + name, Help: help}, value))
 	}
-	m.interruptions = counter("interruptions_total", "Number of times that the history stopped to follow the store and started again.")
+	m.interruptions = counter("interruptions_total", "Number of times that the history stopped following the store and started again.")
 	m.limits = counter("limited_total", "Number of times that the oldest part of the history was deleted because of its maximum size.")
 	gauge("size_bytes", "Size of the history on disk, in bytes.", a.sizeMetric)
 	gauge("oldest_timestamp_seconds", "Unix time of the oldest state in the history.", func() float64 { return seconds(a.oldestTime()) })

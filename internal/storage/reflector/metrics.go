@@ -18,7 +18,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	label := []string{"name"}
 	m := &Metrics{
 		synced: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "mainstay_reflector_current", Help: "Whether the watch of a collection that this server reads itself is open (1), or broken and being retried (0).",
+			Name: "mainstay_reflector_current", Help: "1 if the watch of a collection that configures this server is open; 0 while the server tries to open it again after a failure.",
 		}, label),
 		lists: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "mainstay_reflector_lists_total", Help: "Number of times that a collection was listed before watching it, or again after a failure.",

@@ -44,7 +44,7 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 		gauge("revision", "Newest revision.", func() float64 { return float64(s.published.Load()) }),
 		gauge("compacted_revision", "Revision up to which history was compacted.", func() float64 { return float64(s.compacted.Load()) }),
 		gauge("holds", "Number of revisions held for readers beyond the retention.", func() float64 { n, _ := s.holds.Oldest(); return float64(n) }),
-		gauge("oldest_hold_seconds", "Age of the oldest of them.", func() float64 { _, age := s.holds.Oldest(); return age.Seconds() }),
+		gauge("oldest_hold_seconds", "Age of the oldest revision that is held for a reader.", func() float64 { _, age := s.holds.Oldest(); return age.Seconds() }),
 		gauge("writable", "1 if the store accepts writes.", func() float64 { return s.writable() }),
 		gauge("quota_bytes", "Size from which the store accepts deletions only; 0 for no limit.", func() float64 { return float64(s.quota) }),
 		gauge("space_alarm", "1 while the store accepts deletions only, because the disk is full or the quota is reached.", func() float64 { return s.alarm() }),

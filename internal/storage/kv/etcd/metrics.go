@@ -28,12 +28,12 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 	m := &metrics{
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "request_seconds",
-			Help:    "Time that requests to etcd took, repetitions included.",
+			Help:    "Duration of requests to etcd, including their repetitions.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 15),
 		}, []string{"operation"}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Namespace: namespace, Subsystem: subsystem, Name: "request_errors_total",
-			Help: "Requests that etcd did not answer.",
+			Help: "Number of requests to which etcd did not respond.",
 		}, []string{"operation"}),
 	}
 	collectors := []prometheus.Collector{
@@ -41,7 +41,7 @@ func newMetrics(r prometheus.Registerer, s *Store) (*metrics, error) {
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "watches", Help: "Open watches."}, s.openWatches),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "holds", Help: "Number of revisions held for readers beyond the retention."},
 			func() float64 { n, _ := s.holds.Oldest(); return float64(n) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "oldest_hold_seconds", Help: "Age of the oldest of them."},
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Subsystem: subsystem, Name: "oldest_hold_seconds", Help: "Age of the oldest revision that is held for a reader."},
 			func() float64 { _, age := s.holds.Oldest(); return age.Seconds() }),
 	}
 	if s.config.SizeInterval > 0 {
