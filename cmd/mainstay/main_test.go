@@ -66,7 +66,7 @@ func TestCommandLine(t *testing.T) {
 		{"a kubeconfig without a server", []string{"kubeconfig", "--user=jane", "--data-dir=nowhere"}, 1, nil, []string{"--data-dir", "--kubeconfig or $KUBECONFIG"}},
 		{"routes", []string{"routes"}, 0, []string{"get", "/readyz"}, nil},
 		{"completion", []string{"completion", "bash"}, 0, []string{"mainstay"}, nil},
-		{"help of serve", []string{"serve", "--help"}, 0, []string{"Storage:", "--data-dir", `"./mainstay-data")`, "Stopping:", "--secure-port"}, nil},
+		{"help of serve", []string{"serve", "--help"}, 0, []string{"Storage:", "--data-dir", `"./mainstay-data")`, "Shutdown:", "--secure-port"}, nil},
 		{"unknown command", []string{"serv"}, 2, nil, []string{`unknown command "serv"; did you mean "mainstay serve"?`, `See "mainstay --help"`}},
 		{"a suggestion for two reasons", []string{"server"}, 2, nil, []string{"did you mean \"mainstay serve\"?\n"}},
 		{"a command of other programs", []string{"start"}, 2, nil, []string{`unknown command "start"; did you mean "mainstay serve"?`}},
