@@ -183,7 +183,7 @@ func testNamespaceDeletion(t *testing.T, config Config) {
 	s.create(t, "/api/v1/namespaces/a/pods", `{"metadata":{"name":"p"},"spec":{"nodeName":"n","containers":[{"name":"c","image":"i"}]}}`)
 	s.create(t, "/api/v1/namespaces/a/secrets", `{"metadata":{"name":"s"}}`)
 	if code, body := s.do(t, "DELETE", "/api/v1/namespaces/a", ""); code != 200 {
-		t.Fatal(code, body)
+		t.Fatalf("unexpected response: %d %s", code, body)
 	}
 	s.awaitConditions(t, "a", "NamespaceContentRemaining=True Some resources are remaining: pods. has 1 resource instances",
 		"NamespaceFinalizersRemaining=False All content-preserving finalizers finished")
@@ -200,7 +200,7 @@ func testNamespaceDeletion(t *testing.T, config Config) {
 		}
 	}
 	if code, body := s.do(t, "PUT", "/apis/example.com/v1/namespaces/a/ws/held", s.unheld(t, "/apis/example.com/v1/namespaces/a/ws/held")); code != 200 {
-		t.Fatal(code, body)
+		t.Fatalf("unexpected response: %d %s", code, body)
 	}
 	s.awaitCode(t, "/api/v1/namespaces/a", 404)
 }
@@ -399,7 +399,7 @@ func TestTTLAfterFinished(t *testing.T) {
 			t.Fatal(err)
 		}
 		if code, answer := s.do(t, "PUT", jobs+"/"+name+"/status", string(body)); code != 200 {
-			t.Fatal(code, answer)
+			t.Fatalf("unexpected response: %d %s", code, answer)
 		}
 	}
 	s.awaitCode(t, jobs+"/soon", 404)
@@ -454,7 +454,7 @@ func testCollection(t *testing.T, config Config) {
 			s.create(t, namespace+"/configmaps", fmt.Sprintf(`{"metadata":{"name":"child%d","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":%q,"blockOwnerDeletion":%t}]}}`, n, owner.UID, blocks))
 		}
 		if code, body := s.do(t, "DELETE", namespace+"/configmaps/owner", `{"propagationPolicy":"`+policy+`"}`); code != 200 {
-			t.Fatal(code, body)
+			t.Fatalf("unexpected response: %d %s", code, body)
 		}
 		got, events := map[string]string{}, json.NewDecoder(watch.Body)
 		for !maps.Equal(got, want) {

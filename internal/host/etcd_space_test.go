@@ -21,7 +21,7 @@ func TestEtcdWithoutSpace(t *testing.T) {
 		return s.do(t, "POST", configMaps, `{"metadata":{"name":"`+name+`"}}`)
 	}
 	if code, body := create(servers[0], "before"); code != 201 {
-		t.Fatal(code, body)
+		t.Fatalf("unexpected response: %d %s", code, body)
 	}
 	full := c.Members[1]
 	if err := full.RaiseNoSpace(); err != nil {

@@ -94,7 +94,7 @@ func TestEtcdOutage(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{})
 	s := start(t, etcdConfig(c))
 	if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"a"}}`); code != 201 {
-		t.Fatal(code, body)
+		t.Fatalf("unexpected response: %d %s", code, body)
 	}
 	c.Members[0].Stop()
 	for _, request := range [][2]string{{"GET", configMaps + "/a"}, {"GET", configMaps}, {"POST", configMaps}} {
@@ -150,7 +150,7 @@ func TestSnapshotPath(t *testing.T) {
 	for name, config := range map[string]Config{"embedded": {}, "etcd": etcdConfig(etcdtest.Start(t, etcdtest.Options{}))} {
 		s := start(t, config)
 		if code, body := s.do(t, "POST", configMaps, `{"metadata":{"name":"needle"}}`); code != 201 {
-			t.Fatal(code, body)
+			t.Fatalf("unexpected response: %d %s", code, body)
 		}
 		if code, _ := fetch(t, client(t, nil), s.URL+SnapshotPath); code != 403 {
 			t.Errorf("%s: for anyone: %d", name, code)

@@ -21,7 +21,7 @@ func TestObjectCounts(t *testing.T) {
 			s := start(t, config)
 			for _, w := range effects()[0].writes { // the definition of widgets
 				if code, body := s.do(t, w.method, w.path, w.body); code != 201 {
-					t.Fatal(code, body)
+					t.Fatalf("unexpected response: %d %s", code, body)
 				}
 			}
 			const widgets = "/apis/a.example.com/v1/namespaces/default/widgets"
@@ -29,7 +29,7 @@ func TestObjectCounts(t *testing.T) {
 				configMaps: `{"metadata":{"name":"a"}}`, widgets: `{"apiVersion":"a.example.com/v1","kind":"Widget","metadata":{"name":"a"}}`,
 			} {
 				if code, body := s.do(t, "POST", path, body); code != 201 {
-					t.Fatal(code, body)
+					t.Fatalf("unexpected response: %d %s", code, body)
 				}
 			}
 			check := func() error {
@@ -47,7 +47,7 @@ func TestObjectCounts(t *testing.T) {
 			}
 			testserver.Eventually(t, time.Minute, check) // counting starts with the first request
 			if code, body := s.do(t, "DELETE", widgets+"/a", ""); code != 200 {
-				t.Fatal(code, body)
+				t.Fatalf("unexpected response: %d %s", code, body)
 			}
 			if err := check(); err != nil {
 				t.Error(err)

@@ -99,8 +99,12 @@ func TestDataDirectoryIsPrivate(t *testing.T) {
 			t.Fatalf("files %s: %q, error %v", pattern, files, err)
 		}
 		for _, file := range files {
-			if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("file %s: mode %v, error %v; want 0600", file, info.Mode(), err)
+			info, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if mode := info.Mode().Perm(); mode != 0o600 {
+				t.Errorf("file %s: mode %v, want 0600", file, mode)
 			}
 		}
 	}

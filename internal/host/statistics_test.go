@@ -14,7 +14,7 @@ func TestStatistics(t *testing.T) {
 	s.host.recorder.Sample()
 	for _, method := range []string{"POST", "GET"} {
 		if code, body := s.do(t, method, configMaps, `{"metadata":{"name":"a"}}`); code >= 300 {
-			t.Fatal(code, body)
+			t.Fatalf("unexpected response: %d %s", code, body)
 		}
 	}
 	s.host.recorder.Sample()

@@ -48,7 +48,7 @@ func TestBootstrapTokenControllers(t *testing.T) {
 		t.Errorf("a secret that is no token: %d %s", code, body)
 	}
 	if code, body := s.do(t, "DELETE", secrets+"/bootstrap-token-aaaaaa", ""); code != 200 {
-		t.Fatal(code, body)
+		t.Fatalf("unexpected response: %d %s", code, body)
 	}
 	signatures("")
 }
@@ -78,7 +78,7 @@ func TestAccountTokens(t *testing.T) {
 		t.Errorf("the token belongs to %q", got)
 	}
 	if code, body := s.do(t, "DELETE", base+"secrets/one", ""); code != 200 {
-		t.Fatal(code, body)
+		t.Fatalf("unexpected response: %d %s", code, body)
 	}
 	testserver.Eventually(t, time.Minute, func() error {
 		var account corev1.ServiceAccount
@@ -89,7 +89,7 @@ func TestAccountTokens(t *testing.T) {
 		return nil
 	})
 	if code, body := s.do(t, "DELETE", base+"serviceaccounts/jane", ""); code != 200 {
-		t.Fatal(code, body)
+		t.Fatalf("unexpected response: %d %s", code, body)
 	}
 	s.awaitCode(t, base+"secrets/two", 404)
 	for name, token := range tokens {

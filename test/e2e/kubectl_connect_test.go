@@ -203,8 +203,11 @@ func debugPod(t *testing.T, k *kubectl) {
 	}()
 	eventually(t, func() error {
 		pod, err := k.client.CoreV1().Pods(k.namespace).Get(t.Context(), "p", metav1.GetOptions{})
-		if err != nil || len(pod.Spec.EphemeralContainers) != 1 {
-			return fmt.Errorf("there is no ephemeral container: %w", err)
+		if err != nil {
+			return err
+		}
+		if n := len(pod.Spec.EphemeralContainers); n != 1 {
+			return fmt.Errorf("the pod has %d ephemeral containers, want 1", n)
 		}
 		pod.Status.EphemeralContainerStatuses = []corev1.ContainerStatus{{Name: "dbg", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 		_, err = k.client.CoreV1().Pods(k.namespace).UpdateStatus(t.Context(), pod, metav1.UpdateOptions{})

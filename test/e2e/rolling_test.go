@@ -174,8 +174,11 @@ func (w *rollingWork) write(ctx context.Context, c *clients, id int) error {
 		}
 		w.wrote(created, "ADDED")
 		read, err := c.maps.Get(ctx, name, metav1.GetOptions{})
-		if err != nil || read.ResourceVersion != created.ResourceVersion {
+		if err != nil {
 			return fmt.Errorf("get %s: %w", name, err)
+		}
+		if read.ResourceVersion != created.ResourceVersion {
+			return fmt.Errorf("get %s: resourceVersion %s, want %s", name, read.ResourceVersion, created.ResourceVersion)
 		}
 		read.Data["v"] = "2"
 		updated, err := c.maps.Update(ctx, read, metav1.UpdateOptions{})
@@ -189,8 +192,11 @@ func (w *rollingWork) write(ctx context.Context, c *clients, id int) error {
 		}
 		w.wrote(patched, "MODIFIED")
 		list, err := c.maps.List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-		if err != nil || len(list.Items) != 1 || list.Items[0].ResourceVersion != patched.ResourceVersion {
-			return fmt.Errorf("list %s: %d objects, %w", name, len(list.Items), err)
+		if err != nil {
+			return fmt.Errorf("list %s: %w", name, err)
+		}
+		if len(list.Items) != 1 || list.Items[0].ResourceVersion != patched.ResourceVersion {
+			return fmt.Errorf("list %s: %d objects, want one with resourceVersion %s", name, len(list.Items), patched.ResourceVersion)
 		}
 		if n%2 == 0 {
 			if err := c.maps.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {

@@ -56,10 +56,10 @@ func TestManyControlPlanes(t *testing.T) {
 	for _, w := range all {
 		eventually(t, func() error { // after the finalizer, and with garbage collection
 			if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "shop"}, &Site{}); client.IgnoreNotFound(err) != nil || err == nil {
-				return fmt.Errorf("the site exists: %w", err)
+				return fmt.Errorf("get of the deleted site: error %v, want NotFound", err)
 			}
 			if _, err := w.deployment(t, "shop"); client.IgnoreNotFound(err) != nil || err == nil {
-				return fmt.Errorf("the deployment exists: %w", err)
+				return fmt.Errorf("get of the deployment of the deleted site: error %v, want NotFound", err)
 			}
 			return nil
 		})

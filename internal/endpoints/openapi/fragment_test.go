@@ -3,6 +3,7 @@ package openapi
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -56,10 +57,10 @@ func TestRemote(t *testing.T) {
 		t.Error("the paths are not those of the group version")
 	}
 	if definitions["com.example.Tree"] == nil || definitions["com.example.Unused"] != nil || definitions[meta+"_v2"] == nil {
-		t.Error("the definitions are not those that are needed")
+		t.Errorf("the document has the definitions %v, want the used definitions only", slices.Sorted(maps.Keys(definitions)))
 	}
 	if !strings.Contains(string(definitions["com.example.Apple"]), meta+`_v2"`) {
-		t.Errorf("it refers to what is somebody else's: %s", definitions["com.example.Apple"])
+		t.Errorf("the schema refers to the definition of another document: %s", definitions["com.example.Apple"])
 	}
 
 	index, etag, err := d.V3Index()
@@ -73,12 +74,12 @@ func TestRemote(t *testing.T) {
 	}
 	document := d.V2()
 	if d.SetRemote(remote); d.V2() != document {
-		t.Error("the same again makes another document")
+		t.Error("SetRemote with an equal description replaced the document")
 	}
 	failure, remote.V2Stamp, remote.ETag = errors.New("down"), "2", "E2"
 	d.SetRemote(remote)
 	if paths, _ := built(t, d); len(paths) == 0 || paths["/apis/fruit.example.com/v1/apples"] != nil {
-		t.Error("one that cannot be read is not left out, or all is")
+		t.Errorf("the paths are %v, want all except the paths of the unreadable document", slices.Sorted(maps.Keys(paths)))
 	}
 	if _, again, err := d.V3Index(); err != nil || again == etag {
 		t.Errorf("the index is the same: %v", err)

@@ -105,7 +105,7 @@ func (u *user) patch() error {
 	}
 	_, err := maps.Apply(u.ctx, applied.WithData(map[string]string{"a": "2"}), metav1.ApplyOptions{FieldManager: "second"})
 	if !apierrors.IsConflict(err) {
-		return fmt.Errorf("apply by another manager: got %w, want a conflict", err)
+		return fmt.Errorf("apply by another manager: error %v, want a conflict", err)
 	}
 	patched, err := maps.Patch(u.ctx, "applied", types.StrategicMergePatchType, []byte(`{"data":{"b":"3"}}`), metav1.PatchOptions{})
 	if err != nil {
@@ -175,7 +175,7 @@ func (u *user) sendNewerField() error {
 	pods := u.generic.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace(namespace)
 	_, err := pods.Create(u.ctx, pod, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 	if !apierrors.IsBadRequest(err) || !strings.Contains(err.Error(), `unknown field "spec.volumes[0].emptyDir.mode"`) {
-		return fmt.Errorf("create with strict validation: %w", err)
+		return fmt.Errorf("create with strict validation: error %v, want an unknown field", err)
 	}
 	created, err := pods.Create(u.ctx, pod, metav1.CreateOptions{FieldValidation: metav1.FieldValidationIgnore})
 	if err != nil {

@@ -580,8 +580,11 @@ func TestFileModes(t *testing.T) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // removed since ReadDir
 		}
-		if err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("file %s: mode %v, error %v; want 0600", file.Name(), info.Mode(), err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode != 0o600 {
+			t.Errorf("file %s: mode %v, want 0600", file.Name(), mode)
 		}
 	}
 }
