@@ -126,6 +126,9 @@ func (a *applyDiffCommand) step(ctx context.Context, c *history.Change) (step *w
 	if err != nil {
 		return nil, "", err
 	}
+	if live != nil {
+		a.recordUID(c.Object.UID, live) // an object that was created in both may own objects of the plan
+	}
 	switch {
 	case !statesDiffer(withoutIdentity(live), withoutIdentity(c.After), false):
 		return nil, "", nil

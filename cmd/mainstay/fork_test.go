@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,11 +12,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"mainstay.dev/mainstay/internal/apis/history"
 )
 
 // fork creates a fork of the root control plane and returns its client configuration.
@@ -130,6 +134,66 @@ func TestForkCarryOver(t *testing.T) {
 	h.expect(h.run(1, "apply-diff", "try", "--yes"), "1 of 1 objects were not written")
 	set("both", map[string]string{"x": "root", "y": "1", "gone": "1"})
 	h.expect(h.run(0, "apply-diff", "try", "--yes"), "root has all changes of try")
+}
+
+// TestForkOwners carries over objects whose owners the target has with other UIDs. With the UIDs of the fork, the garbage
+// collector of the target would delete the objects.
+func TestForkOwners(t *testing.T) {
+	t.Parallel()
+	h := newHistoryTest(t)
+	updated := h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "updated"}})
+	client, _ := h.fork("try")
+	maps := client.CoreV1().ConfigMaps("shop")
+	ownedBy := func(m *corev1.ConfigMap) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: m.Name, UID: m.UID}}
+	}
+	create := func(name string, data map[string]string, owners []metav1.OwnerReference) *corev1.ConfigMap {
+		t.Helper()
+		m, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: owners}, Data: data}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	same, different, only := create("same", nil, nil), create("different", map[string]string{"x": "fork"}, nil), create("only", nil, nil)
+	create("of-same", nil, ownedBy(same))
+	create("of-different", nil, ownedBy(different))
+	updated.OwnerReferences = ownedBy(only)
+	if _, err := maps.Update(t.Context(), updated, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "same"}})
+	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "different"}, Data: map[string]string{"x": "root"}})
+	h.expect(h.run(1, "apply-diff", "try", "--yes"), "conflict: configmaps/different -n shop: it was created in both", "1 of 5 objects were not written")
+
+	// Another client creates an owner between the plan and its writes.
+	target, err := newAPIClient(strings.TrimPrefix(h.kubeconfig, "--kubeconfig="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late"}})
+	late := create("late", nil, nil)
+	var out strings.Builder
+	w := planWriter{target: target, out: &out}
+	plan := &writePlan{}
+	for _, m := range []*corev1.ConfigMap{late, create("of-late", nil, ownedBy(late))} {
+		m.APIVersion, m.Kind = "v1", "ConfigMap"
+		state, err := runtime.DefaultUnstructuredConverter.ToUnstructured(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &history.Change{ObjectMeta: metav1.ObjectMeta{Namespace: "shop"}, Object: history.ObjectReference{Resource: "configmaps", Name: m.Name, UID: m.UID}}
+		plan.steps = append(plan.steps, &writeStep{change: c, want: state})
+	}
+	if failed := w.apply(t.Context(), plan); failed != 0 {
+		t.Fatalf("%d writes failed: %s", failed, out.String())
+	}
+
+	for dependent, owner := range map[string]string{"of-same": "same", "of-different": "different", "updated": "only", "of-late": "late"} {
+		if d, o := h.get(dependent), h.get(owner); d == nil || o == nil || len(d.OwnerReferences) != 1 || d.OwnerReferences[0].UID != o.UID {
+			t.Errorf("%s: the object is %+v, and its owner %+v", dependent, d, o)
+		}
+	}
 }
 
 // createDefinition creates a definition.

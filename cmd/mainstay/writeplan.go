@@ -39,7 +39,7 @@ type planWriter struct {
 	status bool // also restores the status
 	// restoreUIDs creates objects with their original UIDs. The server reads the UIDs from its history.
 	restoreUIDs bool
-	// uids contains the UIDs of the created objects, by their UIDs in the plan.
+	// uids maps the UIDs of the objects of the plan to their UIDs in the target.
 	uids map[types.UID]types.UID
 }
 
@@ -364,15 +364,13 @@ func (w *planWriter) parameters(values url.Values) string {
 	return "?" + values.Encode()
 }
 
-// create creates an object. With restoreUIDs, the object has its original UID. Otherwise, owner references
-// are changed to the UIDs of the owners that the plan has created.
+// create creates an object. With restoreUIDs, the object has its original UID.
 func (w *planWriter) create(ctx context.Context, collection string, s *writeStep) error {
 	body, values := writable(s.want, nil), url.Values{}
 	if w.restoreUIDs {
 		values.Set("restoreFrom", s.change.PreviousRevision)
-	} else {
-		w.replaceOwners(body)
 	}
+	w.replaceOwners(body)
 	query := w.parameters(values)
 	var created unstructured.Unstructured
 	if err := w.retry(ctx, func() error {
@@ -380,17 +378,24 @@ func (w *planWriter) create(ctx context.Context, collection string, s *writeStep
 	}); err != nil {
 		return err
 	}
-	if w.uids == nil {
-		w.uids = map[types.UID]types.UID{}
-	}
-	w.uids[s.change.Object.UID] = created.GetUID()
+	w.recordUID(s.change.Object.UID, created.Object)
 	if s.change.Object.Resource == definitionsName && w.dryRun == "" {
 		return w.awaitEstablished(ctx, collection+"/"+url.PathEscape(s.change.Object.Name))
 	}
 	return nil
 }
 
-// replaceOwners replaces the UIDs of owners that were created with other UIDs.
+// recordUID records the UID in the target of an object that has the UID planned in the plan.
+func (w *planWriter) recordUID(planned types.UID, live map[string]any) {
+	if w.uids == nil {
+		w.uids = map[types.UID]types.UID{}
+	}
+	object := unstructured.Unstructured{Object: live}
+	w.uids[planned] = object.GetUID()
+}
+
+// replaceOwners replaces the UIDs of owners that have other UIDs in the target. Otherwise, the garbage
+// collector of the target would delete the object.
 func (w *planWriter) replaceOwners(body map[string]any) {
 	object := unstructured.Unstructured{Object: body}
 	owners := object.GetOwnerReferences()
@@ -417,7 +422,11 @@ func (w *planWriter) replace(ctx context.Context, item string, state, planned ma
 	if planned != nil && statesDiffer(live, planned, false) {
 		return errChanged
 	}
-	return w.target.do(ctx, http.MethodPut, item+w.parameters(url.Values{}), writable(state, live), &json.RawMessage{})
+	was := unstructured.Unstructured{Object: state}
+	w.recordUID(was.GetUID(), live)
+	body := writable(state, live)
+	w.replaceOwners(body)
+	return w.target.do(ctx, http.MethodPut, item+w.parameters(url.Values{}), body, &json.RawMessage{})
 }
 
 // delete deletes an object, unless it was replaced in the meantime.
