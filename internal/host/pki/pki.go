@@ -48,10 +48,11 @@ type Authority struct {
 	pem  []byte
 }
 
-// Open loads the authority in dir (ca.crt, ca.key). If ca.crt does not exist, it creates both files and the
-// directory. If only ca.key is missing, it returns an error. Errors name the file and the solution. The
-// error wraps ErrExpired if the certificate has expired. For all functions of this package except
-// OpenExisting, dir may be InMemory.
+// Open loads the authority in dir (ca.crt, ca.key). If neither file exists, it creates both and the
+// directory. If only ca.crt is missing, it creates a certificate for the existing key, so that the issued
+// certificates stay valid. If only ca.key is missing, it returns an error. Errors name the file and the
+// solution. The error wraps ErrExpired if the certificate has expired. For all functions of this package
+// except OpenExisting, dir may be InMemory.
 func Open(dir string) (*Authority, error) { return openOwn(filesOf(dir), dir) }
 
 func openOwn(fsys files, dir string) (*Authority, error) {
@@ -83,7 +84,7 @@ func openAuthority(fsys files, dir, name, commonName, whenExpired string) (*Auth
 	a := &Authority{fs: fsys, dir: dir, name: name}
 	pair, err := a.load(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return a, a.create(commonName)
+		return a, a.create(commonName, pair)
 	}
 	if err != nil {
 		return nil, err
@@ -98,7 +99,9 @@ func openAuthority(fsys files, dir, name, commonName, whenExpired string) (*Auth
 	return a, nil
 }
 
-func (a *Authority) create(commonName string) error {
+// create creates the certificate and, unless existing contains it, the key of the authority. An existing key
+// is never replaced, because it may have signed certificates.
+func (a *Authority) create(commonName string, existing pair) error {
 	now := time.Now()
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: commonName},
@@ -108,8 +111,15 @@ func (a *Authority) create(commonName string) error {
 		BasicConstraintsValid: true,
 		IsCA:                  true,
 	}
-	pair, err := a.sign(a.name, template)
+	pair, err := a.issue(a.name, existing.key, template)
 	if err != nil {
+		return err
+	}
+	written := a.contents(a.name, pair)
+	if existing.key != nil {
+		written = written[1:] // only the certificate
+	}
+	if err := writeFiles(a.fs, written...); err != nil {
 		return err
 	}
 	a.key, a.cert, a.pem = pair.key, pair.cert, pair.certPEM
@@ -185,7 +195,7 @@ func (a *Authority) Client(name, user string, groups ...string) (cert, key []byt
 func (a *Authority) Issue(lifetime time.Duration, user string, groups ...string) (cert, key []byte, err error) {
 	t := &x509.Certificate{Subject: pkix.Name{CommonName: user, Organization: groups}}
 	a.complete(t, lifetime, x509.ExtKeyUsageClientAuth)
-	pair, err := a.issue(user, t)
+	pair, err := a.issue(user, nil, t)
 	return pair.certPEM, pair.keyPEM, err
 }
 
@@ -243,21 +253,23 @@ type pair struct {
 	certPEM, keyPEM []byte
 }
 
-// sign generates a key and its certificate and writes both. If the authority has no certificate yet,
-// the certificate is self-signed.
+// sign generates a key and its certificate and writes both.
 func (a *Authority) sign(name string, template *x509.Certificate) (pair, error) {
-	p, err := a.issue(name, template)
+	p, err := a.issue(name, nil, template)
 	if err != nil {
 		return pair{}, err
 	}
-	return p, a.write(name, p)
+	return p, writeFiles(a.fs, a.contents(name, p)...)
 }
 
-// issue is like sign, but writes no files.
-func (a *Authority) issue(name string, template *x509.Certificate) (pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return pair{}, fmt.Errorf("create the key of %s: %w", name, err)
+// issue signs a certificate for a key and writes no files. If key is nil, it generates a key. If the
+// authority has no certificate yet, the certificate is self-signed.
+func (a *Authority) issue(name string, key *ecdsa.PrivateKey, template *x509.Certificate) (pair, error) {
+	var err error
+	if key == nil {
+		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			return pair{}, fmt.Errorf("create the key of %s: %w", name, err)
+		}
 	}
 	template.SerialNumber, err = rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -282,30 +294,34 @@ func (a *Authority) issue(name string, template *x509.Certificate) (pair, error)
 	return pair{cert: cert, key: key, keyPEM: keyPEM, certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, nil
 }
 
-// write stores the key before the certificate. After a crash between the two, the certificate is
-// missing or does not match the key. load reports both cases as missing, and the pair is issued
-// again.
-func (a *Authority) write(name string, p pair) error {
-	return writeFiles(a.fs, content{a.path(name + ".key"), p.keyPEM, 0o600}, content{a.path(name + ".crt"), p.certPEM, 0o600})
+// contents returns the files of a pair in the order in which they are written: the key before the
+// certificate. After a crash between the two, the certificate is missing or does not match the key. load
+// reports both cases as missing, and the certificate is issued again.
+func (a *Authority) contents(name string, p pair) []content {
+	return []content{{a.path(name + ".key"), p.keyPEM, 0o600}, {a.path(name + ".crt"), p.certPEM, 0o600}}
 }
 
 func (a *Authority) path(file string) string { return filepath.Join(a.dir, file) }
 
 // load reads name.crt and name.key. It returns fs.ErrNotExist if the certificate is missing, or, except for
-// the files of the authority itself, if the key does not match the certificate.
+// the files of the authority itself, if the key does not match the certificate. If only the certificate is
+// missing, the pair contains the key. A missing certificate does not hide an error of the key.
 func (a *Authority) load(name string) (pair, error) {
 	crtFile, keyFile := a.path(name+".crt"), a.path(name+".key")
 	certPEM, certErr := a.fs.read(crtFile)
 	key, keyPEM, keyErr := readKey(a.fs, keyFile)
+	certMissing, keyMissing := errors.Is(certErr, fs.ErrNotExist), errors.Is(keyErr, fs.ErrNotExist)
 	switch {
-	case errors.Is(certErr, fs.ErrNotExist) && (keyErr == nil || errors.Is(keyErr, fs.ErrNotExist)):
-		return pair{}, fs.ErrNotExist // a key without a certificate has not signed anything yet
-	case certErr != nil:
+	case certMissing && keyMissing:
+		return pair{}, fs.ErrNotExist
+	case certErr != nil && !certMissing:
 		return pair{}, fmt.Errorf("read certificate: %w", certErr)
-	case errors.Is(keyErr, fs.ErrNotExist):
+	case keyMissing:
 		return pair{}, fmt.Errorf("%s is missing, but its certificate %s exists; restore it, or remove the certificate to create new ones", keyFile, crtFile)
 	case keyErr != nil:
 		return pair{}, keyErr
+	case certMissing:
+		return pair{key: key, keyPEM: keyPEM}, fs.ErrNotExist
 	}
 	cert, err := parseCertificate(crtFile, certPEM)
 	if err != nil {
@@ -334,7 +350,8 @@ func parseCertificate(file string, data []byte) (*x509.Certificate, error) {
 
 // SigningKey returns the key in dir that signs service account tokens (sa.key). If the file does
 // not exist, it generates a key and creates the directory. It also writes the public key (sa.pub),
-// which is only for other programs. It returns an error if sa.key is invalid, or a write fails.
+// which is only for other programs. It returns an error if sa.key is invalid, if only sa.key is missing, or
+// if a write fails.
 func SigningKey(dir string) (crypto.Signer, error) { return signingKey(filesOf(dir), dir) }
 
 func signingKey(fsys files, dir string) (crypto.Signer, error) {
@@ -344,7 +361,12 @@ func signingKey(fsys files, dir string) (crypto.Signer, error) {
 	keyFile, pubFile := filepath.Join(dir, "sa.key"), filepath.Join(dir, "sa.pub")
 	key, keyPEM, err := readKey(fsys, keyFile)
 	created := errors.Is(err, fs.ErrNotExist)
+	_, pubErr := fsys.read(pubFile)
 	if created {
+		// A crash does not cause this state, because sa.key is written first. A new key would invalidate all tokens.
+		if !errors.Is(pubErr, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s is missing, but its public key %s exists; restore it, or remove the public key to create a new key, which invalidates all tokens of service accounts", keyFile, pubFile)
+		}
 		if key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 			return nil, fmt.Errorf("create the service account signing key: %w", err)
 		}
@@ -362,7 +384,7 @@ func signingKey(fsys files, dir string) (crypto.Signer, error) {
 		return key, writeFiles(fsys, content{keyFile, keyPEM, 0o600}, content{pubFile, publicPEM, 0o600})
 	}
 	// sa.pub may be missing after a crash between the two writes.
-	if _, err := fsys.read(pubFile); !errors.Is(err, fs.ErrNotExist) {
+	if !errors.Is(pubErr, fs.ErrNotExist) {
 		return key, nil // only other programs read it
 	}
 	if err := writeFiles(fsys, content{pubFile, publicPEM, 0o600}); err != nil && !isFull(err) {

@@ -217,7 +217,11 @@ func TestBrokenFiles(t *testing.T) {
 		{"a missing key", "ca.key", os.Remove, []string{"ca.key is missing", "restore it"}},
 		{"a key others may read", "ca.key", func(file string) error { return os.Chmod(file, 0o644) }, []string{"ca.key", "0644", "chmod 600"}},
 		{"a broken serving key", "apiserver.key", overwrite("nonsense"), []string{"apiserver.key", "no PEM block"}},
+		{"a broken key without its certificate", "ca.key", func(file string) error {
+			return errors.Join(overwrite("nonsense")(file), os.Remove(filepath.Join(filepath.Dir(file), "ca.crt")))
+		}, []string{"ca.key", "no PEM block", "restore"}},
 		{"a broken signing key", "sa.key", overwrite("nonsense"), []string{"sa.key", "no PEM block"}},
+		{"a missing signing key", "sa.key", os.Remove, []string{"sa.key is missing", "sa.pub", "restore it"}},
 		{"a leaf as authority", "ca.crt", copyFrom("apiserver"), []string{"ca.crt", "is not a CA certificate"}},
 	}
 	for _, tt := range tests {
@@ -235,6 +239,58 @@ func TestBrokenFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			wantError(t, openAll(dir), nil, tt.want...)
+		})
+	}
+}
+
+// TestMissingCertificate checks that the key of an authority survives the loss of the authority's certificate,
+// and that certificates issued before and after the loss are valid with the old and the new certificate.
+func TestMissingCertificate(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name, file string
+		open       func(dir string) (*Authority, error)
+	}{
+		{"own authority", "ca", Open},
+		{"existing authority", "ca", OpenExisting},
+		{"front proxy", "front-proxy-ca", OpenFrontProxy},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			create := tt.open
+			if tt.file == "ca" {
+				create = Open
+			}
+			before, err := create(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			issued := []*x509.Certificate{serving(t, before, "a")}
+			key, err := os.ReadFile(filepath.Join(dir, tt.file+".key"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(filepath.Join(dir, tt.file+".crt")); err != nil {
+				t.Fatal(err)
+			}
+			after, err := tt.open(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, err := os.ReadFile(filepath.Join(dir, tt.file+".key")); err != nil || !bytes.Equal(got, key) {
+				t.Errorf("the key was replaced: %v", err)
+			}
+			if again, err := tt.open(dir); err != nil || !bytes.Equal(again.Bundle(), after.Bundle()) {
+				t.Errorf("the new certificate was not stored: %v", err)
+			}
+			for _, cert := range append(issued, serving(t, after, "a", "b")) {
+				for _, a := range []*Authority{before, after} {
+					if _, err := cert.Verify(x509.VerifyOptions{Roots: a.Pool(), DNSName: "a"}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
 		})
 	}
 }
