@@ -79,6 +79,10 @@ func (a *applyDiffCommand) run(ctx context.Context, fork, target string) error {
 	if target == "" {
 		target = source
 	}
+	// In a control plane that does not exist, all objects would seem to be deleted.
+	if err := a.root.checkControlPlane(ctx, target); err != nil {
+		return err
+	}
 	changes, err := forkChanges(ctx, a.root, fork, a.namespace)
 	if err != nil {
 		return err

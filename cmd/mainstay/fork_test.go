@@ -236,6 +236,11 @@ func TestForkUsage(t *testing.T) {
 		{[]string{"diff", "control-plane/try", "control-plane/none"}, 1, "not found"},
 		{[]string{"diff", "control-plane/root"}, 1, "not found"},
 		{[]string{"apply-diff", "try", "--dry-run=client"}, 2, "--dry-run"},
+		{[]string{"apply-diff", "try", "none"}, 1, "\"none\" not found"},
+		{[]string{"apply-diff", "try", "root?"}, 1, "\"root?\" not found"},
+		{[]string{"apply-diff", "try", "try/api"}, 1, "controlplanes/try%2Fapi"},
+		{[]string{"diff", "control-plane/root#", "control-plane/try"}, 1, "\"root#\" not found"},
+		{[]string{"diff", "control-plane/a b%"}, 1, "Name parameter invalid: \"a b%\""},
 	} {
 		h.expect(h.run(tt.code, tt.args...), tt.want)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -55,7 +56,15 @@ func (c *apiClient) inControlPlane(name string) *apiClient {
 	if name == rootName {
 		return c
 	}
-	return &apiClient{c.http, c.url + "/clusters/" + name}
+	return &apiClient{c.http, c.url + "/clusters/" + url.PathEscape(name)}
+}
+
+// checkControlPlane returns an error if a control plane does not exist.
+func (c *apiClient) checkControlPlane(ctx context.Context, name string) error {
+	if name == rootName {
+		return nil
+	}
+	return c.do(ctx, http.MethodGet, controlPlanePath(name), nil, &controlplanes.ControlPlane{})
 }
 
 // forkChanges returns the changes of a fork in order of namespace, resource and name, without changes of the status and
@@ -119,10 +128,7 @@ func (d *diffCommand) runControlPlanes(ctx context.Context, before, after, names
 		}
 	}
 	for _, name := range []string{before, after} {
-		if name == rootName {
-			continue
-		}
-		if err := root.do(ctx, http.MethodGet, controlPlanePath(name), nil, &controlplanes.ControlPlane{}); err != nil {
+		if err := root.checkControlPlane(ctx, name); err != nil {
 			return err
 		}
 	}
