@@ -10,10 +10,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"mainstay.dev/mainstay/internal/apis/history"
 	"mainstay.dev/mainstay/internal/controlplane"
 	"mainstay.dev/mainstay/internal/egress/kubeconfig"
 )
@@ -91,18 +93,27 @@ func (a *atCommand) parse(args []string) error {
 	case len(rest) > 0:
 		return fmt.Errorf("unexpected argument %q; a command follows after --", rest[0])
 	}
+	return checkMoment("the moment", a.moment)
+}
+
+// checkMoment returns an error for a moment that cannot be parsed. name is the name of the flag or argument. A valid moment
+// needs no escaping in a URL path.
+func checkMoment(name, moment string) error {
+	if _, _, err := history.ParseMoment(moment, time.Now()); err != nil {
+		return fmt.Errorf("%s is %q, but %w", name, moment, err)
+	}
 	return nil
 }
 
 func (a *atCommand) run() (err error) {
 	ctx, stop := untilSignal(a.signals)
 	defer stop()
-	revision, time, err := resolveMoment(ctx, a.kubeconfig, a.moment)
+	revision, at, err := resolveMoment(ctx, a.kubeconfig, a.moment)
 	if err != nil {
 		return err
 	}
 	if len(a.command) == 0 {
-		fmt.Fprintf(a.stdout, "resourceVersion %s, last change at %s\n", revision, time)
+		fmt.Fprintf(a.stdout, "resourceVersion %s, last change at %s\n", revision, at)
 		return nil
 	}
 	text, err := kubeconfig.WithPath(kubeconfigFile(a.kubeconfig), "/at/rv/"+revision)
@@ -126,8 +137,8 @@ func (a *atCommand) run() (err error) {
 	return err
 }
 
-// resolveMoment returns the revision of a moment, and the time of its last change.
-func resolveMoment(ctx context.Context, file, moment string) (revision, time string, err error) {
+// resolveMoment returns the revision of a moment, and the time of its last change. The moment must be valid; see checkMoment.
+func resolveMoment(ctx context.Context, file, moment string) (revision, at string, err error) {
 	client, err := newAPIClient(file)
 	if err != nil {
 		return "", "", err
@@ -142,12 +153,12 @@ func resolveMoment(ctx context.Context, file, moment string) (revision, time str
 		return "", "", err
 	}
 	defer response.Body.Close()
-	revision, time = response.Header.Get(controlplane.RevisionHeader), response.Header.Get(controlplane.TimeHeader)
+	revision, at = response.Header.Get(controlplane.RevisionHeader), response.Header.Get(controlplane.TimeHeader)
 	switch {
 	case response.StatusCode != http.StatusOK:
 		return "", "", fmt.Errorf("read the state at %s: %s", moment, strings.TrimSpace(responseError(response)))
 	case revision == "":
 		return "", "", errors.New("the server has no history; see --history-max-age of \"mainstay serve\"")
 	}
-	return revision, time, nil
+	return revision, at, nil
 }

@@ -106,18 +106,23 @@ func TestHistoryCommands(t *testing.T) {
 	h.expect(h.run(0, "diff", "cm/a", "-n", "shop", "--since="+h.prepared), "no differences")
 	h.expect(h.run(0, "at", h.prepared), "resourceVersion "+strings.TrimPrefix(h.prepared, "rv/"))
 	for want, args := range map[string][]string{
-		"has no resource":     {"history", "nothing/a"},
-		"KIND/NAME":           {"history", "a"},
-		"must be json":        {"history", "-o", "xml"},
-		"requires --to":       {"undo", "cm/a"},
-		"--since is required": {"undo"},
-		"must be server":      {"undo", "--since=1m", "--dry-run=client"},
-		"--yes is required":   {"undo", "-n", "shop", "--since=rv/1"},
-		"a moment is":         {"at"},
-		"begin with /at/":     {"at", "yesterday"},
+		"has no resource":                        {"history", "nothing/a"},
+		"KIND/NAME":                              {"history", "a"},
+		"must be json":                           {"history", "-o", "xml"},
+		"requires --to":                          {"undo", "cm/a"},
+		"--since is required":                    {"undo"},
+		"must be server":                         {"undo", "--since=1m", "--dry-run=client"},
+		"--yes is required":                      {"undo", "-n", "shop", "--since=rv/1"},
+		"a moment is":                            {"at"},
+		"the moment is \"yesterday\"":            {"at", "yesterday"},
+		"the moment is \"2026-11-27 14:02:00Z\"": {"at", "2026-11-27 14:02:00Z"},
+		"the moment is \"rv/1/api?\"":            {"at", "rv/1/api?"},
+		"the moment is \"rv/1#\"":                {"at", "rv/1#"},
+		"the moment is \"%zz\"":                  {"at", "%zz"},
+		"--to is \"rv/1/api?\"":                  {"undo", "cm/a", "-n", "shop", "--to=rv/1/api?"},
 	} {
 		code := 2
-		if want == "has no resource" || want == "begin with /at/" {
+		if want == "has no resource" {
 			code = 1
 		}
 		h.expect(h.run(code, args...), want)

@@ -68,6 +68,10 @@ func (u *undoCommand) check(args []string) error {
 		return errors.New("an object requires --to instead of --since")
 	case len(args) == 0 && (u.since == "" || u.to != ""):
 		return errors.New("--since is required, or KIND/NAME and --to")
+	case u.to != "":
+		if err := checkMoment("--to", u.to); err != nil {
+			return err
+		}
 	}
 	return u.planWriter.check()
 }
