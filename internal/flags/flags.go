@@ -74,7 +74,9 @@ func (l *list) Set(text string) error {
 func EnabledVar(fs *pflag.FlagSet, disabled *bool, name, usage string) {
 	Var(fs, name, "bool", "true", usage, func(text string) error {
 		enabled, err := strconv.ParseBool(text)
-		*disabled = !enabled
+		if err == nil {
+			*disabled = !enabled
+		}
 		return err
 	})
 	fs.Lookup(name).NoOptDefVal = "true"

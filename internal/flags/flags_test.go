@@ -92,15 +92,19 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestInvalid checks that invalid values are rejected.
+// TestInvalid checks that invalid values are rejected and not stored.
 func TestInvalid(t *testing.T) {
 	t.Parallel()
 	for _, arg := range []string{
 		"--enabled=maybe", "--fixed=b", "--limit=-1", "--limit=a", "--bytes=-1", "--bytes=a", "--period=-1s", "--period=5", "--seconds=5m",
 		"--period-seconds=-1", "--optional=5m", "--port=65536", "--port=-1", "--addr=a", "--prefixes=10.0.0.0",
 	} {
-		if err := newFlagSet(&values{}).Parse([]string{arg}); err == nil {
+		var got values
+		if err := newFlagSet(&got).Parse([]string{arg}); err == nil {
 			t.Errorf("%s is accepted", arg)
+		}
+		if diff := cmp.Diff(values{}, got, cmpopts.EquateComparable(netip.Addr{}, netip.Prefix{})); diff != "" {
+			t.Errorf("%s is stored (-want +got):\n%s", arg, diff)
 		}
 	}
 }
