@@ -16,7 +16,8 @@ const (
 
 // LogConfig configures a logger.
 type LogConfig struct {
-	// Output is the destination of the log; nil discards it. It must support concurrent writes.
+	// Output is the destination of the log. nil discards all lines, even if InfoOutput is set. It must support
+	// concurrent writes.
 	Output io.Writer
 	// InfoOutput is the destination of lines that are not errors; nil selects Output.
 	InfoOutput io.Writer
