@@ -15,7 +15,7 @@ type breaker struct {
 	failures int
 	lastErr  error
 	pauseEnd time.Time
-	probing  bool // a request is calling the webhook while the circuit is open
+	probing  bool // a call that began while the circuit was open has not ended
 	// lastReport is the time of the last report that the circuit opened. failureReported is set if this
 	// report was sent and the recovery is not yet reported.
 	lastReport      time.Time
@@ -47,26 +47,27 @@ func (e *openError) Error() string {
 }
 func (e *openError) Unwrap() error { return e.lastErr }
 
-// beginCall returns nil if the webhook may be called; endCall or abandonCall must follow. Otherwise
-// it returns an *openError.
-func (b *breaker) beginCall(now time.Time) error {
+// beginCall returns an *openError if the webhook must not be called. Otherwise, the caller must pass probe,
+// which reports whether the circuit is open, to endCall or abandonCall. Only a probe permits the next probe
+// when it ends, because calls that began before the circuit opened may end during a probe.
+func (b *breaker) beginCall(now time.Time) (probe bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.failures < failureThreshold {
-		return nil
+		return false, nil
 	}
 	if wait := b.pauseEnd.Sub(now); wait > 0 || b.probing {
-		return &openError{b.failures, wait, b.lastErr}
+		return false, &openError{b.failures, wait, b.lastErr}
 	}
 	b.probing = true
-	return nil
+	return true, nil
 }
 
 // endCall records the result of a call. It reports whether the circuit opened or closed.
-func (b *breaker) endCall(err error, began, now time.Time) (open, closed bool) {
+func (b *breaker) endCall(probe bool, err error, began, now time.Time) (open, closed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.probing = false
+	b.probing = b.probing && !probe
 	if err == nil {
 		closed = b.failures >= failureThreshold
 		b.failures, b.lastErr = 0, nil
@@ -79,10 +80,10 @@ func (b *breaker) endCall(err error, began, now time.Time) (open, closed bool) {
 }
 
 // abandonCall records a call that was canceled by the request and does not count.
-func (b *breaker) abandonCall() {
+func (b *breaker) abandonCall(probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.probing = false
+	b.probing = b.probing && !probe
 }
 
 // state returns the number of consecutive failures and the last error.

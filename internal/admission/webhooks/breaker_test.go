@@ -20,12 +20,13 @@ func TestBreaker(t *testing.T) {
 	refused := errors.New("refused")
 	fail := func(took time.Duration) (open bool) {
 		t.Helper()
-		if err := b.beginCall(now); err != nil {
+		probe, err := b.beginCall(now)
+		if err != nil {
 			t.Fatal(err)
 		}
 		began := now
 		now = now.Add(took)
-		open, _ = b.endCall(refused, began, now)
+		open, _ = b.endCall(probe, refused, began, now)
 		return open
 	}
 	for i := range failureThreshold {
@@ -33,31 +34,68 @@ func TestBreaker(t *testing.T) {
 			t.Errorf("open after %d failures: %t", i+1, open)
 		}
 	}
-	err := b.beginCall(now)
+	_, err := b.beginCall(now)
 	if want := "it failed 5 times in a row and is not called again for 10s; the last error: refused"; err == nil || err.Error() != want || !errors.Is(err, refused) {
 		t.Errorf("%v, want %q", err, want)
 	}
 	now = now.Add(10 * time.Second)
-	if err := b.beginCall(now); err != nil {
+	probe, err := b.beginCall(now)
+	if err != nil {
 		t.Fatalf("after the pause: %v", err)
 	}
-	if err := b.beginCall(now); err == nil || !strings.Contains(err.Error(), "while another request calls it") {
+	if _, err := b.beginCall(now); err == nil || !strings.Contains(err.Error(), "while another request calls it") {
 		t.Errorf("a second call at the same time: %v", err)
 	}
-	b.abandonCall()
+	b.abandonCall(probe)
 	fail(time.Millisecond)
-	if err := b.beginCall(now); err == nil || !strings.Contains(err.Error(), "not called again for 2ms") {
+	if _, err := b.beginCall(now); err == nil || !strings.Contains(err.Error(), "not called again for 2ms") {
 		t.Errorf("after a quick failure: %v", err)
 	}
 	now = now.Add(2 * time.Millisecond)
-	if err := b.beginCall(now); err != nil {
+	if probe, err = b.beginCall(now); err != nil {
 		t.Fatal(err)
 	}
-	if _, closed := b.endCall(nil, now, now); !closed {
+	if _, closed := b.endCall(probe, nil, now, now); !closed {
 		t.Error("a response does not close the circuit")
 	}
-	if err := b.beginCall(now); err != nil {
+	if _, err := b.beginCall(now); err != nil {
 		t.Errorf("after a response: %v", err)
+	}
+}
+
+// TestOneProbe checks that a call that began before the circuit opened does not permit a second call when it
+// ends.
+func TestOneProbe(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("refused")
+	now := time.Now()
+	for name, end := range map[string]func(b *breaker, probe bool){
+		"failed":   func(b *breaker, probe bool) { b.endCall(probe, refused, now, now) },
+		"canceled": func(b *breaker, probe bool) { b.abandonCall(probe) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var b breaker
+			begin := func() bool {
+				t.Helper()
+				probe, err := b.beginCall(now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return probe
+			}
+			early := begin()
+			for range failureThreshold {
+				b.endCall(begin(), refused, now, now)
+			}
+			probe := begin()
+			end(&b, early)
+			if _, err := b.beginCall(now); err == nil {
+				t.Error("a second call is permitted during a probe")
+			}
+			end(&b, probe)
+			begin()
+		})
 	}
 }
 
@@ -73,7 +111,7 @@ func TestOpenCircuit(t *testing.T) {
 	p := validating(s.spec("/hook", second))
 	h := p.source.stored["c"][0]
 	for range failureThreshold - 1 {
-		h.breaker.endCall(errors.New("no"), time.Now().Add(-time.Second), time.Now())
+		h.breaker.endCall(false, errors.New("no"), time.Now().Add(-time.Second), time.Now())
 	}
 	if err := p.Validate(t.Context(), creation(configMaps())); err == nil || !strings.HasSuffix(err.Error(), "context deadline exceeded") {
 		t.Fatal(err)

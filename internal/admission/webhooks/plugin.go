@@ -120,14 +120,15 @@ func (p *plugin) sendReview(ctx context.Context, q *reviewCall) (body []byte, er
 	ctx, span := tracing.StartNamed(ctx, "Call webhook", q.spec.Name)
 	defer func() { span.End(err) }()
 	began := time.Now()
-	if err := q.breaker.beginCall(began); err != nil {
+	probe, err := q.breaker.beginCall(began)
+	if err != nil {
 		return nil, &callError{q.spec.Name, fmt.Errorf("failed to call webhook: %w", err), http.StatusServiceUnavailable}
 	}
 	body, err = q.client.Call(ctx, q.review, webhook.Limits{Timeout: remainingTimeout(ctx, q.timeout()), MaxResponse: maxResponse})
 	if err != nil && ctx.Err() != nil {
-		q.breaker.abandonCall()
+		q.breaker.abandonCall(probe)
 	} else {
-		p.updateBreaker(q.configuredWebhook, err, began)
+		p.updateBreaker(q.configuredWebhook, probe, err, began)
 	}
 	if err == nil {
 		return body, nil
@@ -141,8 +142,8 @@ func (p *plugin) sendReview(ctx context.Context, q *reviewCall) (body []byte, er
 }
 
 // updateBreaker updates the circuit breaker after a call, and reports changes.
-func (p *plugin) updateBreaker(h *configuredWebhook, err error, began time.Time) {
-	open, closed := h.breaker.endCall(err, began, time.Now())
+func (p *plugin) updateBreaker(h *configuredWebhook, probe bool, err error, began time.Time) {
+	open, closed := h.breaker.endCall(probe, err, began, time.Now())
 	switch {
 	case open:
 		p.config.Logger.Warn("webhook failed repeatedly, calling it less often", "webhook", h.spec.Name, "configuration", h.configuration, "err", err)
