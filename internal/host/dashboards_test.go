@@ -8,6 +8,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"mainstay.dev/mainstay/internal/controlplane"
 )
 
 // TestDashboardMetrics checks that metrics that dashboards for kube-apiserver use have values after
@@ -108,7 +110,9 @@ func TestStableMetrics(t *testing.T) {
 // TestControllerAndRuleMetrics checks the metrics of work queues and of validation rules.
 func TestControllerAndRuleMetrics(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{})
+	config := reportsVersions(Config{}) // enables a controller
+	config.ControlPlane.Controllers.Names = append([]string{"*"}, controlplane.OptionalControllers()...)
+	s := start(t, config)
 	s.must(t, "POST", "/api/v1/namespaces", `{"metadata":{"name":"gone"}}`)
 	s.must(t, "DELETE", "/api/v1/namespaces/gone", "")
 	s.must(t, "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", `{"metadata":{"name":"things.example.com"},"spec":{"group":"example.com","scope":"Cluster",
@@ -125,6 +129,12 @@ func TestControllerAndRuleMetrics(t *testing.T) {
 			"\napiserver_cel_evaluation_duration_seconds_count 1\n",
 		} {
 			if !strings.Contains(metrics, want) {
+				return want
+			}
+		}
+		for _, controller := range controlplane.Controllers() {
+			const withoutQueue = "validatingadmissionpolicy-status-controller" // writes of policies do its work
+			if want := `workqueue_depth{name="` + controller + `"}`; controller != withoutQueue && !strings.Contains(metrics, want) {
 				return want
 			}
 		}

@@ -69,7 +69,7 @@ type Controller struct {
 func Registration() controllers.Registration {
 	return controllers.Registration{Name: Name, New: func(d controllers.Dependencies) (controllers.Controller, error) {
 		return New(Config{
-			Ledger: d.Quotas, List: d.List, FindResource: d.Objects.Resources.ByPath, Access: d.Access, Logger: d.Logger,
+			Ledger: d.Quotas, List: d.List, FindResource: d.Objects.Resources.ByPath, Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics,
 		}), nil
 	}}
 }

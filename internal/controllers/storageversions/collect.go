@@ -63,7 +63,7 @@ func Registration() controllers.Registration {
 			return nil, err
 		}
 		return NewCollector(CollectorConfig{
-			Versions: versions, Leases: leases, Identities: d.ServerIdentities, Access: d.Access, Logger: d.Logger,
+			Versions: versions, Leases: leases, Identities: d.ServerIdentities, Access: d.Access, Logger: d.Logger, QueueMetrics: d.QueueMetrics,
 		}), nil
 	}}
 }
