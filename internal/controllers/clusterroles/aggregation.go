@@ -52,7 +52,7 @@ type Aggregator struct {
 	logger       *slog.Logger
 	queueMetrics *work.Metrics
 	// selectors contains the selectors of all aggregation rules, and members the names of the roles that they
-	// select, at the time of the last pass. members is nil before the first pass.
+	// select, at the time of the last pass. members is nil before the first pass and after a failed read.
 	selectors []labels.Selector
 	members   map[string]bool
 }
@@ -198,7 +198,7 @@ func (a *Aggregator) aggregate(ctx context.Context, list *rest.List) error {
 // decodeRoles returns the roles of a list, sorted by name, and the aggregated roles among them. It
 // ignores invalid selectors.
 func (a *Aggregator) decodeRoles(list *rest.List) (roles []*rbacv1.ClusterRole, aggregated []*aggregatedRole, err error) {
-	a.selectors, a.members = nil, map[string]bool{}
+	a.selectors, a.members = nil, nil // until all roles are read, each change is relevant
 	for record, err := range list.Items {
 		if err != nil {
 			return nil, nil, err
@@ -223,6 +223,7 @@ func (a *Aggregator) decodeRoles(list *rest.List) (roles []*rbacv1.ClusterRole, 
 		}
 		aggregated, a.selectors = append(aggregated, w), append(a.selectors, w.selectors...)
 	}
+	a.members = map[string]bool{}
 	slices.SortFunc(roles, func(x, y *rbacv1.ClusterRole) int { return cmp.Compare(x.Name, y.Name) })
 	for _, role := range roles {
 		if a.isSelected(role) {
