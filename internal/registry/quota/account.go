@@ -194,6 +194,7 @@ func (c *charge) check(m *writeUsage) error {
 	return nil
 }
 
+// denied returns the error for a write of obj, which is not nil, because check permits each removal.
 func (c *charge) denied(obj codec.Object, reason error) error {
 	err := error(apierrors.NewForbidden(c.resource, obj.GetName(), reason))
 	if f := c.ledger.config.WrapDenied; f != nil {
