@@ -90,6 +90,9 @@ func OpenWatch(ctx context.Context, reader WatchReader, plan *WatchPlan) (rest.W
 	c, err := startCursor(ctx, reader, plan)
 	if err == nil {
 		c.stream, err = reader.Changes(ctx, &plan.Selection, kv.Revision(c.progress))
+		if err != nil && c.stopInitial != nil {
+			c.stopInitial() // otherwise the goroutine of the initial list, and the list, are never released
+		}
 	}
 	if errors.Is(err, ErrExpired) || errors.As(err, new(*FutureRevisionError)) {
 		return FailedWatch(err), nil
