@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"mainstay.dev/mainstay/internal/request"
@@ -280,17 +281,19 @@ func (b *backendStream) readAvailable(ctx context.Context) error {
 	return nil
 }
 
-// append appends the changes of a batch. An undecodable event ends the stream after the changes before
-// it.
+// append appends the changes of a batch. An undecodable event ends the stream after the commits before it:
+// a client that receives a part of a commit would skip the rest of it when it resumes the watch.
 func (b *backendStream) append(ctx context.Context, batch kv.Batch) {
 	for i := range batch.Events {
 		change, err := b.store.NewChange(ctx, &batch.Events[i], nil)
 		if err != nil {
+			revision := int64(batch.Events[i].Revision)
 			b.err = fmt.Errorf("watch: %w", err)
+			b.changes = slices.DeleteFunc(b.changes, func(c *Change) bool { return c.Revision == revision })
+			b.progress = max(b.progress, revision-1)
 			return
 		}
 		b.changes = append(b.changes, change)
-		b.progress = change.Revision
 	}
 	b.progress = max(b.progress, int64(batch.Revision))
 }

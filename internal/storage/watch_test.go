@@ -3,6 +3,8 @@ package storage_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 
@@ -10,6 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage"
 	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
 // failingReader is a WatchReader with an empty list, and with an error instead of changes.
@@ -51,6 +54,65 @@ func TestFailedOpenWatch(t *testing.T) {
 					t.Errorf("got %v, want %v", err, test.err)
 				}
 			})
+		})
+	}
+}
+
+// TestUnreadableEvent checks that a watch returns no part of a commit with an unreadable event, so that a
+// client which resumes the watch receives the whole commit when it is readable.
+func TestUnreadableEvent(t *testing.T) {
+	t.Parallel()
+	const readable, unreadable = `{"apiVersion":"v1","kind":"Pod"}`, "k8s:enc:x"
+	for name, values := range map[string][]string{
+		"only":   {unreadable},
+		"first":  {unreadable, readable},
+		"middle": {readable, unreadable, readable},
+		"last":   {readable, readable, unreadable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backend := storagetest.InMemory(t)
+			store := storagetest.Pods(t, backend)
+			sel, err := store.Select("", rest.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			from, err := backend.CurrentRevision(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var last kv.Revision
+			for _, commit := range [][]string{{readable, readable}, values} {
+				var ops []kv.Op
+				for i, value := range commit {
+					ops = append(ops, kv.Op{Key: fmt.Sprintf("%sa/%d", store.Prefix(), i), Value: []byte(value), Expect: kv.AnyRevision})
+				}
+				res, err := backend.Commit(t.Context(), ops...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = res.Revision
+			}
+			stream, err := store.Changes(t.Context(), &sel, from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stream.Close()
+			var revisions []int64
+			var progress int64
+			for err == nil {
+				var changes []*storage.Change
+				changes, progress, err = stream.Next(t.Context(), nil, nil)
+				for _, change := range changes {
+					revisions = append(revisions, change.Revision)
+				}
+			}
+			if before := int64(last) - 1; progress != before || !slices.Equal(revisions, []int64{before, before}) {
+				t.Errorf("changes at revisions %v with progress %d, want two changes at revision %d", revisions, progress, before)
+			}
+			if !errors.As(err, new(*storage.CorruptError)) {
+				t.Errorf("the stream ended with %v", err)
+			}
 		})
 	}
 }
