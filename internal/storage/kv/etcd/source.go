@@ -115,7 +115,7 @@ func (src *source) read(s *Store, responses clientv3.WatchChan) {
 			if n := len(a.events); n > 0 {
 				// The header's revision may be newer than the events from history.
 				a.revision = a.events[n-1].Revision
-			} else if !resp.IsProgressNotify() {
+			} else if a.err == nil && !resp.IsProgressNotify() {
 				continue
 			}
 		}

@@ -131,6 +131,50 @@ func TestCompactionProtocol(t *testing.T) {
 	}
 }
 
+// TestCompactedPrevious checks that a watch ends with ErrCompacted, instead of omitting the event, if another
+// client has compacted the previous value of an event.
+func TestCompactedPrevious(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})
+	for name, test := range map[string]struct {
+		op   kv.Op
+		want error
+	}{
+		"update":   {kv.Op{Key: "/a", Value: []byte("2"), Expect: kv.AnyRevision}, kv.ErrCompacted},
+		"deletion": {kv.Op{Key: "/a", Kind: kv.OpDelete, Expect: kv.AnyRevision}, kv.ErrCompacted},
+		"creation": {kv.Op{Key: "/b", Value: []byte("2"), Expect: kv.AnyRevision}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mustPut(t, s, "/a", "1")
+			res, err := s.Commit(t.Context(), test.op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.client.Compact(t.Context(), int64(res.Revision)); err != nil {
+				t.Fatal(err)
+			}
+			mustPut(t, s, "/a", "3")
+			w, err := s.Watch(t.Context(), "/", "0", res.Revision)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer w.Stop()
+			if err := s.RequestProgress(t.Context()); err != nil { // a watch that omits the event reports progress
+				t.Fatal(err)
+			}
+			batch, ok := <-w.Batches()
+			switch {
+			case !ok && (test.want == nil || !errors.Is(w.Err(), test.want)):
+				t.Errorf("the watch ended with %v, want %v", w.Err(), test.want)
+			case ok && test.want != nil:
+				t.Errorf("the watch returned %+v, want %v", batch, test.want)
+			case ok && (len(batch.Events) == 0 || batch.Events[0].Revision != res.Revision):
+				t.Errorf("the watch returned %+v, want an event of revision %d", batch, res.Revision)
+			}
+		})
+	}
+}
+
 // TestCompactPeriodically checks that history is compacted once per CompactionInterval.
 func TestCompactPeriodically(t *testing.T) {
 	t.Parallel()
