@@ -297,6 +297,59 @@ func TestGap(t *testing.T) {
 	}
 }
 
+// lateCompaction is a Backend whose watches end with kv.ErrCompacted after they were opened, if they begin
+// before a revision.
+type lateCompaction struct {
+	kv.Backend
+	compacted kv.Revision
+}
+
+func (l lateCompaction) Watch(ctx context.Context, start, end string, from kv.Revision) (kv.Watch, error) {
+	if from < l.compacted {
+		return compactedWatch{}, nil
+	}
+	return l.Backend.Watch(ctx, start, end, from)
+}
+
+type compactedWatch struct{}
+
+func (compactedWatch) Batches() <-chan kv.Batch {
+	closed := make(chan kv.Batch)
+	close(closed)
+	return closed
+}
+func (compactedWatch) Err() error { return kv.ErrCompacted }
+func (compactedWatch) Stop()      {}
+
+// TestLateCompaction checks that an archive compares all keys if a watch ends because its changes are compacted.
+func TestLateCompaction(t *testing.T) {
+	t.Parallel()
+	backend := openBackend(t, embedded.Config{})
+	config := Config{Dir: filepath.Join(t.TempDir(), "history"), Prefix: "/registry/"}
+	a := openArchive(t, backend, config)
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	put(t, backend, "pods/a/x", "1", minute(1))
+	last := put(t, backend, "pods/a/x", "2", minute(2))
+	a, err := Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.Start(t.Context(), lateCompaction{backend, last}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := a.Await(ctx, last); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := stateAt(t, a, last), fmt.Sprintf("pods/a/x=2@%d", last-1); got != want {
+		t.Errorf("the state is %s, want %s", got, want)
+	}
+}
+
 // TestOtherStore checks that an archive does not follow a store with an older revision.
 func TestOtherStore(t *testing.T) {
 	t.Parallel()

@@ -28,12 +28,14 @@ const (
 // follow archives the changes of the backend until Close.
 func (a *Archive) follow() {
 	delay := retryFirst
+	compacted := false
 	for {
 		began := time.Now()
-		err := a.followOnce()
+		err := a.followOnce(compacted)
 		if a.ctx.Err() != nil {
 			return
 		}
+		compacted = errors.Is(err, kv.ErrCompacted)
 		if time.Since(began) > retryLast {
 			delay = retryFirst
 		}
@@ -70,15 +72,16 @@ func (a *Archive) repair() error {
 	return a.reopen()
 }
 
-// followOnce archives changes until an error occurs.
-func (a *Archive) followOnce() error {
+// followOnce archives changes until an error occurs. compacted is set if the last call has found that the
+// backend does not have the changes since the position.
+func (a *Archive) followOnce(compacted bool) error {
 	db, err := a.acquire()
 	if err != nil {
 		return err
 	}
 	defer a.release()
 	f := &follower{a: a, db: db, chains: chains{}}
-	if f.watch, err = a.openWatch(db); err != nil {
+	if f.watch, err = a.openWatch(db, compacted); err != nil {
 		return err
 	}
 	defer f.watch.Stop()
@@ -109,9 +112,10 @@ func (a *Archive) followOnce() error {
 var errWatchEnded = errors.New("the watch of the store has ended")
 
 // openWatch starts a watch at the position. If the backend does not have the changes since then, it
-// compares all keys first.
-func (a *Archive) openWatch(db *database) (kv.Watch, error) {
-	if at := a.Position(); at > 0 {
+// compares all keys first. A backend may report this only after the watch was opened; compacted is then set in
+// the next call.
+func (a *Archive) openWatch(db *database, compacted bool) (kv.Watch, error) {
+	if at := a.Position(); at > 0 && !compacted {
 		w, err := a.backend.Watch(a.ctx, a.prefix, kv.PrefixEnd(a.prefix), at+1)
 		if err == nil || !errors.Is(err, kv.ErrCompacted) {
 			return w, err
