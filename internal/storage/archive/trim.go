@@ -208,7 +208,7 @@ func (a *Archive) trimVersions(ctx context.Context, db *database, resource strin
 		return db.explain("read the history", err)
 	}
 	defer it.Close()
-	t := versionTrimmer{a: a, db: db, resource: resource, most: most, newest: map[string]kv.Revision{}}
+	t := versionTrimmer{a: a, db: db, resource: resource, most: most, batch: newTrimBatch(db)}
 	for ok := it.First(); ok; ok = it.Next() {
 		if err := errors.Join(ctx.Err(), t.visit(it)); err != nil {
 			return err
@@ -224,12 +224,11 @@ type versionTrimmer struct {
 	resource string
 	most     int
 
-	key    string
-	kept   int // number of retained versions of key
-	oldest floor
-	// deletes are the deleted versions, and newest the oldest kept versions of their keys.
-	deletes [][]byte
-	newest  map[string]kv.Revision
+	key     string
+	visited int   // number of visited versions of key
+	oldest  floor // oldest kept version of key
+	// batch deletes versions of complete keys. It is written when it is large.
+	batch *trimBatch
 	// floor is the newest of the oldest kept versions of the keys with deleted versions.
 	floor floor
 }
@@ -241,31 +240,36 @@ func (t *versionTrimmer) visit(it *pebble.Iterator) error {
 		return t.db.explain("read the history", err)
 	}
 	if string(key) != t.key {
-		t.key, t.kept = string(key), 0
+		if t.batch.Len() >= batchBytes {
+			if err := t.write(); err != nil {
+				return err
+			}
+		}
+		t.key, t.visited = string(key), 0
 	}
 	if t.a.resourceOf(t.key) != t.resource {
 		return nil
 	}
-	if t.kept < t.most {
+	t.visited++
+	if t.visited <= t.most {
 		v, err := decodeVersion(t.key, rev, it.Value())
-		if err != nil {
+		t.oldest = floor{rev, v.time}
+		return t.db.explain("read the history", err)
+	}
+	if t.visited == t.most+1 { // the first deleted version of the key
+		if t.oldest.revision > t.floor.revision {
+			t.floor = t.oldest
+		}
+		if err := t.batch.complete(t.key, t.oldest.revision); err != nil {
 			return t.db.explain("read the history", err)
 		}
-		t.kept++
-		t.oldest = floor{rev, v.time}
-		return nil
 	}
-	if t.oldest.revision > t.floor.revision {
-		t.floor = t.oldest
-	}
-	t.newest[t.key] = t.oldest.revision
-	t.deletes = append(t.deletes, append([]byte(nil), it.Key()...))
-	return nil
+	return t.batch.Delete(it.Key(), nil)
 }
 
-// write moves the floor of the resource, and then deletes the versions.
+// write moves the floor of the resource, and then applies the batch.
 func (t *versionTrimmer) write() error {
-	if len(t.deletes) == 0 {
+	if t.batch.Empty() {
 		return nil
 	}
 	t.a.mu.Lock()
@@ -274,13 +278,10 @@ func (t *versionTrimmer) write() error {
 	}
 	at := t.a.mu.counted[t.resource]
 	t.a.mu.Unlock()
-	b := newTrimBatch(t.db)
-	b.newest = t.newest
-	_ = b.Set(countKey(t.resource), at.value(), nil)
-	for _, key := range t.deletes {
-		_ = b.Delete(key, nil)
-	}
-	return b.apply()
+	_ = t.batch.Set(countKey(t.resource), at.value(), nil)
+	err := t.batch.apply()
+	t.batch = newTrimBatch(t.db)
+	return err
 }
 
 // trimGaps removes the gaps before the floors of all resources, except the gap before the first resync.

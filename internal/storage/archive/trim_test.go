@@ -2,6 +2,7 @@ package archive
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -96,6 +97,72 @@ func TestLimitPresent(t *testing.T) {
 		t.Error(err)
 	} else if res, err := v.Range(t.Context(), kv.RangeRequest{Start: "/registry/pods/", CountOnly: true}); err != nil || res.Count != 50 {
 		t.Errorf("%d keys, %v", res.Count, err)
+	}
+}
+
+// endingContext ends after a number of calls of Err.
+type endingContext struct {
+	context.Context
+	left int
+}
+
+func (c *endingContext) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestTrimManyVersions checks that a maximum number of versions is applied in several batches, which need
+// less memory than one: if it is interrupted, the deletions before the interruption are not lost.
+func TestTrimManyVersions(t *testing.T) {
+	t.Parallel()
+	const keys, versions = 40, 3
+	backend := openBackend(t, embedded.Config{})
+	a := openArchive(t, backend, Config{Policy: Policy{Resources: map[string]Rule{"pods": {}}}})
+	random := rand.NewChaCha8([32]byte{})
+	value := make([]byte, batchBytes/8)
+	_, _ = random.Read(value) // never fails
+	for n := range keys {
+		for i := range versions {
+			value[i]++ // a small change is stored as a delta
+			put(t, backend, fmt.Sprintf("pods/a/%02d", n), string(value), minute(i))
+		}
+	}
+	catchUp(t, a)
+	db, err := a.acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.release() // no other goroutine replaces the database
+	trim := func(ctx context.Context, want error) (left int) {
+		t.Helper()
+		if err := a.trimVersions(ctx, db, "pods", 1); !errors.Is(err, want) {
+			t.Fatalf("trim: %v, want %v", err, want)
+		}
+		for n := range keys {
+			err := a.versions(t.Context(), db, fmt.Sprintf("/registry/pods/a/%02d", n), func(v *version) bool {
+				left++
+				return true
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return left
+	}
+	if left := trim(&endingContext{t.Context(), keys * versions / 2}, context.Canceled); left >= keys*versions || left <= keys {
+		t.Errorf("an interrupted trim left %d versions of %d keys", left, keys)
+	}
+	if left := trim(t.Context(), nil); left != keys {
+		t.Errorf("%d versions of %d keys are left", left, keys)
+	}
+	v, err := a.View(t.Context(), a.Position())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, _, err := v.Get(t.Context(), fmt.Sprintf("/registry/pods/a/%02d", keys-1), 0); err != nil || !bytes.Equal(e.Value, value) {
+		t.Errorf("the newest value: %v", err)
 	}
 }
 
