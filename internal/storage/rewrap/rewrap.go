@@ -217,8 +217,11 @@ func (w *rewriter) flush(ctx context.Context) error {
 func (w *rewriter) purge(ctx context.Context) error {
 	if w.lastKey != "" {
 		entry, _, err := w.store.Get(ctx, w.lastKey, 0)
-		if err != nil || entry == nil {
-			return errors.Join(err, fmt.Errorf("%s was deleted: another program uses the store", w.lastKey))
+		if err != nil {
+			return err
+		}
+		if entry == nil {
+			return fmt.Errorf("%s was deleted: another program uses the store", w.lastKey)
 		}
 		w.ops = append(w.ops, kv.Op{Key: entry.Key, Expect: entry.Modified, Kind: kv.OpPut, Value: entry.Value})
 		if err := w.flush(ctx); err != nil {
