@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -82,15 +83,17 @@ func TestScheduler(t *testing.T) {
 }
 
 // TestEndOfWaitingCompaction checks that a compaction which waits for another compaction ends with an error
-// when compactions are paused, and when a disk write fails, and that the store is repaired after the failure.
+// when compactions are paused, when a disk write fails, and when its context ends, and that the store is
+// repaired after the failure.
 func TestEndOfWaitingCompaction(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		end  func(e *engine)
+		end  func(e *engine, cancel func())
 		want error
 	}{
-		"paused":      {func(e *engine) { e.scheduler.setPaused(true) }, kv.ErrNoSpace},
-		"write error": {func(e *engine) { e.guard.Fail(fmt.Errorf("write: %w", syscall.EIO)) }, kv.ErrUnavailable},
+		"paused":      {func(e *engine, _ func()) { e.scheduler.setPaused(true) }, kv.ErrNoSpace},
+		"write error": {func(e *engine, _ func()) { e.guard.Fail(fmt.Errorf("write: %w", syscall.EIO)) }, kv.ErrUnavailable},
+		"canceled":    {func(_ *engine, cancel func()) { cancel() }, context.Canceled},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,15 +103,20 @@ func TestEndOfWaitingCompaction(t *testing.T) {
 			if ok, _ := e.scheduler.TrySchedule(); !ok { // the compaction never ends
 				t.Fatal("another compaction runs")
 			}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			ended := make(chan error, 1)
-			go func() { ended <- s.reclaim(t.Context()) }()
+			go func() { ended <- s.reclaim(ctx) }()
 			await(t, "a waiting compaction", func() bool {
 				waits, _ := e.scheduler.db.GetWaitingCompaction()
 				return waits
 			})
-			test.end(e)
-			if err := <-ended; !errors.Is(err, test.want) {
-				t.Errorf("compaction: %v, want %v", err, test.want)
+			test.end(e, cancel)
+			err := <-ended
+			for _, other := range []error{kv.ErrNoSpace, kv.ErrUnavailable, context.Canceled} {
+				if errors.Is(err, other) != (other == test.want) {
+					t.Errorf("compaction: %v, want %v", err, test.want)
+				}
 			}
 			if errors.Is(test.want, kv.ErrUnavailable) {
 				await(t, "repair", func() bool {

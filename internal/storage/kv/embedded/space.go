@@ -2,7 +2,6 @@ package embedded
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -236,33 +235,38 @@ func (e *engine) updatePause(m *pebble.Metrics) int64 {
 	return room
 }
 
-// compactRange compacts the keys of [from, to). It returns an error that wraps kv.ErrNoSpace if
-// compactions are paused, and kv.ErrUnavailable if a disk write fails, including while it waits, because
-// repair cannot replace the engine until the caller releases it.
+// compactRange compacts the keys of [from, to). It returns the error of ctx, or an error that wraps
+// kv.ErrNoSpace if compactions are paused, and kv.ErrUnavailable if a disk write fails, including while it
+// waits, because repair cannot replace the engine until the caller releases it.
 func (e *engine) compactRange(ctx context.Context, from, to []byte) error {
 	if versionkey.NewComparer().Compare(from, to) >= 0 {
 		return nil
 	}
 	e.updatePause(e.db.Metrics())
 	paused := e.scheduler.whenPaused()
-	if err := errors.Join(ctx.Err(), e.guard.Failure()); err != nil {
+	if err := e.guard.Failure(); err != nil {
 		return fmt.Errorf("compact: %w: %w", kv.ErrUnavailable, err)
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("compact: %w", err)
+	}
+	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
 		select {
 		case <-paused:
 			cancel(errFull)
-		case <-ctx.Done():
+		case <-running.Done():
 		}
 	}()
-	err := e.db.Compact(ctx, from, to, false)
+	err := e.db.Compact(running, from, to, false)
 	switch failure := e.guard.Failure(); {
 	case failure != nil:
 		return fmt.Errorf("compact: %w: %w", kv.ErrUnavailable, failure)
-	case err != nil && context.Cause(ctx) == errFull:
+	case err != nil && context.Cause(running) == errFull:
 		return fmt.Errorf("compact: %w", errFull)
+	case err != nil && ctx.Err() != nil:
+		return fmt.Errorf("compact: %w", ctx.Err())
 	}
 	return e.wrapError("compact", err)
 }
