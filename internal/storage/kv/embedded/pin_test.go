@@ -288,6 +288,25 @@ func TestPinErrors(t *testing.T) {
 	}
 }
 
+// TestRewriteError checks that an error of the function of RewriteOlder is returned, and does not affect the store.
+func TestRewriteError(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{InMemory: true, Retention: -1})
+	commitOp(t, s, kv.Op{Key: "/a/x", Value: []byte("1"), Expect: kv.AnyRevision})
+	if err := s.Pin(t.Context(), "o", "/a/", kv.Revision(s.published.Load())); err != nil {
+		t.Fatal(err)
+	}
+	commitOp(t, s, kv.Op{Key: "/a/x", Value: []byte("2"), Expect: kv.AnyRevision})
+	want := errors.New("the key service does not respond")
+	err := s.RewriteOlder(t.Context(), func(*kv.Entry) ([]byte, error) { return nil, want })
+	if !errors.Is(err, want) || errors.Is(err, kv.ErrUnavailable) {
+		t.Errorf("got %v, want %v", err, want)
+	}
+	if err := s.Health(t.Context()); err != nil {
+		t.Errorf("health: %v", err)
+	}
+}
+
 func rangeError(ctx context.Context, s *Store, start, end string, at kv.Revision) error {
 	_, err := s.Range(ctx, kv.RangeRequest{Start: start, End: end, At: at})
 	return err

@@ -14,8 +14,8 @@ import (
 // only pins retain such versions; without pins, RewriteOlder does nothing. rewrite returns the new value, or
 // nil to leave the value unchanged; it must not modify the entry or call the store. No history is deleted in
 // the meantime, because the new value of a deleted version would restore it. The next Purge makes the change
-// durable and removes the replaced values from the tables. An error of rewrite ends the call and is wrapped
-// in the returned error.
+// durable and removes the replaced values from the tables. An error of rewrite ends the call and is returned
+// unchanged.
 func (s *Store) RewriteOlder(ctx context.Context, rewrite func(*kv.Entry) ([]byte, error)) error {
 	if len(*s.pins.Load()) == 0 {
 		return nil
@@ -48,8 +48,8 @@ func (s *Store) RewriteOlder(ctx context.Context, rewrite func(*kv.Entry) ([]byt
 			newest = string(key)
 			continue
 		}
-		if err := rewriteVersion(b, it, newest, rev, rewrite); err != nil {
-			return e.wrapError("rewrite", err)
+		if err := e.rewriteVersion(b, it, newest, rev, rewrite); err != nil {
+			return err
 		}
 		if b.Len() < snapshotChunk {
 			continue
@@ -64,21 +64,21 @@ func (s *Store) RewriteOlder(ctx context.Context, rewrite func(*kv.Entry) ([]byt
 
 // rewriteVersion adds the new value of the version at the iterator to a batch. The deletion before it is required, because
 // compactions delete versions with SingleDelete, which removes only one of several values.
-func rewriteVersion(b *pebble.Batch, it *pebble.Iterator, key string, rev kv.Revision, rewrite func(*kv.Entry) ([]byte, error)) error {
+func (e *engine) rewriteVersion(b *pebble.Batch, it *pebble.Iterator, key string, rev kv.Revision, rewrite func(*kv.Entry) ([]byte, error)) error {
 	raw, err := it.ValueAndErr()
 	if err != nil {
-		return err
+		return e.wrapError("rewrite", err)
 	}
 	v, err := decodeVersion(key, rev, raw)
 	if err != nil || v.entry == nil {
-		return err
+		return e.wrapError("rewrite", err)
 	}
 	next, err := rewrite(v.entry)
 	if err != nil || next == nil {
 		return err
 	}
 	if err := b.Delete(it.Key(), nil); err != nil {
-		return err
+		return e.wrapError("rewrite", err)
 	}
 	rewritten := *v.entry
 	rewritten.Value = next
