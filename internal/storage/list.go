@@ -54,7 +54,7 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (list *rest.Lis
 		total = -1 // unknown: the count is for the first range only
 	}
 	list.Items = s.Page(ctx, list, plan, records, func() int64 { return total }, func(evaluated, returned int64) {
-		s.metrics.listed(s.resource, evaluated, returned)
+		s.metrics.listed(s.resource, r.fetched, evaluated, returned)
 	})
 	return list, nil
 }
@@ -122,6 +122,9 @@ type reader struct {
 	// ranges are the ranges that were not read to their end. chunk belongs to the first one.
 	ranges []keyRange
 	chunk  kv.RangeResult
+	// fetched is the number of objects that were read. It may be larger than the number of objects that the
+	// selectors evaluate, because chunks are read in advance.
+	fetched int64
 }
 
 type keyRange struct{ start, end string }
@@ -157,6 +160,7 @@ func (r *reader) read(start string, at kv.Revision, limit int, counted bool) err
 	switch {
 	case err == nil:
 		r.chunk = res
+		r.fetched += int64(len(res.Entries))
 		return nil
 	case errors.Is(err, kv.ErrCompacted):
 		return compactedError(err, r.plan.Expired())

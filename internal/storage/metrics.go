@@ -32,12 +32,12 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, nil
 }
 
-func (m *Metrics) listed(resource schema.GroupResource, evaluated, returned int64) {
+func (m *Metrics) listed(resource schema.GroupResource, fetched, evaluated, returned int64) {
 	if m == nil {
 		return
 	}
 	m.lists.WithLabelValues(resource.Group, resource.Resource).Inc()
-	m.fetched.WithLabelValues(resource.Group, resource.Resource).Add(float64(evaluated))
+	m.fetched.WithLabelValues(resource.Group, resource.Resource).Add(float64(fetched))
 	m.evaluated.WithLabelValues(resource.Group, resource.Resource).Add(float64(evaluated))
 	m.returned.WithLabelValues(resource.Group, resource.Resource).Add(float64(returned))
 }
