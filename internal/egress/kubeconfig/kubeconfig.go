@@ -67,6 +67,8 @@ type kubeconfigUser struct {
 // Client returns an HTTP client for the server and user of the current context, and the base URL of
 // the server without a trailing slash. A nil dial connects directly. It reads all referenced files
 // immediately, and returns an error if the kubeconfig is invalid or uses unsupported credentials.
+// Because credentials are rotated, the client reads a token file again for each request, and the
+// files of a client certificate for each connection.
 func Client(path string, dial egress.Dial) (*http.Client, string, error) {
 	cluster, user, err := read(path)
 	if err != nil {
@@ -168,20 +170,12 @@ func newTransport(cluster kubeconfigCluster, user kubeconfigUser, dir string, di
 			return nil, errors.New("the certificate authority contains no certificate")
 		}
 	}
-	certificate, err := dataOrFile(user.CertificateData, user.Certificate, dir)
+	certificate, err := user.certificate(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("load the client certificate: %w", err)
 	}
-	key, err := dataOrFile(user.KeyData, user.Key, dir)
-	if err != nil {
-		return nil, err
-	}
-	if len(certificate) > 0 || len(key) > 0 {
-		pair, err := tls.X509KeyPair(certificate, key)
-		if err != nil {
-			return nil, fmt.Errorf("load the client certificate: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
+	if certificate != nil {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate() }
 	}
 	transport := &http.Transport{DialContext: dial, TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
 	if cluster.ProxyURL != "" {
@@ -191,11 +185,39 @@ func newTransport(cluster kubeconfigCluster, user kubeconfigUser, dir string, di
 		}
 		transport.Proxy = http.ProxyURL(proxy)
 	}
-	token, err := dataOrFile([]byte(user.Token), user.TokenFile, dir)
-	if err != nil {
+	credentials := &Credentials{user: user, dir: dir}
+	if err := credentials.Authorize(http.Header{}); err != nil {
 		return nil, err
 	}
-	return &bearerTransport{token: strings.TrimSpace(string(token)), next: transport}, nil
+	return &bearerTransport{credentials, transport}, nil
+}
+
+// certificate returns a function that returns the client certificate for a new connection, or nil if the user
+// has none. The function reads the files again. It returns the first certificate while they are invalid, as
+// during a rotation of two files.
+func (u *kubeconfigUser) certificate(dir string) (func() (*tls.Certificate, error), error) {
+	load := func() (*tls.Certificate, error) {
+		certificate, err := dataOrFile(u.CertificateData, u.Certificate, dir)
+		if err != nil {
+			return nil, err
+		}
+		key, err := dataOrFile(u.KeyData, u.Key, dir)
+		if err != nil || len(certificate)+len(key) == 0 {
+			return nil, err
+		}
+		pair, err := tls.X509KeyPair(certificate, key)
+		return &pair, err
+	}
+	first, err := load()
+	if first == nil || err != nil {
+		return nil, err
+	}
+	return func() (*tls.Certificate, error) {
+		if current, err := load(); current != nil && err == nil {
+			return current, nil
+		}
+		return first, nil
+	}, nil
 }
 
 // dataOrFile returns the embedded data, or the content of the file.
@@ -209,16 +231,19 @@ func dataOrFile(data []byte, file, dir string) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// bearerTransport adds the token, unless it is empty, to each request.
+// bearerTransport adds the token of the credentials, if any, to each request.
 type bearerTransport struct {
-	token string
-	next  http.RoundTripper
+	credentials *Credentials
+	next        http.RoundTripper
 }
 
 func (b *bearerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
-	if b.token != "" {
-		req = req.Clone(req.Context())
-		req.Header.Set("Authorization", "Bearer "+b.token)
+	authorized := req.Clone(req.Context())
+	if err := b.credentials.Authorize(authorized.Header); err != nil {
+		if req.Body != nil {
+			_ = req.Body.Close()
+		}
+		return nil, err
 	}
-	return b.next.RoundTrip(req)
+	return b.next.RoundTrip(authorized)
 }

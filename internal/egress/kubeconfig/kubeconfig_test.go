@@ -1,10 +1,17 @@
 package kubeconfig
 
 import (
-	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/pem"
 	"fmt"
+	"io"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -83,12 +90,82 @@ func getWith(kubeconfig string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	resp, err := client.Get(at + "/path")
+	return body(client.Get(at + "/path"))
+}
+
+// body returns the body of a response.
+func body(resp *http.Response, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
 	defer resp.Body.Close()
-	var body bytes.Buffer
-	_, err = body.ReadFrom(resp.Body)
-	return body.String(), err
+	text, err := io.ReadAll(resp.Body)
+	return string(text), err
+}
+
+// TestRotation checks that a client uses rotated tokens and client certificates.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close") // each request needs a new connection
+		fmt.Fprint(w, r.TLS.PeerCertificates[0].Subject.CommonName, " ", r.Header.Get("Authorization"))
+	}))
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	dir := t.TempDir()
+	write := func(file string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	rotate := func(name string) {
+		t.Helper()
+		certificate, key := selfSigned(t, name)
+		write("cert", certificate)
+		write("key", key)
+		write("token", []byte(name+"\n"))
+	}
+	rotate("first")
+	path := writeTestKubeconfig(t, dir, fmt.Sprintf(`server: %q, insecure-skip-tls-verify: true`, server.URL),
+		"token: initial, tokenFile: token, client-certificate: cert, client-key: key")
+	client, at, err := Client(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, "first Bearer first"},
+		{func() { rotate("second") }, "second Bearer second"},
+		{func() { write("key", nil) }, "first Bearer second"}, // the files of the certificate do not match
+		{func() { write("token", nil) }, "first Bearer initial"},
+	} {
+		step.change()
+		got, err := body(client.Get(at))
+		if err != nil || got != step.want {
+			t.Errorf("%q, %v; want %q", got, err, step.want)
+		}
+	}
+}
+
+// selfSigned returns a certificate with a common name, and its key, in PEM.
+func selfSigned(t *testing.T, name string) (certificate, key []byte) {
+	t.Helper()
+	signer, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 }

@@ -61,23 +61,11 @@ func (u *Users) CredentialsFor(host, port string) (*Credentials, error) {
 	if user == nil {
 		return nil, nil
 	}
-	c := &Credentials{user: *user, dir: u.dir}
-	certificate, err := dataOrFile(user.CertificateData, user.Certificate, u.dir)
+	certificate, err := user.certificate(u.dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("load the client certificate for %s: %w", net.JoinHostPort(host, port), err)
 	}
-	key, err := dataOrFile(user.KeyData, user.Key, u.dir)
-	if err != nil {
-		return nil, err
-	}
-	if len(certificate) > 0 || len(key) > 0 {
-		pair, err := tls.X509KeyPair(certificate, key)
-		if err != nil {
-			return nil, fmt.Errorf("load the client certificate for %s: %w", net.JoinHostPort(host, port), err)
-		}
-		c.Certificate = &pair
-	}
-	return c, nil
+	return &Credentials{Certificate: certificate, user: *user, dir: u.dir}, nil
 }
 
 // find returns the user with the most specific name that matches the server, or nil.
@@ -105,7 +93,9 @@ func wildcardNames(name string) []string {
 
 // Credentials authenticates this server to another server. It is immutable and safe for concurrent use.
 type Credentials struct {
-	Certificate *tls.Certificate // nil without a client certificate
+	// Certificate returns the client certificate for a new connection; nil without a client certificate. It
+	// reads the files of the certificate again.
+	Certificate func() (*tls.Certificate, error)
 	user        kubeconfigUser
 	dir         string
 }
@@ -117,12 +107,15 @@ func (c *Credentials) Authorize(header http.Header) error {
 	if c == nil {
 		return nil
 	}
-	token, err := dataOrFile([]byte(c.user.Token), c.user.TokenFile, c.dir)
+	token, err := dataOrFile(nil, c.user.TokenFile, c.dir)
+	if len(token) == 0 {
+		token = []byte(c.user.Token) // as in client-go, only if the file has no token
+	}
 	switch {
-	case err != nil:
-		return fmt.Errorf("read the token: %w", err)
 	case len(token) > 0:
 		header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	case err != nil:
+		return fmt.Errorf("read the token: %w", err)
 	case c.user.Username != "":
 		header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(c.user.Username+":"+c.user.Password)))
 	}

@@ -5,7 +5,6 @@ package webhook
 
 import (
 	"cmp"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -151,8 +150,8 @@ func (c *Clients) connect(target *Target) (*sharedTransport, error) {
 	if err != nil {
 		return nil, err
 	}
-	if credentials != nil && credentials.Certificate != nil {
-		to.Certificate = func() (*tls.Certificate, error) { return credentials.Certificate, nil }
+	if credentials != nil {
+		to.Certificate = credentials.Certificate
 	}
 	transport, err := to.Transport()
 	if err != nil {
