@@ -100,10 +100,18 @@ func (t *Target) Transport() (*http.Transport, error) {
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(!t.HTTP1)
 	return &http.Transport{
-		DialContext: t.dial, TLSClientConfig: config, Protocols: protocols,
+		DialContext: t.dial, TLSClientConfig: config, Protocols: protocols, HTTP2: HTTP2Pings(),
 		Proxy:               t.proxy(),
 		TLSHandshakeTimeout: 10 * time.Second, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 25,
 	}, nil
+}
+
+// HTTP2Pings returns the configuration of HTTP/2 connections to other servers. As in kube-apiserver,
+// connections without data for 30 seconds are pinged, and closed if there is no response within 15 seconds.
+// Without pings, all requests would time out for a quarter of an hour after the other server has lost its
+// power or its network, because the kernel keeps such a connection.
+func HTTP2Pings() *http.HTTP2Config {
+	return &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 }
 
 // proxy returns the Proxy function of the transport: nil for services, http.ProxyFromEnvironment

@@ -26,6 +26,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/egress"
 	"mainstay.dev/mainstay/internal/egress/proxy"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage/reflector"
@@ -107,7 +108,10 @@ func New(config Config) (*Source, error) {
 func (s *Source) newTransport(http2 bool) *http.Transport {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.config.Authorities, ServerName: serverName}
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.config.Certificate() }
-	return &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: http2, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 1 << 20, TLSHandshakeTimeout: 10 * time.Second}
+	return &http.Transport{
+		TLSClientConfig: config, ForceAttemptHTTP2: http2, HTTP2: egress.HTTP2Pings(),
+		IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 1 << 20, TLSHandshakeTimeout: 10 * time.Second,
+	}
 }
 
 // Run follows the leases and fetches the discovery of the other servers until ctx ends. It retries

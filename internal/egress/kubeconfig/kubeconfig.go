@@ -177,7 +177,9 @@ func newTransport(cluster kubeconfigCluster, user kubeconfigUser, dir string, di
 	if certificate != nil {
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return certificate() }
 	}
-	transport := &http.Transport{DialContext: dial, TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	transport := &http.Transport{
+		DialContext: dial, TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, HTTP2: egress.HTTP2Pings(),
+	}
 	if cluster.ProxyURL != "" {
 		proxy, err := url.Parse(cluster.ProxyURL)
 		if err != nil {
