@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/json"
 
+	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
 	"mainstay.dev/mainstay/internal/request"
 )
 
@@ -115,20 +116,32 @@ func (m *mapper) user(ctx context.Context, claims map[string]any) (*request.User
 	if user.UID, err = m.uid.value(ctx, claims, "uid"); err != nil {
 		return nil, err
 	}
+	if user.Extra, err = m.extraOf(ctx, claims); err != nil {
+		return nil, err
+	}
+	return user, nil
+}
+
+// extraOf returns the extra attributes of a user: the mapped values, and the ID of a token that has one. It
+// returns nil if there are none.
+func (m *mapper) extraOf(ctx context.Context, claims map[string]any) (map[string][]string, error) {
+	all := map[string][]string{}
+	if id, _ := claims["jti"].(string); id != "" {
+		all[request.ExtraCredentialID] = []string{serviceaccount.CredentialID(id)}
+	}
 	for _, extra := range m.extra {
 		values, err := extra.values.evaluateStrings(ctx, claims)
 		if err != nil {
 			return nil, fmt.Errorf("oidc: error evaluating claim mapping expression: %w", err)
 		}
-		if len(values) == 0 {
-			continue
+		if len(values) > 0 {
+			all[extra.key] = values
 		}
-		if user.Extra == nil {
-			user.Extra = map[string][]string{}
-		}
-		user.Extra[extra.key] = values
 	}
-	return user, nil
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, nil
 }
 
 func (m *mapper) usernameOf(ctx context.Context, claims map[string]any) (string, error) {

@@ -67,6 +67,9 @@ func TestUser(t *testing.T) {
 		{"by claims", bySubject, map[string]any{"groups": []string{"a", "b"}, "uid": "u", "aud": []string{"x", "other"}},
 			&request.User{Name: "oidc:jane", UID: "u", Groups: []string{"oidc:a", "oidc:b"}}, ""},
 		{"one group", bySubject, map[string]any{"groups": "a", "uid": "u"}, &request.User{Name: "oidc:jane", UID: "u", Groups: []string{"oidc:a"}}, ""},
+		{"with an ID", bySubject, map[string]any{"jti": "7c", "uid": "u"}, &request.User{
+			Name: "oidc:jane", UID: "u", Extra: map[string][]string{"authentication.kubernetes.io/credential-id": {"JTI=7c"}}}, ""},
+		{"with an ID of another type", bySubject, map[string]any{"jti": 7, "uid": "u"}, &request.User{Name: "oidc:jane", UID: "u"}, ""},
 		{"groups of another type", bySubject, map[string]any{"groups": 7, "uid": "u"}, nil, "oidc: parse groups claim"},
 		{"without a UID", bySubject, nil, nil, `parse uid claims "uid": claim not present`},
 		{"without a name", bySubject, map[string]any{"sub": nil, "uid": "u"}, nil, `parse username claims "sub": claim not present`},
