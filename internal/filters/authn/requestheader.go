@@ -136,11 +136,15 @@ func (h *RequestHeaders) extractUser(header http.Header) *request.User {
 	return user
 }
 
-// removeHeaders removes the configured headers in all spellings that a backend may treat as the
-// same name.
+// removeHeaders removes the configured headers, in all spellings that a backend may treat as the same name. It
+// also removes kube-apiserver's default headers: a pod or another server may trust them.
 func (h *RequestHeaders) removeHeaders(header http.Header) {
 	for name := range header {
 		normalized := request.NormalizeHeader(name)
+		if isDefaultHeader(normalized) {
+			delete(header, name)
+			continue
+		}
 		for _, names := range [][]string{h.UserHeaders, h.UIDHeaders, h.GroupHeaders} {
 			for _, configured := range names {
 				if normalized == request.NormalizeHeader(configured) {
@@ -154,6 +158,15 @@ func (h *RequestHeaders) removeHeaders(header http.Header) {
 			}
 		}
 	}
+}
+
+// isDefaultHeader reports whether a normalized name belongs to the headers of DefaultRequestHeaders.
+func isDefaultHeader(normalized string) bool {
+	switch normalized {
+	case "x-remote-user", "x-remote-uid", "x-remote-group":
+		return true
+	}
+	return strings.HasPrefix(normalized, "x-remote-extra-")
 }
 
 func firstValue(header http.Header, names []string) string {
