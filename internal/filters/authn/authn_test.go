@@ -240,8 +240,12 @@ func TestTokens(t *testing.T) {
 	}
 	for _, tt := range tests {
 		r := httptest.NewRequest("GET", "/", nil)
+		r = r.WithContext(request.NewContext(t.Context(), &request.Info{}, time.Now()))
 		r.Header.Set("Authorization", tt.header)
 		found, err := authenticator.Authenticate(r)
+		if warned, want := len(request.WarningsFrom(r.Context())) > 0, strings.Contains(tt.header, "   "); warned != want {
+			t.Errorf("%q: warning: %t, want %t", tt.header, warned, want)
+		}
 		name := ""
 		if found != nil {
 			name = found.User.Name

@@ -65,12 +65,16 @@ func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences [
 }
 
 // bearer returns the token of the Authorization header. It returns "" for empty tokens and other
-// schemes. The scheme is case-insensitive.
+// schemes. The scheme is case-insensitive. A second space before the token results in an empty token and, as in
+// kube-apiserver, in a warning.
 func bearer(r *http.Request) string {
-	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	scheme, rest, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
 	if !strings.EqualFold(scheme, "bearer") {
 		return ""
 	}
-	token, _, _ = strings.Cut(token, " ")
+	token, _, more := strings.Cut(rest, " ")
+	if token == "" && more {
+		request.AddWarning(r.Context(), "the provided Authorization header contains extra space before the bearer token, and is ignored")
+	}
 	return token
 }
