@@ -27,6 +27,7 @@ const (
 // Webhook calls one webhook for reviews. It must not be modified after the first call, and is then
 // safe for concurrent use. Client, URL and Purpose are required.
 type Webhook struct {
+	// Client sends the requests. Its field CheckRedirect is ignored.
 	Client *http.Client
 	URL    string
 	// Purpose is the subject of the reviews in error messages, for example "tokens".
@@ -105,7 +106,10 @@ func (w *Webhook) post(ctx context.Context, review []byte) ([]byte, error) {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json")
-	response, err := w.Client.Do(r)
+	client := *w.Client
+	// Tokens and the credentials for the webhook must not be sent to another server after a redirect.
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	response, err := client.Do(r)
 	if err != nil {
 		return nil, fmt.Errorf("%w: call the webhook for %s: %w", errTemporary, w.Purpose, err)
 	}
