@@ -331,9 +331,10 @@ func (s *Source) newRegistration(now *snapshot, old *registration, gv schema.Gro
 	return r
 }
 
-// isDiscoveredLike reports whether discovery and availability are the same for two registrations.
+// isDiscoveredLike reports whether discovery and availability are the same for two registrations. An APIService
+// with another UID needs its own check, because the result of a check is written only to the checked APIService.
 func (r *registration) isDiscoveredLike(other *registration) bool {
-	return r.server == other.server && r.priority == other.priority && r.resources == other.resources && r.available == other.available
+	return r.uid == other.uid && r.server == other.server && r.priority == other.priority && r.resources == other.resources && r.available == other.available
 }
 
 // with returns a snapshot with r as the registration of a group version, or without a registration

@@ -8,6 +8,7 @@ import (
 	apidiscovery "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 
 	"mainstay.dev/mainstay/internal/codec"
@@ -35,9 +36,13 @@ func newSource(t *testing.T) *Source {
 
 // stored returns the record of an APIService. For a local APIService, service is empty.
 func stored(name, service, label string, revision int64, priority Priority) *codec.Record {
+	return storedWithUID("u", name, service, label, revision, priority)
+}
+
+func storedWithUID(uid types.UID, name, service, label string, revision int64, priority Priority) *codec.Record {
 	gv := groupVersionOf(name)
 	obj := &apiregistrationv1.APIService{
-		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "u"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, UID: uid},
 		Spec:       apiregistrationv1.APIServiceSpec{Group: gv.Group, Version: gv.Version, GroupPriorityMinimum: priority.Group, VersionPriority: priority.Version},
 	}
 	if label != "" {
@@ -93,6 +98,28 @@ func TestUpdateOrder(t *testing.T) {
 				t.Errorf("registered for %q, want %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestReplaced checks that an APIService that was deleted and created again is checked, even if the watch reports
+// no deletion, as after a new list.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	s := newSource(t)
+	for i, step := range []struct {
+		uid     types.UID
+		checked bool
+	}{{"a", true}, {"a", false}, {"b", true}, {"b", false}} {
+		if err := s.update(storedWithUID(step.uid, "v1.fruit.example.com", "one", "", int64(i+1), Priority{100, 10}), true); err != nil {
+			t.Fatal(err)
+		}
+		checked := len(s.wakeChecks) > 0
+		if checked {
+			<-s.wakeChecks
+		}
+		if checked != step.checked {
+			t.Errorf("revision %d with UID %s: checked: %t, want %t", i+1, step.uid, checked, step.checked)
+		}
 	}
 }
 
