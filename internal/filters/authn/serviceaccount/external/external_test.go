@@ -3,6 +3,7 @@ package external
 import (
 	"context"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -98,6 +99,21 @@ func TestRefresh(t *testing.T) {
 		case <-ctx.Done():
 			t.Fatal("the key was not fetched")
 		}
+	}
+}
+
+// TestLongDurations checks the response of a plugin whose keys and tokens have no limits.
+func TestLongDurations(t *testing.T) {
+	t.Parallel()
+	p := externaltest.New(t)
+	p.SetResponses(func(a *externaltest.Responses) { a.RefreshHint, a.MaxSeconds = math.MaxInt64, math.MaxInt64 })
+	k, _ := open(t, p)
+	const year = 365 * 24 * time.Hour
+	if age := k.Published().MaxAge; age < 100*year {
+		t.Errorf("the keys are fetched again after %s", age)
+	}
+	if lifetime := k.MaxLifetime(); lifetime < 100*year {
+		t.Errorf("maximum lifetime of tokens: %s", lifetime)
 	}
 }
 

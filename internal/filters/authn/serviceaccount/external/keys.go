@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -103,8 +104,14 @@ func (k *Keys) start(ctx context.Context) error {
 	if seconds := metadata.MaxTokenExpirationSeconds; seconds < minLifetime {
 		return fmt.Errorf("max token life supported by external-jwt-signer (%ds) is less than acceptable (min %ds)", seconds, minLifetime)
 	}
-	k.maxLifetime = time.Duration(metadata.MaxTokenExpirationSeconds) * time.Second
+	k.maxLifetime = durationOf(metadata.MaxTokenExpirationSeconds)
 	return nil
+}
+
+// durationOf converts a number of seconds. A number that exceeds time.Duration, such as math.MaxInt64 for "no
+// limit", results in the longest duration in seconds: 292 years.
+func durationOf(seconds int64) time.Duration {
+	return time.Duration(min(seconds, int64(math.MaxInt64/time.Second))) * time.Second
 }
 
 // Close stops the refresh, waits for it, and closes the connection. It returns the error of closing
@@ -227,7 +234,7 @@ func (k *Keys) fetchKeySet(ctx context.Context) (*keySet, error) {
 	if err := response.DataTimestamp.CheckValid(); err != nil {
 		return nil, fmt.Errorf("invalid data timestamp: %w", err)
 	}
-	set := &keySet{response: response.Keys, dataTime: response.DataTimestamp.AsTime(), refreshAt: time.Now().Add(time.Duration(response.RefreshHintSeconds) * time.Second)}
+	set := &keySet{response: response.Keys, dataTime: response.DataTimestamp.AsTime(), refreshAt: time.Now().Add(durationOf(response.RefreshHintSeconds))}
 	for _, one := range response.Keys {
 		key, err := parseKey(one)
 		if err != nil {
