@@ -43,7 +43,7 @@ func (e *Entry) Text() []byte {
 	context := func(context string, u *Entry) {
 		line("- name: %s\n  context:\n    cluster: %s\n    user: %s", context, name, strconv.Quote(u.User))
 		if u.Namespace != "" {
-			line("    namespace: %s", u.Namespace)
+			line("    namespace: %s", strconv.Quote(u.Namespace)) // without quotes, a name such as 42 would be a number
 		}
 	}
 	line("contexts:")
