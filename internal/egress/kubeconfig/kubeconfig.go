@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -179,6 +180,8 @@ func newTransport(cluster kubeconfigCluster, user kubeconfigUser, dir string, di
 	}
 	transport := &http.Transport{
 		DialContext: dial, TLSClientConfig: config, Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, HTTP2: egress.HTTP2Pings(),
+		TLSHandshakeTimeout: 10 * time.Second,
+		IdleConnTimeout:     90 * time.Second, // also closes the connections of a client that is no longer used
 	}
 	if cluster.ProxyURL != "" {
 		proxy, err := url.Parse(cluster.ProxyURL)

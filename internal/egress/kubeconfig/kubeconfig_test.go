@@ -1,6 +1,8 @@
 package kubeconfig
 
 import (
+	"bufio"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -12,12 +14,14 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 // writeTestKubeconfig writes a kubeconfig with additional lines for its cluster and user.
@@ -168,4 +172,35 @@ func selfSigned(t *testing.T, name string) (certificate, key []byte) {
 		t.Fatal(err)
 	}
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+}
+
+// TestIdleConnections checks that idle connections are closed. The owner of a client does not close it, for example
+// when the authorization configuration is reloaded.
+func TestIdleConnections(t *testing.T) {
+	t.Parallel()
+	path := writeTestKubeconfig(t, t.TempDir(), `server: "http://127.0.0.1:1"`, "token: a")
+	synctest.Test(t, func(t *testing.T) {
+		closed := make(chan struct{})
+		client, at, err := Client(path, func(context.Context, string, string) (net.Conn, error) {
+			conn, server := net.Pipe()
+			go func() {
+				defer close(closed)
+				reader := bufio.NewReader(server)
+				for {
+					if _, err := http.ReadRequest(reader); err != nil {
+						return
+					}
+					fmt.Fprint(server, "HTTP/1.1 204 No Content\r\n\r\n")
+				}
+			}()
+			return conn, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := body(client.Get(at)); err != nil {
+			t.Error(err)
+		}
+		<-closed // otherwise, all goroutines would be blocked
+	})
 }
