@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -213,11 +215,9 @@ func (d *Drain) admit(header http.Header, r *http.Request) error {
 }
 
 // isProbe reports whether a request is a health check or reads metrics. SendRetryAfter does not reject such
-// requests.
+// requests. As in kube-apiserver, this includes paths such as /readyz/etcd and /metrics/slis.
 func isProbe(info *request.Info) bool {
-	switch info.Path {
-	case "/healthz", "/livez", "/readyz", "/metrics":
-		return true
-	}
-	return false
+	return slices.ContainsFunc([]string{"/healthz", "/livez", "/readyz", "/metrics"}, func(prefix string) bool {
+		return strings.HasPrefix(info.Path, prefix)
+	})
 }

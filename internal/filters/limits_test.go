@@ -99,9 +99,13 @@ func TestDrain(t *testing.T) {
 		if got := <-send("/api/v1/pods/b"); got.Code != 429 || got.Header().Get("Retry-After") != "5" || got.Header().Get("Connection") != "close" {
 			t.Errorf("after SendRetryAfter: %d %v", got.Code, got.Header())
 		}
-		probe := send("/readyz")
-		if len(probe) != 0 {
-			t.Error("a probe was rejected during the shutdown")
+		var probes []chan *httptest.ResponseRecorder
+		for _, path := range []string{"/readyz", "/livez/ping", "/healthz", "/metrics/slis"} {
+			probe := send(path)
+			if len(probe) != 0 {
+				t.Errorf("%s was rejected during the shutdown", path)
+			}
+			probes = append(probes, probe)
 		}
 
 		drain.RejectNew()
@@ -117,7 +121,9 @@ func TestDrain(t *testing.T) {
 		}
 		close(handler.release)
 		<-short
-		<-probe
+		for _, probe := range probes {
+			<-probe
+		}
 		if err := drain.Wait(t.Context()); err != nil {
 			t.Error(err)
 		}
