@@ -87,6 +87,9 @@ func parseIssued(text string) (*jose.JSONWebSignature, string, error) {
 		return nil, "", err
 	}
 	issuer, _ := claims["iss"].(string)
+	if issuer == "accounts.google.com" {
+		issuer = "https://" + issuer // some tokens of Google have no scheme; kube-apiserver accepts them
+	}
 	return token, issuer, nil
 }
 

@@ -108,6 +108,19 @@ func TestUser(t *testing.T) {
 	}
 }
 
+// TestIssuer checks that the issuer of Google's tokens may have no scheme.
+func TestIssuer(t *testing.T) {
+	t.Parallel()
+	i := oidctest.New(t)
+	for claimed, want := range map[string]string{
+		"accounts.google.com": "https://accounts.google.com", "https://accounts.google.com": "https://accounts.google.com", "accounts.example.com": "accounts.example.com",
+	} {
+		if _, got, err := parseIssued(i.Token(t, map[string]any{"iss": claimed})); got != want || err != nil {
+			t.Errorf("%s: %s, %v; want %s", claimed, got, err, want)
+		}
+	}
+}
+
 // TestForged checks that tokens not signed by the provider are rejected.
 func TestForged(t *testing.T) {
 	t.Parallel()
