@@ -217,7 +217,11 @@ func (p *provider) checkStandard(claims map[string]any, now time.Time) error {
 	if !ok || !now.Before(ends) {
 		return fmt.Errorf("oidc: token is expired (Token Expiry: %v)", ends)
 	}
-	if begins, ok := claimTime(claims, "nbf"); ok && now.Add(notBeforeLeeway).Before(begins) {
+	begins, ok := claimTime(claims, "nbf")
+	switch {
+	case !ok && claims["nbf"] != nil:
+		return errors.New("oidc: parse claim nbf: it is no time in seconds")
+	case ok && now.Add(notBeforeLeeway).Before(begins):
 		return fmt.Errorf("oidc: current time %v before the nbf (not before) time: %v", now, begins)
 	}
 	return nil

@@ -80,6 +80,8 @@ func TestUser(t *testing.T) {
 		{"without an end", bySubject, map[string]any{"exp": nil}, nil, "oidc: token is expired"},
 		{"with an end far beyond time", bySubject, map[string]any{"exp": 1e300}, nil, "oidc: token is expired"},
 		{"not yet", bySubject, map[string]any{"nbf": soon + 600}, nil, "before the nbf (not before) time"},
+		{"not before a text", bySubject, map[string]any{"nbf": "2999-01-01T00:00:00Z", "uid": "u"}, nil, "parse claim nbf"},
+		{"not before a time far beyond", bySubject, map[string]any{"nbf": 1e300, "uid": "u"}, nil, "parse claim nbf"},
 		{"an email", byEmail, map[string]any{"email": "j@x", "email_verified": true, "uid": "u"}, &request.User{Name: "oidc:j@x", UID: "u"}, ""},
 		{"an email that nobody speaks of", byEmail, map[string]any{"email": "j@x", "uid": "u"}, &request.User{Name: "oidc:j@x", UID: "u"}, ""},
 		{"an email that is not verified", byEmail, map[string]any{"email": "j@x", "email_verified": false, "uid": "u"}, nil, "oidc: email not verified"},
