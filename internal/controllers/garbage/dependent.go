@@ -175,7 +175,8 @@ func finalizerPolicy(m *changes.Meta) metav1.DeletionPropagation {
 // objects may form a cycle. The object then must not block its owner; otherwise, none of the objects would
 // ever be deleted.
 func (w *worker) deleteForeground(ctx context.Context, p *storedObject) error {
-	if slices.ContainsFunc(w.graph.dependents(parseUID(p.meta.UID)), w.graph.isTerminating) {
+	dependents, _ := w.graph.dependents(parseUID(p.meta.UID))
+	if slices.ContainsFunc(dependents, w.graph.isTerminating) {
 		if err := w.clearBlockOwnerDeletion(ctx, p); err != nil {
 			return err
 		}

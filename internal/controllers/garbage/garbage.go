@@ -109,6 +109,7 @@ func (w *worker) Reset() {
 // Synced implements changes.Subscriber.
 func (w *worker) Synced() {
 	w.synced = true
+	w.graph.setComplete()
 	for _, o := range w.deferred {
 		w.queue.Add(o)
 	}
@@ -192,7 +193,7 @@ func (w *worker) objectDeleted(o object, id string) {
 	u := parseUID(id)
 	w.live.remove(u)
 	w.graph.setTerminating(u, o, false)
-	dependents := w.graph.dependents(u)
+	dependents, _ := w.graph.dependents(u)
 	if len(dependents) > 0 {
 		w.deletedOwners.add(id)
 	}
@@ -215,7 +216,8 @@ func (w *worker) policyChanged(o object, old, now *changes.Meta) {
 	}
 	w.add(o)
 	if policy == metav1.DeletePropagationForeground {
-		for _, dependent := range w.graph.dependents(u) {
+		dependents, _ := w.graph.dependents(u)
+		for _, dependent := range dependents {
 			w.add(dependent)
 		}
 	}

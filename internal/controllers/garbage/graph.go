@@ -23,6 +23,8 @@ type graph struct {
 	mu struct {
 		sync.RWMutex
 		edges *btree.BTreeG[string]
+		// complete is false until all objects were added after a reset.
+		complete bool
 		// terminating are the owners with foreground deletion or orphaning in progress, by UID and
 		// by name.
 		terminating      map[uid]object
@@ -51,11 +53,19 @@ func newGraph() *graph {
 func (g *graph) reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.mu.complete = false
 	g.mu.edges = btree.NewBTreeGOptions(func(a, b string) bool { return a < b }, btree.Options{NoLocks: true})
 	g.mu.terminating, g.mu.terminatingNames = map[uid]object{}, map[object]uid{}
 	if g.mu.numbers == nil { // later resets keep the numbers, because queued objects contain them
 		g.mu.numbers = map[string]uint32{}
 	}
+}
+
+// setComplete records that all objects were added after the last reset.
+func (g *graph) setComplete() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.mu.complete = true
 }
 
 // objectAt returns the object with a path, namespace and name. It assigns a number to a new path.
@@ -128,11 +138,11 @@ func (g *graph) remove(owner uid, blocking bool, dependent object) {
 	g.mu.edges.Delete(encodeEdge(owner, blocking, dependent))
 }
 
-// dependents returns the dependents of an owner. The caller owns the slice.
-func (g *graph) dependents(owner uid) []object {
+// dependents returns the dependents of an owner. complete is false if the graph may lack some of them. The
+// caller owns the slice.
+func (g *graph) dependents(owner uid) (found []object, complete bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
-	var found []object
 	g.mu.edges.Ascend(string(owner[:]), func(edge string) bool {
 		if edge[:len(owner)] != string(owner[:]) {
 			return false
@@ -140,14 +150,17 @@ func (g *graph) dependents(owner uid) []object {
 		found = append(found, decodeDependent(edge))
 		return true
 	})
-	return found
+	return found, g.mu.complete
 }
 
 // hasDependents reports whether an owner has dependents, and whether any of them blocks its
-// deletion.
+// deletion. Both results are true while the graph is not complete.
 func (g *graph) hasDependents(owner uid) (any, blocking bool) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
+	if !g.mu.complete {
+		return true, true
+	}
 	g.mu.edges.Ascend(string(owner[:]), func(edge string) bool {
 		if any = edge[:len(owner)] == string(owner[:]); any {
 			blocking = edge[len(owner)] == edgeBlocking

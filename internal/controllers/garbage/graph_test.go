@@ -18,9 +18,13 @@ func TestGraph(t *testing.T) {
 	g.add(a, false, pod)
 	g.add(a, true, other)
 	g.add(b, false, cluster)
-	if got := g.dependents(a); !slices.Equal(got, []object{other, pod}) {
+	if got, complete := g.dependents(a); !slices.Equal(got, []object{other, pod}) || complete {
 		t.Errorf("dependents %v", got)
 	}
+	if any, blocking := g.hasDependents(parseUID("none")); !any || !blocking {
+		t.Error("an incomplete graph excludes dependents")
+	}
+	g.setComplete()
 	for _, tt := range []struct {
 		owner         uid
 		any, blocking bool
@@ -31,7 +35,7 @@ func TestGraph(t *testing.T) {
 	}
 	g.remove(a, true, other)
 	g.remove(a, true, pod) // no effect, because the pod does not block
-	if got := g.dependents(a); !slices.Equal(got, []object{pod}) {
+	if got, complete := g.dependents(a); !slices.Equal(got, []object{pod}) || !complete {
 		t.Errorf("dependents %v", got)
 	}
 	for o, want := range map[object][3]string{pod: {"pods", "x", "p"}, other: {"example.com/ws", "y", "w"}, cluster: {"nodes", "", "n"}} {
@@ -44,7 +48,7 @@ func TestGraph(t *testing.T) {
 		t.Errorf("terminating: %v, %t", o, ok)
 	}
 	g.reset()
-	if any, _ := g.hasDependents(a); any || g.isTerminating(cluster) || g.objectAt("pods", "x", "p") != pod {
+	if got, complete := g.dependents(a); len(got) > 0 || complete || g.isTerminating(cluster) || g.objectAt("pods", "x", "p") != pod {
 		t.Error("after reset, the graph is not empty or path numbers changed")
 	}
 }

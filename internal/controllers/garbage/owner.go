@@ -55,11 +55,16 @@ func (w *worker) isInCycle(ctx context.Context, p *storedObject) (bool, error) {
 }
 
 // orphan removes an owner from the owner references of its dependents, and then completes its
-// deletion.
+// deletion. It does nothing while the graph is not complete, because the dependents that the graph lacks
+// would be deleted after the owner; Synced then enqueues the owner again.
 func (w *worker) orphan(ctx context.Context, p *storedObject) error {
+	dependents, complete := w.graph.dependents(parseUID(p.meta.UID))
+	if !complete {
+		return nil
+	}
 	var group errgroup.Group
 	group.SetLimit(workers)
-	for _, o := range w.graph.dependents(parseUID(p.meta.UID)) {
+	for _, o := range dependents {
 		group.Go(func() error {
 			dependent, err := w.readObject(ctx, o)
 			if err != nil || dependent == nil {
