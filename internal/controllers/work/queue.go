@@ -289,10 +289,11 @@ func (q *Queue[K]) log(key K, failures int, err error) {
 }
 
 // retryDelay returns the delay before a retry: the delay that the server requested (Retry-After),
-// the delay of a RetryError, or a random delay that grows exponentially with the failures.
+// the delay of a RetryError, or a random delay that grows exponentially with the failures. The requested delay
+// may come from an admission webhook, so it is at most maxDelay, and 0 requests none.
 func retryDelay(failures int, err error) time.Duration {
-	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		return time.Duration(seconds) * time.Second
+	if seconds, ok := apierrors.SuggestsClientDelay(err); ok && seconds > 0 {
+		return min(time.Duration(seconds)*time.Second, maxDelay)
 	}
 	var later *RetryError
 	if errors.As(err, &later) {

@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"mainstay.dev/mainstay/internal/controllers/work"
 )
@@ -85,6 +89,48 @@ func TestRetries(t *testing.T) {
 			t.Errorf("done at %v", done)
 		}
 	})
+}
+
+// TestRequestedDelay checks the number of attempts in a minute and in an hour if the errors request a delay.
+func TestRequestedDelay(t *testing.T) {
+	t.Parallel()
+	serverTimeout := func(seconds int) error {
+		return apierrors.NewServerTimeout(schema.GroupResource{Resource: "pods"}, "update", seconds)
+	}
+	for name, tt := range map[string]struct {
+		err                      error
+		least, most, leastInHour int32 // attempts in a minute and in an hour
+	}{
+		"no delay":    {serverTimeout(0), 5, 20, 15},
+		"negative":    {serverTimeout(-1), 5, 20, 15},
+		"ten seconds": {apierrors.NewTooManyRequests("later", 10), 6, 7, 360},
+		"years":       {apierrors.NewTooManyRequests("later", math.MaxInt32), 1, 1, 12},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				ctx, end := context.WithCancel(t.Context())
+				var times atomic.Int32
+				q := newQueue(ctx, 1, func(context.Context, string) error {
+					if times.Add(1) > 1000 {
+						end() // otherwise, retries without a delay never end
+					}
+					return tt.err
+				})
+				q.Add("a")
+				time.Sleep(time.Minute)
+				if n := times.Load(); n < tt.least || n > tt.most {
+					t.Errorf("%d attempts in a minute, want %d to %d", n, tt.least, tt.most)
+				}
+				time.Sleep(time.Hour - time.Minute)
+				if n := times.Load(); n < tt.leastInHour {
+					t.Errorf("%d attempts in an hour, want at least %d", n, tt.leastInHour)
+				}
+				end()
+				q.Close()
+			})
+		})
+	}
 }
 
 // TestEnd checks that no key is processed after the end.
