@@ -107,7 +107,7 @@ func (c *Controller) sync(ctx context.Context, name types.NamespacedName) error 
 }
 
 // expiry returns the time at which a Job is deleted. ok is false if the Job has no TTL, is not
-// finished, or is already being deleted.
+// finished or has no time of completion, or is already being deleted.
 func expiry(job *batchv1.Job) (at time.Time, ok bool) {
 	ttl := job.Spec.TTLSecondsAfterFinished
 	if ttl == nil || job.DeletionTimestamp != nil {
@@ -115,7 +115,7 @@ func expiry(job *batchv1.Job) (at time.Time, ok bool) {
 	}
 	for _, c := range job.Status.Conditions {
 		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime.Add(time.Duration(*ttl) * time.Second), true
+			return c.LastTransitionTime.Add(time.Duration(*ttl) * time.Second), !c.LastTransitionTime.IsZero()
 		}
 	}
 	return time.Time{}, false
