@@ -78,7 +78,7 @@ func New(config Config) *Aggregator {
 }
 
 // Aggregate aggregates all roles once. The server calls it before it reports readiness. It blocks
-// until the changed roles are stored, and returns the first error of a read or write.
+// until the changed roles are stored, and returns the error of a read or the errors of all failed writes.
 func (a *Aggregator) Aggregate(ctx context.Context) error {
 	list, err := a.storage.List(ctx, "", rest.ListOptions{})
 	if err != nil {
@@ -185,14 +185,15 @@ func (a *Aggregator) aggregate(ctx context.Context, list *rest.List) error {
 			break
 		}
 	}
+	var errs []error // a role that cannot be written, for example because of a webhook, does not delay others
 	for _, w := range aggregated {
 		if name := w.role.Name; !equality.Semantic.DeepEqual(w.role.Rules, rules[name]) {
 			if err := a.applyRules(ctx, w.role, rules[name]); err != nil {
-				return fmt.Errorf("aggregate the rules of ClusterRole %s: %w", name, err)
+				errs = append(errs, fmt.Errorf("aggregate the rules of ClusterRole %s: %w", name, err))
 			}
 		}
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // decodeRoles returns the roles of a list, sorted by name, and the aggregated roles among them. It

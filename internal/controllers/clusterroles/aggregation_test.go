@@ -3,11 +3,16 @@ package clusterroles
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/loopback"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage"
 )
@@ -37,5 +42,32 @@ func TestFailedRead(t *testing.T) {
 	}
 	if relevant, err := a.isRelevant(t.Context(), "a"); !relevant || err != nil {
 		t.Errorf("a change after a failed read is relevant: %t, %v", relevant, err)
+	}
+}
+
+// TestFailedWrite checks that all outdated roles are written, even if some of the writes fail.
+func TestFailedWrite(t *testing.T) {
+	t.Parallel()
+	member := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: "member", Labels: map[string]string{"aggregate": "true"}},
+		Rules:      []rbacv1.PolicyRule{{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"pods"}}},
+	}
+	rule := &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{{MatchLabels: member.Labels}}}
+	kind := &codec.Kind{Hub: &codec.Version{GVK: rbacv1.SchemeGroupVersion.WithKind("ClusterRole")}}
+	list := &rest.List{Items: func(yield func(*codec.Record, error) bool) {
+		for _, role := range []*rbacv1.ClusterRole{
+			{ObjectMeta: metav1.ObjectMeta{Name: "a"}, AggregationRule: rule}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}, AggregationRule: rule}, member,
+		} {
+			if !yield(codec.RecordOf(kind, role, nil, 0), nil) {
+				return
+			}
+		}
+	}}
+	a := New(Config{Access: &loopback.Access{Find: func(schema.GroupVersion, string, string) *rest.Resource { return nil }}}) // each write fails
+	err := a.aggregate(t.Context(), list)
+	for _, name := range []string{"a", "b"} {
+		if err == nil || !strings.Contains(err.Error(), "ClusterRole "+name) {
+			t.Errorf("the role %s was not written: %v", name, err)
+		}
 	}
 }
