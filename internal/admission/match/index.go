@@ -4,6 +4,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"weak"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -32,9 +33,10 @@ type cacheKey struct {
 }
 
 // candidates are the items that may match the requests of a cache key. They are valid while
-// resource is the served resource.
+// resource is the served resource. The pointer is weak, because the resource of a custom resource holds its
+// compiled schemas, which are dropped when they are not in use.
 type candidates[T any] struct {
-	resource *rest.Resource
+	resource weak.Pointer[rest.Resource]
 	items    []T
 }
 
@@ -56,7 +58,7 @@ func (x *Index[T]) Candidates(r *admission.Request) []T {
 		return nil
 	}
 	key := cacheKey{r.Operation, r.Resource.GVR(), r.Resource.Subresource}
-	if cached, ok := (*x.cache.Load())[key]; ok && cached.resource == r.Resource {
+	if cached, ok := (*x.cache.Load())[key]; ok && cached.resource.Value() == r.Resource {
 		return cached.items
 	}
 	return x.add(key, r)
@@ -74,7 +76,8 @@ func (x *Index[T]) add(key cacheKey, r *admission.Request) []T {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	cache := maps.Clone(*x.cache.Load())
-	cache[key] = candidates[T]{r.Resource, list}
+	maps.DeleteFunc(cache, func(_ cacheKey, c candidates[T]) bool { return c.resource.Value() == nil })
+	cache[key] = candidates[T]{weak.Make(r.Resource), list}
 	x.cache.Store(&cache)
 	return list
 }

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
+	"weak"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -243,6 +245,23 @@ func TestIndex(t *testing.T) {
 		return []*rest.Resource{r, resource("example.com", "v2", "widgets", "")}
 	}
 	expect(&admission.Request{Operation: admission.Create, Resource: resource("example.com", "v1", "widgets", ""), EquivalentsOf: more}, "every next ")
+}
+
+// TestIndexMemory checks that an index does not keep a resource in memory, which holds the schemas of a custom
+// resource.
+func TestIndexMemory(t *testing.T) {
+	t.Parallel()
+	x := match.NewIndex([]named{{"every", match.New(nil)}})
+	served := resource("example.com", "v1", "widgets", "")
+	if len(x.Candidates(&admission.Request{Operation: admission.Create, Resource: served})) != 1 {
+		t.Error("there is no candidate")
+	}
+	held := weak.Make(served)
+	runtime.GC()
+	if held.Value() != nil {
+		t.Error("the index keeps an unused resource in memory")
+	}
+	runtime.KeepAlive(x)
 }
 
 // BenchmarkCandidates measures a request that matches none of the items.
