@@ -66,7 +66,7 @@ type Bootstrap struct {
 	// changed contains one token if storage versions must be reported before the next interval ends. It is
 	// nil if storage versions are not reported.
 	changed chan struct{}
-	// seen is the revision of the store at the last round in which all hooks ran.
+	// seen is the revision of the store at the last round in which all hooks ran; 0 if a hook has failed since.
 	seen atomic.Int64
 }
 
@@ -214,15 +214,15 @@ func (b *Bootstrap) Run(ctx context.Context) {
 			continue // an idle server writes nothing
 		}
 		all := n%everyMinute == 0
+		if all {
+			b.seen.Store(revision)
+		}
 		for _, hook := range b.hooks {
 			if !hook.done.Load() || hook.every == 1 || all && hook.every > 0 {
 				_ = b.runHook(ctx, hook)
 			}
 		}
 		b.publish(ctx)
-		if all {
-			b.seen.Store(revision)
-		}
 	}
 }
 
@@ -279,6 +279,9 @@ func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) error {
 		return hook.Check(ctx)
 	}
 	err := hook.run(ctx)
+	if err != nil {
+		b.seen.Store(0) // the next rounds try again, even if nothing else changes
+	}
 	switch {
 	case err == nil:
 		hook.done.Store(true)

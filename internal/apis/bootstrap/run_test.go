@@ -1,0 +1,52 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestRunAfterFailure checks that a hook that fails once runs again although the store does not change, and
+// that a server does not run hooks when it is idle.
+func TestRunAfterFailure(t *testing.T) {
+	t.Parallel()
+	for name, every := range map[string]int{"in every round": 1, "every minute": everyMinute} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				failing, runs := true, 0
+				hook := &Hook{Name: "objects", every: every, run: func(context.Context) error {
+					runs++
+					if failing {
+						return errors.New("a webhook cannot be reached")
+					}
+					return nil
+				}}
+				hook.done.Store(true)
+				b := &Bootstrap{hooks: []*Hook{hook}, config: Config{
+					Revision: func(context.Context) (int64, error) { return 5, nil }, Logger: slog.New(slog.DiscardHandler),
+				}}
+				b.endpoints.bootstrap = b
+				ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+				defer stop()
+				go b.Run(ctx)
+				time.Sleep(2*time.Minute + time.Second)
+				failing, runs = false, 0
+				time.Sleep(2 * time.Minute)
+				if runs == 0 {
+					t.Fatal("the hook did not run again after its failure")
+				}
+				runs = 0
+				time.Sleep(10 * time.Minute)
+				if runs != 0 {
+					t.Errorf("the hook ran %d times although nothing changed", runs)
+				}
+				stop()
+				synctest.Wait()
+			})
+		})
+	}
+}
