@@ -103,14 +103,8 @@ func (i *identity) alone() bool { return i.config.Revision != nil }
 
 // validLocked reports whether the lease need not be renewed now.
 func (i *identity) validLocked(ctx context.Context) bool {
-	if !i.alone() {
-		return false
-	}
-	ends := i.mu.renewed.Add(identityDuration)
-	if i.mu.renewed.IsZero() {
-		ends = i.storedExpiry(ctx)
-	}
-	return simulation.From(ctx).Until(ends) > identityDuration/2
+	// The stored lease is read, because users may delete or change it.
+	return i.alone() && simulation.From(ctx).Until(i.storedExpiry(ctx)) > identityDuration/2
 }
 
 // storedExpiry returns the expiry of the stored lease, or a time in the past if there is none.
