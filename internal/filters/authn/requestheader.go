@@ -136,15 +136,10 @@ func (h *RequestHeaders) extractUser(header http.Header) *request.User {
 	return user
 }
 
-// removeHeaders removes the configured headers, in all spellings that a backend may treat as the same name. It
-// also removes kube-apiserver's default headers: a pod or another server may trust them.
+// removeHeaders removes the configured headers, in all spellings that a backend may treat as the same name.
 func (h *RequestHeaders) removeHeaders(header http.Header) {
 	for name := range header {
 		normalized := request.NormalizeHeader(name)
-		if isDefaultHeader(normalized) {
-			delete(header, name)
-			continue
-		}
 		for _, names := range [][]string{h.UserHeaders, h.UIDHeaders, h.GroupHeaders} {
 			for _, configured := range names {
 				if normalized == request.NormalizeHeader(configured) {
@@ -160,13 +155,17 @@ func (h *RequestHeaders) removeHeaders(header http.Header) {
 	}
 }
 
-// isDefaultHeader reports whether a normalized name belongs to the headers of DefaultRequestHeaders.
-func isDefaultHeader(normalized string) bool {
-	switch normalized {
-	case "x-remote-user", "x-remote-uid", "x-remote-group":
-		return true
+// removeDefaultHeaders removes the headers of DefaultRequestHeaders like removeHeaders.
+func removeDefaultHeaders(header http.Header) {
+	for name := range header {
+		if name == "" || name[0] != 'X' && name[0] != 'x' {
+			continue
+		}
+		switch normalized := request.NormalizeHeader(name); {
+		case normalized == "x-remote-user", normalized == "x-remote-uid", normalized == "x-remote-group", strings.HasPrefix(normalized, "x-remote-extra-"):
+			delete(header, name)
+		}
 	}
-	return strings.HasPrefix(normalized, "x-remote-extra-")
 }
 
 func firstValue(header http.Header, names []string) string {

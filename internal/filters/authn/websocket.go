@@ -46,9 +46,11 @@ func webSocketToken(r *http.Request) (string, error) {
 
 // RemoveCredentials deletes bearer tokens from the header of an authenticated request, so that
 // later handlers cannot forward or log them. It removes the Authorization header and the tokens
-// among the WebSocket subprotocols.
+// among the WebSocket subprotocols. It also removes kube-apiserver's default headers of front proxies, in any
+// configuration and for all authenticators: pods and other servers may trust them.
 func RemoveCredentials(header http.Header) {
 	header.Del("Authorization")
+	removeDefaultHeaders(header)
 	if len(header[webSocketProtocols]) == 0 {
 		return
 	}
