@@ -39,6 +39,8 @@ type watch struct {
 
 	// The following fields are used by run only.
 	source *source // nil while the queue must drain first, or etcd is unavailable
+	// failed is set if etcd has closed the last source or has not opened it.
+	failed bool
 	queue  queue
 	// next is the first revision without events in the queue.
 	next kv.Revision
@@ -138,6 +140,7 @@ func (w *watch) step() error {
 	case a, ok := <-answers:
 		if !ok || errors.Is(a.err, kv.ErrUnavailable) {
 			w.detach() // etcd's client closed the watch, for example because there is no leader
+			w.failed = true
 			return nil
 		}
 		return w.enqueue(a)
@@ -187,22 +190,25 @@ func (w *watch) detach() {
 }
 
 // reopen starts a new source at the end of the last source. If etcd is unavailable, the watch remains without
-// a source and the caller must retry.
+// a source and the caller must retry. A member without a leader opens a source and closes it immediately, so
+// reopen pauses after both failures.
 func (w *watch) reopen() (err error) {
-	w.source, err = w.open()
-	if err == nil {
-		w.deliverProgress(w.requested)
-		return nil
+	if w.failed {
+		select {
+		case <-time.After(reopenPause):
+		case <-w.ctx.Done():
+			return errEnded
+		}
 	}
-	if !errors.Is(err, kv.ErrUnavailable) {
+	w.source, err = w.open()
+	w.failed = err != nil
+	switch {
+	case err == nil:
+		w.deliverProgress(w.requested)
+	case !errors.Is(err, kv.ErrUnavailable):
 		return err
 	}
-	select {
-	case <-time.After(reopenPause):
-		return nil
-	case <-w.ctx.Done():
-		return errEnded
-	}
+	return nil
 }
 
 // deliverProgress reports to the receiver that all events up to a revision were delivered, immediately or
