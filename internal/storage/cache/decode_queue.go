@@ -25,7 +25,10 @@ const decodeBatch = 64
 // completeLocked returns the revision up to which the cache has applied every change. dispatched is the
 // revision up to which the feed has dispatched events.
 func (s *watchCache) completeLocked(dispatched kv.Revision) int64 {
-	if len(s.mu.queue) > 0 {
+	switch {
+	case !s.isOpen(): // the decoder drops the queue, and the feed dispatches no more events to this cache
+		return s.mu.revision
+	case len(s.mu.queue) > 0:
 		return min(int64(dispatched), int64(s.mu.queue[0].Revision)-1)
 	}
 	return int64(dispatched)

@@ -169,10 +169,7 @@ func (s *logStream) readAvailable(ctx context.Context) {
 // there are no changes and wake is not nil, it registers wake for the next change.
 func (s *logStream) read(wake func()) (ok bool) {
 	// The log contains all changes that were dispatched before this point, unless the cache is closed.
-	dispatched := int64(s.cacher.feed.Dispatched())
-	if !s.cache.isOpen() {
-		dispatched = 0
-	}
+	dispatched := s.cacher.feed.Dispatched()
 	s.cache.mu.RLock()
 	defer s.cache.mu.RUnlock()
 	l := &s.cache.mu.log
@@ -186,7 +183,7 @@ func (s *logStream) read(wake func()) (ok bool) {
 	}
 	if ok && s.position == l.end {
 		// The watch has read all changes of the cache.
-		s.revision = max(s.revision, s.cache.completeLocked(kv.Revision(dispatched)), s.cache.mu.revision)
+		s.revision = max(s.revision, s.cache.completeLocked(dispatched), s.cache.mu.revision)
 	}
 	if ok && len(s.changes) == 0 && wake != nil {
 		s.notifier.register(s, wake)

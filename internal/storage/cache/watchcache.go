@@ -363,9 +363,6 @@ func (s *watchCache) len() int64 {
 // result is nil if the cache is closed.
 func (s *watchCache) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot, int64) {
 	s.touch()
-	if !s.isOpen() {
-		return nil, 0
-	}
 	s.mu.RLock()
 	newest, revision, complete := s.mu.newest, s.mu.revision, s.completeLocked(dispatched)
 	s.mu.RUnlock()
@@ -375,6 +372,9 @@ func (s *watchCache) snapshot(dispatched kv.Revision, pageSize int64) (*snapshot
 		complete = s.completeLocked(dispatched)
 		s.pinLocked(newest, pageSize)
 		s.mu.Unlock()
+	}
+	if !s.isOpen() { // after the read, because a closed cache is incomplete
+		return nil, 0
 	}
 	return newest, max(complete, revision)
 }
