@@ -211,11 +211,10 @@ func (b *backendStream) Next(ctx context.Context, timer <-chan time.Time, catchU
 	case <-timer:
 		limited, cancel := context.WithTimeout(ctx, progressTimeout)
 		defer cancel()
-		err := b.readAvailable(limited)
-		if limited.Err() != nil && ctx.Err() == nil {
-			err = nil // the bookmark then has the revision of the received changes
-		}
-		return b.changes, b.progress, err
+		// After an error, the bookmark has the revision of the received changes. The watch of the backend reports
+		// permanent errors.
+		_ = b.readAvailable(limited)
+		return b.changes, b.progress, ctx.Err()
 	case <-ctx.Done():
 		return nil, b.progress, ctx.Err()
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"mainstay.dev/mainstay/internal/codec"
 	"mainstay.dev/mainstay/internal/rest"
@@ -114,5 +115,33 @@ func TestUnreadableEvent(t *testing.T) {
 				t.Errorf("the stream ended with %v", err)
 			}
 		})
+	}
+}
+
+// withoutProgress is a backend that cannot report its current revision, like etcd during an election.
+type withoutProgress struct{ kv.Backend }
+
+func (withoutProgress) CurrentRevision(context.Context) (kv.Revision, error) {
+	return 0, kv.ErrUnavailable
+}
+
+// TestBookmarkDuringOutage checks that a watch continues if the backend is unavailable when a bookmark is due.
+func TestBookmarkDuringOutage(t *testing.T) {
+	t.Parallel()
+	backend := storagetest.InMemory(t)
+	store := storagetest.Pods(t, withoutProgress{backend})
+	sel, err := store.Select("", rest.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := store.Changes(t.Context(), &sel, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	due := make(chan time.Time, 1)
+	due <- time.Time{}
+	if changes, progress, err := stream.Next(t.Context(), due, nil); err != nil || len(changes) > 0 || progress != 5 {
+		t.Errorf("%d changes, progress %d, %v", len(changes), progress, err)
 	}
 }
