@@ -52,7 +52,7 @@ func (s *Store) apiError(err error, name, verb string) error {
 	case errors.Is(err, kv.ErrNoSpace):
 		return noSpace(err)
 	case errors.Is(err, kv.ErrUnavailable), errors.Is(err, kv.ErrClosed):
-		return unavailable(err)
+		return unavailable(err, verb)
 	}
 	return fmt.Errorf("%s %s %q: %w", verb, s.Resource, name, err)
 }
@@ -92,9 +92,14 @@ func noSpace(err error) error {
 	}}
 }
 
-func unavailable(err error) error {
+// unavailable returns the 503 of an unavailable store. The outcome of a write is then unknown, and clients repeat
+// requests with a Retry-After, so a write has none: a repeated creation with a generateName could store two
+// objects. A closed store has not performed the write.
+func unavailable(err error, verb string) error {
 	status := apierrors.NewServiceUnavailable(fmt.Sprintf("storage is unavailable: %v", err))
-	status.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	if isRead := verb == "get" || verb == "list" || verb == "watch"; isRead || errors.Is(err, kv.ErrClosed) {
+		status.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 1}
+	}
 	return status
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -93,12 +94,13 @@ func TestErrors(t *testing.T) {
 		return metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message, Details: details}
 	}
 	changed := failure(409, "Conflict", `Operation cannot be fulfilled on pods "p": StorageError: invalid object, Code: 4, Key: /registry/pods/a/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object meta: y`, details("p"))
+	unknownOutcome := failure(503, "ServiceUnavailable", "storage is unavailable: storage backend is unavailable", nil)
 	tooLarge := []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: "Too large resource version"}}
 	for name, test := range map[string]struct {
 		err  error
 		want metav1.Status
-		// update is the Status of updates if it differs; may be nil.
-		update *metav1.Status
+		// update is the Status of updates if it differs, and write the Status of all writes; may be nil.
+		update, write *metav1.Status
 		// named reports that details and message contain the object's name.
 		named bool
 	}{
@@ -120,7 +122,7 @@ func TestErrors(t *testing.T) {
 		"too large":   {err: storage.ErrTooLarge, want: failure(413, "RequestEntityTooLarge", "Request entity too large: object is too large to be stored", nil)},
 		"no space": {err: kv.ErrNoSpace, want: failure(507, "InternalError",
 			"the server cannot store anything until space is freed on its disk: no space left for the store", nil)},
-		"unavailable": {err: kv.ErrUnavailable, want: failure(503, "ServiceUnavailable", "storage is unavailable: storage backend is unavailable", &metav1.StatusDetails{RetryAfterSeconds: 1})},
+		"unavailable": {err: kv.ErrUnavailable, write: &unknownOutcome, want: failure(503, "ServiceUnavailable", "storage is unavailable: storage backend is unavailable", &metav1.StatusDetails{RetryAfterSeconds: 1})},
 		"closed":      {err: kv.ErrClosed, want: failure(503, "ServiceUnavailable", "storage is unavailable: store is closed", &metav1.StatusDetails{RetryAfterSeconds: 1})},
 		"an API error": {err: apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "q", errors.New("no")),
 			want: failure(403, "Forbidden", `pods "q" is forbidden: no`, details("q"))},
@@ -139,6 +141,9 @@ func TestErrors(t *testing.T) {
 					want := test.want
 					if test.update != nil && (verb == "update" || verb == "status") {
 						want = *test.update
+					}
+					if test.write != nil && slices.Contains([]string{"create", "update", "status", "delete"}, verb) {
+						want = *test.write
 					}
 					many := verb == "list" || verb == "watch" || verb == "deletecollection"
 					if many && test.named {
