@@ -134,7 +134,7 @@ func (r *reader) first() error {
 	limit := firstChunk
 	if r.plan.Limit > 0 && r.plan.Unfiltered() {
 		// One additional object determines whether there is another page.
-		limit = int(min(r.plan.Limit+1, maxChunk))
+		limit = int(min(r.plan.Limit, maxChunk-1)) + 1
 	}
 	for start, end := range r.plan.Ranges {
 		r.ranges = append(r.ranges, keyRange{start, end})
