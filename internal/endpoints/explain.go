@@ -51,6 +51,7 @@ func (c *call) explain() error {
 		request.SetAudit(ctx, &request.Audit{}) // audit annotations of plugins are part of the explanation
 	}
 	dryRun, response := *c, &bufferedResponse{header: http.Header{}, code: http.StatusOK}
+	defer dryRun.reserved.Release() // Serve releases only the reservation of c
 	dryRun.w, dryRun.r = response, c.r.WithContext(c.r.Context())
 	dryRun.r.Header = c.r.Header.Clone()
 	dryRun.r.Header.Set("Accept", "application/json")
