@@ -110,7 +110,8 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	return obj, err
 }
 
-// checkQuantities rejects quantities that apimachinery must not parse.
+// checkQuantities rejects quantities that apimachinery must not parse, and protobuf messages that the
+// generated code must not parse.
 func (v *Version) checkQuantities(body []byte, media Media) error {
 	if v.Untyped {
 		return nil

@@ -34,6 +34,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"bad version", `{"apiVersion":"a/b/c","kind":"ConfigMap"}`, codec.JSON, "unexpected GroupVersion string: a/b/c"},
 		{"bad YAML", "apiVersion: v1\nkind: [ConfigMap\n", codec.YAML, "yaml: line 2: did not find expected ',' or ']'"},
 		{"bad protobuf", "k8s\x00garbage", codec.Protobuf, "proto: illegal wireType 7 (6b38730067617262616765)"},
+		{"protobuf map", "k8s\x00\n\x0f\n\x02v1\x12\tConfigMap\x12\x08\x12\x02\x12\x04xxxx", codec.Protobuf, "proto: an entry of a map extends beyond its length"},
 		{"no protobuf", "hello", codec.Protobuf, "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0] (68656c6c6f)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

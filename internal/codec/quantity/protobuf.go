@@ -1,5 +1,13 @@
 package quantity
 
+import "errors"
+
+// Errors of CheckProtobuf for messages that no encoder produces.
+var (
+	errEntry = errors.New("proto: an entry of a map extends beyond its length")
+	errDepth = errors.New("proto: exceeded max depth")
+)
+
 // Wire types of protobuf.
 const (
 	wireVarint = iota
@@ -15,17 +23,22 @@ const rawField = 2
 
 // CheckProtobuf returns ErrOutOfRange if a quantity in an object of the shape's type exceeds the
 // limits. envelope is the data after the magic prefix. It reads messages like the generated code,
-// so it finds all quantities that the generated code would parse. It returns nil for invalid data,
-// which the decoder reports.
+// so it finds all quantities that the generated code would parse. It also returns an error for
+// messages that are nested too deeply, because the generated code would exhaust its stack, and for
+// map entries with a key or value that extends beyond the entry: the generated code would copy the
+// data after the entry for each entry. It returns nil for other invalid data, which the decoder reports.
 func (s *Shape) CheckProtobuf(envelope []byte) error {
 	if s == nil {
 		return nil
 	}
-	return (&Shape{numbers: map[int32]*Shape{rawField: s}}).checkMessage(envelope)
+	return (&Shape{numbers: map[int32]*Shape{rawField: s}}).checkMessage(envelope, maxDepth)
 }
 
-func (s *Shape) checkMessage(data []byte) error {
-	for len(data) > 0 {
+func (s *Shape) checkMessage(data []byte, depth int) error {
+	if depth == 0 {
+		return errDepth
+	}
+	for len(data) > 0 && (s.isQuantity || len(s.numbers) > 0) {
 		f, rest, ok := nextField(data)
 		if !ok {
 			return nil
@@ -34,14 +47,14 @@ func (s *Shape) checkMessage(data []byte) error {
 		if f.wire != wireBytes {
 			continue
 		}
-		if err := s.checkField(f); err != nil {
+		if err := s.checkField(f, depth-1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Shape) checkField(f field) error {
+func (s *Shape) checkField(f field, depth int) error {
 	if s.isQuantity {
 		if f.number == 1 {
 			return Check(string(f.bytes))
@@ -53,39 +66,38 @@ func (s *Shape) checkField(f field) error {
 	case sub == nil:
 		return nil
 	case sub.isMap:
-		return sub.elem.checkEntry(f.tail, len(f.bytes))
+		return sub.elem.checkEntry(f.bytes, depth)
 	case sub.elem != nil:
-		return sub.elem.checkMessage(f.bytes)
+		return sub.elem.checkMessage(f.bytes, depth)
 	}
-	return sub.checkMessage(f.bytes)
+	return sub.checkMessage(f.bytes, depth)
 }
 
-// checkEntry checks a map entry: the first n bytes of tail, which extends to the end of the
-// message. Key and value have the field numbers 1 and 2. Like the generated code, it ignores their
-// wire types and accepts lengths beyond the entry.
-func (s *Shape) checkEntry(tail []byte, n int) error {
-	for end := len(tail) - n; len(tail) > end; {
-		tag, after, ok := varint(tail)
+// checkEntry checks a map entry. Key and value have the field numbers 1 and 2. Like the generated
+// code, it ignores their wire types: no map of the API has keys or values that are numbers.
+func (s *Shape) checkEntry(entry []byte, depth int) error {
+	for len(entry) > 0 {
+		tag, after, ok := varint(entry)
 		if !ok {
-			return nil
+			return errEntry
 		}
 		number := int32(tag >> 3)
 		if number != 1 && number != 2 {
-			if _, tail, ok = nextField(tail); !ok {
-				return nil
+			if _, entry, ok = nextField(entry); !ok {
+				return errEntry
 			}
 			continue
 		}
 		length, after, ok := varint(after)
 		if !ok || length > uint64(len(after)) {
-			return nil
+			return errEntry
 		}
 		if number == 2 {
-			if err := s.checkMessage(after[:length]); err != nil {
+			if err := s.checkMessage(after[:length], depth); err != nil {
 				return err
 			}
 		}
-		tail = after[length:]
+		entry = after[length:]
 	}
 	return nil
 }
@@ -95,7 +107,6 @@ type field struct {
 	number int32
 	wire   int
 	bytes  []byte // content, for wireBytes
-	tail   []byte // bytes and the rest of the message after them
 }
 
 func nextField(data []byte) (f field, rest []byte, ok bool) {
@@ -116,7 +127,7 @@ func nextField(data []byte) (f field, rest []byte, ok bool) {
 		if length, data, ok = varint(data); !ok || length > uint64(len(data)) {
 			return f, nil, false
 		}
-		f.bytes, f.tail, data = data[:length], data, data[length:]
+		f.bytes, data = data[:length], data[length:]
 	case wireStartGroup:
 		data, ok = skipGroup(data)
 	default:

@@ -2,7 +2,8 @@
 // Apimachinery would compute a number with a billion digits to parse, compare, round or format
 // them. All quantities from clients are checked, in all encodings. The limits are far beyond
 // realistic quantities: kube-apiserver documents 2^63-1 as the maximum, and these limits allow a
-// hundred digits more.
+// hundred digits more. For protobuf, the package also checks maps and nesting, because it reads messages before
+// the decoder.
 package quantity
 
 import (

@@ -1,6 +1,8 @@
 package quantity
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 )
@@ -101,8 +104,11 @@ func TestShapes(t *testing.T) {
 	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(strings.ReplaceAll(number, "requests", "unknown"))); err != nil {
 		t.Errorf("a field that is not a quantity: %v", err)
 	}
-	if ShapeOf(&corev1.ConfigMap{}) != nil {
+	if ShapeOf(&corev1.ConfigMap{}).hasQuantity(map[*Shape]bool{}) {
 		t.Error("the shape of a ConfigMap contains quantities")
+	}
+	if ShapeOf(&corev1.ObjectReference{}) != nil {
+		t.Error("the shape of an ObjectReference is not empty")
 	}
 	if err := ShapeOf(&corev1.Pod{}).CheckJSON([]byte(`{"spec":{"overhead":{"cpu":"1e999999999","cpu":"1"}}}`)); !errors.Is(err, ErrOutOfRange) {
 		t.Error("a duplicate member hides a quantity")
@@ -132,7 +138,6 @@ func TestProtobufAsGeneratedCodeReadsIt(t *testing.T) {
 	hostile := append([]byte{1<<3 | wireBytes, 6}, "1e-999"...)
 	for name, limits := range map[string][]byte{
 		"a plain entry":                   {1<<3 | wireBytes, byte(2 + len(hostile)), 2<<3 | wireBytes, byte(len(hostile))},
-		"a value that is longer":          {1<<3 | wireBytes, 2, 2<<3 | wireBytes, byte(len(hostile))},
 		"a value of another wire type":    {1<<3 | wireBytes, byte(2 + len(hostile)), 2 << 3 /* a number */, byte(len(hostile))},
 		"a group before it":               {7<<3 | wireStartGroup, 1 << 3 /* a number */, 1, 7<<3 | wireEndGroup, 1<<3 | wireBytes, byte(2 + len(hostile)), 2<<3 | wireBytes, byte(len(hostile))},
 		"a number that has been cut off":  {1<<3 | wireBytes | 0x80, 0x80, 0x80, 0x80, 0x80, 0x08, byte(2 + len(hostile)), 2<<3 | wireBytes, byte(len(hostile))},
@@ -143,8 +148,47 @@ func TestProtobufAsGeneratedCodeReadsIt(t *testing.T) {
 		if err := resources.Unmarshal(message); len(resources.Limits) != 1 {
 			t.Errorf("%s: generated code reads nothing: %v", name, err)
 		}
-		if err := ShapeOf(&resources).checkMessage(message); !errors.Is(err, ErrOutOfRange) {
+		if err := ShapeOf(&resources).checkMessage(message, maxDepth); !errors.Is(err, ErrOutOfRange) {
 			t.Errorf("%s: passed", name)
+		}
+	}
+}
+
+// TestHostileProtobuf checks that messages are rejected for which the generated code would need much more memory
+// or time than for other messages of their size.
+func TestHostileProtobuf(t *testing.T) {
+	t.Parallel()
+	// Each entry of data claims two bytes, but its value extends to the end of the message.
+	overlapping := bytes.Repeat([]byte("x"), 60)
+	for range 3 {
+		overlapping = append([]byte{2<<3 | wireBytes, 2, 2<<3 | wireBytes, byte(len(overlapping))}, overlapping...)
+	}
+	// The properties of a schema are read twice at each level: as a value, and as fields of the schema.
+	doubled := []byte{}
+	for range 10 {
+		head := binary.AppendUvarint(nil, 29<<3|wireBytes) // properties
+		doubled = append(append(head, 2, 2<<3|wireBytes, byte(len(doubled))), doubled...)
+	}
+	deep := []byte{}
+	for range maxDepth {
+		head := binary.AppendUvarint(binary.AppendUvarint(nil, 28<<3|wireBytes), uint64(len(deep))) // not
+		deep = append(head, deep...)
+	}
+	for _, tt := range []struct {
+		name    string
+		into    interface{ Unmarshal([]byte) error }
+		message []byte
+		want    error
+	}{
+		{"values that overlap", &corev1.ConfigMap{}, overlapping, errEntry},
+		{"properties that are read twice", &apiextensionsv1.JSONSchemaProps{}, doubled, errEntry},
+		{"a deep schema", &apiextensionsv1.JSONSchemaProps{}, deep, errDepth},
+	} {
+		if err := tt.into.Unmarshal(tt.message); err != nil {
+			t.Errorf("%s: the generated code rejects it: %v", tt.name, err)
+		}
+		if err := ShapeOf(tt.into).checkMessage(tt.message, maxDepth); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v; want %v", tt.name, err, tt.want)
 		}
 	}
 }

@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Shape describes where the encodings of a Go type contain quantities. A nil *Shape means that
-// there are none; its methods return nil. It is immutable and safe for concurrent use.
+// Shape describes where the encodings of a Go type contain quantities and, in protobuf, maps. A nil
+// *Shape means that there are none; its methods return nil. It is immutable and safe for concurrent use.
 type Shape struct {
 	isQuantity bool
-	// members are the fields of a struct by JSON name, and numbers by protobuf field number,
-	// without fields that contain no quantities.
+	// members are the fields of a struct by JSON name, without fields that contain no quantities.
+	// numbers are the fields by protobuf field number, without fields that contain neither
+	// quantities nor maps.
 	members map[string]*Shape
 	numbers map[int32]*Shape
 	// elem is the shape of a list's elements, or of a map's values.
@@ -28,7 +29,7 @@ type Shape struct {
 var shapes sync.Map // of *Shape by reflect.Type
 
 // ShapeOf returns the shape of the type that v, a pointer, points to. It returns nil if the type
-// contains no quantities. Shapes are cached.
+// contains neither quantities nor maps. Shapes are cached.
 func ShapeOf(v any) *Shape {
 	t := reflect.TypeOf(v).Elem()
 	if made, ok := shapes.Load(t); ok {
@@ -39,7 +40,7 @@ func ShapeOf(v any) *Shape {
 	for _, s := range c.shapes {
 		s.prune()
 	}
-	if !made.hasQuantity(map[*Shape]bool{}) {
+	if len(made.members) == 0 && len(made.numbers) == 0 {
 		made = nil
 	}
 	kept, _ := shapes.LoadOrStore(t, made)
@@ -61,8 +62,6 @@ func (c compiler) shape(t reflect.Type) *Shape {
 	switch {
 	case t == reflect.TypeFor[resource.Quantity]():
 		s.isQuantity = true
-	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()):
-		// Types with their own decoder contain no quantities.
 	case t.Kind() == reflect.Slice, t.Kind() == reflect.Array:
 		s.elem = c.shape(t.Elem())
 	case t.Kind() == reflect.Map:
@@ -70,6 +69,9 @@ func (c compiler) shape(t reflect.Type) *Shape {
 	case t.Kind() == reflect.Struct:
 		s.members, s.numbers = map[string]*Shape{}, map[int32]*Shape{}
 		c.fields(s, t)
+	}
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		s.members = nil // types with their own JSON decoder contain no quantities
 	}
 	return s
 }
@@ -103,14 +105,10 @@ func protobufNumber(tag string) (int32, bool) {
 	return int32(n), err == nil
 }
 
-// prune removes the parts without quantities, so that checks skip them.
+// prune removes the fields that need no check, so that checks skip them.
 func (s *Shape) prune() {
-	without := func(sub *Shape) bool { return !sub.hasQuantity(map[*Shape]bool{}) }
-	maps.DeleteFunc(s.members, func(_ string, sub *Shape) bool { return without(sub) })
-	maps.DeleteFunc(s.numbers, func(_ int32, sub *Shape) bool { return without(sub) })
-	if without(s.elem) {
-		s.elem = nil
-	}
+	maps.DeleteFunc(s.members, func(_ string, sub *Shape) bool { return !sub.hasQuantity(map[*Shape]bool{}) })
+	maps.DeleteFunc(s.numbers, func(_ int32, sub *Shape) bool { return !sub.hasMap(map[*Shape]bool{}) })
 }
 
 // hasQuantity reports whether a shape contains a quantity. seen contains the visited shapes.
@@ -124,6 +122,24 @@ func (s *Shape) hasQuantity(seen map[*Shape]bool) bool {
 	}
 	for _, member := range s.members {
 		if member.hasQuantity(seen) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasMap reports whether the protobuf encoding of a shape contains a map or a quantity. seen contains the
+// visited shapes.
+func (s *Shape) hasMap(seen map[*Shape]bool) bool {
+	if s == nil || seen[s] {
+		return false
+	}
+	seen[s] = true
+	if s.isQuantity || s.isMap || s.elem.hasMap(seen) {
+		return true
+	}
+	for _, sub := range s.numbers {
+		if sub.hasMap(seen) {
 			return true
 		}
 	}
