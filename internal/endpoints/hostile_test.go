@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"mainstay.dev/mainstay/internal/endpoints"
 	"mainstay.dev/mainstay/internal/registry"
 )
@@ -74,4 +77,22 @@ func TestManagedFieldsAreBounded(t *testing.T) {
 	a.must("POST "+inA+"configmaps", body(1000))
 	refused(a.do("PUT "+inA+"configmaps/a", body(1001)))
 	refused(a.do("PATCH "+inA+"configmaps/a", body(1001), "Content-Type", mergeT))
+}
+
+// TestDeepManagedFields checks that managed fields whose nesting exceeds the limit of JSON decoders are ignored.
+// The object could be stored as protobuf, but no list in JSON could contain it.
+func TestDeepManagedFields(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, endpoints.Config{})
+	for name, depth := range map[string]int{"a": 9_500, "b": 20_000, "c": 380_000} {
+		fields := strings.Repeat(`{"f:a":`, depth) + "{}" + strings.Repeat("}", depth)
+		body := encodeProtobuf(t, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "a", ManagedFields: []metav1.ManagedFieldsEntry{
+			{Manager: "m", Operation: "Update", APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields)},
+		}}})
+		a.must("POST "+inA+"configmaps", body, "Content-Type", protobufType)
+	}
+	var list corev1.ConfigMapList
+	if a.must("GET "+inA+"configmaps", "").object(&list); len(list.Items) != 3 {
+		t.Errorf("%d items; want 3", len(list.Items))
+	}
 }

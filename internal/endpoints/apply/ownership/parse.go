@@ -3,6 +3,7 @@ package ownership
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -25,26 +26,42 @@ var errMalformed = errors.New("malformed field set")
 // shares no memory with raw.
 func parse(raw []byte) (*fieldSet, error) {
 	text := bytes.Clone(raw)
-	if set, ok := parsePlain(string(text)); ok {
+	set, ok := parsePlain(string(text))
+	if deeperThan(set, maxSetDepth) {
+		return nil, errMalformed
+	}
+	if ok {
 		var e encoder
 		if bytes.Equal(e.encode(set), text) {
 			return &fieldSet{nodes: set, text: text}, nil
 		}
 	}
-	var set fieldpath.Set
-	if err := set.FromJSON(bytes.NewReader(raw)); err != nil {
+	var general fieldpath.Set
+	if err := general.FromJSON(bytes.NewReader(raw)); err != nil {
 		return nil, errMalformed
 	}
-	text, err := set.ToJSON()
+	text, err := general.ToJSON()
 	if err != nil {
 		return nil, errMalformed
 	}
 	var b builder
-	list, err := b.fromSet(&set)
+	list, err := b.fromSet(&general)
 	if err != nil {
 		return nil, err
 	}
+	if deeperThan(list, maxSetDepth) {
+		return nil, errMalformed
+	}
 	return &fieldSet{nodes: list, text: text}, nil
+}
+
+// maxSetDepth is the maximum depth of a set. JSON decoders accept 10000 levels, so that an object with a deeper
+// set could be stored, but not be read again.
+const maxSetDepth = 9000
+
+// deeperThan reports whether a set has more levels than a limit.
+func deeperThan(set []node, limit int) bool {
+	return len(set) > 0 && (limit == 0 || slices.ContainsFunc(set, func(n node) bool { return deeperThan(n.children, limit-1) }))
 }
 
 // parsePlain parses the usual encoding of a set: without spaces, sorted, and with few escapes. The
