@@ -100,6 +100,9 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 		return nil, decodingError(body, v.GVK.Kind, gvk, err)
 	}
 	obj, ok := decoded.(Object)
+	if u, untyped := decoded.(*unstructured.Unstructured); untyped && deeperThan(u.Object, maxNesting) {
+		return nil, decodingError(body, v.GVK.Kind, gvk, errNesting)
+	}
 	if v.Accept != nil && ok {
 		return obj, err // Accept checks the type
 	}
@@ -187,7 +190,32 @@ func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Obje
 		return nil, false
 	}
 	u.Object = content
-	return u, v.Accept != nil || v.checkAndSetType(u)
+	return u, !deeperThan(content, maxNesting) && (v.Accept != nil || v.checkAndSetType(u))
+}
+
+// maxNesting is the maximum nesting depth of an untyped object. JSON decoders accept 10000 levels, but the stored
+// object, lists of the object and requests to webhooks have more levels than the object of the client: for
+// example, managed fields repeat the nesting of the object four levels deeper.
+const maxNesting = 9000
+
+var errNesting = fmt.Errorf("json parse error: exceeded max depth of %d", maxNesting)
+
+// deeperThan reports whether a document has more levels than a limit.
+func deeperThan(document any, limit int) bool {
+	switch document := document.(type) {
+	case map[string]any:
+		if limit == 0 {
+			return true
+		}
+		for _, member := range document {
+			if deeperThan(member, limit-1) {
+				return true
+			}
+		}
+	case []any:
+		return limit == 0 || slices.ContainsFunc(document, func(element any) bool { return deeperThan(element, limit-1) })
+	}
+	return false
 }
 
 // checkAndSetType sets the object's type to that of v. It returns false if the object has the type
@@ -288,8 +316,14 @@ func excerpt(body []byte) string {
 
 // UnmarshalDocument decodes a JSON or YAML document into a map, with integers as int64. unique is
 // true if the document is known to have no duplicate keys; false means unknown. A YAML document
-// whose aliases expand it beyond the size limit is rejected with an API error.
+// whose aliases expand it beyond the size limit is rejected with an API error. A document with too many levels is
+// rejected.
 func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
+	defer func() {
+		if !unique && err == nil && deeperThan(*into, maxNesting) {
+			err = errNesting
+		}
+	}()
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		if document, ok := jsonplan.DecodeDocument(body); ok {
 			*into = document

@@ -96,3 +96,30 @@ func TestDeepManagedFields(t *testing.T) {
 		t.Errorf("%d items; want 3", len(list.Items))
 	}
 }
+
+// TestDeepDocuments checks that a custom resource is rejected if JSON decoders could not read it again with its
+// managed fields.
+func TestDeepDocuments(t *testing.T) {
+	t.Parallel()
+	const widgets = "/apis/example.com/v1/namespaces/a/widgets"
+	a := newAPI(t, endpoints.Config{})
+	object := func(depth int) string {
+		return `{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":` + strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth) + "}"
+	}
+	a.must("POST "+widgets, object(8_900))
+	a.must("GET "+widgets, "")
+	for _, depth := range []int{9_100, 9_996, 9_998} {
+		for _, line := range []string{"POST " + widgets, "PUT " + widgets + "/w"} {
+			if got := a.do(line, object(depth)); got.Code != 400 {
+				t.Errorf("%s with %d levels: %d %s", line, depth, got.Code, got.Body)
+			}
+		}
+		if got := a.do("PATCH "+widgets+"/x?fieldManager=m", strings.Replace(object(depth), `"w"`, `"x"`, 1), "Content-Type", applyT); got.Code != 400 {
+			t.Errorf("apply with %d levels: %d %s", depth, got.Code, got.Body)
+		}
+		if got := a.do("PATCH "+widgets+"/w", object(depth), "Content-Type", mergeT); got.Code != 422 {
+			t.Errorf("patch with %d levels: %d %s", depth, got.Code, got.Body)
+		}
+	}
+	a.must("GET "+widgets, "")
+}
