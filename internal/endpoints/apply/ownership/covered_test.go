@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -118,5 +119,25 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 	if size > 2*maxCached {
 		t.Errorf("%d bytes of text are kept", size)
+	}
+}
+
+// TestRefillCost checks that the allocations of Refill grow linearly with the length of a list. It is not
+// parallel, because it measures allocations.
+func TestRefillCost(t *testing.T) {
+	l := loads(t)["pod"]
+	k := ours(t, l.fixture, "", nil)
+	cost := func(n int) float64 {
+		pod := copyOf(l.obj).(*corev1.Pod)
+		env := make([]corev1.EnvVar, n)
+		for i := range env {
+			env[i] = corev1.EnvVar{Name: fmt.Sprint("a", i), Value: "x"}
+		}
+		pod.Spec.Containers[0].Env = env
+		config := applied(t, pod)
+		return testing.AllocsPerRun(1, func() { k.Refill(pod, pod, config, "applier") })
+	}
+	if small, large := cost(100), cost(800); large > 16*small {
+		t.Errorf("%v allocations for 100 variables, and %v for 800", small, large)
 	}
 }

@@ -131,14 +131,14 @@ func (d *differ) refillEntries(m *smd.Map, before, after map[string]any, owned [
 }
 
 func (d *differ) refillItems(l *smd.List, before, after []any, owned []node) any {
-	out := after
+	out, was := after, d.firstItems(l, before)
 	for i, item := range after {
 		if item == nil {
 			continue
 		}
 		e := d.documentElement(l, item)
 		of, _ := below(owned, e)
-		left := d.refill(l.ElementType, d.itemOf(l, before, e), item, of)
+		left := d.refill(l.ElementType, was[e], item, of)
 		if sameMemory(left, item) {
 			continue
 		}
@@ -150,14 +150,18 @@ func (d *differ) refillItems(l *smd.List, before, after []any, owned []node) any
 	return out
 }
 
-// itemOf returns the first item of a list with an element, or nil.
-func (d *differ) itemOf(l *smd.List, list []any, e element) any {
+// firstItems returns the first item of a list with each element.
+func (d *differ) firstItems(l *smd.List, list []any) map[element]any {
+	first := make(map[element]any, len(list))
 	for _, item := range list {
-		if item != nil && d.documentElement(l, item) == e {
-			return item
+		if item == nil {
+			continue
+		}
+		if e := d.documentElement(l, item); first[e] == nil {
+			first[e] = item
 		}
 	}
-	return nil
+	return first
 }
 
 // below returns the children of an element in a set; isMember reports that the element itself is in
