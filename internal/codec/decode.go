@@ -100,7 +100,7 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 		return nil, decodingError(body, v.GVK.Kind, gvk, err)
 	}
 	obj, ok := decoded.(Object)
-	if u, untyped := decoded.(*unstructured.Unstructured); untyped && deeperThan(u.Object, maxNesting) {
+	if u, untyped := decoded.(*unstructured.Unstructured); untyped && len(body) > maxNesting && deeperThan(u.Object, maxNesting) {
 		return nil, decodingError(body, v.GVK.Kind, gvk, errNesting)
 	}
 	if v.Accept != nil && ok {
@@ -190,12 +190,13 @@ func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Obje
 		return nil, false
 	}
 	u.Object = content
-	return u, !deeperThan(content, maxNesting) && (v.Accept != nil || v.checkAndSetType(u))
+	return u, (len(body) <= maxNesting || !deeperThan(content, maxNesting)) && (v.Accept != nil || v.checkAndSetType(u))
 }
 
 // maxNesting is the maximum nesting depth of an untyped object. JSON decoders accept 10000 levels, but the stored
 // object, lists of the object and requests to webhooks have more levels than the object of the client: for
-// example, managed fields repeat the nesting of the object four levels deeper.
+// example, managed fields repeat the nesting of the object four levels deeper. A body that is not longer than this
+// number of bytes cannot exceed it.
 const maxNesting = 9000
 
 var errNesting = fmt.Errorf("json parse error: exceeded max depth of %d", maxNesting)
@@ -320,7 +321,7 @@ func excerpt(body []byte) string {
 // rejected.
 func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
 	defer func() {
-		if !unique && err == nil && deeperThan(*into, maxNesting) {
+		if !unique && err == nil && len(body) > maxNesting && deeperThan(*into, maxNesting) {
 			err = errNesting
 		}
 	}()
