@@ -88,7 +88,9 @@ func (c *apiClient) do(ctx context.Context, method, path string, body, result an
 	if response.StatusCode < 200 || response.StatusCode > 299 {
 		return fmt.Errorf("%s %s: %w", method, path, &apiError{response.StatusCode, responseError(response)})
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, apiMaxBytes)).Decode(result); err != nil {
+	decoder := json.NewDecoder(io.LimitReader(response.Body, apiMaxBytes))
+	decoder.UseNumber() // a float64 does not represent all 64-bit integers
+	if err := decoder.Decode(result); err != nil {
 		return fmt.Errorf("%s %s: read the response: %w", method, path, err)
 	}
 	return nil

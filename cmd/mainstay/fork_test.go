@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -192,6 +193,62 @@ func TestForkOwners(t *testing.T) {
 	for dependent, owner := range map[string]string{"of-same": "same", "of-different": "different", "updated": "only", "of-late": "late"} {
 		if d, o := h.get(dependent), h.get(owner); d == nil || o == nil || len(d.OwnerReferences) != 1 || d.OwnerReferences[0].UID != o.UID {
 			t.Errorf("%s: the object is %+v, and its owner %+v", dependent, d, o)
+		}
+	}
+}
+
+// TestLargeNumbers checks that undo and apply-diff write 64-bit integers that a float64 does not represent.
+func TestLargeNumbers(t *testing.T) {
+	t.Parallel()
+	h := newHistoryTest(t)
+	preserve := true
+	definition := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: "gauges.example.com"},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: "example.com", Scope: apiextensionsv1.NamespaceScoped, Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "gauges", Kind: "Gauge"},
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve}},
+			}},
+		},
+	}
+	const large = int64(9007199254740993)
+	gauges := func(config *rest.Config) dynamic.ResourceInterface {
+		t.Helper()
+		client, err := dynamic.NewForConfig(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gauges"}).Namespace("shop")
+	}
+	create := func(in dynamic.ResourceInterface, name string) *unstructured.Unstructured {
+		t.Helper()
+		created, err := in.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "example.com/v1", "kind": "Gauge", "metadata": map[string]any{"name": name}, "value": large,
+		}}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return created
+	}
+	admin, err := dynamic.NewForConfig(h.server.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	createDefinition(t, admin, definition)
+	root := gauges(h.server.RESTConfig())
+	before := create(root, "changed")
+	if _, err := root.Patch(t.Context(), "changed", types.MergePatchType, []byte(`{"value":9007199254740992}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.expect(h.run(0, "undo", "-n", "shop", "--since=rv/"+before.GetResourceVersion(), "--yes"), "+value: 9007199254740993\n", "gauges.example.com/changed -n shop restored")
+	_, config := h.fork("try")
+	create(gauges(config), "new")
+	h.expect(h.run(0, "apply-diff", "try", "--yes"), "gauges.example.com/new -n shop created")
+	for _, name := range []string{"changed", "new"} {
+		got, err := root.Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil || got.Object["value"] != large {
+			t.Errorf("%s: %v, %v, want the value %d", name, got, err, large)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package controlplane
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 
 	"mainstay.dev/mainstay/internal/apis/history"
@@ -34,8 +33,8 @@ func (d *EntryDecoder) Decode(ctx context.Context, entry *kv.Entry) (map[string]
 	if err != nil {
 		return nil, err
 	}
-	var object map[string]any
-	if err := json.Unmarshal(text, &object); err != nil {
+	object, err := history.DecodeState(text)
+	if err != nil {
 		return nil, fmt.Errorf("decode %s: %w", entry.Key, err)
 	}
 	return object, nil

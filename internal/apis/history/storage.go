@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -278,11 +279,23 @@ func (d *decoder) document(ctx context.Context, entry *kv.Entry) (map[string]any
 		return nil, ctx.Err()
 	}
 	var document map[string]any
-	if err != nil || json.Unmarshal(text, &document) != nil {
-		document = nil
+	if err == nil {
+		document, _ = DecodeState(text) // nil after an error
 	}
 	d.key, d.revision, d.last = entry.Key, entry.Modified, document
 	return document, nil
+}
+
+// DecodeState decodes the JSON of an object. Numbers are json.Number, because float64 does not represent all
+// 64-bit integers. The caller owns the result.
+func DecodeState(text []byte) (map[string]any, error) {
+	numbers := json.NewDecoder(bytes.NewReader(text))
+	numbers.UseNumber()
+	var state map[string]any
+	if err := numbers.Decode(&state); err != nil {
+		return nil, err
+	}
+	return state, nil
 }
 
 // convert copies the metadata of a document.
