@@ -131,6 +131,8 @@ func untilSignal(signals <-chan os.Signal) (context.Context, func()) {
 	return ctx, cancel
 }
 
+var errFileExists = errors.New("the file already exists")
+
 // saveFile creates a file with the output of copy, after verifying that it is a complete snapshot,
 // and returns a description of its contents. It never replaces a file.
 func saveFile(path string, copy func(io.Writer) error) (info string, err error) {
@@ -138,7 +140,7 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 		if err != nil {
 			return "", err
 		}
-		return "", errors.New("the file already exists")
+		return "", errFileExists
 	}
 	removeStaleParts(path)
 	part, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
@@ -161,8 +163,12 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 		return "", err
 	}
 	// Unlike a rename, a link never replaces a new file.
-	if err := os.Link(part.Name(), path); err == nil {
+	err = os.Link(part.Name(), path)
+	switch {
+	case err == nil:
 		return info, errors.Join(os.Remove(part.Name()), syncFolder(path))
+	case errors.Is(err, fs.ErrExist): // created in the meantime
+		return "", errFileExists
 	}
 	if err := os.Rename(part.Name(), path); err != nil { // the file system has no links
 		return "", err

@@ -1,11 +1,36 @@
 package main
 
 import (
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
+
+// TestSaveNeverReplaces checks that a snapshot does not replace a file that was created during the download.
+func TestSaveNeverReplaces(t *testing.T) {
+	t.Parallel()
+	store, err := embedded.Open(embedded.Config{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	path := filepath.Join(t.TempDir(), "a.snapshot")
+	_, err = saveFile(path, func(w io.Writer) error {
+		_, err := store.Snapshot(t.Context(), w)
+		return errors.Join(err, os.WriteFile(path, []byte("other"), 0o600))
+	})
+	if content, _ := os.ReadFile(path); !errors.Is(err, errFileExists) || string(content) != "other" {
+		t.Errorf("error %v, and the file contains %q", err, content)
+	}
+	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
+		t.Errorf("the folder contains %v", entries)
+	}
+}
 
 // TestStaleParts checks that partial files of killed processes are removed, and that partial files of
 // running processes are not.
