@@ -21,6 +21,7 @@ import (
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/host/fleet"
+	"mainstay.dev/mainstay/internal/host/pki"
 )
 
 // rootName is the argument that names the root control plane in commands.
@@ -167,5 +168,5 @@ func (f *forkCommand) writeKubeconfig(ctx context.Context, object *controlplanes
 	if err := f.client.do(ctx, http.MethodGet, path, nil, &secret); err != nil {
 		return err
 	}
-	return os.WriteFile(file, secret.Data[fleet.KubeconfigKey], 0o600)
+	return pki.WriteFile(file, secret.Data[fleet.KubeconfigKey], 0o600)
 }

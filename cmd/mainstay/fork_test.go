@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -275,6 +276,15 @@ func TestForkUsage(t *testing.T) {
 	t.Parallel()
 	h := newHistoryTest(t)
 	h.fork("try")
+	// The kubeconfig of an administrator replaces a file that other users can read.
+	file := filepath.Join(t.TempDir(), "readable.kubeconfig")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	h.run(0, "fork", "root", "private", "--output", file)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
+		t.Errorf("the kubeconfig: %v, %v", info, err)
+	}
 	for _, tt := range []struct {
 		args []string
 		code int
