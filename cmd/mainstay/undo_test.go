@@ -1,7 +1,10 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +81,23 @@ func TestUndoDeployment(t *testing.T) {
 	got, err = h.admin.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
 	if err != nil || got.Status.Replicas != 0 {
 		t.Errorf("the status is not restored: %+v, %v", got.Status, err)
+	}
+}
+
+// TestConfirmation checks that a signal ends the command while it waits for a confirmation.
+func TestConfirmation(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"y\n": true, " YES \nn\n": true, "n\n": false, "\n": false, "": false, "y": true} {
+		if ok, err := readConfirmation(t.Context(), strings.NewReader(text)); ok != want || err != nil {
+			t.Errorf("%q: %v, %v, want %v", text, ok, err, want)
+		}
+	}
+	silent, typing := io.Pipe()
+	defer typing.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if ok, err := readConfirmation(ctx, silent); ok || !errors.Is(err, errNotConfirmed) {
+		t.Errorf("after a signal: %v, %v", ok, err)
 	}
 }
 

@@ -62,7 +62,7 @@ func (w *planWriter) run(ctx context.Context, plan *writePlan) error {
 		return err
 	}
 	if len(plan.steps) > 0 {
-		if ok, err := w.confirm(len(plan.steps)); err != nil || !ok {
+		if ok, err := w.confirm(ctx, len(plan.steps)); err != nil || !ok {
 			return err
 		}
 	}
@@ -74,7 +74,7 @@ func (w *planWriter) run(ctx context.Context, plan *writePlan) error {
 }
 
 // confirm asks whether to write.
-func (w *planWriter) confirm(objects int) (bool, error) {
+func (w *planWriter) confirm(ctx context.Context, objects int) (bool, error) {
 	if w.yes || w.dryRun != "" {
 		return true, nil
 	}
@@ -82,9 +82,28 @@ func (w *planWriter) confirm(objects int) (bool, error) {
 		return false, &usageError{errors.New("--yes is required if the standard input is not a terminal")}
 	}
 	fmt.Fprintf(w.out, "Write %d objects? [y/N] ", objects)
-	answer, err := bufio.NewReader(w.in).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
+	return readConfirmation(ctx, w.in)
+}
+
+// errNotConfirmed is returned if a signal ends the command before the confirmation.
+var errNotConfirmed = errors.New("stopped by a signal; nothing was written")
+
+// readConfirmation reports whether the next line confirms a write. It returns errNotConfirmed if ctx ends first.
+func readConfirmation(ctx context.Context, in io.Reader) (bool, error) {
+	var answer string
+	read := make(chan error, 1)
+	go func() { // ends with the line
+		var err error
+		answer, err = bufio.NewReader(in).ReadString('\n')
+		read <- err
+	}()
+	select {
+	case <-ctx.Done():
+		return false, errNotConfirmed
+	case err := <-read:
+		if err != nil && !errors.Is(err, io.EOF) {
+			return false, err
+		}
 	}
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes", nil
