@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -169,6 +170,12 @@ func (f *Fleet) applyTokens(_ context.Context, events []rest.Event) error {
 	for i := range events {
 		owner, hash, name, ok := f.decodeToken(events[i].Record)
 		if !ok {
+			owner = ""
+		}
+		if events[i].Type == watch.Modified {
+			f.forgetToken(events[i].Record.Name().Name, owner)
+		}
+		if !ok {
 			continue
 		}
 		deleted := events[i].Type == watch.Deleted
@@ -184,6 +191,16 @@ func (f *Fleet) applyTokens(_ context.Context, events []rest.Event) error {
 		}
 	}
 	return nil
+}
+
+// forgetToken makes the token of the control plane of a Secret invalid, unless it is the current owner of the Secret. The
+// owner is "" if the Secret no longer contains a token of the fleet.
+func (f *Fleet) forgetToken(secret string, owner types.UID) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if p := f.mu.planes[strings.TrimSuffix(secret, secretSuffix)]; p != nil && p.key.uid != owner {
+		delete(f.mu.hashes, p.key.uid)
+	}
 }
 
 // decodeToken returns the UID and name of the control plane of a Secret, and the hash of its token. ok is

@@ -2,11 +2,15 @@ package fleet
 
 import (
 	"context"
+	"encoding/base64"
+	"fmt"
 	"log/slog"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/codec"
@@ -48,5 +52,42 @@ func TestUnreadableObject(t *testing.T) {
 	stored, err := f.storedUIDs(t.Context())
 	if err != nil || len(stored) != 1 || !stored.Has("uid-unreadable") || len(f.all()) != 1 {
 		t.Errorf("stored control planes: %v %v", stored, err)
+	}
+}
+
+// TestChangedToken checks that the token of an administrator is valid only while the Secret contains it.
+func TestChangedToken(t *testing.T) {
+	t.Parallel()
+	secret := func(uid, token string) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a-kubeconfig","namespace":"kube-system",
+			"ownerReferences":[{"apiVersion":"mainstay.dev/v1","kind":"ControlPlane","name":"a","uid":%q}]},"type":"mainstay.dev/kubeconfig","data":{"token":%q}}`,
+			uid, base64.StdEncoding.EncodeToString([]byte(token)))
+	}
+	kind := &codec.Kind{Hub: &codec.Version{GVK: corev1.SchemeGroupVersion.WithKind("Secret"), New: func() codec.Object { return &corev1.Secret{} }}}
+	for name, tt := range map[string]struct {
+		changed string
+		valid   string // "" if no token is valid
+	}{
+		"unchanged":     {secret("uid-a", "first"), "first"},
+		"other token":   {secret("uid-a", "second"), "second"},
+		"no token":      {secret("uid-a", ""), ""},
+		"another owner": {secret("uid-b", "first"), ""},
+		"no owner":      {`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a-kubeconfig","namespace":"kube-system"},"type":"mainstay.dev/kubeconfig","data":{"token":"Zmlyc3Q="}}`, ""},
+	} {
+		f := &Fleet{logger: slog.New(slog.DiscardHandler)}
+		f.mu.planes = map[string]*plane{"a": newPlane(f, planeKey{"a", "uid-a"})}
+		f.mu.hashes = map[types.UID]tokenHash{}
+		event := func(of watch.EventType, text string, revision int64) rest.Event {
+			return rest.Event{Type: of, Record: codec.NewRecord(kind, types.NamespacedName{Namespace: "kube-system", Name: "a-kubeconfig"}, []byte(text), revision)}
+		}
+		events := []rest.Event{event(watch.Added, secret("uid-a", "first"), 1), event(watch.Modified, tt.changed, 2)}
+		if err := f.applyTokens(t.Context(), events); err != nil {
+			t.Fatal(err)
+		}
+		for _, token := range []string{"", "first", "second"} {
+			if got, want := f.administrator("uid-a", token) != nil, token != "" && token == tt.valid; got != want {
+				t.Errorf("%s: the token %q is valid: %v, want %v", name, token, got, want)
+			}
+		}
 	}
 }
