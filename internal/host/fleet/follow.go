@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -43,7 +44,7 @@ func (f *Fleet) newReflectors() error {
 
 // replaceObjects implements reflector.Config.Replace. It removes a control plane only if the list has no
 // object with its name, or an object with another UID, because an unreadable object must not cause the
-// deletion of the stored objects.
+// deletion of the stored objects. Create may have added a control plane whose object is newer than the list.
 func (f *Fleet) replaceObjects(_ context.Context, list *rest.List) error {
 	listed := map[string]bool{}
 	for record, err := range list.Items {
@@ -56,7 +57,7 @@ func (f *Fleet) replaceObjects(_ context.Context, list *rest.List) error {
 		}
 	}
 	for _, p := range f.all() {
-		if !listed[p.key.name] {
+		if !listed[p.key.name] && p.revision <= list.Revision {
 			f.removed(p)
 		}
 	}
@@ -109,6 +110,7 @@ func (f *Fleet) update(object *controlplanes.ControlPlane) {
 		replaced = p
 		key = key.clone()
 		p = newPlane(f, key)
+		p.revision, _ = strconv.ParseInt(object.ResourceVersion, 10, 64) // stored objects have a valid one
 		f.mu.planes[key.name] = p
 	}
 	f.mu.Unlock()

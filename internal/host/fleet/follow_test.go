@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -52,6 +53,32 @@ func TestUnreadableObject(t *testing.T) {
 	stored, err := f.storedUIDs(t.Context())
 	if err != nil || len(stored) != 1 || !stored.Has("uid-unreadable") || len(f.all()) != 1 {
 		t.Errorf("stored control planes: %v %v", stored, err)
+	}
+}
+
+// TestCreatedAfterList checks that a list does not delete the keys of a control plane that was created after it.
+func TestCreatedAfterList(t *testing.T) {
+	t.Parallel()
+	for revision, remains := range map[int64]bool{4: true, 5: false} {
+		backend := storagetest.InMemory(t)
+		env := &controlplane.Env{Storage: controlplane.Storage{Backend: backend}, Telemetry: controlplane.Telemetry{Logger: slog.New(slog.DiscardHandler)}}
+		f := &Fleet{config: Config{Env: env, Backend: overlay.New(backend), Prefix: "/planes/"}, logger: env.Telemetry.Logger}
+		f.lifetime, f.stop = context.WithCancel(t.Context())
+		defer f.stop()
+		f.mu.planes = map[string]*plane{}
+		if _, err := backend.Commit(t.Context(), kv.Op{Key: f.identityKey("uid-a"), Value: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+		f.update(&controlplanes.ControlPlane{ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "uid-a", ResourceVersion: "5"}}) // as Create does
+		empty := &rest.List{Revision: revision, Items: func(func(*codec.Record, error) bool) {}}
+		if err := f.replaceObjects(t.Context(), empty); err != nil {
+			t.Fatal(err)
+		}
+		f.running.Wait()
+		stored, err := f.storedUIDs(t.Context())
+		if err != nil || stored.Has("uid-a") != remains || f.HasControlPlanes() != remains {
+			t.Errorf("after a list at revision %d, there are the control planes %v and the keys of %v, %v", revision, f.all(), stored, err)
+		}
 	}
 }
 

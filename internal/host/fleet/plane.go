@@ -18,6 +18,8 @@ import (
 type plane struct {
 	fleet *Fleet
 	key   planeKey
+	// revision is the resourceVersion of the object when the fleet received it.
+	revision int64
 	// opening is a lock that is held while the control plane is opened or closed. Waiting for it
 	// respects a context.
 	opening *semaphore.Weighted
