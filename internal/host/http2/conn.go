@@ -90,9 +90,8 @@ func newConn(ctx context.Context, srv *server, hs *http.Server, nc net.Conn, sta
 // clock returns the time since the connection began.
 func (c *conn) clock() time.Duration { return time.Since(c.began) }
 
-// serve runs the connection until it ends. If the server is shutting down, it sends GOAWAY right
-// after the server's preface.
-func (c *conn) serve(shuttingDown bool) {
+// serve runs the connection until it ends.
+func (c *conn) serve() {
 	ctx, cancel := context.WithCancel(c.ctx)
 	defer cancel()
 	c.ctx = ctx
@@ -103,7 +102,7 @@ func (c *conn) serve(shuttingDown bool) {
 	}
 	// The deadlines of the TLS handshake are still set.
 	_ = c.net.SetDeadline(time.Time{})
-	c.sendPreface(shuttingDown)
+	c.srv.start(c)
 	if err := c.readPreface(); err != nil {
 		logTo(c.hs, "http2: reading the preface of %s: %v", c.remote, err)
 		return
@@ -112,7 +111,8 @@ func (c *conn) serve(shuttingDown bool) {
 	c.readFrames()
 }
 
-// sendPreface sends the server's connection preface: SETTINGS and the connection's window.
+// sendPreface sends the server's connection preface: SETTINGS and the connection's window. If the server is
+// shutting down, it sends GOAWAY after them. It does not block on the client.
 func (c *conn) sendPreface(shuttingDown bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,7 +1,9 @@
 package http2
 
 import (
+	"crypto/tls"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -141,4 +143,45 @@ func TestEarlyResponseTrailers(t *testing.T) {
 	r.request(1, true, "x", "y")
 	r.request(3, true)
 	r.await("HEADERS 3 403 end")
+}
+
+// shutdownConn is a connection at whose first use the server shuts down.
+type shutdownConn struct {
+	net.Conn
+	shutdown func()
+}
+
+func (c *shutdownConn) SetDeadline(at time.Time) error {
+	if c.shutdown != nil {
+		c.shutdown()
+		c.shutdown = nil
+	}
+	return c.Conn.SetDeadline(at)
+}
+
+// TestShutdownBeforePreface checks that SETTINGS precede GOAWAY if the server shuts down when the connection begins.
+func TestShutdownBeforePreface(t *testing.T) {
+	t.Parallel()
+	client, server := net.Pipe()
+	srv, done := newServer(), make(chan struct{})
+	go func() {
+		defer close(done)
+		srv.serve(t.Context(), &http.Server{ErrorLog: testLog(t)}, &shutdownConn{server, srv.shutdown}, &tls.ConnectionState{Version: tls.VersionTLS13}, http.HandlerFunc(forbid))
+	}()
+	var got []h2.FrameType
+	frames := h2.NewFramer(nil, client)
+	for {
+		f, err := frames.ReadFrame()
+		if err != nil {
+			break
+		}
+		if got = append(got, f.Header().Type); f.Header().Type == h2.FrameGoAway {
+			break
+		}
+	}
+	_ = client.Close()
+	<-done
+	if len(got) < 2 || got[0] != h2.FrameSettings || got[len(got)-1] != h2.FrameGoAway {
+		t.Errorf("the server sent %v, want SETTINGS first and GOAWAY", got)
+	}
 }

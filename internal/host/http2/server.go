@@ -86,16 +86,21 @@ func newServer() *server {
 // serve serves a connection until it ends.
 func (srv *server) serve(ctx context.Context, hs *http.Server, nc net.Conn, state *tls.ConnectionState, h http.Handler) {
 	c := newConn(ctx, srv, hs, nc, state, h)
-	srv.mu.Lock()
-	srv.conns[c] = struct{}{}
-	shuttingDown := srv.closing
-	srv.mu.Unlock()
 	defer func() {
 		srv.mu.Lock()
 		delete(srv.conns, c)
 		srv.mu.Unlock()
 	}()
-	c.serve(shuttingDown)
+	c.serve()
+}
+
+// start sends the preface of a connection. Later calls of shutdown include the connection, so that GOAWAY
+// never precedes the preface.
+func (srv *server) start(c *conn) {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	srv.conns[c] = struct{}{}
+	c.sendPreface(srv.closing)
 }
 
 // shutdown sends GOAWAY to all clients. Each connection closes after its last stream.
