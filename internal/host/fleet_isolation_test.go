@@ -20,6 +20,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 
+	"mainstay.dev/mainstay/internal/apis/controlplanes"
 	"mainstay.dev/mainstay/internal/filters/audit"
 	"mainstay.dev/mainstay/test/testserver"
 )
@@ -105,6 +106,32 @@ func TestControlPlaneCredentials(t *testing.T) {
 			if code, body := a.sendBy(t, a.admin, "GET", "/../../"+strings.TrimPrefix(to.URL, s.URL+"/")+"/api", "", header...); code == 200 {
 				t.Errorf("%v in %s: %s", header, to.URL, body)
 			}
+		}
+	}
+}
+
+// TestVisitorByFrontProxy checks that users of a front proxy of the root control plane can enter other control planes,
+// whether these are open or not.
+func TestVisitorByFrontProxy(t *testing.T) {
+	t.Parallel()
+	config := Config{}
+	config.ControlPlanes.Idle = time.Hour
+	s := start(t, config)
+	s.tenant(t, "open", `{}`).must(t, "GET", "/api", "")
+	s.declare(t, "closed", `{}`)
+	s.awaitPhase(t, "closed", controlplanes.Ready)
+	certificate, err := s.host.identity.frontProxy.certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := as(t, *certificate)
+	for _, name := range []string{"open", "closed", "closed"} {
+		url := s.URL + "/clusters/" + name + "/api"
+		if code, body := fetch(t, proxy, url, "X-Remote-User", "jane"); code != 403 || !strings.Contains(body, `\"jane\"`) {
+			t.Errorf("%s: a user without the permission: %d %s, want 403", name, code, body)
+		}
+		if code, body := fetch(t, proxy, url, "X-Remote-User", "jane", "X-Remote-Group", "system:masters"); code != 200 {
+			t.Errorf("%s: a user with the permission: %d %s, want 200", name, code, body)
 		}
 	}
 }

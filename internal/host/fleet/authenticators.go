@@ -90,11 +90,13 @@ func (f *Fleet) administrator(uid types.UID, token string) *request.User {
 // recognizes reports whether the credentials of a request may be valid in a closed control plane: they belong
 // to its administrator or to a visitor, or its keys have signed them. It prevents clients without valid
 // credentials from opening control planes. A valid signature does not authenticate the user:
-// the control plane checks whether a service account exists, for example.
+// the control plane checks whether a service account exists, for example. The header of the request remains unchanged, because
+// the control plane or the rejection authenticates the request again.
 func (f *Fleet) recognizes(r *http.Request, p *plane) bool {
 	if !hasCredentials(r) {
 		return false
 	}
+	r = withOwnHeader(r)
 	known := authn.Union{administrators{f}}
 	keys, err := f.readKeys(r.Context(), p.key)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"net/http"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -145,7 +147,7 @@ func (f *Fleet) identity(p *plane, keys *keySet) (controlplane.Identity, error) 
 	proxies.Authorities = keys.FrontProxies.Pool()
 	uid := p.key.uid
 	return controlplane.Identity{
-		Authenticator: authn.Union{proxies, &authn.Certificates{
+		Authenticator: authn.Union{ownProxies{proxies}, &authn.Certificates{
 			Authorities: keys.Clients.Pool(), Expiration: f.config.Env.Telemetry.Metrics.Security.Authentication.Expiration(),
 		}},
 		ClusterAuthentication: func() (map[string]string, error) {
@@ -160,6 +162,31 @@ func (f *Fleet) identity(p *plane, keys *keySet) (controlplane.Identity, error) 
 		Visitors:  visitors{f},
 		TokenKeys: tokenKeys,
 	}, nil
+}
+
+// ownProxies authenticates the front proxies of a control plane. It removes the headers with the user only if it
+// accepts the client certificate, because visitors authenticates the front proxies of the root control plane.
+type ownProxies struct{ *authn.RequestHeaders }
+
+// Authenticate implements authn.Authenticator.
+func (p ownProxies) Authenticate(r *http.Request) (*request.Authentication, error) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return p.RequestHeaders.Authenticate(r)
+	}
+	attempt := withOwnHeader(r)
+	found, err := p.RequestHeaders.Authenticate(attempt)
+	if found != nil {
+		clear(r.Header)
+		maps.Copy(r.Header, attempt.Header)
+	}
+	return found, err
+}
+
+// withOwnHeader returns a shallow copy of a request with a copy of its header, which authenticators can change.
+func withOwnHeader(r *http.Request) *http.Request {
+	attempt := *r
+	attempt.Header = r.Header.Clone()
+	return &attempt
 }
 
 // proxyCertificate issues a client certificate for aggregated servers. It is called for each connection to
