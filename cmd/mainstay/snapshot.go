@@ -59,7 +59,7 @@ A server with etcd returns a snapshot of etcd, in the format of etcdctl.`,
 			ctx, stop := untilSignal(signals)
 			defer stop()
 			bar := newProgress(c.ErrOrStderr())
-			info, err := saveFile(args[0], func(w io.Writer) error {
+			info, err := saveFile(ctx, args[0], func(w io.Writer) error {
 				if kubeconfig != "" {
 					return copyRunning(ctx, kubeconfig, w, bar)
 				}
@@ -135,7 +135,7 @@ var errFileExists = errors.New("the file already exists")
 
 // saveFile creates a file with the output of copy, after verifying that it is a complete snapshot,
 // and returns a description of its contents. It never replaces a file.
-func saveFile(path string, copy func(io.Writer) error) (info string, err error) {
+func saveFile(ctx context.Context, path string, copy func(io.Writer) error) (info string, err error) {
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		if err != nil {
 			return "", err
@@ -159,7 +159,7 @@ func saveFile(path string, copy func(io.Writer) error) (info string, err error) 
 	if err = errors.Join(err, part.Close()); err != nil {
 		return "", err
 	}
-	if info, err = describeSnapshot(part.Name()); err != nil {
+	if info, err = describeSnapshot(ctx, part.Name()); err != nil {
 		return "", err
 	}
 	// Unlike a rename, a link never replaces a new file.
@@ -209,13 +209,13 @@ func syncFolder(path string) error {
 
 // describeSnapshot reads a snapshot to its end, verifies its checksums and returns a description of
 // its contents.
-func describeSnapshot(path string) (string, error) {
+func describeSnapshot(ctx context.Context, path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	r := bufio.NewReaderSize(f, 1<<20)
+	r := bufio.NewReaderSize(&contextReader{ctx, f}, 1<<20)
 	head, err := r.Peek(8)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err

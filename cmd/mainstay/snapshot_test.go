@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -20,7 +21,7 @@ func TestSaveNeverReplaces(t *testing.T) {
 	}
 	defer store.Close()
 	path := filepath.Join(t.TempDir(), "a.snapshot")
-	_, err = saveFile(path, func(w io.Writer) error {
+	_, err = saveFile(t.Context(), path, func(w io.Writer) error {
 		_, err := store.Snapshot(t.Context(), w)
 		return errors.Join(err, os.WriteFile(path, []byte("other"), 0o600))
 	})
@@ -29,6 +30,26 @@ func TestSaveNeverReplaces(t *testing.T) {
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(path)); len(entries) != 1 {
 		t.Errorf("the folder contains %v", entries)
+	}
+}
+
+// TestSaveInterrupted checks that a signal ends the verification of a snapshot, and that no file remains.
+func TestSaveInterrupted(t *testing.T) {
+	t.Parallel()
+	store, err := embedded.Open(embedded.Config{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	dir := t.TempDir()
+	ctx, interrupt := context.WithCancel(t.Context())
+	_, err = saveFile(ctx, filepath.Join(dir, "a.snapshot"), func(w io.Writer) error {
+		_, err := store.Snapshot(ctx, w)
+		interrupt()
+		return err
+	})
+	if entries, _ := os.ReadDir(dir); !errors.Is(err, context.Canceled) || len(entries) != 0 {
+		t.Errorf("error %v, and the folder contains %v", err, entries)
 	}
 }
 
