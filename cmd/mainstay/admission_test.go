@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -182,5 +184,25 @@ b.example.com  d              ValidatingWebhookConfiguration  7         called l
 `
 	if out.String() != want {
 		t.Errorf("got%s\nwant%s", out.String(), want)
+	}
+}
+
+// TestExplainInterrupted checks that a signal ends the command while it waits for its standard input.
+func TestExplainInterrupted(t *testing.T) {
+	t.Parallel()
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	const content = `{current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], users: [{name: u, user: {token: x}}], clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]}`
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	silent, typing := io.Pipe()
+	defer typing.Close()
+	signals := make(chan os.Signal, 1)
+	signals <- os.Interrupt
+	root := newRoot(process{signals: signals})
+	root.SetIn(silent)
+	root.SetArgs([]string{"explain-admission", "--filename=-", "--kubeconfig=" + kubeconfig})
+	if err := root.Execute(); !errors.Is(err, context.Canceled) {
+		t.Errorf("the error is %v", err)
 	}
 }

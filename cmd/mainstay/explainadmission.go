@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ type explainer struct {
 	out       io.Writer
 }
 
-func newExplainAdmission() *cobra.Command {
+func newExplainAdmission(signals <-chan os.Signal) *cobra.Command {
 	var file, config, format string
 	e := &explainer{}
 	command := &cobra.Command{
@@ -59,7 +60,9 @@ permissions as the write itself.`,
 			if e.client, err = newAPIClient(config); err != nil {
 				return err
 			}
-			return e.explainFile(c.Context(), file, c.InOrStdin())
+			ctx, stop := untilSignal(signals)
+			defer stop()
+			return e.explainFile(ctx, file, c.InOrStdin())
 		},
 	}
 	flags := command.Flags()
@@ -72,16 +75,11 @@ permissions as the write itself.`,
 
 // explainFile explains each object of a file.
 func (e *explainer) explainFile(ctx context.Context, file string, stdin io.Reader) error {
-	in := stdin
-	if file != "-" {
-		opened, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = opened.Close() }()
-		in = opened
+	content, err := readInput(ctx, file, stdin)
+	if err != nil {
+		return err
 	}
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	for {
 		text, err := documents.Read()
 		if errors.Is(err, io.EOF) {
@@ -93,6 +91,26 @@ func (e *explainer) explainFile(ctx context.Context, file string, stdin io.Reade
 		if err := e.explainDocument(ctx, text); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
+	}
+}
+
+// readInput returns the content of a file; "-" is stdin. It returns the error of ctx if ctx ends while stdin has no data.
+func readInput(ctx context.Context, file string, stdin io.Reader) ([]byte, error) {
+	if file != "-" {
+		return os.ReadFile(file)
+	}
+	var content []byte
+	read := make(chan error, 1)
+	go func() { // ends with stdin
+		var err error
+		content, err = io.ReadAll(stdin)
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		return content, err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
