@@ -16,6 +16,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
@@ -121,8 +122,12 @@ func readFile(file string) ([]Object, error) {
 // appendDocument appends the object of a YAML document, or all objects of a list. An empty document
 // is ignored.
 func appendDocument(objects []Object, document []byte, source string) ([]Object, error) {
+	text, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, err
+	}
 	var fields map[string]any
-	if err := yaml.UnmarshalStrict(document, &fields); err != nil {
+	if err := utiljson.Unmarshal(text, &fields); err != nil { // does not round integers
 		return nil, err
 	}
 	if len(fields) == 0 {
