@@ -59,9 +59,14 @@ func (m *objectMetrics) Collect(ch chan<- prometheus.Metric) {
 	m.mu.Lock()
 	planes := slices.Collect(maps.Keys(m.mu.planes))
 	m.mu.Unlock()
+	for _, plane := range planes {
+		plane.refresh() // so that the first counts of all control planes run at the same time
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), firstCountWait)
+	defer cancel()
 	sums := map[schema.GroupResource]int64{}
 	for _, plane := range planes {
-		for resource, count := range plane.latest() {
+		for resource, count := range plane.latest(ctx) {
 			if sum := sums[resource]; sum < 0 || count < 0 {
 				sums[resource] = -1
 			} else {
@@ -115,15 +120,16 @@ func (c *objectCounts) start(ctx context.Context) {
 }
 
 // latest returns the last count of each stored and served resource, which is -1 after an error. It starts a
-// new count if the last count has expired. The map must not be modified.
-func (c *objectCounts) latest() map[schema.GroupResource]int64 {
+// new count if the last count has expired. It waits for the first count until ctx ends. The map must not be
+// modified.
+func (c *objectCounts) latest(ctx context.Context) map[schema.GroupResource]int64 {
 	counts, counting := c.refresh()
 	if counts != nil || counting == nil {
 		return counts
 	}
 	select {
 	case <-counting:
-	case <-time.After(firstCountWait):
+	case <-ctx.Done():
 	}
 	counts, _ = c.refresh()
 	return counts
