@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -175,6 +176,26 @@ func TestCertDir(t *testing.T) {
 		}
 		if err := os.Remove(filepath.Join(dir, "apiserver.key")); err != nil {
 			t.Fatal(err)
+		}
+	}
+	// Export does not replace files that an administrator has added while the server runs.
+	crt, key := filepath.Join(dir, "apiserver.crt"), filepath.Join(dir, "apiserver.key")
+	for _, certificateFirst := range []bool{true, false} {
+		writeServing(t, other, crt, key, "localhost")
+		if !certificateFirst {
+			if err := os.Remove(crt); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, err := os.ReadFile(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := own.Export(dir, serving); err != nil {
+			t.Error(err)
+		}
+		if after, err := os.ReadFile(key); err != nil || !bytes.Equal(after, before) {
+			t.Errorf("the key of another authority was replaced: %v", err)
 		}
 	}
 }

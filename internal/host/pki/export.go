@@ -23,7 +23,8 @@ func (a *Authority) Issued(encoded []byte) bool {
 // Export writes a serving certificate of this authority, followed by the authority's certificate,
 // to apiserver.crt in dir, and its key to apiserver.key. It creates dir. Files that have this
 // content already are not written. It returns the errors of reads and writes. A serving certificate
-// that is not stored, because the disk is full, is not exported.
+// that is not stored, because the disk is full, is not exported. Files of another authority, which an
+// administrator may add at any time, are not replaced.
 func (a *Authority) Export(dir string, serving tls.Certificate) error {
 	stored, err := a.load(servingName)
 	if err != nil {
@@ -37,6 +38,11 @@ func (a *Authority) Export(dir string, serving tls.Certificate) error {
 	key := content{filepath.Join(dir, servingName+".key"), stored.keyPEM, 0o600}
 	disk := system{}
 	if hasContent(disk, cert) && hasContent(disk, key) {
+		return nil
+	}
+	present, certErr := disk.read(cert.name)
+	_, keyErr := disk.mode(key.name)
+	if isForeign := certErr == nil && !a.Issued(present) || certErr != nil && keyErr == nil; isForeign {
 		return nil
 	}
 	if err := ensureDir(disk, dir); err != nil {
