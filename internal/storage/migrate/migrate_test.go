@@ -244,3 +244,51 @@ func TestInterruptedFill(t *testing.T) {
 		t.Errorf("check of a complete copy: %v", err)
 	}
 }
+
+// memory is a target that loses the entries for which loses returns true before they are read back.
+type memory struct {
+	records []Record
+	loses   func(Record) bool
+}
+
+func (m *memory) String() string                       { return "memory" }
+func (m *memory) CheckSource(context.Context) error    { return nil }
+func (m *memory) Count(context.Context) (int64, error) { return int64(len(m.records)), nil }
+
+func (m *memory) Read(_ context.Context, to Visitor) error {
+	for _, r := range m.records {
+		if err := to.Record(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *memory) Fill(_ context.Context, from func(Visitor) error, check func(Store) error) error {
+	err := from(Visitor{Record: func(r Record) error {
+		if !m.loses(r) {
+			m.records = append(m.records, r)
+		}
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	return check(m)
+}
+
+// TestExpiryDuringCopy checks that a copy is complete although keys expire before they are read back, and
+// incomplete if another key is missing.
+func TestExpiryDuringCopy(t *testing.T) {
+	t.Parallel()
+	from := &memory{records: []Record{
+		{Entry: kv.Entry{Key: prefix + "a", Value: []byte("1")}},
+		{Entry: kv.Entry{Key: prefix + "b", Value: []byte("2")}, Expires: time.Now()},
+	}}
+	for lost, want := range map[string]bool{"a": false, "b": true} {
+		to := &memory{loses: func(r Record) bool { return r.Key == prefix+lost }}
+		if out, err := Copy(t.Context(), from, to, Options{}); (err == nil) != want || want && out.Keys != 2 {
+			t.Errorf("%s is missing: copied %d keys, error %v", lost, out.Keys, err)
+		}
+	}
+}
