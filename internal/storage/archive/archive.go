@@ -46,7 +46,7 @@ type Archive struct {
 	dir     string
 	fs      vfs.FS // nil selects the file system of the operating system
 	prefix  string // prefix of the archived keys
-	policy  Policy
+	policy  Policy // Resources is replaced while life and mu are held
 	log     *slog.Logger
 	metrics *metrics
 	now     func() time.Time
@@ -71,7 +71,7 @@ type Archive struct {
 		// start is the revision of the first resync.
 		start kv.Revision
 		// floors contains the floor of each resource with a rule, and the floor of the other resources under
-		// "". It may also contain floors of resources whose rule was removed.
+		// "".
 		floors map[string]floor
 		// trimmed contains the floors on disk, up to which versions have been deleted. While versions are
 		// being deleted, floors contains newer floors.
@@ -147,20 +147,47 @@ func (a *Archive) reopen() error {
 	if err != nil {
 		return errors.Join(err, db.close())
 	}
+	if err := a.applyRules(db, &st); err != nil {
+		return errors.Join(err, db.close())
+	}
 	a.life.Lock()
-	a.db = db
-	a.life.Unlock()
+	defer a.life.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.db = db
 	a.position.Store(int64(st.position))
+	a.policy.Resources = st.rules
 	a.mu.current, a.mu.start, a.mu.floors, a.mu.counted, a.mu.gaps = st.current, st.start, st.floors, st.counted, st.gaps
-	for resource := range a.policy.Resources {
-		if _, ok := a.mu.floors[resource]; !ok {
-			a.mu.floors[resource] = a.mu.floors[""] // the resource had no rule of its own before
+	a.mu.trimmed = maps.Clone(a.mu.floors)
+	for resource, rule := range st.rules {
+		// An earlier version of Mainstay may have deleted versions without moving the floor of the resource.
+		if rule == (Rule{}) && a.mu.floors[resource].revision < a.mu.floors[""].revision {
+			a.mu.floors[resource] = a.mu.floors[""]
 		}
 	}
-	a.mu.trimmed = maps.Clone(a.mu.floors)
 	return nil
+}
+
+// applyRules completes the floors and the rules. A resource with a new rule gets its own floor on disk, because
+// its floor and that of the other resources move independently. A resource whose rule was removed keeps
+// its floor, and has the maximum age of the other resources.
+func (a *Archive) applyRules(db *database, st *state) error {
+	b := db.NewBatch()
+	st.rules = map[string]Rule{}
+	for resource, rule := range a.policy.Resources {
+		st.rules[resource] = rule
+		if _, ok := st.floors[resource]; !ok {
+			f := st.floors[""]
+			st.floors[resource] = f
+			_ = b.Set(floorKey(resource), f.value(), nil)
+		}
+	}
+	for resource := range st.floors {
+		if _, ok := st.rules[resource]; !ok && resource != "" {
+			st.rules[resource] = Rule{}
+		}
+	}
+	return db.apply(b)
 }
 
 // acquire returns the database. If the error is nil, the caller must call release, and must not call acquire

@@ -121,6 +121,7 @@ type state struct {
 	current         time.Time
 	floors, counted map[string]floor
 	gaps            []gap
+	rules           map[string]Rule // set by Archive.applyRules
 }
 
 // load reads the state, and writes the format version of a new database.

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strconv"
 	"testing"
+	"time"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
@@ -163,6 +165,78 @@ func TestTrimManyVersions(t *testing.T) {
 	}
 	if e, _, err := v.Get(t.Context(), fmt.Sprintf("/registry/pods/a/%02d", keys-1), 0); err != nil || !bytes.Equal(e.Value, value) {
 		t.Errorf("the newest value: %v", err)
+	}
+}
+
+// TestChangedRules checks that versions are kept and deleted by the present rules after a resource gets its
+// own rule or loses it, and that a state with deleted versions cannot be read.
+func TestChangedRules(t *testing.T) {
+	t.Parallel()
+	const hour = 60 // minutes
+	long := map[string]Rule{"pods": {MaxAge: 10 * hour * time.Minute}}
+	type run struct {
+		rules map[string]Rule
+		now   int // time of a change and of the trim, in minutes
+	}
+	for name, test := range map[string]struct {
+		runs []run
+		// want contains the values at the times of the runs; "" if the state is unknown.
+		want []string
+	}{
+		"added":             {[]run{{nil, 0}, {long, 3 * hour}, {long, 6 * hour}, {long, 9 * hour}}, []string{"0", "180", "360", "540"}},
+		"removed":           {[]run{{long, 0}, {long, 3 * hour}, {long, 6 * hour}, {nil, 9 * hour}}, []string{"", "", "360", "540"}},
+		"removed and added": {[]run{{long, 0}, {long, 3 * hour}, {nil, 6 * hour}, {long, 9 * hour}}, []string{"", "180", "360", "540"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			backend, dir := openBackend(t, embedded.Config{}), filepath.Join(t.TempDir(), "history")
+			var a *Archive
+			var revisions []kv.Revision
+			for _, r := range test.runs {
+				a = openArchive(t, backend, Config{Dir: dir, now: func() time.Time { return minute(r.now) }, Policy: Policy{MaxAge: time.Hour, Resources: r.rules}})
+				put(t, backend, "nodes/x", strconv.Itoa(r.now), minute(r.now))
+				put(t, backend, "pods/a/x", strconv.Itoa(r.now), minute(r.now))
+				revisions = append(revisions, put(t, backend, "nodes/y", strconv.Itoa(r.now), minute(r.now)))
+				if err := a.Trim(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if err := a.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a = openArchive(t, backend, Config{Dir: dir, now: a.now, Policy: Policy{MaxAge: time.Hour, Resources: test.runs[len(test.runs)-1].rules}})
+			known := 0
+			for i, want := range test.want {
+				got := ""
+				var expired *ExpiredError
+				v, err := a.View(t.Context(), revisions[i])
+				if err == nil {
+					var res kv.RangeResult
+					res, err = v.Range(t.Context(), kv.RangeRequest{Start: "/registry/pods/", End: "/registry/pods0"})
+					if err == nil && len(res.Entries) == 1 {
+						got = string(res.Entries[0].Value)
+					} else if err == nil {
+						t.Errorf("%d entries after run %d, want 1 or an error", len(res.Entries), i)
+					}
+				}
+				if err != nil && !errors.As(err, &expired) {
+					t.Fatal(err)
+				}
+				if got != want {
+					t.Errorf("the value after run %d is %q (error %v), want %q", i, got, err, want)
+				}
+				if want != "" {
+					known++
+				}
+			}
+			versions := 0
+			if err := a.Versions(t.Context(), "/registry/pods/a/x", a.Position(), func(*Change) bool { versions++; return true }); err != nil {
+				t.Fatal(err)
+			}
+			if versions != known {
+				t.Errorf("%d versions, want %d", versions, known)
+			}
+		})
 	}
 }
 
