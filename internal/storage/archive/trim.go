@@ -325,6 +325,9 @@ func (a *Archive) limitSize(ctx context.Context, db *database) error {
 		if to.time, err = db.timeOf(to.revision); err != nil {
 			return err
 		}
+		if to.time.IsZero() {
+			to.time = oldest.time // there are no changes up to this revision that are not deleted already
+		}
 		a.log.Warn("the history is too large: its oldest part is deleted", "dir", a.dir, "bytes", size, "limit", a.policy.MaxBytes, "before", to.time.UTC().Format(time.RFC3339))
 		a.metrics.limited()
 		for resource := range a.withRules() {

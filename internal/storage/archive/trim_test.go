@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,6 +100,44 @@ func TestLimitPresent(t *testing.T) {
 		t.Error(err)
 	} else if res, err := v.Range(t.Context(), kv.RangeRequest{Start: "/registry/pods/", CountOnly: true}); err != nil || res.Count != 50 {
 		t.Errorf("%d keys, %v", res.Count, err)
+	}
+}
+
+// TestLimitWithoutChanges checks that the oldest state has a time if the changes of the deleted part were
+// deleted before because of their age.
+func TestLimitWithoutChanges(t *testing.T) {
+	t.Parallel()
+	backend := openBackend(t, embedded.Config{})
+	put(t, backend, "nodes/x", "1", minute(0))
+	var now atomic.Int64 // in minutes
+	a := openArchive(t, backend, Config{
+		Dir: filepath.Join(t.TempDir(), "history"), now: func() time.Time { return minute(int(now.Load())) },
+		Policy: Policy{MaxBytes: 2 << 20, MaxAge: time.Hour, Resources: map[string]Rule{"leases": {MaxAge: time.Minute}}},
+	})
+	put(t, backend, "nodes/x", "2", minute(20))
+	random := rand.NewChaCha8([32]byte{})
+	value := make([]byte, 64<<10)
+	for n := range 100 {
+		_, _ = random.Read(value) // never fails
+		put(t, backend, "leases/a/x", string(value), minute(20+n))
+	}
+	catchUp(t, a)
+	db, err := a.acquire()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.flush()
+	a.release()
+	now.Store(120)
+	if err = errors.Join(err, a.Trim(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, at := a.Oldest(); !at.Equal(minute(60)) {
+		t.Errorf("the oldest state is of %s, want %s", at, minute(60))
+	}
+	var expired *ExpiredError
+	if at, err := a.RevisionAt(t.Context(), minute(10)); !errors.As(err, &expired) {
+		t.Errorf("the revision before the history is %d (error %v), want an ExpiredError", at, err)
 	}
 }
 
