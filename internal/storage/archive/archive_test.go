@@ -215,6 +215,45 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// lastWatch is a Backend that records the newest watch.
+type lastWatch struct {
+	kv.Backend
+	watch chan kv.Watch
+}
+
+func (b lastWatch) Watch(ctx context.Context, start, end string, from kv.Revision) (kv.Watch, error) {
+	w, err := b.Backend.Watch(ctx, start, end, from)
+	b.watch <- w
+	return w, err
+}
+
+// TestHoldAfterInterruption checks that a crash loses no changes if the watch of the store was interrupted after
+// the last flush.
+func TestHoldAfterInterruption(t *testing.T) {
+	t.Parallel()
+	store := openBackend(t, embedded.Config{})
+	backend := lastWatch{store, make(chan kv.Watch, 2)}
+	config := Config{Dir: filepath.Join(t.TempDir(), "history"), FlushInterval: time.Hour}
+	a := openArchive(t, backend, config)
+	first := put(t, store, "pods/a/x", "1", minute(1))
+	put(t, store, "pods/a/x", "2", minute(2))
+	catchUp(t, a)
+	(<-backend.watch).Stop()
+	last := put(t, store, "pods/a/x", "3", minute(3))
+	catchUp(t, a)
+	if err := store.Compact(t.Context(), last); err != nil {
+		t.Fatal(err)
+	}
+	a.life.RLock()
+	a.db.guard.Fail(errors.New("crash"))
+	a.life.RUnlock()
+	_ = a.Close() // the crash
+	a = openArchive(t, store, config)
+	if got, want := stateAt(t, a, first), fmt.Sprintf("pods/a/x=1@%d", first); got != want {
+		t.Errorf("after a crash: %s, want %s", got, want)
+	}
+}
+
 // TestRepair checks that the archive reopens its database after a failed write, and reads the lost changes
 // again.
 func TestRepair(t *testing.T) {

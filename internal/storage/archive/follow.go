@@ -85,7 +85,9 @@ func (a *Archive) followOnce(compacted bool) error {
 		return err
 	}
 	defer f.watch.Stop()
-	a.holdPosition()
+	if err := f.flush(); err != nil {
+		return err
+	}
 	flush := time.NewTicker(a.flushInterval)
 	defer flush.Stop()
 	for {
