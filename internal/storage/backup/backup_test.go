@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -474,4 +476,50 @@ func FuzzReadObject(f *testing.F) {
 			t.Errorf("encoded and decoded again: %v %s", err, diff)
 		}
 	})
+}
+
+// brokenBase is a Target that fails all uploads after the upload of a second base has begun, which never ends.
+type brokenBase struct {
+	*memory
+	bases atomic.Int64
+}
+
+func (b *brokenBase) Put(ctx context.Context, name string, r io.Reader) error {
+	if strings.HasSuffix(name, baseSuffix) && b.bases.Add(1) > 1 {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if b.bases.Load() > 1 {
+		return errTarget
+	}
+	return b.memory.Put(ctx, name, r)
+}
+
+// TestInterruptedBase checks that a periodic base is retried soon if it ended because a segment was not
+// uploaded.
+func TestInterruptedBase(t *testing.T) {
+	t.Parallel()
+	s, target := openStore(t, t.TempDir()), &brokenBase{memory: newMemory()}
+	pinned := commitValue(t, s, "/a/x", "1")
+	commitValue(t, s, "/a/x", "base")
+	w, err := Start(Config{Backend: s, Target: target, Interval: time.Millisecond, BaseInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the first base", func() bool { return w.Position() > 0 })
+	if err := s.Pin(t.Context(), "o", "/a/", pinned); err != nil { // requires a second base
+		t.Fatal(err)
+	}
+	commitValue(t, s, "/a/x", "segment")
+	await(t, "the second base", func() bool { return target.bases.Load() == 2 })
+	commitValue(t, s, "/a/x", "failure")
+	await(t, "a failure", func() bool { return w.lastError() != nil })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := w.Close(ctx); !errors.Is(err, errTarget) {
+		t.Fatalf("Close: %v", err)
+	}
+	if wait := time.Until(w.nextBase); wait > baseRetry {
+		t.Errorf("the base is retried after %s, want at most %s", wait, baseRetry)
+	}
 }

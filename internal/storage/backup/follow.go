@@ -191,7 +191,9 @@ func (f *follower) end() {
 	f.watch.Stop()
 	if f.base != nil {
 		f.cancelBase()
-		<-f.base
+		if result := <-f.base; result.err != nil {
+			f.retryBase()
+		}
 	}
 }
 
@@ -320,6 +322,11 @@ func (f *follower) startBase() {
 	})
 }
 
+// retryBase schedules a base that was not uploaded.
+func (f *follower) retryBase() {
+	f.nextBase = time.Now().Add(min(baseRetry, f.config.BaseInterval))
+}
+
 // baseEnded records the result of a periodic base.
 func (f *follower) baseEnded(result baseResult) {
 	f.base = nil
@@ -327,7 +334,7 @@ func (f *follower) baseEnded(result baseResult) {
 	if result.err != nil {
 		f.metrics.failed()
 		f.log.Warn("a base of the backup was not uploaded; it tries again", "after", baseRetry, "err", result.err)
-		f.nextBase = time.Now().Add(min(baseRetry, f.config.BaseInterval))
+		f.retryBase()
 		return
 	}
 	f.baseRevision, f.basePins = result.base.Revision, result.pins
