@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cockroachdb/pebble/v2"
 	"github.com/google/go-cmp/cmp"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
@@ -334,4 +335,52 @@ func TestDamagedSnapshotOfPins(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkDamaged(t, snapshot.Bytes(), 4) // the pin, the deletion, and two versions
+}
+
+// hookContext calls a function when it is first asked for its channel.
+type hookContext struct {
+	context.Context
+	hook func()
+}
+
+func (c *hookContext) Done() <-chan struct{} {
+	if hook := c.hook; hook != nil {
+		c.hook = nil
+		hook()
+	}
+	return c.Context.Done()
+}
+
+// TestSnapshotDuringPin checks that a snapshot is valid if a newer revision is pinned after its revision was
+// determined.
+func TestSnapshotDuringPin(t *testing.T) {
+	t.Parallel()
+	s, err := Open(Config{InMemory: true, Retention: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	commit := func() kv.Revision {
+		res, err := s.Commit(t.Context(), kv.Op{Key: "/a/x", Expect: kv.AnyRevision})
+		if err != nil {
+			t.Error(err)
+		}
+		return res.Revision
+	}
+	at := commit()
+	s.history.Lock() // no compaction runs in the hook, which holds a lock of s.holds
+	defer s.history.Unlock()
+	ctx := &hookContext{Context: t.Context(), hook: func() {
+		x := kv.Pin{Revision: commit(), Prefix: "/a/", Owner: "o"}
+		if err := s.writePins(PinSet{x}, func(b *pebble.Batch) { _ = b.Set(pinKey(x), nil, nil) }); err != nil {
+			t.Error(err)
+		}
+	}}
+	var snapshot bytes.Buffer
+	if rev, err := s.Snapshot(ctx, &snapshot); err != nil || rev != at {
+		t.Fatalf("snapshot of revision %d, error %v; want revision %d", rev, err, at)
+	}
+	if info, err := ReadSnapshot(&snapshot, SnapshotReader{}); err != nil || info.Keys != 1 {
+		t.Errorf("%d keys in the snapshot, error %v; want 1 key", info.Keys, err)
+	}
 }
