@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
@@ -100,16 +101,25 @@ func (s *Storage) require(ctx context.Context, sel *changeSelection, requirement
 	if err != nil {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s is %q; it must be a time such as 2026-11-27T14:02:00Z, an age such as 15m or 2d, or rv/ and a resourceVersion", requirement.Field, requirement.Value))
 	}
-	revision, err := s.config.Archive.RevisionAt(ctx, at)
-	var expired *archive.ExpiredError
-	if errors.As(err, &expired) {
-		return nil // the history begins later
-	}
+	revision, err := s.revisionAt(ctx, at)
 	if err != nil {
 		return err
 	}
 	sel.limit(requirement.Field, revision)
 	return nil
+}
+
+// revisionAt returns the newest known revision that is not newer than a time; 0 if the history begins later.
+func (s *Storage) revisionAt(ctx context.Context, at time.Time) (kv.Revision, error) {
+	revision, err := s.config.Archive.RevisionAt(ctx, at)
+	var expired *archive.ExpiredError
+	if errors.As(err, &expired) && !expired.From.IsZero() {
+		revision, err = s.config.Archive.RevisionAt(ctx, expired.From) // the beginning of a gap
+	}
+	if errors.As(err, &expired) {
+		return 0, nil
+	}
+	return revision, err
 }
 
 // limit limits the selection to the changes after a revision (since) or up to and including a revision

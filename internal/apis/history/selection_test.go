@@ -1,0 +1,101 @@
+package history
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage/archive"
+	"mainstay.dev/mainstay/internal/storage/kv"
+	"mainstay.dev/mainstay/internal/storage/kv/embedded"
+)
+
+// TestTimesWithoutHistory checks since and until with times before the history and in a gap of the history.
+func TestTimesWithoutHistory(t *testing.T) {
+	t.Parallel()
+	backend, err := embedded.Open(embedded.Config{InMemory: true, Retention: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	dir := filepath.Join(t.TempDir(), "history")
+	open := func() *archive.Archive {
+		a, err := archive.Open(archive.Config{Dir: dir, Prefix: "/registry/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = a.Close() }) // it may be closed
+		if err := a.Start(t.Context(), backend); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	put := func(name string) kv.Revision {
+		res, err := backend.Commit(t.Context(), kv.Op{Key: "/registry/x/" + name, Value: []byte("{}"), Expect: kv.AnyRevision})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Revision
+	}
+	a := open()
+	before := put("a")
+	if _, err := a.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	gap := time.Now().UTC().Format(time.RFC3339Nano)
+	put("a")
+	inGap := put("a")
+	if err := backend.Compact(t.Context(), inGap); err != nil {
+		t.Fatal(err)
+	}
+	a = open()
+	after := put("a")
+
+	s := New(Config{
+		Archive: a,
+		Parse: func(key string) (Object, bool) {
+			return Object{schema.GroupResource{Resource: "x"}, types.NamespacedName{Name: filepath.Base(key)}}, true
+		},
+		JSON:   func(_ context.Context, entry *kv.Entry) ([]byte, error) { return entry.Value, nil },
+		Allows: func(context.Context, Object) bool { return true },
+		Now:    func(context.Context) time.Time { return time.Now() },
+	}).Storage.(rest.Lister)
+	for selector, want := range map[string][]kv.Revision{
+		"":                           {before, inGap, after},
+		"since=2020-01-01T00:00:00Z": {before, inGap, after},
+		"until=2020-01-01T00:00:00Z": nil,
+		"since=" + gap:               {inGap, after},
+		"until=" + gap:               {before},
+	} {
+		list, err := s.List(t.Context(), "", rest.ListOptions{Fields: fields.ParseSelectorOrDie(selector)})
+		if err != nil {
+			t.Fatalf("%s: %v", selector, err)
+		}
+		var got []kv.Revision
+		list.Items(func(record *codec.Record, err error) bool {
+			if err != nil {
+				t.Error(err)
+			}
+			revision, _ := parseName(record.Name().Name)
+			got = append(got, revision)
+			return true
+		})
+		if !slices.Equal(got, want) {
+			t.Errorf("%q selects the changes of the revisions %v, want %v", selector, got, want)
+		}
+	}
+}
