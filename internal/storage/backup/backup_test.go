@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -439,6 +440,41 @@ func TestPinBeforeBase(t *testing.T) {
 	restored := openStore(t, dir)
 	if got := contentsOf(t, restored, "/a/", pinned); got["/a/x"] != "2-2 1" {
 		t.Errorf("the pinned state is %v", got)
+	}
+}
+
+// TestOverlappingSegments checks that a restore reads each version once if two segments contain the same commits,
+// because the upload of the first one had an effect although it failed.
+func TestOverlappingSegments(t *testing.T) {
+	t.Parallel()
+	target := newMemory()
+	plan := &Plan{Base: Base{Revision: 1, Time: time.Unix(1, 0)}}
+	for _, last := range []kv.Revision{4, 5} {
+		b := newSegmentBuilder(1, time.Unix(1, 0))
+		for rev := kv.Revision(2); rev <= last; rev++ {
+			if err := b.add([]kv.Event{{Key: "/a/x", Revision: rev, Created: 2, Value: []byte("v")}}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		segment, err := b.put(t.Context(), target, "g", []kv.Pin{{Revision: 2, Prefix: "/a/", Owner: "o"}, {Revision: 3, Prefix: "/a/", Owner: "o"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan.Segments = append(plan.Segments, segment)
+	}
+	r := &restorer{Source: &Source{Target: target}, plan: plan, seen: map[string]kv.Revision{}}
+	var got []kv.Revision
+	for record, err := range r.records(t.Context()) {
+		if errors.Is(err, ErrNotExist) {
+			break // the base
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, record.Modified)
+	}
+	if want := []kv.Revision{5, 3, 2}; !slices.Equal(got, want) {
+		t.Errorf("the revisions of the versions are %v, want %v", got, want)
 	}
 }
 

@@ -41,7 +41,9 @@ type restorer struct {
 	*Source
 	plan *Plan
 	// seen contains the revision of the oldest version in the segments that have been read, by key.
-	seen     map[string]kv.Revision
+	seen map[string]kv.Revision
+	// oldest is the revision of the oldest commit that has been read; 0 before the first one.
+	oldest   kv.Revision
 	restored Restored
 	found    bool // restored is set
 	// pins are the pins of the newest segment, or of the base if there are no segments. They are set when
@@ -98,9 +100,10 @@ func (r *restorer) readAll(ctx context.Context, do func(embedded.Record) error) 
 func (r *restorer) addCommits(commits []*commit, do func(embedded.Record) error) error {
 	for i := len(commits) - 1; i >= 0; i-- {
 		c := commits[i]
-		if !r.plan.includes(c) {
+		if !r.plan.includes(c) || r.oldest > 0 && c.revision >= r.oldest { // segments may overlap
 			continue
 		}
+		r.oldest = c.revision
 		if !r.found {
 			r.found, r.restored = true, Restored{Revision: c.revision, Time: time.UnixMilli(c.time)}
 		}
