@@ -94,13 +94,20 @@ func (d *directory) Get(_ context.Context, name string) (io.ReadCloser, error) {
 
 // List implements backup.Target. It removes partial files of processes that were killed.
 func (d *directory) List(ctx context.Context) ([]backup.Object, error) {
+	root, err := filepath.EvalSymlinks(d.path) // WalkDir does not follow links
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil // the directory does not exist yet
+	}
+	if err != nil {
+		return nil, err
+	}
 	var objects []backup.Object
-	err := filepath.WalkDir(d.path, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil {
 			err = ctx.Err()
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the directory does not exist yet, or the file was deleted
+			return nil // the file was deleted
 		}
 		if err != nil || !entry.Type().IsRegular() {
 			return err
@@ -118,7 +125,7 @@ func (d *directory) List(ctx context.Context) ([]backup.Object, error) {
 			}
 			return nil
 		}
-		name, err := filepath.Rel(d.path, path)
+		name, err := filepath.Rel(root, path)
 		if err == nil {
 			objects = append(objects, backup.Object{Name: filepath.ToSlash(name), Size: info.Size()})
 		}

@@ -26,6 +26,16 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
+// TestLinkedDirectory checks a target whose path is a symbolic link.
+func TestLinkedDirectory(t *testing.T) {
+	t.Parallel()
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Skip(err) // Windows requires a privilege
+	}
+	testTarget(t, open(t, "file://"+filepath.ToSlash(link)))
+}
+
 // TestStaleParts checks that partial files of killed processes are removed, and that partial files of running
 // processes are not.
 func TestStaleParts(t *testing.T) {
