@@ -58,11 +58,12 @@ func (e Etcd) prefixes() []string {
 
 // Read implements Store.
 func (e Etcd) Read(ctx context.Context, to Visitor) error {
-	at, err := e.Store.CurrentRevision(ctx)
+	// A key that expires in between is not read. In the other order, it would be read without its expiry.
+	expiries, err := e.Store.Expiries(ctx)
 	if err != nil {
 		return err
 	}
-	expiries, err := e.Store.Expiries(ctx)
+	at, err := e.Store.CurrentRevision(ctx)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -290,5 +291,50 @@ func TestExpiryDuringCopy(t *testing.T) {
 		if out, err := Copy(t.Context(), from, to, Options{}); (err == nil) != want || want && out.Keys != 2 {
 			t.Errorf("%s is missing: copied %d keys, error %v", lost, out.Keys, err)
 		}
+	}
+}
+
+// hookContext calls a function when its channel has been requested a number of times.
+type hookContext struct {
+	context.Context
+	left atomic.Int64
+	hook func()
+}
+
+func (c *hookContext) Done() <-chan struct{} {
+	if c.left.Add(-1) == 0 {
+		c.hook()
+	}
+	return c.Context.Done()
+}
+
+// TestExpiryDuringRead checks that a key of etcd is not read without its expiry if it expires during the read.
+func TestExpiryDuringRead(t *testing.T) {
+	t.Parallel()
+	cluster := newEtcd(t)
+	if _, err := cluster.Store.Commit(t.Context(), kv.Op{Key: prefix + "a", TTL: time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	counter := &hookContext{Context: t.Context()}
+	if _, err := cluster.Store.CurrentRevision(counter); err != nil {
+		t.Fatal(err)
+	}
+	ctx := &hookContext{Context: t.Context(), hook: func() {
+		if _, err := cluster.Store.Commit(t.Context(), kv.Op{Key: prefix + "a", Kind: kv.OpDelete, Expect: kv.AnyRevision}); err != nil {
+			t.Error(err)
+		}
+	}}
+	ctx.left.Store(1 - counter.left.Load()) // after the first request of the read
+	err := cluster.Read(ctx, Visitor{Record: func(r Record) error {
+		if r.Expires.IsZero() {
+			t.Errorf("%s does not expire", r.Key)
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := ctx.left.Load(); left > 0 {
+		t.Errorf("the key was not deleted: %d requests are missing", left)
 	}
 }
