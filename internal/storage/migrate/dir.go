@@ -99,13 +99,17 @@ func (d Dir) Fill(ctx context.Context, from func(Visitor) error, check func(Stor
 	if err := ctx.Err(); err != nil {
 		return errors.Join(err, os.RemoveAll(next.Path))
 	}
+	old := ""
 	if _, err := os.Stat(d.Path); err == nil {
-		old := d.Path + ".replaced-" + time.Now().UTC().Format("20060102T150405Z")
+		old = d.Path + ".replaced-" + time.Now().UTC().Format("20060102T150405Z")
 		if err := os.Rename(d.Path, old); err != nil {
 			return fmt.Errorf("rename the old store: %w", err)
 		}
 	}
 	if err := os.Rename(next.Path, d.Path); err != nil {
+		if old != "" {
+			err = errors.Join(err, os.Rename(old, d.Path))
+		}
 		return fmt.Errorf("rename the new store: %w", err)
 	}
 	if err := embedded.SyncName(d.Path); err != nil {

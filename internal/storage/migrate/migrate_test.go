@@ -338,3 +338,31 @@ func TestExpiryDuringRead(t *testing.T) {
 		t.Errorf("the key was not deleted: %d requests are missing", left)
 	}
 }
+
+// TestFailedRename checks that a directory has its old store if the new store cannot be renamed.
+func TestFailedRename(t *testing.T) {
+	t.Parallel()
+	to := Dir{Path: filepath.Join(t.TempDir(), "store")}
+	store, err := embedded.Open(embedded.Config{Dir: to.Path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, store)
+	if err := store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	from := &memory{records: []Record{{Entry: kv.Entry{Key: prefix + "a", Created: 1, Modified: 1}}}}
+	source := func(to Visitor) error {
+		if err := to.Begin(1); err != nil {
+			return err
+		}
+		return from.Read(t.Context(), to)
+	}
+	err = to.Fill(t.Context(), source, func(next Store) error { return os.RemoveAll(next.String()) })
+	if err == nil {
+		t.Error("the new store does not exist, but Fill returned no error")
+	}
+	if n, err := to.Count(t.Context()); n != 250 || err != nil {
+		t.Errorf("the old store has %d keys, error %v; want 250 keys", n, err)
+	}
+}
