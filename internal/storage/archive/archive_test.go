@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -278,6 +279,58 @@ func TestRepair(t *testing.T) {
 		if got := stateAt(t, a, at); got != fmt.Sprintf("pods/a/x=%s@%d", want, first) {
 			t.Errorf("at %d: %s", at, got)
 		}
+	}
+}
+
+// blockedWatch is a Backend whose watches after the first one open when blocked is closed.
+type blockedWatch struct {
+	kv.Backend
+	calls   *atomic.Int64
+	opening chan struct{} // receives before a call blocks
+	blocked chan struct{}
+}
+
+func (b blockedWatch) Watch(ctx context.Context, start, end string, from kv.Revision) (kv.Watch, error) {
+	if b.calls.Add(1) > 1 {
+		b.opening <- struct{}{}
+		<-b.blocked
+	}
+	return b.Backend.Watch(ctx, start, end, from)
+}
+
+// hookContext calls a function when its channel is requested.
+type hookContext struct {
+	context.Context
+	hook func()
+}
+
+func (c hookContext) Done() <-chan struct{} {
+	c.hook()
+	return c.Context.Done()
+}
+
+// TestViewDuringRepair checks that a view waits for the changes that a failed write has lost.
+func TestViewDuringRepair(t *testing.T) {
+	t.Parallel()
+	store := openBackend(t, embedded.Config{})
+	backend := blockedWatch{store, new(atomic.Int64), make(chan struct{}), make(chan struct{})}
+	a := openArchive(t, backend, Config{Dir: filepath.Join(t.TempDir(), "history"), FlushInterval: time.Hour})
+	put(t, store, "pods/a/x", "1", minute(1))
+	last := put(t, store, "pods/a/x", "2", minute(2))
+	catchUp(t, a)
+	v, err := a.View(t.Context(), last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.life.RLock()
+	a.db.guard.Fail(errors.New("no space"))
+	a.life.RUnlock()
+	<-backend.opening
+	ctx := hookContext{t.Context(), sync.OnceFunc(func() { close(backend.blocked) })}
+	defer ctx.hook()
+	e, _, err := v.Get(ctx, "/registry/pods/a/x", 0)
+	if err != nil || e == nil || string(e.Value) != "2" {
+		t.Errorf("the entry is %v, error %v; want the value 2", e, err)
 	}
 }
 

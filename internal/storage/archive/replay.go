@@ -95,6 +95,9 @@ func (w *replay) run() {
 
 func (w *replay) deliver() error {
 	for {
+		if err := w.view.archive.Await(w.ctx, w.view.at); err != nil {
+			return err
+		}
 		batch, err := w.read()
 		if err != nil {
 			return err

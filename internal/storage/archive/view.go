@@ -43,19 +43,23 @@ func (a *Archive) View(ctx context.Context, at kv.Revision) (*View, error) {
 	return &View{a, at}, nil
 }
 
-// resolve returns the revision of a read; 0 selects the revision of the view.
+// resolve returns the revision of a read; 0 selects the revision of the view. After a failed write, it waits
+// until the archive has read the lost changes again.
 func (v *View) resolve(ctx context.Context, at kv.Revision) (kv.Revision, error) {
 	switch {
 	case ctx.Err() != nil:
 		return 0, ctx.Err()
 	case at == 0:
-		return v.at, nil
+		return v.at, v.archive.Await(ctx, v.at)
 	case at < 0:
 		return 0, fmt.Errorf("revision %d is negative", at)
 	case at > v.at:
 		return 0, fmt.Errorf("read at revision %d, the newest being %d: %w", at, v.at, kv.ErrFutureRevision)
 	}
-	return at, v.archive.checkGaps(at)
+	if err := v.archive.checkGaps(at); err != nil {
+		return 0, err
+	}
+	return at, v.archive.Await(ctx, at)
 }
 
 // Get implements kv.Backend.
