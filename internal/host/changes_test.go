@@ -58,6 +58,7 @@ func TestChanges(t *testing.T) {
 		defaultChanges + of("object.resource=configmaps"):                                           "Created a; Updated a data.x,data.y; Created b; Deleted a",
 		defaultChanges + of("object.resource=configmaps,object.name=a"):                             "Created a; Updated a data.x,data.y; Deleted a",
 		allChanges + of("object.resource=configmaps,operation!=Created,metadata.namespace=default"): "Updated a data.x,data.y; Deleted a",
+		allChanges + of("object.resource=configmaps,object.name=a"):                                 "Created a; Updated a data.x,data.y; Deleted a",
 		allChanges + of("object.resource=widgets.example.com"):                                      "Created w; Updated w spec.size",
 		allChanges + of("object.resource=widgets.example.com,object.name=w"):                        "Created w; Updated w spec.size",
 		defaultChanges + "?labelSelector=team%3Dx":                                                  "Created a; Updated a data.x,data.y; Deleted a",

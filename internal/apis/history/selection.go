@@ -25,8 +25,9 @@ import (
 
 // changeSelection is the set of changes that a list or watch selects.
 type changeSelection struct {
-	namespace  string // "" selects all
-	namespaces *request.Namespaces
+	namespace      string // "" selects all
+	namespaces     *request.Namespaces
+	resource, name string // of the only selected object or objects; "" selects all
 	// keys are the keys of the only selected object; nil selects by the other fields.
 	keys     []string
 	from, to kv.Revision
@@ -134,16 +135,15 @@ func (sel *changeSelection) limit(field string, revision kv.Revision) {
 
 // selectObject sets the keys if the field selector requires one object.
 func (s *Storage) selectObject(sel *changeSelection) {
-	var resource, name string
 	for _, requirement := range sel.fields {
 		if requirement.Operator == selection.NotEquals {
 			continue
 		}
 		switch requirement.Field {
 		case "object.resource":
-			resource = requirement.Value
+			sel.resource = requirement.Value
 		case "object.name":
-			name = requirement.Value
+			sel.name = requirement.Value
 		case "metadata.name":
 			if revision, ok := parseName(requirement.Value); ok {
 				sel.selectName(revision)
@@ -154,14 +154,17 @@ func (s *Storage) selectObject(sel *changeSelection) {
 			}
 		}
 	}
-	if resource != "" && name != "" {
-		sel.keys = s.config.Keys(schema.ParseGroupResource(resource), types.NamespacedName{Namespace: sel.namespace, Name: name})
+	if sel.resource != "" && sel.name != "" {
+		sel.keys = s.config.Keys(schema.ParseGroupResource(sel.resource), types.NamespacedName{Namespace: sel.namespace, Name: sel.name})
 	}
 }
 
 // includesObject reports whether changes of an object can be selected.
 func (sel *changeSelection) includesObject(o Object) bool {
 	if sel.namespace != "" && o.Namespace != sel.namespace {
+		return false
+	}
+	if sel.resource != "" && o.Resource.String() != sel.resource || sel.name != "" && o.Name != sel.name {
 		return false
 	}
 	return sel.namespaces == nil || sel.namespaces.Has(o.Namespace)

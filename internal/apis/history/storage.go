@@ -140,11 +140,12 @@ func (s *Storage) read(ctx context.Context, sel *changeSelection, limit int) (fo
 		found, sel.last = append(found, record), position{c.Revision, c.Key}
 		return true
 	}
-	if sel.keys != nil {
-		for _, key := range sel.keys {
-			err = errors.Join(err, s.config.Archive.Versions(ctx, key, sel.to, visit))
-		}
-	} else {
+	for _, key := range sel.keys {
+		err = errors.Join(err, s.config.Archive.Versions(ctx, key, sel.to, visit))
+	}
+	// Without a namespace, the keys are those of an object without a namespace.
+	inNamespaces := sel.namespace == "" && len(found) == 0 && errors.Join(err, failed) == nil
+	if sel.keys == nil || inNamespaces {
 		err = s.config.Archive.Changes(ctx, sel.from, sel.to, func(key string) bool {
 			object, ok := s.config.Parse(key)
 			return ok && sel.includesObject(object)
