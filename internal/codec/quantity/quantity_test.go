@@ -131,6 +131,20 @@ func envelope(t *testing.T, obj runtime.Object) []byte {
 	return encoded
 }
 
+// TestShapeOfList checks types that are not structs, such as the values of annotations.
+func TestShapeOfList(t *testing.T) {
+	t.Parallel()
+	if err := ShapeOf(&[]autoscalingv2.MetricStatus{}).CheckJSON([]byte(`[{"resource":{"current":{"averageValue":"1e999999999"}}}]`)); !errors.Is(err, ErrOutOfRange) {
+		t.Errorf("a list: error %v, want ErrOutOfRange", err)
+	}
+	if err := ShapeOf(&map[string]resource.Quantity{}).CheckJSON([]byte(`{"cpu":"1e999999999"}`)); !errors.Is(err, ErrOutOfRange) {
+		t.Errorf("a map: error %v, want ErrOutOfRange", err)
+	}
+	if s := ShapeOf(&[]string{}); s != nil {
+		t.Errorf("a list of texts has the shape %v, want nil", s)
+	}
+}
+
 // TestProtobufAsGeneratedCodeReadsIt checks that quantities are found in valid encodings that no
 // encoder produces.
 func TestProtobufAsGeneratedCodeReadsIt(t *testing.T) {

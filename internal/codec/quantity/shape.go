@@ -40,7 +40,7 @@ func ShapeOf(v any) *Shape {
 	for _, s := range c.shapes {
 		s.prune()
 	}
-	if len(made.members) == 0 && len(made.numbers) == 0 {
+	if !made.hasQuantity(map[*Shape]bool{}) && !made.hasMap(map[*Shape]bool{}) {
 		made = nil
 	}
 	kept, _ := shapes.LoadOrStore(t, made)
