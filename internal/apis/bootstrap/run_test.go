@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,10 +18,12 @@ func TestRunAfterFailure(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				failing, runs := true, 0
+				var failing atomic.Bool
+				var runs atomic.Int32
+				failing.Store(true)
 				hook := &Hook{Name: "objects", every: every, run: func(context.Context) error {
-					runs++
-					if failing {
+					runs.Add(1)
+					if failing.Load() {
 						return errors.New("a webhook cannot be reached")
 					}
 					return nil
@@ -34,15 +37,16 @@ func TestRunAfterFailure(t *testing.T) {
 				defer stop()
 				go b.Run(ctx)
 				time.Sleep(2*time.Minute + time.Second)
-				failing, runs = false, 0
+				failing.Store(false)
+				runs.Store(0)
 				time.Sleep(2 * time.Minute)
-				if runs == 0 {
+				if runs.Load() == 0 {
 					t.Fatal("the hook did not run again after its failure")
 				}
-				runs = 0
+				runs.Store(0)
 				time.Sleep(10 * time.Minute)
-				if runs != 0 {
-					t.Errorf("the hook ran %d times although nothing changed", runs)
+				if n := runs.Load(); n != 0 {
+					t.Errorf("the hook ran %d times although nothing changed", n)
 				}
 				stop()
 				synctest.Wait()
