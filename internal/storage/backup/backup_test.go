@@ -552,10 +552,7 @@ func TestInterruptedBase(t *testing.T) {
 	await(t, "a failure", func() bool { return w.lastError() != nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	// The error is nil if the Writer has just begun another attempt.
-	if err := w.Close(ctx); err != nil && !errors.Is(err, errTarget) {
-		t.Fatalf("Close: %v", err)
-	}
+	_ = w.Close(ctx) // whether there is an error depends on the progress of the next attempt
 	if wait := time.Until(w.nextBase); wait > baseRetry {
 		t.Errorf("the base is retried after %s, want at most %s", wait, baseRetry)
 	}
