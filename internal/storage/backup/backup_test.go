@@ -552,7 +552,9 @@ func TestInterruptedBase(t *testing.T) {
 	await(t, "a failure", func() bool { return w.lastError() != nil })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_ = w.Close(ctx) // whether there is an error depends on the progress of the next attempt
+	if err := w.Close(ctx); !errors.Is(err, errTarget) {
+		t.Fatalf("Close: %v", err)
+	}
 	if wait := time.Until(w.nextBase); wait > baseRetry {
 		t.Errorf("the base is retried after %s, want at most %s", wait, baseRetry)
 	}

@@ -198,7 +198,13 @@ func (f *follower) end() {
 }
 
 func (f *follower) run() error {
-	f.setPending(time.Time{})
+	newest, err := f.config.Backend.CurrentRevision(f.ctx)
+	if err != nil {
+		return err
+	}
+	if newest <= f.position { // otherwise, the upload of the later commits records this
+		f.setPending(time.Time{})
+	}
 	f.seen = f.position
 	stopping := f.stopping
 	for !f.stopped || f.seen < f.last {
