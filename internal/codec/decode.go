@@ -92,7 +92,7 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 			return nil, err
 		}
 	}
-	if err := v.checkQuantities(body, media); err != nil {
+	if err := v.checkBody(body, media); err != nil {
 		return nil, &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, err), err}
 	}
 	decoded, gvk, err := v.serializer(media, strict).Decode(body, &v.GVK, v.decodeTarget())
@@ -100,7 +100,7 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 		return nil, decodingError(body, v.GVK.Kind, gvk, err)
 	}
 	obj, ok := decoded.(Object)
-	if u, untyped := decoded.(*unstructured.Unstructured); untyped && len(body) > maxNesting && deeperThan(u.Object, maxNesting) {
+	if u, untyped := decoded.(*unstructured.Unstructured); untyped && isTooDeep(body, u.Object) {
 		return nil, decodingError(body, v.GVK.Kind, gvk, errNesting)
 	}
 	if v.Accept != nil && ok {
@@ -113,9 +113,9 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	return obj, err
 }
 
-// checkQuantities rejects quantities that apimachinery must not parse, and protobuf messages that the
-// generated code must not parse.
-func (v *Version) checkQuantities(body []byte, media Media) error {
+// checkBody rejects quantities that apimachinery must not parse, and protobuf messages that the generated code
+// must not parse.
+func (v *Version) checkBody(body []byte, media Media) error {
 	if v.Untyped {
 		return nil
 	}
@@ -156,7 +156,7 @@ func (v *Version) decodePlainJSON(body []byte, strict bool) (Object, bool) {
 	if jsonplan.Decode(body, obj) {
 		return obj, v.checkAndSetType(obj)
 	}
-	if v.checkQuantities(body, JSON) != nil {
+	if v.checkBody(body, JSON) != nil {
 		return nil, false
 	}
 	obj = v.New() // the failed attempt may have set fields
@@ -190,16 +190,21 @@ func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Obje
 		return nil, false
 	}
 	u.Object = content
-	return u, (len(body) <= maxNesting || !deeperThan(content, maxNesting)) && (v.Accept != nil || v.checkAndSetType(u))
+	return u, !isTooDeep(body, content) && (v.Accept != nil || v.checkAndSetType(u))
 }
 
 // maxNesting is the maximum nesting depth of an untyped object. JSON decoders accept 10000 levels, but the stored
 // object, lists of the object and requests to webhooks have more levels than the object of the client: for
-// example, managed fields repeat the nesting of the object four levels deeper. A body that is not longer than this
-// number of bytes cannot exceed it.
+// example, managed fields repeat the nesting of the object four levels deeper.
 const maxNesting = 9000
 
 var errNesting = fmt.Errorf("json parse error: exceeded max depth of %d", maxNesting)
+
+// isTooDeep reports whether a document, decoded from body, has more levels than maxNesting. Each level has at least
+// one byte in the body, so it does not search small documents.
+func isTooDeep(body []byte, document map[string]any) bool {
+	return len(body) > maxNesting && deeperThan(document, maxNesting)
+}
 
 // deeperThan reports whether a document has more levels than a limit.
 func deeperThan(document any, limit int) bool {
@@ -320,11 +325,15 @@ func excerpt(body []byte) string {
 // whose aliases expand it beyond the size limit is rejected with an API error. A document with too many levels is
 // rejected.
 func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
-	defer func() {
-		if !unique && err == nil && len(body) > maxNesting && deeperThan(*into, maxNesting) {
-			err = errNesting
-		}
-	}()
+	unique, err = unmarshalDocument(body, into)
+	if err == nil && !unique && isTooDeep(body, *into) {
+		return false, errNesting
+	}
+	return unique, err
+}
+
+// unmarshalDocument implements UnmarshalDocument without the limit of the levels.
+func unmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		if document, ok := jsonplan.DecodeDocument(body); ok {
 			*into = document

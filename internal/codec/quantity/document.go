@@ -12,7 +12,7 @@ const maxDepth = 10_000
 // CheckJSON returns ErrOutOfRange if a quantity in a JSON text of the shape's type exceeds the
 // limits. It returns nil for invalid JSON, which the decoder reports.
 func (s *Shape) CheckJSON(text []byte) error {
-	if s == nil || !s.hasQuantity(map[*Shape]bool{}) {
+	if s == nil || !s.containsQuantity {
 		return nil
 	}
 	d := json.NewDecoder(bytes.NewReader(text))

@@ -23,6 +23,8 @@ type Shape struct {
 	// elem is the shape of a list's elements, or of a map's values.
 	elem  *Shape
 	isMap bool
+	// containsQuantity is set if JSON of the type can contain quantities. Only ShapeOf sets it.
+	containsQuantity bool
 }
 
 //nolint:gochecknoglobals // a cache; shapes depend on their types only
@@ -40,7 +42,8 @@ func ShapeOf(v any) *Shape {
 	for _, s := range c.shapes {
 		s.prune()
 	}
-	if !made.hasQuantity(map[*Shape]bool{}) && !made.hasMap(map[*Shape]bool{}) {
+	made.containsQuantity = made.hasQuantity(map[*Shape]bool{})
+	if !made.containsQuantity && !made.hasMapOrQuantity(map[*Shape]bool{}) {
 		made = nil
 	}
 	kept, _ := shapes.LoadOrStore(t, made)
@@ -108,7 +111,7 @@ func protobufNumber(tag string) (int32, bool) {
 // prune removes the fields that need no check, so that checks skip them.
 func (s *Shape) prune() {
 	maps.DeleteFunc(s.members, func(_ string, sub *Shape) bool { return !sub.hasQuantity(map[*Shape]bool{}) })
-	maps.DeleteFunc(s.numbers, func(_ int32, sub *Shape) bool { return !sub.hasMap(map[*Shape]bool{}) })
+	maps.DeleteFunc(s.numbers, func(_ int32, sub *Shape) bool { return !sub.hasMapOrQuantity(map[*Shape]bool{}) })
 }
 
 // hasQuantity reports whether a shape contains a quantity. seen contains the visited shapes.
@@ -128,18 +131,18 @@ func (s *Shape) hasQuantity(seen map[*Shape]bool) bool {
 	return false
 }
 
-// hasMap reports whether the protobuf encoding of a shape contains a map or a quantity. seen contains the
+// hasMapOrQuantity reports whether the protobuf encoding of a shape contains a map or a quantity. seen contains the
 // visited shapes.
-func (s *Shape) hasMap(seen map[*Shape]bool) bool {
+func (s *Shape) hasMapOrQuantity(seen map[*Shape]bool) bool {
 	if s == nil || seen[s] {
 		return false
 	}
 	seen[s] = true
-	if s.isQuantity || s.isMap || s.elem.hasMap(seen) {
+	if s.isQuantity || s.isMap || s.elem.hasMapOrQuantity(seen) {
 		return true
 	}
 	for _, sub := range s.numbers {
-		if sub.hasMap(seen) {
+		if sub.hasMapOrQuantity(seen) {
 			return true
 		}
 	}
