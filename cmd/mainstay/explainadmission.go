@@ -99,18 +99,26 @@ func readInput(ctx context.Context, file string, stdin io.Reader) ([]byte, error
 	if file != "-" {
 		return os.ReadFile(file)
 	}
-	var content []byte
-	read := make(chan error, 1)
-	go func() { // ends with stdin
-		var err error
-		content, err = io.ReadAll(stdin)
-		read <- err
+	return readUntilDone(ctx, func() ([]byte, error) { return io.ReadAll(stdin) })
+}
+
+// readUntilDone returns the result of read, which reads the standard input. It returns the error of ctx if ctx ends
+// first; read then continues until the input has data or ends.
+func readUntilDone[T any](ctx context.Context, read func() (T, error)) (result T, err error) {
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		value, err := read()
+		done <- outcome{value, err}
 	}()
 	select {
-	case err := <-read:
-		return content, err
+	case o := <-done:
+		return o.value, o.err
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return result, ctx.Err()
 	}
 }
 

@@ -90,20 +90,12 @@ var errNotConfirmed = errors.New("stopped by a signal; nothing was written")
 
 // readConfirmation reports whether the next line confirms a write. It returns errNotConfirmed if ctx ends first.
 func readConfirmation(ctx context.Context, in io.Reader) (bool, error) {
-	var answer string
-	read := make(chan error, 1)
-	go func() { // ends with the line
-		var err error
-		answer, err = bufio.NewReader(in).ReadString('\n')
-		read <- err
-	}()
-	select {
-	case <-ctx.Done():
+	answer, err := readUntilDone(ctx, func() (string, error) { return bufio.NewReader(in).ReadString('\n') })
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return false, errNotConfirmed
-	case err := <-read:
-		if err != nil && !errors.Is(err, io.EOF) {
-			return false, err
-		}
+	case err != nil && !errors.Is(err, io.EOF):
+		return false, err
 	}
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes", nil
@@ -404,7 +396,7 @@ func (w *planWriter) create(ctx context.Context, collection string, s *writeStep
 	return nil
 }
 
-// recordUID records the UID in the target of an object that has the UID planned in the plan.
+// recordUID records the UID of the live object of the target for an object with the UID planned in the plan.
 func (w *planWriter) recordUID(planned types.UID, live map[string]any) {
 	if w.uids == nil {
 		w.uids = map[types.UID]types.UID{}
