@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"time"
 
@@ -164,22 +163,17 @@ func (f *Fleet) identity(p *plane, keys *keySet) (controlplane.Identity, error) 
 	}, nil
 }
 
-// ownProxies authenticates the front proxies of a control plane. It removes the headers with the user only if it
-// accepts the client certificate, because visitors authenticates the front proxies of the root control plane.
+// ownProxies authenticates the front proxies of a control plane. It leaves the headers with the user in the request,
+// because visitors authenticates the front proxies of the root control plane. The authentication filter
+// removes the headers later.
 type ownProxies struct{ *authn.RequestHeaders }
 
 // Authenticate implements authn.Authenticator.
 func (p ownProxies) Authenticate(r *http.Request) (*request.Authentication, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return p.RequestHeaders.Authenticate(r)
+		return nil, nil
 	}
-	attempt := withOwnHeader(r)
-	found, err := p.RequestHeaders.Authenticate(attempt)
-	if found != nil {
-		clear(r.Header)
-		maps.Copy(r.Header, attempt.Header)
-	}
-	return found, err
+	return p.RequestHeaders.Authenticate(withOwnHeader(r))
 }
 
 // withOwnHeader returns a shallow copy of a request with a copy of its header, which authenticators can change.
