@@ -481,6 +481,11 @@ func TestOneNamespace(t *testing.T) {
 	token := admin.serviceAccountToken("reader")
 	admin.apply(rbacAPI+"namespaces/mine/rolebindings/reader", `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: reader},
   subjects: [{kind: ServiceAccount, name: reader, namespace: default}], roleRef: {kind: ClusterRole, name: view, apiGroup: rbac.authorization.k8s.io}}`)
+	admin.apply(configMapPath("theirs", "shared"), configMap("shared", "common"))
+	admin.apply(rbacAPI+"namespaces/theirs/roles/getter", `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: getter},
+  rules: [{verbs: [get], apiGroups: [""], resources: [configmaps], resourceNames: [shared]}]}`)
+	admin.apply(rbacAPI+"namespaces/theirs/rolebindings/getter", `{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: getter},
+  subjects: [{kind: ServiceAccount, name: reader, namespace: default}], roleRef: {kind: Role, name: getter, apiGroup: rbac.authorization.k8s.io}}`)
 	p := openPage(t, browser, startConsole(t, writeKubeconfig(t, s, token)), "/console/objects/core/configmaps?namespace=mine")
 	p.expect("403 (Forbidden)")
 	const user = `User "system:serviceaccount:default:reader" cannot `
@@ -511,6 +516,13 @@ func TestOneNamespace(t *testing.T) {
 			p.goTo("/console/" + path)
 			p.await(texts...)
 		}
+	})
+
+	t.Run("GetOnly", func(t *testing.T) {
+		p.in(t)
+		p.goTo("/console/objects/core/configmaps/theirs/shared?tab=YAML")
+		p.await("mode: common", user+`watch resource "configmaps"`)
+		p.awaitMissing("The object was deleted.")
 	})
 
 	t.Run("Write", func(t *testing.T) {

@@ -107,9 +107,9 @@ function useObject(resource: Resource, namespace: string, name: string): LiveObj
             await untilVisible();
             continue; // the object is read again
           }
-          const missing = error instanceof APIError && (error.code === 404 || error.code === 403);
-          setState((old) => (missing && old.object ? { ...old, deleted: true } : { ...old, error: messageOf(error) }));
-          if (missing) return;
+          const code = error instanceof APIError ? error.code : 0;
+          setState((old) => (code === 404 && old.object ? { ...old, deleted: true } : { ...old, error: messageOf(error) }));
+          if (code === 404 || code === 403) return; // a user may have permission to get the object, but not to watch it
           await new Promise((resolve) => setTimeout(resolve, 2000));
         }
       }
