@@ -149,6 +149,23 @@ func testEdit(t *testing.T, f *fixture) {
 	p.click("Edit")
 	p.click("Cancel")
 	p.awaitTrue(`document.querySelector(".legend") !== null`)
+
+	// A number of JavaScript does not represent the size.
+	f.createGadgets(t)
+	object = f.create(t, gadget("edit", "huge", 1, "red"))
+	f.patch(t, object, "creator", `{"spec":{"size":9007199254740993}}`)
+	object = f.get(t, object)
+	p = f.open(t, objectsPath(object)+"?tab=YAML") // the new page knows the kind
+	p.await("size: 9007199254740993")
+	p.click("Edit")
+	p.edit("Edit huge", strings.Replace(manifest(t, object), "color: red", "color: green", 1))
+	p.click("Review changes")
+	p.await("color: green")
+	p.click("Save")
+	p.await("huge was saved.", "size: 9007199254740993")
+	if size, _, _ := unstructured.NestedInt64(f.get(t, object).Object, "spec", "size"); size != 9007199254740993 {
+		t.Errorf("the object has the size %d", size)
+	}
 }
 
 // diagnostics is an expression of JavaScript: the text of the lines that the editor marks as wrong.

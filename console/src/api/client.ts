@@ -1,3 +1,4 @@
+import { formatJSON, parseJSON } from "../model/json";
 import type { Status, WatchEvent } from "./types";
 
 /** Requests the representation of the server for people: columns and cells. */
@@ -56,7 +57,7 @@ export class Client {
     if (this.credentials.token) headers["Authorization"] = `Bearer ${this.credentials.token}`;
     let body: string | undefined;
     if (options.body !== undefined) {
-      body = typeof options.body === "string" ? options.body : JSON.stringify(options.body);
+      body = typeof options.body === "string" ? options.body : formatJSON(options.body);
       headers["Content-Type"] = options.contentType ?? "application/json";
     }
     let response: Response;
@@ -73,8 +74,9 @@ export class Client {
     throw await errorOf(response);
   }
 
+  /** Returns the parsed response, in which large integers are of the type bigint. */
   async json<T>(path: string, options?: RequestOptions): Promise<T> {
-    return (await this.send(path, options)).json() as Promise<T>;
+    return parseJSON(await this.text(path, options)) as T;
   }
 
   async text(path: string, options?: RequestOptions): Promise<string> {
@@ -107,7 +109,7 @@ export class Client {
     const query = { ...options.query, watch: "1", allowWatchBookmarks: "true" };
     for await (const line of this.lines(path, { ...options, query })) {
       if (!line) continue;
-      const event = JSON.parse(line) as WatchEvent<T>;
+      const event = parseJSON(line) as WatchEvent<T>;
       if (event.type === "ERROR") {
         const status = event.object as unknown as Status;
         throw new APIError(status.code ?? 500, status);

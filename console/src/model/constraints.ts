@@ -18,6 +18,7 @@ function typeOf(value: unknown): string {
   if (value === null) return "null";
   if (Array.isArray(value)) return "array";
   if (typeof value === "number") return Number.isInteger(value) ? "integer" : "number";
+  if (typeof value === "bigint") return "integer";
   return typeof value;
 }
 
@@ -25,7 +26,7 @@ function typeOf(value: unknown): string {
 export function constraintErrors(schema: Schema, value: unknown): string[] {
   const errors: string[] = [];
   if (schema.enum && !schema.enum.some((allowed) => equal(allowed, value))) errors.push(`must be one of: ${listed(schema.enum)}`);
-  if (typeof value === "number") errors.push(...numberErrors(schema, value));
+  if (typeof value === "number" || typeof value === "bigint") errors.push(...numberErrors(schema, value));
   else if (typeof value === "string") errors.push(...lengthErrors(schema.minLength, schema.maxLength, () => [...value].length, "characters"));
   else if (Array.isArray(value)) errors.push(...lengthErrors(schema.minItems, schema.maxItems, () => value.length, "elements"));
   else if (typeof value === "object" && value !== null) errors.push(...lengthErrors(schema.minProperties, schema.maxProperties, () => Object.keys(value).length, "fields"));
@@ -41,12 +42,12 @@ function listed(values: unknown[]): string {
 
 const formats: Record<string, [min: number, max: number]> = { int32: [-(2 ** 31), 2 ** 31 - 1], int64: [-(2 ** 63), 2 ** 63] };
 
-function numberErrors(schema: Schema, value: number): string[] {
+function numberErrors(schema: Schema, value: number | bigint): string[] {
   const errors: string[] = [];
   const { minimum, maximum, multipleOf } = schema;
   if (minimum !== undefined && (schema.exclusiveMinimum ? value <= minimum : value < minimum)) errors.push(`must be ${schema.exclusiveMinimum ? "greater than" : "at least"} ${minimum}`);
   if (maximum !== undefined && (schema.exclusiveMaximum ? value >= maximum : value > maximum)) errors.push(`must be ${schema.exclusiveMaximum ? "less than" : "at most"} ${maximum}`);
-  if (multipleOf && !isInteger(value / multipleOf)) errors.push(`must be a multiple of ${multipleOf}`);
+  if (multipleOf && !isInteger(Number(value) / multipleOf)) errors.push(`must be a multiple of ${multipleOf}`);
   const [min, max] = formats[schema.format ?? ""] ?? [-Infinity, Infinity];
   if (value < min || value > max) errors.push(`is out of the range of ${schema.format}`);
   return errors;

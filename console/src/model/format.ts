@@ -1,4 +1,5 @@
-import { stringify } from "yaml";
+import { formatJSON } from "./json";
+import { yaml } from "./yaml";
 
 const units: [number, string][] = [[86400 * 365, "y"], [86400, "d"], [3600, "h"], [60, "m"], [1, "s"]];
 
@@ -35,10 +36,6 @@ export function apiTime(time: Date): string {
   return time.toISOString().replace(/\.\d+Z$/, "Z");
 }
 
-export function yaml(value: unknown): string {
-  return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false });
-}
-
 /** Returns an object without managed fields, for display. */
 export function withoutManagedFields<T extends { metadata: { managedFields?: unknown } }>(object: T): T {
   const { managedFields: _, ...metadata } = object.metadata;
@@ -53,7 +50,7 @@ export function manifest(object: Parameters<typeof withoutManagedFields>[0] | un
 /** Formats a cell of the server's table. */
 export function cell(value: unknown): string {
   if (value === null || value === undefined) return "";
-  return typeof value === "object" ? JSON.stringify(value) : String(value);
+  return typeof value === "object" ? formatJSON(value) : String(value);
 }
 
 const collator = new Intl.Collator(undefined, { numeric: true });

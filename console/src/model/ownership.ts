@@ -1,5 +1,6 @@
 import { LineCounter, type Node, type Pair, isMap, isScalar, isSeq, parseDocument } from "yaml";
 import type { FieldsV1, ManagedFields } from "../api/types";
+import { parseJSON } from "./json";
 
 /** A manager of a field, with the time of its last change of the object. */
 export interface Manager {
@@ -112,9 +113,9 @@ function itemOf(list: unknown[], key: string): unknown {
     case "i:":
       return list[Number(rest)];
     case "v:":
-      return list.find((item) => item === JSON.parse(rest));
+      return list.find((item) => item === parseJSON(rest));
     case "k:": {
-      const wanted = Object.entries(JSON.parse(rest) as Record<string, unknown>);
+      const wanted = Object.entries(parseJSON(rest) as Record<string, unknown>);
       return list.find((item) => wanted.every(([name, value]) => (item as Record<string, unknown>)?.[name] === value));
     }
   }

@@ -86,6 +86,7 @@ test("project selects elements of lists", () => {
   assert.deepEqual(project(list, { "f:items": { 'k:{"name":"b"}': { "f:image": {} } } }), { items: [{ image: "y" }] });
   assert.deepEqual(project(list, { "f:set": { 'v:"w"': {}, 'v:"u"': {}, 'v:"missing"': {} } }), { set: ["w", "u"] });
   assert.deepEqual(project(list, { "f:set": { "i:1": {} } }), { set: ["v"] });
+  assert.deepEqual(project({ set: [1, 9007199254740993n] }, { "f:set": { "v:9007199254740993": {} } }), { set: [9007199254740993n] });
 });
 
 test("project returns undefined if the value has none of the fields", () => {

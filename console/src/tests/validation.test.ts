@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { parseDocument } from "yaml";
 import { type Schema, type SchemaDocument, schemaOf } from "../model/schema";
 import { type Problem, maxProblems, validate } from "../model/validation";
+import { parseYAML } from "../model/yaml";
 import { rangeOf } from "../model/yamlpath";
 
 const gvk = { group: "example.com", version: "v1", kind: "Toy" };
@@ -13,7 +14,7 @@ function documentOf(root: Schema, prefix = "com.example.", others: Record<string
 }
 
 function problems(document: SchemaDocument, text: string): Problem[] {
-  return validate(schemaOf(document, gvk)!, parseDocument(text).toJS());
+  return validate(schemaOf(document, gvk)!, parseYAML(text));
 }
 
 function format(found: Problem[]): string[] {
@@ -24,6 +25,15 @@ function format(found: Problem[]): string[] {
 function check(schema: Schema, value: string): string[] {
   return format(problems(documentOf({ type: "object", properties: { value: schema } }), `value: ${value}`)).map((problem) => problem.replace(/^value: /, ""));
 }
+
+test("validate checks integers that a number does not represent", () => {
+  const int64: Schema = { type: "integer", format: "int64", minimum: 1, multipleOf: 3 };
+  assert.deepEqual(check(int64, "9007199254740993"), []);
+  assert.deepEqual(check(int64, "-9007199254740993"), ["must be at least 1"]);
+  assert.deepEqual(check({ ...int64, format: "int32" }, "9007199254740993"), ["is out of the range of int32"]);
+  assert.deepEqual(check({ type: "string" }, "9007199254740993"), ["must be a string, not an integer"]);
+  assert.deepEqual(check({ type: "integer", maximum: 511 }, "0400"), []);
+});
 
 test("validate checks types", () => {
   const types: [type: string, valid: string[], invalid: string, message: string][] = [
@@ -109,7 +119,7 @@ test("validate evaluates allOf, anyOf, oneOf and not", () => {
   assert.deepEqual(check(oneOf, "{a: 1, b: 1}"), ["matches 2 alternatives of the schema, and must match only one"]);
   assert.deepEqual(check({ allOf: [{ minimum: 1 }, { maximum: 3 }] }, "4"), ["must be at most 3"]);
   assert.deepEqual(check({ type: "string", not: { enum: ["x"] } }, "x"), ["matches a schema that is not allowed (not)"]);
-  assert.deepEqual(check({ type: "string", not: { enum: ["x"] } }, "y"), []);
+  assert.deepEqual(check({ type: "string", not: { enum: ["x"] } }, "z"), []);
   // Parts of a combination do not specify all fields.
   assert.deepEqual(check({ type: "object", properties: { a: {}, b: {} }, allOf: [{ properties: { a: { type: "integer" } } }, {}] }, "{a: 1, b: 1}"), []);
   // It is unknown whether the text matches the pattern.

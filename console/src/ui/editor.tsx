@@ -9,10 +9,11 @@ import { EditorState, type Extension, RangeSet, type StateEffect } from "@codemi
 import { EditorView, GutterMarker, drawSelection, gutter, highlightActiveLine, hoverTooltip, keymap, lineNumbers } from "@codemirror/view";
 import { tags } from "@lezer/highlight";
 import { useEffect, useRef } from "preact/hooks";
-import { type Document, parseDocument } from "yaml";
+import type { Document } from "yaml";
 import { age, dateTime } from "../model/format";
 import type { Manager } from "../model/ownership";
 import type { Problem } from "../model/validation";
+import { parseYAMLDocument, valueOf } from "../model/yaml";
 import { type Path, parseField, rangeOf } from "../model/yamlpath";
 
 const theme = EditorView.theme({
@@ -140,7 +141,7 @@ async function isIdle(editor: EditorView): Promise<boolean> {
 
 /** Returns the errors of the syntax, the errors of the server, and the problems that the schema finds. */
 function diagnosticsOf(text: string, errors: FieldError[], schema: EditorSchema | undefined): Diagnostic[] {
-  const document = parseDocument(text);
+  const document = parseYAMLDocument(text);
   const at = (path: Path, message: string, severity: Diagnostic["severity"], name?: boolean): Diagnostic => {
     const [from, to] = rangeOf(document, path, name);
     return { from, to, severity, message };
@@ -158,7 +159,7 @@ function diagnosticsOf(text: string, errors: FieldError[], schema: EditorSchema 
 
 function problemsOf(document: Document, schema: EditorSchema): Problem[] {
   try {
-    return schema.validate(document.toJS());
+    return schema.validate(valueOf(document));
   } catch {
     return []; // the aliases of the document are too numerous to be resolved
   }

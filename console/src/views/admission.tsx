@@ -1,10 +1,11 @@
 import { useMemo, useState } from "preact/hooks";
-import { parse } from "yaml";
 import { messageOf } from "../api/client";
 import { type Discovery, type Resource, apiVersionOf, pathOf } from "../api/discovery";
 import type { KubeObject, List, Status } from "../api/types";
 import { seconds } from "../model/format";
+import { formatJSON } from "../model/json";
 import { type Metrics, parseMetrics, quantile, select, sum } from "../model/metrics";
+import { parseYAML } from "../model/yaml";
 import { objectPath, useApp, useLoad } from "../ui/context";
 import { Editor } from "../ui/editor";
 import { splitBase } from "../ui/location";
@@ -152,7 +153,7 @@ function resourceOf(discovery: Discovery, text: string): Resource | undefined {
 function parseObject(text: string): KubeObject {
   let object: Partial<KubeObject> | null;
   try {
-    object = parse(text) as Partial<KubeObject> | null;
+    object = parseYAML(text) as Partial<KubeObject> | null;
   } catch (error) {
     const [problem = ""] = messageOf(error).split("\n"); // the other lines show the text
     throw new Error(`The object is not valid YAML: ${problem.replace(/:$/, "")}`);
@@ -199,7 +200,7 @@ function DecisionView(props: { decision: Decision }) {
 
 function Changes(props: { changes: FieldChange[] }) {
   if (props.changes.length === 0) return null;
-  const text = (value: unknown): string => (value === undefined ? "" : JSON.stringify(value));
+  const text = (value: unknown): string => (value === undefined ? "" : formatJSON(value));
   return <SimpleTable label="Changed fields" columns={["Field", "Before", "After"]} rows={props.changes.map((change) => [<code>{change.path}</code>, text(change.before), text(change.after)])} />;
 }
 

@@ -1,9 +1,8 @@
 import { useState } from "preact/hooks";
-import { parse } from "yaml";
 import { APIError, messageOf } from "../api/client";
 import { type Resource, apiVersionOf, pathOf } from "../api/discovery";
 import type { KubeObject } from "../api/types";
-import { yaml } from "../model/format";
+import { parseYAML, yaml } from "../model/yaml";
 import { objectPath, useApp } from "../ui/context";
 import { Editor, type FieldError } from "../ui/editor";
 import { Dialog, Failure } from "../ui/parts";
@@ -20,7 +19,7 @@ export function CreateDialog(props: { resource: Resource; namespace: string; clo
   const create = async (): Promise<void> => {
     setProblem(undefined);
     try {
-      const object = parse(text) as KubeObject;
+      const object = parseYAML(text) as KubeObject;
       const created = await app.client.json<KubeObject>(pathOf(resource, object?.metadata?.namespace || props.namespace || "default"), {
         method: "POST", body: object, query: { fieldValidation: "Strict", fieldManager: "mainstay-console" },
       });

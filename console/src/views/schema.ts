@@ -15,8 +15,8 @@ export function useSchema(resource: Resource | undefined): EditorSchema | undefi
     setSchema(undefined);
     if (!resource) return;
     const controller = new AbortController();
-    client.json<SchemaDocument>(`/openapi/v3${versionPath(resource)}`, { signal: controller.signal }).then(
-      (document) => !controller.signal.aborted && setSchema(supportOf(schemaOf(document, resource))),
+    client.text(`/openapi/v3${versionPath(resource)}`, { signal: controller.signal }).then(
+      (text) => !controller.signal.aborted && setSchema(supportOf(schemaOf(JSON.parse(text) as SchemaDocument, resource))),
       () => undefined, // the editor works without the schema
     );
     return () => controller.abort();

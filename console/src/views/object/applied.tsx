@@ -1,8 +1,9 @@
 import { useState } from "preact/hooks";
 import { type Resource, qualifiedName } from "../../api/discovery";
 import type { KubeObject, ManagedFields } from "../../api/types";
-import { age, dateTime, yaml } from "../../model/format";
+import { age, dateTime } from "../../model/format";
 import { project } from "../../model/ownership";
+import { yaml } from "../../model/yaml";
 import { useApp, useLoad } from "../../ui/context";
 import { Difference, Viewer } from "../../ui/editor";
 import { Failure, Loading, Note } from "../../ui/parts";

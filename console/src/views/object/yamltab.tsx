@@ -1,11 +1,11 @@
 import { useMemo, useState } from "preact/hooks";
-import { parse } from "yaml";
 import { APIError, messageOf } from "../../api/client";
 import { type Resource, pathOf } from "../../api/discovery";
 import type { KubeObject } from "../../api/types";
-import { age, manifest, withoutManagedFields, yaml } from "../../model/format";
+import { age, manifest, withoutManagedFields } from "../../model/format";
 import { merge } from "../../model/merge";
 import { type Manager, managerOf, managersOfLines } from "../../model/ownership";
+import { parseYAML, yaml } from "../../model/yaml";
 import { useApp } from "../../ui/context";
 import { Difference, Editor, type FieldError, Viewer } from "../../ui/editor";
 import { Failure, Note } from "../../ui/parts";
@@ -71,7 +71,7 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
   };
   const check = (): Promise<void> =>
     attempt(async () => {
-      const sent = parse(text) as KubeObject;
+      const sent = parseYAML(text) as KubeObject;
       const result = await write(sent, "All");
       setStart(text); // the editor is removed during the review, and mounted again with this text
       setReview({ sent, result });
@@ -85,7 +85,7 @@ function Edit(props: { resource: Resource; object: KubeObject; live: KubeObject;
   const rebase = (): Promise<void> =>
     attempt(async () => {
       const live = await app.client.json<KubeObject>(path); // the watch may not have delivered the change yet
-      const merged = merge(withoutManagedFields(props.object), parse(text), withoutManagedFields(live));
+      const merged = merge(withoutManagedFields(props.object), parseYAML(text), withoutManagedFields(live));
       setStart(yaml(merged.value));
       setText(yaml(merged.value));
       setOverwritten(merged.conflicts);
