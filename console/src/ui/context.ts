@@ -1,7 +1,7 @@
 import { createContext } from "preact";
 import { useContext, useEffect, useRef, useState } from "preact/hooks";
 import { type Client, messageOf } from "../api/client";
-import { type Discovery, type Resource, groupOf } from "../api/discovery";
+import type { Discovery, Resource } from "../api/discovery";
 import type { Place } from "./location";
 
 /** The state and the functions that all views of a page share. */
@@ -86,6 +86,6 @@ export function listPath(resource: Pick<Resource, "group" | "name">): string[] {
 
 /** The segments of the page of an object of a kind; undefined if the server does not have the kind. */
 export function kindPath(discovery: Discovery, apiVersion: string, kind: string, namespace: string | undefined, name: string): string[] | undefined {
-  const resource = discovery.findKind(apiVersion, kind) ?? discovery.findKind(groupOf(apiVersion), kind);
+  const resource = discovery.findKind(apiVersion, kind);
   return resource && objectPath(resource, resource.namespaced ? namespace : "", name);
 }
