@@ -87,13 +87,18 @@ export class Client {
   async *lines(path: string, options: RequestOptions): AsyncGenerator<string> {
     const response = await this.send(path, options);
     if (!response.body) return;
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader(); // some browsers cannot iterate over streams
     let rest = "";
-    for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
-      const lines = (rest + part).split("\n");
-      rest = lines.pop() ?? "";
-      yield* lines;
+    try {
+      for (let part = await reader.read(); !part.done; part = await reader.read()) {
+        const lines = (rest + part.value).split("\n");
+        rest = lines.pop() ?? "";
+        yield* lines;
+      }
+      if (rest) yield rest;
+    } finally {
+      await reader.cancel().catch(() => undefined); // the stream may have failed
     }
-    if (rest) yield rest;
   }
 
   /** Opens a WebSocket. The token is one of the subprotocols, because browsers cannot send it in a header. */
