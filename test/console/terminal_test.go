@@ -126,9 +126,18 @@ func TestTerminal(t *testing.T) {
 				}
 				p.awaitMissing("has not written anything")
 				p.screenshot("logs")
-				p.choose("Container", "side")
+				// A line that waits for the next frame does not become a line of another container.
+				p.eval(`(window.waiting = [], window.requestAnimationFrame = (frame) => window.waiting.push(frame))`)
+				if _, err := io.WriteString(lines, "late line\n"); err != nil {
+					t.Fatal(err)
+				}
+				p.awaitTrue(`window.waiting.length > 0`)
+				p.eval(`((select) => (select.value = "side", select.dispatchEvent(new Event("change", {bubbles: true}))))(document.querySelector("[role=tabpanel] select"))`)
+				p.await("The container has not written anything yet.")
+				p.eval(`(window.requestAnimationFrame = (frame) => setTimeout(frame), window.waiting.forEach((frame) => frame()))`)
 				p.await("log of the second container")
 				p.awaitMissing("first line")
+				p.awaitMissing("late line")
 			})
 
 			t.Run("Run", func(t *testing.T) {

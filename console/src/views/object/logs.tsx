@@ -24,6 +24,7 @@ export function Logs(props: { pod: KubeObject }) {
       let pending: string[] = [];
       let frame = 0;
       const flush = (): void => {
+        if (controller.signal.aborted) return; // the lines would become lines of the next container
         frame = 0;
         const added = pending;
         pending = [];
