@@ -94,3 +94,13 @@ func TestAuthCommands(t *testing.T) {
 	runCommand(t, 1, "not found", "kubeconfig", "--serviceaccount=default/nope", "--kubeconfig="+adminFile)
 	runCommand(t, 1, "no data directory of a server at", "kubeconfig", "--user=x", "--data-dir="+filepath.Join(dir, "nope"))
 }
+
+// TestKubeconfigOfEnvironment checks that $KUBECONFIG replaces only the default data directory. It sets variables of the
+// process, so it is not parallel.
+func TestKubeconfigOfEnvironment(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other.kubeconfig")
+	t.Setenv("KUBECONFIG", other)
+	t.Chdir(t.TempDir())
+	runCommand(t, 1, other, "kubeconfig", "--user=x")
+	runCommand(t, 1, "no data directory of a server at nowhere", "kubeconfig", "--user=x", "--data-dir=nowhere")
+}

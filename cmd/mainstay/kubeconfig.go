@@ -42,7 +42,9 @@ type credentials struct {
 	groups              []string
 	ttl                 time.Duration
 	dataDir, kubeconfig string
-	output              string
+	// dataDirSet reports whether the command line specifies the data directory.
+	dataDirSet bool
+	output     string
 }
 
 func newKubeconfig(signals <-chan os.Signal) *cobra.Command {
@@ -67,6 +69,7 @@ the account is deleted.`,
 			if err := k.check(); err != nil {
 				return &usageError{err}
 			}
+			k.dataDirSet = c.Flags().Changed("data-dir")
 			ctx, stop := untilSignal(signals)
 			defer stop()
 			entry, err := k.create(ctx)
@@ -87,7 +90,7 @@ the account is deleted.`,
 	flags.StringVar(&k.account, "serviceaccount", "", "NAMESPACE/NAME of a service account, instead of a user")
 	flags.DurationVar(&k.ttl, "ttl", defaultTTL, "lifetime of the credentials")
 	flags.StringVar(&k.dataDir, "data-dir", "./"+host.DefaultDataDir, "data directory of the server")
-	flags.StringVar(&k.kubeconfig, "kubeconfig", "", "kubeconfig of a running server, instead of its data directory (default: $KUBECONFIG, if there is no data directory)")
+	flags.StringVar(&k.kubeconfig, "kubeconfig", "", "kubeconfig of a running server, instead of its data directory (default: $KUBECONFIG, if --data-dir is not set and its default does not exist)")
 	flags.StringVar(&k.output, "output", "", "file to write, readable only by its owner (default: standard output)")
 	return command
 }
@@ -107,7 +110,7 @@ func (k *credentials) check() error {
 }
 
 // adminKubeconfig returns the path of the administrator's kubeconfig: --kubeconfig, the file in the
-// data directory, or $KUBECONFIG. It stores $KUBECONFIG in k.kubeconfig if it uses it.
+// data directory, or $KUBECONFIG unless --data-dir is set. It stores $KUBECONFIG in k.kubeconfig if it uses it.
 func (k *credentials) adminKubeconfig() (string, error) {
 	if k.kubeconfig != "" {
 		return k.kubeconfig, nil
@@ -117,7 +120,10 @@ func (k *credentials) adminKubeconfig() (string, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return file, nil
 	}
-	if k.kubeconfig = os.Getenv("KUBECONFIG"); k.kubeconfig == "" {
+	if !k.dataDirSet { // otherwise, the credentials would be for another server than the specified one
+		k.kubeconfig = os.Getenv("KUBECONFIG")
+	}
+	if k.kubeconfig == "" {
 		return "", fmt.Errorf("no data directory of a server at %s; specify one with --data-dir, or a running server with --kubeconfig or $KUBECONFIG", k.dataDir)
 	}
 	return k.kubeconfig, nil
