@@ -93,6 +93,7 @@ func TestAuthCommands(t *testing.T) {
 	runCommand(t, 2, "it must be at least 10m0s", "kubeconfig", "--user=x", "--ttl=1s")
 	runCommand(t, 1, "not found", "kubeconfig", "--serviceaccount=default/nope", "--kubeconfig="+adminFile)
 	runCommand(t, 1, "no data directory of a server at", "kubeconfig", "--user=x", "--data-dir="+filepath.Join(dir, "nope"))
+	runCommand(t, 2, "--ttl is 876000h0m0s; it must be at most 596523h14m7s", "kubeconfig", "--user=x", "--ttl=876000h", "--kubeconfig="+adminFile)
 }
 
 // TestKubeconfigOfEnvironment checks that $KUBECONFIG replaces only the default data directory. It sets variables of the

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -34,6 +35,8 @@ import (
 const (
 	defaultTTL = 30 * 24 * time.Hour
 	minTTL     = 10 * time.Minute
+	// maxRequestTTL is the maximum of CertificateSigningRequests, whose lifetime is an int32 in seconds.
+	maxRequestTTL = math.MaxInt32 * time.Second
 )
 
 // credentials contains the flags of the command kubeconfig.
@@ -188,6 +191,9 @@ const (
 // sign requests a certificate from the cluster. It creates and approves a CertificateSigningRequest, and
 // waits for the signer. It always deletes the request.
 func (k *credentials) sign(ctx context.Context, client *apiClient) (certificate, key []byte, err error) {
+	if k.ttl > maxRequestTTL {
+		return nil, nil, &usageError{fmt.Errorf("--ttl is %s; it must be at most %s, the maximum of a CertificateSigningRequest", k.ttl, maxRequestTTL)}
+	}
 	key, text, err := k.certificateRequest()
 	if err != nil {
 		return nil, nil, err
