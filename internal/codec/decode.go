@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
-	"mainstay.dev/mainstay/internal/codec/quantity"
+	"mainstay.dev/mainstay/internal/codec/precheck"
 )
 
 // protobufMagic opens every protobuf encoding of an API object.
@@ -92,7 +92,10 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 			return nil, err
 		}
 	}
-	if err := v.checkBody(body, media); err != nil {
+	var status apierrors.APIStatus
+	if err := v.checkBody(body, media); errors.As(err, &status) {
+		return nil, err
+	} else if err != nil {
 		return nil, &UndecodableError{fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", v.GVK.Kind, v.GVK.Version, v.GVK.Kind, err), err}
 	}
 	decoded, gvk, err := v.serializer(media, strict).Decode(body, &v.GVK, v.decodeTarget())
@@ -113,13 +116,12 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	return obj, err
 }
 
-// checkBody rejects quantities that apimachinery must not parse, and protobuf messages that the generated code
-// must not parse.
+// checkBody rejects a body that would cost too much to decode or to use; see package precheck.
 func (v *Version) checkBody(body []byte, media Media) error {
 	if v.Untyped {
 		return nil
 	}
-	shape := quantity.ShapeOf(v.New())
+	shape := precheck.ShapeOf(v.New())
 	if shape == nil {
 		return nil
 	}
@@ -353,16 +355,25 @@ func unmarshalDocument(body []byte, into *map[string]any) (unique bool, err erro
 	return false, kjson.UnmarshalCaseSensitivePreserveInts(converted, into)
 }
 
+// CheckDocument rejects a JSON document that would cost too much to convert to an object of version v. It returns an
+// API error for an object that needs too much memory, and quantity.ErrOutOfRange for a quantity beyond the limits.
+func (v *Version) CheckDocument(document map[string]any) error {
+	if v.Untyped {
+		return nil
+	}
+	return precheck.ShapeOf(v.New()).CheckDocument(document)
+}
+
 // FromDocument creates an object of version v from a JSON document. The object may share memory
 // with the document. If wantStrict is set, strict lists the unknown fields; they do not cause an
-// error. FromDocument returns quantity.ErrOutOfRange for a quantity beyond the limits.
+// error. FromDocument also returns the errors of CheckDocument.
 func (v *Version) FromDocument(document map[string]any, wantStrict bool) (obj Object, strict []error, err error) {
 	obj = v.New()
 	if v.Untyped {
 		obj.(*unstructured.Unstructured).Object = document
 		return obj, nil, nil
 	}
-	if err := quantity.ShapeOf(obj).CheckDocument(document); err != nil {
+	if err := precheck.ShapeOf(obj).CheckDocument(document); err != nil {
 		return nil, nil, err
 	}
 	err = runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(document, obj, wantStrict)

@@ -123,3 +123,26 @@ func TestDeepDocuments(t *testing.T) {
 	}
 	a.must("GET "+widgets, "")
 }
+
+// TestWritesThatNeedMuchMemory checks that all kinds of writes reject an object whose empty elements would need much
+// more memory than the body of the request.
+func TestWritesThatNeedMuchMemory(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t, endpoints.Config{})
+	a.must("POST "+inA+"pods", `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`)
+	empty := "[" + strings.Repeat("{},", 149_999) + "{}]"
+	object := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"volumes":` + empty + `}}`
+	for _, tt := range []struct{ name, line, body, media string }{
+		{"create", "POST " + inA + "pods", object, "application/json"},
+		{"update", "PUT " + inA + "pods/p", object, "application/json"},
+		{"JSON patch", "PATCH " + inA + "pods/p", `[{"op":"add","path":"/spec/volumes","value":` + empty + `}]`, jsonT},
+		{"merge patch", "PATCH " + inA + "pods/p", `{"spec":{"volumes":` + empty + `}}`, mergeT},
+		{"strategic merge patch", "PATCH " + inA + "pods/p", `{"spec":{"tolerations":` + empty + `,"imagePullSecrets":null,"volumes":[{"$patch":"replace"},` + empty[1:] + `}}`, smpT},
+		{"apply", "PATCH " + inA + "pods/p?fieldManager=m&force=true", object, applyT},
+	} {
+		got := a.do(tt.line, tt.body, "Content-Type", tt.media)
+		if got.Code != 413 || !strings.Contains(got.Body.String(), "need more than 33554432 bytes of memory") {
+			t.Errorf("%s: %d %.300s, want 413", tt.name, got.Code, got.Body)
+		}
+	}
+}

@@ -27,6 +27,9 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 	if err != nil {
 		return nil, err
 	}
+	if err := c.resource.Version.CheckDocument(content); err != nil {
+		return nil, asBadRequest(err)
+	}
 	if !unique {
 		if err := c.checkDuplicates(body, options.FieldValidation); err != nil {
 			return nil, err

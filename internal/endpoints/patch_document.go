@@ -88,6 +88,10 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	if err == nil {
 		return out, strict, nil
 	}
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return nil, nil, err
+	}
 	decoding, ok := runtime.AsStrictDecodingError(err)
 	if !ok {
 		return nil, nil, invalidPatch(patch.show(changed), decodingCause(err))

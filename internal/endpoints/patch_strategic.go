@@ -2,6 +2,7 @@ package endpoints
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -82,6 +83,10 @@ func mergeIntoWhole(v *codec.Version, obj codec.Object, patch map[string]any, sc
 		return nil, nil, strategicError(err)
 	}
 	out, strict, err := v.FromDocument(merged, wantStrict)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return nil, nil, err
+	}
 	if err != nil {
 		return nil, nil, invalidPatch(fmt.Sprintf("%+v", patch), err)
 	}

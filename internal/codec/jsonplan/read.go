@@ -5,23 +5,29 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"iter"
+	"math"
 	"reflect"
 	"strconv"
 	"sync"
 	"unsafe"
+
+	"mainstay.dev/mainstay/internal/codec/precheck"
 )
 
 // Decode decodes a JSON object into v, a pointer to an empty struct. It returns true if
 // sigs.k8s.io/json would decode the same value in strict mode without an error. If it returns
 // false, v is in an undefined state, and the caller must use that package, which also provides the
-// error. Strings in v share memory with a copy of data.
-func Decode(data []byte, v any) bool { return decode(reader{data: string(data)}, v) }
+// error. Decode also returns false for an object that may need more memory than precheck.MaxMemory.
+// Strings in v share memory with a copy of data.
+func Decode(data []byte, v any) bool {
+	return decode(reader{data: string(data), maxMemory: precheck.MaxMemory}, v)
+}
 
 // DecodeWithout is like Decode, but skips the struct members with the given name at all levels;
 // their values must be valid JSON. It copies each string, for callers that retain a small part of a
 // long document.
 func DecodeWithout(data []byte, v any, name string) bool {
-	return decode(reader{data: unsafe.String(unsafe.SliceData(data), len(data)), without: name, copyStrings: true}, v)
+	return decode(reader{data: unsafe.String(unsafe.SliceData(data), len(data)), maxMemory: math.MaxInt, without: name, copyStrings: true}, v)
 }
 
 func decode(r reader, v any) bool {
@@ -267,6 +273,9 @@ func pointerReadPlan(t reflect.Type) decodeFunc {
 		if r.at(i) == 'n' {
 			return r.literal(i, "null")
 		}
+		if !r.allocate(e.Size()) {
+			return invalid
+		}
 		target := reflect.New(e).UnsafePointer()
 		*(*unsafe.Pointer)(p) = target
 		return elem(r, i, target)
@@ -345,7 +354,11 @@ func sliceReadPlan(t reflect.Type) decodeFunc {
 		}
 		for n := 0; more; n++ {
 			if n == s.Cap() {
-				s.Grow(max(first, n))
+				added := max(first, n)
+				if !r.allocate(uintptr(added) * size) {
+					return invalid
+				}
+				s.Grow(added)
 			}
 			s.SetLen(n + 1)
 			i, more = r.next(elem(r, i, unsafe.Add(s.UnsafePointer(), uintptr(n)*size)), ']')
@@ -393,7 +406,7 @@ func mapReadPlan(t reflect.Type) decodeFunc {
 	if key == reflect.TypeFor[string]() && value == key {
 		return readTextMap
 	}
-	elem := readPlanOf(value)
+	elem, size := readPlanOf(value), key.Size()+value.Size()
 	return func(r *reader, i int, p unsafe.Pointer) int {
 		if r.at(i) == 'n' {
 			return r.literal(i, "null")
@@ -407,7 +420,7 @@ func mapReadPlan(t reflect.Type) decodeFunc {
 		for more {
 			name, after := r.text(i)
 			at := r.colon(after)
-			if at == invalid {
+			if at == invalid || !r.allocate(size) {
 				return invalid
 			}
 			k, v := reflect.New(key).Elem(), reflect.New(value)

@@ -18,6 +18,15 @@ type reader struct {
 	without string
 	// copyStrings means that strings must not share memory with data.
 	copyStrings bool
+	// memory is the memory of the lists, map entries and structs that were allocated, in bytes. maxMemory is
+	// its maximum.
+	memory, maxMemory uintptr
+}
+
+// allocate counts memory before it is allocated. It returns false if the object exceeds maxMemory.
+func (r *reader) allocate(bytes uintptr) bool {
+	r.memory += bytes
+	return r.memory <= r.maxMemory
 }
 
 // maxDepth is the maximum nesting depth. It is lower than the limit of sigs.k8s.io/json, which

@@ -1,14 +1,12 @@
 // Package quantity rejects quantities such as "1e999999999" before k8s.io/apimachinery parses them.
 // Apimachinery would compute a number with a billion digits to parse, compare, round or format
-// them. All quantities from clients are checked, in all encodings. The limits are far beyond
-// realistic quantities: kube-apiserver documents 2^63-1 as the maximum, and these limits allow a
-// hundred digits more. For protobuf, the package also checks maps and nesting, because it reads messages before
-// the decoder.
+// them. All quantities from clients are checked, in all encodings: package precheck finds them in an
+// object. The limits are far beyond realistic quantities: kube-apiserver documents 2^63-1 as the
+// maximum, and these limits allow a hundred digits more.
 package quantity
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -59,6 +57,3 @@ func Check(text string) error {
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
-
-// checkTrimmed is like Check, but ignores leading and trailing white space, like apimachinery in JSON.
-func checkTrimmed(text string) error { return Check(strings.TrimSpace(text)) }

@@ -14,7 +14,7 @@ func allowedGlobals() map[string]string {
 	return map[string]string{
 		"codec/jsonplan.plans":            "follows from types alone; each is worked out once and never changes",
 		"codec/jsonplan.readPlans":        "as plans",
-		"codec/quantity.shapes":           "as plans",
+		"codec/precheck.shapes":           "as plans",
 		"codec/jsonplan.writerPool":       "memory to be used again; holds nothing between objects",
 		"codec/jsonplan.scratchPool":      "memory to be used again; holds nothing between objects",
 		"filters/authn.uidAttribute":      "an object identifier; its type is a slice",

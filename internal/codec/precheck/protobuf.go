@@ -1,6 +1,10 @@
-package quantity
+package precheck
 
-import "errors"
+import (
+	"errors"
+
+	"mainstay.dev/mainstay/internal/codec/quantity"
+)
 
 // Errors of CheckProtobuf for messages that no encoder produces.
 var (
@@ -21,24 +25,24 @@ const (
 // rawField is the field number of the object in runtime.Unknown, the envelope of protobuf objects.
 const rawField = 2
 
-// CheckProtobuf returns ErrOutOfRange if a quantity in an object of the shape's type exceeds the
-// limits. envelope is the data after the magic prefix. It reads messages like the generated code,
-// so it finds all quantities that the generated code would parse. It also returns an error for
-// messages that are nested too deeply, because the generated code would exhaust its stack, and for
+// CheckProtobuf checks an object of the shape's type. It returns quantity.ErrOutOfRange for a quantity beyond the
+// limits, and an API error for an object that exceeds MaxMemory. envelope is the data after the magic prefix. It reads
+// messages like the generated code, so it finds all values that the generated code would parse. It also returns an
+// error for messages that are nested too deeply, because the generated code would exhaust its stack, and for
 // map entries with a key or value that extends beyond the entry: the generated code would copy the
 // data after the entry for each entry. It returns nil for other invalid data, which the decoder reports.
 func (s *Shape) CheckProtobuf(envelope []byte) error {
 	if s == nil {
 		return nil
 	}
-	return (&Shape{numbers: map[int32]*Shape{rawField: s}}).checkMessage(envelope, maxDepth)
+	return new(counter).checkMessage(&Shape{numbers: map[int32]part{rawField: {shape: s}}}, envelope, maxDepth)
 }
 
-func (s *Shape) checkMessage(data []byte, depth int) error {
+func (c *counter) checkMessage(s *Shape, data []byte, depth int) error {
 	if depth == 0 {
 		return errDepth
 	}
-	for len(data) > 0 && (s.isQuantity || len(s.numbers) > 0) {
+	for len(data) > 0 && s != nil && (s.isQuantity || len(s.numbers) > 0) {
 		f, rest, ok := nextField(data)
 		if !ok {
 			return nil
@@ -47,35 +51,40 @@ func (s *Shape) checkMessage(data []byte, depth int) error {
 		if f.wire != wireBytes {
 			continue
 		}
-		if err := s.checkField(f, depth-1); err != nil {
+		if err := c.checkField(s, f, depth-1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Shape) checkField(f field, depth int) error {
+func (c *counter) checkField(s *Shape, f field, depth int) error {
 	if s.isQuantity {
 		if f.number == 1 {
-			return Check(string(f.bytes))
+			return quantity.Check(string(f.bytes))
 		}
 		return nil
 	}
-	sub := s.numbers[f.number]
-	switch {
-	case sub == nil:
-		return nil
-	case sub.isMap:
-		return sub.elem.checkEntry(f.bytes, depth)
-	case sub.elem != nil:
-		return sub.elem.checkMessage(f.bytes, depth)
+	p := s.numbers[f.number]
+	sub := p.shape
+	if sub == nil {
+		return c.add(p.size)
 	}
-	return sub.checkMessage(f.bytes, depth)
+	if sub.isList || sub.isMap {
+		p = sub.elem // the field is one element of a list, or one entry of a map
+	}
+	if err := c.add(p.size); err != nil {
+		return err
+	}
+	if sub.isMap {
+		return c.checkEntry(p.shape, f.bytes, depth)
+	}
+	return c.checkMessage(p.shape, f.bytes, depth)
 }
 
 // checkEntry checks a map entry. Key and value have the field numbers 1 and 2. Like the generated
 // code, it ignores their wire types: no map of the API has keys or values that are numbers.
-func (s *Shape) checkEntry(entry []byte, depth int) error {
+func (c *counter) checkEntry(s *Shape, entry []byte, depth int) error {
 	for len(entry) > 0 {
 		tag, after, ok := varint(entry)
 		if !ok {
@@ -93,7 +102,7 @@ func (s *Shape) checkEntry(entry []byte, depth int) error {
 			return errEntry
 		}
 		if number == 2 {
-			if err := s.checkMessage(after[:length], depth); err != nil {
+			if err := c.checkMessage(s, after[:length], depth); err != nil {
 				return err
 			}
 		}
