@@ -125,27 +125,34 @@ func (b *builder) push(e element, m mark, children []node) {
 }
 
 // subtract returns set without the fields that have a mark in changes. Fields below them are
-// preserved.
+// preserved. If no field is removed, it returns set itself. It visits each node at most once.
 func (b *builder) subtract(set, changes []node) []node {
-	if !overlaps(set, changes) {
-		return set
-	}
-	n := len(b.stack)
-	j := 0
-	for i := range set {
-		s := &set[i]
+	n, same := len(b.stack), true
+	for i, j := 0, 0; i < len(set); i++ {
+		s := set[i]
 		for j < len(changes) && changes[j].element < s.element {
 			j++
 		}
-		if j == len(changes) || changes[j].element != s.element {
-			b.stack = append(b.stack, *s)
+		if same && j == len(changes) {
+			return set
+		}
+		if j < len(changes) && changes[j].element == s.element {
+			if changes[j].mark != 0 {
+				s.mark = 0
+			}
+			s.children = b.subtract(s.children, changes[j].children)
+		}
+		if same && s.mark == set[i].mark && sameNodes(s.children, set[i].children) {
 			continue
 		}
-		m := s.mark
-		if changes[j].mark != 0 {
-			m = 0
+		if same {
+			same = false
+			b.stack = append(b.stack, set[:i]...)
 		}
-		b.push(s.element, m, b.subtract(s.children, changes[j].children))
+		b.push(s.element, s.mark, s.children)
+	}
+	if same {
+		return set
 	}
 	return b.popList(n)
 }
@@ -170,25 +177,27 @@ func (b *builder) union(x, y []node) []node {
 	return b.popList(n)
 }
 
-// members returns the members of a comparison, as a set.
+// members returns the members of a comparison, as a set. If all marks are members, it returns changes itself. It visits
+// each node once.
 func (b *builder) members(changes []node) []node {
-	if !hasMark(changes, removed) {
+	n, same := len(b.stack), true
+	for i := range changes {
+		c := changes[i]
+		c.mark &= member
+		c.children = b.members(c.children)
+		if same && c.mark == changes[i].mark && sameNodes(c.children, changes[i].children) {
+			continue
+		}
+		if same {
+			same = false
+			b.stack = append(b.stack, changes[:i]...)
+		}
+		b.push(c.element, c.mark, c.children)
+	}
+	if same {
 		return changes
 	}
-	n := len(b.stack)
-	for i := range changes {
-		b.push(changes[i].element, changes[i].mark&member, b.members(changes[i].children))
-	}
 	return b.popList(n)
-}
-
-func hasMark(list []node, m mark) bool {
-	for i := range list {
-		if list[i].mark&m != 0 || hasMark(list[i].children, m) {
-			return true
-		}
-	}
-	return false
 }
 
 // exclude returns set without the members of out and the fields below them.
