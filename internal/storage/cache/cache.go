@@ -199,8 +199,10 @@ func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
 // writes of other resources do not delay them.
 func (c *Cacher) newest(ctx context.Context) (kv.Revision, error) {
 	backend, point := c.store.Backend(), rest.ReadPointFrom(ctx)
-	if r, ok := backend.(kv.PrefixRevisioner); ok && point != nil {
-		return r.PrefixRevision(ctx, c.store.Prefix())
+	if point != nil {
+		if revision, ok, err := kv.PrefixRevision(ctx, backend, c.store.Prefix()); ok || err != nil {
+			return revision, err
+		}
 	}
 	revision, err := point.Revision(backend, func() (int64, error) {
 		newest, err := backend.CurrentRevision(ctx)

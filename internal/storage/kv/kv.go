@@ -170,22 +170,23 @@ type Batch struct {
 	Revision Revision
 }
 
-// PrefixRevisioner is a Backend with a single writing process, which can therefore determine the
-// newest revision of a key prefix.
+// PrefixRevisioner is a Backend that can determine the newest revision of a key prefix, because it has a
+// single writing process.
 type PrefixRevisioner interface {
 	// PrefixRevision returns a revision that is at least the revision of every acknowledged commit
-	// of a key with the prefix. prefix must end with a slash. The error is ErrClosed or
+	// of a key with the prefix. prefix must end with a slash. It sends no request to another process: if the
+	// revision requires one, because the Backend decorates another Backend, ok is false. The error is ErrClosed or
 	// ErrUnavailable.
-	PrefixRevision(ctx context.Context, prefix string) (Revision, error)
+	PrefixRevision(ctx context.Context, prefix string) (revision Revision, ok bool, err error)
 }
 
-// PrefixRevision calls the method of a PrefixRevisioner. For other backends, it returns the newest revision,
-// which is also a valid result. It returns the error of the backend.
-func PrefixRevision(ctx context.Context, b Backend, prefix string) (Revision, error) {
+// PrefixRevision calls the method of a PrefixRevisioner. For other backends, ok is false. It returns the error
+// of the backend.
+func PrefixRevision(ctx context.Context, b Backend, prefix string) (revision Revision, ok bool, err error) {
 	if r, ok := b.(PrefixRevisioner); ok {
 		return r.PrefixRevision(ctx, prefix)
 	}
-	return b.CurrentRevision(ctx)
+	return 0, false, nil
 }
 
 // Watch is an open watch. Batches is closed when the watch ends. Err then returns nil after Stop or

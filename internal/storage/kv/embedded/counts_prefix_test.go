@@ -15,9 +15,9 @@ func TestPrefixRevision(t *testing.T) {
 	s := open(t, Config{InMemory: true})
 	of := func(prefix string) kv.Revision {
 		t.Helper()
-		revision, err := s.PrefixRevision(t.Context(), prefix)
-		if err != nil {
-			t.Fatal(err)
+		revision, ok, err := s.PrefixRevision(t.Context(), prefix)
+		if err != nil || !ok {
+			t.Fatal(ok, err)
 		}
 		return revision
 	}
@@ -48,7 +48,7 @@ func TestPrefixRevision(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if got, err := s.PrefixRevision(t.Context(), prefix); err != nil || got < res.Revision {
+				if got, _, err := s.PrefixRevision(t.Context(), prefix); err != nil || got < res.Revision {
 					t.Errorf("%s is at %d after %d was acknowledged (%v)", prefix, got, res.Revision, err)
 				}
 			}
@@ -58,7 +58,7 @@ func TestPrefixRevision(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.PrefixRevision(t.Context(), "/r/classes/"); err == nil {
+	if _, _, err := s.PrefixRevision(t.Context(), "/r/classes/"); err == nil {
 		t.Error("a closed store has a revision")
 	}
 }

@@ -290,11 +290,11 @@ func (s *Store) CurrentRevision(ctx context.Context) (kv.Revision, error) {
 }
 
 // PrefixRevision implements kv.PrefixRevisioner.
-func (s *Store) PrefixRevision(ctx context.Context, prefix string) (kv.Revision, error) {
+func (s *Store) PrefixRevision(ctx context.Context, prefix string) (revision kv.Revision, ok bool, err error) {
 	if err := s.checkOpen(ctx); err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	return s.counts.newestOf(prefix), nil
+	return s.counts.newestOf(prefix), true, nil
 }
 
 // RequestProgress implements kv.Backend.

@@ -231,7 +231,7 @@ func (b *Backend) RequestProgress(ctx context.Context) error {
 }
 
 // PrefixRevision implements kv.PrefixRevisioner.
-func (b *Backend) PrefixRevision(ctx context.Context, prefix string) (kv.Revision, error) {
+func (b *Backend) PrefixRevision(ctx context.Context, prefix string) (revision kv.Revision, ok bool, err error) {
 	return kv.PrefixRevision(ctx, b.Backend, prefix)
 }
 

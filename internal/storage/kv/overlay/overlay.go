@@ -174,7 +174,7 @@ func (b *Backend) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entr
 }
 
 // PrefixRevision implements kv.PrefixRevisioner.
-func (b *Backend) PrefixRevision(ctx context.Context, prefix string) (kv.Revision, error) {
+func (b *Backend) PrefixRevision(ctx context.Context, prefix string) (revision kv.Revision, ok bool, err error) {
 	return kv.PrefixRevision(ctx, b.Backend, prefix)
 }
 
