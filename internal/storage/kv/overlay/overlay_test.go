@@ -402,3 +402,71 @@ func TestBrokenBase(t *testing.T) {
 		t.Errorf("the watch ended with %v", w.Err())
 	}
 }
+
+// compacting is a backend that compacts all history before each read at a past revision.
+type compacting struct {
+	kv.Backend
+	t     *testing.T
+	reads int // number of reads at a past revision
+}
+
+func (c *compacting) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResult, error) {
+	if req.At > 0 {
+		if c.reads++; c.reads > 20 {
+			c.t.Fatal("the range is read again and again")
+		}
+		newest := commitOne(c.t, c.Backend, kv.Op{Key: "/other", Value: []byte("x"), Expect: kv.AnyRevision}).Revision
+		if err := c.Compact(ctx, newest); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	return c.Backend.Range(ctx, req)
+}
+
+// TestCompactedBetweenPages checks that a range of several pages is complete, although the revision of its first
+// page is compacted before the second page is read.
+func TestCompactedBetweenPages(t *testing.T) {
+	t.Parallel()
+	store := storagetest.InMemory(t)
+	const keys = 1500 // more than a page
+	for i := range keys {
+		commitOne(t, store, kv.Op{Key: fmt.Sprintf("%s%04d", prefix, i), Value: []byte("x")})
+	}
+	for _, req := range []kv.RangeRequest{{}, {WithCount: true, Limit: 1200}, {CountOnly: true}} {
+		req.Start, req.End = prefix, kv.PrefixEnd(prefix)
+		b := overlay.New(&compacting{Backend: store, t: t})
+		b.Attach(prefix, overlay.NewEntries(0, []kv.Entry{{Key: "base", Value: []byte("x"), Created: 1, Modified: 1}}))
+		result, err := b.Range(t.Context(), req)
+		if err != nil || result.Count != keys+1 {
+			t.Errorf("%+v: %d of %d keys, %v", req, result.Count, keys+1, err)
+		}
+	}
+}
+
+// compactedBase is a base whose revision is no longer readable.
+type compactedBase struct {
+	overlay.Base
+	t     *testing.T
+	scans int
+}
+
+func (*compactedBase) Revision() kv.Revision { return 0 }
+
+func (b *compactedBase) Scan(string, string, int) overlay.Cursor {
+	if b.scans++; b.scans > 20 {
+		b.t.Fatal("the base is read again and again")
+	}
+	return b
+}
+
+func (*compactedBase) Next(context.Context) (*kv.Entry, error) { return nil, kv.ErrCompacted }
+
+// TestCompactedBase checks that a range ends with the error of its base.
+func TestCompactedBase(t *testing.T) {
+	t.Parallel()
+	b := overlay.New(storagetest.InMemory(t))
+	b.Attach(prefix, &compactedBase{t: t})
+	if _, err := b.Range(t.Context(), kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix)}); !errors.Is(err, kv.ErrCompacted) {
+		t.Errorf("a range over an unreadable base: %v", err)
+	}
+}

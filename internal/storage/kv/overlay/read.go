@@ -17,13 +17,19 @@ func (b *Backend) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResul
 	if err := p.checkRevision(req.At); err != nil {
 		return kv.RangeResult{}, err
 	}
-	for {
-		result, err := b.rangeOf(ctx, p, req)
-		if req.At == 0 && errors.Is(err, kv.ErrCompacted) {
-			continue // the revision of the first page was compacted before the next page was read
-		}
+	result, err := b.rangeOf(ctx, p, req)
+	if req.At != 0 || !errors.Is(err, kv.ErrCompacted) {
 		return result, err
 	}
+	// The revision of the first page was compacted before the next page was read. A hold prevents this in the
+	// second attempt.
+	held, release, err := b.Hold(ctx, 0)
+	if err != nil {
+		return kv.RangeResult{}, err
+	}
+	defer release()
+	req.At = held
+	return b.rangeOf(ctx, p, req)
 }
 
 // rangeOf reads a range of a prefix with a base.
