@@ -30,7 +30,8 @@ type ring struct {
 		stripped, noted int
 		// last is the newest revision published to the ring.
 		last kv.Revision
-		// progressRequested is the revision that each watch must report as progress, even if it has no events.
+		// progressRequested is the revision that each watch must report as progress, even if it has no events. It
+		// is greater than last if the group of the revision follows.
 		progressRequested kv.Revision
 		// version is the number of changes of the ring; waiters are the waiting watches.
 		version uint64
@@ -100,7 +101,12 @@ func (r *ring) append(g *group) {
 	for r.mu.noted > notedBytes && r.mu.stripped < r.mu.count-1 {
 		r.stripLocked()
 	}
+	reports := r.mu.progressRequested > r.mu.last // of watches without events in the group
 	r.mu.last = g.last
+	if reports {
+		r.wakeAllLocked()
+		return
+	}
 	r.wakeLocked(g)
 }
 
@@ -179,11 +185,12 @@ func (r *ring) wakeAllLocked() {
 	r.mu.waiters = r.mu.waiters[:0]
 }
 
-// requestProgress requests that each watch report the newest revision.
-func (r *ring) requestProgress() {
+// requestProgress requests that each watch report a published revision. A group is published shortly before it is
+// appended to the ring.
+func (r *ring) requestProgress(published kv.Revision) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mu.progressRequested = r.mu.last
+	r.mu.progressRequested = max(r.mu.last, published)
 	r.wakeAllLocked()
 }
 

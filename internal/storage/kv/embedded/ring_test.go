@@ -3,6 +3,7 @@ package embedded
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
@@ -81,7 +82,7 @@ func TestRingWakes(t *testing.T) {
 	r.addWaiter(pods, at.version)
 	r.removeWaiter(pods)
 	r.addWaiter(roles, at.version)
-	r.requestProgress()
+	r.requestProgress(2)
 	if awake(pods) || !awake(roles) || roles.idleUntil != 2 || len(r.mu.waiters) != 0 {
 		t.Errorf("after a request for progress: roles at %d, %d waiters", roles.idleUntil, len(r.mu.waiters))
 	}
@@ -128,4 +129,41 @@ func TestReleaseMemory(t *testing.T) {
 	if want := int(at) - 50 + 1; events != want {
 		t.Errorf("the watch has %d events, want %d", events, want)
 	}
+}
+
+// TestProgressBeforeRing checks that a request for progress reports the newest revision to a watch without events, if
+// the request arrives after the revision was published and before the ring has it.
+func TestProgressBeforeRing(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{InMemory: true})
+	before := put(t, s, "/pods/a", "1")
+	w, err := s.Watch(t.Context(), "/roles/", kv.PrefixEnd("/roles/"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	receive := func(want kv.Revision) {
+		t.Helper()
+		select {
+		case batch := <-w.Batches():
+			if batch.Revision != want || len(batch.Events) > 0 {
+				t.Fatalf("received %+v, want the progress %d", batch, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("the watch does not report the progress %d", want)
+		}
+	}
+	receive(before) // the first progress
+	// The steps of publish, with a request between them.
+	g := &group{first: before + 1, last: before + 1, events: []kv.Event{{Key: "/pods/a", Revision: before + 1}}}
+	s.counts.publish(g.events, g.last)
+	newest, err := s.CurrentRevision(t.Context())
+	if err != nil || newest != g.last {
+		t.Fatalf("the newest revision is %d, want %d (%v)", newest, g.last, err)
+	}
+	if err := s.RequestProgress(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.ring.append(g)
+	receive(newest)
 }

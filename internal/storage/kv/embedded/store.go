@@ -302,7 +302,7 @@ func (s *Store) RequestProgress(ctx context.Context) error {
 	if err := s.checkOpen(ctx); err != nil {
 		return err
 	}
-	s.ring.requestProgress()
+	s.ring.requestProgress(kv.Revision(s.published.Load()))
 	return nil
 }
 

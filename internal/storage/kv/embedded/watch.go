@@ -129,7 +129,7 @@ func (w *watch) fromRing(groups []ringGroup, at ringState) error {
 	switch {
 	case at.last >= w.next:
 		return nil // there may be more groups
-	case at.last == w.next-1 && (w.delivered < at.requested || w.delivered == 0 && at.last > 0):
+	case at.last == w.next-1 && (w.delivered < min(at.requested, at.last) || w.delivered == 0 && at.last > 0):
 		return w.send(kv.Batch{Revision: at.last})
 	}
 	return w.waitForChange(at.version, false)
