@@ -62,7 +62,8 @@ func (s *Storage) selection(ctx context.Context, namespace string, options rest.
 		return nil, &storage.FutureRevisionError{Requested: int64(requested), Current: int64(newest)}
 	}
 	sel := &changeSelection{namespace: namespace, namespaces: options.Namespaces, labels: options.Labels, to: newest, newest: newest, requested: requested}
-	sel.from, _ = s.config.Archive.Oldest()
+	oldest, _ := s.config.Archive.Oldest()
+	sel.from = oldest
 	if options.Fields != nil {
 		for _, requirement := range options.Fields.Requirements() {
 			if err := s.require(ctx, sel, requirement); err != nil {
@@ -74,6 +75,9 @@ func (s *Storage) selection(ctx context.Context, namespace string, options rest.
 		after, ok := parseToken(options.Continue)
 		if !ok {
 			return nil, apierrors.NewBadRequest("continue key is not valid: " + options.Continue)
+		}
+		if after.revision < oldest { // changes between the two pages were deleted
+			return nil, &storage.ExpiredError{Message: fmt.Sprintf("the continue token is older than the history: it continues after revision %d, and the oldest revision is %d; list again without it", after.revision, oldest)}
 		}
 		sel.after, sel.from = after, max(sel.from, after.revision)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,6 +97,48 @@ func TestTimesWithoutHistory(t *testing.T) {
 		})
 		if !slices.Equal(got, want) {
 			t.Errorf("%q selects the changes of the revisions %v, want %v", selector, got, want)
+		}
+	}
+}
+
+// TestExpiredToken checks that a list does not continue if changes after its last page are no longer in the history.
+func TestExpiredToken(t *testing.T) {
+	t.Parallel()
+	backend, err := embedded.Open(embedded.Config{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	put := func(name string) kv.Revision {
+		res, err := backend.Commit(t.Context(), kv.Op{Key: "/registry/x/" + name, Value: []byte("{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Revision
+	}
+	lost := put("a")
+	put("b")
+	if err := backend.Compact(t.Context(), put("c")); err != nil {
+		t.Fatal(err)
+	}
+	a, err := archive.Open(archive.Config{InMemory: true, Prefix: "/registry/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := a.Start(t.Context(), backend); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	oldest, _ := a.Oldest()
+	s := &Storage{config: Config{Archive: a, Keys: func(schema.GroupResource, types.NamespacedName) []string { return nil }}}
+	for revision, want := range map[kv.Revision]bool{lost: true, oldest - 1: true, oldest: false, oldest + 1: false} {
+		after := position{revision, "/registry/x/a"}
+		_, err := s.selection(t.Context(), "", rest.ListOptions{Continue: after.token()})
+		if got := apierrors.IsResourceExpired(err); got != want || err != nil && !got {
+			t.Errorf("a list that continues after revision %d, the oldest being %d: %v, want 410: %t", revision, oldest, err, want)
 		}
 	}
 }
