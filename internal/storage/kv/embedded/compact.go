@@ -86,7 +86,7 @@ func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 		return 0, e.wrapError("read the change log", err)
 	}
 	defer it.Close()
-	t, err := e.newTrimmer(*s.pins.Load())
+	t, err := e.newTrimmer(s.neededPins())
 	if err != nil {
 		return 0, err
 	}

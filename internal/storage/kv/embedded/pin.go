@@ -126,11 +126,16 @@ func (s *Store) Unpin(ctx context.Context, owner string) error {
 	if err != nil {
 		return err
 	}
+	s.requestSweep()
+	return nil
+}
+
+// requestSweep makes retainHistory call sweep.
+func (s *Store) requestSweep() {
 	select {
 	case s.unpinned <- struct{}{}:
 	default: // a sweep is already pending
 	}
-	return nil
 }
 
 // writePins replaces the pins durably. s.history must be locked.

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -382,5 +383,57 @@ func TestSnapshotDuringPin(t *testing.T) {
 	}
 	if info, err := ReadSnapshot(&snapshot, SnapshotReader{}); err != nil || info.Keys != 1 {
 		t.Errorf("%d keys in the snapshot, error %v; want 1 key", info.Keys, err)
+	}
+}
+
+// TestSnapshotDuringUnpin checks that a snapshot contains all versions of its pins, although they are removed
+// while it is written, and that the versions are deleted afterwards.
+func TestSnapshotDuringUnpin(t *testing.T) {
+	t.Parallel()
+	s := open(t, Config{InMemory: true, Retention: -1})
+	put(t, s, "/a/compacted", "old")
+	put(t, s, "/a/replaced", "old")
+	put(t, s, "/a/deleted", "old")
+	pinned := kv.Revision(s.published.Load())
+	if err := s.Pin(t.Context(), "o", "/a/", pinned); err != nil {
+		t.Fatal(err)
+	}
+	put(t, s, "/a/compacted", "new")
+	put(t, s, "/b", "1")
+	compactStore(t, s)
+	put(t, s, "/a/replaced", "new")
+	commitOp(t, s, kv.Op{Key: "/a/deleted", Kind: kv.OpDelete, Expect: kv.AnyRevision})
+	put(t, s, "/b", "2")
+	want := valuesAt(t, s, pinned)
+	var snapshot bytes.Buffer
+	w := &hookWriter{w: &snapshot, meddle: sync.OnceFunc(func() {
+		if err := s.Unpin(t.Context(), "o"); err != nil {
+			t.Error(err)
+		}
+		compactStore(t, s)
+		if err := s.sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})}
+	if _, err := s.Snapshot(t.Context(), w); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := Restore(&snapshot, dir); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, valuesAt(t, open(t, Config{Dir: dir, Retention: -1}), pinned)); diff != "" || len(want) != 3 {
+		t.Errorf("the pinned state in the snapshot (-want +got):\n%s", diff)
+	}
+	if err := s.sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e, err := s.acquireEngine()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.release()
+	if retained, err := e.hasRetained(); retained || err != nil {
+		t.Errorf("versions are retained after the snapshot: %t, %v", retained, err)
 	}
 }

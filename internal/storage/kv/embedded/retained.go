@@ -66,7 +66,7 @@ func retainsOlder(b *pebble.Batch, key string, before kv.Revision) (bool, error)
 	return found, errors.Join(it.Error(), it.Close())
 }
 
-// sweep deletes retained versions that no pin needs, in steps.
+// sweep deletes retained versions that neither a pin nor a running snapshot needs, in steps.
 func (s *Store) sweep(ctx context.Context) error {
 	for next := []byte{prefixRetained}; next != nil; {
 		if err := errors.Join(ctx.Err(), s.ctx.Err()); err != nil {
@@ -97,7 +97,7 @@ func (s *Store) sweepStep(from []byte) (next []byte, err error) {
 	defer it.Close()
 	b := e.db.NewBatch()
 	defer b.Close()
-	pins := *s.pins.Load()
+	pins := s.neededPins()
 	var versions []retained // of one key, newest first
 	for ok := it.First(); ok; ok = it.Next() {
 		r, err := decodeRetained(it.Key(), it.Value())

@@ -78,15 +78,15 @@ func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) 
 	if err := s.checkOpen(ctx); err != nil {
 		return 0, err
 	}
-	// The pins are determined before the revision, because the snapshot must not have newer pins. If a pin is
-	// removed now, the snapshot may lack its versions.
-	pins := *s.pins.Load()
+	// The pins are determined before the revision, because the snapshot must not have newer pins.
+	pins, release := s.copyPins()
+	defer release()
 	// The receiver may be slow: only ctx limits the duration of a snapshot.
-	at, release, err := s.hold(ctx, 0, 0)
+	at, releaseHold, err := s.hold(ctx, 0, 0)
 	if err != nil {
 		return 0, fmt.Errorf("snapshot: %w", err)
 	}
-	defer release()
+	defer releaseHold()
 	sw := newSnapshotWriter(w, at, len(pins) > 0)
 	if err := sw.records(appendPins(nil, pins)); err != nil {
 		return 0, fmt.Errorf("write snapshot: %w", err)

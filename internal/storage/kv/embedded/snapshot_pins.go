@@ -3,12 +3,58 @@ package embedded
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"slices"
+	"sync"
 
 	"github.com/cockroachdb/pebble/v2"
 
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
+
+// pinCopies contains the pins of the running snapshots.
+type pinCopies struct {
+	mu   sync.Mutex
+	sets map[*PinSet]struct{}
+}
+
+// copyPins returns the pins of the store for a snapshot. Their versions are not deleted before release is called, even
+// if the pins are removed: the restored store has the pins, and a fork would otherwise lack objects.
+func (s *Store) copyPins() (pins PinSet, release func()) {
+	s.copying.mu.Lock()
+	defer s.copying.mu.Unlock()
+	pins = *s.pins.Load()
+	if len(pins) == 0 {
+		return nil, func() {}
+	}
+	if s.copying.sets == nil {
+		s.copying.sets = map[*PinSet]struct{}{}
+	}
+	copied := &pins
+	s.copying.sets[copied] = struct{}{}
+	return pins, func() {
+		s.copying.mu.Lock()
+		delete(s.copying.sets, copied)
+		s.copying.mu.Unlock()
+		s.requestSweep() // pins may have been removed
+	}
+}
+
+// neededPins returns the pins of the store and of the running snapshots. Their versions must not be deleted. The caller
+// holds the lock of history, so that no pin is added.
+func (s *Store) neededPins() PinSet {
+	s.copying.mu.Lock()
+	defer s.copying.mu.Unlock()
+	pins := *s.pins.Load()
+	if len(s.copying.sets) == 0 {
+		return pins
+	}
+	all := slices.Clone(pins)
+	for copied := range s.copying.sets {
+		all = append(all, *copied...)
+	}
+	return NewPinSet(all)
+}
 
 // pinnedChunk is like snapshotChunk, with the versions that pins need.
 func (s *Store) pinnedChunk(dst []byte, start string, at kv.Revision, pins PinSet) (chunk []byte, last string, err error) {

@@ -72,7 +72,7 @@ type Store struct {
 	// acceptLost is Config.AcceptLostWrites.
 	acceptLost bool
 
-	// Lock order: history, life, mu. holds, marks, expiries, ring and counts have internal locks.
+	// Lock order: history, life, mu. holds, marks, copying, expiries, ring and counts have internal locks.
 	// No other lock is acquired while an internal lock is held.
 	//
 	// life is held shared while the engine is used, and exclusively while it is replaced or closed.
@@ -94,9 +94,11 @@ type Store struct {
 	// pins were removed.
 	pins     atomic.Pointer[PinSet]
 	unpinned chan struct{}
-	marks    history.Marks
-	uptime   uptimeClock
-	now      func() time.Time
+	// copying contains the pins of the running snapshots.
+	copying pinCopies
+	marks   history.Marks
+	uptime  uptimeClock
+	now     func() time.Time
 
 	// mu guards the state that transactions are evaluated against. No I/O is performed while it is
 	// held.
