@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -469,4 +470,58 @@ func TestCompactedBase(t *testing.T) {
 	if _, err := b.Range(t.Context(), kv.RangeRequest{Start: prefix, End: kv.PrefixEnd(prefix)}); !errors.Is(err, kv.ErrCompacted) {
 		t.Errorf("a range over an unreadable base: %v", err)
 	}
+}
+
+// slowlyEnding is a backend whose watches deliver one batch, and end some time after Stop.
+type slowlyEnding struct {
+	kv.Backend
+	received, finish chan struct{}
+}
+
+type slowlyEndingWatch struct {
+	batches chan kv.Batch
+	stop    context.CancelFunc
+	err     error // set before batches is closed
+}
+
+func (s slowlyEnding) Watch(ctx context.Context, _, _ string, _ kv.Revision) (kv.Watch, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &slowlyEndingWatch{batches: make(chan kv.Batch), stop: cancel}
+	go func() {
+		w.batches <- kv.Batch{Revision: 1}
+		close(s.received)
+		<-ctx.Done()
+		<-s.finish
+		w.err = kv.ErrClosed
+		close(w.batches)
+	}()
+	return w, nil
+}
+
+func (w *slowlyEndingWatch) Batches() <-chan kv.Batch { return w.batches }
+func (w *slowlyEndingWatch) Err() error               { return w.err }
+func (w *slowlyEndingWatch) Stop()                    { w.stop() }
+
+// TestEndOfWatch checks that a stopped watch ends after the watch of the stored keys, whose error is unknown before.
+func TestEndOfWatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		store := slowlyEnding{received: make(chan struct{}), finish: make(chan struct{})}
+		w, err := overlay.New(store).Watch(t.Context(), prefix, kv.PrefixEnd(prefix), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-store.received
+		w.Stop()
+		synctest.Wait()
+		select {
+		case batch, ok := <-w.Batches():
+			t.Errorf("received %+v, %t before the end of the watch of the stored keys", batch, ok)
+		default:
+		}
+		close(store.finish)
+		if batch, ok := <-w.Batches(); ok || !errors.Is(w.Err(), kv.ErrClosed) {
+			t.Errorf("received %+v, %t; the error is %v", batch, ok, w.Err())
+		}
+	})
 }

@@ -38,15 +38,19 @@ type watch struct {
 // run translates batches until the watch ends.
 func (w *watch) run(ctx context.Context, b *Backend) {
 	defer close(w.batches)
-	defer w.Stop()
+	defer func() { // the error of the stored watch is valid after its end
+		w.Stop()
+		for range w.stored.Batches() {
+		}
+	}()
 	for batch := range w.stored.Batches() {
 		events, err := b.translateEvents(ctx, batch.Events)
 		if err != nil {
 			w.mu.Lock()
-			defer w.mu.Unlock()
 			if ctx.Err() == nil {
 				w.err = err
 			}
+			w.mu.Unlock()
 			return
 		}
 		batch.Events = events
