@@ -3,7 +3,8 @@
 //
 //   - quantities that apimachinery must not parse (package quantity);
 //   - objects whose Go values need much more memory than their encoding, such as long lists of empty structs;
-//   - protobuf messages for which the generated code would exhaust its stack, or copy the same data many times.
+//   - protobuf messages for which the generated code would exhaust its stack, or copy the same data many times;
+//   - values in protobuf that have no JSON encoding, such as a time in the year 10000.
 //
 // Objects that are read from storage are not checked, so that stored objects can always be read.
 package precheck

@@ -5,15 +5,22 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math"
 	"strings"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"mainstay.dev/mainstay/internal/codec/quantity"
 )
@@ -171,6 +178,65 @@ func TestHostileProtobuf(t *testing.T) {
 			t.Errorf("%s: the generated code rejects it: %v", tt.name, err)
 		}
 		if err := new(counter).checkMessage(ShapeOf(tt.into), tt.message, maxDepth); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v; want %v", tt.name, err, tt.want)
+		}
+	}
+}
+
+// TestProtobufWithoutJSONEncoding checks that values are rejected that the generated code accepts, but that have no
+// valid JSON encoding.
+func TestProtobufWithoutJSONEncoding(t *testing.T) {
+	t.Parallel()
+	revision := func(data string) runtime.Object {
+		return &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(data)}}
+	}
+	managed := func(fields string) runtime.Object {
+		d := &appsv1.Deployment{}
+		d.Spec.Template.ManagedFields = []metav1.ManagedFieldsEntry{{FieldsV1: &metav1.FieldsV1{Raw: []byte(fields)}}}
+		return d
+	}
+	schema := func(value string) runtime.Object {
+		return &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{Schema: &apiextensionsv1.CustomResourceValidation{
+				OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{Default: &apiextensionsv1.JSON{Raw: []byte(value)}},
+			}}},
+		}}
+	}
+	event := func(year int) runtime.Object {
+		return &eventsv1.Event{EventTime: metav1.NewMicroTime(time.Date(year, 12, 31, 23, 59, 59, 999999000, time.UTC))}
+	}
+	deleted := func(seconds int64) runtime.Object {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.Unix(seconds, 0)}}
+	}
+	budget := func(limit intstr.IntOrString) runtime.Object {
+		return &policyv1.PodDisruptionBudget{Spec: policyv1.PodDisruptionBudgetSpec{MinAvailable: &limit}}
+	}
+	for _, tt := range []struct {
+		name string
+		obj  runtime.Object
+		want error
+	}{
+		{"an object", revision(`{"a":[1]}`), nil},
+		{"no data", &appsv1.ControllerRevision{}, nil},
+		{"empty data", revision(""), errJSON},
+		{"an incomplete object", revision(`{"a":`), errJSON},
+		{"two objects", revision(`{}{}`), errJSON},
+		{"managed fields of a template", managed(`{"f:metadata":{}}`), nil},
+		{"invalid managed fields of a template", managed("\x00"), errJSON},
+		{"a default", schema("1"), nil},
+		{"an invalid default", schema("tru"), errJSON},
+		{"no time", event(1), nil},
+		{"the last year", event(9999), nil},
+		{"year 10000", event(10000), errTime},
+		{"a negative year", event(-1), errTime},
+		{"the largest time", deleted(math.MaxInt64), errTime},
+		{"the smallest time", deleted(math.MinInt64), errTime},
+		{"a number", budget(intstr.FromInt32(1)), nil},
+		{"a string", budget(intstr.FromString("1%")), nil},
+		{"neither", budget(intstr.IntOrString{Type: 2}), errType},
+		{"a negative type", budget(intstr.IntOrString{Type: -1}), errType},
+	} {
+		if err := ShapeOf(tt.obj).CheckProtobuf(envelope(t, tt.obj)); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v; want %v", tt.name, err, tt.want)
 		}
 	}

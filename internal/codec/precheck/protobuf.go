@@ -1,7 +1,12 @@
 package precheck
 
 import (
+	"encoding/json"
 	"errors"
+	"iter"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"mainstay.dev/mainstay/internal/codec/quantity"
 )
@@ -10,7 +15,13 @@ import (
 var (
 	errEntry = errors.New("proto: an entry of a map extends beyond its length")
 	errDepth = errors.New("proto: exceeded max depth")
+	errJSON  = errors.New("proto: invalid JSON text")
+	errTime  = errors.New("proto: a time is outside of the years 0 to 9999")
+	errType  = errors.New("proto: an IntOrString is neither a number nor a string")
 )
+
+// maxYear is the last year that RFC 3339 can represent.
+const maxYear = 9999
 
 // Wire types of protobuf.
 const (
@@ -30,7 +41,9 @@ const rawField = 2
 // messages like the generated code, so it finds all values that the generated code would parse. It also returns an
 // error for messages that are nested too deeply, because the generated code would exhaust its stack, and for
 // map entries with a key or value that extends beyond the entry: the generated code would copy the
-// data after the entry for each entry. It returns nil for other invalid data, which the decoder reports.
+// data after the entry for each entry. Finally, it returns an error for times, JSON texts and IntOrStrings that the
+// generated code accepts, but that have no valid JSON encoding: clients could then not read the object and its lists
+// as JSON. It returns nil for other invalid data, which the decoder reports.
 func (s *Shape) CheckProtobuf(envelope []byte) error {
 	if s == nil {
 		return nil
@@ -41,6 +54,9 @@ func (s *Shape) CheckProtobuf(envelope []byte) error {
 func (c *counter) checkMessage(s *Shape, data []byte, depth int) error {
 	if depth == 0 {
 		return errDepth
+	}
+	if s != nil && s.checkValue != nil {
+		return s.checkValue(data)
 	}
 	for len(data) > 0 && s != nil && (s.isQuantity || len(s.numbers) > 0) {
 		f, rest, ok := nextField(data)
@@ -82,6 +98,48 @@ func (c *counter) checkField(s *Shape, f field, depth int) error {
 	return c.checkMessage(p.shape, f.bytes, depth)
 }
 
+// checkTime checks a timestamp. Its fields 1 and 2 are the seconds and nanoseconds since 1970.
+func checkTime(message []byte) error {
+	var seconds, nanoseconds int64
+	for f := range fieldsOf(message) {
+		switch {
+		case f.wire != wireVarint:
+		case f.number == 1:
+			seconds = int64(f.value)
+		case f.number == 2:
+			nanoseconds = int64(int32(f.value))
+		}
+	}
+	const year = 366 * 24 * 60 * 60
+	if seconds < -maxYear*year || seconds > maxYear*year {
+		return errTime // Year overflows for such times
+	}
+	if at := time.Unix(seconds, nanoseconds).UTC().Year(); at < 0 || at > maxYear {
+		return errTime
+	}
+	return nil
+}
+
+// checkJSONText checks a message whose field 1 is a JSON text.
+func checkJSONText(message []byte) error {
+	for f := range fieldsOf(message) {
+		if f.number == 1 && f.wire == wireBytes && !json.Valid(f.bytes) {
+			return errJSON
+		}
+	}
+	return nil
+}
+
+// checkIntOrString checks an IntOrString. Its field 1 is the type.
+func checkIntOrString(message []byte) error {
+	for f := range fieldsOf(message) {
+		if f.number == 1 && f.wire == wireVarint && f.value != uint64(intstr.Int) && f.value != uint64(intstr.String) {
+			return errType
+		}
+	}
+	return nil
+}
+
 // checkEntry checks a map entry. Key and value have the field numbers 1 and 2. Like the generated
 // code, it ignores their wire types: no map of the API has keys or values that are numbers.
 func (c *counter) checkEntry(s *Shape, entry []byte, depth int) error {
@@ -115,7 +173,21 @@ func (c *counter) checkEntry(s *Shape, entry []byte, depth int) error {
 type field struct {
 	number int32
 	wire   int
+	value  uint64 // for wireVarint
 	bytes  []byte // content, for wireBytes
+}
+
+// fieldsOf iterates over the fields of a message up to the first invalid field.
+func fieldsOf(message []byte) iter.Seq[field] {
+	return func(yield func(field) bool) {
+		for len(message) > 0 {
+			f, rest, ok := nextField(message)
+			if !ok || !yield(f) {
+				return
+			}
+			message = rest
+		}
+	}
 }
 
 func nextField(data []byte) (f field, rest []byte, ok bool) {
@@ -126,7 +198,7 @@ func nextField(data []byte) (f field, rest []byte, ok bool) {
 	f.number, f.wire = int32(tag>>3), int(tag&7) // truncated as in the generated code
 	switch f.wire {
 	case wireVarint:
-		_, data, ok = varint(data)
+		f.value, data, ok = varint(data)
 	case wireFixed64:
 		data, ok = skip(data, 8)
 	case wireFixed32:

@@ -8,13 +8,19 @@ import (
 	"strings"
 	"sync"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Shape describes where the encodings of a Go type contain quantities, and how much memory the values need. A nil
 // *Shape needs no check; its methods return nil. It is immutable and safe for concurrent use.
 type Shape struct {
 	isQuantity bool
+	// checkValue checks a protobuf message without members; nil if there is nothing to check.
+	checkValue func(message []byte) error
 	// members are the fields of a struct by JSON name, and numbers by protobuf field number. Both
 	// lack fields that need no check.
 	members map[string]part
@@ -52,7 +58,7 @@ func ShapeOf(v any) *Shape {
 	for _, s := range c.shapes {
 		s.prune()
 	}
-	if made.containsQuantity, made.largest = made.content(); !made.containsQuantity && made.largest == 0 {
+	if made.containsQuantity, made.largest, _ = made.content(); !made.needsCheck() {
 		made = nil
 	}
 	kept, _ := shapes.LoadOrStore(t, made)
@@ -74,6 +80,12 @@ func (c compiler) shape(t reflect.Type) *Shape {
 	switch {
 	case t == reflect.TypeFor[resource.Quantity]():
 		s.isQuantity = true
+	case t == reflect.TypeFor[metav1.Time](), t == reflect.TypeFor[metav1.MicroTime]():
+		s.checkValue = checkTime
+	case t == reflect.TypeFor[runtime.RawExtension](), t == reflect.TypeFor[metav1.FieldsV1](), t == reflect.TypeFor[apiextensionsv1.JSON]():
+		s.checkValue = checkJSONText
+	case t == reflect.TypeFor[intstr.IntOrString]():
+		s.checkValue = checkIntOrString
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
 		s.elem, s.isList = part{c.shape(t.Elem()), memory(t.Elem())}, true
 	case t.Kind() == reflect.Map:
@@ -168,14 +180,16 @@ func (s *Shape) prune() {
 	maps.DeleteFunc(s.numbers, func(_ int32, p part) bool { return p == part{} })
 }
 
-// needsCheck reports whether a shape contains a quantity, or a part that needs memory of its own.
+// needsCheck reports whether a shape contains a quantity, a value with a check, or a part that needs memory of its
+// own.
 func (s *Shape) needsCheck() bool {
-	hasQuantity, largest := s.content()
-	return hasQuantity || largest > 0
+	hasQuantity, largest, hasCheck := s.content()
+	return hasQuantity || hasCheck || largest > 0
 }
 
-// content reports whether a shape contains a quantity, and returns the size of its largest part.
-func (s *Shape) content() (hasQuantity bool, largest int) {
+// content reports whether a shape contains a quantity or a value with a check, and returns the size of its largest
+// part.
+func (s *Shape) content() (hasQuantity bool, largest int, hasCheck bool) {
 	seen := map[*Shape]bool{}
 	var visit func(p part)
 	visit = func(p part) {
@@ -185,6 +199,7 @@ func (s *Shape) content() (hasQuantity bool, largest int) {
 		}
 		seen[p.shape] = true
 		hasQuantity = hasQuantity || p.shape.isQuantity
+		hasCheck = hasCheck || p.shape.checkValue != nil
 		visit(p.shape.elem)
 		for _, member := range p.shape.members {
 			visit(member)
@@ -194,7 +209,7 @@ func (s *Shape) content() (hasQuantity bool, largest int) {
 		}
 	}
 	visit(part{shape: s})
-	return hasQuantity, largest
+	return hasQuantity, largest, hasCheck
 }
 
 // member returns the part of a member of an object. Names are case-insensitive, as in
