@@ -62,3 +62,49 @@ func TestWarnings(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestSchedules contains schedules that the parser of the CronJob controller treats in an unusual way.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	for schedule, want := range map[string]string{
+		"*-5 * * * *":       "", // the text after the star is ignored
+		"?-5/2 *-a-b * * *": "",
+		"*/0 * * * *":       "step of range should be a positive number: */0",
+		"*/1/2 * * * *":     "too many slashes: */1/2",
+		"1-2-3 * * * *":     "too many hyphens: 1-2-3",
+		"5-1 * * * *":       "beginning of range (5) beyond end of range (1): 5-1",
+	} {
+		got := ""
+		if err := checkCron(schedule); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", schedule, got, want)
+		}
+	}
+}
+
+func TestParseIndexes(t *testing.T) {
+	t.Parallel()
+	for list, want := range map[string]string{
+		"":        "",
+		"0,2-3,9": "",
+		"1-2-3":   `the fragment "1-2-3" violates the requirement that an index interval can have at most two parts separated by '-'`,
+		"5,3-2":   "non-increasing order, previous: 3, current: 2",
+		"3-2":     "non-increasing order, previous: 3, current: 2",
+		"5,5":     "non-increasing order, previous: 5, current: 5",
+		"0-5,5-6": "non-increasing order, previous: 5, current: 5",
+		"-1":      `cannot convert string to integer for index: ""`,
+		"1-":      `cannot convert string to integer for index: ""`,
+		"10":      `too large index: "10"`,
+		"9-10":    `too large index: "10"`,
+	} {
+		got := ""
+		if _, err := parseIndexes(list, 10); err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", list, got, want)
+		}
+	}
+}

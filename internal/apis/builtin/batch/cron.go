@@ -58,11 +58,7 @@ func (f cronField) check(part string) error {
 	span, step, stepped := strings.Cut(part, "/")
 	low, high, ranged := strings.Cut(span, "-")
 	start, end := f.least, f.most
-	if low == "*" || low == "?" {
-		if ranged {
-			return fmt.Errorf("too many hyphens: %s", part)
-		}
-	} else {
+	if low != "*" && low != "?" { // the parser ignores text between a star and the step, such as *-5
 		var err error
 		if start, err = f.number(low); err != nil {
 			return err

@@ -225,26 +225,34 @@ func parseIndexes(list string, completions int32) ([]indexRange, error) {
 	var ranges []indexRange
 	last := -1
 	for part := range strings.SplitSeq(list, ",") {
-		from, to, ranged := strings.Cut(part, "-")
-		first, err := parseIndex(from, completions)
+		r, err := parseRange(part, completions)
 		if err != nil {
 			return nil, err
 		}
-		if first <= last {
-			return nil, fmt.Errorf("non-increasing order, previous: %d, current: %d", last, first)
+		if r.first <= last {
+			return nil, fmt.Errorf("non-increasing order, previous: %d, current: %d", last, r.first)
 		}
-		last = first
-		if ranged {
-			if last, err = parseIndex(to, completions); err != nil {
-				return nil, err
-			}
-			if last <= first {
-				return nil, fmt.Errorf("non-increasing order, previous: %d, current: %d", first, last)
-			}
-		}
-		ranges = append(ranges, indexRange{first, last})
+		last = r.last
+		ranges = append(ranges, r)
 	}
 	return ranges, nil
+}
+
+// parseRange parses a number or a range.
+func parseRange(text string, completions int32) (indexRange, error) {
+	from, to, ranged := strings.Cut(text, "-")
+	if strings.Contains(to, "-") {
+		return indexRange{}, fmt.Errorf("the fragment %q violates the requirement that an index interval can have at most two parts separated by '-'", text)
+	}
+	first, err := parseIndex(from, completions)
+	if err != nil || !ranged {
+		return indexRange{first, first}, err
+	}
+	last, err := parseIndex(to, completions)
+	if err == nil && last <= first {
+		err = fmt.Errorf("non-increasing order, previous: %d, current: %d", first, last)
+	}
+	return indexRange{first, last}, err
 }
 
 func parseIndex(text string, completions int32) (int, error) {
