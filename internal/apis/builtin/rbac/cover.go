@@ -13,9 +13,13 @@ import (
 // only by one rule that covers it completely.
 const maxParts = 20_000
 
-// uncovered returns the single permissions in wanted that no rule in held covers, merged by
+// uncovered returns the single permissions in wanted that none of the rules covers, merged by
 // resource.
-func uncovered(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+func uncovered(rules, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
+	held := make([]heldRule, len(rules))
+	for i := range rules {
+		held[i] = newHeldRule(&rules[i])
+	}
 	left, missing := maxParts, []rbacv1.PolicyRule{}
 	for i := range wanted {
 		if isCovered(held, &wanted[i]) {
@@ -37,39 +41,99 @@ func uncovered(held, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 }
 
 // isCovered reports whether a single rule in held covers rule.
-func isCovered(held []rbacv1.PolicyRule, rule *rbacv1.PolicyRule) bool {
-	return slices.ContainsFunc(held, func(by rbacv1.PolicyRule) bool { return covers(&by, rule) })
+func isCovered(held []heldRule, rule *rbacv1.PolicyRule) bool {
+	for i := range held {
+		if held[i].covers(rule) {
+			return true
+		}
+	}
+	return false
 }
 
-func covers(by, rule *rbacv1.PolicyRule) bool {
-	return hasAll(by.Verbs, rule.Verbs) && hasAll(by.APIGroups, rule.APIGroups) &&
-		everyOf(rule.Resources, func(resource string) bool { return hasResource(by.Resources, resource) }) &&
-		everyOf(rule.NonResourceURLs, func(path string) bool { return hasPath(by.NonResourceURLs, path) }) &&
-		(len(by.ResourceNames) == 0 || len(rule.ResourceNames) > 0 && everyOf(rule.ResourceNames, func(name string) bool { return slices.Contains(by.ResourceNames, name) }))
+// heldRule is a rule whose lists are sets, because both rules of a comparison can have 100,000 resources.
+type heldRule struct {
+	verbs, groups, resources, names, paths textSet
+	prefixes                               prefixSet // of the paths that end with "*"
 }
+
+func newHeldRule(rule *rbacv1.PolicyRule) heldRule {
+	held := heldRule{
+		verbs: newTextSet(rule.Verbs), groups: newTextSet(rule.APIGroups), resources: newTextSet(rule.Resources),
+		names: newTextSet(rule.ResourceNames), paths: newTextSet(rule.NonResourceURLs),
+	}
+	for _, path := range rule.NonResourceURLs {
+		if prefix, ok := strings.CutSuffix(path, "*"); ok {
+			held.prefixes.add(prefix)
+		}
+	}
+	return held
+}
+
+func (h *heldRule) covers(rule *rbacv1.PolicyRule) bool {
+	return h.verbs.hasAll(rule.Verbs) && h.groups.hasAll(rule.APIGroups) &&
+		everyOf(rule.Resources, h.hasResource) && everyOf(rule.NonResourceURLs, h.hasPath) &&
+		(len(h.names) == 0 || len(rule.ResourceNames) > 0 && everyOf(rule.ResourceNames, h.names.has))
+}
+
+func (h *heldRule) hasResource(resource string) bool {
+	if h.resources.has("*") || h.resources.has(resource) {
+		return true
+	}
+	_, subresource, isSub := strings.Cut(resource, "/")
+	return isSub && h.resources.has("*/"+subresource)
+}
+
+func (h *heldRule) hasPath(path string) bool { return h.paths.has(path) || h.prefixes.match(path) }
 
 func everyOf(list []string, is func(string) bool) bool {
 	return !slices.ContainsFunc(list, func(s string) bool { return !is(s) })
 }
 
-// hasAll reports whether has contains all of wanted, or "*".
-func hasAll(has, wanted []string) bool {
-	return slices.Contains(has, "*") || everyOf(wanted, func(s string) bool { return slices.Contains(has, s) })
-}
+type textSet map[string]struct{}
 
-func hasResource(has []string, resource string) bool {
-	if slices.Contains(has, "*") || slices.Contains(has, resource) {
-		return true
+func newTextSet(list []string) textSet {
+	set := make(textSet, len(list))
+	for _, text := range list {
+		set[text] = struct{}{}
 	}
-	_, subresource, isSub := strings.Cut(resource, "/")
-	return isSub && slices.Contains(has, "*/"+subresource)
+	return set
 }
 
-func hasPath(has []string, path string) bool {
-	return slices.ContainsFunc(has, func(h string) bool {
-		prefix, all := strings.CutSuffix(h, "*")
-		return h == path || all && strings.HasPrefix(path, prefix)
-	})
+func (s textSet) has(text string) bool {
+	_, ok := s[text]
+	return ok
+}
+
+// hasAll reports whether the set contains all of wanted, or "*".
+func (s textSet) hasAll(wanted []string) bool { return s.has("*") || everyOf(wanted, s.has) }
+
+// prefixSet is a set of prefixes. The zero value is empty.
+type prefixSet struct {
+	prefixes textSet
+	lengths  []int // of the prefixes, sorted
+}
+
+func (s *prefixSet) add(prefix string) {
+	if s.prefixes == nil {
+		s.prefixes = textSet{}
+	}
+	s.prefixes[prefix] = struct{}{}
+	if i, found := slices.BinarySearch(s.lengths, len(prefix)); !found {
+		s.lengths = slices.Insert(s.lengths, i, len(prefix))
+	}
+}
+
+// match reports whether the set contains a prefix of text.
+func (s *prefixSet) match(text string) bool {
+	for _, n := range s.lengths {
+		if n > len(text) {
+			return false
+		}
+		if s.prefixes.has(text[:n]) {
+			return true
+		}
+	}
+	return false
 }
 
 // countParts returns the number of parts of a rule, or a number above limit if there are more.

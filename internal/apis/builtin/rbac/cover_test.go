@@ -1,9 +1,13 @@
 package rbac
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 )
@@ -50,6 +54,7 @@ func TestUncovered(t *testing.T) {
 		{"all names", "core pods get a", "core pods get", `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
 		{"another name", "core pods get a", "core pods get a,b", `{APIGroups:[""], Resources:["pods"], ResourceNames:["b"], Verbs:["get"]}`},
 		{"a path", "/a,/b/* get", "/a,/b/c get", ""},
+		{"paths with prefixes of other lengths", "/b/*,/longer/*,/c* get", "/b/c,/longer/path,/c,/cd get", ""},
 		{"a path above", "/b/* get", "/b get", `{NonResourceURLs:["/b"], Verbs:["get"]}`},
 		{"all paths", "* *", "/b/* get", ""},
 		{"paths are no resources", "* *", "core pods get", `{APIGroups:[""], Resources:["pods"], Verbs:["get"]}`},
@@ -81,5 +86,44 @@ func TestUncoveredIsBounded(t *testing.T) {
 		if n := countParts(&rule, maxParts); n <= maxParts {
 			t.Errorf("%d parts", n)
 		}
+	}
+}
+
+// TestCoverCost checks that the CPU time for the comparison of two rules grows linearly with their sizes. It is not
+// parallel, because it measures the process.
+func TestCoverCost(t *testing.T) {
+	used := func() time.Duration {
+		var usage syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+			t.Skip(err)
+		}
+		return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+	}
+	cost := func(n int) time.Duration {
+		texts := make([]string, n)
+		for i := range texts {
+			texts[i] = fmt.Sprintf("/%d", i)
+		}
+		reversed := slices.Clone(texts)
+		slices.Reverse(reversed)
+		held := []rbacv1.PolicyRule{
+			{APIGroups: texts, Resources: texts, Verbs: texts, ResourceNames: texts}, {NonResourceURLs: texts, Verbs: texts},
+		}
+		wanted := []rbacv1.PolicyRule{
+			{APIGroups: reversed, Resources: reversed, Verbs: reversed, ResourceNames: reversed}, {NonResourceURLs: reversed, Verbs: reversed},
+		}
+		least := time.Hour
+		for range 3 {
+			began := used()
+			if missing := uncovered(held, wanted); len(missing) > 0 {
+				t.Fatalf("%d rules are not covered", len(missing))
+			}
+			least = min(least, used()-began)
+		}
+		return least
+	}
+	small, large := cost(2_500), cost(20_000)
+	if large > 20*small+50*time.Millisecond {
+		t.Errorf("rules with 2,500 elements take %v of CPU, eight times as many %v", small, large)
 	}
 }
