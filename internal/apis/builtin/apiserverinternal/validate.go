@@ -2,7 +2,6 @@ package apiserverinternal
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	apiserverinternalv1alpha1 "k8s.io/api/apiserverinternal/v1alpha1"
@@ -49,16 +48,35 @@ func validateServer(f validation.Field, server *apiserverinternalv1alpha1.Server
 	for i, version := range server.DecodableVersions {
 		validateAPIVersion(f.Child("decodableVersions").Index(i), version)
 	}
-	if !slices.Contains(server.DecodableVersions, server.EncodingVersion) {
+	decodable := validation.NewDuplicates[string](len(server.DecodableVersions))
+	for _, version := range server.DecodableVersions {
+		decodable.IsDuplicate(version)
+	}
+	if !decodable.Has(server.EncodingVersion) {
 		f.Child("decodableVersions").Invalid(server.DecodableVersions, "decodableVersions must include encodingVersion "+server.EncodingVersion)
 	}
+	shown := "" // the decodable versions in errors
 	for i, version := range server.ServedVersions {
 		at := f.Child("servedVersions").Index(i)
 		validateAPIVersion(at, version)
-		if !slices.Contains(server.DecodableVersions, version) {
-			at.Invalid(version, fmt.Sprintf("individual served version : %s must be included in decodableVersions : %s", version, server.DecodableVersions))
+		if decodable.Has(version) {
+			continue
 		}
+		if shown == "" {
+			shown = shortened(fmt.Sprint(server.DecodableVersions))
+		}
+		at.Invalid(version, fmt.Sprintf("individual served version : %s must be included in decodableVersions : %s", version, shown))
 	}
+}
+
+// maxShown is the maximum length of a list of versions in an error, in bytes. Each of many errors contains the list.
+const maxShown = 4096
+
+func shortened(text string) string {
+	if len(text) <= maxShown {
+		return text
+	}
+	return text[:maxShown] + "..."
 }
 
 // validateCommonVersion requires that the common encoding version in the status is the version of

@@ -1,6 +1,7 @@
 package apiserverinternal
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,5 +55,28 @@ func TestValidateStatus(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s:\n%s%v", tt.name, diff, faults)
 		}
+	}
+}
+
+// TestErrorSize checks that the size of the errors of many served versions does not grow with the number of decodable
+// versions.
+func TestErrorSize(t *testing.T) {
+	t.Parallel()
+	decodable, served := make([]string, 100_000), make([]string, 100_000)
+	for i := range decodable {
+		decodable[i], served[i] = fmt.Sprintf("v%d", i), fmt.Sprintf("w%d", i)
+	}
+	version := &apiserverinternalv1alpha1.StorageVersion{}
+	version.Status.CommonEncodingVersion = &decodable[0]
+	version.Status.StorageVersions = []apiserverinternalv1alpha1.ServerStorageVersion{
+		{APIServerID: "a", EncodingVersion: decodable[0], DecodableVersions: decodable, ServedVersions: served},
+	}
+	faults := validation.NewValidator(feature.Defaults()).Validate(t.Context(), func(f validation.Field) { validateStatus(f, version, nil) })
+	size := 0
+	for _, fault := range faults {
+		size += len(fault.Error())
+	}
+	if len(faults) == 0 || size > 16<<20 {
+		t.Errorf("%d errors have %d bytes", len(faults), size)
 	}
 }
