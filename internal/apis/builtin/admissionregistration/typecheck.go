@@ -20,6 +20,10 @@ import (
 // type-checked.
 const maxTypesToCheck = 10
 
+// maxResourcesToCheck is the maximum number of resources that are looked up for the type checks of a policy. A rule
+// with a thousand groups, versions and resources each has 10^9.
+const maxResourcesToCheck = 10_000
+
 func prepareValidatingPolicy(op *builtin.Operation, p *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	typeCheck(op, p, 1)
 }
@@ -61,12 +65,14 @@ func typesToCheck(types builtin.TypeResolver, spec *admissionregistrationv1.Vali
 		return nil
 	}
 	var kinds []schema.GroupVersionKind
+	lookups := 0
 	for i := range spec.MatchConstraints.ResourceRules {
 		eachResource(&spec.MatchConstraints.ResourceRules[i].Rule, func(gvr schema.GroupVersionResource) bool {
 			if gvk := types.KindOf(gvr); !gvk.Empty() && !slices.Contains(kinds, gvk) {
 				kinds = append(kinds, gvk)
 			}
-			return len(kinds) < maxTypesToCheck
+			lookups++
+			return len(kinds) < maxTypesToCheck && lookups < maxResourcesToCheck
 		})
 	}
 	slices.SortStableFunc(kinds, func(a, b schema.GroupVersionKind) int {
@@ -81,12 +87,13 @@ func eachResource(rule *admissionregistrationv1.Rule, yield func(schema.GroupVer
 	if slices.Contains(rule.APIGroups, wildcard) || slices.Contains(rule.APIVersions, wildcard) {
 		return
 	}
+	resources := slices.DeleteFunc(slices.Clone(rule.Resources), func(resource string) bool { return strings.ContainsAny(resource, "*/") })
+	if len(resources) == 0 {
+		return
+	}
 	for _, group := range rule.APIGroups {
 		for _, version := range rule.APIVersions {
-			for _, resource := range rule.Resources {
-				if strings.ContainsAny(resource, "*/") {
-					continue
-				}
+			for _, resource := range resources {
 				if !yield(schema.GroupVersionResource{Group: group, Version: version, Resource: resource}) {
 					return
 				}
