@@ -164,3 +164,15 @@ func TestRules(t *testing.T) {
 		t.Errorf("status %s, want %s", got, want)
 	}
 }
+
+// TestErrorSize checks that the response for many invalid requirements is not much larger than the request.
+func TestErrorSize(t *testing.T) {
+	t.Parallel()
+	for _, selector := range []string{"fieldSelector", "labelSelector"} {
+		body := `{"spec":{"resourceAttributes":{"verb":"get","` + selector + `":{"requirements":[{}` + strings.Repeat(`,{"operator":"In"}`, 100_000) + `]}}}}`
+		_, problem := review(t, &builtin.Env{}, "selfsubjectaccessreviews", body)
+		if problem == "" || len(problem) > len(body) {
+			t.Errorf("%s: an error of %d bytes for a request of %d bytes", selector, len(problem), len(body))
+		}
+	}
+}

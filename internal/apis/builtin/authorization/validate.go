@@ -46,6 +46,10 @@ func validateMetadata(metadata metav1.ObjectMeta, message string) field.ErrorLis
 	return field.ErrorList{field.Invalid(field.NewPath("metadata"), metadata, message)}
 }
 
+// maxErrors is the maximum number of reported errors of selectors. A review can have 100,000 requirements, and any
+// user can create reviews.
+const maxErrors = 1000
+
 func validateSelectors(resource *authorizationv1.ResourceAttributes) field.ErrorList {
 	if resource == nil {
 		return nil
@@ -56,6 +60,9 @@ func validateSelectors(resource *authorizationv1.ResourceAttributes) field.Error
 		path := specPath().Child("resourceAttributes", "fieldSelector")
 		errs = append(errs, validateForm(path, s.RawSelector, len(s.Requirements))...)
 		for i, requirement := range s.Requirements {
+			if len(errs) >= maxErrors {
+				return errs
+			}
 			errs = append(errs, metav1validation.ValidateFieldSelectorRequirement(requirement,
 				metav1validation.FieldSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, path.Child("requirements").Index(i))...)
 		}
@@ -64,6 +71,9 @@ func validateSelectors(resource *authorizationv1.ResourceAttributes) field.Error
 		path := specPath().Child("resourceAttributes", "labelSelector")
 		errs = append(errs, validateForm(path, s.RawSelector, len(s.Requirements))...)
 		for i, requirement := range s.Requirements {
+			if len(errs) >= maxErrors {
+				return errs
+			}
 			errs = append(errs, metav1validation.ValidateLabelSelectorRequirement(requirement,
 				metav1validation.LabelSelectorValidationOptions{AllowUnknownOperatorInRequirement: true}, path.Child("requirements").Index(i))...)
 		}
