@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/diff"
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
@@ -38,7 +37,7 @@ func validateEphemeralContainers(f validation.Field, pod, old *corev1.Pod) {
 		if !ok {
 			at.Forbidden(fmt.Sprintf("existing ephemeral containers %q may not be removed\n", before.Name))
 		} else if validation.Changed(after, before) {
-			at.Forbidden(fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", before.Name, diff.Diff(before, after)))
+			at.Forbidden(fmt.Sprintf("existing ephemeral containers %q may not be changed\n%v", before.Name, validation.Diff(before, after)))
 		}
 	}
 }

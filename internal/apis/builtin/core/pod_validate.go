@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/diff"
 	apivalidation "k8s.io/apimachinery/pkg/util/validation"
 
 	"mainstay.dev/mainstay/internal/apis/builtin"
@@ -79,7 +78,7 @@ func validatePodUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	}
 	after, before := withoutMutable(spec, old), old
 	if !equality.Semantic.DeepEqual(after, before) {
-		f.Forbidden(mutable + diff.Diff(before, after))
+		f.Forbidden(mutable + validation.Diff(before, after))
 	}
 }
 

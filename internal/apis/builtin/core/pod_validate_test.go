@@ -138,3 +138,23 @@ func BenchmarkValidatePod(b *testing.B) {
 		}
 	})
 }
+
+// TestLongPodUpdate changes an immutable list of a pod. kube-apiserver's comparison of such lists takes
+// hours.
+func TestLongPodUpdate(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	pod := newPod("p", "n")
+	for i := range 10_000 {
+		pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, fmt.Sprint(i%150), fmt.Sprintf("a%d", i%100))
+	}
+	a.create("v1 pods", pod)
+	_, err := update(a, "v1 pods", in("ns", "p"), func(pod *corev1.Pod) {
+		for i, arg := range pod.Spec.Containers[0].Args {
+			pod.Spec.Containers[0].Args[i] = strings.Replace(arg, "a", "b", 1)
+		}
+	})
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `-    "a0",`) || !strings.Contains(err.Error(), `+    "b0",`) {
+		t.Errorf("got %.3000v, want the changed lines", err)
+	}
+}

@@ -3,7 +3,6 @@ package core
 import (
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/util/diff"
 
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
@@ -25,7 +24,7 @@ func validatePersistentVolumeUpdate(f validation.Field, spec, old *corev1.Persis
 	source := withOldExpandSecret(&spec.PersistentVolumeSource, &old.PersistentVolumeSource)
 	if validation.Changed(source, &old.PersistentVolumeSource) {
 		f.Child("spec").Child("persistentvolumesource").Forbidden("spec.persistentvolumesource is immutable after creation\n" +
-			diff.Diff(old.PersistentVolumeSource, *source))
+			validation.Diff(old.PersistentVolumeSource, *source))
 	}
 	validation.Immutable(f.Child("volumeMode"), spec.VolumeMode, old.VolumeMode)
 	if old.NodeAffinity != nil && !f.Enabled(feature.MutablePVNodeAffinity) &&

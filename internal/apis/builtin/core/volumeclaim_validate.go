@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/util/diff"
 
 	declared "mainstay.dev/mainstay/internal/apis/builtin/declarative/core"
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
@@ -34,7 +33,7 @@ func validateVolumeClaimUpdate(f validation.Field, claim, old *corev1.Persistent
 		now, was := fixedParts(claim, old, upgrade)
 		if validation.Changed(now, was) {
 			f.Child("spec").Forbidden("spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n" +
-				diff.Diff(was, now))
+				validation.Diff(was, now))
 		}
 	}
 	size, before := claim.Spec.Resources.Requests[corev1.ResourceStorage], old.Spec.Resources.Requests[corev1.ResourceStorage]
