@@ -380,3 +380,23 @@ func TestResizeNeedsTheNode(t *testing.T) {
 		}
 	}
 }
+
+// TestResizeWithManyErrors removes a container in a request that also has the maximum number of other errors.
+func TestResizeWithManyErrors(t *testing.T) {
+	t.Parallel()
+	a := newAPI(t)
+	sent := newPod("p", "n")
+	sent.Spec.Containers = append(sent.Spec.Containers, corev1.Container{Name: "d", Image: "i"})
+	sent.Spec.InitContainers = []corev1.Container{{Name: "e", Image: "i"}}
+	a.create("v1 pods", sent)
+	_, err := update(a, "v1 pods/resize", in("ns", "p"), func(pod *corev1.Pod) {
+		pod.Spec.Containers, pod.Spec.InitContainers = pod.Spec.Containers[:1], nil
+		pod.Spec.Containers[0].Resources.Limits = corev1.ResourceList{}
+		for i := range 2000 {
+			pod.Spec.Containers[0].Resources.Limits[corev1.ResourceName(fmt.Sprint("x", i))] = resource.MustParse("1")
+		}
+	})
+	if !apierrors.IsInvalid(err) {
+		t.Errorf("got %.1000v, want Invalid", err)
+	}
+}

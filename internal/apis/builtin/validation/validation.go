@@ -48,7 +48,7 @@ func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.Error
 	if o == nil {
 		o = &object{validator: v}
 	}
-	o.ctx, o.places, o.errs = ctx, append(o.places[:0], place{parent: -1}), nil
+	o.ctx, o.places, o.errs, o.count = ctx, append(o.places[:0], place{parent: -1}), nil, 0
 	rules(Field{object: o})
 	errs := o.errs
 	o.ctx, o.errs = nil, nil
@@ -62,6 +62,7 @@ type object struct {
 	validator *Validator
 	places    []place
 	errs      field.ErrorList
+	count     int // number of errors, including errors beyond maxErrors
 }
 
 // place is an element of a path: a child, a list element or a map element of its parent.
@@ -129,18 +130,18 @@ func (f Field) Enabled(gate feature.Gate) bool { return f.object.validator.gates
 // DenyPrivileged reports whether privileged containers are rejected.
 func (f Field) DenyPrivileged() bool { return f.object.validator.DenyPrivileged }
 
-// ErrorCount returns the number of errors of the object so far. Rules use it to skip checks after
-// an error.
-func (f Field) ErrorCount() int { return len(f.object.errs) }
+// ErrorCount returns the number of errors of the object so far, including errors beyond the maximum
+// number. Rules use it to skip checks after an error.
+func (f Field) ErrorCount() int { return f.object.count }
 
 // Violates reports whether rules find errors, and discards these errors. It is for rules that are newer than
 // stored objects: if the old object violates such rules, they do not apply to the new object.
 func (f Field) Violates(rules func(Field)) bool {
-	kept := f.object.errs
+	kept, count := f.object.errs, f.object.count
 	f.object.errs = nil
 	rules(f)
-	broken := len(f.object.errs) > 0
-	f.object.errs = kept
+	broken := f.object.count > count
+	f.object.errs, f.object.count = kept, count
 	return broken
 }
 
@@ -148,6 +149,7 @@ func (f Field) Violates(rules func(Field)) bool {
 func (f Field) Add(errs ...*field.Error) {
 	room := max(0, maxErrors-len(f.object.errs))
 	f.object.errs = append(f.object.errs, errs[:min(room, len(errs))]...)
+	f.object.count += len(errs)
 }
 
 // Required reports that a value is missing.
