@@ -1,8 +1,10 @@
 package core
 
 import (
+	"fmt"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,27 +31,41 @@ func endpointsColumns() *builtin.Columns[*corev1.Endpoints] {
 // shownAddresses is the maximum number of addresses in a cell.
 const shownAddresses = 3
 
-// addressText formats the ready addresses with their ports.
+// addressText formats the first ready addresses with their ports, and the number of the others. An object of
+// 1 MiB can have a billion pairs of an address and a port.
 func addressText(subsets []corev1.EndpointSubset) string {
 	if len(subsets) == 0 {
 		return builtin.None
 	}
 	var shown []string
+	total := 0
 	for i := range subsets {
 		subset := &subsets[i]
-		if len(subset.Ports) == 0 {
-			for j := range subset.Addresses {
-				shown = append(shown, subset.Addresses[j].IP)
+		total += len(subset.Addresses) * max(1, len(subset.Ports))
+		shown = appendAddresses(shown, subset)
+	}
+	text := strings.Join(shown, ",")
+	if total > len(shown) {
+		text += fmt.Sprintf(" + %d more...", total-len(shown))
+	}
+	return text
+}
+
+// appendAddresses appends the addresses of a subset to shown, up to shownAddresses.
+func appendAddresses(shown []string, subset *corev1.EndpointSubset) []string {
+	for port := range max(1, len(subset.Ports)) {
+		for i := range subset.Addresses {
+			if len(shown) == shownAddresses {
+				return shown
 			}
-		}
-		for j := range subset.Ports {
-			port := strconv.Itoa(int(subset.Ports[j].Port))
-			for k := range subset.Addresses {
-				shown = append(shown, net.JoinHostPort(subset.Addresses[k].IP, port))
+			text := subset.Addresses[i].IP
+			if len(subset.Ports) > 0 {
+				text = net.JoinHostPort(text, strconv.Itoa(int(subset.Ports[port].Port)))
 			}
+			shown = append(shown, text)
 		}
 	}
-	return builtin.JoinFirst(shown, ",", shownAddresses)
+	return shown
 }
 
 // endpointsController is the label value of the Endpoints that the controller creates for a

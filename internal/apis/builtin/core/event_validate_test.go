@@ -159,6 +159,27 @@ func TestEndpoints(t *testing.T) {
 	})
 }
 
+// TestEndpointsText formats a subset whose pairs of addresses and ports would need terabytes of memory.
+func TestEndpointsText(t *testing.T) {
+	t.Parallel()
+	few, wide := newEndpoints().Subsets[0], corev1.EndpointSubset{
+		Addresses: slices.Repeat([]corev1.EndpointAddress{{IP: "fd00::2"}}, 100_000), Ports: slices.Repeat([]corev1.EndpointPort{{Port: 2}}, 1_000_000),
+	}
+	for _, tt := range []struct {
+		subsets []corev1.EndpointSubset
+		want    string
+	}{
+		{nil, "<none>"},
+		{[]corev1.EndpointSubset{{Ports: few.Ports}}, ""},
+		{[]corev1.EndpointSubset{few, {Addresses: few.Addresses}}, "10.0.0.1:1,10.0.0.1:65535,10.0.0.1"},
+		{[]corev1.EndpointSubset{few, wide}, "10.0.0.1:1,10.0.0.1:65535,[fd00::2]:2 + 99999999999 more..."},
+	} {
+		if got := addressText(tt.subsets); got != tt.want {
+			t.Errorf("got %q, want %q", got, tt.want)
+		}
+	}
+}
+
 func TestEndpointsWarnings(t *testing.T) {
 	t.Parallel()
 	e := newEndpoints()
