@@ -25,6 +25,10 @@ import (
 // object with 100,000 errors would be more expensive to reject than to store.
 const maxErrors = 1000
 
+// maxErrorSize is the maximum total size of the messages of the reported errors, in bytes. The first error is
+// always reported. Many messages quote a value, and each error of a list can quote the whole list.
+const maxErrorSize = 4 << 20
+
 // Validator runs rules. Validate is safe for concurrent use.
 type Validator struct {
 	// DenyPrivileged rejects privileged containers, like kube-apiserver without --allow-privileged.
@@ -41,8 +45,8 @@ func NewValidator(gates feature.Gates) *Validator {
 	return &Validator{gates: gates, options: declaredOptions(gates)}
 }
 
-// Validate runs rules on one object and returns their errors, at most maxErrors. The Field is the path of the
-// object itself. rules must not retain it.
+// Validate runs rules on one object and returns their errors, up to maxErrors and maxErrorSize. The
+// Field is the path of the object itself. rules must not retain it.
 func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.ErrorList {
 	o, _ := v.objects.Get().(*object)
 	if o == nil {
@@ -53,6 +57,17 @@ func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.Error
 	errs := o.errs
 	o.ctx, o.errs = nil, nil
 	v.objects.Put(o)
+	return limitSize(errs)
+}
+
+// limitSize returns the first errors, up to maxErrorSize.
+func limitSize(errs field.ErrorList) field.ErrorList {
+	size := 0
+	for i, err := range errs {
+		if size += len(err.ErrorBody()); size > maxErrorSize {
+			return errs[:max(1, i)]
+		}
+	}
 	return errs
 }
 
