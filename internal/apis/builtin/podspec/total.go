@@ -2,6 +2,7 @@ package podspec
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // TotalRequests returns the maximum total of the requests of containers that run at the same time.
@@ -24,17 +25,21 @@ func Total(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList)
 	}
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
-		if restartable(c) {
-			addAll(running, of(c))
-			addAll(sidecars, of(c))
-			raise(starting, sidecars)
-			continue
+		list := of(c)
+		// The totals of the previous sidecars are already in starting, so only the resources of c can raise it.
+		for name, quantity := range list {
+			total := sidecars[name].DeepCopy()
+			total.Add(quantity)
+			raise(starting, name, total)
 		}
-		stage := sidecars.DeepCopy()
-		addAll(stage, of(c))
-		raise(starting, stage)
+		if restartable(c) {
+			addAll(running, list)
+			addAll(sidecars, list)
+		}
 	}
-	raise(running, starting)
+	for name, quantity := range starting {
+		raise(running, name, quantity)
+	}
 	return running
 }
 
@@ -46,11 +51,9 @@ func addAll(sum, list corev1.ResourceList) {
 	}
 }
 
-// raise sets each quantity in to to the maximum of to and list.
-func raise(to, list corev1.ResourceList) {
-	for name, quantity := range list {
-		if current, ok := to[name]; !ok || quantity.Cmp(current) > 0 {
-			to[name] = quantity.DeepCopy()
-		}
+// raise sets a quantity in list to the maximum of its value and quantity.
+func raise(list corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
+	if current, ok := list[name]; !ok || quantity.Cmp(current) > 0 {
+		list[name] = quantity
 	}
 }
