@@ -84,8 +84,21 @@ type overlaps struct {
 	*warner
 	volume string
 	files  []projectedFile
-	at     map[string][]int // indexes of the files with a path
-	below  map[string][]int // indexes of the files in a directory and its subdirectories
+	nodes  []pathNode // the tree of paths; node 0 is the root
+	found  map[pathElement]int
+}
+
+// pathNode is a file or directory.
+type pathNode struct {
+	at    []int // indexes of the files with this path
+	below []int // indexes of the files in the directory and its subdirectories
+}
+
+// pathElement is the key of a node in overlaps.found: an element of a path in the directory parent. Keys are short, because
+// a path can have a million elements.
+type pathElement struct {
+	parent int
+	name   string
 }
 
 // projectedFile is the path and the source of a file. source is "" if the path identifies it.
@@ -142,22 +155,36 @@ func (o *overlaps) add(path, source string) {
 	if path == "" || len(o.warnings) >= maxWarnings {
 		return
 	}
-	if o.at == nil {
-		o.at, o.below = map[string][]int{}, map[string][]int{}
+	if o.nodes == nil {
+		o.nodes, o.found = make([]pathNode, 1), map[pathElement]int{}
 	}
 	file := projectedFile{path, source}
-	others := slices.Concat(o.at[path], o.below[path])
-	for dir := parent(path); dir != ""; dir = parent(dir) {
-		others = append(others, o.at[dir]...)
-		o.below[dir] = append(o.below[dir], len(o.files))
+	var others []int
+	at := 0
+	for name := range strings.SplitSeq(path, "/") {
+		if dir := &o.nodes[at]; at != 0 {
+			others = append(others, dir.at...)
+			dir.below = append(dir.below, len(o.files))
+		}
+		at = o.node(at, name)
 	}
+	node := &o.nodes[at]
+	others = append(append(others, node.at...), node.below...)
 	slices.Sort(others)
 	for _, i := range others {
 		o.addf("volume %s: overlapping paths: %s with %s", o.volume, file, o.files[i])
 	}
-	o.at[path] = append(o.at[path], len(o.files))
+	node.at = append(node.at, len(o.files))
 	o.files = append(o.files, file)
 }
 
-// parent returns the directory of a path, or "" if the path has no directory.
-func parent(path string) string { return path[:max(0, strings.LastIndexByte(path, '/'))] }
+// node returns the node of an element, and creates it if necessary.
+func (o *overlaps) node(parent int, name string) int {
+	element := pathElement{parent, name}
+	node, ok := o.found[element]
+	if !ok {
+		node = len(o.nodes)
+		o.nodes, o.found[element] = append(o.nodes, pathNode{}), node
+	}
+	return node
+}

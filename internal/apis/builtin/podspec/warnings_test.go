@@ -100,3 +100,18 @@ func TestManyWarnings(t *testing.T) {
 		t.Errorf("%d warnings", len(got))
 	}
 }
+
+// TestDeepPathWarnings checks files in many directories. A text for each directory would take hours.
+func TestDeepPathWarnings(t *testing.T) {
+	t.Parallel()
+	spec := podOf(t, `"volumes":[{"name":"v","configMap":{"name":"m"}}]`)
+	deep := strings.Repeat("a/", 500_000)
+	for _, path := range []string{deep + "b", deep + "c", "a/b", "a/a"} {
+		spec.Volumes[0].ConfigMap.Items = append(spec.Volumes[0].ConfigMap.Items, corev1.KeyToPath{Key: "k", Path: path})
+	}
+	got := Warnings("spec", spec, &metav1.ObjectMeta{})
+	const want = `volume "v" (ConfigMap "m"): overlapping paths: "a/a" with "a/a/a`
+	if len(got) != 2 || !strings.HasPrefix(got[0], want) || !strings.HasPrefix(got[1], want) {
+		t.Errorf("%d warnings: %.100q, want two that start with %q", len(got), got, want)
+	}
+}
