@@ -4,9 +4,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
+	"mainstay.dev/mainstay/internal/codec/quantity"
 )
 
 // IsHugePages reports whether a resource is memory in huge pages.
@@ -32,13 +32,13 @@ func (p *pod) validateHugePages(f validation.Field) {
 }
 
 func validatePages(f validation.Field, resources corev1.ResourceList) {
-	for name, quantity := range resources {
+	for name, amount := range resources {
 		if !IsHugePages(name) {
 			continue
 		}
-		page, err := resource.ParseQuantity(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
-		if err == nil && page.Value() > 0 && quantity.Value()%page.Value() != 0 {
-			f.Key(string(name)).Invalid(quantity.String(), "must be divisible by the page size "+page.String())
+		page, err := quantity.Parse(strings.TrimPrefix(string(name), corev1.ResourceHugePagesPrefix))
+		if err == nil && page.Value() > 0 && amount.Value()%page.Value() != 0 {
+			f.Key(string(name)).Invalid(amount.String(), "must be divisible by the page size "+page.String())
 		}
 	}
 }

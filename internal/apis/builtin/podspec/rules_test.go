@@ -127,6 +127,9 @@ func TestRules(t *testing.T) {
 		{"keys that are not added to the selector", `"topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule","matchLabelKeys":["a"],"labelSelector":{"matchLabels":{"a":"b"}}}]`, "MatchLabelKeysInPodTopologySpreadSelectorMerge=false",
 			[]string{`topologySpreadConstraints[0].matchLabelKeys[0]: Invalid value: "a": exists in both matchLabelKeys and labelSelector`}},
 		{"half a page", on(`"resources":{"limits":{"cpu":"1","hugepages-2Mi":"3Mi"}}`), "", []string{`containers[0].resources.limits[hugepages-2Mi]: Invalid value: "3Mi": must be divisible by the page size 2Mi`}},
+		// apimachinery needs hours to parse these page sizes.
+		{"pages of no size", on(`"resources":{"limits":{"cpu":"1","hugepages-1e-2147483647":"1"}}`), "", nil},
+		{"pages of any size", on(`"resources":{"limits":{"cpu":"1","hugepages-1.0000000000000000001e2147483647":"1"}}`), "", nil},
 	} {
 		wantFaults(t, tt.name, specFaults(t, gatesOf(t, tt.gates), podOf(t, tt.fields), nil, Options{}), tt.want...)
 	}
