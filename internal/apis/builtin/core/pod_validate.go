@@ -149,10 +149,10 @@ func validateGateUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	for i := range old.SchedulingGates {
 		before.IsDuplicate(old.SchedulingGates[i].Name)
 	}
-	for i := range spec.SchedulingGates {
+	seen := validation.NewDuplicates[string](len(spec.SchedulingGates))
+	for i := len(spec.SchedulingGates) - 1; i >= 0; i-- {
 		name := spec.SchedulingGates[i].Name
-		again := slices.ContainsFunc(spec.SchedulingGates[i+1:], func(g corev1.PodSchedulingGate) bool { return g.Name == name })
-		if !before.Has(name) && !again {
+		if !before.Has(name) && !seen.IsDuplicate(name) {
 			f.Index(i).Child("name").Forbidden(fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", name))
 		}
 	}

@@ -53,13 +53,12 @@ const (
 
 // validateScopes validates the scopes of a quota, which only apply to some resources.
 func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
-	seen := validation.NewDuplicates[corev1.ResourceQuotaScope](len(spec.Scopes))
+	seen, rules := validation.NewDuplicates[corev1.ResourceQuotaScope](len(spec.Scopes)), scopeRules{hard: spec.Hard}
 	for _, scope := range spec.Scopes {
 		seen.IsDuplicate(scope)
 		if !isScope(scope) {
 			f.Invalid(spec.Scopes, unsupportedScope)
-		}
-		if !applies(scope, spec.Hard) {
+		} else if !rules.applies(scope) {
 			f.Invalid(spec.Scopes, inapplicableScope)
 		}
 	}
@@ -72,14 +71,13 @@ func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 // paths do not contain the index of the expression.
 func validateScopeSelector(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 	f, expressions := f.Child("scopeSelector").Child("matchExpressions"), spec.ScopeSelector.MatchExpressions
-	seen := validation.NewDuplicates[corev1.ResourceQuotaScope](len(expressions))
+	seen, rules := validation.NewDuplicates[corev1.ResourceQuotaScope](len(expressions)), scopeRules{hard: spec.Hard}
 	for i := range expressions {
 		r := &expressions[i]
 		seen.IsDuplicate(r.ScopeName)
 		if !isScope(r.ScopeName) {
 			f.Child("scopeName").Invalid(r.ScopeName, unsupportedScope)
-		}
-		if !applies(r.ScopeName, spec.Hard) {
+		} else if !rules.applies(r.ScopeName) {
 			f.Invalid(spec.ScopeSelector, inapplicableScope)
 		}
 		validateScopeOperator(f, r)
@@ -122,8 +120,22 @@ func isScope(scope corev1.ResourceQuotaScope) bool {
 	return false
 }
 
-// applies reports whether a scope applies to all resources of a quota that have no prefix.
-func applies(scope corev1.ResourceQuotaScope, hard corev1.ResourceList) bool {
+// scopeRules determines whether scopes apply to the resources of a quota. It checks the resources once for each
+// scope, because a list can contain a scope many times.
+type scopeRules struct {
+	hard                  corev1.ResourceList
+	checked, inapplicable validation.Duplicates[corev1.ResourceQuotaScope]
+}
+
+// applies reports whether a scope applies to all resources of the quota that have no prefix.
+func (r *scopeRules) applies(scope corev1.ResourceQuotaScope) bool {
+	if !r.checked.IsDuplicate(scope) && !appliesToAll(scope, r.hard) {
+		r.inapplicable.IsDuplicate(scope)
+	}
+	return !r.inapplicable.Has(scope)
+}
+
+func appliesToAll(scope corev1.ResourceQuotaScope, hard corev1.ResourceList) bool {
 	for name := range hard {
 		if isQuotaResource(name) && !scoped(scope, name) {
 			return false
