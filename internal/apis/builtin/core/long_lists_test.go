@@ -17,9 +17,11 @@ func TestLongLists(t *testing.T) {
 	t.Parallel()
 	const n = 300_000
 	pod, quota := &corev1.Pod{}, &corev1.ResourceQuota{}
+	var ips, oldIPs []string
 	quota.Spec.Hard = corev1.ResourceList{}
 	for i := range n {
 		pod.Spec.SchedulingGates = append(pod.Spec.SchedulingGates, corev1.PodSchedulingGate{Name: fmt.Sprint("a", n+i)})
+		ips, oldIPs = append(ips, fmt.Sprint("x", i)), append(oldIPs, fmt.Sprint("y", i))
 		quota.Spec.Hard[corev1.ResourceName(fmt.Sprint("a.b/", i))] = amounts("x", "1")["x"]
 		quota.Spec.Scopes = append(quota.Spec.Scopes, corev1.ResourceQuotaScopeTerminating)
 	}
@@ -35,6 +37,7 @@ func TestLongLists(t *testing.T) {
 		want  int
 	}{
 		{"scheduling gates", func(f validation.Field) { validateGateUpdate(f, &pod.Spec, &corev1.PodSpec{}) }, 1000},
+		{"addresses", func(f validation.Field) { validateExternalIPs(f, ips, oldIPs) }, 1000},
 		{"scopes", func(f validation.Field) { validateResourceQuota(f, quota, nil) }, 0},
 		{"selected scopes", func(f validation.Field) { validateResourceQuota(f, selected, nil) }, 0},
 	} {

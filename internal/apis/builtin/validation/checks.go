@@ -254,7 +254,7 @@ func (f Field) IP(value string, old ...string) {
 	if addr, err := netip.ParseAddr(value); err == nil && addr.Zone() == "" && !addr.Is4In6() {
 		return
 	}
-	f.Add(validation.IsValidIPForLegacyField(f.Path(), value, f.Enabled(feature.StrictIPCIDRValidation), slices.Clone(old))...)
+	f.addUnlessOld(validation.IsValidIPForLegacyField(f.Path(), value, f.Enabled(feature.StrictIPCIDRValidation), nil), value, old)
 }
 
 // CIDR is like IP, for CIDRs.
@@ -262,7 +262,15 @@ func (f Field) CIDR(value string, old ...string) {
 	if prefix, err := netip.ParsePrefix(value); err == nil && prefix == prefix.Masked() && !prefix.Addr().Is4In6() {
 		return
 	}
-	f.Add(validation.IsValidCIDRForLegacyField(f.Path(), value, f.Enabled(feature.StrictIPCIDRValidation), slices.Clone(old))...)
+	f.addUnlessOld(validation.IsValidCIDRForLegacyField(f.Path(), value, f.Enabled(feature.StrictIPCIDRValidation), nil), value, old)
+}
+
+// addUnlessOld reports the errors of a value unless old contains the value. Long lists can contain many
+// invalid values, so it does not search old after maxErrors errors: the object is invalid in any case.
+func (f Field) addUnlessOld(errs field.ErrorList, value string, old []string) {
+	if len(errs) > 0 && (f.ErrorCount() >= maxErrors || !slices.Contains(old, value)) {
+		f.Add(errs...)
+	}
 }
 
 // NonSpecialIP requires an address that other machines can reach. It rejects unspecified, loopback
