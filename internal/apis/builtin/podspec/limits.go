@@ -258,7 +258,7 @@ func (p *pod) validateUsedClaims(f validation.Field, claims []corev1.ResourceCla
 		}
 		if !p.claims.Has(claim.Name) {
 			fault := field.NotFound(at.Path(), claim.Name)
-			fault.Detail = "must be one of the names in pod.spec.resourceClaims" + p.claimNames()
+			fault.Detail = p.unknownClaim()
 			at.Add(fault)
 		}
 	}
@@ -266,6 +266,15 @@ func (p *pod) validateUsedClaims(f validation.Field, claims []corev1.ResourceCla
 
 // maxListed is the maximum number of names in an error message.
 const maxListed = 64
+
+// unknownClaim returns the error message for a claim that the pod does not have. Long lists of claims can
+// need the message many times, so it is created once.
+func (p *pod) unknownClaim() string {
+	if p.unknownClaimText == "" {
+		p.unknownClaimText = "must be one of the names in pod.spec.resourceClaims" + p.claimNames()
+	}
+	return p.unknownClaimText
+}
 
 func (p *pod) claimNames() string {
 	if len(p.spec.ResourceClaims) == 0 {

@@ -2,6 +2,7 @@ package podspec
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -235,5 +236,19 @@ func TestAnnotations(t *testing.T) {
 			tt.want[i] = strings.TrimPrefix(tt.want[i], "<nil>")
 		}
 		wantFaults(t, tt.name, got, tt.want...)
+	}
+}
+
+// TestManyUnknownClaims validates many claims that the pod does not have. The error contains the claims that it
+// has: a copy for each error would be a terabyte.
+func TestManyUnknownClaims(t *testing.T) {
+	t.Parallel()
+	spec := podOf(t, "")
+	spec.ResourceClaims = []corev1.PodResourceClaim{{Name: strings.Repeat("a", 3<<20), ResourceClaimName: new("c")}}
+	for i := range 300_000 {
+		spec.Containers[0].Resources.Claims = append(spec.Containers[0].Resources.Claims, corev1.ResourceClaim{Name: "b", Request: fmt.Sprint("r", i)})
+	}
+	if faults := specFaults(t, feature.Defaults(), spec, nil, Options{}); len(faults) == 0 {
+		t.Error("the claims are accepted")
 	}
 }

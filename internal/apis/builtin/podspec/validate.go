@@ -44,6 +44,8 @@ type pod struct {
 	volumes      volumeIndex
 	claims       validation.Duplicates[string] // names of the resource claims that containers can use
 	restartedAll bool                          // a container of old has a rule that restarts all containers
+	// unknownClaimText is the result of unknownClaim, or "" before its first use.
+	unknownClaimText string
 }
 
 // restartable reports whether an init container is a sidecar.
