@@ -35,7 +35,7 @@ func (d Dial) Except(address string) Dial {
 	}
 }
 
-// dialTimeout is the timeout of establishing a TCP connection.
+// dialTimeout is the timeout for establishing a TCP connection.
 const dialTimeout = 30 * time.Second
 
 func direct(ctx context.Context, network, address string) (net.Conn, error) {

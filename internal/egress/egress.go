@@ -18,12 +18,12 @@ import (
 
 // Resolver resolves services to addresses. It must be safe for concurrent use.
 type Resolver interface {
-	// Resolve returns the host:port of a service. Users see its errors. It may block until ctx
+	// Resolve returns the host:port of a service. Its errors are reported to users. It may block until ctx
 	// ends.
 	Resolve(ctx context.Context, service Service) (string, error)
 }
 
-// ResolveError reports that the service of a request could not be resolved.
+// ResolveError reports that the target service of a request could not be resolved.
 type ResolveError struct {
 	Service Service
 	Err     error
@@ -45,8 +45,8 @@ func (s Service) String() string {
 	return s.Namespace + "/" + s.Name + ":" + strconv.Itoa(int(s.Port))
 }
 
-// Target describes a server to call, by URL or by service. It must not be modified after the call
-// of Transport.
+// Target describes a server to call, by URL or by service. It must not be modified after Transport has been
+// called.
 type Target struct {
 	// URL is the base URL. If Service is set, only the path is used, and URL may be nil.
 	URL *url.URL
@@ -108,8 +108,8 @@ func (t *Target) Transport() (*http.Transport, error) {
 
 // HTTP2Pings returns the configuration of HTTP/2 connections to other servers. As in kube-apiserver,
 // connections without data for 30 seconds are pinged, and closed if there is no response within 15 seconds.
-// Without pings, all requests would time out for a quarter of an hour after the other server has lost its
-// power or its network, because the kernel keeps such a connection.
+// Without pings, all requests would time out for about 15 minutes after the other server has lost its power or
+// its network, because the kernel keeps the connection open for that long.
 func HTTP2Pings() *http.HTTP2Config {
 	return &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 }

@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Cluster reads services and their endpoints. Its objects are shared and must not be modified. It
-// must be safe for concurrent use.
+// Cluster reads services and their endpoints. The returned objects are shared and must not be
+// modified. It must be safe for concurrent use.
 type Cluster interface {
 	// Service returns a NotFound API error if the service does not exist.
 	Service(ctx context.Context, namespace, name string) (*corev1.Service, error)
@@ -30,8 +30,8 @@ type Services struct {
 	Cluster Cluster
 	// ToEndpoints resolves services to one of their endpoints instead of their cluster IP.
 	ToEndpoints bool
-	// Self is the host:port to which default/kubernetes:443, this server, resolves. If it is empty,
-	// that service is resolved like others.
+	// Self is the host:port of this server, to which the service default/kubernetes:443 resolves.
+	// If Self is empty, this service is resolved like any other.
 	Self string
 }
 
@@ -69,7 +69,7 @@ func servicePort(service *corev1.Service, number int32) (*corev1.ServicePort, er
 	return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, service.Name))
 }
 
-// endpoint returns the address of a random ready endpoint of a port.
+// endpoint returns the host:port of a random ready endpoint for a named port of the service.
 func (s *Services) endpoint(ctx context.Context, service *corev1.Service, port string) (string, error) {
 	host, err := Endpoint(ctx, s.Cluster, service, port, nil)
 	if apierrors.IsNotFound(err) {
@@ -78,16 +78,16 @@ func (s *Services) endpoint(ctx context.Context, service *corev1.Service, port s
 	return host, err
 }
 
-// EndpointAddress is the IP address of an endpoint and the object it belongs to, usually a pod;
-// TargetRef may be nil.
+// EndpointAddress is the IP address of an endpoint. TargetRef refers to the object with this
+// address, usually a pod, and may be nil.
 type EndpointAddress struct {
 	IP        string
 	TargetRef *corev1.ObjectReference
 }
 
 // Endpoint returns the host:port of a random ready and valid endpoint of a service's port. A nil
-// valid accepts all endpoints. Errors are API errors: NotFound for a service without endpoints,
-// ServiceUnavailable if no endpoint is ready and valid.
+// valid accepts all endpoints. Errors are API errors: NotFound if the service has neither
+// EndpointSlices nor Endpoints, ServiceUnavailable if no endpoint is ready and valid.
 func Endpoint(ctx context.Context, cluster Cluster, service *corev1.Service, port string, valid func(*EndpointAddress) bool) (string, error) {
 	if valid == nil {
 		valid = func(*EndpointAddress) bool { return true }

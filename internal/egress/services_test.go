@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// fixed is a cluster with objects in the namespace a.
+// fixed is a Cluster with fixed objects, all of them in the namespace a.
 type fixed struct {
 	services  map[string]corev1.ServiceSpec
 	slices    map[string][]*discoveryv1.EndpointSlice
@@ -79,17 +79,17 @@ func TestServices(t *testing.T) {
 		want, err string
 	}{
 		{"the cluster IP", Service{"a", "plain", 443}, false, "10.0.0.7:443", ""},
-		{"an address of version 6", Service{"a", "six", 9090}, false, "[fd00::7]:9090", ""},
-		{"an endpoint where that is wanted", Service{"a", "plain", 443}, true, "192.0.2.1:8443", ""},
-		{"a headless one, only what is ready", Service{"a", "headless", 443}, false, "192.0.2.2:8443", ""},
-		{"Endpoints where there are no slices", Service{"a", "old", 443}, false, "192.0.2.5:6443", ""},
+		{"an IPv6 cluster IP", Service{"a", "six", 9090}, false, "[fd00::7]:9090", ""},
+		{"an endpoint instead of the cluster IP", Service{"a", "plain", 443}, true, "192.0.2.1:8443", ""},
+		{"only ready endpoints of a headless service", Service{"a", "headless", 443}, false, "192.0.2.2:8443", ""},
+		{"Endpoints if there are no EndpointSlices", Service{"a", "old", 443}, false, "192.0.2.5:6443", ""},
 		{"the primary family", Service{"a", "dual", 443}, false, "[2001:db8::4]:2", ""},
 		{"an external name", Service{"a", "outside", 8443}, false, "api.example.com:8443", ""},
 		{"this server", Service{"default", "kubernetes", 443}, false, "127.0.0.1:6443", ""},
 		{"no service", Service{"a", "none", 443}, false, "", `service "none" not found`},
 		{"no port", Service{"a", "plain", 80}, false, "", `no service port 80 found for service "plain"`},
 		{"no endpoints", Service{"a", "empty", 443}, false, "", `no endpoints available for service "empty"`},
-		{"no endpoints of the port", Service{"a", "plain", 9090}, true, "", `no endpoints available for service "plain"`},
+		{"no endpoints for the port", Service{"a", "plain", 9090}, true, "", `no endpoints available for service "plain"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -64,7 +64,7 @@ func TestUnresponsiveConnection(t *testing.T) {
 	})
 }
 
-// silentConn is the connection of a server, which ignores data and sends none if silent is set.
+// silentConn is the server's end of a connection. While silent is set, it discards the data of both directions.
 type silentConn struct {
 	net.Conn
 	silent atomic.Bool
@@ -86,7 +86,7 @@ func (c *silentConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// singleListener is a net.Listener with one connection.
+// singleListener is a net.Listener that accepts one connection.
 type singleListener struct {
 	once sync.Once
 	conn net.Conn

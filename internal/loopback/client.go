@@ -1,7 +1,7 @@
-// Package loopback is the client for code inside the server. Like client-go, it reads, writes and
-// watches objects of any resource as typed values. It calls the REST storage directly, without
-// connections and encoding, but with the admission, managed fields and validation of a request by
-// its user. It does not authorize requests: server code has all permissions.
+// Package loopback is the client for code inside the server. Like client-go, it reads, writes and watches
+// objects of any resource as typed values. It calls the REST storage directly, without a connection and without
+// encoding. Admission, managed fields and validation apply to its writes as they do to requests of its user. It
+// does not authorize requests: server code has all permissions.
 package loopback
 
 import (
@@ -19,8 +19,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// API executes writes like requests of a client. The context contains the request.Info with the name of the
-// object. *endpoints.API implements API. It must be safe for concurrent use.
+// API executes writes in the same way as requests of clients. The context contains the request.Info of the
+// equivalent request. *endpoints.API implements API. It must be safe for concurrent use.
 type API interface {
 	Create(ctx context.Context, resource *rest.Resource, obj codec.Object, options metav1.CreateOptions) (*codec.Record, error)
 	Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error)
@@ -34,9 +34,11 @@ type API interface {
 type Access struct {
 	// API executes writes. It may be nil if the access is only used for reading.
 	API API
-	// Find returns a resource, or nil if there is none.
+	// Find returns a resource or, if subresource is not empty, a subresource. It returns nil if the resource is
+	// not served.
 	Find func(gv schema.GroupVersion, resource, subresource string) *rest.Resource
-	// User is the user in admission and audit. nil means the server's own user, system:apiserver.
+	// User is the user of the writes, for admission and audit. nil means the server's own user,
+	// system:apiserver.
 	User *request.User
 	// Manager is the field manager of writes.
 	Manager string
@@ -48,8 +50,8 @@ func (a *Access) As(user *request.User, manager string) *Access {
 	return &Access{API: a.API, Find: a.Find, User: user, Manager: manager}
 }
 
-// AsController returns the access of a controller. It acts as a service account in kube-system,
-// like the controllers of kube-controller-manager.
+// AsController returns a copy of the access for a controller. Its user is the controller's service account in
+// kube-system, as in kube-controller-manager.
 func (a *Access) AsController(account string) *Access {
 	return a.As(&request.User{
 		Name:   request.ServiceAccountUser(metav1.NamespaceSystem, account),
@@ -66,8 +68,8 @@ type Client[T codec.Object] struct {
 	cached      bool
 }
 
-// For returns a client for a resource. The resource is looked up at each use, so it may be
-// unavailable when For is called.
+// For returns a client for a resource. The client looks up the resource at each use, so the resource need not
+// be served yet when For is called.
 func For[T codec.Object](access *Access, resource schema.GroupVersionResource) *Client[T] {
 	return &Client[T]{access: access, resource: resource}
 }
@@ -109,7 +111,7 @@ func (c *Client[T]) String() string {
 	return name
 }
 
-// serverUser returns the default user, with kube-apiserver's name.
+// serverUser returns the user of an Access without a User. Its name is the same as in kube-apiserver.
 func serverUser() *request.User {
 	return &request.User{Name: "system:apiserver", Groups: []string{request.GroupMasters, request.GroupAuthenticated}}
 }
@@ -131,7 +133,7 @@ func (c *Client[T]) context(ctx context.Context, verb string, name types.Namespa
 	return ctx
 }
 
-// path returns the URL path of an equivalent request.
+// path returns the URL path of the HTTP request that info describes.
 func path(info *request.Info) string {
 	prefix := "/apis/" + info.Group + "/"
 	if info.Group == "" {

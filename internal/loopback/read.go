@@ -78,8 +78,8 @@ func (c *Client[T]) read(resource *rest.Resource, record *codec.Record) (T, erro
 	return typed[T](resource, record, obj, err)
 }
 
-// typed converts a decoded object of the hub version to the version of a resource. err is the error
-// of decoding it.
+// typed converts a decoded object from the hub version to the version of a resource. If err, the error of
+// decoding the object, is not nil, typed returns it with the name of the object.
 func typed[T codec.Object](resource *rest.Resource, record *codec.Record, obj codec.Object, err error) (T, error) {
 	var none T
 	if err != nil {
@@ -92,7 +92,7 @@ func typed[T codec.Object](resource *rest.Resource, record *codec.Record, obj co
 	}
 	typed, ok := obj.(T)
 	if !ok {
-		return none, fmt.Errorf("read %s %s: it is a %T", resource.FullName(), record.Name(), obj)
+		return none, fmt.Errorf("read %s %s: unexpected type %T", resource.FullName(), record.Name(), obj)
 	}
 	return typed, nil
 }

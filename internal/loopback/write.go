@@ -14,15 +14,15 @@ import (
 )
 
 // Writes return the errors of the API, so apierrors.IsConflict, IsAlreadyExists, IsInvalid and so on apply.
-// Returned objects are shared and must not be modified. The end of ctx does not interrupt a write; it has
-// stopGrace to finish. A stopped controller therefore ends between two writes, and receives the result of its
-// last write.
+// Returned objects are shared and must not be modified. If ctx ends during a write, the write may continue for
+// stopGrace. A stopped controller therefore ends between two writes, and still receives the result of its last
+// write.
 
-// stopGrace is the maximum duration of a write after the end of its context.
+// stopGrace is the maximum time for which a write continues after its context has ended.
 const stopGrace = 5 * time.Second
 
-// uninterrupted returns a context for one write, which ends stopGrace after ctx. It returns the
-// error of ctx if ctx has ended. The caller must call done after the write.
+// uninterrupted returns a context for one write, which ends stopGrace after ctx. It returns the error of ctx if
+// ctx has already ended. The caller must call done after the write.
 func uninterrupted(ctx context.Context) (write context.Context, done func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
@@ -80,7 +80,7 @@ func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, chang
 	changed := func(current codec.Object) (codec.Object, error) {
 		obj, ok := current.(T)
 		if !ok {
-			return nil, fmt.Errorf("update %s %s: it is a %T", c, name, current)
+			return nil, fmt.Errorf("update %s %s: unexpected type %T", c, name, current)
 		}
 		if err := change(obj); err != nil {
 			return nil, err
@@ -90,9 +90,10 @@ func (c *Client[T]) Update(ctx context.Context, name types.NamespacedName, chang
 	return result[T](resource)(c.access.API.Update(c.context(ctx, "update", name), resource, changed, metav1.UpdateOptions{FieldManager: c.access.Manager}))
 }
 
-// Apply applies a configuration with apiVersion, kind and the fields of the manager, and creates the object
-// if it does not exist (KEP-555). If force is true, it takes over fields of other managers; otherwise, a
-// conflict with another manager results in an API error with reason Conflict.
+// Apply performs a server-side apply (KEP-555). configuration contains apiVersion, kind, the name and the
+// fields that the manager sets. If the object does not exist, Apply creates it. If force is true, Apply takes
+// over fields that other managers own; otherwise, a conflict with another manager results in an API error with
+// reason Conflict.
 func (c *Client[T]) Apply(ctx context.Context, configuration *unstructured.Unstructured, force bool) (T, error) {
 	resource, _, err := find[rest.Updater](c)
 	if err != nil {
@@ -126,10 +127,9 @@ func (c *Client[T]) Delete(ctx context.Context, name types.NamespacedName, optio
 	return err
 }
 
-// NewDeleter returns a function that deletes single objects of a namespace (of all namespaces if
-// empty) as part of one collection deletion. The function is safe for concurrent use; gone reports
-// that the object no longer exists. NewDeleter returns an error if the resource is not served or
-// cannot be deleted.
+// NewDeleter returns a function that deletes single objects in a namespace, or in any namespace if namespace is
+// empty, as part of one collection deletion. The function is safe for concurrent use; gone reports whether the
+// object no longer exists. NewDeleter returns an error if the resource is not served or cannot be deleted.
 func (c *Client[T]) NewDeleter(ctx context.Context, namespace string, options metav1.DeleteOptions) (func(types.NamespacedName) (gone bool, err error), error) {
 	resource, _, err := find[rest.GracefulDeleter](c)
 	if err != nil {

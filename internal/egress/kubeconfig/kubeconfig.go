@@ -1,5 +1,5 @@
-// Package kubeconfig reads and writes kubeconfig files. It supports one server with a client
-// certificate or token. client-go's reader would add its plugins, a megabyte of code.
+// Package kubeconfig reads and writes kubeconfig files. It supports client certificates and tokens only, and
+// passwords for webhooks. client-go's reader would add a megabyte of code for its credential plugins.
 package kubeconfig
 
 import (
@@ -27,8 +27,7 @@ type kubeconfig struct {
 	Contexts       []namedEntry `json:"contexts"`
 }
 
-// namedEntry is an entry of one of the lists of a kubeconfig. Only one of Cluster, User and Context
-// is set.
+// namedEntry is an entry of one of the lists in a kubeconfig. Only one of Cluster, User and Context is set.
 type namedEntry struct {
 	Name    string            `json:"name"`
 	Cluster kubeconfigCluster `json:"cluster"`
@@ -82,9 +81,9 @@ func Client(path string, dial egress.Dial) (*http.Client, string, error) {
 	return &http.Client{Transport: transport}, strings.TrimSuffix(cluster.Server, "/"), nil
 }
 
-// Cluster returns the server URL of the current context and its CA certificates in PEM; ca is nil
-// if the file contains none. It returns an error if a file is unreadable or the kubeconfig is
-// invalid. The caller owns ca.
+// Cluster returns the server URL of the current context and its CA certificates in PEM; ca is nil if the
+// kubeconfig specifies none. It returns an error if a file is unreadable or the kubeconfig is invalid. The
+// caller owns ca.
 func Cluster(path string) (server string, ca []byte, err error) {
 	cluster, _, err := read(path)
 	if err != nil {
@@ -197,9 +196,9 @@ func newTransport(cluster kubeconfigCluster, user kubeconfigUser, dir string, di
 	return &bearerTransport{credentials, transport}, nil
 }
 
-// certificate returns a function that returns the client certificate for a new connection, or nil if the user
-// has none. The function reads the files again. It returns the first certificate while they are invalid, as
-// during a rotation of two files.
+// certificate returns a function that returns the client certificate for a new connection. The function is nil
+// if the user has no certificate. It reads the files again at each call. While they are invalid, for example
+// because only one of the two files has been rotated, it returns the certificate that was loaded first.
 func (u *kubeconfigUser) certificate(dir string) (func() (*tls.Certificate, error), error) {
 	load := func() (*tls.Certificate, error) {
 		certificate, err := dataOrFile(u.CertificateData, u.Certificate, dir)
@@ -225,7 +224,8 @@ func (u *kubeconfigUser) certificate(dir string) (func() (*tls.Certificate, erro
 	}, nil
 }
 
-// dataOrFile returns the embedded data, or the content of the file.
+// dataOrFile returns data or, if data is empty, the content of the file. A relative file name is resolved
+// against dir.
 func dataOrFile(data []byte, file, dir string) ([]byte, error) {
 	if len(data) > 0 || file == "" {
 		return data, nil

@@ -57,17 +57,17 @@ func TestClient(t *testing.T) {
 	data := base64.StdEncoding.EncodeToString(authority)
 	at := fmt.Sprintf("server: %q", server.URL+"/")
 	for name, tt := range map[string]struct{ cluster, user, want, fault string }{
-		"a token":                {at + `, certificate-authority-data: ` + data, `token: abc`, "/path Bearer abc", ""},
-		"files beside it":        {at + `, certificate-authority: ca.pem`, `tokenFile: token`, "/path Bearer def", ""},
-		"unchecked":              {at + `, insecure-skip-tls-verify: true`, ``, "/path ", ""},
-		"an unknown authority":   {at, ``, "", "certificate signed by unknown authority"},
-		"another name":           {at + `, tls-server-name: other, certificate-authority-data: ` + data, ``, "", "not other"},
-		"no certificate":         {at + `, certificate-authority-data: ` + base64.StdEncoding.EncodeToString([]byte("x")), ``, "", "contains no certificate"},
-		"no file":                {at + `, certificate-authority: none.pem`, ``, "", "none.pem: no such file"},
-		"no server":              {``, ``, "", `the server "" is not a URL`},
-		"a plugin":               {at, `exec: {command: x}`, "", `user "u": exec is not supported here`},
-		"a password":             {at, `username: x`, "", `user "u": username is not supported here`},
-		"a key without its half": {at, `client-key-data: ` + data, "", "the client certificate: "},
+		"a token":                       {at + `, certificate-authority-data: ` + data, `token: abc`, "/path Bearer abc", ""},
+		"relative file names":           {at + `, certificate-authority: ca.pem`, `tokenFile: token`, "/path Bearer def", ""},
+		"without verification":          {at + `, insecure-skip-tls-verify: true`, ``, "/path ", ""},
+		"an unknown authority":          {at, ``, "", "certificate signed by unknown authority"},
+		"another server name":           {at + `, tls-server-name: other, certificate-authority-data: ` + data, ``, "", "not other"},
+		"no certificate":                {at + `, certificate-authority-data: ` + base64.StdEncoding.EncodeToString([]byte("x")), ``, "", "contains no certificate"},
+		"no file":                       {at + `, certificate-authority: none.pem`, ``, "", "none.pem: no such file"},
+		"no server":                     {``, ``, "", `the server "" is not a URL`},
+		"a plugin":                      {at, `exec: {command: x}`, "", `user "u": exec is not supported here`},
+		"a password":                    {at, `username: x`, "", `user "u": username is not supported here`},
+		"a key without its certificate": {at, `client-key-data: ` + data, "", "the client certificate: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,8 +174,8 @@ func selfSigned(t *testing.T, name string) (certificate, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
 }
 
-// TestIdleConnections checks that idle connections are closed. The owner of a client does not close it, for example
-// when the authorization configuration is reloaded.
+// TestIdleConnections checks that idle connections are closed after some time, because the owner of a client
+// does not close them, for example when the authorization configuration is reloaded.
 func TestIdleConnections(t *testing.T) {
 	t.Parallel()
 	path := writeTestKubeconfig(t, t.TempDir(), `server: "http://127.0.0.1:1"`, "token: a")
@@ -201,6 +201,6 @@ func TestIdleConnections(t *testing.T) {
 		if _, err := body(client.Get(at)); err != nil {
 			t.Error(err)
 		}
-		<-closed // otherwise, all goroutines would be blocked
+		<-closed // synctest would report a deadlock if the connection stayed open
 	})
 }

@@ -9,9 +9,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// WithPath returns the text of a kubeconfig file with a path appended to the URLs of all servers. Relative
-// file names are replaced by absolute names, so that the text can be written to another directory. It returns
-// an error if the file is unreadable or is not YAML.
+// WithPath returns the text of a kubeconfig file with a path appended to the URLs of all servers. Relative file
+// names are replaced with absolute names, so that the text can be written to another directory. It returns an
+// error if the file is unreadable or is not YAML.
 func WithPath(file, path string) ([]byte, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -45,8 +45,8 @@ func WithPath(file, path string) ([]byte, error) {
 	return text, nil
 }
 
-// entriesOf returns the values of the entries of a list of a kubeconfig. Entries of other types are
-// ignored, because the user of the kubeconfig reports them.
+// entriesOf returns the value of key in each entry of a list in a kubeconfig. It skips malformed entries, which
+// the reader of the kubeconfig reports.
 func entriesOf(config map[string]any, list, key string) []map[string]any {
 	var values []map[string]any
 	entries, _ := config[list].([]any)

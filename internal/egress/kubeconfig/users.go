@@ -13,18 +13,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Users contains the users of a kubeconfig as the credentials for other servers. The name of a user specifies
-// the servers: "host:port" or "*.domain:port", where port 443 may be omitted, or "*" for all other servers.
-// If no name matches, the user of the current context is used. Users is immutable and safe for concurrent
-// use. A nil *Users contains no users.
+// Users contains the users of a kubeconfig, which are credentials for calls to other servers. The name of a
+// user specifies the servers that receive its credentials: "host:port" or "*.domain:port", where port 443 may
+// be omitted, or "*" for all other servers. If no name matches, the user of the current context is used. Users
+// is immutable and safe for concurrent use. A nil *Users contains no users.
 type Users struct {
 	byName  map[string]*kubeconfigUser
 	current string // the user of the current context
 	dir     string
 }
 
-// ReadUsers reads the users of a kubeconfig. The file may have no clusters. It returns an error if
-// a user has unsupported credentials.
+// ReadUsers reads the users of a kubeconfig. The file need not contain clusters. It returns an error if a user
+// has unsupported credentials.
 func ReadUsers(path string) (*Users, error) {
 	raw, err := os.ReadFile(path)
 	if err != nil {
@@ -38,7 +38,7 @@ func ReadUsers(path string) (*Users, error) {
 	for i := range config.Users {
 		user := &config.Users[i].User
 		basic := *user
-		basic.Username = "" // a name and password are supported here
+		basic.Username = "" // check rejects user names, which are supported here
 		if err := basic.check(); err != nil {
 			return nil, fmt.Errorf("use the kubeconfig %s: user %q: %w", path, config.Users[i].Name, err)
 		}
@@ -93,8 +93,8 @@ func wildcardNames(name string) []string {
 
 // Credentials authenticates this server to another server. It is immutable and safe for concurrent use.
 type Credentials struct {
-	// Certificate returns the client certificate for a new connection; nil without a client certificate. It
-	// reads the files of the certificate again.
+	// Certificate returns the client certificate for a new connection. It reads the files of the certificate
+	// again at each call. It is nil if there is no client certificate.
 	Certificate func() (*tls.Certificate, error)
 	user        kubeconfigUser
 	dir         string

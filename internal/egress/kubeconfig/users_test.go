@@ -66,6 +66,6 @@ current-context: c
 		t.Fatal(err)
 	}
 	if _, err := users.CredentialsFor("a", "443"); err == nil || !strings.Contains(err.Error(), "the client certificate for a:443") {
-		t.Errorf("half a certificate: %v", err)
+		t.Errorf("a certificate without its key: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Entry contains the data of a new kubeconfig: one cluster and one user. The user has a certificate
+// Entry describes a new kubeconfig with one cluster and one user. The user has either a certificate
 // with its key, or a token.
 type Entry struct {
 	Server string // URL
@@ -17,7 +17,8 @@ type Entry struct {
 	Certificate, Key []byte
 	Token            string
 	Namespace        string // default namespace of the context; "" selects "default"
-	// Others are additional users of the cluster. Each has a context with the same name.
+	// Others are additional users of the cluster. Each gets a context that has the name of the
+	// user.
 	Others []Entry
 }
 

@@ -8,7 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/egress/kubeconfig"
 )
 
-// TestNamespace checks that every name of a namespace is a string in the written YAML.
+// TestNamespace checks that a namespace is written as a YAML string, even if it looks like a
+// number, boolean or null.
 func TestNamespace(t *testing.T) {
 	t.Parallel()
 	for _, namespace := range []string{"shop", "42", "1e3", "0x10", "true", "null"} {

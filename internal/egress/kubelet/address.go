@@ -10,11 +10,11 @@ import (
 )
 
 // ErrAddressNotAllowed reports a loopback, link-local, multicast or unspecified address, or a cloud metadata
-// address. Clouds serve machine credentials at link-local addresses. The transports do not wrap it: they
-// return a *net.AddrError with the same text.
+// address. Such addresses are rejected because, for example, clouds serve the credentials of machines at
+// link-local addresses. The transports do not wrap this error, but return a *net.AddrError with the same text.
 var ErrAddressNotAllowed = errors.New("address not allowed")
 
-// metadataV6 returns a cloud metadata address outside of the link-local range.
+// metadataV6 returns the IPv6 address of the EC2 metadata service, which is not a link-local address.
 func metadataV6() netip.Addr { return netip.MustParseAddr("fd00:ec2::254") }
 
 // AllowedAddress reports whether address, an IP address, may be the address of a pod or node. It is
@@ -32,9 +32,9 @@ func isAllowed(ip netip.Addr) bool {
 	return ip.IsGlobalUnicast() && ip.WithZone("") != metadataV6()
 }
 
-// CheckHost returns an error if host, an IP address or DNS name, or an address that it resolves to,
-// may not be the address of a node. It may block for DNS until ctx ends. A name can resolve to
-// other addresses later; Transport and Direct therefore check the address again when they connect.
+// CheckHost returns an error if host must not be the address of a node. host is an IP address or a DNS name;
+// all addresses of a name are checked. CheckHost may block for DNS until ctx ends. A name can resolve to other
+// addresses later, so Transport and Direct check the address again when they connect.
 func (c *Client) CheckHost(ctx context.Context, host string) error {
 	if c.config.AnyAddress {
 		return nil
@@ -65,7 +65,7 @@ func resolveAllowed(ctx context.Context, host string) ([]netip.Addr, error) {
 // dialFunc is the type of net.Dialer.DialContext.
 type dialFunc = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// dial returns a function that connects to any address.
+// dial returns a function that connects without checking the address.
 func (c *Client) dial() dialFunc {
 	if c.config.Dial == nil {
 		return (&net.Dialer{Timeout: c.config.Timeout, KeepAlive: keepAlive}).DialContext
@@ -106,8 +106,8 @@ func (c *Client) dialAllowed() dialFunc {
 	}
 }
 
-// checkDialAddress is the Control function of a net.Dialer, which calls it with the resolved
-// address.
+// checkDialAddress returns an error if an address is not allowed. It is the Control function of a net.Dialer,
+// which calls it with the resolved address.
 func checkDialAddress(_, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// cpu returns the CPU time of this process.
+// cpu returns the user and system CPU time of this process.
 func cpu(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

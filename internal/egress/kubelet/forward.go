@@ -17,9 +17,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Forward returns the handler of a request that is forwarded to the URL of a pod, service or node,
-// with the query of the request. It rewrites links and redirects in the response so that they lead
-// through this server. onError writes the response if the backend sent none.
+// Forward returns a handler that forwards a request to the URL of a pod, service or node. It adds
+// the query of the request to the URL. It rewrites links and redirects in the response so that they
+// lead through this server. onError writes the response if the backend sent none.
 func (c *Client) Forward(to *url.URL, transport http.RoundTripper, onError rest.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		upgrade := proxy.IsUpgrade(r)
@@ -61,7 +61,8 @@ func redirectToRoot(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusMovedPermanently)
 }
 
-// checkForwarded removes response headers that this server sets itself.
+// checkForwarded removes response headers that only this server may set. For upgrade requests, it
+// checks the response with checkUpgrade.
 func checkForwarded(w http.ResponseWriter, response *http.Response, upgrade bool) error {
 	if upgrade {
 		return checkUpgrade(response)

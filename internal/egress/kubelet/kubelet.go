@@ -1,7 +1,7 @@
-// Package kubelet connects to nodes and their pods: it determines the addresses of kubelets,
-// verifies their certificates, and forwards logs and the streams of exec, attach and port-forward
-// between clients and kubelets, with protocol translation. Its callers select the pod and container
-// and authorize the request.
+// Package kubelet connects to nodes and their pods. It determines the addresses of kubelets and verifies their
+// certificates. It forwards logs, and the streams of exec, attach and port-forward, between clients and
+// kubelets, and translates between their protocols. Its callers select the pod and container and authorize the
+// request.
 package kubelet
 
 import (
@@ -47,12 +47,13 @@ type Config struct {
 	AddressTypes []string
 	// Port is the port of kubelets whose node does not report a port; 0 selects DefaultPort.
 	Port int
-	// Timeout is the timeout for connecting; 0 selects DefaultTimeout.
+	// Timeout is the timeout for connecting to a kubelet, pod or service; 0 selects DefaultTimeout.
 	Timeout time.Duration
-	// Certificate returns the client certificate for a connection; nil means no client certificate.
+	// Certificate returns the client certificate for a connection to a kubelet; nil means no client
+	// certificate.
 	Certificate func() (*tls.Certificate, error)
-	// Authorities returns the CA certificates for the verification of kubelet certificates. As in
-	// kube-apiserver, nil disables the verification.
+	// Authorities returns the CA certificates that verify kubelet certificates. As in kube-apiserver, nil
+	// disables the verification.
 	Authorities func() *x509.CertPool
 	// Dial connects to kubelets, pods and services; nil connects directly.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -76,8 +77,8 @@ type Client struct {
 
 // transports contains the HTTP transports of a Client.
 type transports struct {
-	// kubelets sends requests of the server to kubelets. proxied sends user requests to the proxy
-	// subresource of nodes, and rejects node addresses outside the cluster.
+	// kubelets is for requests that the server itself sends to kubelets. proxied is for user requests to the
+	// proxy subresource of nodes; it rejects node addresses that Client.AllowedAddress does not permit.
 	kubelets, proxied nodeTransport
 	// unverified is for requests without verification of the kubelet's certificate; direct is for
 	// pods, services and other ports of nodes.
@@ -98,7 +99,7 @@ func New(config Config) *Client {
 	return &Client{config: config}
 }
 
-// transports returns the transports, which it creates at the first use.
+// transports returns the transports. The first call creates them.
 func (c *Client) transports() *transports {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,16 +133,16 @@ func (c *Client) transport(dial dialFunc, config *tls.Config) *http.Transport {
 		TLSClientConfig: config, Protocols: protocols, DisableCompression: true,
 		TLSHandshakeTimeout: c.config.Timeout, IdleConnTimeout: 90 * time.Second, MaxIdleConnsPerHost: 25,
 		MaxResponseHeaderBytes: 1 << 20,
-		// Larger reads bypass these buffers: logs are copied from TLS records, and waiting
-		// connections use little memory.
+		// Small buffers keep the memory of idle connections low. Larger reads bypass them, so they do not slow
+		// down the copying of logs.
 		ReadBufferSize: 4 << 10, WriteBufferSize: 1 << 10,
 	}
 }
 
 // Limits of HTTP/2 connections to kubelets.
 const (
-	// followWindow is the maximum buffered amount of a log for a slow client, in bytes. With a latency of a
-	// millisecond, the maximum rate of a log is 128 MB/s.
+	// followWindow is the maximum amount of log data that is buffered for a slow client, in bytes. It limits
+	// the rate of a log to about 128 MB/s if the latency to the kubelet is a millisecond.
 	followWindow = 128 << 10
 	// Connections without data for pingIdle are pinged, and closed if there is no response within
 	// pingTimeout, as in kube-apiserver.
@@ -149,7 +150,7 @@ const (
 	pingTimeout = 15 * time.Second
 )
 
-// withHTTP2 enables HTTP/2, so that requests for the logs of a node share a connection.
+// withHTTP2 enables HTTP/2, so that all log requests to a node share a connection.
 func withHTTP2(t *http.Transport) *http.Transport {
 	t.Protocols.SetHTTP2(true)
 	t.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: followWindow, SendPingTimeout: pingIdle, PingTimeout: pingTimeout}
@@ -179,11 +180,12 @@ func (c *Client) Close() {
 	t.direct.CloseIdleConnections()
 }
 
-// ConnectionInfo is the address of a kubelet and its supported protocols.
+// ConnectionInfo contains the address of a kubelet and the protocols that it supports.
 type ConnectionInfo struct {
-	Host string // an address or name
+	Host string // IP address or DNS name
 	Port string
-	// WebSockets reports whether the kubelet supports all WebSocket protocols of clients.
+	// WebSockets reports whether the kubelet supports the WebSocket protocols of clients, so that no
+	// translation is required.
 	WebSockets bool
 }
 
@@ -226,6 +228,6 @@ func (l *ConnectionInfo) url(path string, query url.Values) *url.URL {
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(l.Host, l.Port), Path: path, RawQuery: query.Encode()}
 }
 
-// errRedirect is the error of a redirect by a backend. Following it would send the server's
+// errRedirect reports that a backend responded with a redirect. Following the redirect would send the server's
 // credentials to another server.
 var errRedirect = errors.New("the backend attempted to redirect this request, which is not permitted")

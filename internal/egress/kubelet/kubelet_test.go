@@ -23,7 +23,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// writeError is an ErrorWriter.
+// writeError implements rest.ErrorWriter. It writes the message of the error as plain text.
 func writeError(w http.ResponseWriter, _ *http.Request, err error) {
 	code := http.StatusInternalServerError
 	var status apierrors.APIStatus
@@ -62,7 +62,8 @@ func (f *fixture) locate(t *testing.T, host string) *kubelet.ConnectionInfo {
 	return at
 }
 
-// TestLogs checks a log, its options, and errors of the kubelet.
+// TestLogs checks that the options of a log request reach the kubelet, and that errors of the kubelet reach the
+// client.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -146,7 +147,7 @@ func TestVerifiedHost(t *testing.T) {
 	}
 }
 
-// TestClose checks that Close ends idle connections, and that it creates no transports.
+// TestClose checks that Close closes idle connections, and that it may be called before the first use.
 func TestClose(t *testing.T) {
 	t.Parallel()
 	closed := make(chan struct{}, 1)
@@ -173,12 +174,12 @@ func TestClose(t *testing.T) {
 	select {
 	case <-closed:
 	case <-time.After(time.Minute):
-		t.Error("the idle connection is open after Close")
+		t.Error("the idle connection is still open after Close")
 	}
 }
 
-// TestResolvedAddress checks that Config.Dial receives the checked address instead of the name,
-// which may resolve differently later.
+// TestResolvedAddress checks that Config.Dial receives the address that was checked. It must not receive the
+// name, which may resolve to another address later.
 func TestResolvedAddress(t *testing.T) {
 	t.Parallel()
 	dialed := make(chan string, 1)
@@ -231,7 +232,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestNodeAddresses checks that the first type for which the node has an address is used.
+// TestNodeAddresses checks that the first of the configured address types for which the node has an address is
+// used.
 func TestNodeAddresses(t *testing.T) {
 	t.Parallel()
 	node := &corev1.Node{

@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// Protocols of WebSocket connections for logs. Without a protocol, messages are binary.
+// WebSocket subprotocols for logs. If the client requests no protocol, messages are binary.
 const (
 	binaryLogProtocol = "binary.k8s.io"
 	base64LogProtocol = "base64.binary.k8s.io" // text messages
 )
 
-// sendLogMessages sends a log as WebSocket messages, after an empty message. It closes text. It
-// ignores messages of the client. If the log is incomplete, the connection is closed without a
+// sendLogMessages sends an empty WebSocket message, followed by the log. It closes text, and
+// ignores messages from the client. If the log is incomplete, the connection is closed without a
 // close frame.
 func (c *Client) sendLogMessages(w http.ResponseWriter, r *http.Request, text io.ReadCloser) {
 	defer func() { _ = text.Close() }()

@@ -22,18 +22,19 @@ type Log struct {
 	Kubelet                   *ConnectionInfo
 	Namespace, Pod, Container string
 	Query                     url.Values
-	// Follow sends lines as soon as they arrive.
+	// Follow causes each line to be sent as soon as it arrives from the kubelet.
 	Follow bool
 	// InsecureSkipTLSVerify disables the verification of the kubelet's certificate, at the request
 	// of the user.
 	InsecureSkipTLSVerify bool
 }
 
-// maxErrorText is the maximum size of a kubelet's error text, in bytes.
+// maxErrorText is the maximum size of an error text from a kubelet, in bytes. Longer texts are
+// truncated.
 const maxErrorText = 50_000
 
-// Logs returns the handler of a request for a log. onError writes the response if the kubelet sent
-// none.
+// Logs returns the handler of a request for a log. onError writes the response if the log cannot be
+// read.
 func (c *Client) Logs(l *Log, onError rest.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, err := c.openLog(r.Context(), l)
@@ -76,8 +77,8 @@ func (c *Client) openLog(ctx context.Context, l *Log) (io.ReadCloser, error) {
 	return nil, err
 }
 
-// sendLog sends a log. It releases the client's request first, so that a followed log uses little
-// memory.
+// sendLog sends a log. It releases the memory of the client's request first, because a log may be
+// followed for a long time.
 func (c *Client) sendLog(w http.ResponseWriter, r *http.Request, text io.ReadCloser, follow bool) {
 	defer func() { _ = text.Close() }()
 	w.Header().Set("Content-Type", "text/plain")

@@ -19,9 +19,9 @@ const (
 	commandStreamProtocol = "v4.channel.k8s.io"
 )
 
-// dialSPDY requests a SPDY connection with one of the protocols from a kubelet. For a response
-// other than 101, it returns the response without a connection and without an error; the caller
-// closes its body.
+// dialSPDY requests a SPDY connection from a kubelet, with one of the protocols. If the kubelet
+// does not respond with status 101, dialSPDY returns the response, a nil connection and a nil
+// error; the caller must close the body of the response.
 func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (*http.Response, io.ReadWriteCloser, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, s.Kubelet.url(s.Path, s.Query).String(), nil)
 	if err != nil {
@@ -44,8 +44,8 @@ func (c *Client) dialSPDY(ctx context.Context, s *Stream, protocols ...string) (
 	return response, upgraded, nil
 }
 
-// upgradeError returns the error for a kubelet that did not upgrade the connection, with
-// client-go's message.
+// upgradeError returns the error for a response that did not upgrade the connection. Its message is
+// client-go's.
 func upgradeError(response *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(response.Body, maxErrorText))
 	if err != nil {

@@ -9,13 +9,14 @@ import (
 
 // Frames of SPDY/3.1.
 const (
-	// frameHeaderSize is the size of a frame header, in bytes. The header of a control frame starts with
-	// version and type, the header of a data frame with the stream ID.
+	// frameHeaderSize is the size of a frame header, in bytes. The header of a control frame starts with the
+	// version and type, and the header of a data frame starts with the stream ID.
 	frameHeaderSize = 8
-	// controlBit is set in the first 4 bytes of control frames, along with the version.
+	// controlBit marks a control frame. It is set in the first 4 bytes of the header, which also contain
+	// spdyVersion.
 	controlBit  = 1 << 31
 	spdyVersion = 3 << 16
-	// finFlag ends the sender's direction of a stream.
+	// finFlag marks the last frame that the sender sends on a stream.
 	finFlag = 1
 )
 
@@ -39,16 +40,16 @@ type spdyFrame struct {
 	size   int
 }
 
-// spdyConn is the client's end of a SPDY/3.1 connection. It does not compress and ignores headers,
-// so that a session requires neither compressors, which use almost a megabyte each, nor queues. One
-// goroutine may read frames; several may write.
+// spdyConn is the client's end of a SPDY/3.1 connection. It sends headers uncompressed and ignores received
+// headers, because a compressor would use almost a megabyte per session. One goroutine may read frames; several
+// may write.
 type spdyConn struct {
 	io.ReadWriteCloser
 
 	writing     sync.Mutex
 	streamCount uint32 // number of opened streams
 	pingCount   uint32
-	header      [frameHeaderSize]byte // of the frame that is read
+	header      [frameHeaderSize]byte // header of the frame that is being read
 }
 
 // openStream opens the next stream with one header and returns its ID.
@@ -60,18 +61,18 @@ func (c *spdyConn) openStream(name, value string) (uint32, error) {
 	frame = binary.BigEndian.AppendUint32(frame, id)
 	frame = append(frame, 0, 0, 0, 0, 0, 0) // no associated stream, priority 0
 	if c.streamCount == 0 {
-		frame = append(frame, 0x78, 0x20) // zlib, with a dictionary
+		frame = append(frame, 0x78, 0x20) // zlib header, with a preset dictionary
 		frame = binary.BigEndian.AppendUint32(frame, dictionarySum)
 	}
 	frame = appendStored(frame, appendHeader(nil, name, value))
-	frame = appendStored(frame, nil) // flush the decoder of the peer
+	frame = appendStored(frame, nil) // an empty block flushes the peer's decoder
 	putControl(frame, synStreamFrame, len(frame)-frameHeaderSize)
 	c.streamCount++
 	_, err := c.Write(frame)
 	return id, err
 }
 
-// appendHeader appends a block with one header.
+// appendHeader appends a SPDY header block that contains one header.
 func appendHeader(dst []byte, name, value string) []byte {
 	dst = binary.BigEndian.AppendUint32(dst, 1)
 	for _, text := range []string{name, value} {
@@ -81,7 +82,7 @@ func appendHeader(dst []byte, name, value string) []byte {
 	return dst
 }
 
-// appendStored appends an uncompressed block of DEFLATE (RFC 1951, section 3.2.4) with p.
+// appendStored appends p as an uncompressed DEFLATE block (RFC 1951, section 3.2.4).
 func appendStored(dst, p []byte) []byte {
 	size := uint16(len(p))
 	dst = append(dst, 0)

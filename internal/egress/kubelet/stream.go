@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Streams selects the streams of a command in a container. TTY means that the command has a
-// terminal, which merges stdout and stderr.
+// Streams specifies which streams of a command are connected. If TTY is set, the command runs in a terminal,
+// which merges stdout and stderr.
 type Streams struct {
 	Stdin, Stdout, Stderr, TTY bool
 }
@@ -30,9 +30,9 @@ type Stream struct {
 	Streams *Streams
 }
 
-// Stream returns the handler of a request with an upgraded connection. If the kubelet supports the
-// client's protocol, data is forwarded unchanged; otherwise it is translated to SPDY. onError
-// writes the response if the connection was not upgraded.
+// Stream returns the handler of an exec, attach or port-forward request. If the kubelet supports the client's
+// protocol, the handler forwards the data unchanged; otherwise it translates the data to SPDY. onError writes
+// the response if the connection was not upgraded.
 func (c *Client) Stream(s *Stream, onError rest.ErrorWriter) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {

@@ -11,7 +11,7 @@ import (
 )
 
 // nodeTransport sends requests to kubelets and verifies their certificates if Config.Authorities is
-// set. Upgrades use HTTP/1.1; other requests use HTTP/2 if the kubelet supports it.
+// set. Upgrade requests use HTTP/1.1; other requests use HTTP/2 if the kubelet supports it.
 type nodeTransport struct {
 	plain, upgrading *http.Transport
 }
@@ -38,8 +38,8 @@ func (t *nodeTransport) close() {
 	t.upgrading.CloseIdleConnections()
 }
 
-// tlsConfig returns a TLS configuration with the client certificate that does not verify the
-// kubelet's certificate.
+// tlsConfig returns a TLS configuration that presents the client certificate, but does not verify
+// the kubelet's certificate.
 func (c *Client) tlsConfig() *tls.Config {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}
 	if certificate := c.config.Certificate; certificate != nil {

@@ -12,8 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Channels of the WebSocket protocol. The first byte of a message is the channel. Over SPDY, each
-// channel is a stream.
+// Channels of the WebSocket protocol. The first byte of a message is the number of its channel. In SPDY, each
+// channel is a separate stream.
 const (
 	stdinChannel byte = iota
 	stdoutChannel
@@ -27,15 +27,14 @@ const (
 
 const (
 	v5Protocol = "v5.channel.k8s.io"
-	// idleTimeout is the maximum time without data, as in kubelets.
+	// idleTimeout is the maximum time without data. Kubelets have the same timeout.
 	idleTimeout = 4 * time.Hour
-	// pingPeriod is the interval of SPDY pings, which prevent idle timeouts of connections to
-	// kubelets.
+	// pingPeriod is the interval of SPDY pings, which prevent an idle timeout of the connection to the kubelet.
 	pingPeriod = 30 * time.Second
 	// replyTimeout is the timeout for the kubelet to accept the streams.
 	replyTimeout = 30 * time.Second
-	// maxStatus is the maximum size of a command's status, in bytes: with its channel, it is one
-	// message. The rest of a longer status is discarded.
+	// maxStatus is the maximum size of a command's status, in bytes. The status and the number of its channel
+	// must fit into one message. The rest of a longer status is discarded.
 	maxStatus = maxPayload - 1
 )
 
@@ -49,7 +48,8 @@ type session struct {
 	kubelet *spdyConn
 	// streams contains the SPDY stream IDs by channel; 0 if the channel has no stream.
 	streams [channels]uint32
-	// accepted and ended report the state of the kubelet's side of the streams.
+	// accepted and ended report whether the kubelet has accepted a stream, and whether it has ended its side of
+	// the stream. Both are true for channels without a stream.
 	accepted, ended [channels]bool
 	// dataReceived reports whether the kubelet has sent data.
 	dataReceived bool
@@ -57,8 +57,8 @@ type session struct {
 	status []byte
 }
 
-// translate serves a client of v5.channel.k8s.io. As in kube-apiserver, the connection is upgraded
-// first, and errors are sent as messages.
+// translate serves a client that uses the protocol v5.channel.k8s.io. As in kube-apiserver, the connection is
+// upgraded first, and errors are sent as messages.
 func (c *Client) translate(w http.ResponseWriter, r *http.Request, s *Stream) {
 	socket := acceptWebSocket(w, r, c.config.Proxy, v5Protocol)
 	if socket == nil {
@@ -76,7 +76,7 @@ func (c *Client) translate(w http.ResponseWriter, r *http.Request, s *Stream) {
 	_ = socket.Close()
 }
 
-// announce sends an empty message, by which clients detect the start of the session.
+// announce sends an empty message. Clients wait for it to detect the start of the session.
 func (s *session) announce() {
 	first := errorChannel
 	switch {
@@ -121,7 +121,7 @@ func (s *session) serve() error {
 	if err := s.awaitAccepted(end); err != nil {
 		return err
 	}
-	_ = s.kubelet.closeStream(s.streams[errorChannel]) // no data is sent on the error stream
+	_ = s.kubelet.closeStream(s.streams[errorChannel]) // the client's side sends no data on the error stream
 	go func() {
 		s.receive()
 		end() // the client has disconnected
@@ -169,13 +169,13 @@ func (s *session) awaitAccepted(end func()) error {
 		case err != nil && s.dataReceived: // a kubelet may start the command before it accepts the last stream
 			return connectionEnded(err)
 		case err != nil:
-			return fmt.Errorf("the kubelet accepted no streams: %w", err)
+			return fmt.Errorf("the kubelet did not accept all streams: %w", err)
 		}
 	}
 	return nil
 }
 
-// connectionEnded returns the error of a session whose connection ended before the kubelet reported
+// connectionEnded returns the error of a session if the kubelet's connection ended before the kubelet reported
 // the end of the command.
 func connectionEnded(err error) error {
 	return fmt.Errorf("the connection to the kubelet has ended: %w", err)
@@ -205,10 +205,10 @@ func (s *session) setSuccess() (err error) {
 	return err
 }
 
-// errGoAway is the error of a session after a GOAWAY frame of the kubelet.
+// errGoAway reports that the kubelet sent a GOAWAY frame, which ends the session.
 var errGoAway = errors.New("the kubelet sent GOAWAY")
 
-// handleFrame reads and handles one frame of the kubelet.
+// handleFrame reads and handles one frame from the kubelet.
 func (s *session) handleFrame() error {
 	frame, err := s.kubelet.nextFrame()
 	if err != nil {
@@ -226,7 +226,7 @@ func (s *session) handleFrame() error {
 		return err
 	case pingFrame:
 		id, err := s.kubelet.readID(frame)
-		if err == nil && id%2 == 0 { // replies to pings of this side have odd IDs
+		if err == nil && id%2 == 0 { // pings with odd IDs are replies to the pings of this side
 			err = s.kubelet.sendPing(id)
 		}
 		return err
@@ -245,7 +245,7 @@ func (s *session) channelOf(stream uint32) (byte, bool) {
 	return 0, false
 }
 
-// handleData forwards the data of a stream.
+// handleData forwards the data of stdout and stderr, and stores the data of the error stream.
 func (s *session) handleData(frame spdyFrame) error {
 	channel, ok := s.channelOf(frame.stream)
 	s.dataReceived = s.dataReceived || ok
@@ -285,7 +285,7 @@ func (s *session) output(channel byte, size int) error {
 	})
 }
 
-// readStatus reads data of the error stream. Kubelets send a Status, or nothing after success.
+// readStatus reads data of the error stream. Kubelets send a Status there; some send nothing after success.
 func (s *session) readStatus(size int) error {
 	text := make([]byte, min(size, maxStatus-len(s.status)))
 	if _, err := io.ReadFull(s.kubelet, text); err != nil {
@@ -366,7 +366,7 @@ func (s *session) inputOf(channel byte) uint32 {
 	return s.streams[channel]
 }
 
-// input forwards the available data of the client.
+// input forwards the available data of the client to a stream, or drops the data if stream is 0.
 func (s *session) input(stream uint32) error {
 	return s.client.config.Proxy.WithBuffer(func(buffer []byte) error {
 		n, err := s.socket.readData(buffer[frameHeaderSize:])
@@ -379,7 +379,7 @@ func (s *session) input(stream uint32) error {
 	})
 }
 
-// statusOf returns the Status of an error, in JSON.
+// statusOf returns the JSON-encoded Status of an error.
 func statusOf(err error) []byte {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {

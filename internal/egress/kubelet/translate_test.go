@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// beginCommand starts cat over WebSockets and returns the client's connection after the
-// announcement of the session.
+// beginCommand starts the command cat over a WebSocket. It returns the client's connection after the server has
+// announced the session.
 func beginCommand(t *testing.T, f *fixture) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	query := url.Values{"command": {"cat"}, "input": {"1"}, "output": {"1"}}
@@ -97,8 +97,8 @@ func TestBadFrames(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for name, text := range map[string]string{
-		"not masked": "\x82\x02\x00a", "unknown kind": frame(0x83, "\x00a"), "ping in pieces": frame(0x09, "a"),
-		"large ping": "\x89\xfe\x01\x00\x00\x00\x00\x00", "length below zero": "\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00", "close": frame(0x88, "\x03\xe8"),
+		"not masked": "\x82\x02\x00a", "unknown kind": frame(0x83, "\x00a"), "fragmented ping": frame(0x09, "a"),
+		"large ping": "\x89\xfe\x01\x00\x00\x00\x00\x00", "negative length": "\x82\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00", "close": frame(0x88, "\x03\xe8"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -111,8 +111,8 @@ func TestBadFrames(t *testing.T) {
 	}
 }
 
-// TestLongStatus checks that a status which does not fit into one message is shortened, and that the frames
-// of the message and of the close remain valid.
+// TestLongStatus checks that a status which does not fit into one message is truncated, and that the message
+// and the close frame remain valid.
 func TestLongStatus(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
@@ -122,7 +122,7 @@ func TestLongStatus(t *testing.T) {
 	expect(t, answers, "\x82\x7e\xff\xff\x03"+`{"metadata":{},"status":"Failure","message":"xxx`)
 	rest, err := io.ReadAll(answers)
 	if text, closed := strings.CutSuffix(string(rest), "x\x88\x02\x03\xe8"); err != nil || !closed || strings.Trim(text, "x") != "" {
-		t.Errorf("%d bytes after the begin of the status, error %v, %q; want a shortened message and a close frame", len(rest), err, text[max(0, len(text)-20):])
+		t.Errorf("%d bytes after the beginning of the status, error %v, %q; want a truncated message and a close frame", len(rest), err, text[max(0, len(text)-20):])
 	}
 }
 
@@ -131,10 +131,10 @@ func TestLongStatus(t *testing.T) {
 func TestKubeletGone(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	dialled := make(chan net.Conn, 1)
+	dialed := make(chan net.Conn, 1)
 	f.client = kubelet.New(kubelet.Config{Gates: feature.Defaults(), Proxy: &proxy.Proxy{}, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
-		dialled <- conn
+		dialed <- conn
 		return conn, err
 	}})
 	f.Run = func(c *kubelettest.Command) int {
@@ -144,7 +144,7 @@ func TestKubeletGone(t *testing.T) {
 	}
 	_, answers := beginCommand(t, f)
 	expect(t, answers, "\x82\x06\x01begun")
-	_ = (<-dialled).Close()
+	_ = (<-dialed).Close()
 	if rest, err := io.ReadAll(answers); err != nil || !strings.Contains(string(rest), "the connection to the kubelet has ended") {
 		t.Errorf("response after the end of the connection: %q, error %v", rest, err)
 	}

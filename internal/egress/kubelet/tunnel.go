@@ -15,7 +15,7 @@ import (
 // tunnelPrefix is the prefix of WebSocket protocols that tunnel a SPDY protocol.
 const tunnelPrefix = spdyProtocol + "+"
 
-// tunnel forwards a SPDY connection between client and kubelet. The client sends the SPDY data in WebSocket
+// tunnel forwards a SPDY connection between a client and a kubelet. The client sends the SPDY data in WebSocket
 // messages.
 func (c *Client) tunnel(w http.ResponseWriter, r *http.Request, s *Stream, onError rest.ErrorWriter) {
 	response, kubelet, err := c.dialSPDY(r.Context(), s, tunneledProtocols(r)...)
@@ -45,7 +45,7 @@ func (c *Client) tunnel(w http.ResponseWriter, r *http.Request, s *Stream, onErr
 	}
 }
 
-// tunneledProtocols returns the SPDY protocols that the client offers to tunnel.
+// tunneledProtocols returns the SPDY protocols that the client offers to use inside a tunnel.
 func tunneledProtocols(r *http.Request) []string {
 	var protocols []string
 	for _, value := range r.Header.Values("Sec-Websocket-Protocol") {

@@ -35,7 +35,7 @@ const (
 	acceptMagic      = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 )
 
-// webSocket is the server's end of a WebSocket connection. It has no buffers: data is read into the
+// webSocket is the server's end of a WebSocket connection. It has no buffers of its own, but reads into the
 // caller's buffer. One goroutine may read; several may write.
 type webSocket struct {
 	conn  net.Conn
@@ -207,8 +207,8 @@ func (s *webSocket) Write(p []byte) (int, error) {
 	return written, err
 }
 
-// send sends buffer as a frame. The first socketHeaderSize bytes are reserved for the frame header. The
-// maximum payload is maxPayload.
+// send sends buffer as a frame. The first socketHeaderSize bytes are reserved for the frame header. The payload
+// must not exceed maxPayload bytes.
 func (s *webSocket) send(kind byte, buffer []byte) error {
 	size, begin := len(buffer)-socketHeaderSize, 0
 	if size < size16 {
@@ -228,10 +228,10 @@ func (s *webSocket) send(kind byte, buffer []byte) error {
 	return err
 }
 
-// closeTimeout is the timeout of sending a close frame.
+// closeTimeout is the timeout for sending a close frame.
 const closeTimeout = 5 * time.Second
 
-// Close implements io.Closer. It sends a close frame.
+// Close implements io.Closer. It sends a close frame and closes the connection.
 func (s *webSocket) Close() error {
 	const normal = 1000
 	_ = s.conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // also ends a blocked write

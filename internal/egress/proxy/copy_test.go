@@ -10,14 +10,14 @@ import (
 	"mainstay.dev/mainstay/internal/egress/proxy"
 )
 
-// TestCopy checks that data is copied and flushed for all sizes of reads.
+// TestCopy checks that data is copied and flushed for reads of different sizes.
 func TestCopy(t *testing.T) {
 	t.Parallel()
 	text := make([]byte, 200_000)
 	random := rand.NewChaCha8([32]byte{1})
 	_, _ = random.Read(text)
 	for name, wrap := range map[string]func(io.Reader) io.Reader{
-		"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader, "with the error": iotest.DataErrReader,
+		"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader, "data with the final error": iotest.DataErrReader,
 	} {
 		var got bytes.Buffer
 		flushes := 0

@@ -22,11 +22,12 @@ import (
 // the first request. It is safe for concurrent use. One Proxy per control plane lets all requests
 // share its buffers.
 type Proxy struct {
-	// Stopping closes upgraded connections when it is canceled; nil means never.
+	// When Stopping is canceled, the proxy closes upgraded connections. If it is nil, they are closed only by
+	// their ends.
 	Stopping context.Context
-	Logger   *slog.Logger // nil discards
-	// MaxBytesPerSecond is the maximum rate of upgraded connections in each direction, in bytes per
-	// second; 0 sets no limit.
+	Logger   *slog.Logger // nil disables logging
+	// MaxBytesPerSecond is the maximum rate in each direction of an upgraded connection, in bytes per second; 0
+	// means no limit.
 	MaxBytesPerSecond int64
 
 	buffers buffers
@@ -42,13 +43,14 @@ type Backend struct {
 	// ModifyResponse checks and may modify the response. If it returns an error, the error is passed to
 	// OnError, and the response is not sent. nil forwards all responses unchanged.
 	ModifyResponse func(*http.Response) error
-	// OnError writes the response if the backend sent none. If the context of the request was canceled by a
-	// filter, the filter writes the response, and OnError must not write one.
+	// OnError writes the response if the backend sent none, or if ModifyResponse returned an error. If the
+	// context of the request was canceled by a filter, the filter writes the response, and OnError must not
+	// write one.
 	OnError func(err error)
 }
 
-// Serve forwards a request and copies the response or, after an upgrade, the data of the connection. It
-// blocks until both are complete. in may have a context that ends before the context of the client's request.
+// Serve forwards a request and copies the response or, after an upgrade, the data of the connection. It blocks
+// until everything is copied. The context of in may end before the context of the client's request.
 func (p *Proxy) Serve(w http.ResponseWriter, in *http.Request, backend *Backend) {
 	if !IsUpgrade(in) {
 		p.forward(w, in, backend, backend.ModifyResponse)
@@ -63,7 +65,8 @@ func (p *Proxy) Serve(w http.ResponseWriter, in *http.Request, backend *Backend)
 	}
 }
 
-// forward forwards a request. It does not report the error errUpgraded of modify.
+// forward forwards a request. modify is called with each response and may be nil. If it returns errUpgraded,
+// OnError is not called.
 func (p *Proxy) forward(w http.ResponseWriter, in *http.Request, backend *Backend, modify func(*http.Response) error) {
 	ctx := in.Context()
 	reverse := httputil.ReverseProxy{
@@ -103,7 +106,8 @@ func (p *Proxy) logger() *slog.Logger {
 	return p.Logger
 }
 
-// setForwardedHeaders sets the audit ID and appends to the X-Forwarded headers of earlier proxies.
+// setForwardedHeaders sets the headers for the audit ID, the trace context and X-Forwarded. It keeps the
+// X-Forwarded-For values of earlier proxies.
 func setForwardedHeaders(r *httputil.ProxyRequest) {
 	if before := r.In.Header["X-Forwarded-For"]; len(before) > 0 {
 		r.Out.Header["X-Forwarded-For"] = before
@@ -148,13 +152,13 @@ func IsUpgrade(r *http.Request) bool {
 	return false
 }
 
-// IsRedirect reports whether the response is a redirect with a Location header. Callers reject it,
-// because following it would send credentials to another server.
+// IsRedirect reports whether the response is a redirect with a Location header. Callers must reject redirects,
+// because following them would send credentials to another server.
 func IsRedirect(response *http.Response) bool {
 	return response.StatusCode >= 300 && response.StatusCode <= 399 && response.Header.Get("Location") != ""
 }
 
-// buffers is the httputil.BufferPool of the proxies.
+// buffers is the httputil.BufferPool of a Proxy.
 type buffers struct{ pool sync.Pool }
 
 // bufferSize is the size of pooled buffers, in bytes.

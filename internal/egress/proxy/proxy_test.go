@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// rawBackend returns the URL of a server that sends the same bytes to every request.
+// rawBackend returns the URL of a server that responds to every request with the given bytes.
 func rawBackend(t *testing.T, response string) *url.URL {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,8 +35,8 @@ func rawBackend(t *testing.T, response string) *url.URL {
 	return &url.URL{Scheme: "http", Host: listener.Addr().String()}
 }
 
-// TestInvalidStatus checks that an invalid status code is an error of the backend, for requests
-// with and without an upgrade.
+// TestInvalidStatus checks that an invalid status code is reported as an error of the backend, for
+// requests with and without an upgrade.
 func TestInvalidStatus(t *testing.T) {
 	t.Parallel()
 	for status, valid := range map[string]bool{"000": false, "007": false, "099": false, "200": true, "999": true} {

@@ -14,8 +14,8 @@ const throttleChunk = 32 << 10
 // minThrottleWait is the shortest wait of a throttled connection. Shorter waits are combined.
 const minThrottleWait = 5 * time.Millisecond
 
-// Throttle limits a connection to MaxBytesPerSecond in each direction. It returns conn if there is
-// no limit. Close ends waiting reads and writes.
+// Throttle limits a connection to MaxBytesPerSecond in each direction. It returns conn itself if
+// there is no limit. Closing the returned connection ends waiting reads and writes.
 func (p *Proxy) Throttle(conn io.ReadWriteCloser) io.ReadWriteCloser {
 	if p.MaxBytesPerSecond <= 0 {
 		return conn

@@ -27,7 +27,7 @@ func TestThrottle(t *testing.T) {
 				t.Errorf("5000 bytes %s took %s; want 5s", name, took)
 			}
 		}
-		// A waiting connection ends when it is closed.
+		// Closing a connection ends the waiting transfer.
 		go func() { _, _ = client.Write(make([]byte, 1<<20)) }()
 		synctest.Wait()
 		began := time.Now()

@@ -14,12 +14,13 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// errUpgraded makes httputil.ReverseProxy return after the backend has accepted an upgrade. The
-// reverse proxy would copy with additional goroutines and retain the request.
+// errUpgraded makes httputil.ReverseProxy return after the backend has accepted an upgrade.
+// Otherwise, the reverse proxy would copy the data itself, with additional goroutines, and retain
+// the request.
 var errUpgraded = errors.New("the backend has upgraded the connection")
 
-// upgradeBackend forwards a request for an upgrade and returns the upgraded connection to the
-// backend. It returns nil if the backend does not upgrade; the response is already written.
+// upgradeBackend forwards an upgrade request and returns the upgraded connection to the backend. If
+// the backend does not upgrade, upgradeBackend writes the response itself and returns nil.
 func (p *Proxy) upgradeBackend(w http.ResponseWriter, in *http.Request, backend *Backend) *upgradedConn {
 	var backendConn *upgradedConn
 	p.forward(w, in, backend, func(response *http.Response) error {
@@ -94,7 +95,8 @@ func withBuffered(conn net.Conn, reader *bufio.Reader) net.Conn {
 	return &bufferedConn{conn, bytes.Clone(early)}
 }
 
-// bufferedConn is a connection with data that the client sent before the response.
+// bufferedConn is a connection with data that the client sent before it received the upgrade
+// response.
 type bufferedConn struct {
 	net.Conn
 	buffered []byte
@@ -127,9 +129,9 @@ func closeWrite(conn any) error {
 	return errors.ErrUnsupported
 }
 
-// Join copies between two connections until both directions have ended or a connection fails, and
-// closes both. It blocks until then. Proxy.Stopping closes both connections. MaxBytesPerSecond
-// limits both directions.
+// Join copies data between two connections in both directions. It blocks until both directions have
+// ended or a connection has failed, and then closes both connections. It also closes them when
+// Proxy.Stopping is canceled. MaxBytesPerSecond limits both directions.
 func (p *Proxy) Join(a, b io.ReadWriteCloser) {
 	b = p.Throttle(b)
 	j := p.newPipe(a, b)
@@ -166,8 +168,8 @@ func (j *pipe) copyBack() {
 	close(j.backDone)
 }
 
-// copyHalf copies one direction and forwards the end of the stream. If dst cannot close its write
-// direction, copyHalf closes both connections.
+// copyHalf copies src to dst and then closes the write direction of dst. If copying fails, or if
+// dst cannot close its write direction, copyHalf closes both connections.
 func (j *pipe) copyHalf(dst io.Writer, src io.Reader) {
 	_, err := j.proxy.Copy(dst, src, nil)
 	if err == nil && closeWrite(dst) == nil {

@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Request headers that contain the user. Other servers accept them from clients with the front
+// Request headers that identify the user. Other servers trust them if the client presents the front
 // proxy's certificate.
 const (
 	userHeader        = "X-Remote-User"
@@ -40,8 +40,8 @@ func SetUser(h http.Header, user *request.User) {
 	}
 }
 
-// escapeHeaderKey percent-encodes a key of extra for use in a header name: the percent sign, and
-// characters that are not allowed in an RFC 7230 token.
+// escapeHeaderKey encodes a key of User.Extra for use in a header name. It percent-encodes the
+// percent sign and all characters that are not allowed in an RFC 7230 token.
 func escapeHeaderKey(key string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder

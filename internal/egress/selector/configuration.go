@@ -18,7 +18,7 @@ const (
 	cluster      = "cluster"
 )
 
-// Protocols to proxies.
+// Protocols for connections to proxies.
 const (
 	protocolDirect      = "Direct"
 	protocolHTTPConnect = "HTTPConnect"
@@ -76,7 +76,7 @@ func parse(data []byte) (*configuration, error) {
 	case "apiserver.k8s.io/v1beta1":
 	case "apiserver.k8s.io/v1alpha1":
 		for i := range c.EgressSelections {
-			if s := &c.EgressSelections[i]; s.Name == "master" { // the name in v1alpha1
+			if s := &c.EgressSelections[i]; s.Name == "master" { // v1alpha1 calls the network master
 				s.Name = controlPlane
 			}
 		}
@@ -86,7 +86,8 @@ func parse(data []byte) (*configuration, error) {
 	return c, nil
 }
 
-// validate returns errors with kube-apiserver's messages and paths. The paths differ from the field names.
+// validate returns errors with kube-apiserver's messages and paths. The paths differ from the names of the
+// fields in the configuration.
 func (c *configuration) validate() field.ErrorList {
 	at := field.NewPath("service", "connection")
 	var errs field.ErrorList

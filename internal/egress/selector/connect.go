@@ -18,14 +18,14 @@ import (
 // maxConnectResponse is the maximum size of a proxy's response header, in bytes.
 const maxConnectResponse = 1 << 20
 
-// connectProxy connects through an HTTP CONNECT proxy. A nil tls selects a connection in plain
-// text.
+// connectProxy connects through an HTTP CONNECT proxy. If tls is nil, the connection to the proxy is not
+// encrypted.
 type connectProxy struct {
 	network, address string
 	tls              *tls.Config
 }
 
-// newTCPProxy returns the proxy at a URL.
+// newTCPProxy returns a proxy for the URL and reads its TLS files.
 func newTCPProxy(t *tcpTransport) (*connectProxy, error) {
 	at, err := url.Parse(t.URL)
 	if err != nil {
@@ -44,8 +44,8 @@ func newTCPProxy(t *tcpTransport) (*connectProxy, error) {
 	return proxy, err
 }
 
-// load reads the files of a valid configuration. host is the default name for the proxy's
-// certificate.
+// load reads the files of a valid configuration. host is the expected name in the proxy's certificate if
+// TLSServerName is empty.
 func (c *tlsConfig) load(host string) (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(c.ClientCert, c.ClientKey)
 	if err != nil {
@@ -90,7 +90,8 @@ func (p *connectProxy) dial(ctx context.Context, _, address string) (net.Conn, e
 	return conn, nil
 }
 
-// connect requests a connection to an address from the proxy. It closes conn when ctx ends.
+// connect requests a connection to an address from the proxy. It closes conn if ctx ends before the proxy has
+// responded.
 func (p *connectProxy) connect(ctx context.Context, conn net.Conn, address string) error {
 	done := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	err := p.sendConnect(conn, address)
@@ -104,7 +105,8 @@ func (p *connectProxy) sendConnect(conn net.Conn, address string) error {
 	if _, err := fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", address); err != nil {
 		return fmt.Errorf("sending CONNECT to %s via proxy %s failed: %w", address, p.address, err)
 	}
-	// In TLS and HTTP, the client sends first. Therefore, the reader has buffered no data of the server.
+	// In TLS and HTTP, the client sends first. Therefore, the reader must not have buffered data from the
+	// server.
 	reader := bufio.NewReader(io.LimitReader(conn, maxConnectResponse))
 	response, err := http.ReadResponse(reader, &http.Request{Method: http.MethodConnect})
 	if err != nil {

@@ -33,7 +33,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	return m, errors.Join(registerer.Register(m.starts), registerer.Register(m.failures), registerer.Register(m.duration))
 }
 
-// dialing is the measurement of one dial.
+// dialing measures one dial.
 type dialing struct {
 	metrics             *Metrics
 	protocol, transport string

@@ -1,5 +1,6 @@
-// Package selector implements EgressSelectorConfiguration. Connections to each network are direct,
-// through an HTTP CONNECT proxy, or through konnectivity tunnels. Callers select the network.
+// Package selector implements EgressSelectorConfiguration. For each network, connections are
+// established directly, through an HTTP CONNECT proxy, or through konnectivity tunnels. Callers
+// select the network.
 package selector
 
 import (
@@ -22,9 +23,9 @@ type Selector struct {
 	closers []io.Closer
 }
 
-// Open reads a configuration and returns its Selector, or all errors of the file. It does not
-// connect. As in kube-apiserver, the files are read once. The caller must close the Selector. A nil
-// metrics disables the metrics.
+// Open reads a configuration and returns its Selector, or all errors in the configuration. It does
+// not connect. As in kube-apiserver, all files are read only once. The caller must close the
+// Selector. If metrics is nil, dials are not measured.
 func Open(file string, metrics *Metrics) (*Selector, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -97,13 +98,13 @@ func (s *Selector) dial(c *connection, metrics *Metrics) (egress.Dial, error) {
 // dialTimeout is the maximum time for connecting through a proxy.
 const dialTimeout = 30 * time.Second
 
-// proxyError is the error of a reachable proxy that could not connect to the address.
+// proxyError is the error of a dial that reached the proxy but not the address.
 type proxyError struct{ error }
 
 func (e proxyError) Unwrap() error { return e.error }
 
-// checkAddress rejects addresses other than host:port. Hosts are read from user objects, and the
-// address becomes part of a request to the proxy.
+// checkAddress rejects addresses other than host:port. The check prevents request injection,
+// because users choose the host and the address becomes part of a request to the proxy.
 func checkAddress(network, address string) error {
 	if !strings.HasPrefix(network, "tcp") {
 		return fmt.Errorf("dial through a proxy: unsupported network %q, must be tcp", network)

@@ -37,7 +37,7 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// clusterBy returns a configuration with one selection, for the network cluster.
+// clusterBy returns a configuration with the given connection for the network cluster.
 func clusterBy(connection string) string {
 	return "apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections: [{name: cluster, connection: " + connection + "}]\n"
 }
@@ -62,17 +62,17 @@ func TestInvalidConfigurations(t *testing.T) {
 	t.Parallel()
 	pem := write(t, "empty.pem", "")
 	for name, tt := range map[string]struct{ text, want string }{
-		"nothing":        {"", `kind is ""`},
+		"an empty file":  {"", `kind is ""`},
 		"no YAML":        {"{", "yaml"},
 		"another kind":   {"kind: X\napiVersion: apiserver.k8s.io/v1beta1", `kind is "X"; it must be EgressSelectorConfiguration`},
 		"another group":  {"kind: EgressSelectorConfiguration\napiVersion: v1", `apiVersion is "v1"`},
 		"unknown field":  {clusterBy("{proxyProtocol: Direct, transporter: {}}"), `unknown field "transporter"`},
-		"a field twice":  {clusterBy("{proxyProtocol: Direct, proxyProtocol: Direct}"), `already set`},
+		"a double field": {clusterBy("{proxyProtocol: Direct, proxyProtocol: Direct}"), `already set`},
 		"no protocol":    {clusterBy("{}"), `service.connection.protocol: Unsupported value: "": supported values: "Direct", "HTTPConnect", "GRPC"`},
-		"direct by":      {clusterBy("{proxyProtocol: Direct, transport: {}}"), `service.connection.transport: Invalid value: "direct": config must be absent for direct connect`},
-		"by nothing":     {clusterBy("{proxyProtocol: GRPC}"), "service.connection.transport: Required value: transport must be set for GRPC"},
-		"neither":        {clusterBy("{proxyProtocol: HTTPConnect, transport: {}}"), "service.connection.tcp: Required value: One of TCP or UDS must be set"},
-		"both":           {clusterBy("{proxyProtocol: HTTPConnect, transport: {tcp: {url: x}, uds: {}}}"), "TCP and UDS cannot both be set"},
+		"direct, proxy":  {clusterBy("{proxyProtocol: Direct, transport: {}}"), `service.connection.transport: Invalid value: "direct": config must be absent for direct connect`},
+		"no transport":   {clusterBy("{proxyProtocol: GRPC}"), "service.connection.transport: Required value: transport must be set for GRPC"},
+		"no TCP or UDS":  {clusterBy("{proxyProtocol: HTTPConnect, transport: {}}"), "service.connection.tcp: Required value: One of TCP or UDS must be set"},
+		"TCP and UDS":    {clusterBy("{proxyProtocol: HTTPConnect, transport: {tcp: {url: x}, uds: {}}}"), "TCP and UDS cannot both be set"},
 		"GRPC over TCP":  {clusterBy("{proxyProtocol: GRPC, transport: {tcp: {url: x}}}"), "service.connection.uds: Required value: UDS must be set with GRPC"},
 		"no socket":      {clusterBy("{proxyProtocol: GRPC, transport: {uds: {}}}"), "service.connection.udsName: Invalid value"},
 		"scheme":         {clusterBy("{proxyProtocol: HTTPConnect, transport: {tcp: {url: 'ftp://x'}}}"), "supported connection protocols are http:// and https://"},
@@ -81,7 +81,7 @@ func TestInvalidConfigurations(t *testing.T) {
 		"missing files":  {clusterBy("{proxyProtocol: HTTPConnect, transport: {tcp: {url: 'https://x', tlsConfig: {caBundle: /no, clientCert: /no}}}}"), "TLS config ca bundle does not exist, service.connection.tlsConfig.clientCert"},
 		"no host":        {clusterBy("{proxyProtocol: HTTPConnect, transport: {tcp: {url: 'http://'}}}"), "it has no host"},
 		"no certificate": {clusterBy("{proxyProtocol: HTTPConnect, transport: {tcp: {url: 'https://x', tlsConfig: {clientCert: " + pem + ", clientKey: " + pem + "}}}}"), "failed to read key pair"},
-		"a name twice": {"apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections: [{name: etcd, connection: {proxyProtocol: Direct}}, {name: Etcd, connection: {proxyProtocol: Direct}}]",
+		"a duplicate name": {"apiVersion: apiserver.k8s.io/v1beta1\nkind: EgressSelectorConfiguration\negressSelections: [{name: etcd, connection: {proxyProtocol: Direct}}, {name: Etcd, connection: {proxyProtocol: Direct}}]",
 			`service.connection[1]: Duplicate value: "etcd"`},
 		"another name": {strings.Replace(clusterBy("{proxyProtocol: Direct}"), "cluster", "master", 1), `Unsupported value: "master": supported values: "cluster", "controlplane", "etcd"`},
 	} {
@@ -154,21 +154,21 @@ func mutualTLS(t *testing.T) (*tls.Config, string) {
 	return &tls.Config{Certificates: []tls.Certificate{serving}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: authority.Pool()}, client
 }
 
-// each runs a test over all kinds of proxies.
+// each runs a test with each kind of proxy.
 func each(t *testing.T, test func(t *testing.T, proxy *selectortest.Proxy, dial egress.Dial)) {
 	for name, start := range map[string]func(t *testing.T, proxy *selectortest.Proxy) (connection string){
-		"HTTPConnect by http": func(t *testing.T, proxy *selectortest.Proxy) string {
+		"HTTPConnect over HTTP": func(t *testing.T, proxy *selectortest.Proxy) string {
 			listener := tcpListener(t)
 			serveHTTP(t, proxy, listener, nil)
 			return "{proxyProtocol: HTTPConnect, transport: {tcp: {url: 'http://" + listener.Addr().String() + "'}}}"
 		},
-		"HTTPConnect by https": func(t *testing.T, proxy *selectortest.Proxy) string {
+		"HTTPConnect over HTTPS": func(t *testing.T, proxy *selectortest.Proxy) string {
 			listener := tcpListener(t)
 			server, client := mutualTLS(t)
 			serveHTTP(t, proxy, listener, server)
 			return "{proxyProtocol: HTTPConnect, transport: {tcp: {url: 'https://" + listener.Addr().String() + "', tlsConfig: " + client + "}}}"
 		},
-		"HTTPConnect by a socket": func(t *testing.T, proxy *selectortest.Proxy) string {
+		"HTTPConnect over a Unix socket": func(t *testing.T, proxy *selectortest.Proxy) string {
 			listener := unixListener(t)
 			serveHTTP(t, proxy, listener, nil)
 			return "{proxyProtocol: HTTPConnect, transport: {uds: {udsName: " + listener.Addr().String() + "}}}"
@@ -212,13 +212,13 @@ func TestTLSThrough(t *testing.T) {
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				answer, err := client.Post(echo.URL, "text/plain", bytes.NewReader(body))
+				response, err := client.Post(echo.URL, "text/plain", bytes.NewReader(body))
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				defer func() { _ = answer.Body.Close() }()
-				if got, err := io.ReadAll(answer.Body); err != nil || !bytes.Equal(got, body) {
+				defer func() { _ = response.Body.Close() }()
+				if got, err := io.ReadAll(response.Body); err != nil || !bytes.Equal(got, body) {
 					t.Errorf("%d bytes, %v", len(got), err)
 				}
 			})
@@ -230,9 +230,8 @@ func TestTLSThrough(t *testing.T) {
 	})
 }
 
-// TestInvalidAddresses checks that dialing an address that the proxy cannot reach returns an error and is
-// counted as a proxy error. Invalid addresses, including addresses that would inject another request, are
-// rejected.
+// TestInvalidAddresses checks that dialing an address that the proxy cannot reach returns an error. Invalid
+// addresses, including addresses that would inject another request, are rejected before the proxy is dialed.
 func TestInvalidAddresses(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, proxy *selectortest.Proxy, dial egress.Dial) {
@@ -318,7 +317,7 @@ func silent(t *testing.T, listener net.Listener) {
 	}()
 }
 
-// TestSilentProxy checks that a dial through an unresponsive proxy ends with the context.
+// TestSilentProxy checks that a dial through an unresponsive proxy fails when the context ends.
 func TestSilentProxy(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"GRPC", "HTTPConnect"} {
@@ -333,8 +332,8 @@ func TestSilentProxy(t *testing.T) {
 	}
 }
 
-// TestHostileProxy checks that the size of responses of a CONNECT proxy is limited, and that data
-// after the response header is rejected before the client has sent any.
+// TestHostileProxy checks that the size of a CONNECT proxy's response is limited, and that data after the
+// response header is rejected.
 func TestHostileProxy(t *testing.T) {
 	t.Parallel()
 	for answer, want := range map[string]string{

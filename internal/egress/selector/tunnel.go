@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// closeTimeout is the timeout for the delivery of written data after Close.
+	// closeTimeout is the timeout for delivering written data after Close.
 	closeTimeout = 10 * time.Second
 	// maxData is the maximum size of the data in a packet, in bytes.
 	maxData = 64 << 10
@@ -22,8 +22,9 @@ const (
 
 // tunnel is a connection through a konnectivity server. Each tunnel has its own stream of packets,
 // so that gRPC's flow control applies to the connection, without queues or copies. The protocol
-// does not support half-closed connections. An exceeded read deadline closes the tunnel. After a
-// write deadline, writes fail; a deadline during a Write closes the tunnel.
+// does not support half-closed connections. When a read deadline expires, the tunnel is closed.
+// When a write deadline expires, later writes fail; if it expires during a Write, the tunnel is
+// closed.
 type tunnel struct {
 	stream  konnectivity.ProxyService_ProxyClient
 	id      int64
@@ -85,7 +86,7 @@ func (t *tunnel) receive() ([]byte, error) {
 	if data := packet.GetData(); data.GetConnectID() == t.id {
 		return data.GetData(), nil
 	}
-	return nil, nil // ignore other connections, which a stream cannot contain
+	return nil, nil // ignore data for other connections; a stream should not contain any
 }
 
 // Write implements net.Conn.
@@ -111,7 +112,8 @@ func (t *tunnel) Write(p []byte) (written int, err error) {
 	return written, nil
 }
 
-// startWriteTimer closes the tunnel at the write deadline unless stop is called before.
+// startWriteTimer closes the tunnel at the write deadline, unless stop is called before. It returns
+// an error if the tunnel is closed or the deadline has passed.
 func (t *tunnel) startWriteTimer() (stop func() bool, err error) {
 	if t.closed.Load() {
 		return nil, net.ErrClosed
@@ -134,7 +136,7 @@ func (t *tunnel) expire() {
 	t.cancel()
 }
 
-// streamError returns the error of a Read or Write for an error of the stream.
+// streamError converts an error of the stream to the error that Read or Write returns.
 func (t *tunnel) streamError(err error) error {
 	switch {
 	case t.expired.Load():

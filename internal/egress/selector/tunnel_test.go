@@ -31,7 +31,7 @@ func newTunnelTest(t *testing.T) *tunnelTest {
 	return p
 }
 
-// connect returns both ends of a connection.
+// connect returns both ends of a new connection through the tunnel.
 func (p *tunnelTest) connect(t *testing.T) (near, far net.Conn) {
 	t.Helper()
 	near, err := p.dial(t.Context(), "tcp", p.listener.Addr().String())
@@ -98,8 +98,8 @@ func TestPeerCloseDeliversWrites(t *testing.T) {
 	p.ended(t)
 }
 
-// TestDeadlines checks that a blocked read returns at its deadline. Writes after a write deadline
-// fail, and earlier data is not lost.
+// TestDeadlines checks that a blocked read returns at its deadline, that writes fail after the write deadline,
+// and that data which was written before is not lost.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	p := newTunnelTest(t)
@@ -145,8 +145,8 @@ func TestClosedWhileReading(t *testing.T) {
 	p.ended(t)
 }
 
-// TestServerGone checks that tunnels end with their server and that a restarted server is used
-// again.
+// TestServerGone checks that tunnels fail when their server stops, and that new tunnels use the restarted
+// server.
 func TestServerGone(t *testing.T) {
 	t.Parallel()
 	socket := unixListener(t)
@@ -200,7 +200,7 @@ func TestBackpressure(t *testing.T) {
 	}
 	select {
 	case err := <-wrote:
-		t.Errorf("%d bytes were written although none was read: %v", size, err)
+		t.Errorf("all %d bytes were written although the reader has read only one: %v", size, err)
 	default:
 	}
 	if n, err := io.CopyN(io.Discard, near, size-1); err != nil {

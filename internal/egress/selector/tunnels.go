@@ -14,16 +14,16 @@ import (
 	konnectivity "sigs.k8s.io/apiserver-network-proxy/konnectivity-client/proto/client"
 )
 
-// tunnels connects through a konnectivity server at a Unix socket. All tunnels are streams of one
-// gRPC connection.
+// tunnels establishes connections through a konnectivity server that listens on a Unix socket. All
+// tunnels are streams of one gRPC connection.
 type tunnels struct {
 	socket string
 	conn   *grpc.ClientConn
 }
 
-// newTunnels returns tunnels without connecting to the server.
+// newTunnels returns a tunnels value without connecting to the server.
 func newTunnels(socket string) (*tunnels, error) {
-	// Reconnect soon after a restart of the server. Requests fail while the server is unreachable.
+	// Reconnect soon after the server has restarted. Dials fail while the server is unreachable.
 	connect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: dialTimeout}
 	connect.Backoff.BaseDelay, connect.Backoff.MaxDelay = 100*time.Millisecond, time.Second
 	conn, err := grpc.NewClient("passthrough:///konnectivity",
@@ -54,7 +54,7 @@ func (t *tunnels) dial(ctx context.Context, _, address string) (net.Conn, error)
 	if err != nil {
 		cancel()
 		if ctx.Err() != nil {
-			err = proxyError{fmt.Errorf("dial %s by %s: %w", address, t.socket, context.Cause(ctx))}
+			err = proxyError{fmt.Errorf("dial %s through %s: %w", address, t.socket, context.Cause(ctx))}
 		}
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (t *tunnels) open(ctx context.Context, cancel func(), address string) (*tun
 	}
 	id, err := awaitDialResponse(stream, random)
 	if err != nil {
-		return nil, proxyError{fmt.Errorf("dial %s by %s: %w", address, t.socket, err)}
+		return nil, proxyError{fmt.Errorf("dial %s through %s: %w", address, t.socket, err)}
 	}
 	return &tunnel{stream: stream, id: id, cancel: cancel, address: address}, nil
 }

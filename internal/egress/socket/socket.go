@@ -15,13 +15,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// maxReconnectDelay is the maximum delay until a restarted plugin is detected.
+// maxReconnectDelay is the maximum delay between two attempts to connect to a plugin.
 const maxReconnectDelay = 5 * time.Second
 
-// Dial returns a gRPC connection to the Unix socket at path, or to an abstract Linux socket with
-// the prefix @. It does not connect itself. Calls block until the plugin is reachable or their
+// Dial returns a gRPC connection to the Unix socket at path, or to an abstract Linux socket if path
+// starts with @. Dial itself does not connect. Calls block until the plugin is reachable or their
 // context ends. onCall is called after each unary call; it must be safe for concurrent use. The
-// caller must close the connection. It returns an error only if gRPC rejects the path.
+// caller must close the connection. Dial returns an error only if gRPC rejects the path.
 func Dial(path string, onCall func(method string, took time.Duration, err error)) (*grpc.ClientConn, error) {
 	reconnect := grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: maxReconnectDelay}
 	reconnect.Backoff.MaxDelay = maxReconnectDelay

@@ -23,21 +23,21 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
-// Limits are the limits of one call. Both fields must be positive.
+// Limits contains the limits for one call. Both fields must be positive.
 type Limits struct {
-	// Timeout is the timeout of the whole call. The webhook receives it as a query parameter.
+	// Timeout is the timeout for the whole call. The webhook receives it as the query parameter timeout.
 	Timeout time.Duration
 	// MaxResponse is the maximum size of the response body, in bytes.
 	MaxResponse int64
 }
 
-// userAgent is kube-apiserver's User-Agent in calls to webhooks.
+// userAgent is the User-Agent that kube-apiserver sends to webhooks.
 const userAgent = "kube-apiserver-admission"
 
-// Call posts a review and returns the response body, which the caller owns. It blocks until the
-// timeout of limits or the end of ctx. It retries only if a reused connection was closed by the
-// webhook. A redirect and any status other than 200 to 206 result in a *StatusError. Users see the
-// errors; they have the same messages as in kube-apiserver.
+// Call posts a review and returns the response body, which the caller owns. It blocks until the webhook has
+// responded, limits.Timeout has passed or ctx has ended. It retries only if the webhook has closed a reused
+// connection. A redirect and any status other than 200 to 206 result in a *StatusError. The errors are reported
+// to users, so their messages are kube-apiserver's.
 func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limits.Timeout)
 	defer cancel()
@@ -76,8 +76,8 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	return body, nil
 }
 
-// shortenResolveError replaces the error of an unresolved service by an error with kube-apiserver's shorter
-// message.
+// shortenResolveError replaces a ResolveError with an error that has kube-apiserver's shorter message. It
+// returns other errors unchanged.
 func shortenResolveError(err error) error {
 	var call *url.Error
 	var resolve *egress.ResolveError
@@ -95,8 +95,8 @@ func (e shortResolveError) Error() string { return e.Err.Error() }
 // Unwrap returns the ResolveError.
 func (e shortResolveError) Unwrap() error { return e.ResolveError }
 
-// IsUnreachable reports whether an error of Call means that no connection was established: the host
-// name or service could not be resolved, or the connection was refused.
+// IsUnreachable reports whether an error of Call means that no connection was established, because the host
+// name or service could not be resolved or because dialing failed.
 func IsUnreachable(err error) bool {
 	var dial *net.OpError
 	var name *net.DNSError
@@ -104,7 +104,7 @@ func IsUnreachable(err error) bool {
 	return errors.As(err, &dial) && dial.Op == "dial" || errors.As(err, &name) || errors.As(err, &service)
 }
 
-// readResponse reads the body of a response, up to limit bytes.
+// readResponse reads the body of a response. It returns an error if the body is larger than limit bytes.
 func readResponse(response *http.Response, limit int64) ([]byte, error) {
 	if response.ContentLength > limit {
 		return nil, tooLarge(limit)
@@ -127,10 +127,10 @@ func tooLarge(limit int64) error {
 	return fmt.Errorf("the response exceeds the limit of %d bytes", limit)
 }
 
-// maxMessage is the maximum size of a webhook's text in error messages, in bytes.
+// maxMessage is the maximum size of text from a webhook in an error message, in bytes.
 const maxMessage = 4 << 10
 
-// Truncate truncates a webhook's text to 4 KiB for use in an error message.
+// Truncate truncates text from a webhook to 4 KiB, for use in an error message.
 func Truncate(text string) string {
 	if len(text) <= maxMessage {
 		return text
@@ -146,8 +146,8 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return e.Message }
 
-// statusError returns the error for an unexpected status code. The message is the message of the Status in
-// the body, if there is a Status, or a generic message for the code.
+// statusError returns the error for an unexpected status code. Its message is the message of the Status in the
+// body or, if the body is not a failure Status, a generic message for the code.
 func statusError(response *http.Response, body []byte) error {
 	var status metav1.Status
 	if json.Unmarshal(body, &status) == nil && status.Status == metav1.StatusFailure && (status.Kind == "" || status.Kind == "Status") {

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// maxYAML is the maximum size of a YAML response, in bytes. Parsing YAML uses a multiple of its
-// size in memory.
+// maxYAML is the maximum size of a YAML response, in bytes. Parsing YAML takes several times as much memory as
+// the text.
 const maxYAML = 256 << 10
 
 // Document converts a response to JSON and returns its apiVersion and kind, which are empty if absent. Like
@@ -32,10 +32,10 @@ func Document(response []byte) ([]byte, schema.GroupVersionKind, error) {
 	return response, *gvk, nil
 }
 
-// Review converts a response to JSON and returns its type, which is empty if absent. It returns an
-// error for a kind other than the expected one; every version is accepted. It also returns the
-// message of a Status other than Success as an error. Users see the errors, which have
-// kube-apiserver's messages. The result may share memory with the argument.
+// Review converts a response to JSON and returns its type, which is empty if absent. It returns an error for a
+// kind other than the expected one; every version is accepted. If the response is a Status other than Success,
+// Review returns its message as an error. The errors are reported to users and have kube-apiserver's messages.
+// The result may share memory with the argument.
 func Review(response []byte, kind schema.GroupKind) ([]byte, schema.GroupVersionKind, error) {
 	document, gvk, err := Document(response)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateURL validates the URL of a webhook: https, with a host, and without user information,
-// query and fragment. Messages are kube-apiserver's.
+// ValidateURL validates the URL of a webhook. The URL must use https, must have a host, and must
+// not have user information, a query or a fragment. The messages are kube-apiserver's.
 func ValidateURL(text string, at *field.Path) field.ErrorList {
 	const form = "; desired format: https://host[/path]"
 	u, err := url.Parse(text)
@@ -37,7 +37,7 @@ func ValidateURL(text string, at *field.Path) field.ErrorList {
 }
 
 // ValidateService validates the service of a webhook. A nil path is valid. As in kube-apiserver,
-// which confuses them, a missing name is reported as a missing namespace and vice versa.
+// the two fields are confused: a missing name is reported as a missing namespace, and vice versa.
 func ValidateService(name, namespace string, path *string, port int32, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if namespace == "" {

@@ -1,6 +1,6 @@
-// Package webhook calls webhooks. It posts a review and returns the response, with limits on time
-// and size. Callers define the content of the reviews: conversion of custom resources, or
-// admission.
+// Package webhook calls webhooks. It posts a review and returns the response, with limits on time and size.
+// Callers define the content of the reviews, for example for admission or for the conversion of custom
+// resources.
 package webhook
 
 import (
@@ -21,7 +21,7 @@ import (
 // Target is the address of a webhook. Either URL or Service is set.
 type Target struct {
 	URL string
-	// Service is the service of the webhook, and Path the URL path, which may be empty.
+	// Service is the webhook's service. Path is the URL path at the service and may be empty.
 	Service *egress.Service
 	Path    string
 	// CABundle contains the trusted CA certificates in PEM. If it is empty, the CA certificates of
@@ -29,16 +29,16 @@ type Target struct {
 	CABundle []byte
 }
 
-// ServiceReference is the reference to a service in a client configuration of the API. The types of
-// all API groups convert to it.
+// ServiceReference refers to a service in the client configuration of a webhook. The corresponding types of all
+// API groups can be converted to it.
 type ServiceReference struct {
 	Namespace, Name string
 	Path            *string
 	Port            *int32
 }
 
-// TargetOf returns the target of a client configuration: its URL or its service, with the default
-// port 443. It retains caBundle.
+// TargetOf returns the target of a webhook's client configuration, which contains a URL or a service. The
+// default port of a service is 443. The result retains caBundle.
 func TargetOf(url *string, service *ServiceReference, caBundle []byte) Target {
 	target := Target{CABundle: caBundle}
 	if url != nil {
@@ -57,9 +57,10 @@ func TargetOf(url *string, service *ServiceReference, caBundle []byte) Target {
 	return target
 }
 
-// Clients creates webhook clients. Clients for the same target share a transport, whose idle connections are
-// closed with the last client. The zero value can call webhooks by URL. The fields must not be modified after
-// the first call, and a Clients must not be copied. Its methods are safe for concurrent use.
+// Clients creates webhook clients. Clients for the same target share a transport; its idle connections are
+// closed when the last of these clients is closed. The zero value can call webhooks by URL only. The fields
+// must not be modified after the first call, and a Clients must not be copied. Its methods are safe for
+// concurrent use.
 type Clients struct {
 	// Resolver resolves services. If it is nil, Client returns an error for webhooks behind
 	// services.
@@ -80,7 +81,7 @@ type sharedTransport struct {
 	transport   *http.Transport
 	url         *url.URL
 	credentials *kubeconfig.Credentials
-	users       int // guarded by Clients.mu
+	users       int // number of open clients; guarded by Clients.mu
 }
 
 // Client calls one webhook. It is safe for concurrent use.
@@ -125,8 +126,8 @@ func (t *Target) key() string {
 const maxHeaderBytes = 64 << 10
 
 func (c *Clients) connect(target *Target) (*sharedTransport, error) {
-	// HTTP/1.1 connections spread over the endpoints of a service; a single HTTP/2
-	// connection would send all calls to one of them.
+	// HTTP/1.1 connections spread over the endpoints of a service; a single HTTP/2 connection would send all
+	// calls to one endpoint.
 	to := &egress.Target{Service: target.Service, Resolver: c.Resolver, CABundle: target.CABundle, HTTP1: true, Dial: c.Networks.ControlPlane}
 	var at url.URL
 	switch {

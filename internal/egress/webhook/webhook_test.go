@@ -84,13 +84,13 @@ func TestHostileWebhooks(t *testing.T) {
 		want    string // substring of the error
 	}{
 		{"500 in JSON", respond(500, "application/json", `{"error":"boom"}`), `an error on the server ("unknown") has prevented the request from succeeding`},
-		{"500 in words", respond(500, "text/plain", "boom\n"), `an error on the server ("boom") has prevented the request from succeeding`},
+		{"500 as text", respond(500, "text/plain", "boom\n"), `an error on the server ("boom") has prevented the request from succeeding`},
 		{"a Status", respond(422, "application/json", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"not so"}`), "not so"},
 		{"404", respond(404, "application/json", ""), "the server could not find the requested resource"},
-		{"nothing", respond(200, "text/html", ""), "0-length response with status code: 200 and content type: text/html"},
+		{"an empty response", respond(200, "text/html", ""), "0-length response with status code: 200 and content type: text/html"},
 		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }, "the server responded with the status code 302"},
-		{"a long answer", respond(200, "application/json", strings.Repeat("x", 2<<10)), "the response exceeds the limit of 1024 bytes"},
-		{"a long answer in pieces", func(w http.ResponseWriter, _ *http.Request) {
+		{"a long response", respond(200, "application/json", strings.Repeat("x", 2<<10)), "the response exceeds the limit of 1024 bytes"},
+		{"a long chunked response", func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := w.Write(make([]byte, 1<<10)); err != nil {
 					return
@@ -98,7 +98,7 @@ func TestHostileWebhooks(t *testing.T) {
 				w.(http.Flusher).Flush()
 			}
 		}, "the response exceeds the limit of 1024 bytes"},
-		{"a bomb", func(w http.ResponseWriter, _ *http.Request) {
+		{"a gzip bomb", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			z := gzip.NewWriter(w)
 			_, _ = z.Write(make([]byte, 1<<20))
@@ -107,12 +107,12 @@ func TestHostileWebhooks(t *testing.T) {
 		{"long headers", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X", strings.Repeat("x", 128<<10))
 		}, "server response headers exceeded"},
-		{"less than said", func(w http.ResponseWriter, _ *http.Request) {
+		{"less data than announced", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "100")
 			_, _ = io.WriteString(w, "x")
 		}, "unexpected error when reading response body. Please retry."},
 		{"a closed connection", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
-		{"words without end", respond(500, "text/plain", strings.Repeat("x", 1000)), "xxx"},
+		{"500 with a long text", respond(500, "text/plain", strings.Repeat("x", 1000)), "xxx"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -126,8 +126,8 @@ func TestHostileWebhooks(t *testing.T) {
 	}
 }
 
-// TestSlowWebhooks checks that calls with slow headers or bodies end with the timeout or the
-// context.
+// TestSlowWebhooks checks that calls with slow headers or bodies end when the timeout expires or
+// the context is canceled.
 func TestSlowWebhooks(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
@@ -152,8 +152,8 @@ func TestSlowWebhooks(t *testing.T) {
 	}
 }
 
-// TestConnections checks that clients of the same target share connections, which are closed with
-// the last client.
+// TestConnections checks that clients of the same target share connections, and that closing the
+// last client closes them.
 func TestConnections(t *testing.T) {
 	t.Parallel()
 	var open atomic.Int32
@@ -188,7 +188,7 @@ func TestConnections(t *testing.T) {
 		}
 	}
 	if _, err := other.Call(t.Context(), nil, limits); err != nil {
-		t.Errorf("a last call: %v", err)
+		t.Errorf("call after Close: %v", err)
 	}
 }
 
@@ -231,7 +231,7 @@ func TestServices(t *testing.T) {
 		service egress.Service
 		want    string
 	}{
-		// The certificate of the test server is for example.com.
+		// The certificate of the test server is not valid for b.a.svc, so the error contains this name.
 		{egress.Service{Namespace: "a", Name: "b", Port: 443}, "b.a.svc"},
 		{egress.Service{Namespace: "a", Name: "c", Port: 443}, `service "c" not found`},
 	} {

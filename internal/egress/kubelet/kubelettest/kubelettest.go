@@ -24,18 +24,18 @@ import (
 // first request. Its methods are safe for concurrent use.
 type Kubelet struct {
 	*httptest.Server
-	// Log returns the log for a request.
+	// Log returns the log for a request. The default log contains the URL of the request.
 	Log func(r *http.Request) io.Reader
 	// Run runs a command, or attaches if it has no arguments, and returns the exit code.
 	Run func(command *Command) int
-	// StatusMessage replaces the message of the status of a failed command, unless it is empty.
+	// StatusMessage, unless empty, replaces the status message of a failed command.
 	StatusMessage string
 
 	mu       sync.Mutex
 	requests []string
 }
 
-// New starts a kubelet and closes it at the end of the test.
+// New starts a kubelet and closes it when the test ends.
 func New(t testing.TB) *Kubelet {
 	k := &Kubelet{Run: run, Log: func(r *http.Request) io.Reader {
 		return strings.NewReader("log of " + r.URL.Path + "?" + r.URL.RawQuery + "\n")
@@ -108,7 +108,7 @@ func upgrade(w http.ResponseWriter, r *http.Request, protocol string) (httpstrea
 	}), streams
 }
 
-// Command is a command and its streams; streams that the client did not request are nil.
+// Command is a command with its streams. Streams that the client did not request are nil.
 type Command struct {
 	Args           []string
 	Stdin          io.Reader
@@ -118,7 +118,7 @@ type Command struct {
 
 func newCommand(args []string, streams map[string]httpstream.Stream) *Command {
 	c := &Command{Args: args}
-	// Assign only existing streams: a nil stream in an interface is not nil.
+	// Assign only existing streams, because an interface that contains a nil stream is not nil.
 	for name, stream := range streams {
 		switch name {
 		case "stdin":
@@ -173,11 +173,11 @@ func (k *Kubelet) command(w http.ResponseWriter, r *http.Request) {
 	}
 	_ = json.NewEncoder(streams["error"]).Encode(status)
 	_ = streams["error"].Close()
-	<-connection.CloseChan() // the client has received everything
+	<-connection.CloseChan() // wait until the client has received everything
 }
 
-// run implements the commands cat, exit CODE, and size, which prints the terminal size. Attached clients use
-// cat. For all other commands, it prints the command.
+// run implements the commands cat, exit CODE, and size, which prints the terminal size. An attach request runs
+// cat. For any other command, run prints the command line.
 func run(c *Command) (code int) {
 	switch {
 	case len(c.Args) == 0 || c.Args[0] == "cat":

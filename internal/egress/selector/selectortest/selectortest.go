@@ -16,8 +16,8 @@ import (
 
 // Proxy is a proxy that records requested addresses. It is safe for concurrent use.
 type Proxy struct {
-	// Redirect returns the address to connect to instead; "" rejects the request. Set it before the
-	// first request; may be nil.
+	// Redirect returns the address to connect to instead of the requested address; "" rejects the
+	// request. It must be set before the first request, and may be nil.
 	Redirect func(address string) string
 
 	mu        sync.Mutex
@@ -49,7 +49,7 @@ func (p *Proxy) dial(address string) (net.Conn, error) {
 	return net.Dial("tcp", address)
 }
 
-// ServeHTTP implements http.Handler: it serves CONNECT.
+// ServeHTTP implements http.Handler. It supports only CONNECT requests.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect {
 		http.Error(w, "this is a proxy", http.StatusMethodNotAllowed)
@@ -134,7 +134,7 @@ func (s *service) Proxy(stream konnectivity.ProxyService_ProxyServer) error {
 	}
 }
 
-// receive writes the client's data until it closes the connection.
+// receive writes the client's data to to until the client closes the connection.
 func receive(stream konnectivity.ProxyService_ProxyServer, to io.Writer) {
 	for {
 		packet, err := stream.Recv()

@@ -1,6 +1,6 @@
-// Package review calls webhooks that process reviews: TokenReview, SubjectAccessReview and
-// ImageReview. It posts a review as JSON to a URL, retries temporary failures, and limits the size
-// of the response. Its callers create the review and interpret the response.
+// Package review calls webhooks that process a TokenReview, SubjectAccessReview or ImageReview. It posts a
+// review as JSON to a URL, retries temporary failures, and limits the size of the response. Its callers create
+// the review and interpret the response.
 package review
 
 import (
@@ -19,7 +19,7 @@ import (
 // Limits of calls. They equal kube-apiserver's limits, except that kube-apiserver does not limit the size of
 // responses.
 const (
-	maxResponse    = 1 << 20
+	maxResponse    = 1 << 20 // bytes
 	attempts       = 5
 	defaultBackoff = 500 * time.Millisecond
 )
@@ -32,13 +32,13 @@ type Webhook struct {
 	URL    string
 	// Purpose is the subject of the reviews in error messages, for example "tokens".
 	Purpose string
-	// Timeout is the timeout of each attempt; 0 selects the deadline of the context.
+	// Timeout is the timeout for each attempt; 0 means that only the deadline of the context applies.
 	Timeout time.Duration
 	// Backoff is the delay before the second attempt; 0 selects half a second.
 	Backoff time.Duration
 	// NoRetry limits a call to one attempt.
 	NoRetry bool
-	// OnAttempt is called after each attempt with its error and duration; nil is ignored.
+	// OnAttempt is called after each attempt with its error and duration. OnAttempt may be nil.
 	OnAttempt func(err error, took time.Duration)
 }
 
