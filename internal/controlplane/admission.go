@@ -17,7 +17,8 @@ import (
 type AdmissionPlugin struct {
 	Name        string `json:"name"`
 	Description string `json:"does"`
-	// Default reports whether the plugin is on by default, On whether it is on.
+	// Default reports whether the plugin is on by default. On reports whether it is on with the current
+	// options.
 	Default bool `json:"default"`
 	On      bool `json:"on"`
 	// Gate is the feature gate that the plugin requires; "" if it requires none.
@@ -55,12 +56,12 @@ func (o Options) enables(r plugin.Registration, gates feature.Gates) bool {
 	return !slices.Contains(o.Admission.DisablePlugins, r.Name) && (r.OnByDefault || slices.Contains(o.Admission.EnablePlugins, r.Name))
 }
 
-// pluginEnabled reports whether the plugin with a name is on.
+// pluginEnabled reports whether the plugin with the given name is on.
 func (s *settings) pluginEnabled(name string) bool {
 	return slices.ContainsFunc(plugin.All(), func(r plugin.Registration) bool { return r.Name == name && s.options.enables(r, s.gates) })
 }
 
-// admissionPlugins are the admission plugins of a control plane.
+// admissionPlugins contains the admission plugins of a control plane.
 type admissionPlugins struct {
 	chain     admission.Chain
 	policies  *admissionPolicies
@@ -68,7 +69,7 @@ type admissionPlugins struct {
 	manifests manifestDirectories
 }
 
-// newAdmission creates the enabled plugins.
+// newAdmission creates the enabled plugins. The plugins of Options.Definitions run before all others.
 func newAdmission(s *settings, r *resources, authorizer authorizer.Authorizer, ledger *quota.Ledger, controllers *controllerSet, loops *loops) (*admissionPlugins, error) {
 	policies, err := newAdmissionPolicies(s, r.access, authorizer, r.finder, r.builtin)
 	if err != nil {
@@ -105,7 +106,7 @@ func (a *admissionPlugins) dependencies(s *settings, r *resources, authorizer au
 	}
 }
 
-// namespaceClient returns a client that keeps decoded namespaces.
+// namespaceClient returns a client that caches decoded namespaces.
 func namespaceClient(access *loopback.Access) *loopback.Client[*corev1.Namespace] {
 	return loopback.For[*corev1.Namespace](access, corev1.SchemeGroupVersion.WithResource("namespaces")).Cached()
 }

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission/config"
 )
 
-// TestAdmissionConfig checks that the configuration of plugins in files and flags is effective.
+// TestAdmissionConfig checks that plugins use the configuration in files and flags.
 func TestAdmissionConfig(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "admission.yaml")

@@ -40,7 +40,7 @@ func TestAdmissionPlugins(t *testing.T) {
 	}
 }
 
-// TestAdmissionOfOptions checks that options disable plugins.
+// TestAdmissionOfOptions checks that options can disable default plugins.
 func TestAdmissionOfOptions(t *testing.T) {
 	t.Parallel()
 	c, err := New(newEnv(t), "/plugins", Options{Admission: AdmissionOptions{DisablePlugins: []string{"Priority", "ServiceAccount"}}})
@@ -53,7 +53,7 @@ func TestAdmissionOfOptions(t *testing.T) {
 	}
 }
 
-// TestOnlyAdmissionPlugins checks that the old list of plugins disables all others.
+// TestOnlyAdmissionPlugins checks that OnlyPlugins disables all other plugins.
 func TestOnlyAdmissionPlugins(t *testing.T) {
 	t.Parallel()
 	c, err := New(newEnv(t), "/plugins", Options{Admission: AdmissionOptions{OnlyPlugins: []string{"Priority", "AlwaysPullImages"}}})
@@ -104,7 +104,7 @@ func TestAdmissionOverHTTP(t *testing.T) {
 	as(t, c, "admin", "GET", pods+"/a", "", 200, `"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300},`)
 	as(t, c, "admin", "POST", pods, pod("c", `,"priorityClassName":"none"`), 403, `pods \"c\" is forbidden: no PriorityClass with name none was found`)
 
-	// Writes of objects that a plugin looks up are effective when they return.
+	// A write of an object that a plugin looks up has taken effect by the time it returns.
 	as(t, c, "admin", "POST", classes, `{"metadata":{"name":"low"},"value":-7,"globalDefault":true}`, 201, "")
 	as(t, c, "admin", "POST", pods, pod("d", ""), 201, `"priority":-7,`)
 	as(t, c, "admin", "POST", classes, `{"metadata":{"name":"two"},"value":7,"globalDefault":true}`, 403, "PriorityClass low is already marked as default")
@@ -132,9 +132,9 @@ func TestAdmissionOverHTTP(t *testing.T) {
 		`pods \"i\" is forbidden: maximum cpu usage per Container is 1, but limit is 2`)
 }
 
-// BenchmarkAdmission measures all plugins of a default server for a creation.
-// BenchmarkAdmission/pod looks up the default priority class and lists limit ranges; /configmap
-// needs no objects.
+// BenchmarkAdmission measures the execution of all default plugins for the creation of an object.
+// BenchmarkAdmission/pods looks up the default priority class and lists limit ranges; /configmaps
+// reads no other objects.
 func BenchmarkAdmission(b *testing.B) {
 	c := newPlane(b, newEnv(b), "/plugins")
 	i := instanceOf(b, c)

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// apiServices is the resource of registered group versions.
+// apiServices is the resource of APIServices, which register the group versions of other servers.
 var apiServices = apiregistrationv1.SchemeGroupVersion.WithResource("apiservices")
 
 // manager is the field manager of the server's own writes.
@@ -58,7 +58,8 @@ func groupVersions(source route.Source) []schema.GroupVersion {
 	return all
 }
 
-// serviceCollections returns the stores of services and their endpoints.
+// serviceCollections returns the stores of services and their endpoints. It omits resources that
+// this server does not store.
 func serviceCollections(env *builtin.Env) map[schema.GroupResource]reflector.Collection {
 	found := map[schema.GroupResource]reflector.Collection{}
 	for _, resource := range []schema.GroupResource{

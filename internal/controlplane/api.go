@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// newAPI creates the handlers of the verbs of resources.
+// newAPI creates the handlers for the verbs of all resources.
 func newAPI(s *settings, r *resources, chain admission.Chain, authorizer authorizer.Authorizer, controllers *controllerSet) *endpoints.API {
 	metrics := &s.env.Telemetry
 	config := endpoints.Config{
@@ -40,8 +40,9 @@ func newAPI(s *settings, r *resources, chain admission.Chain, authorizer authori
 	return endpoints.New(config)
 }
 
-// newResourceHandler creates the handler that resolves requests, and serves API requests and the
-// discovery and OpenAPI documents. paths are the non-resource paths that another handler serves.
+// newResourceHandler creates the handler that resolves requests. It serves API requests, discovery
+// documents and OpenAPI documents. paths contains the non-resource paths that another handler
+// serves.
 func newResourceHandler(s *settings, r *resources, api *endpoints.API, paths *paths) *route.Handler {
 	handler := &route.Handler{Catalog: r.catalog, API: api, Aggregation: r.registrations, KnownPath: paths.isKnown}
 	discoveryDocuments := discovery.NewHandler(r.catalog, r.registrations)
@@ -67,7 +68,7 @@ func newDocumentHandler(discoveryDocuments, openAPIDocuments http.Handler) http.
 	})
 }
 
-// documentPaths returns the paths of discovery and OpenAPI.
+// documentPaths returns the paths of the discovery and OpenAPI documents.
 func documentPaths(catalog *route.Catalog) []string {
 	list := []string{"/api", "/apis", "/apis/", "/openapi/v2", "/openapi/v3", "/openapi/v3/"}
 	for _, group := range catalog.Groups() {

@@ -5,8 +5,8 @@ import (
 	"mainstay.dev/mainstay/internal/filters/audit"
 )
 
-// newAudit reads the audit policy and opens the backends of audit events, unless the host provides them.
-// It returns nil if audit is disabled.
+// newAudit reads the audit policy and opens the backends for audit events, unless the host provides both. It
+// returns nil if audit is disabled.
 func newAudit(s *settings, onError filters.ErrorWriter) (*filters.AuditConfig, error) {
 	if shared := s.env.Telemetry.Audit; shared != nil {
 		return &filters.AuditConfig{Rules: shared.Rules, Sink: shared.Sink, OnError: onError}, nil

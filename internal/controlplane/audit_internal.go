@@ -38,9 +38,8 @@ func newLoopbackWriter(s *settings, api *endpoints.API, audit *filters.AuditConf
 	return &auditedAPI{API: api, audit: audit, rbac: authorization.rbac, pathPrefix: s.pathPrefix}
 }
 
-// internal returns the audit recorder of a request by server code. The recorded authorization reason is the
-// reason of RBAC. It is empty if RBAC does not allow the request, because requests by server code are not
-// authorized.
+// internal returns the audit recorder for a request by server code. Such requests are not authorized. The
+// recorded reason is the reason for which RBAC would allow the request, or "" if RBAC would not allow it.
 func (a *auditedAPI) internal(ctx context.Context) *filters.InternalRequest {
 	return a.audit.NewInternalRequest(request.WithPathPrefix(ctx, a.pathPrefix), func() string {
 		if a.rbac == nil {
@@ -55,7 +54,7 @@ func (a *auditedAPI) internal(ctx context.Context) *filters.InternalRequest {
 	})
 }
 
-// complete records the outcome of a request.
+// complete records the outcome of a request. code is the HTTP status code if err is nil.
 func complete(audited *filters.InternalRequest, code int32, err error) {
 	status := &metav1.Status{Status: metav1.StatusSuccess, Code: code}
 	if err != nil {
@@ -111,8 +110,8 @@ func (a *auditedAPI) Delete(ctx context.Context, resource *rest.Resource, option
 	return record, gone, err
 }
 
-// NewDeleter implements loopback.API. It records one request for all deletions: the first deletion
-// starts it and determines its result.
+// NewDeleter implements loopback.API. It records all deletions as one request, which starts with the first
+// deletion and has the result of that deletion.
 func (a *auditedAPI) NewDeleter(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (bool, error), error) {
 	audited := a.internal(ctx)
 	remove, err := a.API.NewDeleter(ctx, resource, options)

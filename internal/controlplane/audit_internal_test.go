@@ -53,7 +53,7 @@ rules:
 	}
 	finalized := p.await(t, func(e *audit.Event) bool { return e.ObjectRef.Subresource == "finalize" })
 	if finalized.Verb != "update" || finalized.ObjectRef.Name != "a" || finalized.RequestURI != "/api/v1/namespaces/a/finalize" || finalized.ObjectRef.UID == "" {
-		t.Errorf("the end is %+v", finalized)
+		t.Errorf("the finalization is %+v", finalized)
 	}
 	system := p.await(t, func(e *audit.Event) bool {
 		return e.User.Username == "system:apiserver" && e.ObjectRef.Name == "kube-system"
@@ -63,7 +63,7 @@ rules:
 	}
 }
 
-// await waits for an event.
+// await waits until the log contains an event for which is returns true, and returns this event.
 func (p *auditedPlane) await(t *testing.T, is func(*audit.Event) bool) *audit.Event {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {

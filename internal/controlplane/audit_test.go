@@ -29,7 +29,7 @@ type auditedPlane struct {
 func newAuditedPlane(t *testing.T, policy string, controllers ...string) *auditedPlane {
 	t.Helper()
 	dir := t.TempDir()
-	options := Options{Audit: audit.NewOptions(), Controllers: ControllerOptions{Names: append(controllers, clusterroles.Name)}} // without concurrent writes
+	options := Options{Audit: audit.NewOptions(), Controllers: ControllerOptions{Names: append(controllers, clusterroles.Name)}} // other controllers would write at any time
 	options.Audit.PolicyFile, options.Audit.Log.Path = filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(options.Audit.PolicyFile, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\n"+policy), 0o600); err != nil {
 		t.Fatal(err)
@@ -42,7 +42,8 @@ func newAuditedPlane(t *testing.T, policy string, controllers ...string) *audite
 	return &auditedPlane{ControlPlane: c, log: options.Audit.Log.Path}
 }
 
-// do sends a request and returns the response and the audit events since the last call.
+// do sends a request and returns the response and the audit events since the last call, except the
+// events of requests by the server itself.
 func (p *auditedPlane) do(t *testing.T, method, path, body string, header ...string) (*httptest.ResponseRecorder, []audit.Event) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -71,8 +72,7 @@ func (p *auditedPlane) do(t *testing.T, method, path, body string, header ...str
 	return w, events
 }
 
-// document decodes JSON, without managed fields and the differences between two encodings of an
-// object.
+// document decodes JSON. It returns nil if text is empty.
 func document(t *testing.T, text []byte) any {
 	t.Helper()
 	if len(text) == 0 {
@@ -152,7 +152,7 @@ func TestAuditBodies(t *testing.T) {
 	}
 }
 
-// TestAuditOfSameObject checks that the recorded object does not depend on the form of the request.
+// TestAuditOfSameObject checks that the recorded object does not depend on the requested encoding.
 func TestAuditOfSameObject(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, "omitStages: [RequestReceived]\nrules: [{level: RequestResponse}]")
@@ -174,7 +174,7 @@ func TestAuditOfSameObject(t *testing.T) {
 	}
 }
 
-// TestAuditLevels checks that data beyond the level is not recorded.
+// TestAuditLevels checks that only the data of the audit level is recorded.
 func TestAuditLevels(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, `rules:
@@ -222,7 +222,8 @@ func TestAuditOfUnsafeDeletion(t *testing.T) {
 	}
 }
 
-// TestAuditOfLongList checks that a response that is too long is omitted, with an annotation.
+// TestAuditOfLongList checks that a response that is too large is not recorded, and that the event
+// has an annotation about this.
 func TestAuditOfLongList(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, `omitStages: [RequestReceived]
@@ -238,7 +239,7 @@ rules: [{level: RequestResponse, verbs: [list]}]`)
 	}
 }
 
-// TestBadAuditPolicy checks that an invalid policy prevents the start.
+// TestBadAuditPolicy checks that a control plane with an invalid policy cannot be opened.
 func TestBadAuditPolicy(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, "rules: [{level: Some}]")

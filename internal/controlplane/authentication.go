@@ -9,7 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/loopback"
 )
 
-// newTokenIssuer returns the issuer of service account tokens.
+// newTokenIssuer returns the issuer of service account tokens. Their maximum lifetime is the shorter of
+// MaxTokenExpiration and MaxTokenLifetime.
 func newTokenIssuer(s *settings) *serviceaccount.Issuer {
 	options, identity := &s.options, &s.env.Identity
 	expiration, lifetime := options.ServiceAccounts.MaxTokenExpiration, identity.MaxTokenLifetime
@@ -22,8 +23,8 @@ func newTokenIssuer(s *settings) *serviceaccount.Issuer {
 	}
 }
 
-// newTokenVerifiers returns the verifiers of bearer tokens in their order: first the verifiers that read
-// objects of the control plane, then the verifiers of the host.
+// newTokenVerifiers returns the verifiers of bearer tokens. The verifiers that read objects of the control
+// plane come before the verifiers of the host.
 func newTokenVerifiers(s *settings, access *loopback.Access) authn.Tokens {
 	audiences := s.options.Authentication.APIAudiences
 	secrets := loopback.For[*corev1.Secret](access, corev1.SchemeGroupVersion.WithResource("secrets"))
@@ -50,7 +51,8 @@ func newServiceAccountTokens(s *settings, access *loopback.Access, secrets *loop
 	})
 }
 
-// newAuthenticator returns the authenticators of requests in their order.
+// newAuthenticator returns an authenticator that tries the authenticator of the host, tokens, and the
+// authenticator of visitors, in this order.
 func newAuthenticator(s *settings, tokens authn.Tokens) authn.Authenticator {
 	all := authn.Union{s.env.Identity.Authenticator, tokens}
 	if visitors := s.env.Identity.Visitors; visitors != nil {
@@ -59,8 +61,8 @@ func newAuthenticator(s *settings, tokens authn.Tokens) authn.Authenticator {
 	return all
 }
 
-// newAnonymous returns the configuration of requests without credentials. As in kube-apiserver, the
-// mode AlwaysAllow disables anonymous requests.
+// newAnonymous returns the configuration for requests without credentials. As in kube-apiserver, the
+// authorization mode AlwaysAllow disables anonymous requests.
 func newAnonymous(s *settings, a *authorization) *authn.AnonymousConfig {
 	switch {
 	case a.configured(authz.TypeAlwaysAllow):

@@ -16,7 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// administratorWithoutToken authenticates requests without a bearer token.
+// administratorWithoutToken authenticates requests without an Authorization header as the
+// administrator.
 type administratorWithoutToken struct{ administrator }
 
 func (a administratorWithoutToken) Authenticate(r *http.Request) (*request.Authentication, error) {
@@ -26,9 +27,9 @@ func (a administratorWithoutToken) Authenticate(r *http.Request) (*request.Authe
 	return a.administrator.Authenticate(r)
 }
 
-// TestTokenOfSecret checks that the use of a token in a secret causes a warning if the service
-// account lists the secret, is audited and recorded in the secret, and that the token can be marked
-// invalid.
+// TestTokenOfSecret checks the use of a token in a secret. Its use is audited and recorded in the
+// secret, and causes a warning if the service account lists the secret. A token that is marked as
+// invalid is rejected.
 func TestTokenOfSecret(t *testing.T) {
 	t.Parallel()
 	p := newAuditedPlane(t, "omitStages: [RequestReceived]\nrules: [{level: Metadata, nonResourceURLs: [/version]}, {level: None}]")

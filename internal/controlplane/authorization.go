@@ -23,17 +23,19 @@ import (
 // authorizerType is a type of authorizer that a control plane can create.
 type authorizerType struct {
 	name string
-	// open returns the authorizer of a control plane, or nil if it is not configured. It is called
-	// only for types in the configuration. The types AlwaysAllow and AlwaysDeny need no open:
-	// package authz creates them.
+	// open returns the authorizer of a control plane, or nil if its dependencies are not
+	// configured. It is called only for types in the configuration. It is nil for AlwaysAllow and
+	// AlwaysDeny, which package authz creates.
 	open func(*settings, *authorization) authorizer.Authorizer
-	// rules returns the rules by which the authorizer allows requests of a user in a namespace, for
-	// SelfSubjectRulesReview. An error describes missing rules. A nil function has no rules.
+	// rules returns the rules that allow requests of a user in a namespace, for
+	// SelfSubjectRulesReview. An error means that the result is incomplete. If the function is nil,
+	// the authorizer has no rules.
 	rules func(a *authorization, user *request.User, namespace string) ([]rbacv1.PolicyRule, error)
 }
 
-// authorizerTypes returns the types of authorizers. A new type is an implementation in filters/authz
-// and an entry here; its order in a control plane is configured.
+// authorizerTypes returns the types of authorizers. To add a type, implement it in filters/authz
+// and add an entry here. The order of the entries has no effect, because the order of authorizers
+// is configured.
 func authorizerTypes() []authorizerType {
 	return []authorizerType{
 		{name: authz.TypeAlwaysAllow, rules: allRules},
@@ -58,13 +60,14 @@ func authorizerTypes() []authorizerType {
 	}
 }
 
-// authorization is the authorization of a control plane.
+// authorization contains the authorizers of a control plane.
 type authorization struct {
 	config Authorization
 	// current returns the configured authorizers in their order.
 	current func() *[]authz.NamedAuthorizer
-	// authorizer decides requests, reviews and checks within requests: the group system:masters
-	// first, then the configured authorizers.
+	// authorizer authorizes requests, access reviews and checks within requests. It allows all
+	// requests of the group system:masters, and otherwise evaluates the configured authorizers in
+	// order.
 	authorizer authorizer.Authorizer
 	// node and rbac are parts of authorizer; nil if they are not configured.
 	node  *node.Authorizer
@@ -128,8 +131,8 @@ func (a *authorization) followers() []reflector.Followers {
 	return all
 }
 
-// resources returns the resources whose writes must be in effect when the writer receives its
-// response. A resource may occur twice.
+// resources returns the resources whose writes must have taken effect by the time the writer
+// receives its response. A resource may occur twice.
 func (a *authorization) resources() []schema.GroupResource {
 	var all []schema.GroupResource
 	for _, followers := range a.followers() {
@@ -138,7 +141,8 @@ func (a *authorization) resources() []schema.GroupResource {
 	return all
 }
 
-// follow creates the reflectors of the stored objects, and observes the writes of this server.
+// follow creates the reflectors for the stored objects that the authorizers use, and adds observers
+// for the writes of this server.
 func (a *authorization) follow(builtin *builtinResources) (reflectors, error) {
 	var all reflectors
 	for _, followers := range a.followers() {
@@ -163,7 +167,8 @@ func (a *authorization) follow(builtin *builtinResources) (reflectors, error) {
 	return all, nil
 }
 
-// reviewRules implements builtin.Env.Rules: it returns the rules of all configured authorizers.
+// reviewRules implements builtin.Auth.UserRules. It returns the rules of all configured
+// authorizers.
 func (a *authorization) reviewRules(_ context.Context, user *request.User, namespace string) authorizationv1.SubjectRulesReviewStatus {
 	var status authorizationv1.SubjectRulesReviewStatus
 	var errs []error

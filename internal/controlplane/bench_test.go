@@ -31,9 +31,9 @@ func (d *discarded) WriteHeader(code int)        { d.code = code }
 func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
 func (d *discarded) FlushError() error           { return nil }
 
-// BenchmarkPodWrites measures writes of a pod from request to response, without a network, with a
-// store in memory: "bare" without authorization, admission and controllers, "default" with the
-// defaults of a server. The relevant result is the ratio of both.
+// BenchmarkPodWrites measures writes of a pod from request to response, without a network, with an
+// in-memory store. The variant "bare" has no authorization, admission or controllers; "default" has
+// the defaults of a server. The relevant result is the ratio of the two.
 func BenchmarkPodWrites(b *testing.B) {
 	bare := Options{Authorization: AuthorizationOptions{Modes: []string{"AlwaysAllow"}}, Admission: AdmissionOptions{DisablePlugins: AdmissionPlugins()}, Controllers: ControllerOptions{Names: []string{"-namespace-controller"}}}
 	for _, write := range []struct {
@@ -76,15 +76,15 @@ func BenchmarkPodWrites(b *testing.B) {
 
 const benchPods = "/api/v1/namespaces/bench/pods"
 
-// benchedPod contains the owner of the benchPods, and the stored form of the pod "p".
+// benchedPod contains the UID of the pods' owner, and the JSON of the pod "p" as it was created.
 type benchedPod struct{ owner, stored string }
 
-// manifest returns the manifest of the n-th pod.
+// manifest returns the manifest of a pod with the given name. Its label "n" has the value n.
 func (of benchedPod) manifest(name string, n int) string {
 	return strings.NewReplacer("NAME", name, `"N"`, fmt.Sprintf(`"%d"`, n), "OWNER", of.owner).Replace(benchPod)
 }
 
-// whole returns the complete pod "p" with another label, without a resourceVersion.
+// whole returns the complete pod "p" without a resourceVersion. Its label "n" has the value n.
 func (of benchedPod) whole(n int) string {
 	return strings.Replace(of.stored, `"n":"0"`, fmt.Sprintf(`"n":"%d"`, n), 1)
 }

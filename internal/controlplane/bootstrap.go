@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// defaultObjects creates and maintains the objects of every cluster.
+// defaultObjects creates and maintains the default objects of a cluster.
 type defaultObjects struct {
 	settings      *settings
 	bootstrap     *bootstrap.Bootstrap
@@ -30,15 +30,15 @@ type defaultObjects struct {
 	clusterAuth   *clusterAuth
 	conditions    *flowschemas.Conditions
 	aggregation   *clusterroles.Aggregator // nil if the controller is disabled
-	// seedable reports that the recorded objects can be used for a first start: no other server can
-	// be starting, values are not encrypted, this server aggregates roles, neither the audit log nor
-	// policies in files must process the creation of the objects, and the feature gates do not
-	// change them.
+	// seedable reports whether the recorded objects can be used for a first start. This requires that no other
+	// server can be starting, that values are not encrypted, that this server aggregates roles, that neither
+	// the audit log nor policies in files must process the creation of the objects, and that the feature gates
+	// do not change the objects.
 	seedable bool
 }
 
-// newDefaultObjects creates the default objects. reporter is nil if storage versions are not
-// reported. process reports whether the audit log or admission by files must process the creation of
+// newDefaultObjects returns the component that creates the default objects. reporter is nil if storage versions
+// are not reported. process reports whether the audit log or admission by files must process the creation of
 // each object.
 func newDefaultObjects(s *settings, r *resources, clusterAuth *clusterAuth, conditions *flowschemas.Conditions, controllers *controllerSet, reporter *storageversions.Reporter, process bool) (*defaultObjects, error) {
 	config, err := newBootstrapConfig(s, r, reporter)
@@ -89,7 +89,7 @@ func newBootstrapConfig(s *settings, r *resources, reporter *storageversions.Rep
 	return config, nil
 }
 
-// newServerIdentity returns the identity of this server in its lease, or nil without a lease.
+// newServerIdentity returns the identity of this server in its lease, or nil if this server has no lease.
 func newServerIdentity(s *settings) *bootstrap.Identity {
 	if !s.gates.Enabled(feature.APIServerIdentity) {
 		return nil
@@ -98,14 +98,14 @@ func newServerIdentity(s *settings) *bootstrap.Identity {
 	return &bootstrap.Identity{ID: telemetry.ServerID(hostname), Hostname: hostname, PeerAddress: s.peerAddress()}
 }
 
-// create creates the objects. It reports failures of single hooks in their health checks, and returns
-// the errors of the objects without which the control plane cannot start.
+// create creates the objects. The failures of single hooks are reported by their health checks. create returns
+// errors only for objects without which the control plane cannot start.
 func (d *defaultObjects) create(ctx context.Context) error {
 	if d.settings.env.Storage.Seeded { // the loops create the missing objects
 		if d.bootstrap.ReportsVersions() {
 			d.bootstrap.Start(ctx)
 		}
-		d.conditions.Enable() // the recorded schemas have their conditions
+		d.conditions.Enable() // the recorded flow schemas already have their conditions
 		return d.registrations.Register(ctx)
 	}
 	err := d.bootstrap.StartNamespaces(ctx)
@@ -123,16 +123,16 @@ func (d *defaultObjects) create(ctx context.Context) error {
 	err = d.aggregation.Aggregate(ctx)
 	if apierrors.IsForbidden(err) {
 		// The roles do not permit the aggregation, or another server has just created them and the authorizer
-		// of this server has not received them yet. The controller tries again.
+		// of this server has not received them yet. The controller retries the aggregation.
 		d.settings.env.Telemetry.Logger.Warn("the rules of aggregated ClusterRoles are not up to date yet", "prefix", d.settings.prefix, "err", err)
 		return nil
 	}
 	return err
 }
 
-// createLater creates the objects when the store accepts writes again, and returns nil then. cause is the
-// error of the last attempt. Until then, the existing objects are served. It returns the error of ctx if ctx
-// ends first.
+// createLater repeats the creation of the objects until it succeeds, for example because the store accepts
+// writes again, and then returns nil. cause is the error of the previous attempt. Meanwhile, the existing
+// objects are served. If ctx ends first, createLater returns the error of ctx.
 func (d *defaultObjects) createLater(ctx context.Context, cause error) error {
 	logger := d.settings.env.Telemetry.Logger
 	logger.Error("some default objects of the cluster are missing; they are created when the store accepts writes", "prefix", d.settings.prefix, "err", cause)
@@ -147,8 +147,8 @@ func (d *defaultObjects) createLater(ctx context.Context, cause error) error {
 	return nil
 }
 
-// seed stores the recorded objects of every cluster in one commit, if the store is empty and the result is
-// the same as after individual creations.
+// seed stores the recorded default objects in one commit, if the store is empty and the result is the same as
+// if the objects were created one by one.
 func (d *defaultObjects) seed(ctx context.Context) error {
 	if d.settings.env.Storage.Seeded {
 		d.bootstrap.AllSeeded()
@@ -190,7 +190,8 @@ func outOfSpace(err error) bool {
 	return errors.Is(err, kv.ErrNoSpace) || errors.As(err, &status) && status.Status().Code == http.StatusInsufficientStorage
 }
 
-// isUnavailable reports whether the store does not accept requests now, for example during an election of etcd.
+// isUnavailable reports whether an error means that the store temporarily does not accept requests, for example
+// during an election of etcd.
 func isUnavailable(err error) bool {
 	return errors.Is(err, kv.ErrUnavailable) || apierrors.IsServiceUnavailable(err)
 }

@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// TestUnavailable checks the errors after which a control plane starts, and creates its default objects later.
+// TestUnavailable checks which errors do not prevent the start of a control plane, because it can create its
+// default objects later.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	for err, want := range map[error]bool{
@@ -26,12 +27,12 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestLoadAvailable checks that a load is repeated only while the store is unavailable.
+// TestLoadAvailable checks that a load is retried only while the store is unavailable.
 func TestLoadAvailable(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for name, tt := range map[string]struct {
-		errs []error // of the calls
+		errs []error // the results of successive calls
 		want error
 	}{
 		"success":     {[]error{nil}, nil},
@@ -47,6 +48,6 @@ func TestLoadAvailable(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	c := component{load: func(context.Context) error { cancel(); return kv.ErrUnavailable }}
 	if err := c.loadAvailable(ctx); !errors.Is(err, kv.ErrUnavailable) {
-		t.Errorf("after the end of the context: %v", err)
+		t.Errorf("load with a canceled context: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// filterDependencies are the components that filters use.
+// filterDependencies contains the components that filters use.
 type filterDependencies struct {
 	onError       filters.ErrorWriter
 	audit         *filters.AuditConfig // nil disables audit
@@ -20,15 +20,16 @@ type filterDependencies struct {
 	flow          *flowControl
 	// resolve returns the route of a request; see filters.RequestInfo.
 	resolve func(*request.Info) request.Route
-	// storageVersions delays writes until the storage versions are reported; nil without reports.
+	// storageVersions delays writes until the storage versions are reported. It is nil if storage
+	// versions are not reported.
 	storageVersions *storageversions.Reporter
 }
 
-// newFilterChain returns the handler of all requests: the filters in the order of this function, and
-// then final.
+// newFilterChain returns the handler of all requests. A request passes through the filters in the
+// order in which this function lists them, and then reaches final.
 func newFilterChain(s *settings, d filterDependencies, final http.Handler) http.Handler {
 	options, logger, metrics := &s.options, s.env.Telemetry.Logger, &s.env.Telemetry
-	onInvalid := d.audit.AuditErrors(d.onError) // writes an error before the filter Audit, and records it
+	onInvalid := d.audit.AuditErrors(d.onError) // also audits the error, for filters before filters.Audit
 	if options.Limits != nil {
 		final = markClients(final)
 	}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestTokenReview checks the review of an unknown token.
+// TestTokenReview checks that the review of an unknown token reports an error.
 func TestTokenReview(t *testing.T) {
 	t.Parallel()
 	c := newPlane(t, newEnv(t), "/registry")
@@ -19,8 +19,8 @@ func TestTokenReview(t *testing.T) {
 	}
 }
 
-// TestEquivalents checks that the resources of events in both groups are equivalent, and the resources of a
-// custom object in all versions.
+// TestEquivalents checks that the event resources of both groups are equivalent, and that the served versions
+// of a custom resource are equivalent.
 func TestEquivalents(t *testing.T) {
 	t.Parallel()
 	c := newPlane(t, newEnv(t), "/registry")

@@ -31,10 +31,10 @@ import (
 // for concurrent use.
 type clusterAuth struct {
 	configMaps *loopback.Client[*corev1.ConfigMap]
-	data       atomic.Pointer[map[string]string] // to publish
-	// reflector enqueues the ConfigMap when it has changed. start must be called before it runs.
+	data       atomic.Pointer[map[string]string] // the data to publish
+	// reflector enqueues the ConfigMap when it has changed. start must be called before the reflector runs.
 	reflector *reflector.Reflector
-	queue     *work.Queue[types.NamespacedName] // contains clusterAuthName while data may not be published
+	queue     *work.Queue[types.NamespacedName] // contains clusterAuthName while data might not be published
 	logger    *slog.Logger
 }
 
@@ -72,8 +72,8 @@ func (c *clusterAuth) start(ctx context.Context) {
 	})
 }
 
-// publish writes the ConfigMap if data is missing. A conflict with another writer is not an error:
-// the reflector publishes again after that write.
+// publish writes the ConfigMap if data is missing. A conflict with another writer is not an error, because the
+// reflector publishes again after that write.
 func (c *clusterAuth) publish(ctx context.Context) error {
 	err := c.publishOnce(ctx)
 	if err != nil && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {

@@ -16,7 +16,7 @@ func TestMerged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	there := map[string]string{"names": `["a","b"]`, "certs": "nonsense\n" + string(one.Bundle()), "of another time": "x"}
+	there := map[string]string{"names": `["a","b"]`, "certs": "nonsense\n" + string(one.Bundle()), "obsolete": "x"}
 	got := mergeData(there, map[string]string{"names": `["b","c"]`, "certs": string(two.Bundle()) + string(one.Bundle())})
 	if got["names"] != `["a","b","c"]` || got["certs"] != string(one.Bundle())+string(two.Bundle()) || len(got) != 2 {
 		t.Errorf("merged data %v", got)

@@ -17,12 +17,13 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestOldDefinitionsAreCollected checks that the resources of changed and deleted definitions are
-// garbage collected, even after writes of objects.
+// TestOldDefinitionsAreCollected checks that the resources of changed and deleted definitions are garbage
+// collected, even after objects were written.
 func TestOldDefinitionsAreCollected(t *testing.T) {
 	t.Parallel()
 	// Cached commits of the store and stopped timers of deadlines refer to resources. The store releases the
-	// commits after a part of the retention, and Go releases the timers at their deadline at the latest.
+	// commits after part of the retention time. Go releases the timers at the latest when their deadline has
+	// passed.
 	backend, err := embedded.Open(embedded.Config{InMemory: true, Retention: time.Second})
 	if err != nil {
 		t.Fatal(err)

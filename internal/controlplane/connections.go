@@ -9,10 +9,10 @@ import (
 // connections contains the proxies and resolvers for connections to other servers.
 type connections struct {
 	proxy *proxy.Proxy
-	// nodes is the proxy for connections to nodes, pods and services, with the limit
+	// nodes is the proxy for connections to nodes, pods and services. It applies
 	// RequestOptions.MaxConnectionBytesPerSecond.
 	nodes *proxy.Proxy
-	// cluster reads services and their endpoints, resolver finds the address of a service.
+	// cluster reads services and their endpoints. resolver returns the address of a service.
 	cluster  egress.Cluster
 	resolver egress.Resolver
 	networks egress.Networks

@@ -39,8 +39,7 @@ func newControllerManager(access *loopback.Access, builtin *builtinResources) (*
 // unreadableLeaseDuration is the assumed remaining duration of an unreadable lease.
 const unreadableLeaseDuration = 15 * time.Second
 
-// running reports whether a kube-controller-manager runs. If the lease is unreadable, it returns
-// true.
+// running reports whether a kube-controller-manager is running. If the lease is unreadable, it returns true.
 func (m *controllerManager) running(ctx context.Context) bool {
 	return time.Now().Before(m.leaseExpiry(ctx))
 }
@@ -67,12 +66,12 @@ func (m *controllerManager) leaseExpiry(ctx context.Context) time.Time {
 	return spec.RenewTime.Add(time.Duration(*spec.LeaseDurationSeconds) * time.Second)
 }
 
-// accountTimeout is the time that a new pod waits for the default service account that a
-// kube-controller-manager creates, as in kube-apiserver.
+// accountTimeout is the maximum time for which the creation of a pod waits until a kube-controller-manager has
+// created the default service account. It is the same as in kube-apiserver.
 const accountTimeout = 1500 * time.Millisecond
 
-// provideAccount implements the ProvideAccount of admission plugins: it creates the default service
-// account of a namespace, or waits for the kube-controller-manager that creates it.
+// provideAccount implements plugin.Dependencies.ProvideAccount. It creates the default service account of a
+// namespace, or waits until a running kube-controller-manager has created it.
 func (c *controllerSet) provideAccount(ctx context.Context, namespace string) {
 	if accounts := controllerOf[*serviceaccounts.Controller](c); accounts != nil {
 		_ = accounts.Ensure(ctx, namespace) // after an error, the account is missing and the plugin rejects the pod

@@ -36,12 +36,12 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// policyStatusController checks the types in the expressions of policies. In this server, the write of a
-// policy checks them, so the controller has no work.
+// policyStatusController is the name of the controller that checks the types in the expressions of policies. In
+// this server, they are checked when a policy is written, so the controller has no work.
 const policyStatusController = "validatingadmissionpolicy-status-controller"
 
-// allControllers returns the controllers that can run in the server. A new controller is a package
-// in controllers and an entry in this list.
+// allControllers returns the controllers that can run in the server. To add a controller, add a package to
+// controllers and an entry to this list.
 func allControllers() []controllers.Registration {
 	return slices.Concat([]controllers.Registration{
 		clusterroles.Registration(),
@@ -61,8 +61,8 @@ func allControllers() []controllers.Registration {
 	}, storageprotection.Registrations(), certificates.Registrations())
 }
 
-// Controllers returns the sorted names of the controllers that can run in the server. They are the
-// names of kube-controller-manager.
+// Controllers returns the sorted names of the controllers that can run in the server. The names are the same as
+// in kube-controller-manager.
 func Controllers() []string {
 	return controllerNames(func(controllers.Registration) bool { return true })
 }
@@ -90,22 +90,23 @@ type controllerSet struct {
 	access   *loopback.Access
 	builtin  *builtinResources
 	manager  *controllerManager
-	// selected contains the names of the controllers that the options enable. enabled contains the
-	// controllers among them that have work in this control plane.
+	// selected contains the names of the controllers that the options enable. enabled contains those selected
+	// controllers that have work in this control plane.
 	selected map[string]bool
 	enabled  []enabledController
-	// queues are the queues of the controllers that run in this server. They are incomplete until scan has
-	// ended.
+	// queues contains the work queues of the controllers that run in this server. Until scan has ended,
+	// existing objects might not be enqueued yet.
 	queues work.Set
 	scan   scan
 	// feed reports changes to the controllers; nil while no controllers run in this server.
 	feed atomic.Pointer[changes.Feed]
-	// quiet is used by isIdle only; nil if a controller was busy at its last call.
+	// quiet is the state that the last call of isIdle recorded, or nil if it recorded none. Only isIdle uses
+	// it.
 	quiet *quiet
 }
 
-// scan is the last changes.Subscriber of a feed. ended reports whether all existing objects were reported to
-// the other subscribers.
+// scan is the last changes.Subscriber of a feed. ended reports whether all existing objects have been reported
+// to the subscribers before it.
 type scan struct{ ended atomic.Bool }
 
 // Reset implements changes.Subscriber.
@@ -124,11 +125,11 @@ func (c *controllerSet) pendingWork() (busy bool, due time.Time, known bool) {
 	return busy || known && !ended, due, known
 }
 
-// quiet is a moment at which no controller was busy.
+// quiet is the state at a point in time at which no controller was busy.
 type quiet struct {
 	feed *changes.Feed
-	// newest contains the newest revisions at the moment. reported and finished are the numbers of reported
-	// changes and of processed keys shortly before the moment.
+	// newest contains the newest revisions at that time. reported is the number of reported changes and
+	// finished is the number of processed keys shortly before.
 	newest             []kv.Revision
 	reported, finished int64
 }
@@ -209,8 +210,8 @@ func newControllerDependencies(s *settings, r *resources, authorizer authorizer.
 	}
 }
 
-// controllerOf returns the enabled controller of a type, or nil. Components that call a controller
-// for requests use it.
+// controllerOf returns the enabled controller of a type, or nil. It is for components that call a controller
+// while they handle a request.
 func controllerOf[C interface {
 	comparable
 	controllers.Controller
@@ -224,8 +225,8 @@ func controllerOf[C interface {
 	return none
 }
 
-// newDecrypt returns the decryption of values that controllers read without storage, or nil if
-// values are not encrypted.
+// newDecrypt returns a function that decrypts the values which controllers read directly from the backend. It
+// returns nil if values are not encrypted.
 func newDecrypt(s *settings) changes.Decrypt {
 	transformers := s.env.Storage.Transformer
 	if transformers == nil {
@@ -252,7 +253,7 @@ func (c *controllerSet) runsAnywhere(ctx context.Context, name string) bool {
 	return c.selected[name] || c.manager.running(ctx)
 }
 
-// component returns the component with the controllers. It has no loop if there are none.
+// component returns the component that runs the controllers. It has no loop if no controllers are enabled.
 func (c *controllerSet) component() component {
 	if len(c.enabled) == 0 {
 		return component{name: controllerLoops}
@@ -260,8 +261,8 @@ func (c *controllerSet) component() component {
 	return component{controllerLoops, nil, c.run}
 }
 
-// run runs the controllers until ctx ends: immediately if this process is the only user of the
-// store, otherwise while it is the elected leader.
+// run runs the controllers until ctx ends. If other processes might use the store, the controllers run only
+// while this process is the elected leader.
 func (c *controllerSet) run(ctx context.Context) error {
 	if !c.settings.env.Storage.Shared {
 		c.lead(ctx)
@@ -273,7 +274,7 @@ func (c *controllerSet) run(ctx context.Context) error {
 	return nil
 }
 
-// candidateIdentity returns a unique identity of this process in the election.
+// candidateIdentity returns an identity for the election that is unique to this process.
 func candidateIdentity() string {
 	host, err := os.Hostname()
 	if err != nil {

@@ -2,7 +2,8 @@ package controlplane
 
 import "testing"
 
-// TestSelectedControllers tests the values of ControllerOptions.Names.
+// TestSelectedControllers checks which controllers are enabled by the values of
+// ControllerOptions.Names.
 func TestSelectedControllers(t *testing.T) {
 	t.Parallel()
 	const collector, namespaces, optional = "garbage-collector-controller", "namespace-controller", "bootstrap-signer-controller"

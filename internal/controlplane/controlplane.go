@@ -1,7 +1,7 @@
-// Package controlplane implements a Kubernetes API: resources, definitions, registrations,
-// authorization and filters, as an http.Handler over a prefix of a kv.Backend. The host (package
-// host) owns the resources of the process (listener, data directory, store, keys, metrics) and
-// passes them as an Env.
+// Package controlplane implements a Kubernetes API as an http.Handler, including its resources, definitions,
+// registrations, authorization and filters. A control plane stores its objects below a prefix of a kv.Backend.
+// The host (package host) owns the resources of the process, such as the listener, data directory, store, keys
+// and metrics, and passes them as an Env.
 package controlplane
 
 import (
@@ -31,7 +31,8 @@ type ControlPlane struct {
 	// lifetime is canceled by Close, which ends all goroutines of the control plane.
 	lifetime context.Context
 	cancel   context.CancelFunc
-	// opening is a lock that is held during Open and Close. Waiting for it respects a context.
+	// opening is a lock that is held during Open and Close. It is a semaphore, so that waiting for it can be
+	// canceled.
 	opening *semaphore.Weighted
 	opened  atomic.Pointer[instance]
 	closed  atomic.Bool // Close has returned
@@ -40,9 +41,9 @@ type ControlPlane struct {
 // ErrClosed is returned by Open after Close.
 var ErrClosed = errors.New("the control plane is closed")
 
-// New returns a control plane whose objects are stored below prefix, such as "/registry", or all errors of
-// the options. The prefix must not contain, or be contained in, the prefix of another control plane in the
-// same backend. New performs no I/O and starts no goroutine. The caller must call Close.
+// New returns a control plane whose objects are stored below prefix, such as "/registry", or the errors of its
+// arguments. The prefix must not contain, or be contained in, the prefix of another control plane in the same
+// backend. New performs no I/O and starts no goroutine. The caller must call Close.
 func New(env *Env, prefix string, options Options) (*ControlPlane, error) {
 	options = options.WithDefaults()
 	if err := errors.Join(env.check(), options.Check()); err != nil {
@@ -53,10 +54,10 @@ func New(env *Env, prefix string, options Options) (*ControlPlane, error) {
 	return c, nil
 }
 
-// Open makes the control plane ready to serve: it loads the objects that configure the server, and creates
-// the objects of every cluster. It blocks until the control plane is open, and returns nil immediately if it
-// is already open. If Open returns an error, including the error of ctx, no goroutine is left, and Open can
-// be called again. After Close it returns ErrClosed.
+// Open makes the control plane ready to serve. It loads the objects that configure the server, and creates the
+// default objects of the cluster. It blocks until the control plane is open, and returns nil immediately if it
+// is already open. If Open returns an error, including the error of ctx, all goroutines that it started have
+// ended, and Open can be called again. After Close, Open returns ErrClosed.
 func (c *ControlPlane) Open(ctx context.Context) error {
 	if c.opened.Load() != nil {
 		return nil
@@ -82,8 +83,8 @@ func (c *ControlPlane) Open(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the goroutines of the control plane and waits for them. The caller must have ended all
-// requests before. Close does not close the backend.
+// Close ends the goroutines of the control plane and waits for them. All requests must have ended before Close
+// is called. Close does not close the backend.
 func (c *ControlPlane) Close() {
 	c.cancel()
 	_ = c.opening.Acquire(context.Background(), 1) // a concurrent Open returns when lifetime ends
@@ -98,7 +99,7 @@ func (c *ControlPlane) Close() {
 // prefix.
 func (c *ControlPlane) Closed() bool { return c.closed.Load() }
 
-// ServeHTTP serves a request through the filters. It opens the control plane first,
+// ServeHTTP serves a request through the filters. If the control plane is not open, ServeHTTP opens it first,
 // and responds with 503 if that fails.
 func (c *ControlPlane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	opened := c.opened.Load()
@@ -125,9 +126,9 @@ func (c *ControlPlane) openFor(w http.ResponseWriter, r *http.Request) *instance
 	return c.opened.Load()
 }
 
-// Withdraw removes this process from the endpoints of the service default/kubernetes, before it
-// stops. It has no effect if the control plane is not open. It returns the joined errors of the
-// writes.
+// Withdraw removes this process from the endpoints of the service default/kubernetes. It should be called
+// before the process stops. It has no effect if the control plane is not open. It returns the joined errors of
+// the writes.
 func (c *ControlPlane) Withdraw(ctx context.Context) error {
 	if opened := c.opened.Load(); opened != nil {
 		return opened.defaultObjects.bootstrap.Withdraw(ctx)
@@ -135,10 +136,10 @@ func (c *ControlPlane) Withdraw(ctx context.Context) error {
 	return nil
 }
 
-// PendingWork returns the state of the controllers. busy reports whether a controller is busy; the control
-// plane should not be closed then. due is the earliest time at which a controller has work without a change,
-// such as the deletion of a finished Job, or zero if there is no such time. known is false if the control
-// plane is not open, or if another server runs its controllers.
+// PendingWork returns the state of the controllers. busy reports whether a controller is busy; if so, the
+// control plane should not be closed. due is the earliest time at which a controller has work even if no object
+// changes, such as the deletion of a finished Job, or zero if there is no such time. known is false if the
+// control plane is not open, or if another server runs its controllers.
 func (c *ControlPlane) PendingWork() (busy bool, due time.Time, known bool) {
 	opened := c.opened.Load()
 	if opened == nil {
@@ -150,9 +151,9 @@ func (c *ControlPlane) PendingWork() (busy bool, due time.Time, known bool) {
 // IsIdle reports whether no controller in this server is busy, and no controller will be busy because of the
 // changes so far. The result is true if no controller was busy at the last call, and if, since then, the
 // controllers have received all changes up to the last call and have processed nothing. Therefore, the first
-// call usually returns false, and a later call can return true after a RequestProgress of the store. The
-// result is true if the control plane is not open or if another server runs its controllers. IsIdle may block
-// on the store. It must not be called concurrently.
+// call usually returns false, and a later call can return true after RequestProgress has been called on the
+// store. The result is true if the control plane is not open or if another server runs its controllers. IsIdle
+// may block on the store. It must not be called concurrently.
 func (c *ControlPlane) IsIdle(ctx context.Context) bool {
 	opened := c.opened.Load()
 	return opened == nil || opened.controllers.isIdle(ctx)

@@ -34,8 +34,8 @@ func (administrator) Authenticate(*http.Request) (*request.Authentication, error
 	return &request.Authentication{User: &request.User{Name: "admin", Groups: []string{request.GroupMasters}}}, nil
 }
 
-// newEnv returns the Env of a host without a listener, with a store in memory that is closed at the
-// end of the test.
+// newEnv returns the Env of a host without a listener. Its store is in memory, and is closed when
+// the test ends.
 func newEnv(t testing.TB) *Env {
 	t.Helper()
 	backend, err := embedded.Open(embedded.Config{InMemory: true})
@@ -45,7 +45,7 @@ func newEnv(t testing.TB) *Env {
 	return newEnvOn(t, backend)
 }
 
-// newEnvOn is like newEnv, with the given store, which is closed at the end of the test.
+// newEnvOn is like newEnv, but uses the given store. The store is closed when the test ends.
 func newEnvOn(t testing.TB, backend kv.Backend) *Env {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -56,7 +56,7 @@ func newEnvOn(t testing.TB, backend kv.Backend) *Env {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- feed.Run(ctx) }()
-	for !feed.Running() { // reads use the store until then
+	for !feed.Running() { // until then, reads would use the store instead of the feed
 		runtime.Gosched()
 	}
 	t.Cleanup(func() {
@@ -162,8 +162,8 @@ func TestThreeOnOneStore(t *testing.T) {
 	}
 }
 
-// TestOpensWithTheFirstRequest checks that an unopened control plane costs almost nothing, and that
-// two concurrent first requests open it once.
+// TestOpensWithTheFirstRequest checks that a control plane is not open before the first request,
+// and that concurrent first requests are all served.
 func TestOpensWithTheFirstRequest(t *testing.T) {
 	t.Parallel()
 	plane := newPlane(t, newEnv(t), "/one")
@@ -210,8 +210,8 @@ func TestOpenFailure(t *testing.T) {
 	}
 }
 
-// BenchmarkOpen measures the cost of another control plane on a host: time, bytes and goroutines,
-// before and after its first request.
+// BenchmarkOpen measures the time, memory and goroutines that an additional control plane costs a
+// host, before its first request ("rest") and after it ("used").
 func BenchmarkOpen(b *testing.B) {
 	for _, used := range []bool{false, true} {
 		name := "rest"

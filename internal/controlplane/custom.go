@@ -54,7 +54,7 @@ func newCustomResources(s *settings, builtin *builtinResources, conns *connectio
 }
 
 // forgetMetrics deletes the metrics of a deleted custom resource, unless another control plane
-// defines a resource of this name.
+// defines a resource with the same name.
 func forgetMetrics(env *Env, resource schema.GroupResource) {
 	if defined := env.Telemetry.Defined; defined != nil && defined(resource) {
 		return
@@ -65,8 +65,8 @@ func forgetMetrics(env *Env, resource schema.GroupResource) {
 }
 
 // describeCustom updates the OpenAPI documents of changed custom group versions. Documents of
-// built-in group versions do not change. ctx must be the lifetime of the control plane: it bounds
-// reads of definitions that several requests for a document share.
+// built-in group versions do not change. ctx must be the lifetime of the control plane, because
+// several requests for a document can share one read of a definition.
 func describeCustom(ctx context.Context, documents *openapi.Documents, static *route.Static, source *custom.Source, versions []schema.GroupVersion) {
 	for _, gv := range versions {
 		if isStatic(static, gv) {

@@ -19,13 +19,13 @@ import (
 // four dependency cycles between components. Their values are created first, completed once by newInstance
 // or by constructors, and read only after the instance has started:
 //
-//   - resourceFinder: storage hooks of built-in resources find resources, which include custom
+//   - resourceFinder: storage hooks of built-in resources look up resources. These include custom
 //     resources, whose source reads built-in resources.
 //   - loopbackAPI: admission plugins and controllers write objects with the API, which calls the
 //     plugins.
 //   - observers: built-in resources report their writes to components that read these resources.
 //   - versionListeners: the source of custom resources reports its group versions to components
-//     that depend on it.
+//     that depend on the source.
 
 // resourceFinder finds the resources of a control plane. It is safe for concurrent use after
 // publish.
@@ -33,10 +33,10 @@ type resourceFinder struct {
 	static  *route.Static  // built-in resources, including resources that are not served
 	served  *route.Static  // built-in resources that are served
 	catalog *route.Catalog // served resources, including custom resources
-	names   sync.Map       // names of resources by kind; the cache of ofKind
+	names   sync.Map       // cache of ofKind; maps kinds to names of resources
 }
 
-// publish completes the finder.
+// publish completes the finder, which must not be used before.
 func (f *resourceFinder) publish(builtin *builtinResources, catalog *route.Catalog) {
 	f.static, f.served, f.catalog = builtin.static, builtin.served, catalog
 }
@@ -99,7 +99,8 @@ func (f *resourceFinder) nameOfKind(gvk schema.GroupVersionKind) string {
 // loopbackAPI is the API of loopback clients. newInstance sets the embedded API once.
 type loopbackAPI struct{ loopback.API }
 
-// loopbackAccess is the loopback.Access of a control plane, with the parts that are completed later.
+// loopbackAccess is the loopback.Access of a control plane. newInstance completes its parts api and finder
+// later.
 type loopbackAccess struct {
 	*loopback.Access
 	api    *loopbackAPI
@@ -118,12 +119,12 @@ func newLoopbackAccess() *loopbackAccess {
 // components add their observers afterwards, and before the first write.
 type observers struct {
 	written map[schema.GroupResource]*observerList
-	// charged are called after quota accounting has released its locks.
+	// charged contains observers that are called after quota accounting has released its locks.
 	charged map[schema.GroupResource]*observerList
 }
 
-// newObservers declares the resources with observers: written for observers that the storage calls after each
-// write, and charged for observers that are called after quota accounting.
+// newObservers declares the resources with observers. The storage calls the observers of the resources in
+// written after each write. The observers of the resources in charged are called after quota accounting.
 func newObservers(written, charged []schema.GroupResource) *observers {
 	o := &observers{written: map[schema.GroupResource]*observerList{}, charged: map[schema.GroupResource]*observerList{}}
 	for _, resource := range written {

@@ -12,19 +12,19 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// isSeparate reports whether an object differs between control planes, processes or times. The ConfigMaps
-// contain the certificates of the authorities and the date of the first start; the other objects contain the
-// identity of the server.
+// isSeparate reports whether the object with a key differs between control planes, processes or points in time.
+// The ConfigMaps contain the certificates of the authorities and the date of the first start; the other objects
+// contain the identity of the server.
 func isSeparate(key string) bool {
 	path, _, _ := strings.Cut(key, "/")
 	return slices.Contains([]string{"configmaps", "leases", "storageversions"}, path)
 }
 
-// DefaultObjects returns the objects that a new control plane with these options creates when it is
-// opened, except for objects that depend on its keys, on the process or on the time. All objects
-// have the time bootstrap.SeedTime and the UID bootstrap.SeedUID. It opens a control plane over
-// env.Storage.Backend, which must be empty. It does not modify env. It returns an error if the
-// options are invalid or the control plane cannot be opened. The caller owns the result.
+// DefaultObjects returns the objects that a new control plane with these options creates when it is opened,
+// except for objects that depend on its keys, on the process or on the time. In all objects, the timestamps are
+// bootstrap.SeedTime and the UID is bootstrap.SeedUID. DefaultObjects opens a temporary control plane over
+// env.Storage.Backend, which must be empty. It does not modify env. It returns an error if the options are
+// invalid or the control plane cannot be opened. The caller owns the result.
 func DefaultObjects(ctx context.Context, env *Env, options Options) ([]bootstrap.Stored, error) {
 	recording := *env
 	recording.Simulation = simulation.New(simulation.Config{Time: bootstrap.SeedTime(), UID: bootstrap.SeedUID})

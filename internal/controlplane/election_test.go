@@ -61,7 +61,7 @@ func TestElection(t *testing.T) {
 				return err
 			}
 			if acted.Load() != n+1 || acting.Load() != 1 || lease.Spec.HolderIdentity == nil || stops[*lease.Spec.HolderIdentity] == nil {
-				return errors.New("none of them acts")
+				return errors.New("not exactly one of them runs the controllers")
 			}
 			holder = *lease.Spec.HolderIdentity
 			if lease.Spec.LeaseTransitions == nil || *lease.Spec.LeaseTransitions != 4+n {

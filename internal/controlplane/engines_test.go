@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// engine is the webhook of a policy engine: it allows all requests, unless it is down.
+// engine is the webhook of a policy engine. It allows all requests, or returns an error while it is down.
 type engine struct {
 	down atomic.Bool
 	mu   sync.Mutex
@@ -38,8 +38,9 @@ func (e *engine) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":true}}`, review.Request.UID)
 }
 
-// engineConfigurations are similar to the configurations of Kyverno and Gatekeeper: rules with wildcards, one
-// webhook with the failure policy Fail and one with Ignore, and exclusions of their own namespaces.
+// engineConfigurations contains webhook configurations that are similar to those of Kyverno and Gatekeeper.
+// Their rules contain wildcards, their failure policies are Fail and Ignore, and they exclude the engine's own
+// namespace.
 const engineConfigurations = `
 - kind: MutatingWebhookConfiguration
   metadata: {name: resource-mutating}
@@ -138,7 +139,7 @@ func TestPolicyEngines(t *testing.T) {
 	expect(t, c, "POST", configMapsOfDefault, configMap("b", ""), 201, "")
 }
 
-// BenchmarkPolicyEngines measures the creation of a config map with two webhook calls.
+// BenchmarkPolicyEngines measures the creation of a ConfigMap without webhooks and with two webhook calls.
 func BenchmarkPolicyEngines(b *testing.B) {
 	for _, with := range []bool{false, true} {
 		b.Run(fmt.Sprintf("engine=%t", with), func(b *testing.B) {

@@ -22,9 +22,9 @@ func (c *ControlPlane) instance() (*instance, error) {
 	return nil, errNotOpen
 }
 
-// Authenticate authenticates a request to another control plane as a user of this control plane. Anonymous
-// users are not possible. It returns nil, nil for a request without credentials of this control plane, and an
-// error if the control plane is not open or rejects the credentials.
+// Authenticate authenticates a request to another control plane as a user of this control plane. It never
+// returns an anonymous user. It returns nil, nil for a request without credentials for this control plane, and
+// an error if the control plane is not open or rejects the credentials.
 func (c *ControlPlane) Authenticate(r *http.Request) (*request.Authentication, error) {
 	opened, err := c.instance()
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *ControlPlane) Authorize(ctx context.Context, attributes *authorizer.Att
 	return opened.authorization.authorizer.Authorize(ctx, attributes)
 }
 
-// Access returns clients for the objects of the control plane, or an error if it is not open.
+// Access returns access to the objects of the control plane, or an error if the control plane is not open.
 func (c *ControlPlane) Access() (*loopback.Access, error) {
 	opened, err := c.instance()
 	if err != nil {

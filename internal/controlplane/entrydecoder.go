@@ -11,7 +11,8 @@ import (
 // EntryDecoder decodes the stored entries of a control plane. It is safe for concurrent use.
 type EntryDecoder struct{ objects *historyObjects }
 
-// EntryDecoder returns a decoder for the entries of this control plane, or an error if it is not open.
+// EntryDecoder returns a decoder for the entries of this control plane, or an error if the control plane is not
+// open.
 func (c *ControlPlane) EntryDecoder() (*EntryDecoder, error) {
 	opened, err := c.instance()
 	if err != nil {
@@ -22,8 +23,8 @@ func (c *ControlPlane) EntryDecoder() (*EntryDecoder, error) {
 	}}, nil
 }
 
-// ObjectOf returns the resource and the name of the object with a key. It returns false if the key is not the
-// key of an object.
+// ObjectOf returns the resource and the name of the object that is stored at a key. It returns false if no
+// object can be stored at the key.
 func (d *EntryDecoder) ObjectOf(key string) (history.Object, bool) { return d.objects.parse(key) }
 
 // Decode returns the object of an entry in its JSON form, in the version in which it is stored. The caller

@@ -47,8 +47,8 @@ type Env struct {
 	Shutdown      Shutdown
 	Telemetry     Telemetry
 
-	// Paths are the handlers of the process, such as /metrics. A path that ends with a slash is a
-	// prefix. nil adds no paths.
+	// Paths contains the handlers of the process by path, such as /metrics. A path that ends with a slash is a
+	// prefix. Paths may be nil.
 	Paths map[string]http.Handler
 	// TypeConverter converts objects of built-in kinds for managed fields.
 	TypeConverter managedfields.TypeConverter
@@ -63,39 +63,39 @@ type Env struct {
 	Simulation *simulation.Simulation
 }
 
-// Storage is the store of a host.
+// Storage contains the stores of a host.
 type Storage struct {
 	// Backend stores the objects. The host closes it after it has closed the control planes.
 	Backend kv.Backend
 	// Feed is the change feed of the watch caches. It must watch the prefix of every control plane.
 	// nil disables watch caches.
 	Feed *cache.Feed
-	// Overrides are separate stores of some built-in resources; see CheckOverride.
+	// Overrides contains the separate stores for some built-in resources; see CheckOverride.
 	Overrides []Override
-	// Transformer returns the encryption of the values of a resource. A nil function, or a nil
-	// result, stores plain values.
+	// Transformer returns the transformer that encrypts the values of a resource. If the function or its result
+	// is nil, values are stored in plain text.
 	Transformer func(schema.GroupResource) storage.Transformer
-	// Encodings limits the memory of cached encodings; nil sets no limit.
+	// Encodings limits the memory of cached encodings; nil means no limit.
 	Encodings *codec.EncodingCache
-	// Shared reports that other processes may serve the same objects.
+	// Shared reports whether other processes might serve the same objects.
 	Shared bool
-	// Seeded reports that the prefix of the control plane contains exactly the result of DefaultObjects.
+	// Seeded reports whether the prefix of the control plane contains exactly the objects that DefaultObjects
+	// returns.
 	Seeded bool
-	// History has the earlier states of the objects in Backend; nil disables requests for the past.
+	// History contains the earlier states of the objects in Backend; nil disables requests for earlier states.
 	History *archive.Archive
 }
 
-// Limits are the resource limits of a host.
+// Limits contains the resource limits of a host.
 type Limits struct {
-	// Memory limits the memory of large requests; nil sets no limit.
+	// Memory limits the memory of large requests; nil means no limit.
 	Memory *memory.Budget
-	// Validations limits the number of concurrent expensive validations; nil sets no limit.
+	// Validations limits the number of concurrent expensive validations; nil means no limit.
 	Validations registry.Limiter
 }
 
-// Identity contains the keys and certificates of a host, and its users. After a change of
-// ClusterAuthentication, ControlPlane.IdentityChanged must be called. The functions are called
-// concurrently.
+// Identity contains the keys and certificates of a host, and authenticates its users. After a change of
+// ClusterAuthentication, ControlPlane.IdentityChanged must be called. The functions are called concurrently.
 type Identity struct {
 	// Authenticator authenticates the client certificates of users and front proxies.
 	Authenticator authn.Authenticator
@@ -105,37 +105,38 @@ type Identity struct {
 	// ServingCA returns the certificates that verify this server, as PEM. nil disables their
 	// publication.
 	ServingCA func() []byte
-	// ProxyCertificate returns the client certificate for aggregated servers; nil if there is none.
+	// ProxyCertificate returns the client certificate for connections to aggregated servers and peers; nil if
+	// there is none.
 	ProxyCertificate func() (*tls.Certificate, error)
-	// KubeletCertificate returns the client certificate for kubelets; nil if there is none.
+	// KubeletCertificate returns the client certificate for connections to kubelets; nil if there is none.
 	KubeletCertificate func() (*tls.Certificate, error)
-	// KubeletAuthorities returns the authorities of the serving certificates of kubelets. nil
-	// disables their verification.
+	// KubeletAuthorities returns the CA certificates that verify the serving certificates of kubelets. nil
+	// disables the verification.
 	KubeletAuthorities func() *x509.CertPool
-	// Signing returns the certificate and key that sign the CertificateSigningRequests to a signer,
-	// or nil if they are not signed. A nil function signs none.
+	// Signing returns the certificate and key with which CertificateSigningRequests for a signer are signed, or
+	// nil if requests for this signer are not signed. If the function is nil, no requests are signed.
 	Signing func(signer string) *tls.Certificate
-	// TokenAuthenticators authenticate bearer tokens in their order, after service account tokens and
-	// bootstrap tokens.
+	// TokenAuthenticators authenticate bearer tokens that are neither service account tokens nor bootstrap
+	// tokens. They are tried in order.
 	TokenAuthenticators []authn.TokenSource
-	// Visitors authenticates users of another control plane that may use this control plane, after all other
-	// authenticators. Its error may be an authn.RejectionError. nil rejects them.
+	// Visitors authenticates users of another control plane who may also use this control plane. It is tried
+	// after all other authenticators. Its error may be an authn.RejectionError. If Visitors is nil, these users
+	// are rejected.
 	Visitors authn.Authenticator
 	// Anonymous selects the requests that require no credentials; nil applies
 	// AuthenticationOptions.DisableAnonymousAuth.
 	Anonymous *authn.AnonymousConfig
 	// TokenKeys sign and verify service account tokens.
 	TokenKeys serviceaccount.Keys
-	// MaxTokenLifetime is the maximum lifetime that TokenKeys allow; 0 sets no limit.
+	// MaxTokenLifetime is the maximum lifetime that TokenKeys allow; 0 means no limit.
 	MaxTokenLifetime time.Duration
 }
 
 // Authorization contains the authorizers that are configured outside a control plane.
 type Authorization struct {
-	// Configured returns the current list of authorizers, which replaces
-	// AuthorizationOptions.Modes. A change of the configuration must return a new list. Later lists
-	// must not contain a built-in authorizer that is missing in the first list. nil selects
-	// AuthorizationOptions.Modes.
+	// Configured returns the current list of authorizers, which replaces AuthorizationOptions.Modes. After a
+	// change of the configuration, it must return a new list. Later lists must not contain a built-in
+	// authorizer that is missing from the first list. nil selects AuthorizationOptions.Modes.
 	Configured func() *[]authz.NamedAuthorizer
 	// Webhook is the authorizer of the mode Webhook; nil disables the mode.
 	Webhook authorizer.Authorizer
@@ -145,9 +146,9 @@ type Authorization struct {
 
 // Network contains the addresses of a host and its connections to other servers.
 type Network struct {
-	// Networks connect to other servers.
+	// Networks contains the functions that connect to other servers.
 	Networks egress.Networks
-	// Address is the host:port of this process for its own connections.
+	// Address is the host:port at which this process connects to itself.
 	Address string
 	// PublicURL is the URL of the control plane for clients on other machines.
 	PublicURL string
@@ -157,27 +158,27 @@ type Network struct {
 	// ExternalAddress is the host:port of this process in the discovery document of /api; "" selects
 	// the local address of a client's connection.
 	ExternalAddress string
-	// Endpoint and Port are the endpoint of the service default/kubernetes. The zero Endpoint
-	// publishes none.
+	// Endpoint and Port are the endpoint of the service default/kubernetes. If Endpoint is the zero value, no
+	// endpoint is published.
 	Endpoint netip.Addr
 	Port     int
 	// Hostname is the host name in the identity of the server.
 	Hostname string
-	// PeerAuthorities sign the certificates of other servers, which receive the requests for
-	// resources that only they serve. nil disables these requests.
+	// PeerAuthorities verifies the certificates of peers, which are other servers with the same store. Requests
+	// for resources that only a peer serves are forwarded to the peer. nil disables forwarding.
 	PeerAuthorities *x509.CertPool
 }
 
 // Health contains the health checks of a host. All lists may be empty.
 type Health struct {
-	// Live are checks of /livez, /healthz and /readyz.
+	// Live contains checks of /livez, /healthz and /readyz.
 	Live []telemetry.Check
-	// Ready are checks of /readyz only.
+	// Ready contains checks of /readyz only.
 	Ready []telemetry.Check
-	// Storage are checks of /readyz and /healthz. They are not part of /livez, because a restart
-	// does not repair the storage.
+	// Storage contains checks of /readyz and /healthz. They are not part of /livez, because a restart does not
+	// repair the storage.
 	Storage []telemetry.Check
-	// Hooks are the names of finished post-start hooks of the process.
+	// Hooks contains the names of finished post-start hooks of the process.
 	Hooks []string
 	// Metrics counts the results of the checks.
 	Metrics *telemetry.HealthMetrics
@@ -187,8 +188,8 @@ type Health struct {
 type Shutdown struct {
 	// Drain tracks the requests in progress.
 	Drain *filters.Drain
-	// Session tracks the requests of one control plane, which can be closed before the host stops. nil
-	// if it is closed with the host.
+	// Session tracks the requests of a control plane that can be closed before the host stops. It is nil if the
+	// control plane is closed only when the host stops.
 	Session *filters.Drain
 	// Tunnels is canceled to close upgraded connections.
 	Tunnels context.Context
@@ -199,17 +200,17 @@ type Telemetry struct {
 	Logger   *slog.Logger
 	Requests *telemetry.Requests
 	Metrics  *Metrics
-	// Audit records the audit events instead of the policy and the backends of Options.Audit; nil selects
-	// Options.Audit.
+	// Audit replaces the policy and the backends of Options.Audit; nil selects Options.Audit.
 	Audit *filters.AuditConfig
 	// Tracer records the spans of requests; nil disables tracing.
 	Tracer trace.TracerProvider
-	// Defined reports whether any control plane of the host defines a custom resource. The control
-	// planes share metrics by resource. nil is valid for a single control plane.
+	// Defined reports whether any control plane of the host defines a custom resource. The metrics of the
+	// resource, which the control planes share, are deleted only if none of them defines it. Defined may be nil
+	// if the host has only one control plane.
 	Defined func(schema.GroupResource) bool
 }
 
-// check returns an error for a missing field.
+// check returns an error if a required field is missing.
 func (e *Env) check() error {
 	for name, missing := range map[string]bool{
 		"Storage.Backend": e.Storage.Backend == nil, "TypeConverter": e.TypeConverter == nil,

@@ -62,7 +62,7 @@ func TestExplainAdmission(t *testing.T) {
 	if deleted := explained(t, c, "DELETE", "/api/v1/namespaces/kube-system"+explain, ""); deleted.Code != 403 || deleted.Plugins[0].Plugin != "NamespaceLifecycle" {
 		t.Errorf("deleted: %+v", deleted)
 	}
-	// A user without the permission receives no additional information.
+	// A user who may not get admissionexplanations receives no details.
 	as(t, c, "admin", "POST", roles, roleBody("writer", `{"apiGroups":[""],"resources":["pods"],"verbs":["create"]}`), 201, "")
 	as(t, c, "admin", "POST", bindings, `{"metadata":{"name":"writer"},"roleRef":{"kind":"Role","name":"writer"},"subjects":[{"kind":"User","name":"jane"}]}`, 201, "")
 	for _, step := range explainedTo(t, c, "jane", "POST", pods+explain, pod).Plugins {
@@ -76,8 +76,8 @@ func TestExplainAdmission(t *testing.T) {
 	as(t, c, "admin", "POST", pods+"?explain=other&dryRun=All", pod, 403, "PodSecurity")
 }
 
-// TestExplainPolicies checks that a dry run reports the effect of each policy, and a rejection the
-// expression and policy that caused it.
+// TestExplainPolicies checks that a dry run reports the effect of each policy, and that a rejection
+// names the policy and the expression that caused it.
 func TestExplainPolicies(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

@@ -26,20 +26,21 @@ var (
 	priorityLevels = flowcontrolv1.SchemeGroupVersion.WithResource("prioritylevelconfigurations").GroupResource()
 )
 
-// queueWaitDivisor limits the time that a request without a deadline waits in a queue: the maximum is
-// --request-timeout divided by queueWaitDivisor.
+// queueWaitDivisor limits the time for which a request without a deadline waits in a queue. The
+// maximum is --request-timeout divided by queueWaitDivisor.
 const queueWaitDivisor = 4
 
-// flowControl is the priority and fairness of a control plane.
+// flowControl implements priority and fairness for a control plane.
 type flowControl struct {
 	control *flowcontrol.Control // nil with --enable-priority-and-fairness=false
 	// reflectors follow the flow schemas and priority levels for control.
 	reflectors reflectors
-	// conditions writes the conditions of flow schemas, with and without control.
+	// conditions writes the conditions of flow schemas, even if control is nil.
 	conditions *flowschemas.Conditions
 }
 
-// newFlowControl creates priority and fairness with the mandatory objects.
+// newFlowControl creates priority and fairness. Initially, it uses only the mandatory flow schemas
+// and priority levels.
 func newFlowControl(s *settings, r *resources, counts *objectCounts) (*flowControl, error) {
 	f := &flowControl{}
 	schemas, err := r.builtin.uncached(flowSchemas)
@@ -71,8 +72,8 @@ func newFlowControl(s *settings, r *resources, counts *objectCounts) (*flowContr
 	return f, f.observe(r.builtin.storage.observers)
 }
 
-// observe processes the writes of this server. Conditions are written after control has processed
-// the change.
+// observe adds the observers for the writes of this server. Conditions are written after control
+// has processed the change.
 func (f *flowControl) observe(o *observers) error {
 	schemaConditions := &storage.Observer{
 		Written: func(record *codec.Record) error { f.conditions.SyncSchema(record.Name().Name); return nil },
@@ -88,7 +89,7 @@ func (f *flowControl) observe(o *observers) error {
 	return errors.Join(o.addWritten(flowSchemas, schemaConditions), o.addWritten(priorityLevels, levelConditions))
 }
 
-// dumps returns the debug handlers by path.
+// dumps returns the debug handlers by path, or nil if priority and fairness is disabled.
 func (f *flowControl) dumps() map[string]http.Handler {
 	if f.control == nil {
 		return nil
@@ -115,7 +116,7 @@ func (f *flowControl) close() {
 const uncachedBytes = 4 << 10
 
 // listStats returns the number and the total size of the objects that a list reads. The second
-// result is false if neither a cache nor the metrics contain them.
+// result is false if neither a cache nor the last object count provides these numbers.
 func listStats(ctx context.Context, counts *objectCounts) (flowcontrol.Stats, bool) {
 	r := route.From(ctx)
 	if r == nil || r.Resource == nil {

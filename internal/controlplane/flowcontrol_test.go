@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// byHeaders authenticates the user and groups in headers.
+// byHeaders authenticates requests as the user and groups in the headers User and Group.
 type byHeaders struct{}
 
 func (byHeaders) Authenticate(r *http.Request) (*request.Authentication, error) {
@@ -21,8 +21,8 @@ func (byHeaders) Authenticate(r *http.Request) (*request.Authentication, error) 
 	return &request.Authentication{User: &request.User{Name: r.Header.Get("User"), Groups: groups}}, nil
 }
 
-// newFlowPlane returns a control plane that authorizes all requests. Authorized requests with the
-// header Block wait until they are released.
+// newFlowPlane returns a control plane that authorizes all requests. An authorized request with the header
+// Block sends a value to entered, and then waits until release is closed.
 func newFlowPlane(t *testing.T, options Options) (c *ControlPlane, entered chan struct{}, release chan struct{}) {
 	t.Helper()
 	env := newEnv(t)
@@ -69,7 +69,7 @@ const (
 	levelUID  = "X-Kubernetes-Pf-Prioritylevel-Uid"
 )
 
-// uidAt returns the UID of an object.
+// uidAt returns the UID of the object at a path.
 func uidAt(t *testing.T, c *ControlPlane, path string) string {
 	t.Helper()
 	_, rest, _ := strings.Cut(do(t, c, "GET", path, "", "User", "admin", "Group", request.GroupMasters).Body.String(), `"uid":"`)
@@ -80,7 +80,7 @@ func uidAt(t *testing.T, c *ControlPlane, path string) string {
 	return uid
 }
 
-// TestFlowControlInEffect checks that a write of a schema or level is effective when it returns.
+// TestFlowControlInEffect checks that a write of a schema or level has taken effect by the time it returns.
 func TestFlowControlInEffect(t *testing.T) {
 	t.Parallel()
 	c, _, _ := newFlowPlane(t, Options{})
@@ -136,7 +136,7 @@ func TestNotStarvedByLists(t *testing.T) {
 			codes <- do(t, c, "GET", "/api/v1/pods", "", "User", user, "Block", "yes").Code
 		})
 	}
-	// One user can queue 6 × 50 requests: the hand size times the queue length.
+	// One user can queue 6 × 50 requests, which is the hand size times the queue length.
 	const sent = 400
 	for range sent {
 		list("hungry")
@@ -165,8 +165,8 @@ func TestNotStarvedByLists(t *testing.T) {
 		{"PATCH", nodes + "/n/status", `{"status":{"phase":"Running"}}`, "system:node:n", request.GroupNodes, 200},
 		{"GET", "/api/v1/pods", "", "admin", request.GroupMasters, 200},
 		{"GET", "/api/v1/pods", "", "system:kube-scheduler", "", 200},
-		// Another user of the same level waits for a fair share, and receives no seat while all seats are in
-		// use.
+		// Another user of the same level is not tested, because it would have to wait until one of the seats is
+		// free.
 		{"GET", "/debug/api_priority_and_fairness/dump_requests", "", "admin", request.GroupMasters, 200},
 	} {
 		if w := do(t, c, tt.method, tt.path, tt.body, "User", tt.user, "Group", tt.group); w.Code != tt.code {
@@ -187,7 +187,8 @@ func TestNotStarvedByLists(t *testing.T) {
 	}
 }
 
-// TestWithoutFlowControl tests the two limits without flow control.
+// TestWithoutFlowControl checks the limits for concurrent reads and writes if priority and fairness is
+// disabled.
 func TestWithoutFlowControl(t *testing.T) {
 	t.Parallel()
 	c, entered, release := newFlowPlane(t, Options{Requests: RequestOptions{DisablePriorityAndFairness: true, MaxInFlight: 1, MaxMutatingInFlight: 1}})
@@ -208,8 +209,8 @@ func TestWithoutFlowControl(t *testing.T) {
 	list.Wait()
 }
 
-// TestRetiredFlowSchemas checks that objects declared by an older version are deleted, and objects
-// created or changed by administrators are not.
+// TestRetiredFlowSchemas checks that objects which were declared by an older version are deleted, and that
+// objects which administrators have created or changed are kept.
 func TestRetiredFlowSchemas(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

@@ -23,8 +23,8 @@ func priorityLevelBody(name string) string {
 		"spec":{"type":"Limited","limited":{"nominalConcurrencyShares":5,"limitResponse":{"type":"Reject"}}}}`, name)
 }
 
-// TestDanglingFlowSchemas checks that the condition of a schema is correct when the write of the
-// schema or its level returns.
+// TestDanglingFlowSchemas checks that the condition of a schema is correct as soon as a write of
+// the schema or of its level has returned.
 func TestDanglingFlowSchemas(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -46,7 +46,8 @@ func TestDanglingFlowSchemas(t *testing.T) {
 	as(t, c, "admin", "GET", schema, "", 404, "")
 }
 
-// TestDanglingConcurrently checks that the condition is correct after concurrent writes.
+// TestDanglingConcurrently checks that the condition of a schema is correct after concurrent writes
+// of the schema and its level.
 func TestDanglingConcurrently(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

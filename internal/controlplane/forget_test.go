@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/test/testserver"
 )
 
-// TestForget checks that the metrics of a custom resource are dropped when no control plane of the
-// host serves it any more.
+// TestForget checks that the metrics of a custom resource are deleted when no control plane of the
+// host serves the resource any more.
 func TestForget(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -55,7 +55,7 @@ func TestForget(t *testing.T) {
 const thingDefinition = `{"metadata":{"name":"things.example.com"},"spec":{"group":"example.com","scope":"Cluster","names":{"plural":"things","kind":"Thing"},
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
 
-// counts reports whether any metric has the label of a resource.
+// counts reports whether any metric has the labels of a resource.
 func counts(t *testing.T, registry *prometheus.Registry, resource schema.GroupResource) bool {
 	t.Helper()
 	families, err := registry.Gather()

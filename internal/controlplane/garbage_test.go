@@ -25,7 +25,7 @@ import (
 
 const garbagePrefix = "/garbage"
 
-// collectorTest is a control plane with a garbage collector, and its expected objects.
+// collectorTest is a control plane with a garbage collector, and the objects that the test has created.
 type collectorTest struct {
 	t     *testing.T
 	env   *Env
@@ -36,7 +36,7 @@ type collectorTest struct {
 
 // createdObject is an object that the test created.
 type createdObject struct {
-	kind    string // key of kinds
+	kind    string // key in the result of kinds
 	name    types.NamespacedName
 	uid     types.UID
 	deleted bool // deleted by the test
@@ -76,7 +76,7 @@ func (c *collectorTest) client(of string) *loopback.Client[codec.Object] {
 	return kinds()[of].client(c.plane.opened.Load().resources.access)
 }
 
-// create creates an object with up to three owners, which may exist, be deleted or be unknown.
+// create creates an object with up to three owners, which may exist, be deleted or never have existed.
 func (c *collectorTest) create(n int) {
 	m := createdObject{kind: []string{"ConfigMap", "Secret", "ClusterRole"}[c.rand.IntN(3)], name: types.NamespacedName{Name: fmt.Sprintf("o%d", n)}}
 	if kinds()[m.kind].namespaced {
@@ -126,7 +126,7 @@ func (c *collectorTest) delete() {
 	}
 }
 
-// changeOwners changes the owners of an object in any state.
+// changeOwners changes the owners of a random object, which might already be deleted.
 func (c *collectorTest) changeOwners() {
 	m := c.made[c.rand.IntN(len(c.made))]
 	_, err := c.client(m.kind).Update(c.t.Context(), m.name, func(obj codec.Object) error {
@@ -165,7 +165,7 @@ func TestCollectorModel(t *testing.T) {
 					c.delete()
 				case p < 98:
 					c.changeOwners()
-				default: // cancels the requests in flight
+				default: // Close cancels the collector's requests in flight
 					c.plane.Close()
 					c.open()
 				}
@@ -176,7 +176,7 @@ func TestCollectorModel(t *testing.T) {
 	}
 }
 
-// all returns the metadata of all objects of the test, by UID.
+// all returns the metadata of all stored objects by UID.
 func (c *collectorTest) all() map[string]changes.Meta {
 	found := map[string]changes.Meta{}
 	result, err := c.env.Storage.Backend.Range(context.Background(), kv.RangeRequest{Start: garbagePrefix + "/", End: kv.PrefixEnd(garbagePrefix + "/")})
@@ -208,8 +208,8 @@ func (c *collectorTest) settled() error {
 	return nil
 }
 
-// justified checks all events: the owners of each object that the collector has deleted must be
-// deleted, or wait for the deletion of the object.
+// justified checks all deletions by the collector. Each owner of a deleted object must have been deleted
+// before, or must have waited for the deletion of its dependents.
 func (c *collectorTest) justified(from kv.Revision) {
 	deleted := map[string]bool{}
 	for _, m := range c.made {
@@ -228,7 +228,7 @@ func (c *collectorTest) justified(from kv.Revision) {
 		c.t.Fatal(err)
 	}
 	living := map[string]changes.Meta{}
-	doomed := map[string]changes.Meta{} // state at the start of its deletion: the test may change its owners later
+	doomed := map[string]changes.Meta{} // state at the start of the deletion; the test may change the owners later
 	waited := map[string]bool{}         // objects that have waited for the deletion of dependents
 	collected := 0
 	for batch := range w.Batches() {
@@ -256,11 +256,11 @@ func (c *collectorTest) justified(from kv.Revision) {
 				old = began
 			}
 			if len(old.Owners) == 0 {
-				c.t.Errorf("%s was collected, and has no owners", e.Key)
+				c.t.Errorf("%s was collected although it has no owners", e.Key)
 			}
 			for _, owner := range old.Owners {
 				if o, ok := living[owner.UID]; ok && !waited[owner.UID] {
-					c.t.Errorf("%s was collected, and its owner %s lives: %+v", e.Key, owner.Name, o)
+					c.t.Errorf("%s was collected although its owner %s exists: %+v", e.Key, owner.Name, o)
 				}
 			}
 		}
@@ -286,8 +286,8 @@ func awaitControllers(t *testing.T, access *loopback.Access) {
 	})
 }
 
-// TestKeepUnknownOwners checks that objects with unknown owners are preserved if configured; and that objects
-// with a deleted owner are deleted.
+// TestKeepUnknownOwners checks that objects with unknown owners are preserved if this is configured, and that
+// objects with a deleted owner are deleted nevertheless.
 func TestKeepUnknownOwners(t *testing.T) {
 	t.Parallel()
 	plane, err := New(newEnv(t), garbagePrefix, Options{Controllers: ControllerOptions{KeepUnknownOwners: true}})
@@ -321,7 +321,7 @@ func TestKeepUnknownOwners(t *testing.T) {
 		}
 		testserver.Eventually(t, time.Minute, func() error {
 			if _, err := client.Get(t.Context(), name); !apierrors.IsNotFound(err) {
-				return fmt.Errorf("%s has lost its owner, and is there: %v", name, err)
+				return fmt.Errorf("%s still exists although its owner was deleted: %v", name, err)
 			}
 			return nil
 		})
@@ -331,7 +331,7 @@ func TestKeepUnknownOwners(t *testing.T) {
 	}
 }
 
-// dependents creates objects of an owner, concurrently.
+// dependents creates n ConfigMaps concurrently. If owner is nil, they have no owner.
 func dependents(b *testing.B, i *instance, namespace string, n int, owner *metav1.OwnerReference) {
 	b.Helper()
 	client := loopback.For[*corev1.ConfigMap](i.resources.access, configMaps)
@@ -371,8 +371,8 @@ func newDiskPlane(b *testing.B) *instance {
 	return plane.opened.Load()
 }
 
-// BenchmarkCollect deletes an owner of 10,000 objects, in a store on disk, and waits for their
-// deletion.
+// BenchmarkCollect deletes the owner of 10,000 objects, in a store on disk. It waits until these objects are
+// deleted or, with the policy Orphan, until the owner is deleted.
 func BenchmarkCollect(b *testing.B) {
 	const n = 10_000
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan} {
@@ -405,8 +405,8 @@ func BenchmarkCollect(b *testing.B) {
 	}
 }
 
-// BenchmarkDeleteNamespace deletes a namespace of 10,000 objects, in a store on disk, and waits for
-// its deletion.
+// BenchmarkDeleteNamespace deletes a namespace that contains 10,000 objects, in a store on disk, and waits
+// until it is deleted.
 func BenchmarkDeleteNamespace(b *testing.B) {
 	i := newDiskPlane(b)
 	namespaces := loopback.For[*corev1.Namespace](i.resources.access, corev1.SchemeGroupVersion.WithResource("namespaces"))

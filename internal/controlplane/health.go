@@ -22,7 +22,7 @@ type healthChecks struct {
 	storageVersions bool
 }
 
-// healthPaths returns the paths of the lists of checks.
+// healthPaths returns the paths at which lists of checks are served.
 func healthPaths() []string { return []string{"/healthz", "/livez", "/readyz"} }
 
 // checkPaths returns the paths of single checks.
@@ -71,8 +71,8 @@ func storageCheck(name, group string, backend kv.Backend, timeout time.Duration)
 	}}
 }
 
-// toleratesStorageFaults returns a liveness check that passes during faults that a restart does not
-// repair, such as a full disk or a damaged file. Reads still work then.
+// toleratesStorageFaults returns a liveness check that passes during faults that a restart does not repair,
+// such as a full disk or a damaged file. During such faults, reads still work.
 func toleratesStorageFaults(check telemetry.Check) telemetry.Check {
 	return telemetry.Check{Name: check.Name, Group: check.Group, Run: func(ctx context.Context) error {
 		err := check.Run(ctx)
@@ -83,8 +83,8 @@ func toleratesStorageFaults(check telemetry.Check) telemetry.Check {
 	}}
 }
 
-// ignoresUnfinished returns a check that passes if its hook is not finished and the time before is not
-// reached.
+// ignoresUnfinished returns a check that passes while its hook is not finished, until the time before. It
+// returns all other errors.
 func ignoresUnfinished(check telemetry.Check, before time.Time) telemetry.Check {
 	run := check.Run
 	check.Run = func(ctx context.Context) error {
@@ -117,7 +117,7 @@ func (h *healthChecks) registrations(context.Context) error {
 // postStartHooks returns the checks of the post-start hooks. In this server, one loop does the work of
 // several hooks of kube-apiserver.
 func (h *healthChecks) postStartHooks() []telemetry.Check {
-	// done is the check of hooks that finish before the server serves.
+	// done is the check of hooks that finish before the server serves requests.
 	done := func(context.Context) error { return nil }
 	hook := func(name string) func(context.Context) error {
 		hooks := h.bootstrap.Hooks()
@@ -154,7 +154,7 @@ func (h *healthChecks) postStartHooks() []telemetry.Check {
 	} {
 		add("poststarthook/"+name, hook(name))
 	}
-	add("poststarthook/start-service-ip-repair-controllers", done) // the transaction of a service allocates its addresses
+	add("poststarthook/start-service-ip-repair-controllers", done) // not necessary: a service and its addresses are written in one transaction
 	add("poststarthook/aggregator-reload-proxy-client-cert", done)
 	for _, name := range []string{
 		"start-kube-aggregator-informers", "apiservice-status-local-available-controller", "apiservice-status-remote-available-controller",

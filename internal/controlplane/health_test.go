@@ -17,8 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// TestHealthIsTrue checks that the health checks of an ended loop and of an unfinished hook fail, and the
-// checks that depend on them.
+// TestHealthIsTrue checks that the health checks which depend on an unfinished hook or on an ended loop fail.
 func TestHealthIsTrue(t *testing.T) {
 	t.Parallel()
 	h := &healthChecks{

@@ -24,13 +24,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// hasHistory reports whether there is a history of this control plane.
+// hasHistory reports whether the archive contains the history of this control plane. It returns
+// false for a view of the past.
 func (s *settings) hasHistory() bool {
 	history := s.env.Storage.History
 	return history != nil && !s.readOnly && history.Prefix() == s.keyPrefix()+"/"
 }
 
-// newHistory returns the resources of the API group history.mainstay.dev.
+// newHistory returns the resources of the API group history.mainstay.dev, and adds them to the
+// OpenAPI documents.
 func newHistory(s *settings, h *historyObjects, documents *openapi.Documents) *route.Static {
 	resources := []*rest.Resource{history.New(history.Config{
 		Archive: s.env.Storage.History, Parse: h.parse, Keys: h.keysOf, JSON: h.json, Allows: h.allows, Now: simulation.Now,
@@ -136,7 +138,8 @@ func (h *historyObjects) restore(ctx context.Context, resource schema.GroupResou
 	return nil, apierrors.NewBadRequest(fmt.Sprintf("%s %q did not exist at revision %d", resource, name.Name, at))
 }
 
-// allows implements history.Config.Allows: the user needs the verbs get and HistoryVerb.
+// allows implements history.Config.Allows. The user must be allowed to use the verbs get and
+// HistoryVerb.
 func (h *historyObjects) allows(ctx context.Context, object history.Object) bool {
 	for _, verb := range []string{"get", HistoryVerb} {
 		attributes := authorizer.Attributes{

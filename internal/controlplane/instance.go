@@ -13,12 +13,13 @@ import (
 // instance is an open control plane. Its fields, except stop, do not change after newInstance.
 type instance struct {
 	settings *settings
-	// handler serves all requests: the filters, and then the paths and the API.
+	// handler serves all requests. They pass through the filters, and then reach the non-resource paths or the
+	// API.
 	handler http.Handler
 
 	authenticator  authn.Authenticator
 	authorization  *authorization
-	audit          *filters.AuditConfig // nil without audit
+	audit          *filters.AuditConfig // nil if audit is disabled
 	resources      *resources
 	controllers    *controllerSet
 	admission      *admissionPlugins
@@ -28,8 +29,8 @@ type instance struct {
 	counts         *objectCounts
 	past           *past
 
-	// configuration contains the components that load the objects that configure the server, in this order.
-	// maintenance contains the components whose loops start when the objects of every cluster exist.
+	// configuration contains the components that load the objects that configure the server, in loading order.
+	// maintenance contains the components whose loops start when the default objects of the cluster exist.
 	configuration, maintenance []component
 	loops                      *loops
 	stop                       context.CancelFunc // ends the loops; set by start
@@ -130,8 +131,8 @@ func newInstance(s *settings) (*instance, error) {
 	return i, nil
 }
 
-// start loads the configuration, creates the objects of every cluster, and starts the loops, which run until
-// lifetime ends. If the store does not accept writes, a goroutine creates these objects later. If start
+// start loads the configuration, creates the default objects of the cluster, and starts the loops, which run
+// until lifetime ends. If the store does not accept writes, a goroutine creates the objects later. If start
 // returns an error, all goroutines that it started have ended.
 func (i *instance) start(ctx, lifetime context.Context) error {
 	if err := i.defaultObjects.seed(ctx); err != nil {

@@ -16,33 +16,34 @@ import (
 // immutable and safe for concurrent use.
 type Keys struct {
 	prefix string
-	// declared is the prefix of the keys of the control planes that objects declare.
+	// declared is the key prefix of the control planes that are declared by ControlPlane objects.
 	declared string
 	paths    map[string]schema.GroupResource
 }
 
-// NewKeys returns the Keys for the keys of a control plane below a prefix, such as "/registry", and for the
-// control planes that its objects declare.
+// NewKeys returns the Keys for a control plane whose keys are below prefix, such as "/registry", and for the
+// control planes that are declared by its ControlPlane objects.
 func NewKeys(prefix string) *Keys {
 	k := &Keys{prefix: "/" + strings.Trim(prefix, "/") + "/", declared: controlplanes.KeyPrefix(prefix), paths: builtin.Paths(all.Groups())}
 	maps.Copy(k.paths, leaseResources())
 	return k
 }
 
-// The storage paths of the leases of servers, which do not belong to a resource.
+// Storage paths of the leases of servers. These leases do not belong to a resource.
 const (
 	serverLeasesPath = "masterleases"
 	peerLeasesPath   = "peerserverleases"
 )
 
-// TransientPrefixes returns the prefixes of the keys of leases and events, which belong to the running
-// programs. The prefixes are relative to the prefix of a control plane. The caller owns the result.
+// TransientPrefixes returns the prefixes of the keys of leases and events, which are meaningful only while the
+// programs that wrote them run. The prefixes are relative to the prefix of a control plane. The caller owns the
+// result.
 func TransientPrefixes() []string {
 	return []string{"events/", "leases/", serverLeasesPath + "/", peerLeasesPath + "/"}
 }
 
-// leaseResources returns the names that kube-apiserver uses for these leases in the configuration of
-// encryption, by path.
+// leaseResources returns, by path, the resource names that kube-apiserver's encryption configuration uses for
+// the leases of servers.
 func leaseResources() map[string]schema.GroupResource {
 	return map[string]schema.GroupResource{serverLeasesPath: corev1.Resource("apiserveripinfo"), peerLeasesPath: corev1.Resource("apiserverpeeripinfo")}
 }

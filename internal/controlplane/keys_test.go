@@ -4,7 +4,8 @@ import (
 	"testing"
 )
 
-// TestKeys checks the resources of the keys of the root and of declared control planes.
+// TestKeys checks which resources the keys of the root control plane and of declared control planes
+// belong to.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	keys := NewKeys("/registry")

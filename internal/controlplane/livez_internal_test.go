@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// TestIgnoresUnfinished checks that a check of /livez passes before the end of the grace period if a
-// hook is not finished, but not for other errors.
+// TestIgnoresUnfinished checks that during the grace period, a check of /livez passes if its hook
+// is not finished, but fails for other errors.
 func TestIgnoresUnfinished(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -25,7 +25,7 @@ var (
 	inDefault  = types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: "c"}
 )
 
-// openAccess returns access to the objects of an open control plane.
+// openAccess opens a control plane and returns access to its objects.
 func openAccess(t *testing.T) *loopback.Access {
 	t.Helper()
 	c := newPlane(t, newEnv(t), "/local")
@@ -87,7 +87,7 @@ func TestLocalWrites(t *testing.T) {
 	}
 }
 
-// TestLocalConcurrentUpdates checks that each update is applied to the result of the others.
+// TestLocalConcurrentUpdates checks that concurrent updates do not overwrite each other.
 func TestLocalConcurrentUpdates(t *testing.T) {
 	t.Parallel()
 	ctx, client := t.Context(), loopback.For[*corev1.ConfigMap](openAccess(t), configMaps)
@@ -177,8 +177,9 @@ func TestLocalReads(t *testing.T) {
 	}
 }
 
-// TestLocalWritesComplete checks that a write completes although its context is canceled, as for a controller
-// when a kube-controller-manager starts, and that no other write starts.
+// TestLocalWritesComplete checks that a write completes even if its context is canceled meanwhile, and that no
+// other write starts afterwards. For example, the context of a controller is canceled when a
+// kube-controller-manager starts.
 func TestLocalWritesComplete(t *testing.T) {
 	t.Parallel()
 	ctx, stop := context.WithCancel(t.Context())
@@ -210,7 +211,7 @@ func TestLocalWritesComplete(t *testing.T) {
 		"delete some": func() error { _, err := remove(inDefault); return err },
 	} {
 		if err := write(); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s after the end: %v", name, err)
+			t.Errorf("%s with a canceled context: %v", name, err)
 		}
 	}
 	if got, err := client.Get(t.Context(), inDefault); err != nil || got.Data["a"] != "2" {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// countingBackend counts the reads of the current revision by requests of a test. With etcd, each read
-// is a round trip to a quorum.
+// countingBackend counts the reads of the current revision that are caused by requests of a test. With etcd,
+// each read is a round trip to a quorum.
 type countingBackend struct {
 	kv.Backend
 	reads atomic.Int64
@@ -27,8 +27,8 @@ func (b *countingBackend) CurrentRevision(ctx context.Context) (kv.Revision, err
 	return b.Backend.CurrentRevision(ctx)
 }
 
-// TestLookupsShareARevision checks that all lookups of admission for a pod use the newest revision
-// at the start of a pass, which is requested once.
+// TestLookupsShareARevision checks that all lookups in an admission pass for a pod use the revision that is
+// newest at the start of the pass, and that this revision is read only once.
 func TestLookupsShareARevision(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -57,7 +57,7 @@ func TestLookupsShareARevision(t *testing.T) {
 	if reads := backend.reads.Load(); reads != 2 {
 		t.Errorf("the current revision was read %d times, want once for each pass of admission", reads)
 	}
-	// A write is effective when it returns.
+	// A write has taken effect by the time it returns.
 	create("/api/v1/namespaces/n/limitranges", `{"metadata":{"name":"l"},"spec":{"limits":[{"type":"Container","max":{"cpu":"1"}}]}}`, http.StatusCreated)
 	create(pods, `{"metadata":{"name":"c"},"spec":{"containers":[{"name":"c","image":"i","resources":{"limits":{"cpu":"2"}}}]}}`, http.StatusForbidden)
 }

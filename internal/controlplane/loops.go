@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Names of components, in errors, logs and health checks.
+// Names of components in errors, logs and health checks.
 const (
 	authorizationObjects    = "authorization objects"
 	flowControlObjects      = "flow schemas and priority levels"
@@ -34,22 +34,21 @@ const (
 
 // component is a part of a control plane with state to load or a loop to run.
 type component struct {
-	// name is the plural of the processed objects, in errors and logs.
+	// name describes the objects that the component processes, in the plural. It is used in errors and logs.
 	name string
-	// load reads the initial state; nil if there is none. It is called before run, and again after an error
-	// that reports an unavailable store.
+	// load reads the initial state; nil if there is no state to load. It is called before run, and again after
+	// an error that reports an unavailable store.
 	load func(context.Context) error
 	// run keeps the state up to date until ctx ends; nil if there is no loop. While the control plane
 	// serves, it must not return.
 	run func(context.Context) error
 }
 
-// electionTime is the time for which a load is repeated while the store is unavailable. It is longer than an
+// electionTime is the time for which a load is retried while the store is unavailable. It is longer than an
 // election of etcd.
 const electionTime = 10 * time.Second
 
-// loadAvailable calls load if it is set, and repeats the call for about electionTime while the store is
-// unavailable.
+// loadAvailable calls load if it is set, and retries it for about electionTime while the store is unavailable.
 func (c *component) loadAvailable(ctx context.Context) error {
 	if c.load == nil {
 		return nil
@@ -121,7 +120,8 @@ func (l *loops) check(names ...string) error {
 // reflectors keep one component up to date with the writes of other servers.
 type reflectors []*reflector.Reflector
 
-// loading returns the component that loads the objects. followAll follows their changes.
+// loading returns a component that loads the objects. The component that followAll returns follows their
+// changes.
 func (r reflectors) loading(name string) component {
 	return component{name: name, load: r.load}
 }

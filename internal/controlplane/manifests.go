@@ -23,7 +23,8 @@ import (
 // manifestReloadInterval is the interval at which directories are read.
 const manifestReloadInterval = 5 * time.Second
 
-// manifestDirectory keeps a plugin up to date with a directory of files.
+// manifestDirectory keeps the static configuration of a plugin up to date with the files in a
+// directory.
 type manifestDirectory struct {
 	plugin  staticPlugin
 	dir     *manifest.Dir
@@ -31,7 +32,7 @@ type manifestDirectory struct {
 	logger  *slog.Logger
 
 	mu        sync.Mutex // held during a reload
-	hash      string     // of the loaded files; guarded by mu
+	hash      string     // hash of the loaded files; guarded by mu
 	lastError string     // the error that was logged last; guarded by mu
 }
 
@@ -41,7 +42,8 @@ type staticPlugin interface {
 	SetStatic([]codec.Object)
 }
 
-// newManifestDirectory returns a directory with objects of some resources, or nil for the path "".
+// newManifestDirectory returns a directory whose files may contain objects of the given resources.
+// It returns nil if path is "".
 func newManifestDirectory(s *settings, builtin *builtinResources, plugin staticPlugin, path string, resources ...schema.GroupResource) *manifestDirectory {
 	if path == "" {
 		return nil
@@ -58,13 +60,14 @@ func newManifestDirectory(s *settings, builtin *builtinResources, plugin staticP
 	}}
 }
 
-// checkManifest validates an object of a file with the rules of the API, and rejects references to
-// objects of the API.
+// checkManifest validates an object in a file with the rules of the API, and rejects references to
+// objects in the API.
 func checkManifest(ctx context.Context, r *rest.Resource, obj codec.Object) error {
 	if err := checkReferences(obj); err != nil {
 		return err
 	}
-	// Validate a creation with a valid name.
+	// Validate the creation of the object. The API reserves the suffix of static manifests, so use
+	// another, unique name.
 	candidate := obj.DeepCopyObject().(codec.Object)
 	candidate.SetName(strings.TrimSuffix(obj.GetName(), manifest.Suffix) + "." + uuid.NewString())
 	_, err := r.Storage.(rest.Creater).Create(ctx, candidate, nil, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
@@ -97,8 +100,8 @@ func checkReferences(obj codec.Object) error {
 	return nil
 }
 
-// policyReferences returns the parameter kind of a policy, or the policy and the parameters of a
-// binding. policyName is nil for policies and other kinds.
+// policyReferences returns the parameter kind of a policy, or the policy name and the parameter
+// reference of a binding. policyName is nil if obj is not a binding.
 func policyReferences(obj codec.Object) (policyName *string, kind *admissionregistrationv1.ParamKind, ref *admissionregistrationv1.ParamRef) {
 	switch o := obj.(type) {
 	case *admissionregistrationv1.ValidatingAdmissionPolicy:
@@ -113,7 +116,7 @@ func policyReferences(obj codec.Object) (policyName *string, kind *admissionregi
 	return nil, nil, nil
 }
 
-// checkBindings returns an error for a binding whose policy is not in the files.
+// checkBindings returns an error if the policy of a binding is not in the files.
 func checkBindings(all []codec.Object) error {
 	policies := map[string]bool{}
 	for _, obj := range all {
@@ -144,8 +147,8 @@ func clientsOf(obj codec.Object) map[string]admissionregistrationv1.WebhookClien
 	return clients
 }
 
-// load loads changed files and reports whether there were any. The caller must hold m.mu, or be the
-// only user of m.
+// load loads the files if they have changed, and reports whether they have. The caller must hold
+// m.mu, or be the only user of m.
 func (m *manifestDirectory) load() (changed bool, err error) {
 	name := m.plugin.Name()
 	objects, hash, err := m.dir.Read()
@@ -163,8 +166,8 @@ func (m *manifestDirectory) load() (changed bool, err error) {
 	return true, nil
 }
 
-// reload loads changed files. It logs a repeated error once. After an error, the previous files stay
-// in effect.
+// reload loads the files if they have changed. It does not log the same error twice in a row. After
+// an error, the previous files stay in effect.
 func (m *manifestDirectory) reload() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -185,7 +188,8 @@ func (m *manifestDirectory) reload() error {
 // manifestDirectories are the directories of all plugins.
 type manifestDirectories []*manifestDirectory
 
-// component returns the component with the directories. It has no loop if there are none.
+// component returns the component that loads the directories. It does nothing if there are no
+// directories.
 func (d manifestDirectories) component() component {
 	if len(d) == 0 {
 		return component{name: admissionFiles}
@@ -193,7 +197,7 @@ func (d manifestDirectories) component() component {
 	return component{admissionFiles, d.load, d.run}
 }
 
-// load loads all files. An error must stop the start of the control plane.
+// load loads all files. If load returns an error, the control plane must not start.
 func (d manifestDirectories) load(context.Context) error {
 	for _, m := range d {
 		if _, err := m.load(); err != nil {

@@ -42,8 +42,8 @@ items:
   spec: {policyName: label.static.k8s.io}
 `
 
-// TestStaticPolicies checks that policies in files are effective from the start, including for admission
-// configuration, until the files are replaced by other valid files.
+// TestStaticPolicies checks that policies in files have effect from the start, even on admission configuration,
+// until the files are replaced with other valid files.
 func TestStaticPolicies(t *testing.T) {
 	t.Parallel()
 	validating, mutating := t.TempDir(), t.TempDir()
@@ -53,7 +53,7 @@ func TestStaticPolicies(t *testing.T) {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Rename(file, filepath.Join(dir, "a.yaml")); err != nil { // the server must not read a part of the file
+		if err := os.Rename(file, filepath.Join(dir, "a.yaml")); err != nil { // with a rename, the server never reads a partly written file
 			t.Fatal(err)
 		}
 	}

@@ -28,7 +28,7 @@ type Metrics struct {
 	Security   SecurityMetrics
 	Admission  AdmissionMetrics
 	Extensions ExtensionMetrics
-	// Flow counts the requests of priority and fairness, Queues the work of controllers.
+	// Flow measures priority and fairness. Queues measures the work queues of controllers.
 	Flow   *flowcontrol.Metrics
 	Queues *work.Metrics
 }
@@ -66,8 +66,8 @@ type ExtensionMetrics struct {
 	Peers       *peers.Metrics
 }
 
-// NewMetrics registers the metrics of the control planes of a host. It returns the first error of a
-// registration. A new component adds one line.
+// NewMetrics registers the metrics of the control planes of a host. It returns the first
+// registration error. To add the metrics of a component, add one line.
 func NewMetrics(registerer prometheus.Registerer, hostname string) (*Metrics, error) {
 	r := metricRegistration{registerer: registerer}
 	identified := metricRegistration{registerer: telemetry.WithServerID(registerer, hostname)}

@@ -13,7 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// momentPrefix precedes the moment in the path of a request for an earlier state:
+// momentPrefix precedes the moment in the path of a request for an earlier state. The moment is the
+// point in time whose state is requested:
 //
 //	/at/2026-11-27T14:02:00Z/api/v1/pods     at a time
 //	/at/-15m/api/v1/pods                     before now
@@ -25,14 +26,15 @@ const revisionSegment = "rv"
 
 type momentKey struct{}
 
-// momentFrom returns the moment of a request, as in its path; "" selects the present.
+// momentFrom returns the point in time that a request reads at, as written in its path; "" means
+// the present.
 func momentFrom(ctx context.Context) string {
 	moment, _ := ctx.Value(momentKey{}).(string)
 	return moment
 }
 
-// cutMoment moves the moment from the path of a request to its context. It returns other requests
-// unchanged.
+// cutMoment moves the moment from the path of a request to its context. It returns a request
+// without a moment unchanged.
 func cutMoment(r *http.Request) *http.Request {
 	moment, rest, ok := splitMoment(r.URL.Path)
 	if !ok {
@@ -50,7 +52,8 @@ func cutMoment(r *http.Request) *http.Request {
 	return cut
 }
 
-// splitMoment returns the moment of a path, and the path after it.
+// splitMoment returns the moment in a path, and the path after it. ok is false if the path contains
+// no moment.
 func splitMoment(path string) (moment, rest string, ok bool) {
 	after, ok := strings.CutPrefix(path, momentPrefix)
 	if !ok {

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// byName authenticates the user in a header, with groups derived from the name.
+// byName is like byHeader, but adds the group of nodes to users who have the name of a node.
 type byName struct{ byHeader }
 
 func (b byName) Authenticate(r *http.Request) (*request.Authentication, error) {
@@ -20,8 +20,8 @@ func (b byName) Authenticate(r *http.Request) (*request.Authentication, error) {
 	return found, err
 }
 
-// TestNodeInEffect checks that a node can read the objects that its pods reference from the
-// response to a binding until the response to the pod's deletion.
+// TestNodeInEffect checks that a node can read an object that a pod references as soon as the
+// binding of the pod to the node has returned, and until the deletion of the pod returns.
 func TestNodeInEffect(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)
@@ -46,7 +46,7 @@ func TestNodeInEffect(t *testing.T) {
 		as(t, c, "system:node:n1", "DELETE", pods+"/p?gracePeriodSeconds=0", "", 200, "")
 		as(t, c, "system:node:n1", "GET", secrets+"/s", "", 403, none)
 	}
-	as(t, c, "system:node:n1", "GET", "/api/v1/services", "", 200, "") // a rule of all nodes
+	as(t, c, "system:node:n1", "GET", "/api/v1/services", "", 200, "") // a rule for all nodes
 	as(t, c, "system:node:n1", "POST", "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews",
 		`{"apiVersion":"authorization.k8s.io/v1","kind":"SelfSubjectRulesReview","spec":{"namespace":"default"}}`, 201, `"evaluationError":"node authorizer does not support user rule resolution"`)
 }

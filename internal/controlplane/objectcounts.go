@@ -16,16 +16,15 @@ import (
 )
 
 const (
-	// countTimeout is the timeout of a count, which reads the keys of custom resources.
+	// countTimeout is the timeout for counting all objects, which reads the keys of custom resources.
 	countTimeout = time.Minute
 	// firstCountWait is the maximum time that a scrape waits for the first count.
 	firstCountWait = time.Second
 )
 
-// objectMetrics are the numbers of stored objects of the open control planes of a host. A scrape
-// returns the last counts, and starts a new count in the background if they are older than the
-// interval. Only the first scrape waits for a count, for at most firstCountWait. Without scrapes, no
-// objects are counted.
+// objectMetrics reports the numbers of stored objects in the open control planes of a host. A scrape returns
+// the last counts, and starts a new count in the background if they are older than the interval. Only the first
+// scrape waits for a count, for at most firstCountWait. Without scrapes, no objects are counted.
 type objectMetrics struct {
 	old, byResource *prometheus.Desc
 	mu              struct {
@@ -80,7 +79,8 @@ func (m *objectMetrics) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// objectCounts are the counts of one control plane. The methods of a nil *objectCounts count nothing.
+// objectCounts counts the objects of one control plane. It is nil if counting is disabled; start, of and wait
+// then do nothing.
 type objectCounts struct {
 	settings    *settings
 	builtin     *builtinResources
@@ -88,7 +88,7 @@ type objectCounts struct {
 
 	mu       sync.Mutex
 	counts   map[schema.GroupResource]int64 // immutable
-	expires  time.Time                      // of counts
+	expires  time.Time                      // time at which counts expires
 	counting chan struct{}                  // closed at the end of the count in progress; nil if there is none
 	lifetime context.Context                // set by start
 	closed   bool
@@ -135,8 +135,8 @@ func (c *objectCounts) latest(ctx context.Context) map[schema.GroupResource]int6
 	return counts
 }
 
-// refresh returns the last counts, or nil, and starts a new count if they are old. counting is
-// closed at the end of the count in progress.
+// refresh returns the last counts, or nil if there are none, and starts a new count if they have expired.
+// counting is closed at the end of the count in progress.
 func (c *objectCounts) refresh() (counts map[schema.GroupResource]int64, counting <-chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -202,8 +202,8 @@ func (c *objectCounts) count() map[schema.GroupResource]int64 {
 	return counts
 }
 
-// builtinCounters returns functions that count built-in resources, from their caches if these are
-// loaded.
+// builtinCounters returns functions that count the objects of built-in resources. If the cache of a resource is
+// loaded, its objects are counted in the cache.
 func (c *objectCounts) builtinCounters() map[schema.GroupResource]func(context.Context) (int64, error) {
 	found := map[schema.GroupResource]func(context.Context) (int64, error){}
 	for _, spec := range c.builtin.rows.Specs() {

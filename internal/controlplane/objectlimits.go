@@ -10,17 +10,18 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// ObjectLimits bound the objects that clients store. Writes by the server itself, for example by its
-// controllers, are not limited.
+// ObjectLimits limits the objects that clients store, for example their number and total size. Writes by the
+// server itself, for example by its controllers, are not limited.
 type ObjectLimits interface {
-	// Allow returns nil, or the API error for a write. create reports that the write creates an
-	// object. It is called concurrently.
+	// Allow returns nil, or the API error for a write. create reports whether the write creates an object. It
+	// is called concurrently.
 	Allow(create bool) error
 }
 
 type clientKey struct{}
 
-// markClients marks the contexts of requests of clients.
+// markClients marks the contexts of requests of clients, so that limitedStorage can distinguish them from the
+// server's own writes.
 func markClients(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, true)))

@@ -14,14 +14,15 @@ import (
 	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
 )
 
-// Paths of service account issuer discovery, for verifying tokens without a
+// Paths of service account issuer discovery. Other programs use it to verify tokens without a
 // TokenReview.
 const (
 	openIDConfigurationPath = "/.well-known/openid-configuration"
 	openIDKeysPath          = "/openid/v1/jwks"
 )
 
-// openIDConfiguration is the discovery document, with the order of fields of kube-apiserver.
+// openIDConfiguration is the discovery document. Its fields have the same order as in
+// kube-apiserver.
 type openIDConfiguration struct {
 	Issuer        string   `json:"issuer"`
 	KeysURI       string   `json:"jwks_uri"`
@@ -30,9 +31,9 @@ type openIDConfiguration struct {
 	Algorithms    []string `json:"id_token_signing_alg_values_supported"`
 }
 
-// newOpenIDHandlers returns the handlers, by path, of the issuer and the public keys of service
-// account tokens. It returns none if the issuer is not an https URL, because clients could not find
-// the documents.
+// newOpenIDHandlers returns, by path, the handlers that publish the issuer and the public keys of
+// service account tokens. It returns nil if the issuer is not an https URL, because clients could
+// not find the documents.
 func newOpenIDHandlers(s *settings, api *endpoints.API) map[string]http.Handler {
 	issuer := s.options.ServiceAccounts.Issuers[0]
 	if u, err := url.Parse(issuer); err != nil || u.Scheme != "https" {
@@ -55,8 +56,8 @@ func newOpenIDHandlers(s *settings, api *endpoints.API) map[string]http.Handler 
 	}
 }
 
-// newKeyDocumentHandler serves a document about the current keys in one media type, and 406 to
-// clients that do not accept it.
+// newKeyDocumentHandler returns a handler that serves a document about the current keys. It
+// responds with 406 to clients that do not accept the media type of the document.
 func newKeyDocumentHandler(api *endpoints.API, keys serviceaccount.Keys, contentType string, document func(serviceaccount.Published) ([]byte, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !accepts(r.Header.Get("Accept"), contentType) {

@@ -15,8 +15,8 @@ import (
 // NoLimit is the value that disables a maximum. The value 0 selects the default maximum.
 const NoLimit = -1
 
-// Options configure a control plane. The zero value selects the defaults. Each group is in a file of
-// its own, with the flags that set it.
+// Options configure a control plane. The zero value selects the defaults. Each group of options is in its own
+// file, together with its flags.
 type Options struct {
 	Authentication  AuthenticationOptions
 	ServiceAccounts ServiceAccountOptions
@@ -31,23 +31,23 @@ type Options struct {
 	Storage         StorageOptions
 	Health          HealthOptions
 	Features        FeatureOptions
-	// Audit selects the recorded requests and the backends. Start from audit.NewOptions, or call
-	// Audit.AddFlags. The zero value disables audit.
+	// Audit selects the recorded requests and the backends. To enable audit, start from audit.NewOptions, or
+	// call Audit.AddFlags. The zero value disables audit.
 	Audit audit.Options
 
-	// Definitions are the custom resources of the control plane that need no CustomResourceDefinition in
+	// Definitions contains the custom resources of the control plane that need no CustomResourceDefinition in
 	// the store. Clients can neither read nor change the definitions.
 	Definitions []*Definition
 
-	// Limits bound the stored objects; nil sets no limit.
+	// Limits limits the objects that clients store; nil means no limit.
 	Limits ObjectLimits
-	// Changes receives the stored objects and their changes while the controllers run in this process;
-	// nil is ignored.
+	// Changes receives the stored objects and their changes while the controllers run in this process; it may
+	// be nil.
 	Changes changes.Subscriber
 
 	// Filter is applied to authorized requests, as the last filter; nil disables it.
 	Filter filters.Filter
-	// Checks are additional health checks.
+	// Checks contains additional health checks.
 	Checks []telemetry.Check
 }
 
@@ -66,7 +66,8 @@ func (o Options) WithDefaults() Options {
 	return o
 }
 
-// Check returns all errors of options with defaults, with the names of their flags.
+// Check returns all errors in the options. The errors contain the names of the flags. WithDefaults must have
+// set the default values before.
 func (o Options) Check() error {
 	return errors.Join(
 		o.Requests.check(), o.Services.check(), o.Controllers.check(), o.Storage.check(), o.Health.check(),
@@ -78,7 +79,7 @@ func (o Options) Check() error {
 // Gates returns the enabled feature gates. The options must have been checked.
 func (o Options) Gates() feature.Gates { return o.Features.enabled() }
 
-// checkManifests reports admission manifests without their feature gate.
+// checkManifests returns an error if admission manifests are configured but their feature gate is disabled.
 func (o Options) checkManifests() error {
 	if c := o.Admission.Config; c != nil && c.HasManifests() && !o.Gates().Enabled(feature.ManifestBasedAdmissionControlConfig) {
 		return errors.New("staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate to be enabled")

@@ -15,7 +15,8 @@ import (
 
 // AdmissionOptions configure admission.
 type AdmissionOptions struct {
-	// EnablePlugins are enabled in addition to the default plugins; DisablePlugins are disabled.
+	// EnablePlugins contains the plugins to enable in addition to the default plugins. DisablePlugins contains
+	// the plugins to disable.
 	EnablePlugins, DisablePlugins []string
 	// OnlyPlugins, if not empty, are the only enabled plugins; EnablePlugins and DisablePlugins must be
 	// empty then.
@@ -25,11 +26,11 @@ type AdmissionOptions struct {
 	ConfigFile string
 	// Config is the configuration of plugins; nil selects their defaults.
 	Config *config.Config
-	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds are the default
-	// tolerations of pods for nodes that are not ready or unreachable, in seconds; nil selects 300.
+	// DefaultNotReadyTolerationSeconds and DefaultUnreachableTolerationSeconds specify for how long a pod
+	// tolerates by default that its node is not ready or unreachable, in seconds; nil selects 300.
 	DefaultNotReadyTolerationSeconds, DefaultUnreachableTolerationSeconds *int64
-	// DenyPrivileged rejects pods with privileged containers. Unlike in kube-apiserver, they are
-	// allowed by default.
+	// DenyPrivileged rejects pods with privileged containers. Unlike in kube-apiserver, such pods are allowed
+	// by default.
 	DenyPrivileged bool
 }
 
@@ -38,7 +39,7 @@ func (o *AdmissionOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.EnablePlugins, "enable-admission-plugins", nil, "additional admission plugins, comma-separated; their order does not matter: "+strings.Join(AdmissionPlugins(), ", "))
 	fs.StringSliceVar(&o.DisablePlugins, "disable-admission-plugins", nil, "admission plugins to disable, comma-separated")
 	fs.StringSliceVar(&o.OnlyPlugins, "admission-control", nil, "the only admission plugins to enable, comma-separated; their order does not matter. Deprecated: use --enable-admission-plugins and --disable-admission-plugins, which cannot be combined with it")
-	fs.StringVar(&o.ConfigFile, "admission-control-config-file", "", "AdmissionConfiguration of apiserver.config.k8s.io/v1: configuration of admission plugins, or the names of files with it")
+	fs.StringVar(&o.ConfigFile, "admission-control-config-file", "", "file with an AdmissionConfiguration of apiserver.config.k8s.io/v1, which contains the configuration of admission plugins or the names of files that contain it")
 	flags.OptionalSecondsVar(fs, &o.DefaultNotReadyTolerationSeconds, "default-not-ready-toleration-seconds", 300, "default toleration of pods for nodes that are not ready, in seconds")
 	flags.OptionalSecondsVar(fs, &o.DefaultUnreachableTolerationSeconds, "default-unreachable-toleration-seconds", 300, "default toleration of pods for unreachable nodes, in seconds")
 	flags.EnabledVar(fs, &o.DenyPrivileged, "allow-privileged", "allow privileged containers in pods; unlike in kube-apiserver, this is the default")
@@ -64,8 +65,8 @@ func (o *AdmissionOptions) setDefaults() {
 	}
 }
 
-// check returns errors for unknown plugins, for plugins that are both enabled and disabled, and for
-// enabled plugins without their configuration.
+// check returns errors for unknown plugins, for plugins that are both enabled and disabled, and for enabled
+// plugins whose required configuration is missing.
 func (o *AdmissionOptions) check() error {
 	known := make(map[string]plugin.Registration)
 	for _, r := range plugin.All() {

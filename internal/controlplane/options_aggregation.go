@@ -14,7 +14,8 @@ import (
 
 // AggregationOptions configure requests to aggregated servers and webhooks.
 type AggregationOptions struct {
-	// RouteToEndpoints connects to an endpoint of a service instead of its cluster IP.
+	// RouteToEndpoints makes the server connect to an endpoint of a service instead of the cluster
+	// IP.
 	RouteToEndpoints bool
 	// PassRedirects forwards redirects of aggregated servers to clients.
 	PassRedirects bool
@@ -26,10 +27,11 @@ func (o *AggregationOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.RouteToEndpoints, "enable-aggregator-routing", false, "connect to the endpoints of aggregated servers' and webhooks' services instead of their cluster IPs")
 }
 
-// PeerOptions configure the address of this server for other servers with the same store, which
+// PeerOptions configure the address at which other servers with the same store reach this server to
 // forward requests to it (KEP-4020).
 type PeerOptions struct {
-	// AdvertiseIP and AdvertisePort must be set together; "" selects the advertised address.
+	// AdvertiseIP and AdvertisePort must be set together. If they are "", Network.Endpoint and
+	// Network.Port are used.
 	AdvertiseIP, AdvertisePort string
 }
 

@@ -14,7 +14,7 @@ type AuthenticationOptions struct {
 	// APIAudiences are the audiences of tokens for this server; empty selects the issuers of service
 	// account tokens.
 	APIAudiences []string
-	// BootstrapTokens accepts the tokens of bootstrap Secrets.
+	// BootstrapTokens enables authentication with the tokens in bootstrap Secrets.
 	BootstrapTokens bool
 }
 

@@ -13,7 +13,7 @@ import (
 
 // AuthorizationOptions configure authorization, except for the files and webhooks of the host.
 type AuthorizationOptions struct {
-	// Modes are authz.Types in the order of evaluation; empty selects Node and RBAC. Members of
+	// Modes contains values of authz.Types in the order of evaluation; empty selects Node and RBAC. Members of
 	// system:masters always have all permissions.
 	Modes []string
 	// ListVisible makes lists and watches of all namespaces return the objects of the namespaces that RBAC

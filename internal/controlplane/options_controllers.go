@@ -25,27 +25,27 @@ const noControllers = "-*"
 type ControllerOptions struct {
 	// Names selects the controllers, with the syntax of kube-controller-manager: NAME enables a controller,
 	// -NAME disables a controller, and * enables all controllers except OptionalControllers. Additionally, -*
-	// disables all controllers that are not named. Empty is *.
+	// disables all controllers that are not named. An empty list means *.
 	Names []string
-	// KeepUnknownOwners keeps objects whose owners never existed, as tests create them. An object is
-	// still deleted if its owner existed and was deleted.
+	// KeepUnknownOwners keeps objects whose owners never existed, such as objects that tests create. An object
+	// is still deleted if its owner existed and was deleted.
 	KeepUnknownOwners bool
 	// NamespaceGrace is the delay before the content of a terminating namespace is deleted.
 	NamespaceGrace time.Duration
 	// ClusterSigningDuration is the maximum lifetime of signed certificates; 0 selects 8760h.
 	ClusterSigningDuration time.Duration
-	// LegacyTokenCleanUpPeriod is the period after which an unused token that was generated in a
-	// Secret becomes invalid, and the period after that until it is deleted; 0 selects 8760h.
+	// LegacyTokenCleanUpPeriod is the period after which an unused token that was generated in a Secret becomes
+	// invalid, and the period after which an invalid token is deleted; 0 selects 8760h.
 	LegacyTokenCleanUpPeriod time.Duration
 
-	disableGarbageCollector bool // StorageOptions.DisableGarbageCollector
+	disableGarbageCollector bool // copy of StorageOptions.DisableGarbageCollector
 }
 
 // AddFlags defines the flags of the options.
 func (o *ControllerOptions) AddFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&o.Names, "controllers", nil, "controllers to run in the server, comma-separated: NAME enables one, -NAME disables one, * enables all except "+strings.Join(OptionalControllers(), ", ")+", -* disables all that are not named (default *); while a kube-controller-manager runs, only the named ones run; available: "+strings.Join(Controllers(), ", "))
 	fs.DurationVar(&o.ClusterSigningDuration, "cluster-signing-duration", DefaultClusterSigningDuration, "maximum lifetime of signed certificates; certificate signing requests may specify a shorter one")
-	fs.DurationVar(&o.LegacyTokenCleanUpPeriod, "legacy-service-account-token-clean-up-period", DefaultLegacyTokenCleanUpPeriod, "how long the generated token of a secret may be unused before it becomes invalid, and after that before it is deleted")
+	fs.DurationVar(&o.LegacyTokenCleanUpPeriod, "legacy-service-account-token-clean-up-period", DefaultLegacyTokenCleanUpPeriod, "how long a token that was generated in a secret may be unused before it becomes invalid, and how long an invalid token is kept before it is deleted")
 }
 
 func (o *ControllerOptions) setDefaults() {
@@ -75,6 +75,6 @@ func (o *ControllerOptions) enabled(name string) bool {
 	return o.named(name) || all && !slices.Contains(OptionalControllers(), name) && !slices.Contains(o.Names, "-"+name)
 }
 
-// named reports whether a controller is enabled by name. It then also runs while a
-// kube-controller-manager runs, which contains the same controller.
+// named reports whether a controller is enabled by name. If it is, it also runs while a
+// kube-controller-manager, which contains the same controller, is running.
 func (o *ControllerOptions) named(name string) bool { return slices.Contains(o.Names, name) }

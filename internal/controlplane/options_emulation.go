@@ -43,8 +43,8 @@ func (o *EmulationOptions) AddVersionFlag(fs *pflag.FlagSet, name string) {
 	flags.ListVar(fs, name, "versions", fmt.Sprintf("Kubernetes version of the API, from 1.%d to 1.%d, such as 1.%d: its resources, fields, feature gates, default objects and /version", emulation.Oldest, emulation.Newest, emulation.Oldest), kubeVersion(&o.Minor))
 }
 
-// kubeVersion returns a function that sets the minor version of the component kube from a list of
-// [COMPONENT=]MAJOR.MINOR, with an optional leading v and patch version.
+// kubeVersion returns a function that sets minor from a list of [COMPONENT=]MAJOR.MINOR. The only component is
+// kube, which is the default. A version may have a leading v and a patch version.
 func kubeVersion(minor *int) func(list string) error {
 	return func(list string) error {
 		for item := range strings.SplitSeq(list, ",") {
@@ -106,7 +106,7 @@ func (o *EmulationOptions) check() error {
 	return nil
 }
 
-// newer returns the resources that are served although the emulated version does not have them.
+// newer specifies which resources are served even though the emulated version does not have them.
 func (o *EmulationOptions) newer() builtin.NewerResources {
 	return builtin.NewerResources{Stable: o.ForwardCompatible, Explicit: o.RuntimeConfigForwardCompatible}
 }

@@ -17,8 +17,8 @@ import (
 type FeatureOptions struct {
 	// Emulation selects an older minor version of the API; its zero value serves the newest version.
 	Emulation EmulationOptions
-	// Gates contains the feature gates that are set. Other feature gates have their default values in the
-	// served minor version.
+	// Gates contains the feature gates that are set. Other feature gates have the default values of the served
+	// minor version.
 	Gates feature.Set
 	// RuntimeConfig selects the served versions and resources of built-in APIs, see builtin.NewEnablement;
 	// nil selects the default versions and resources.

@@ -8,7 +8,7 @@ import (
 
 // HealthOptions configure the health checks.
 type HealthOptions struct {
-	// LivezGracePeriod is the time after the start of the control plane in which /livez ignores
+	// LivezGracePeriod is the time after the start of the control plane during which /livez ignores
 	// post-start hooks that are not finished.
 	LivezGracePeriod time.Duration
 }

@@ -21,9 +21,8 @@ const (
 
 // RequestOptions configure limits and headers of requests.
 type RequestOptions struct {
-	// MaxInFlight and MaxMutatingInFlight are the maximum numbers of concurrent read and mutating
-	// requests; 0 selects 400 and 200, NoLimit disables a limit. Priority and fairness distributes
-	// their sum.
+	// MaxInFlight and MaxMutatingInFlight are the maximum numbers of concurrent read and mutating requests; 0
+	// selects 400 and 200; NoLimit disables a limit. Priority and fairness distributes their sum.
 	MaxInFlight, MaxMutatingInFlight int
 	// DisablePriorityAndFairness rejects requests above the two limits, instead of queueing them.
 	DisablePriorityAndFairness bool
@@ -37,7 +36,8 @@ type RequestOptions struct {
 	// GoAwayChance is the probability that an HTTP/2 request is followed by a GOAWAY frame, at most
 	// 0.02.
 	GoAwayChance float64
-	// CORSAllowedOrigins are regular expressions of the origins that may use the API from browsers.
+	// CORSAllowedOrigins contains regular expressions. Browsers may use the API from origins that match one of
+	// them.
 	CORSAllowedOrigins []string
 	// HSTSDirectives are the directives of the header Strict-Transport-Security; empty omits it.
 	HSTSDirectives []string

@@ -24,10 +24,11 @@ const (
 
 // ServiceAccountOptions configure the tokens of service accounts.
 type ServiceAccountOptions struct {
-	// Issuers are the accepted issuers; the first one issues new tokens. Empty selects
-	// https://kubernetes.default.svc.cluster.local.
+	// Issuers contains the accepted issuers; new tokens contain the first one. An empty list
+	// selects https://kubernetes.default.svc.cluster.local.
 	Issuers []string
-	// JWKSURI is the URL of the keys in the OpenID discovery document; "" selects this server.
+	// JWKSURI is the URL of the keys in the OpenID discovery document; "" selects a URL of this
+	// server.
 	JWKSURI string
 	// MaxTokenExpiration is the maximum lifetime of requested tokens; 0 disables the limit.
 	MaxTokenExpiration time.Duration

@@ -30,7 +30,8 @@ const (
 
 // ServiceOptions configure the addresses of services.
 type ServiceOptions struct {
-	// ClusterIPRange contains one range, or one range of each IP family; empty selects 10.0.0.0/24.
+	// ClusterIPRange contains one range, or one range for each IP family; empty selects
+	// 10.0.0.0/24.
 	ClusterIPRange []netip.Prefix
 	// NodePortRange is the range of node ports; empty selects 30000-32767.
 	NodePortRange utilnet.PortRange

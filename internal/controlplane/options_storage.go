@@ -36,8 +36,8 @@ type StorageOptions struct {
 	// DisableGarbageCollector makes deletions ignore their propagation policy, and disables the
 	// garbage collector of this server.
 	DisableGarbageCollector bool
-	// DeleteCollectionWorkers is the number of concurrent deletions in the deletion of a collection; 0
-	// selects 1, and larger values than registry.MaxDeletionWorkers are reduced to it.
+	// DeleteCollectionWorkers is the number of objects that are deleted concurrently when a collection is
+	// deleted; 0 selects 1, and values larger than registry.MaxDeletionWorkers are reduced to that maximum.
 	DeleteCollectionWorkers int
 	// WatchCacheSizes contains entries RESOURCE[.GROUP]#SIZE. A size of 0 disables the watch cache of
 	// a built-in resource. Other sizes have no effect, because watch caches grow as required.
@@ -52,7 +52,7 @@ func (o *StorageOptions) AddFlags(fs *pflag.FlagSet) {
 	flags.PeriodVar(fs, &o.ObjectCountInterval, "etcd-count-metric-poll-period", DefaultObjectCountInterval, "refresh interval of the metrics with object counts, for the embedded store and etcd; 0 disables them")
 	flags.EnabledVar(fs, &o.DisableGarbageCollector, "enable-garbage-collector", "delete dependents according to the propagation policy of a deletion; if false, deletions ignore the policy, and the garbage collector of this server does not run")
 	flags.PositiveVar(fs, &o.DeleteCollectionWorkers, "delete-collection-workers", DefaultDeleteCollectionWorkers, fmt.Sprintf("number of concurrent deletions in the deletion of a collection, at most %d", registry.MaxDeletionWorkers))
-	fs.StringSliceVar(&o.WatchCacheSizes, "watch-cache-sizes", nil, "built-in resources without a watch cache, comma-separated, as RESOURCE[.GROUP]#0; other sizes than 0 have no effect, because watch caches grow as required")
+	fs.StringSliceVar(&o.WatchCacheSizes, "watch-cache-sizes", nil, "built-in resources without a watch cache, comma-separated, as RESOURCE[.GROUP]#0; sizes other than 0 have no effect, because watch caches grow as required")
 }
 
 func (o *StorageOptions) setDefaults() {

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Override is a separate store of some built-in resources. All of them must be Overridable and pass
+// Override is a separate store for some built-in resources. All of them must be Overridable and pass
 // CheckOverride.
 type Override struct {
 	Resources []schema.GroupResource
@@ -24,8 +24,8 @@ type Override struct {
 	Feed *cache.Feed
 }
 
-// CheckOverride returns an error for a resource that cannot have a separate store, because one transaction
-// writes it together with other resources.
+// CheckOverride returns an error for a resource that cannot have a separate store, because it is written
+// together with other resources in one transaction.
 func CheckOverride(resource schema.GroupResource) error {
 	switch resource {
 	case corev1.Resource("services"), networkingv1.Resource("ipaddresses"), quota.Resource():
@@ -45,13 +45,14 @@ func storageOverrides(overrides []Override) map[schema.GroupResource]factory.Ove
 	return found
 }
 
-// StoragePaths returns the paths of the objects of a resource below the prefix of a control plane, such as
-// "pods" or "example.com/widgets".
+// StoragePaths returns the storage paths of a resource, such as "pods" or "example.com/widgets". They are
+// relative to the prefix of a control plane.
 func StoragePaths(resource schema.GroupResource) []string {
 	return NewKeys("").pathsOf(resource)
 }
 
-// ServerLeasePaths returns the paths of the leases of servers.
+// ServerLeasePaths returns the storage paths of the leases of servers. They are relative to the prefix of a
+// control plane.
 func ServerLeasePaths() []string { return []string{serverLeasesPath, peerLeasesPath} }
 
 // Overridable reports whether a resource can have a separate store. As in kube-apiserver, custom resources,

@@ -26,7 +26,7 @@ type Definition struct {
 	Plugin func(authorizer.Authorizer) admission.Plugin
 }
 
-// definitionPaths returns the storage paths of the objects of definitions.
+// definitionPaths returns the storage paths of the custom resources that the definitions define.
 func definitionPaths(definitions []*Definition) map[string]bool {
 	paths := map[string]bool{}
 	for _, d := range definitions {
@@ -45,8 +45,8 @@ type ownDefinitions struct {
 // ownRevision is the revision of own definitions. Stored objects have no lower revision.
 const ownRevision = 1
 
-// newOwnDefinitions returns stored with the own definitions. It returns stored itself if there are no own
-// definitions, or if kind is nil.
+// newOwnDefinitions returns a storage that adds the own definitions to stored. It returns stored itself if
+// there are no own definitions, or if kind is nil.
 func newOwnDefinitions(s *settings, stored storage.Interface, kind *codec.Kind) storage.Interface {
 	if len(s.options.Definitions) == 0 || kind == nil {
 		return stored
@@ -100,8 +100,8 @@ func (o *ownDefinitions) Update(ctx context.Context, name types.NamespacedName, 
 	return o.Interface.Update(ctx, name, update, options)
 }
 
-// Prepare implements storage.Interface. It returns nil for the condition that an own definition is
-// unchanged, because own definitions never change.
+// Prepare implements storage.Interface. If the request requires that an own definition is unchanged, Prepare
+// returns a nil Op, because own definitions never change.
 func (o *ownDefinitions) Prepare(ctx context.Context, req storage.OpRequest) (*storage.Op, error) {
 	if unchanged := req.Unchanged; unchanged != nil && o.records[unchanged.Name.Name] != nil {
 		return nil, nil

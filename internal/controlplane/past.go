@@ -28,7 +28,7 @@ import (
 // its earlier states.
 const HistoryVerb = "history"
 
-// Headers of responses from an earlier state.
+// Headers of responses to requests for an earlier state.
 const (
 	RevisionHeader = "Mainstay-Revision"
 	TimeHeader     = "Mainstay-Time" // RFC 3339; missing if the time is unknown
@@ -63,11 +63,12 @@ func newPast(s *settings, authorization *authorization, tokens authn.Tokens, api
 	return p
 }
 
-// versionPath is the path of the version of the server, which clients such as Helm read first. It does not
-// depend on the moment.
+// versionPath is the path of the version of the server, which clients such as Helm read first. The version does
+// not depend on the requested point in time.
 const versionPath = "/version"
 
-// handler returns the handler behind the filters. present serves the requests for the present.
+// handler returns the handler that requests reach after the filters. present serves the requests for the
+// present.
 func (p *past) handler(present http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		moment := momentFrom(r.Context())
@@ -81,7 +82,7 @@ func (p *past) handler(present http.Handler) http.Handler {
 	})
 }
 
-// serve serves a request for a moment. It returns an error before it has written a response.
+// serve serves a request for the given moment. If it returns an error, it has not written a response.
 func (p *past) serve(w http.ResponseWriter, r *http.Request, moment string) error {
 	ctx := r.Context()
 	info := request.InfoFrom(ctx)
@@ -128,15 +129,15 @@ func connects(resolved request.Route) bool {
 	return ok
 }
 
-// readOnlyError returns the error for a write.
+// readOnlyError returns the error for a request that does more than read an earlier state, such as a write.
 func readOnlyError(info *request.Info) error {
 	err := apierrors.NewMethodNotSupported(schema.GroupResource{Group: info.Group, Resource: info.Resource}, info.Verb)
 	err.ErrStatus.Message = "the past cannot be changed: requests below " + momentPrefix + " are read-only"
 	return err
 }
 
-// authorize checks the permission HistoryVerb for a resource. The filters have checked the permission
-// for the request itself. Discovery and OpenAPI documents need no other permission.
+// authorize checks the permission HistoryVerb for a resource. The filters have checked the permission for the
+// request itself. Discovery and OpenAPI documents require no additional permission.
 func (p *past) authorize(ctx context.Context, info *request.Info) error {
 	if !info.IsResource {
 		if discovery.Handles(info.Path) || strings.HasPrefix(info.Path, "/openapi/") {
@@ -160,7 +161,7 @@ func (p *past) authorize(ctx context.Context, info *request.Info) error {
 	return authorizer.Forbidden(&attributes, reason)
 }
 
-// momentError returns the error for a moment without a view.
+// momentError converts an error of reading an earlier state to an API error.
 func momentError(err error) error {
 	switch {
 	case errors.Is(err, errMoment), errors.Is(err, kv.ErrFutureRevision):
@@ -173,7 +174,7 @@ func momentError(err error) error {
 	return err
 }
 
-// acquire returns the open view of a revision. The caller must call release.
+// acquire returns the view of a revision, which it opens if necessary. The caller must call release.
 func (p *past) acquire(ctx context.Context, revision kv.Revision) (*view, error) {
 	p.mu.Lock()
 	v := p.views[revision]
@@ -194,8 +195,8 @@ func (p *past) acquire(ctx context.Context, revision kv.Revision) (*view, error)
 	return v, nil
 }
 
-// release ends a use of a view. A view that could not be opened is dropped, so that the next request
-// tries again.
+// release ends the use of a view that acquire has returned. A view that could not be opened is dropped, so that
+// the next request tries again.
 func (p *past) release(v *view) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -206,8 +207,8 @@ func (p *past) release(v *view) {
 	}
 }
 
-// closeOldestLocked closes the view that was unused for the longest time. It returns false if all views are
-// in use.
+// closeOldestLocked closes the view that has been unused for the longest time. It returns false if all views
+// are in use.
 func (p *past) closeOldestLocked() bool {
 	var oldest *view
 	for _, v := range p.views {
@@ -242,7 +243,7 @@ func (p *past) run(ctx context.Context) error {
 	}
 }
 
-// closeIdle closes the views that were unused for a duration.
+// closeIdle closes the views that have been unused for at least idle.
 func (p *past) closeIdle(idle time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// paths are the handlers of non-resource paths. They do not change after newPaths.
+// paths contains the handlers of non-resource paths. They do not change after newPaths.
 type paths struct {
 	exact    map[string]http.Handler
 	prefixes []prefix
@@ -43,7 +43,7 @@ func (p *paths) isKnown(path string) bool {
 	return p.has(path) || discovery.Handles(path) || strings.HasPrefix(path, "/openapi/")
 }
 
-// find returns the handler of a path, or nil. The longest prefix applies.
+// find returns the handler of a path, or nil. If no exact path matches, the longest matching prefix applies.
 func (p *paths) find(path string) http.Handler {
 	if handler := p.exact[path]; handler != nil {
 		return handler
@@ -57,7 +57,7 @@ func (p *paths) find(path string) http.Handler {
 	return longest.handler
 }
 
-// indexPaths returns the paths of the index at /, including the paths of the host.
+// indexPaths returns paths for the index at /, including the paths of the host that are not prefixes.
 func indexPaths(host map[string]http.Handler) []string {
 	list := append(healthPaths(), "/", openIDConfigurationPath, openIDKeysPath, versionPath)
 	for path := range host {
@@ -104,7 +104,7 @@ func newPaths(s *settings, catalog *route.Catalog, api *endpoints.API, webhooks 
 	return p, nil
 }
 
-// newIndexHandler serves a list of paths.
+// newIndexHandler returns a handler that serves a sorted list of paths as JSON.
 func newIndexHandler(paths func() []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		list := paths()
@@ -124,8 +124,8 @@ func newIndexHandler(paths func() []string) http.Handler {
 	})
 }
 
-// newRootHandler returns the handler behind the filters. It serves the non-resource paths of p, and passes
-// other requests to resources.
+// newRootHandler returns the handler that requests reach after the filters. It serves the non-resource paths of
+// p, and passes other requests to resources.
 func newRootHandler(p *paths, resources http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if handler := p.find(r.URL.Path); handler != nil {

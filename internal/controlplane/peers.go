@@ -27,8 +27,8 @@ func (s *settings) proxiesToPeers() bool {
 	return s.env.Storage.Shared && s.gates.Enabled(feature.UnknownVersionInteroperabilityProxy)
 }
 
-// peerAddress returns the address of this server for other servers, or "" if other servers do not connect to
-// it.
+// peerAddress returns the address at which other servers reach this server, or "" if other servers do not
+// connect to it.
 func (s *settings) peerAddress() string {
 	network := &s.env.Network
 	switch {
@@ -42,7 +42,7 @@ func (s *settings) peerAddress() string {
 	return net.JoinHostPort(network.Endpoint.String(), strconv.Itoa(network.Port))
 }
 
-// newPeers creates the source of the resources of other servers, or returns nil if requests are not
+// newPeers creates the source of the resources that other servers serve, or returns nil if requests are not
 // forwarded.
 func newPeers(s *settings, builtin *builtinResources, conns *connections, definitions *custom.Source, registrations *aggregated.Source, versions *versionListeners) (*peers.Source, error) {
 	if !s.proxiesToPeers() || s.env.Network.PeerAuthorities == nil {

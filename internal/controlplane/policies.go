@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// admissionPolicies are the plugins that evaluate policies.
+// admissionPolicies contains the plugins that evaluate policies.
 type admissionPolicies struct {
 	config     *policies.Config
 	validating policies.Validating
@@ -52,7 +52,8 @@ func newAdmissionPolicies(s *settings, access *loopback.Access, authorizer autho
 	return p, p.add(s, builtin, p.mutating, files.MutatingAdmissionPolicy.StaticManifestsDir)
 }
 
-// add follows the policies and bindings of a plugin.
+// add connects a plugin to its policies and bindings in the API and in a directory of files.
+// directory may be "".
 func (p *admissionPolicies) add(s *settings, builtin *builtinResources, plugin policyPlugin, directory string) error {
 	resources := plugin.Resources()
 	if m := newManifestDirectory(s, builtin, plugin, directory, resources[:]...); m != nil {

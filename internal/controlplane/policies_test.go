@@ -49,8 +49,8 @@ func configMap(name, rest string) string {
 
 const denies = "validationActions: [Deny]"
 
-// TestPoliciesInEffect checks that policies, bindings and parameters are effective when their
-// writes return.
+// TestPoliciesInEffect checks that writes of policies, bindings and parameters have taken effect by the time
+// they return.
 func TestPoliciesInEffect(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -156,12 +156,12 @@ func TestPolicyOperations(t *testing.T) {
 	as(t, c, "jane", "POST", configMapsPath, configMap("x", ""), 403, "denied request: CREATE configmaps ConfigMap x false new")
 	as(t, c, "jane", "PATCH", configMapsPath+"/kept?dryRun=All", `{"data":{"a":"c"}}`, 403, "UPDATE configmaps ConfigMap kept true\"")
 	as(t, c, "jane", "DELETE", configMapsPath+"/kept", "", 403, "DELETE configmaps ConfigMap kept false gone")
-	as(t, c, "jane", "DELETE", configMapsPath, "", 403, "failed expression: request.userInfo") // the message needs a name
+	as(t, c, "jane", "DELETE", configMapsPath, "", 403, "failed expression: request.userInfo") // the message expression fails without a name
 	as(t, c, "jane", "PATCH", "/apis/apps/v1/namespaces/default/deployments/d/scale", `{"spec":{"replicas":2}}`, 403, "UPDATE deployments/scale Scale d")
 	as(t, c, "jane", "PATCH", "/apis/apps/v1/namespaces/default/deployments/d/status", `{"status":{"replicas":2}}`, 403, "UPDATE deployments/status Deployment d")
 	as(t, c, "jane", "POST", "/apis/example.com/v2/namespaces/default/limits", `{"apiVersion":"example.com/v2","kind":"Limit","metadata":{"name":"one"}}`, 403, "CREATE limits Limit one")
 	as(t, c, "admin", "POST", configMapsPath, configMap("fine", ""), 403, "CREATE configmaps ConfigMap fine")
-	as(t, c, "jane", "DELETE", validatingBindings+"/all", "", 200, "") // otherwise a broken policy could not be fixed
+	as(t, c, "jane", "DELETE", validatingBindings+"/all", "", 200, "") // policies do not apply to bindings, so that a broken policy can be fixed
 	as(t, c, "jane", "POST", configMapsPath, configMap("x", ""), 201, "")
 }
 
@@ -282,8 +282,7 @@ func TestReinvocation(t *testing.T) {
 	}
 }
 
-// TestPermittedParams checks that an author of a policy or binding needs permission to read its
-// parameters.
+// TestPermittedParams checks that the author of a policy or binding must be allowed to read its parameters.
 func TestPermittedParams(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -307,8 +306,8 @@ func TestPermittedParams(t *testing.T) {
 	as(t, c, "jane", "POST", mutatingBindings, bound(t, "m", "m", "paramRef: {name: s, namespace: default, parameterNotFoundAction: Allow}"), 201, "")
 }
 
-// TestTypeChecking checks that the status of a policy contains the type errors of its expressions,
-// for each kind, when its write returns.
+// TestTypeChecking checks that the status of a policy contains the type errors of its expressions, for each
+// kind, by the time its write returns.
 func TestTypeChecking(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

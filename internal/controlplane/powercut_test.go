@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// acknowledged records the acknowledged writes: the names of objects with the resourceVersion of
-// the last response, or "" after a deletion.
+// acknowledged records the acknowledged writes. It maps the name of each object to the resourceVersion in the
+// last response, or to "" after a deletion.
 type acknowledged struct {
 	mu    sync.Mutex
 	there map[string]string
@@ -66,7 +66,7 @@ func liveUntilCut(t *testing.T, disk *vfs.MemFS, writes *acknowledged, random *r
 	}
 	env := newEnvOn(t, backend)
 	plane := newPlane(t, env, "/registry")
-	if cut == 0 { // in the middle of a first start
+	if cut == 0 { // during the first start
 		opened := make(chan error, 1)
 		go func() { opened <- plane.Open(t.Context()) }()
 		left := crash(disk, random)
@@ -89,7 +89,7 @@ func liveUntilCut(t *testing.T, disk *vfs.MemFS, writes *acknowledged, random *r
 	for range 20 + random.IntN(60) {
 		<-written
 	}
-	// Writes that are acknowledged after this point may be lost and are not checked.
+	// Writes that are acknowledged after this point might be lost, and are not checked.
 	before := writes.copy()
 	left := crash(disk, random)
 	close(stop)
@@ -98,7 +98,7 @@ func liveUntilCut(t *testing.T, disk *vfs.MemFS, writes *acknowledged, random *r
 	writes.mu.Lock()
 	writes.there = map[string]string{}
 	for name, version := range before {
-		if after[name] == version { // not written again since
+		if after[name] == version { // no later write was acknowledged
 			writes.there[name] = version
 		}
 	}
@@ -111,7 +111,7 @@ func crash(disk *vfs.MemFS, random *rand.Rand) *vfs.MemFS {
 	return disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[random.IntN(3)], RNG: random})
 }
 
-// write creates, updates and deletes objects of its own until stop.
+// write creates, updates and deletes its own objects until stop is closed.
 func write(t *testing.T, plane *ControlPlane, writes *acknowledged, prefix string, written chan<- struct{}, stop <-chan struct{}) {
 	const maps = "/api/v1/namespaces/default/configmaps"
 	for n := 0; ; n++ {
@@ -126,7 +126,7 @@ func write(t *testing.T, plane *ControlPlane, writes *acknowledged, prefix strin
 			writes.note(name, versionIn(body))
 			select {
 			case written <- struct{}{}:
-			default: // enough are acknowledged
+			default: // enough writes are acknowledged
 			}
 		}
 		switch n % 3 {
@@ -175,8 +175,8 @@ func versionIn(body string) string {
 	return obj.Metadata.ResourceVersion
 }
 
-// TestRefusedAfterLostWrites checks that a store that has lost acknowledged writes does not open
-// without the option to accept this.
+// TestRefusedAfterLostWrites checks that a store that has lost acknowledged writes does not open unless
+// AcceptLostWrites is set.
 func TestRefusedAfterLostWrites(t *testing.T) {
 	t.Parallel()
 	disk := vfs.NewCrashableMem()
@@ -203,7 +203,7 @@ func TestRefusedAfterLostWrites(t *testing.T) {
 		}
 	}
 	if _, err := embedded.Open(embedded.Config{Dir: "store", FS: left}); !errors.Is(err, embedded.ErrLostWrites) {
-		t.Errorf("opened with %v", err)
+		t.Errorf("open: error %v, want %v", err, embedded.ErrLostWrites)
 	}
 	again, err := embedded.Open(embedded.Config{Dir: "store", FS: left, AcceptLostWrites: true})
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// resourceQuota is the name of the admission plugin that enforces quotas. Writes are charged only if the
-// plugin is on.
+// resourceQuota is the name of the admission plugin that enforces quotas. Writes are charged only if the plugin
+// is enabled.
 const resourceQuota = "ResourceQuota"
 
-// newQuotas opens the ledger of quota charges, and returns the reflectors that keep it up to date.
+// newQuotas configures the ledger of quota charges, and returns the reflectors that keep it up to date.
 func newQuotas(s *settings, ledger *quota.Ledger, builtin *builtinResources, api *endpoints.API, controllers *controllerSet) (reflectors, error) {
 	stored, err := builtin.observed(quota.Resource(), ledger.Observer())
 	if err != nil {
@@ -35,7 +35,7 @@ func newQuotas(s *settings, ledger *quota.Ledger, builtin *builtinResources, api
 	if err := builtin.storage.observers.addWritten(quota.Resource(), ledger.Observer()); err != nil {
 		return nil, err
 	}
-	// The ledger locks a quota during its write, so the recount must follow the charge.
+	// The ledger locks a quota while it is written, so the recount must start after the charge.
 	recounter := &quotaRecounter{settings: s, controllers: controllers}
 	if err := builtin.storage.observers.addCharged(quota.Resource(), &storage.Observer{Written: recounter.written}); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func newQuotas(s *settings, ledger *quota.Ledger, builtin *builtinResources, api
 	return reflectors{follower}, err
 }
 
-// limitedResources returns the limited resources of the plugin's configuration.
+// limitedResources returns the limited resources in the plugin's configuration.
 func limitedResources(s *settings) []quota.Limited {
 	var all []quota.Limited
 	for _, l := range s.options.Admission.Config.ResourceQuota.LimitedResources {
@@ -94,8 +94,8 @@ type quotaRecounter struct {
 // recountTimeout is the maximum time that the writer of a quota waits for the count.
 const recountTimeout = 10 * time.Second
 
-// written implements storage.Observer.Written. It returns no error, because the write has succeeded; the
-// controller counts the usage again.
+// written implements storage.Observer.Written. It never returns an error, because the write has already
+// succeeded. After a failure, the controller counts the usage later.
 func (q *quotaRecounter) written(record *codec.Record) error {
 	written, err := codec.SharedAs[*corev1.ResourceQuota](record)
 	counter := controllerOf[*resourcequotas.Controller](q.controllers)
@@ -113,7 +113,8 @@ func (q *quotaRecounter) written(record *codec.Record) error {
 	return nil
 }
 
-// newQuotaLister returns the function that lists objects for the count of quotas.
+// newQuotaLister returns the function that lists the objects of a resource to count their usage. For unknown
+// and cluster-scoped resources, the function returns nil.
 func newQuotaLister(resources *storedResources) quota.ListFunc {
 	return func(ctx context.Context, resource schema.GroupResource, namespace string) (*rest.List, error) {
 		r, ok := resources.ByName(resource)

@@ -94,7 +94,7 @@ func (q *quotaTest) awaitServed(path string) {
 
 const namespaced = "/api/v1/namespaces/default/"
 
-// TestQuotaOfPods checks that released usage is available immediately.
+// TestQuotaOfPods checks that pods are charged to a quota, and that released usage is available immediately.
 func TestQuotaOfPods(t *testing.T) {
 	t.Parallel()
 	q := newQuotaTest(t, `"pods":"2","requests.cpu":"1","count/pods":"5"`)
@@ -124,8 +124,8 @@ func TestQuotaOfPods(t *testing.T) {
 	q.expect("count/pods=0,pods=0,requests.cpu=0")
 }
 
-// TestQuotaOfOtherKinds tests claims that grow, services that change their type, objects of a
-// custom resource, quotas themselves, and objects that exist before the quota.
+// TestQuotaOfOtherKinds checks quotas for custom objects, objects that are created by an update, node ports,
+// storage and quotas. A new quota counts the objects that already exist.
 func TestQuotaOfOtherKinds(t *testing.T) {
 	t.Parallel()
 	q := newQuotaTest(t, `"requests.storage":"2Gi","services.nodeports":"1","resourcequotas":"2","count/widgets.example.com":"1","count/leases.coordination.k8s.io":"1","secrets":"1"`)
@@ -189,16 +189,16 @@ func TestQuotaGrows(t *testing.T) {
 func TestUncharged(t *testing.T) {
 	t.Parallel()
 	q := newQuotaTest(t, `"secrets":"3"`)
-	past, err := New(q.plane.env, "/quotas", Options{Admission: AdmissionOptions{DisablePlugins: []string{resourceQuota}}, Controllers: ControllerOptions{Names: []string{"-" + resourcequotas.Name}}})
+	uncharged, err := New(q.plane.env, "/quotas", Options{Admission: AdmissionOptions{DisablePlugins: []string{resourceQuota}}, Controllers: ControllerOptions{Names: []string{"-" + resourcequotas.Name}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(past.Close)
+	t.Cleanup(uncharged.Close)
 	secrets := namespaced + "secrets"
-	as(t, past, "admin", "POST", secrets, `{"metadata":{"name":"a"}}`, 201, "")
+	as(t, uncharged, "admin", "POST", secrets, `{"metadata":{"name":"a"}}`, 201, "")
 	q.await("secrets=1")
 	q.send("POST", secrets, `{"metadata":{"name":"b"}}`, 201, "")
-	as(t, past, "admin", "DELETE", secrets+"/a", "", 200, "")
+	as(t, uncharged, "admin", "DELETE", secrets+"/a", "", 200, "")
 	q.await("secrets=1")
 	q.send("PUT", quotaPath+"/q/status", `{"metadata":{"name":"q"},"status":{"hard":{"secrets":"3"},"used":{"secrets":"0"}}}`, 200, "")
 	if err := controllerOf[*resourcequotas.Controller](instanceOf(t, q.plane).controllers).Recount(t.Context(), types.NamespacedName{Namespace: "default", Name: "q"}); err != nil {
@@ -207,8 +207,8 @@ func TestUncharged(t *testing.T) {
 	q.expect("secrets=1")
 }
 
-// TestQuotaOfMany checks that of many concurrent writers, exactly the number that the quota permits succeeds,
-// and that the other writes are rejected because of the quota.
+// TestQuotaOfMany checks that exactly as many concurrent writes succeed as the quota permits, and that the
+// other writes are rejected because of the quota.
 func TestQuotaOfMany(t *testing.T) {
 	t.Parallel()
 	const allowed = 7
@@ -242,8 +242,8 @@ func TestQuotaOfMany(t *testing.T) {
 	}
 }
 
-// BenchmarkQuota measures the cost of quotas for a creation: without a quota, with one quota in the
-// namespace, and with 10,000 quotas in other namespaces.
+// BenchmarkQuota measures the creation of a ConfigMap without quotas, with one quota in its namespace, and with
+// 10,000 quotas in other namespaces.
 func BenchmarkQuota(b *testing.B) {
 	for _, tt := range []struct {
 		name         string

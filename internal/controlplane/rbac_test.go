@@ -12,7 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// byHeader authenticates the user in a header.
+// byHeader authenticates requests as the user in the header User. The user admin is a member of
+// system:masters.
 type byHeader struct{}
 
 func (byHeader) Authenticate(r *http.Request) (*request.Authentication, error) {
@@ -23,8 +24,8 @@ func (byHeader) Authenticate(r *http.Request) (*request.Authentication, error) {
 	return &request.Authentication{User: user}, nil
 }
 
-// as sends a request of a user and fails the test unless the response has the given code, and its
-// body contains a text.
+// as sends a request as a user. It reports an error unless the response has the given code and its
+// body contains text.
 func as(t *testing.T, c *ControlPlane, user, method, path, body string, code int, text string) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -64,7 +65,8 @@ func bindingBody(name, kind, role, user string) string {
 
 const mayReadPods = `{"apiGroups":[""],"resources":["pods"],"verbs":["get","list"]}`
 
-// TestRBACInEffect checks that a write of a role or binding is effective when it returns.
+// TestRBACInEffect checks that a write of a role or binding has taken effect by the time it
+// returns.
 func TestRBACInEffect(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -124,8 +126,8 @@ func TestEscalation(t *testing.T) {
 	as(t, c, "esc", "POST", roles, roleBody("more", secrets), 201, "")
 }
 
-// TestEscalationByLabel checks that users cannot add permissions that they do not have to an
-// aggregated role, in any of the four kinds.
+// TestEscalationByLabel checks that users cannot label a role to add permissions that they do not
+// have to an aggregated role. They cannot label a binding that grants such permissions either.
 func TestEscalationByLabel(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -142,7 +144,7 @@ func TestEscalationByLabel(t *testing.T) {
 	as(t, c, "admin", "PATCH", group+"clusterroles/cluster-admin", label, 200, "")
 }
 
-// TestRulesReview checks the list of a user's permissions.
+// TestRulesReview checks that users can review their own permissions.
 func TestRulesReview(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -155,8 +157,8 @@ func TestRulesReview(t *testing.T) {
 	as(t, c, "jane", "POST", reviews+"selfsubjectaccessreviews", may, 201, `"allowed":true,"reason":"RBAC: allowed by RoleBinding \"jane/default\" of Role \"reader\" to User \"jane\""`)
 }
 
-// TestAggregatedRoles checks that an aggregated role has the rules of all selected roles, directly
-// and indirectly, as they change.
+// TestAggregatedRoles checks that an aggregated role has the rules of all roles that it selects
+// directly or indirectly, even after these roles change.
 func TestAggregatedRoles(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// remoteTimeout is the timeout of a request to an aggregated server, maxRemoteBody the maximum size
-	// of the response, in bytes.
+	// remoteTimeout is the timeout for a request to an aggregated server. maxRemoteBody is the maximum size of
+	// a response, in bytes.
 	remoteTimeout = 30 * time.Second
 	maxRemoteBody = 4 << 20
 )
 
-// deleteRemote deletes the objects that aggregated servers store in a namespace, as a user.
+// deleteRemote deletes, as the given user, the objects that aggregated servers store in a namespace.
 func deleteRemote(ctx context.Context, registrations *aggregated.Source, user *request.User, ns string) controllers.RemoteContent {
 	result := controllers.RemoteContent{Remaining: map[string]int{}}
 	remotes := registrations.Remotes()
@@ -83,7 +83,8 @@ func (c *remoteCall) deleteAll(ctx context.Context) (remaining int, err error) {
 	return len(list.Items), nil
 }
 
-// do sends a request through the proxy, with the user's identity.
+// do sends a request to the aggregated server as the user, and returns the body of the response. For a 404
+// response, it returns an empty JSON object.
 func (c *remoteCall) do(ctx context.Context, method, verb, body string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()

@@ -17,8 +17,9 @@ import (
 	"mainstay.dev/mainstay/internal/registry/quota"
 )
 
-// resources are all resources of a control plane: built-in resources, custom resources, the resources
-// of aggregated servers, and the resources that only other servers over the same store serve.
+// resources contains all resources of a control plane, that is, built-in resources, custom
+// resources, the resources of aggregated servers, and the resources that only other servers with
+// the same store serve.
 type resources struct {
 	access        *loopback.Access
 	finder        *resourceFinder
@@ -31,11 +32,11 @@ type resources struct {
 	connections   *connections
 	kubelets      *kubelet.Client
 	versions      *versionListeners
-	history       *historyObjects // nil without a history
+	history       *historyObjects // nil if there is no history
 }
 
-// observedResources returns the built-in resources whose writes must be in effect when the writer
-// receives its response, except the resources of authorizers.
+// observedResources returns the built-in resources whose writes must have taken effect by the time
+// the writer receives its response, except the resources of authorizers.
 func observedResources() []schema.GroupResource {
 	all := []schema.GroupResource{
 		definitionsResource, apiServices.GroupResource(), quota.Resource(), flowSchemas, priorityLevels,

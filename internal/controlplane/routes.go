@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Route is one line of the route table.
+// Route is a combination of an HTTP method and a path that a control plane serves.
 type Route struct {
 	// Action is the action in kube-apiserver's metrics and documents, such as LIST, POST or WATCHLIST;
 	// "" for non-resource paths.
@@ -70,8 +70,8 @@ func resourceRoutes(r *rest.Resource) []Route {
 	return routes
 }
 
-// resourcePaths returns the paths of one verb: in a namespace, in all namespaces, and, for connect,
-// with a subpath.
+// resourcePaths returns the paths of one verb. A verb of a namespaced resource can have an additional path for
+// all namespaces, and connect has an additional path with a subpath.
 func resourcePaths(r *rest.Resource, prefix string, verb rest.Verb) []string {
 	if verb.Action == "WATCH" || verb.Action == "WATCHLIST" {
 		prefix += "/watch"

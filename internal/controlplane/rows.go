@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// rowDependencies are the components that the hooks of built-in resources use. The hooks call them
-// for requests only.
+// rowDependencies contains the components that the hooks of built-in resources use. The hooks use them only
+// while they handle a request.
 type rowDependencies struct {
 	// storage opens the storage of a resource.
 	storage       func(storage.Spec) (storage.Interface, error)

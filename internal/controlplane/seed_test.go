@@ -28,7 +28,7 @@ func seedPaths() []string {
 	}
 }
 
-var updateSeed = flag.Bool("update", false, "record the objects of every cluster anew")
+var updateSeed = flag.Bool("update", false, "record the default objects of a cluster again")
 
 const seedPrefix = "/registry/"
 
@@ -108,7 +108,8 @@ func TestDefaultObjects(t *testing.T) {
 	}
 }
 
-// recordSeed returns the stored objects of Seed, with the UID and the times of the recording.
+// recordSeed returns the stored objects that Seed should contain. Their UIDs and times are replaced with
+// SeedUID and SeedTime.
 func recordSeed(t *testing.T, plane *ControlPlane) []bootstrap.Stored {
 	t.Helper()
 	all := storedSeed(t, plane)
@@ -126,7 +127,7 @@ func recordSeed(t *testing.T, plane *ControlPlane) []bootstrap.Stored {
 	return all
 }
 
-// storedSeed returns the stored objects of Seed.
+// storedSeed returns the stored objects in the collections of seedPaths.
 func storedSeed(t *testing.T, plane *ControlPlane) []bootstrap.Stored {
 	t.Helper()
 	var all []bootstrap.Stored

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// settings are the inputs of all components of a control plane. They do not change.
+// settings contains the inputs of all components of a control plane. The values do not change.
 type settings struct {
 	env     *Env
 	prefix  string
@@ -18,7 +18,7 @@ type settings struct {
 	gates   feature.Gates
 	// release is the emulated version; nil emulates none.
 	release *emulation.Release
-	// readOnly is set if the backend is a view of the past: nothing is written.
+	// readOnly is set if the backend is a view of the past, to which nothing is written.
 	readOnly bool
 	// pathPrefix precedes the paths of the API in documents.
 	pathPrefix string

@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Shared contains the immutable parts that are equal in all control planes with the same options, so that
-// each additional control plane needs less memory. The methods of a nil *Shared return new data. It is safe
+// Shared contains the immutable parts that are equal in all control planes with the same options, so that each
+// additional control plane needs less memory. The methods of a nil *Shared return nil or new data. It is safe
 // for concurrent use.
 type Shared struct {
 	gatesOnce, declaredOnce sync.Once
@@ -75,8 +75,8 @@ type declaredResources struct {
 func newDeclaredResources(s *settings) *declaredResources {
 	env := newDeclarationEnv(s)
 	d := &declaredResources{Declared: builtin.Declare(env, all.Groups())}
-	// Several control planes open a kind at the same time, so their storage factories must not need to set
-	// this field.
+	// Several control planes can open the storage of a kind at the same time, so this field is set here and not
+	// in their storage factories.
 	for _, spec := range env.Specs() {
 		spec.Kind.EncodingCache = s.env.Storage.Encodings
 	}

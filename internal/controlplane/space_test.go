@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// fullBackend rejects writes while it is full.
+// fullBackend rejects writes and fails health checks while it is full.
 type fullBackend struct {
 	kv.Backend
 	full atomic.Bool
@@ -38,8 +38,8 @@ func (b *fullBackend) Health(ctx context.Context) error {
 	return b.Backend.Health(ctx)
 }
 
-// TestOpenWithoutSpace checks that a control plane opens although missing default objects cannot be
-// written, and writes them when space becomes available.
+// TestOpenWithoutSpace checks that a control plane opens even if missing default objects cannot be
+// written, and that it writes them when space becomes available.
 func TestOpenWithoutSpace(t *testing.T) {
 	t.Parallel()
 	env := newEnv(t)

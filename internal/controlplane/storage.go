@@ -16,9 +16,10 @@ import (
 type objectStorage struct {
 	factory   *factory.Factory
 	observers *observers
-	// ledger charges the writes of namespaced objects to quotas; nil without the plugin ResourceQuota.
+	// ledger charges the writes of namespaced objects to quotas; it is nil if the plugin ResourceQuota is
+	// disabled.
 	ledger *quota.Ledger
-	// limits bound the writes of clients; nil without limits.
+	// limits limits the writes of clients; nil means no limits.
 	limits ObjectLimits
 	// uncached contains the built-in resources without a watch cache.
 	uncached map[schema.GroupResource]bool
@@ -100,15 +101,15 @@ func (b *builtinResources) uncached(resource schema.GroupResource) (storage.Inte
 	return b.observed(resource, nil)
 }
 
-// observed is like uncached, for a component that also writes objects. observer is called for its writes.
+// observed is like uncached, but for a component that also writes objects. observer is called for these writes.
 func (b *builtinResources) observed(resource schema.GroupResource, observer *storage.Observer) (storage.Interface, error) {
 	spec := b.rows.Spec(resource)
 	spec.Uncached, spec.Observer = true, observer
 	return b.storage.factory.Open(spec)
 }
 
-// serverLeases opens the leases through which servers over one etcd find each other. They are
-// Endpoints under keys of kube-apiserver, which contain no namespace.
+// serverLeases opens the storage of the leases with which servers that share an etcd find each other. As in
+// kube-apiserver, the leases are Endpoints whose keys contain no namespace.
 func (b *builtinResources) serverLeases(path string) (storage.Interface, error) {
 	spec := b.rows.Spec(corev1.Resource("endpoints"))
 	spec.Path, spec.Namespaced, spec.Uncached = path, false, true

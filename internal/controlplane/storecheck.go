@@ -21,17 +21,17 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/overlay"
 )
 
-// StoreCheck checks the dependencies between the objects of a store while no server uses it: each
-// address and port of a service is allocated to this service only, and each allocation belongs to a
-// service. It is not safe for concurrent use.
+// StoreCheck checks dependencies between the objects of a store while no server uses the store. Each address
+// and port of a service must be allocated to this service only, and each allocation must belong to a service.
+// It is not safe for concurrent use.
 type StoreCheck struct {
-	// Transformer returns the encryption of a resource, like Storage.Transformer. It must be set before
-	// the first call of Entry. nil reads plain values.
+	// Transformer returns the transformer that decrypts the values of a resource, like Storage.Transformer. It
+	// must be set before the first call of Entry. nil means that values are in plain text.
 	Transformer func(schema.GroupResource) storage.Transformer
 
 	keys        *Keys
 	unreadable  []string
-	count       int // of unreadable objects, including objects that unreadable does not list
+	count       int // number of objects that cannot be decrypted, including objects that unreadable does not list
 	prefix      string
 	collections []checkedCollection
 	allocations allocation.Check
@@ -81,8 +81,8 @@ func NewStoreCheck(prefix string) (*StoreCheck, error) {
 	return c, nil
 }
 
-// Entry processes an entry of the store. It must be called for all entries. It returns an error for an
-// object that cannot be decoded, and the error of ctx.
+// Entry processes an entry of the store. It must be called for all entries. It returns an error for an object
+// that cannot be decoded, and the error of ctx. Objects that cannot be decrypted are reported by Err.
 func (c *StoreCheck) Entry(ctx context.Context, entry *kv.Entry) error {
 	resource, known := c.keys.Resource(entry.Key)
 	if !known || overlay.IsTombstone(entry.Value) {
@@ -135,7 +135,7 @@ const maxListedFaults = 10
 
 // Err returns an error that lists the inconsistencies, or nil. It must be called after the last Entry.
 func (c *StoreCheck) Err() error {
-	if c.count > 0 { // the unreadable objects may contain allocations
+	if c.count > 0 { // the unreadable objects might contain allocations
 		if more := c.count - len(c.unreadable); more > 0 {
 			c.unreadable = append(c.unreadable, fmt.Sprintf("and %d more", more))
 		}

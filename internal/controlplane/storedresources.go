@@ -18,7 +18,7 @@ type storedResources struct {
 	mu struct {
 		sync.Mutex
 		generation uint64
-		paths      map[string]changes.Resource // an entry without a resource is a negative result
+		paths      map[string]changes.Resource // an entry whose Resource is nil means that no resource exists
 		kinds      map[kindKey]changes.Resource
 	}
 }
@@ -29,7 +29,7 @@ func newStoredResources(r *resources) *storedResources {
 	return &storedResources{resources: r}
 }
 
-// findBuiltin returns the built-in resource with a specification, or nil.
+// findBuiltin returns the built-in resource for a specification, or nil.
 func (s *storedResources) findBuiltin(spec *storage.Spec) *rest.Resource {
 	return s.resources.builtin.static.Find(spec.Kind.Hub.GVK.GroupVersion(), spec.Resource.Resource, "")
 }
@@ -67,7 +67,7 @@ func (s *storedResources) ByName(resource schema.GroupResource) (changes.Resourc
 	return s.ByPath(resource.Group + "/" + resource.Resource)
 }
 
-// find returns the resource of a path.
+// find returns the resource whose objects are stored at a path.
 func (s *storedResources) find(path string) changes.Resource {
 	if spec := s.resources.builtin.rows.SpecOfPath(path); spec != nil {
 		if r := s.findBuiltin(spec); r != nil {

@@ -9,8 +9,9 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
 )
 
-// typeResolver finds the types of kinds for the expressions of policies, in the OpenAPI
-// documents of the control plane. It implements builtin.TypeResolver and is safe for concurrent use.
+// typeResolver provides the types of kinds for the expressions of policies. It derives them from
+// the OpenAPI documents of the control plane. It implements builtin.TypeResolver and is safe for
+// concurrent use.
 type typeResolver struct {
 	resources *resourceFinder
 	documents *openapi.Documents

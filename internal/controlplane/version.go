@@ -14,14 +14,14 @@ import (
 
 const kubernetesMajor = "1"
 
-// KubernetesVersion returns the newest version of the API with the prefix "v".
+// KubernetesVersion returns the newest Kubernetes version whose API is supported, with the prefix "v".
 func KubernetesVersion() string { return versionOf(emulation.Newest) }
 
-// versionOf returns the Kubernetes version of a minor version, with the prefix "v".
+// versionOf returns the Kubernetes version with the given minor version, with the prefix "v".
 func versionOf(minor int) string { return fmt.Sprintf("v%s.%d.0", kubernetesMajor, minor) }
 
-// ServedVersion returns the Kubernetes version of the served API with the prefix "v", which is the
-// emulated version if there is one.
+// ServedVersion returns the Kubernetes version of the served API, with the prefix "v". This is the emulated
+// version if a version is emulated.
 func (o Options) ServedVersion() string { return versionOf(o.Features.Emulation.minor()) }
 
 // Values of /version for a binary that was built outside of a git tree, as in the builds of Kubernetes.

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// view serves the API in its state at one revision: the resources, definitions and documents of that time. It
+// view serves the API as it was at one revision, with the resources, definitions and documents of that time. It
 // has no controllers, admission or filters.
 type view struct {
 	past     *past
@@ -21,7 +21,8 @@ type view struct {
 	lifetime context.Context
 	cancel   context.CancelFunc
 
-	// opening is a lock that is held while the view is opened. Waiting for it respects a context.
+	// opening is a lock that is held while the view is opened. It is a semaphore, so that waiting for it can be
+	// canceled.
 	opening *semaphore.Weighted
 	// time and handler are set by open. past.mu guards the write of handler.
 	time    time.Time // zero if it is unknown

@@ -43,8 +43,8 @@ func allowedOtherwise(user *request.User) bool {
 	return isNode || user != nil && slices.Contains(user.Groups, request.GroupMasters)
 }
 
-// rbacDecides reports whether an RBAC permission is final, because no earlier authorizer can deny
-// it. alone reports that no other authorizer allows lists over namespaces.
+// rbacDecides reports whether an RBAC permission is final, because no earlier authorizer can deny it. alone
+// reports whether no other authorizer can allow lists over all namespaces.
 func (a *authorization) rbacDecides() (decides, alone bool) {
 	list := *a.current()
 	at := slices.IndexFunc(list, func(l authz.NamedAuthorizer) bool { return l.Type == authz.TypeRBAC })

@@ -36,7 +36,7 @@ func newVisiblePlane(t testing.TB, cached bool) *visiblePlane {
 	if !cached {
 		env.Storage.Feed = nil
 	}
-	c, err := New(env, "/visible", Options{Authorization: AuthorizationOptions{ListVisible: true}, Controllers: ControllerOptions{Names: []string{clusterroles.Name}}}) // without concurrent writes
+	c, err := New(env, "/visible", Options{Authorization: AuthorizationOptions{ListVisible: true}, Controllers: ControllerOptions{Names: []string{clusterroles.Name}}}) // other controllers would write concurrently
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func newVisiblePlane(t testing.TB, cached bool) *visiblePlane {
 	return &visiblePlane{t, c, server.URL}
 }
 
-// do sends a request as a user, who may have no permissions, and returns the response.
+// do sends a request as a user and returns the code and the body of the response.
 func (p *visiblePlane) do(user, method, path, body string, header ...string) (int, []byte) {
 	p.Helper()
 	r := httptest.NewRequestWithContext(p.Context(), method, path, strings.NewReader(body))
@@ -90,7 +90,7 @@ func (p *visiblePlane) grant(namespace, user string) {
 	p.must("POST", base+"/rolebindings", bindingBody(user, "Role", "reader", user))
 }
 
-// listed contains the tested fields of a list or an object.
+// listed contains the tested fields of a list or a table.
 type listed struct {
 	metav1.ListMeta `json:"metadata"`
 	Items           []metav1.PartialObjectMetadata `json:"items"`
@@ -119,7 +119,7 @@ func (p *visiblePlane) list(user, query string, header ...string) *listed {
 }
 
 // TestListVisible checks that a list over all namespaces contains the objects of the namespaces that the user
-// may list, in all forms and with pagination; users without such namespaces receive 403.
+// may list, in all representations and with pagination, and that users without such namespaces receive 403.
 func TestListVisible(t *testing.T) {
 	t.Parallel()
 	for name, cached := range map[string]bool{"cached": true, "uncached": false} {
@@ -179,13 +179,13 @@ func TestListVisible(t *testing.T) {
 				t.Errorf("list by a user without permissions: %d %s", code, body)
 			}
 			if all := p.list("admin", ""); len(all.Items) < 8 {
-				t.Errorf("the administrator sees %d", len(all.Items))
+				t.Errorf("the administrator sees %d objects, want at least 8", len(all.Items))
 			}
 		})
 	}
 }
 
-// TestListVisibleOff checks that the flag is required.
+// TestListVisibleOff checks that without --list-visible, a user who can list only some namespaces receives 403.
 func TestListVisibleOff(t *testing.T) {
 	t.Parallel()
 	c := newRBACPlane(t)
@@ -264,7 +264,7 @@ func TestWatchVisible(t *testing.T) {
 				want string
 				then func()
 			}{
-				{"BOOKMARK", func() { p.grant("b", "jane") }}, // the initial events' end
+				{"BOOKMARK", func() { p.grant("b", "jane") }}, // the end of the initial events
 				{"ADDED b/x", nil},
 				{"ADDED b/y", nil},
 				{"BOOKMARK", func() { p.configMap("b", "z", "red") }},
@@ -321,8 +321,8 @@ func TestWatchVisible(t *testing.T) {
 	}
 }
 
-// follower is a client that lists and watches like an informer, and detects redundant events and
-// events of unknown objects.
+// follower is a client that lists and watches like an informer, and detects redundant events and events for
+// unknown objects.
 type follower struct {
 	*visiblePlane
 	user     string
@@ -330,7 +330,7 @@ type follower struct {
 	random   *rand.Rand
 
 	mu    sync.Mutex
-	known map[string]string // names with revisions
+	known map[string]string // revisions by name
 }
 
 func (f *follower) run(ctx context.Context) {
@@ -370,8 +370,8 @@ func (f *follower) list(ctx context.Context) string {
 	}
 }
 
-// watch watches from a revision until a random stop, and returns the revision to resume from, or ""
-// to list again.
+// watch watches from a revision, stops after a random number of events, and returns the revision to resume
+// from, or "" to list again.
 func (f *follower) watch(ctx context.Context, at string) string {
 	query := url.Values{"resourceVersion": {at}, "labelSelector": {f.selector}, "allowWatchBookmarks": {fmt.Sprint(f.random.IntN(2) == 0)}, "timeoutSeconds": {"1"}}
 	remaining := 1 + f.random.IntN(40)
@@ -439,7 +439,7 @@ func testVisibleModel(t *testing.T, p *visiblePlane, random *rand.Rand) {
 	r := &rights{bound: map[string]bool{}, granted: map[string]bool{}}
 	const rbac = "/apis/rbac.authorization.k8s.io/v1"
 	var namespaces []string
-	for _, namespace := range []string{"n", "n-0", "n0", "n0-a", "n1", "m"} { // their keys are in a different order than their names
+	for _, namespace := range []string{"n", "n-0", "n0", "n0-a", "n1", "m"} { // the order of their keys differs from the order of their names
 		namespaces = append(namespaces, namespace)
 		p.namespace(namespace)
 		p.must("POST", rbac+"/namespaces/"+namespace+"/roles", roleBody("reader", mayReadMaps))
@@ -473,7 +473,7 @@ func testVisibleModel(t *testing.T, p *visiblePlane, random *rand.Rand) {
 			if time.Now().After(deadline) {
 				t.Fatalf("a client with the selector %q knows %v", f.selector, f.known)
 			}
-			// A watch may have to wait for a revision that has no events yet.
+			// The next list or watch might need a newer revision than the last one, so write an object.
 			p.must("PATCH", "/api/v1/namespaces/"+namespaces[0], fmt.Sprintf(`{"metadata":{"labels":{"n":"%d"}}}`, random.IntN(1000)))
 		}
 	}
@@ -551,7 +551,8 @@ func compare(p *visiblePlane, r *rights) {
 	}
 }
 
-// visibleTo lists, as admin, the objects at a revision that jane may see according to the model.
+// visibleTo returns the names of the objects that jane may see at a revision, according to the model. It lists
+// the objects as admin.
 func (p *visiblePlane) visibleTo(r *rights, revision string) []string {
 	all := p.list("admin", "resourceVersionMatch=Exact&resourceVersion="+revision)
 	return slices.DeleteFunc(all.names(), func(name string) bool {
@@ -560,7 +561,7 @@ func (p *visiblePlane) visibleTo(r *rights, revision string) []string {
 	})
 }
 
-// agrees reports whether the follower has exactly the visible objects.
+// agrees reports whether the follower knows exactly the visible objects.
 func (f *follower) agrees(r *rights) bool {
 	want := map[string]string{}
 	for _, item := range f.visiblePlane.list("admin", "labelSelector="+url.QueryEscape(f.selector)).Items {
@@ -573,8 +574,8 @@ func (f *follower) agrees(r *rights) bool {
 	return maps.Equal(want, f.known)
 }
 
-// BenchmarkListVisible lists 10,000 objects in 10 of 20 namespaces, and compares this with a list
-// of 10,000 objects.
+// BenchmarkListVisible compares a list of the 10,000 objects in 10 visible namespaces, out of 20, with an
+// unrestricted list of 10,000 objects.
 func BenchmarkListVisible(b *testing.B) {
 	for name, asked := range map[string]struct {
 		user       string
@@ -604,7 +605,7 @@ func BenchmarkListVisible(b *testing.B) {
 	}
 }
 
-// counted is a client that counts the received bytes.
+// counted is a response writer that counts the bytes of the body.
 type counted struct {
 	header http.Header
 	bytes  int

@@ -23,7 +23,7 @@ var (
 	validatingWebhooks = admissionregistrationv1.SchemeGroupVersion.WithResource("validatingwebhookconfigurations")
 )
 
-// admissionWebhooks are the plugins that call webhooks.
+// admissionWebhooks contains the plugins that call webhooks.
 type admissionWebhooks struct {
 	mutating   *webhooks.Mutating
 	validating *webhooks.Validating
@@ -33,8 +33,8 @@ type admissionWebhooks struct {
 	manifests  []*manifestDirectory
 }
 
-// newAdmissionWebhooks creates the plugins. A webhook that fails repeatedly is called less often. report is
-// called when this begins and when it ends, and must not block.
+// newAdmissionWebhooks creates the plugins. A webhook that fails repeatedly is called less often, until it
+// responds again. report is called when such a period begins and when it ends, and must not block.
 func newAdmissionWebhooks(s *settings, access *loopback.Access, conns *connections, policies *policies.Config, builtin *builtinResources, report func(webhooks.State)) (*admissionWebhooks, error) {
 	config := webhooks.Config{
 		Namespaces: namespaceClient(access),
@@ -71,7 +71,7 @@ func newAdmissionWebhooks(s *settings, access *loopback.Access, conns *connectio
 	return w, nil
 }
 
-// addWebhooks follows the configurations of a plugin.
+// addWebhooks connects a plugin to its configurations in the API.
 func addWebhooks[T codec.Object](w *admissionWebhooks, s *settings, builtin *builtinResources, resource schema.GroupResource, objects *reflector.Objects[T]) error {
 	stored, err := builtin.uncached(resource)
 	if err != nil {
@@ -85,8 +85,8 @@ func addWebhooks[T codec.Object](w *admissionWebhooks, s *settings, builtin *bui
 	return builtin.storage.observers.addWritten(resource, &storage.Observer{Written: objects.Written, Deleted: objects.Deleted})
 }
 
-// newWebhookClients returns clients for webhooks with the credentials of a kubeconfig file. For the file "",
-// they have no credentials.
+// newWebhookClients returns clients for webhooks with the credentials of a kubeconfig file. If file is "", the
+// clients have no credentials.
 func newWebhookClients(conns *connections, file string) (*webhook.Clients, error) {
 	clients := &webhook.Clients{Resolver: conns.resolver, Networks: conns.networks}
 	if file == "" {

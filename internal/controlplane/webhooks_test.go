@@ -22,8 +22,8 @@ const (
 	configMapsOfDefault   = "/api/v1/namespaces/default/configmaps"
 )
 
-// rejecting starts a webhook that rejects all requests. It returns a function that returns its
-// configuration with a name and resources.
+// rejecting starts a webhook that rejects all requests. The returned function returns a configuration for the
+// webhook with the given name and resources.
 func rejecting(t *testing.T) func(name, resources string) string {
 	t.Helper()
 	return configured(t, reject)
@@ -36,8 +36,8 @@ func reject(w http.ResponseWriter, r *http.Request) {
 	_, _ = fmt.Fprintf(w, `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","response":{"uid":%q,"allowed":false,"status":{"message":"never"}}}`, review.Request.UID)
 }
 
-// configured starts a webhook. It returns a function that returns its configuration with a name and
-// resources.
+// configured starts a webhook. The returned function returns a configuration for the webhook with the given
+// name and resources.
 func configured(t testing.TB, webhook http.HandlerFunc) func(name, resources string) string {
 	t.Helper()
 	server := httptest.NewUnstartedServer(webhook)
@@ -59,8 +59,8 @@ func expect(t *testing.T, c *ControlPlane, method, path, body string, code int, 
 	}
 }
 
-// TestWebhooksInEffect checks that a webhook is called from the response to the write of its configuration
-// until its deletion, and never for configurations.
+// TestWebhooksInEffect checks that a webhook is called as soon as the write of its configuration has returned,
+// until the configuration is deleted. It is never called for webhook configurations.
 func TestWebhooksInEffect(t *testing.T) {
 	t.Parallel()
 	configuration := rejecting(t)
@@ -81,8 +81,8 @@ func withManifests(dir string) Options {
 	return Options{Admission: AdmissionOptions{Config: &config.Config{ValidatingAdmissionWebhook: config.WebhookAdmission{StaticManifestsDir: dir}}}}
 }
 
-// TestManifests checks that webhooks in files are effective from the start, including for admission
-// configuration, until the files are replaced by other valid files.
+// TestManifests checks that webhooks in files have effect from the start, even on admission configuration,
+// until the files are replaced with other valid files.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	configuration := rejecting(t)
@@ -103,10 +103,10 @@ func TestManifests(t *testing.T) {
 	expect(t, c, "GET", webhookConfigurations+"/guard.static.k8s.io", "", 404, "")
 	i := c.opened.Load()
 	for name, content := range map[string]string{
-		"no name":     configuration("guard", "pods"),
-		"no timeout":  strings.Replace(configuration("guard.static.k8s.io", "pods"), `"sideEffects"`, `"timeoutSeconds":99,"sideEffects"`, 1),
+		"no suffix":   configuration("guard", "pods"),
+		"bad timeout": strings.Replace(configuration("guard.static.k8s.io", "pods"), `"sideEffects"`, `"timeoutSeconds":99,"sideEffects"`, 1),
 		"a service":   strings.Replace(configuration("guard.static.k8s.io", "pods"), `"clientConfig":{`, `"clientConfig":{"service":{"namespace":"a","name":"b"},`, 1),
-		"not a thing": "nothing",
+		"no object":   "nothing",
 	} {
 		write(content)
 		if i.admission.manifests[0].reload() == nil {

@@ -22,13 +22,14 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// AdmissionPath is the path of AdmissionState. It is an extension of Mainstay.
+// AdmissionPath is the path that serves the AdmissionState. kube-apiserver does not have it.
 const AdmissionPath = "/debug/admission"
 
 // AdmissionState is the state of the admission of a control plane.
 type AdmissionState struct {
 	metav1.TypeMeta `json:",inline"`
-	// Plugins are in the order of execution, Webhooks in the order of calls.
+	// Plugins contains the plugins in the order of execution. Webhooks contains the webhooks in the
+	// order in which they are called.
 	Plugins  []AdmissionPlugin `json:"plugins"`
 	Webhooks []webhooks.State  `json:"webhooks"`
 }
@@ -87,7 +88,7 @@ func (r *webhookReporter) write(ctx context.Context, state webhooks.State) error
 	if err != nil {
 		return fmt.Errorf("read the configuration: %w", err)
 	}
-	// The storage is called without admission, which might call the failing webhook.
+	// The event is written without admission, because admission might call the failing webhook.
 	events := r.builtin.static.Find(corev1.SchemeGroupVersion, "events", "").Storage.(rest.Creater)
 	_, err = events.Create(ctx, webhookEvent(state, uid, metav1.NewTime(r.settings.env.Simulation.Now())), nil, metav1.CreateOptions{})
 	return err
@@ -111,7 +112,8 @@ func uidOf[T codec.Object](ctx context.Context, access *loopback.Access, resourc
 // maxEventMessage is the maximum size of an event message, in bytes.
 const maxEventMessage = 1024
 
-// webhookEvent returns the event about a configuration.
+// webhookEvent returns the event about the new state of a webhook. Its object is the configuration
+// of the webhook.
 func webhookEvent(s webhooks.State, uid types.UID, now metav1.Time) *corev1.Event {
 	event := &corev1.Event{
 		ObjectMeta:     metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "admission-webhook." + uuid.NewString()},

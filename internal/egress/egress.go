@@ -67,8 +67,8 @@ type Target struct {
 	Dial Dial
 }
 
-// Base returns the base URL of requests: https://NAME.NAMESPACE.svc:PORT for a service, otherwise
-// URL, which is shared.
+// Base returns the base URL of requests. For a service, it is a new URL that consists of
+// https://NAME.NAMESPACE.svc:PORT and the path of URL. Otherwise, it is URL itself.
 func (t *Target) Base() *url.URL {
 	if t.Service == nil {
 		return t.URL
@@ -114,8 +114,8 @@ func HTTP2Pings() *http.HTTP2Config {
 	return &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second}
 }
 
-// proxy returns the Proxy function of the transport: nil for services, http.ProxyFromEnvironment
-// for URLs.
+// proxy returns the Proxy function of the transport. It is nil for services, and http.ProxyFromEnvironment for
+// URLs.
 func (t *Target) proxy() func(*http.Request) (*url.URL, error) {
 	if t.Service != nil {
 		return nil

@@ -29,8 +29,8 @@ type API interface {
 	NewDeleter(ctx context.Context, resource *rest.Resource, options metav1.DeleteOptions) (func(context.Context, types.NamespacedName) (gone bool, err error), error)
 }
 
-// Access gives access to the resources of a control plane for one user. It must not be modified
-// after its first use. It is safe for concurrent use.
+// Access provides access to the resources of a control plane for one user. It must not be modified after its
+// first use. It is safe for concurrent use.
 type Access struct {
 	// API executes writes. It may be nil if the access is only used for reading.
 	API API

@@ -28,8 +28,8 @@ func (c *Client[T]) Get(ctx context.Context, name types.NamespacedName) (T, erro
 	return c.read(resource, record)
 }
 
-// List iterates over the selected objects of a namespace, or of all namespaces if namespace is
-// empty. The objects are shared and must not be modified. The iteration ends after the first error.
+// List iterates over the selected objects in a namespace, or in all namespaces if namespace is empty. The
+// objects are shared and must not be modified. The iteration ends after the first error.
 func (c *Client[T]) List(ctx context.Context, namespace string, options rest.ListOptions) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T

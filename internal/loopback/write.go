@@ -111,8 +111,8 @@ func (c *Client[T]) Apply(ctx context.Context, configuration *unstructured.Unstr
 		metav1.ApplyOptions{FieldManager: c.access.Manager, Force: force}))
 }
 
-// Delete deletes an object. It returns after the deletion has started: an object with finalizers or a grace
-// period still exists. If the object does not exist, the error is an API error with reason NotFound.
+// Delete deletes an object. An object with finalizers or a grace period still exists when Delete returns. If
+// the object does not exist, the error is an API error with reason NotFound.
 func (c *Client[T]) Delete(ctx context.Context, name types.NamespacedName, options metav1.DeleteOptions) error {
 	resource, _, err := find[rest.GracefulDeleter](c)
 	if err != nil {

@@ -24,7 +24,8 @@ import (
 	"testing/synctest"
 )
 
-// writeTestKubeconfig writes a kubeconfig with additional lines for its cluster and user.
+// writeTestKubeconfig writes a kubeconfig and returns its path. cluster and user contain the fields of the
+// cluster and user of the current context, in YAML flow style.
 func writeTestKubeconfig(t *testing.T, dir, cluster, user string) string {
 	t.Helper()
 	path := filepath.Join(dir, "kubeconfig")
@@ -88,7 +89,7 @@ func TestClient(t *testing.T) {
 	}
 }
 
-// getWith requests /path with the client of a kubeconfig.
+// getWith requests /path with the client of a kubeconfig, and returns the body of the response.
 func getWith(kubeconfig string) (string, error) {
 	client, at, err := Client(kubeconfig, nil)
 	if err != nil {

@@ -17,8 +17,8 @@ var ErrAddressNotAllowed = errors.New("address not allowed")
 // metadataV6 returns the IPv6 address of the EC2 metadata service, which is not a link-local address.
 func metadataV6() netip.Addr { return netip.MustParseAddr("fd00:ec2::254") }
 
-// AllowedAddress reports whether address, an IP address, may be the address of a pod or node. It is
-// always true with Config.AnyAddress.
+// AllowedAddress reports whether address, an IP address, may be the address of a pod or node. It always returns
+// true if Config.AnyAddress is set.
 func (c *Client) AllowedAddress(address string) bool {
 	if c.config.AnyAddress {
 		return true

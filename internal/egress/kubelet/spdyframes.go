@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Frames of SPDY/3.1.
+// Constants of SPDY/3.1 frames.
 const (
 	// frameHeaderSize is the size of a frame header, in bytes. The header of a control frame starts with the
 	// version and type, and the header of a data frame starts with the stream ID.

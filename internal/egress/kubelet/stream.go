@@ -20,7 +20,7 @@ type Streams struct {
 	Stdin, Stdout, Stderr, TTY bool
 }
 
-// Stream is a request with an upgraded connection: exec, attach or port-forward.
+// Stream is an exec, attach or port-forward request, which upgrades its connection.
 type Stream struct {
 	// Kubelet is the kubelet of the pod. Path and Query are the path and query of the request to the kubelet.
 	Kubelet *ConnectionInfo

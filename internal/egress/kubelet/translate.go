@@ -108,8 +108,8 @@ func (s *session) connect(r *http.Request) error {
 	return nil
 }
 
-// serve runs the session until the command or the connection to the kubelet has ended. It sets
-// s.status.
+// serve runs the session until the command or the connection to the kubelet has ended. If it returns no error,
+// it has set s.status.
 func (s *session) serve() error {
 	end := func() { _ = s.kubelet.Close() }
 	defer end()

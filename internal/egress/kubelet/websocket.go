@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/proxy"
 )
 
-// Kinds of WebSocket frames (RFC 6455, section 5.2). closeFrame and later ones are control frames.
+// Kinds of WebSocket frames (RFC 6455, section 5.2). closeFrame and higher values are control frames.
 const (
 	continuationFrame byte = 0
 	textFrame         byte = 1

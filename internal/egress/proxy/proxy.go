@@ -1,4 +1,4 @@
-// Package proxy forwards requests and upgraded connections to other servers: aggregated servers,
+// Package proxy forwards requests and upgraded connections to other servers, which are aggregated servers,
 // nodes, pods and services. Its callers select the server and authorize the request.
 package proxy
 

@@ -11,7 +11,8 @@ import (
 // waits.
 const throttleChunk = 32 << 10
 
-// minThrottleWait is the shortest wait of a throttled connection. Shorter waits are combined.
+// minThrottleWait is the shortest wait of a throttled connection. Shorter waits are postponed until
+// they add up to this duration.
 const minThrottleWait = 5 * time.Millisecond
 
 // Throttle limits a connection to MaxBytesPerSecond in each direction. It returns conn itself if

@@ -17,7 +17,7 @@ const (
 )
 
 // SetUser sets the request headers that identify the user. It removes the client's credentials,
-// impersonation and X-Remote- headers, in every spelling that a backend may accept (see
+// impersonation and X-Remote- headers, in every spelling that a backend might accept (see
 // request.NormalizeHeader).
 func SetUser(h http.Header, user *request.User) {
 	for name := range h {

@@ -63,7 +63,7 @@ type tlsConfig struct {
 	TLSServerName string `json:"tlsServerName,omitempty"`
 }
 
-// parse decodes a configuration strictly.
+// parse decodes a configuration. It rejects unknown and duplicate fields.
 func parse(data []byte) (*configuration, error) {
 	c := &configuration{}
 	if err := yaml.UnmarshalStrict(data, c); err != nil {

@@ -118,7 +118,7 @@ func unixListener(t *testing.T) net.Listener {
 	return listener
 }
 
-// serveHTTP serves the proxy on a listener.
+// serveHTTP serves the proxy on a listener, with TLS if config is not nil.
 func serveHTTP(t *testing.T, proxy http.Handler, listener net.Listener, config *tls.Config) {
 	server := httptest.NewUnstartedServer(proxy)
 	_ = server.Listener.Close()
@@ -303,7 +303,7 @@ func counters(t *testing.T, registry *prometheus.Registry) map[string]float64 {
 	return found
 }
 
-// silent accepts connections and sends no data.
+// silent accepts connections on a listener, but sends no data.
 func silent(t *testing.T, listener net.Listener) {
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {

@@ -36,7 +36,7 @@ type tunnel struct {
 
 	reading struct {
 		sync.Mutex
-		rest []byte // data that exceeded the buffer of Read
+		rest []byte // received data that did not fit into the buffer of Read
 		err  error  // error of all later reads
 	}
 	writing struct {

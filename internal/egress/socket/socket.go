@@ -1,4 +1,4 @@
-// Package socket connects to plugins that serve gRPC on unix domain sockets.
+// Package socket connects to plugins that serve gRPC on Unix domain sockets.
 package socket
 
 import (

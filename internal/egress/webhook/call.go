@@ -49,8 +49,8 @@ func (c *Client) Call(ctx context.Context, review []byte, limits Limits) ([]byte
 	}
 	request.Header = http.Header{
 		"Accept": {"application/json, */*"}, "Content-Type": {"application/json"}, "User-Agent": {userAgent},
-		// The nil value is not sent, but allows net/http to retry on a new connection if a reused
-		// one was closed. Reviews have no side effects.
+		// The nil value is not sent, but allows net/http to retry on a new connection if a reused one was
+		// closed. A retry is safe, because reviews have no side effects.
 		"Idempotency-Key": nil,
 	}
 	if err := c.credentials.Authorize(request.Header); err != nil {

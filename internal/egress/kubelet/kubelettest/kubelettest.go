@@ -26,7 +26,7 @@ type Kubelet struct {
 	*httptest.Server
 	// Log returns the log for a request. The default log contains the URL of the request.
 	Log func(r *http.Request) io.Reader
-	// Run runs a command, or attaches if it has no arguments, and returns the exit code.
+	// Run runs a command and returns its exit code. For an attach request, the command has no arguments.
 	Run func(command *Command) int
 	// StatusMessage, unless empty, replaces the status message of a failed command.
 	StatusMessage string

@@ -1,5 +1,5 @@
-// Package selectortest contains proxies for tests: an HTTP CONNECT proxy, and a konnectivity server
-// that connects to addresses without agents.
+// Package selectortest contains proxies for tests. One is an HTTP CONNECT proxy, and the other is a
+// konnectivity server that connects to addresses itself instead of through agents.
 package selectortest
 
 import (
