@@ -1,5 +1,6 @@
-// Package kubeconfig reads and writes kubeconfig files. It supports client certificates and tokens only, and
-// passwords for webhooks. client-go's reader would add a megabyte of code for its credential plugins.
+// Package kubeconfig reads and writes kubeconfig files. It supports client certificates, tokens and, for
+// webhooks only, passwords. It does not use client-go's reader, whose credential plugins would add a megabyte
+// of code.
 package kubeconfig
 
 import (

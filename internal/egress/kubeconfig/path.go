@@ -45,8 +45,8 @@ func WithPath(file, path string) ([]byte, error) {
 	return text, nil
 }
 
-// entriesOf returns the value of key in each entry of a list in a kubeconfig. It skips malformed entries, which
-// the reader of the kubeconfig reports.
+// entriesOf returns the value of key in each entry of a list in a kubeconfig. It skips malformed entries,
+// because the program that uses the kubeconfig reports them.
 func entriesOf(config map[string]any, list, key string) []map[string]any {
 	var values []map[string]any
 	entries, _ := config[list].([]any)

@@ -41,8 +41,8 @@ type spdyFrame struct {
 }
 
 // spdyConn is the client's end of a SPDY/3.1 connection. It sends headers uncompressed and ignores received
-// headers, because a compressor would use almost a megabyte per session. One goroutine may read frames; several
-// may write.
+// headers. Otherwise, a session would need compressors, which use almost a megabyte each. One goroutine may
+// read frames; several may write.
 type spdyConn struct {
 	io.ReadWriteCloser
 

@@ -134,7 +134,7 @@ func (s *service) Proxy(stream konnectivity.ProxyService_ProxyServer) error {
 	}
 }
 
-// receive writes the client's data to to until the client closes the connection.
+// receive forwards the data of the client until the client closes the connection.
 func receive(stream konnectivity.ProxyService_ProxyServer, to io.Writer) {
 	for {
 		packet, err := stream.Recv()
