@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Limits of a request's audit annotations. Values can depend on client data (names, results of
-// policies), and a watch retains them until it ends.
+// Limits of the audit annotations of a request. Annotations can contain client data, such as object
+// names, and a watch retains its annotations until it ends.
 const (
 	maxAuditAnnotations     = 256
 	maxAuditAnnotationBytes = 64 << 10
@@ -19,7 +19,7 @@ const (
 
 // Errors of Annotate.
 var (
-	// ErrAnnotated is returned for a key that has another value.
+	// ErrAnnotated is returned for a key that already has a different value.
 	ErrAnnotated = errors.New("the audit annotation has another value")
 	// ErrAnnotationsFull is returned if the limits of the audit annotations of a request are
 	// exceeded.
@@ -27,11 +27,11 @@ var (
 )
 
 // Audit collects the data of handlers for the audit events of a request. The exported fields are
-// set before the handler runs. The methods are safe for concurrent use. The methods of a nil Audit,
-// which requests without auditing have, do nothing. The zero value is ready to use.
+// set before the handler runs. The methods are safe for concurrent use. A request without auditing
+// has a nil Audit, whose methods do nothing. The zero value is ready to use.
 type Audit struct {
-	// RequestBody and ResponseBody report which bodies are recorded. Callers should not encode
-	// other bodies.
+	// RequestBody and ResponseBody report whether the respective body is recorded. Callers should
+	// not encode a body that is not recorded.
 	RequestBody, ResponseBody bool
 	// OmitManagedFields removes managed fields from recorded bodies.
 	OmitManagedFields bool
@@ -39,7 +39,7 @@ type Audit struct {
 	mu struct {
 		sync.Mutex
 		annotations map[string]string
-		bytes       int // of annotations
+		bytes       int // total size of the keys and values of annotations
 		recorded    AuditRecord
 	}
 }
@@ -51,8 +51,8 @@ type AuditRecord struct {
 	// Status is the body of the response if it is a Status; nil otherwise. It is shared and must not
 	// be modified.
 	Status *metav1.Status
-	// RequestBody and ResponseBody are JSON, or nil if there is no body or it is not recorded.
-	// Truncated reports that a body was too long to be recorded.
+	// RequestBody and ResponseBody are JSON, or nil if there is no body or the body is not
+	// recorded. Truncated reports whether a body was too long to be recorded.
 	RequestBody, ResponseBody []byte
 	Truncated                 bool
 }
@@ -62,7 +62,7 @@ type AuditObject struct {
 	Namespace, Name, UID, ResourceVersion string
 }
 
-// SetAudit enables auditing of a request. nil disables it.
+// SetAudit enables auditing of a request, or disables it if a is nil.
 func SetAudit(ctx context.Context, a *Audit) {
 	if s := scopeFrom(ctx); s != nil {
 		s.audit = a
@@ -85,7 +85,7 @@ func (a *Audit) RecordsRequestBody() bool { return a != nil && a.RequestBody }
 // Audit.
 func (a *Audit) RecordsResponseBody() bool { return a != nil && a.ResponseBody }
 
-// record calls f with the record while it holds the lock.
+// record calls f with the record while it holds the lock. It does nothing for a nil Audit.
 func (a *Audit) record(f func(*AuditRecord)) {
 	if a == nil {
 		return
@@ -98,12 +98,12 @@ func (a *Audit) record(f func(*AuditRecord)) {
 // SetObject records the object in the request body.
 func (a *Audit) SetObject(object AuditObject) { a.record(func(r *AuditRecord) { r.Object = object }) }
 
-// SetRequestBody records a body as JSON, and takes ownership of the slice.
+// SetRequestBody records the request body, which must be JSON, and takes ownership of the slice.
 func (a *Audit) SetRequestBody(json []byte) {
 	a.record(func(r *AuditRecord) { r.RequestBody = json })
 }
 
-// SetResponseBody records a body as JSON, and takes ownership of the slice.
+// SetResponseBody records the response body, which must be JSON, and takes ownership of the slice.
 func (a *Audit) SetResponseBody(json []byte) {
 	a.record(func(r *AuditRecord) { r.ResponseBody = json })
 }
@@ -124,8 +124,8 @@ func (a *Audit) Recorded() (recorded AuditRecord) {
 
 // Annotate adds an annotation to the request's audit event. It returns ErrAnnotated if the key
 // already has a different value, and ErrAnnotationsFull if the annotation exceeds the limits of a
-// request; the annotation is then dropped. It has no effect if the request is not audited. It is
-// safe for concurrent use.
+// request. In both cases, the new value is dropped. Annotate has no effect if the request is not
+// audited. It is safe for concurrent use.
 func Annotate(ctx context.Context, key, value string) error {
 	a := AuditFrom(ctx)
 	if a == nil {

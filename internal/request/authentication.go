@@ -7,11 +7,12 @@ type Credential string
 
 // The kinds of credentials.
 const (
-	// CredentialNone means that the request has no credential. Its user is Anonymous.
+	// CredentialNone means that the request has no credential. The user is then Anonymous.
 	CredentialNone Credential = "anonymous"
 	// CredentialCertificate is the client certificate of the connection.
 	CredentialCertificate Credential = "certificate"
-	// CredentialFrontProxy means headers of a front proxy with a trusted client certificate.
+	// CredentialFrontProxy means that a front proxy with a trusted client certificate identified
+	// the user in headers.
 	CredentialFrontProxy Credential = "front-proxy"
 	// CredentialToken is a bearer token.
 	CredentialToken Credential = "token"
@@ -26,8 +27,8 @@ type Authentication struct {
 	Audiences []string
 }
 
-// AuthenticationFrom returns the authentication of a request. Impersonation does not change it. It
-// is nil before authentication and outside a request.
+// AuthenticationFrom returns the authentication of a request. Impersonation does not change the
+// authentication. The result is nil before authentication and outside a request.
 func AuthenticationFrom(ctx context.Context) *Authentication {
 	if s := scopeFrom(ctx); s != nil {
 		return s.authentication
@@ -35,7 +36,7 @@ func AuthenticationFrom(ctx context.Context) *Authentication {
 	return nil
 }
 
-// SetAuthentication sets the result of authentication, and its user as the user of the request.
+// SetAuthentication records the result of authentication and makes its user the user of the request.
 func SetAuthentication(ctx context.Context, a *Authentication) {
 	if s := scopeFrom(ctx); s != nil {
 		s.authentication, s.user = a, a.User

@@ -22,8 +22,8 @@ type User struct {
 	Extra  map[string][]string
 }
 
-// Node returns the name of the node if the user is a kubelet, otherwise false. The name is empty if
-// the name of the user is only NodePrefix. A nil user is not a node.
+// Node returns the name of the kubelet's node. ok is false if the user is nil or not a kubelet. The
+// node name is empty if the user name is only NodePrefix.
 func (u *User) Node() (name string, ok bool) {
 	if u == nil {
 		return "", false
@@ -44,8 +44,8 @@ const (
 	GroupAuthenticated   = "system:authenticated"
 	// GroupMasters is authorized for everything.
 	GroupMasters = "system:masters"
-	// GroupNodes is the group of kubelets. The user of a kubelet is NodePrefix and the name of its
-	// node.
+	// GroupNodes is the group of kubelets. The user name of a kubelet is NodePrefix followed by the
+	// name of its node.
 	GroupNodes = "system:nodes"
 	NodePrefix = "system:node:"
 )
@@ -73,10 +73,10 @@ type scope struct {
 
 type scopeKey struct{}
 
-// NewContext returns the context of a request, with its Info and the time of its arrival. Filters add further
-// data with the Set functions before the handler runs: a Set function must not run concurrently with other
-// functions of this package on the same context. The Set functions have no effect on a context that is not
-// derived from NewContext.
+// NewContext returns the context of a request, with its Info and its arrival time. Filters add further data
+// with the Set functions before the handler runs. A Set function must not run concurrently with other functions
+// of this package on the same context. The Set functions have no effect on a context that is not derived from
+// NewContext.
 func NewContext(parent context.Context, info *Info, received time.Time) context.Context {
 	return &scope{Context: parent, info: info, received: received}
 }
@@ -103,8 +103,9 @@ func InfoFrom(ctx context.Context) *Info {
 	return nil
 }
 
-// UserFrom returns the user whose permissions apply: the impersonated or the authenticated user. It
-// is nil before authentication and outside a request. The value is shared and must not be modified.
+// UserFrom returns the user whose permissions apply: the impersonated user or, without
+// impersonation, the authenticated user. The result is nil before authentication and outside a
+// request. The value is shared and must not be modified.
 func UserFrom(ctx context.Context) *User {
 	if s := scopeFrom(ctx); s != nil {
 		return s.user
@@ -112,8 +113,7 @@ func UserFrom(ctx context.Context) *User {
 	return nil
 }
 
-// SetUser sets the result of UserFrom. SetAuthentication and SetImpersonation
-// set it as well.
+// SetUser sets the result of UserFrom. SetAuthentication and SetImpersonation also set this result.
 func SetUser(ctx context.Context, user *User) {
 	if s := scopeFrom(ctx); s != nil {
 		s.user = user
@@ -135,8 +135,8 @@ func SetAuditID(ctx context.Context, id string) {
 	}
 }
 
-// FieldManager returns the manager of the fields that the request writes; empty before it is known, and
-// outside a request.
+// FieldManager returns the name of the manager that will own the fields that the request writes. It is empty
+// until SetFieldManager is called, and outside a request.
 func FieldManager(ctx context.Context) string {
 	if s := scopeFrom(ctx); s != nil {
 		return s.fieldManager
@@ -144,20 +144,21 @@ func FieldManager(ctx context.Context) string {
 	return ""
 }
 
-// SetFieldManager sets the manager of the fields that the request writes.
+// SetFieldManager sets the result of FieldManager.
 func SetFieldManager(ctx context.Context, manager string) {
 	if s := scopeFrom(ctx); s != nil {
 		s.fieldManager = manager
 	}
 }
 
-// Restored is the identity of a deleted object that a request creates again.
+// Restored is the identity of a deleted object that a request recreates.
 type Restored struct {
 	UID     types.UID
 	Created metav1.Time
 }
 
-// RestoredFrom returns the identity of the object that the request restores, or nil.
+// RestoredFrom returns the identity of the object that the request restores, or nil if the request
+// does not restore an object.
 func RestoredFrom(ctx context.Context) *Restored {
 	if s := scopeFrom(ctx); s != nil {
 		return s.restored
@@ -172,7 +173,7 @@ func SetRestored(ctx context.Context, restored *Restored) {
 	}
 }
 
-// UserAgent returns the header User-Agent of the request; empty outside a request and after Release.
+// UserAgent returns the User-Agent header of the request. It is empty outside a request and after Release.
 func UserAgent(ctx context.Context) string {
 	if s := scopeFrom(ctx); s != nil && s.original != nil {
 		return s.original.UserAgent()
@@ -204,8 +205,8 @@ func SetQueueWait(ctx context.Context, waited time.Duration) {
 	}
 }
 
-// SetOriginal records the http.Request of the listener, whose header Release frees. It is retained
-// until Release or the end of the handler.
+// SetOriginal records the http.Request that the listener created, so that Release can free its
+// header. The http.Request is retained until Release or the end of the handler.
 func SetOriginal(ctx context.Context, r *http.Request) {
 	if s := scopeFrom(ctx); s != nil {
 		s.original = r
@@ -213,8 +214,8 @@ func SetOriginal(ctx context.Context, r *http.Request) {
 }
 
 // Release frees the header of a request, and over HTTP/2 the received part of its body. Long-running handlers
-// call it to limit the memory that a client can occupy. After Release, neither the handler nor the filters
-// may use the header and the body.
+// call it to limit the memory that a client can occupy. After Release, neither the handler nor the filters may
+// use the header or the body.
 func Release(r *http.Request) {
 	if r.ProtoMajor >= 2 && r.Body != nil { // in HTTP/1.1, Close waits for the body
 		_ = r.Body.Close()
@@ -236,8 +237,8 @@ type Warnings struct {
 	}
 }
 
-// AddWarning adds a Warning header to the response, once per text. It is safe for concurrent use.
-// After the start of the response, and outside a request, it has no effect.
+// AddWarning adds a Warning header to the response. An empty or repeated text is ignored. AddWarning has no
+// effect after the start of the response or outside a request. It is safe for concurrent use.
 func AddWarning(ctx context.Context, text string) {
 	s := scopeFrom(ctx)
 	if s == nil || text == "" {
@@ -256,7 +257,7 @@ func AddWarning(ctx context.Context, text string) {
 	w.mu.texts = append(w.mu.texts, text)
 }
 
-// WarningsFrom returns the current warnings, in order. The caller owns the slice.
+// WarningsFrom returns the current warnings, in the order in which they were added. The caller owns the slice.
 func WarningsFrom(ctx context.Context) []string {
 	s := scopeFrom(ctx)
 	if s == nil {

@@ -31,7 +31,7 @@ func TestAnnotate(t *testing.T) {
 		}
 	}
 	if err := request.Annotate(ctx, "a/b", "2"); !errors.Is(err, request.ErrAnnotated) {
-		t.Errorf("another value: %v", err)
+		t.Errorf("Annotate with a different value: %v", err)
 	}
 	if got := request.AnnotationsFrom(ctx); len(got) != 1 || got["a/b"] != "1" {
 		t.Errorf("annotations %v", got)
@@ -105,7 +105,7 @@ func TestLongRunning(t *testing.T) {
 		t.Error("LongRunning returns false after SetLongRunning")
 	}
 	if request.Cancel(ctx, context.DeadlineExceeded); cause != context.DeadlineExceeded {
-		t.Errorf("ended because of %v", cause)
+		t.Errorf("canceled because of %v", cause)
 	}
 }
 

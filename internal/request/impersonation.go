@@ -20,7 +20,7 @@ func ImpersonationFrom(ctx context.Context) *Impersonation {
 	return nil
 }
 
-// SetImpersonation sets the impersonation of the request. UserFrom then returns its user.
+// SetImpersonation sets the impersonation of the request. UserFrom then returns the impersonated user.
 func SetImpersonation(ctx context.Context, i *Impersonation) {
 	if s := scopeFrom(ctx); s != nil {
 		s.impersonation, s.user = i, i.User

@@ -1,6 +1,6 @@
-// Package request defines the data of a request: the Info of its path and method, its route, user and
-// audit event, and the context that contains them. Filters set the data; filters and handlers read
-// it. The package makes no decisions and writes no responses.
+// Package request defines the data of a request and the context that contains it. The data includes the Info of
+// the path and method, the route, the user and the data for audit events. Filters set the data; filters and
+// handlers read it. The package makes no decisions and writes no responses.
 package request
 
 import (
@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Info is a parsed request line: verb, resource and name. Parse reads them from the method, path and query,
-// according to the path grammar of the Kubernetes API:
+// Info is a parsed request line. Parse derives the verb, the resource and the name from the method, path and
+// query, according to the path grammar of the Kubernetes API:
 //
 //	/api/{version}/...                  the core group
 //	/apis/{group}/{version}/...         every other group
@@ -34,34 +34,35 @@ type Info struct {
 	// delete, deletecollection) or, for non-resource requests, the HTTP method
 	// in lower case.
 	Verb string
-	// Group and Version are the names in the path; the core group is "".
+	// Group and Version are the names in the path. Group is "" for the core group.
 	Group, Version string
-	// Namespace is empty for cluster-scoped resources and for requests over all namespaces. For a
+	// Namespace is empty for cluster-scoped resources and for requests across all namespaces. For a
 	// request for a Namespace object, it is the name of the object.
 	Namespace string
 	// Resource is the plural resource name; Subresource is the path segment after the object's
 	// name.
 	Resource, Subresource string
-	// Name is the name of the object; empty for collections. For a list or watch with a field
-	// selector metadata.name=NAME, it is NAME, for authorization.
+	// Name is the name of the object; empty for collections. For a list or watch with the field
+	// selector metadata.name=NAME, it is NAME, because authorization uses it.
 	Name string
 	// NameInPath reports whether the path contains the Name.
 	NameInPath bool
 	// Tail is the path after the subresource, without its leading slash.
 	Tail string
-	// DeprecatedWatch reports whether the watch was requested by the path, not by the query.
+	// DeprecatedWatch reports whether the watch was requested by a path with the segment "watch"
+	// instead of by the query.
 	DeprecatedWatch bool
-	// Unroutable reports that no resource can have this path, although it has the form of a
-	// resource path: a required segment is empty, or the path requests the deprecated watch of a
-	// subresource. Such a request is authorized like others, but the response must be a 404, because
-	// its attributes do not describe an action.
+	// Unroutable reports whether the path cannot belong to any resource, although it has the form
+	// of a resource path: a required segment is empty, or the path requests the deprecated watch of
+	// a subresource. Such a request is authorized like others, but the response must be a 404,
+	// because its attributes do not describe an action.
 	Unroutable bool
 	// FieldSelector and LabelSelector are the selectors of a collection request, as sent, for
 	// authorization. As in kube-apiserver, they are empty for deprecated watches, which may watch a
 	// single object.
 	FieldSelector, LabelSelector string
 	// AsOf is a revision at which a get request reads the object; 0 means the normal behavior. Only
-	// injected faults of tests set it.
+	// fault injection in tests sets it.
 	AsOf int64
 }
 
@@ -75,8 +76,8 @@ const (
 // /namespaces/{name} are resources.
 var namespaceSubresources = [...]string{"status", "finalize"}
 
-// Parse parses the request line. If it is invalid, Parse returns an error, whose text is the message of the
-// response (400), and the Info of a non-resource request.
+// Parse parses the request line. If the line is invalid, Parse returns the Info of a non-resource request, and
+// an error whose text is the message of the 400 response.
 func Parse(r *http.Request) (Info, error) {
 	info := Info{Path: r.URL.Path, Verb: strings.ToLower(r.Method)}
 	parts := splitPath(r.URL.Path)
@@ -125,7 +126,7 @@ func (i *Info) parseResource(rest []string) {
 	if len(rest) > 3 {
 		i.Tail = strings.Join(rest[3:], "/")
 	}
-	// The namespace may be empty: kube-apiserver serves /namespaces//pods like /pods.
+	// The namespace may be empty, because kube-apiserver serves /namespaces//pods like /pods.
 	i.Unroutable = i.Resource == "" || len(rest) > 1 && i.Name == "" || len(rest) > 2 && i.Subresource == "" ||
 		i.DeprecatedWatch && len(rest) > 2
 }
@@ -148,7 +149,7 @@ func (i *Info) refineVerb(rawQuery string) {
 	if rawQuery == "" {
 		return
 	}
-	query, _ := url.ParseQuery(rawQuery) // the decoder of the options reports a malformed query
+	query, _ := url.ParseQuery(rawQuery) // the option decoder reports a malformed query later
 	if i.Verb == "list" && isTrue(query, "watch") {
 		i.Verb = "watch"
 	}
@@ -165,8 +166,8 @@ func (i *Info) refineVerb(rawQuery string) {
 	}
 }
 
-// isTrue parses a boolean query parameter by the rules of option decoding: an empty or invalid value
-// is true.
+// isTrue parses a boolean query parameter like option decoding does: a missing parameter is false,
+// and an empty or invalid value is true.
 func isTrue(query url.Values, name string) bool {
 	values, ok := query[name]
 	if !ok || len(values) == 0 {

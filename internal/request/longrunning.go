@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// LongRunningByName reports whether a request is long-running by kube-apiserver's rule: watches,
-// and subresources with certain names. It applies to resources of other servers and to
-// non-resource paths; the resources of this server declare it (rest.Connection). A nil info is not
-// long-running.
+// LongRunningByName reports whether a request is long-running according to kube-apiserver's rule,
+// which is based on the verb watch and the names of some subresources. The rule is used for
+// resources of other servers and for non-resource paths. The resources of this server declare
+// whether they are long-running (rest.Connection). A nil info is not long-running.
 func LongRunningByName(info *Info) bool {
 	if info == nil {
 		return false
@@ -28,9 +28,10 @@ func LongRunningByName(info *Info) bool {
 	return false
 }
 
-// LongRunning reports whether the client determines the duration of the request (Route.LongRunning).
-// Such a request has no deadline, does not count as in flight for MaxInFlight and FlowControl, and
-// ends when the server stops. Outside a request, it returns false.
+// LongRunning reports whether the client determines the duration of the request
+// (Route.LongRunning). Such a request has no deadline, is exempt from MaxInFlight and FlowControl,
+// and ends when the server stops. However, FlowControl limits watches until they have sent their
+// initial events. Outside a request, LongRunning returns false.
 func LongRunning(ctx context.Context) bool {
 	s := scopeFrom(ctx)
 	return s != nil && s.cancel != nil

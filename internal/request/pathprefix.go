@@ -15,16 +15,16 @@ func PathPrefix(ctx context.Context) string {
 	return prefix
 }
 
-// WithPathPrefix returns a context for a request whose path was shortened by a prefix, in addition to
-// the prefix of ctx.
+// WithPathPrefix returns a context whose PathPrefix is the PathPrefix of ctx followed by prefix. Use it for a
+// request after removing prefix from its path.
 func WithPathPrefix(ctx context.Context, prefix string) context.Context {
 	return context.WithValue(ctx, pathPrefixKey{}, PathPrefix(ctx)+prefix)
 }
 
-// WithoutPathPrefix returns a shallow copy of a request without a prefix of its URL path. The prefix must not
-// end with a slash, and its segments must not contain characters that are escaped in paths. A path that
-// equals the prefix becomes "/". ok is false if the path, or its escaped form, neither equals the prefix nor
-// begins with the prefix and a slash.
+// WithoutPathPrefix returns a shallow copy of a request, with a prefix removed from its URL path. The prefix
+// must not end with a slash, and its segments must not contain characters that are escaped in paths. A path
+// that equals the prefix becomes "/". ok is false if the path, or its escaped form, neither equals the prefix
+// nor begins with the prefix and a slash.
 func WithoutPathPrefix(r *http.Request, prefix string) (cut *http.Request, ok bool) {
 	path, ok := cutPathPrefix(r.URL.Path, prefix)
 	if !ok {

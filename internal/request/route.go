@@ -2,11 +2,11 @@ package request
 
 import "context"
 
-// Route is the destination of a request. Package endpoints/route implements it and looks the destination up
-// once, when the request line has been parsed; filters and the final handler use the same result. Its methods
-// always return the same values.
+// Route is the destination of a request. Package endpoints/route implements it and looks up the destination
+// once, after the request line has been parsed. The filters and the final handler use the same Route. The
+// methods of a Route always return the same values.
 type Route interface {
-	// Known reports whether this server has the resource or path of the request. Only known names may become
+	// Known reports whether this server serves the resource or path of the request. Only known names may become
 	// metric labels, because clients can send an unlimited number of other names.
 	Known() bool
 	// LongRunning reports whether the client determines the duration of the request.
@@ -21,8 +21,7 @@ func SetRoute(ctx context.Context, route Route) {
 	}
 }
 
-// RouteFrom returns the route of the request; nil if the request was not resolved, and outside a
-// request.
+// RouteFrom returns the route of the request; nil if no route was set, and outside a request.
 func RouteFrom(ctx context.Context) Route {
 	if s := scopeFrom(ctx); s != nil {
 		return s.route

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 )
 
-// Names and extra fields of the users of service accounts.
+// User names, groups and extra fields of service accounts.
 const (
 	// ServiceAccountPrefix is the prefix of the user names of service accounts.
 	ServiceAccountPrefix = "system:serviceaccount:"
@@ -14,7 +14,7 @@ const (
 	// are also in the group GroupServiceAccounts + ":" + namespace.
 	GroupServiceAccounts = "system:serviceaccounts"
 
-	// ExtraCredentialID is the key of the credential's identifier.
+	// ExtraCredentialID is the key of the extra field that identifies the credential.
 	ExtraCredentialID = "authentication.kubernetes.io/credential-id"
 	// The following keys identify the objects to which a service account token is bound.
 	ExtraPodName  = "authentication.kubernetes.io/pod-name"
@@ -28,14 +28,14 @@ func ServiceAccountUser(namespace, name string) string {
 	return ServiceAccountPrefix + namespace + ":" + name
 }
 
-// ServiceAccountGroups returns the groups of every service account of a namespace. The caller owns
-// the slice.
+// ServiceAccountGroups returns the groups to which every service account of a namespace belongs.
+// The caller owns the slice.
 func ServiceAccountGroups(namespace string) []string {
 	return []string{GroupServiceAccounts, GroupServiceAccounts + ":" + namespace}
 }
 
-// ServiceAccountOf returns the service account of a user name. ok is false if the user is not a service
-// account.
+// ServiceAccountOf returns the namespace and name of the service account with a user name. ok is false if the
+// user is not a service account.
 func ServiceAccountOf(user string) (namespace, name string, ok bool) {
 	rest, ok := strings.CutPrefix(user, ServiceAccountPrefix)
 	if !ok {

@@ -17,8 +17,8 @@ func NewNamespaces(names []string) *Namespaces {
 	return &Namespaces{slices.Compact(names)}
 }
 
-// compareNames orders namespaces like the keys of their objects, which append a slash: "a-b" sorts
-// before "a".
+// compareNames orders namespaces like the storage keys of their objects. In a key, a slash follows
+// the namespace, so "a-b" sorts before "a".
 func compareNames(a, b string) int {
 	n := min(len(a), len(b))
 	switch c := strings.Compare(a[:n], b[:n]); {
@@ -39,8 +39,8 @@ func (n *Namespaces) Has(name string) bool {
 	return found
 }
 
-// Names returns the names in the order of the keys of their objects; nil for the set of all
-// namespaces. The slice is shared and must not be modified.
+// Names returns the names in the order of their objects' storage keys, or nil if the set contains
+// all namespaces. The slice is shared and must not be modified.
 func (n *Namespaces) Names() []string {
 	if n == nil {
 		return nil
@@ -48,7 +48,7 @@ func (n *Namespaces) Names() []string {
 	return n.names
 }
 
-// Equal reports whether two sets have the same namespaces.
+// Equal reports whether two sets contain the same namespaces.
 func (n *Namespaces) Equal(other *Namespaces) bool {
 	if n == nil || other == nil {
 		return n == other
@@ -56,8 +56,8 @@ func (n *Namespaces) Equal(other *Namespaces) bool {
 	return slices.Equal(n.names, other.names)
 }
 
-// Without returns the set of the names of n that are not in other. For the set of all namespaces, it
-// returns the same set.
+// Without returns the set of the namespaces of n that are not in other. If n contains all
+// namespaces, the result does too.
 func (n *Namespaces) Without(other *Namespaces) *Namespaces {
 	if n == nil {
 		return nil
@@ -71,34 +71,35 @@ func (n *Namespaces) Without(other *Namespaces) *Namespaces {
 	return &Namespaces{left}
 }
 
-// Visibility determines the namespaces in which the user of a list or watch over all namespaces may list or
-// watch. The set changes with the permissions of the user. Each call except Now passes the revision that the
-// client will receive, so that the implementation can determine whether a client received revisions of an
-// earlier set, from which a watch cannot resume. It is safe for concurrent use.
+// Visibility determines which namespaces a list or watch of all namespaces may include. This set changes with
+// the permissions of the user. All methods except Now take the revision that the client will receive. The
+// implementation uses these revisions to determine whether a client has received the objects of an earlier set;
+// a watch cannot resume from the revision of an earlier set. A Visibility is safe for concurrent use.
 type Visibility interface {
-	// Now returns the current namespaces. They may change at any time.
+	// Now returns the current set, which may change at any time.
 	Now() *Namespaces
-	// IsCurrent reports whether of is the current set for a list at a revision. If it is not, the
-	// list must not be sent.
+	// IsCurrent reports whether of is still the current set. If it is not, a list of these
+	// namespaces at the given revision must not be sent.
 	IsCurrent(of *Namespaces, revision int64) bool
 	// Resume returns the namespaces of a watch that resumes from a revision, and a channel that is
-	// closed when they may have changed. It returns false if the client may have received other
-	// namespaces at that revision.
+	// closed when these namespaces may have changed. ok is false if the client may have received
+	// other namespaces at that revision.
 	Resume(revision int64) (now *Namespaces, changed <-chan struct{}, ok bool)
-	// Advance is called before a watch sends the changes up to a revision, and returns the
-	// namespaces to send. If they differ from of, the watch also sends the difference, with
-	// revisions up to this one. It returns false if the client must list again.
+	// Advance must be called before a watch sends the changes up to a revision. It returns the
+	// namespaces that the watch includes from now on; of contains the previous ones. If the two
+	// sets differ, the watch also sends events for the difference, with revisions up to this one.
+	// ok is false if the client must list again.
 	Advance(of *Namespaces, revision int64) (now *Namespaces, changed <-chan struct{}, ok bool)
 }
 
-// SetVisibility limits a list or watch over all namespaces. The handler must respect it.
+// SetVisibility limits a list or watch of all namespaces. The handler must respect it.
 func SetVisibility(ctx context.Context, v Visibility) {
 	if s := scopeFrom(ctx); s != nil {
 		s.visibility = v
 	}
 }
 
-// VisibilityFrom returns the limit of a list or watch over all namespaces, or nil.
+// VisibilityFrom returns the limit of a list or watch of all namespaces, or nil if there is no limit.
 func VisibilityFrom(ctx context.Context) Visibility {
 	if s := scopeFrom(ctx); s != nil {
 		return s.visibility

@@ -2,16 +2,16 @@ package request
 
 import "context"
 
-// OnWatchInitialized sets a hook that runs after the initial events of a watch were sent. From then
-// on, the watch only uses resources for changes. The hook does not run if the request is rejected.
+// OnWatchInitialized sets a hook that runs after a watch has sent its initial events. From then on,
+// the watch causes work only when objects change. The hook does not run if the request is rejected.
 func OnWatchInitialized(ctx context.Context, hook func()) {
 	if s := scopeFrom(ctx); s != nil {
 		s.watchInitialized.Store(&hook)
 	}
 }
 
-// WatchInitialized runs the hook of OnWatchInitialized once. It is safe for concurrent use and has
-// no effect outside a request.
+// WatchInitialized runs the hook that was set with OnWatchInitialized, at most once. It is safe for
+// concurrent use and has no effect outside a request.
 func WatchInitialized(ctx context.Context) {
 	s := scopeFrom(ctx)
 	if s == nil {
