@@ -5,14 +5,14 @@ import (
 	"sync"
 )
 
-// ReadPoint makes related consistent reads, such as the lookups of one admission pass, share one
-// revision. The first read requests the newest revision of its store, which may require a quorum;
-// later writes may be missing from all reads. Its methods are safe for concurrent use. A nil
-// *ReadPoint shares nothing.
+// ReadPoint lets related consistent reads, such as the lookups of one admission pass, share one
+// revision. The first read determines the newest revision of its store, which may require a quorum.
+// Writes after that may be missing from all of the reads. The methods are safe for concurrent use.
+// Reads with a nil *ReadPoint share nothing.
 type ReadPoint struct {
 	mu sync.Mutex
-	// store is the store of the last query, and revision its result. store is nil before the first
-	// query.
+	// store is the store that was queried last, and revision is the result. store is nil before the
+	// first query and after Reset.
 	store    any
 	revision int64
 }
@@ -25,7 +25,7 @@ func WithReadPoint(ctx context.Context) context.Context {
 }
 
 // WithoutReadPoint returns a context without a ReadPoint, for a write and its reads. It also resets
-// the point of ctx, so that later reads include the write.
+// the ReadPoint of ctx, so that later reads with ctx include the write.
 func WithoutReadPoint(ctx context.Context) context.Context {
 	point := ReadPointFrom(ctx)
 	if point == nil {

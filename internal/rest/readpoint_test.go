@@ -7,11 +7,11 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// TestReadPoint checks that reads with a common point query a store once, until a write.
+// TestReadPoint checks that reads with the same ReadPoint query a store only once, until a write.
 func TestReadPoint(t *testing.T) {
 	t.Parallel()
 	newest := int64(0)
-	ask := func() (int64, error) { newest++; return newest, nil }
+	next := func() (int64, error) { newest++; return newest, nil }
 	ctx := rest.WithReadPoint(t.Context())
 	for _, step := range []struct {
 		does  string
@@ -38,13 +38,13 @@ func TestReadPoint(t *testing.T) {
 		if step.first != nil {
 			step.first()
 		}
-		if got, err := rest.ReadPointFrom(ctx).Revision(step.store, ask); err != nil || got != step.want {
+		if got, err := rest.ReadPointFrom(ctx).Revision(step.store, next); err != nil || got != step.want {
 			t.Errorf("%s: revision %d, %v; want %d", step.does, got, err, step.want)
 		}
 	}
 	for range 2 {
-		if got, _ := rest.ReadPointFrom(t.Context()).Revision("a", ask); got != newest {
-			t.Errorf("a read without a point: %d, not %d", got, newest)
+		if got, _ := rest.ReadPointFrom(t.Context()).Revision("a", next); got != newest {
+			t.Errorf("a read without a ReadPoint: revision %d, want %d", got, newest)
 		}
 	}
 	if plain := t.Context(); rest.WithoutReadPoint(plain) != plain {

@@ -23,11 +23,12 @@ type Resource struct {
 	Categories        []string
 	Namespaced        bool
 
-	// Kind contains Version: it is the stored kind, or the kind of a subresource that writes a part of the
-	// stored object (Scale). Writes record managed fields, except if Kind is nil.
+	// Kind is the kind to which Version belongs: the stored kind or, for a subresource that writes a part of
+	// the stored object, the kind of the subresource (such as Scale). If Kind is nil, writes do not record
+	// managed fields.
 	Kind *codec.Kind
-	// Version is the version of request and response bodies. The kind and group of a subresource may
-	// differ from those of its parent (a Scale).
+	// Version is the version of request and response bodies. The kind and group of a subresource
+	// may differ from those of its parent, as for Scale.
 	Version *codec.Version
 	// StorageVersionHash is the hash in discovery documents. It is empty for resources that are not
 	// stored.
@@ -78,7 +79,8 @@ func (r *Resource) FullName() string {
 	return r.Name + "/" + r.Subresource
 }
 
-// GroupResource returns the group and name, without the subresource. Errors contain it.
+// GroupResource returns the group and name, without the subresource. API errors identify the
+// resource in this form.
 func (r *Resource) GroupResource() schema.GroupResource {
 	return schema.GroupResource{Group: r.GroupVersion.Group, Resource: r.Name}
 }
@@ -88,7 +90,7 @@ func (r *Resource) GVR() schema.GroupVersionResource {
 	return r.GroupVersion.WithResource(r.Name)
 }
 
-// Verb is a Kubernetes verb with the form of its HTTP requests.
+// Verb describes a Kubernetes verb and the HTTP requests for it.
 type Verb struct {
 	// Name is the verb in discovery and authorization, such as deletecollection.
 	Name string
@@ -107,8 +109,8 @@ type Verb struct {
 
 func implements[T any](s Storage) bool { _, ok := s.(T); return ok }
 
-// verbs contains all verbs in the order of the route table. Discovery, documentation and the list of
-// routes determine the verbs of a storage only by this table.
+// verbs contains all verbs in the order of the route table. Discovery, documentation and the list
+// of routes determine the verbs of a storage only from this table.
 var verbs = [...]Verb{
 	{Name: "list", Action: "LIST", Methods: []string{http.MethodGet}, AllNamespaces: true, supportedBy: implements[Lister]},
 	{Name: "create", Action: "POST", Methods: []string{http.MethodPost}, supportedBy: implements[Creater]},
@@ -166,8 +168,8 @@ func connectVerb(method string) string {
 	return ""
 }
 
-// VerbNames returns the verbs for discovery: sorted and without duplicates. For custom resources, the verbs
-// are in kube-apiserver's order. The caller owns the slice.
+// VerbNames returns the verbs for discovery, sorted and without duplicates. For custom resources, the verbs are
+// in kube-apiserver's order instead. The caller owns the slice.
 func (r *Resource) VerbNames() []string {
 	if r.Version != nil && r.Version.Untyped && r.Subresource == "" {
 		// Custom resources have all verbs until the definition is deleted.

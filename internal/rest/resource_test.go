@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Storages with individual capabilities. Their methods are never called.
+// Each of these storages implements a single interface. The methods are never called.
 type (
 	getter     struct{}
 	lister     struct{}

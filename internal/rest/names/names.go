@@ -1,7 +1,7 @@
-// Package names validates the syntax of Kubernetes names without regular expressions. For nonempty strings,
-// the results are the same as with the validation of apimachinery, which is about a hundred times slower. All
-// functions return false for an empty string. Callers use apimachinery only to create the error message for
-// an invalid name.
+// Package names validates the syntax of Kubernetes names without regular expressions. For nonempty strings, the
+// results are the same as those of apimachinery's validation, which is about a hundred times slower. All
+// functions return false for an empty string. Callers use apimachinery only to create the error message for an
+// invalid name.
 package names
 
 import (
@@ -23,8 +23,8 @@ func IsLabel(s string) bool {
 	return true
 }
 
-// IsSubdomain reports whether a text is a DNS subdomain (RFC 1123): labels of lower-case letters,
-// digits and dashes, separated by dots.
+// IsSubdomain reports whether a text is a DNS subdomain (RFC 1123), which consists of labels of
+// lower-case letters, digits and dashes, separated by dots.
 func IsSubdomain(s string) bool {
 	if s == "" || len(s) > validation.DNS1123SubdomainMaxLength {
 		return false
@@ -46,8 +46,8 @@ func IsSubdomain(s string) bool {
 	return !between && s[len(s)-1] != '-'
 }
 
-// IsLabelValue reports whether a text is a nonempty label value, which is also the form of the name
-// part of a key.
+// IsLabelValue reports whether a text is a nonempty label value, which has the same syntax as the
+// name part of a label key.
 func IsLabelValue(s string) bool {
 	if s == "" || len(s) > validation.LabelValueMaxLength || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
 		return false
@@ -60,8 +60,8 @@ func IsLabelValue(s string) bool {
 	return true
 }
 
-// IsQualified reports whether a text is a qualified name, the syntax of label and annotation keys:
-// a name with an optional DNS subdomain and slash before it.
+// IsQualified reports whether a text is a qualified name, such as a label or annotation key. It
+// consists of a name, optionally preceded by a DNS subdomain and a slash.
 func IsQualified(s string) bool {
 	if slash := strings.IndexByte(s, '/'); slash >= 0 {
 		return IsSubdomain(s[:slash]) && IsLabelValue(s[slash+1:])
