@@ -2,9 +2,9 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// RegisterCollectors registers the metrics of a component that can be closed. If it returns the error of a
-// registration, it has registered no metrics. Otherwise, unregister removes the metrics. If r is nil, the
-// functions have no effect.
+// RegisterCollectors registers the metrics of a component that can be closed. The caller calls unregister to
+// remove the metrics. If a registration fails, RegisterCollectors returns the error and registers none of the
+// metrics. If r is nil, RegisterCollectors and unregister have no effect.
 func RegisterCollectors(r prometheus.Registerer, collectors ...prometheus.Collector) (unregister func(), err error) {
 	if r == nil {
 		return func() {}, nil

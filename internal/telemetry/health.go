@@ -16,13 +16,14 @@ import (
 type Check struct {
 	// Name is the last segment of the check's path, /readyz/NAME.
 	Name string
-	// Group is a second name, common to several checks, by which a request can exclude the check.
-	// It may be empty.
+	// Group is a second name by which a request can exclude the check. Several checks can share a
+	// group. Group may be empty.
 	Group string
-	// Informational checks are listed, and have paths and metrics, but do not make the list fail.
+	// Informational checks are listed and have their own paths and metrics, but their failure does
+	// not make the whole list fail.
 	Informational bool
-	// Run returns nil if the check passes. The error is logged, and sent to clients only in the
-	// response for the path of this check. Run may be called concurrently, and must return when the
+	// Run returns nil if the check passes. The error is logged, and sent to clients only in
+	// responses at the path of this check. Run may be called concurrently, and must return when the
 	// context is done.
 	Run func(context.Context) error
 }
@@ -36,8 +37,8 @@ func (c Check) matches(name string) bool {
 func Ping() Check { return Check{Name: "ping", Run: func(context.Context) error { return nil }} }
 
 // Health serves a list of checks at a path such as /readyz, and each check at a path below it.
-// Responses have the format of kube-apiserver. Checks run in sequence for each request. It is
-// immutable and safe for concurrent use.
+// Responses have the format of kube-apiserver. For each request, the checks run in sequence. A
+// Health is immutable and safe for concurrent use.
 type Health struct {
 	path   string
 	checks []Check
@@ -46,8 +47,8 @@ type Health struct {
 	total  *prometheus.CounterVec
 }
 
-// HealthMetrics contains the metrics of /metrics/slis. The health paths of a server share one
-// value. It is safe for concurrent use.
+// HealthMetrics contains the metrics of /metrics/slis. All health paths of a server share one
+// HealthMetrics. It is safe for concurrent use.
 type HealthMetrics struct {
 	state *prometheus.GaugeVec
 	total *prometheus.CounterVec

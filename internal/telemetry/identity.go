@@ -22,8 +22,8 @@ func ServerID(hostname string) string {
 	return "apiserver-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(sum[:16]))
 }
 
-// Hash returns the hash under which metrics contain identities, issuers and contents of files:
-// "sha256:" and hexadecimal digits.
+// Hash returns "sha256:" followed by the SHA-256 hash of a value in hexadecimal. Metrics contain
+// this hash in place of identities, issuers and file contents.
 func Hash[T ~string | ~[]byte](of T) string {
 	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(of)))
 }

@@ -16,8 +16,8 @@ const (
 
 // LogConfig configures a logger.
 type LogConfig struct {
-	// Output is the destination of the log. nil discards all lines, even if InfoOutput is set. It must support
-	// concurrent writes.
+	// Output is the destination of the log. nil discards all lines, even if InfoOutput is set. Output must
+	// support concurrent writes.
 	Output io.Writer
 	// InfoOutput is the destination of lines that are not errors; nil selects Output.
 	InfoOutput io.Writer
@@ -29,16 +29,16 @@ type LogConfig struct {
 	// Level is the level of the logger, which NewLogger sets according to Verbosity. It can be changed
 	// later. nil selects a level that does not change.
 	Level *slog.LevelVar
-	// Modules are the verbosities of single source files, if they are higher than Verbosity. The first
-	// pattern that matches a file applies.
+	// Modules raises the verbosity of individual source files. The first pattern that matches a file applies. A
+	// value below Verbosity has no effect.
 	Modules []ModuleVerbosity
 }
 
-// Verbosity returns the slog level of lines that are logged with -v=n and higher.
+// Verbosity returns the slog level of lines that are logged at -v=n and above.
 func Verbosity(n int) slog.Level { return slog.LevelInfo - slog.Level(n) }
 
-// maxValueSize is the maximum size of a value in a log line, in bytes. It is sufficient for the
-// stack trace of a panic, and limits input from clients.
+// maxValueSize is the maximum size of a value in a log line, in bytes. It is large enough for the
+// stack trace of a panic, and limits how much client input is logged.
 const maxValueSize = 16 << 10
 
 // NewLogger returns a logger that redacts the values of keys such as "authorization" and "token",

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// stuckTimeout is the duration of a write after which the log counts as blocked. A log that is
-// blocked, by a pipe without a reader or by a full disk, blocks requests.
+// stuckTimeout is the duration of a write after which the log counts as blocked. A blocked log also
+// blocks requests. Possible causes are a pipe without a reader and a full disk.
 const stuckTimeout = 2 * time.Minute
 
-// LogWriter forwards writes to an io.Writer, and detects that writes block. It is safe for
+// LogWriter forwards writes to an io.Writer, and detects writes that block. It is safe for
 // concurrent use.
 type LogWriter struct {
 	out io.Writer
@@ -42,7 +42,8 @@ func (l *LogWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Check returns the health check "log", which fails while a write has been blocked for two minutes.
+// Check returns the health check "log", which fails if no write has completed for more than two
+// minutes although there are pending writes.
 func (l *LogWriter) Check() Check {
 	return Check{Name: "log", Run: func(context.Context) error {
 		l.mu.Lock()

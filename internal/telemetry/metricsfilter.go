@@ -18,7 +18,7 @@ const unexpectedLabel = "unexpected"
 type MetricFilter struct {
 	// Disabled contains the names of metrics that are not exposed.
 	Disabled map[string]bool
-	// AllowedValues contains the allowed values by metric and label. Other values are replaced by
+	// AllowedValues contains the allowed values by metric and label. Other values are replaced with
 	// "unexpected". Labels that are not listed may have any value.
 	AllowedValues map[MetricLabel][]string
 }
@@ -26,8 +26,8 @@ type MetricFilter struct {
 // MetricLabel identifies a label of a metric.
 type MetricLabel struct{ Metric, Label string }
 
-// Gatherer returns a gatherer with the metrics of g that the filter allows. It is g itself if the
-// filter is empty. Series that become equal are added up; summaries lose their quantiles then.
+// Gatherer returns a gatherer with the metrics of g that the filter allows. If the filter is empty, the result
+// is g itself. Series whose labels become equal are added up. The sum of summaries has no quantiles.
 func (f MetricFilter) Gatherer(g prometheus.Gatherer) prometheus.Gatherer {
 	if len(f.Disabled) == 0 && len(f.AllowedValues) == 0 {
 		return g
@@ -48,8 +48,8 @@ func (f MetricFilter) Gatherer(g prometheus.Gatherer) prometheus.Gatherer {
 	})
 }
 
-// restrict returns a copy of a metric with the allowed label values. The series of the argument may
-// belong to collectors, which must not see the changes.
+// restrict returns a copy of a metric in which label values that are not allowed are replaced. It
+// does not modify the original series, because they may belong to collectors.
 func (f MetricFilter) restrict(family *dto.MetricFamily) *dto.MetricFamily {
 	restricted := &dto.MetricFamily{Name: family.Name, Help: family.Help, Type: family.Type, Unit: family.Unit}
 	series := map[string]*dto.Metric{}

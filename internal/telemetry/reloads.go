@@ -7,14 +7,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Reloads contains the metrics of reloads of a configuration file, with kube-apiserver's names.
+// Reloads contains the metrics for reloads of a configuration file. The names are those of kube-apiserver.
 type Reloads struct {
 	total      *prometheus.CounterVec
 	last, info *prometheus.GaugeVec
 }
 
 // NewReloads creates and registers the metrics for a kind of configuration, such as "authentication".
-// registerer should be the result of WithServerID. It returns an error if the metrics are already
+// registerer should be the result of WithServerID. NewReloads returns an error if the metrics are already
 // registered.
 func NewReloads(registerer prometheus.Registerer, config string) (*Reloads, error) {
 	prefix := "apiserver_" + config + "_config_controller_"

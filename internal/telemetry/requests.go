@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// component is the value of the label component for resource requests.
+// component is the value of the component label for resource requests.
 const component = "apiserver"
 
 // Requests contains the request metrics, with kube-apiserver's names, labels and buckets. All
@@ -37,15 +37,15 @@ type Requests struct {
 	// queuedMutating and queuedReadOnly count requests in queues.
 	queuedMutating, queuedReadOnly Watermark
 
-	// series caches the label combinations of requests by seriesKey, because a lookup by nine
+	// series maps each seriesKey to its *series. It is a cache, because a Prometheus lookup by nine
 	// labels is more expensive than some requests.
 	series sync.Map
-	// watches contains watchSeries by resource.
+	// watches maps each schema.GroupVersionResource to its watchSeries.
 	watches sync.Map
 	// mu is held while series are created or deleted.
 	mu struct {
 		sync.Mutex
-		// keys are the keys of series by resource.
+		// keys contains the keys of series, by resource.
 		keys map[schema.GroupResource][]seriesKey
 	}
 }
@@ -302,8 +302,8 @@ func (d Request) withoutDryRun() []string {
 	return []string{d.Verb, d.Group, d.Version, d.Resource, d.Subresource, d.Scope, d.Component}
 }
 
-// statusText returns the label of a status code. An invalid code, from a backend of the aggregation
-// layer, counts as 500.
+// statusText returns the label value for a status code. An invalid code, which a backend of the
+// aggregation layer can send, counts as 500.
 func statusText(code int) string {
 	if code < 100 || code > 599 {
 		code = http.StatusInternalServerError
@@ -334,7 +334,7 @@ func (m *Requests) Deprecated(info *request.Info, removedIn string) {
 	m.deprecated.WithLabelValues(info.Group, info.Version, info.Resource, info.Subresource, removedIn).Set(1)
 }
 
-// WatchEvents counts events that were sent to a watch together. bytes is their total size.
+// WatchEvents counts events that a watch sent in one batch. bytes is the total size of the events.
 func (m *Requests) WatchEvents(resource schema.GroupVersionResource, events, bytes int) {
 	if events <= 0 {
 		return
@@ -361,10 +361,10 @@ type watchSeries struct {
 // HandshakeError counts a failed TLS handshake.
 func (m *Requests) HandshakeError() { m.handshakes.Inc() }
 
-// Mutating returns the counter of mutating requests in flight, without long-running requests.
+// Mutating returns the counter of mutating requests in flight, excluding long-running requests.
 func (m *Requests) Mutating() *Watermark { return &m.mutating }
 
-// ReadOnly returns the counter of read-only requests in flight, without long-running requests.
+// ReadOnly returns the counter of read-only requests in flight, excluding long-running requests.
 func (m *Requests) ReadOnly() *Watermark { return &m.readOnly }
 
 // QueuedMutating returns the counter of mutating requests that wait in a queue.
@@ -379,19 +379,19 @@ type Watermark struct {
 	current atomic.Int64
 	mu      struct {
 		sync.Mutex
-		second   int64 // the Unix second that highest belongs to
+		second   int64 // the second in which highest was measured, in Unix time
 		highest  int64
 		previous int64 // highest of the previous second
 	}
 }
 
-// gauge returns a gauge for the recent maximum.
+// gauge returns a gauge of the recent maximum. kind is the value of the request_kind label.
 func (m *Watermark) gauge(name, help, kind string) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{"request_kind": kind}},
 		func() float64 { return float64(m.Max()) })
 }
 
-// Inc adds a request. Each call must be paired with a call of Dec.
+// Inc adds a request. Each call must be paired with a call to Dec.
 func (m *Watermark) Inc() {
 	now := m.current.Add(1)
 	second := time.Now().Unix()

@@ -50,18 +50,18 @@ func TestLogger(t *testing.T) {
 			logger.Info("login", "token", "hunter2", slog.Group("headers", "Authorization", "hunter2"))
 			for _, want := range tt.want {
 				if !strings.Contains(out.String(), want) {
-					t.Errorf("the log does not hold %q:\n%s", want, out.String())
+					t.Errorf("the log does not contain %q:\n%s", want, out.String())
 				}
 			}
 			for _, not := range tt.not {
 				if strings.Contains(out.String(), not) {
-					t.Errorf("the log holds %q:\n%s", not, out.String())
+					t.Errorf("the log contains %q:\n%s", not, out.String())
 				}
 			}
 		})
 	}
 	if _, err := NewLogger(LogConfig{Output: io.Discard, Format: "xml"}); err == nil {
-		t.Error("a format that is not known was accepted")
+		t.Error("an unknown format was accepted")
 	}
 }
 
@@ -103,7 +103,7 @@ func TestLogWriterCheck(t *testing.T) {
 		go io.Copy(io.Discard, reader)
 		synctest.Wait()
 		if err := check.Run(t.Context()); err != nil {
-			t.Errorf("once it is read: %v", err)
+			t.Errorf("after the line was read: %v", err)
 		}
 		reader.Close()
 	})
@@ -133,7 +133,7 @@ func TestTrace(t *testing.T) {
 			}
 			for _, want := range []string{`msg="slow request"`, "URI=/a", "total=600ms", "decoded.took=100ms", "decoded.bytes=7", "stored.took=500ms"} {
 				if !strings.Contains(out.String(), want) {
-					t.Errorf("the trace does not hold %q: %s", want, out.String())
+					t.Errorf("the trace does not contain %q: %s", want, out.String())
 				}
 			}
 		})
@@ -154,13 +154,13 @@ func TestHealth(t *testing.T) {
 		code      int
 		body      string
 	}{
-		{"well", "/readyz", []Check{Ping(), {Name: "etcd", Run: good}}, 200, "ok"},
+		{"healthy", "/readyz", []Check{Ping(), {Name: "etcd", Run: good}}, 200, "ok"},
 		{"verbose", "/readyz?verbose", []Check{Ping(), {Name: "etcd", Run: good}}, 200, "[+]ping ok\n[+]etcd ok\nreadyz check passed\n"},
 		{"excluded", "/readyz?verbose&exclude=etcd", []Check{Ping(), {Name: "etcd", Run: bad}}, 200, "[+]ping ok\n[+]etcd excluded: ok\nreadyz check passed\n"},
 		{"two excluded", "/readyz?exclude=etcd,ping", []Check{{Name: "ping", Run: bad}, {Name: "etcd", Run: bad}}, 200, "ok"},
 		{"excluded with its group", "/readyz?verbose&exclude=etcd", []Check{{Name: "etcd", Run: bad}, {Name: "etcd-override-0", Group: "etcd", Run: bad}, {Name: "a", Group: "b", Run: good}}, 200,
 			"[+]etcd excluded: ok\n[+]etcd-override-0 excluded: ok\n[+]a ok\nreadyz check passed\n"},
-		{"excluded but not there", "/readyz?verbose&exclude=nope", []Check{Ping()}, 200,
+		{"excluded but unknown", "/readyz?verbose&exclude=nope", []Check{Ping()}, 200,
 			"[+]ping ok\nwarn: some health checks cannot be excluded: no matches for \"nope\"\nreadyz check passed\n"},
 		{"bad", "/readyz", []Check{Ping(), {Name: "etcd", Run: bad}}, 500, "[+]ping ok\n[-]etcd failed: reason withheld\nreadyz check failed\n"},
 		{"bad but informational", "/readyz", []Check{Ping(), {Name: "backup", Informational: true, Run: bad}}, 200, "ok"},
@@ -171,7 +171,7 @@ func TestHealth(t *testing.T) {
 		{"one bad check", "/readyz/etcd", []Check{{Name: "etcd", Run: bad}}, 500, "internal server error: secret reason\n"},
 		{"a check with slashes", "/readyz/poststarthook/a", []Check{{Name: "poststarthook/a", Run: good}}, 200, "ok"},
 		{"no such check", "/readyz/nope", []Check{Ping()}, 404, "404 page not found\n"},
-		{"a slash too many", "/readyz/", []Check{Ping()}, 404, "404 page not found\n"},
+		{"an extra slash", "/readyz/", []Check{Ping()}, 404, "404 page not found\n"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -292,7 +292,7 @@ func TestDescribe(t *testing.T) {
 		}
 		unknown := Describe(r, &info, false)
 		if unknown.Resource != "" || unknown.Subresource != "" || unknown.Group != "" {
-			t.Errorf("%s %s: a value of a client became a label: %+v", tt.method, tt.url, unknown)
+			t.Errorf("%s %s: a value from the client became a label: %+v", tt.method, tt.url, unknown)
 		}
 	}
 }
@@ -329,8 +329,8 @@ func BenchmarkCompleted(b *testing.B) {
 	}
 }
 
-// TestDeleteResource checks that all series of a deleted resource are deleted, and no series of
-// another resource.
+// TestDeleteResource checks that all series of a deleted resource are deleted, and that the series
+// of another resource are kept.
 func TestDeleteResource(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -362,19 +362,19 @@ func TestDeleteResource(t *testing.T) {
 		}
 		return n
 	}
-	count("steady")
-	want := series("steady")
-	for range 2 { // the resource is created again and deleted again
-		count("passing")
-		if got := series("passing"); got != want || got == 0 {
+	count("permanent")
+	want := series("permanent")
+	for range 2 { // the second time, the resource was recreated
+		count("temporary")
+		if got := series("temporary"); got != want || got == 0 {
 			t.Errorf("%d series; want %d", got, want)
 		}
-		m.DeleteResource(schema.GroupResource{Group: "example.com", Resource: "passing"})
-		if got := series("passing"); got != 0 {
+		m.DeleteResource(schema.GroupResource{Group: "example.com", Resource: "temporary"})
+		if got := series("temporary"); got != 0 {
 			t.Errorf("%d series are left", got)
 		}
 	}
-	if got := series("steady"); got != want {
+	if got := series("permanent"); got != want {
 		t.Errorf("%d series of the other resource; want %d", got, want)
 	}
 }

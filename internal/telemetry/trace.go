@@ -16,8 +16,8 @@ const SlowRequestThreshold = 500 * time.Millisecond
 // about ten.
 const maxSteps = 16
 
-// Trace records the steps of a request with their times. It costs one small allocation; only slow
-// requests are formatted. A nil *Trace records nothing. It is safe for concurrent use.
+// Trace records the steps of a request with their times. It costs one small allocation, because only the traces
+// of slow requests are formatted. A nil *Trace records nothing. It is safe for concurrent use.
 type Trace struct {
 	start time.Time
 	mu    struct {

@@ -16,15 +16,15 @@ import (
 // ModuleVerbosity is the verbosity of the source files that match a pattern, as in klog's flag
 // --vmodule.
 type ModuleVerbosity struct {
-	// Pattern is a pattern of path.Match for the name of a file without ".go"; a pattern with a slash
-	// is compared with the last elements of the path.
+	// Pattern is a path.Match pattern for the name of a file without ".go". A pattern with slashes is matched
+	// against the same number of trailing elements of the file's path.
 	Pattern string
-	// Verbosity has the meaning of LogConfig.Verbosity.
+	// Verbosity is as defined for LogConfig.Verbosity.
 	Verbosity int
 }
 
-// ParseModuleVerbosity parses a comma-separated list of PATTERN=N. Empty text is an empty list. It
-// returns an error for a malformed item.
+// ParseModuleVerbosity parses a comma-separated list of PATTERN=N. An empty text is an empty list.
+// ParseModuleVerbosity returns an error for a malformed item.
 func ParseModuleVerbosity(text string) ([]ModuleVerbosity, error) {
 	var modules []ModuleVerbosity
 	for item := range strings.SplitSeq(text, ",") {
@@ -53,10 +53,10 @@ func (m *ModuleVerbosity) matches(file string) bool {
 // has a higher verbosity.
 type moduleHandler struct {
 	slog.Handler
-	level   slog.Leveler // level of other files
+	level   slog.Leveler // level of files without a matching module
 	lowest  slog.Level   // lowest level of all modules
 	modules []ModuleVerbosity
-	levels  *sync.Map // slog.Level of modules by program counter; math.MaxInt for other files
+	levels  *sync.Map // slog.Level by program counter; math.MaxInt for files without a matching module
 }
 
 // newModuleHandler returns a handler that writes to out, whose level must not exclude any line.
@@ -81,8 +81,8 @@ func (h *moduleHandler) Handle(ctx context.Context, record slog.Record) error {
 	return h.Handler.Handle(ctx, record)
 }
 
-// levelOf returns the level of the file of a program counter. This is the level of the first matching
-// pattern, or math.MaxInt if none matches.
+// levelOf returns the level for the source file of a program counter. It is the level of the first matching
+// pattern, or math.MaxInt if no pattern matches.
 func (h *moduleHandler) levelOf(pc uintptr) slog.Level {
 	if level, known := h.levels.Load(pc); known {
 		return level.(slog.Level)

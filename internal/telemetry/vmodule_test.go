@@ -49,7 +49,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// TestDisabledLinesAllocateNothing checks that lines below the verbosity of all files cost nothing.
+// TestDisabledLinesAllocateNothing checks that a line that is disabled for all files does not allocate memory.
 func TestDisabledLinesAllocateNothing(t *testing.T) {
 	modules := []ModuleVerbosity{{Pattern: "other", Verbosity: 3}}
 	logger, err := NewLogger(LogConfig{Output: new(bytes.Buffer), Modules: modules})
@@ -60,7 +60,7 @@ func TestDisabledLinesAllocateNothing(t *testing.T) {
 	alloctest.None(t, "a line of verbosity 5", func() { logger.LogAttrs(ctx, Verbosity(5), "line") })
 }
 
-// TestSplitLog checks that errors and other lines have different destinations.
+// TestSplitLog checks that errors and other lines go to different destinations.
 func TestSplitLog(t *testing.T) {
 	t.Parallel()
 	var errors, others bytes.Buffer

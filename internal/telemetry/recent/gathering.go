@@ -9,7 +9,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// gathering contains the sums of one gathering of the metrics.
+// gathering contains the sums of the metrics at one point in time.
 type gathering struct {
 	at time.Time
 	// complete reports whether the gatherer returned all metrics.
@@ -18,15 +18,15 @@ type gathering struct {
 	byKey    map[seriesKey]*sum
 }
 
-// sum is the sum of the series of a metric with the same label.
+// sum adds up the series of a metric that have the same label.
 type sum struct {
 	seriesKey
 	unit  string
 	gauge bool
 	// value is the value of a gauge or counter.
 	value float64
-	// counts are the cumulative numbers of observations in the buckets of a histogram. The last bucket
-	// is unlimited; bounds are the upper bounds of the others.
+	// counts are the cumulative numbers of observations in the buckets of a histogram. The last bucket is
+	// unlimited; bounds are the upper bounds of the other buckets.
 	counts, bounds []float64
 }
 
@@ -91,7 +91,7 @@ func (s *sum) add(m *dto.Metric) {
 func (s *sum) addHistogram(h *dto.Histogram) {
 	buckets := h.GetBucket()
 	if n := len(buckets); n > 0 && math.IsInf(buckets[n-1].GetUpperBound(), +1) {
-		buckets = buckets[:n-1] // the same as the sample count
+		buckets = buckets[:n-1] // its count equals the sample count
 	}
 	if s.counts == nil {
 		s.counts = make([]float64, len(buckets)+1)
@@ -136,9 +136,9 @@ func (g *gathering) values(previous *gathering) []value {
 	return values
 }
 
-// increase returns the difference to the sum of the previous gathering, or nil if it is unknown. The
-// increase of a sum that has decreased is unknown, because the sum has lost series. The server deletes the
-// series of resources that it no longer serves.
+// increase returns the increase since the previous gathering, or nil if it is unknown. If the sum has
+// decreased, the increase is unknown, because the server has deleted series, such as those of resources that it
+// no longer serves.
 func (s *sum) increase(previous *gathering) *sum {
 	if previous == nil {
 		return nil
@@ -163,8 +163,8 @@ func (s *sum) increase(previous *gathering) *sum {
 	return d
 }
 
-// quantile estimates a quantile of a histogram as histogram_quantile of Prometheus does: it interpolates
-// linearly within a bucket, and returns the largest bound for the unlimited bucket. counts are
+// quantile estimates a quantile of a histogram in the same way as Prometheus's histogram_quantile. It
+// interpolates linearly within a bucket, and returns the largest bound for the unlimited bucket. counts are
 // cumulative and have one element more than bounds. Without observations, the result is NaN.
 func quantile(q float64, bounds, counts []float64) float64 {
 	if len(bounds) == 0 || counts[len(bounds)] == 0 {

@@ -58,7 +58,7 @@ func recorded(t *testing.T, r *recent.Recorder) (s statistics, values map[string
 	return s, values
 }
 
-// clock is a clock that moves by a period before each reading.
+// clock is a fake clock that advances by recent.Period before each reading.
 type clock struct{ now time.Time }
 
 func (c *clock) Now() time.Time {
@@ -216,7 +216,7 @@ func TestRing(t *testing.T) {
 	}
 }
 
-// TestMaxSeries records more priority levels than the recorder has series for.
+// TestMaxSeries records more priority levels than the maximum number of series.
 func TestMaxSeries(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -236,8 +236,8 @@ func TestMaxSeries(t *testing.T) {
 	}
 }
 
-// TestGatherError checks the samples of a gatherer that returns metrics with an error. A counter that was
-// missing in the previous sample has no rate.
+// TestGatherError checks the samples after the gatherer has failed. A counter that was missing from the
+// previous sample has no rate.
 func TestGatherError(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
@@ -264,7 +264,7 @@ func TestGatherError(t *testing.T) {
 	}
 }
 
-// TestRun checks the times of the samples of Run.
+// TestRun checks the times at which Run records samples.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -317,7 +317,7 @@ func gathers(t *testing.T, g prometheus.Gatherer, name string) bool {
 	return false
 }
 
-// BenchmarkSample records samples of a server with many resources.
+// BenchmarkSample measures Sample for a server with many resources.
 func BenchmarkSample(b *testing.B) {
 	for _, resources := range []int{10, 100, 300} {
 		b.Run(fmt.Sprintf("resources=%d", resources), func(b *testing.B) {

@@ -1,6 +1,6 @@
-// Package recent records the values of a server's metrics during the last hour, so that a web console
-// can show charts without an external time-series database. It records only sums over the series of a
-// metric, such as requests by verb, so its memory does not depend on the number of resources.
+// Package recent records the values of a server's metrics during the last hour, so that a web console can show
+// charts without an external time-series database. It records only sums over the series of a metric, such as
+// requests by verb, so its memory use does not depend on the number of resources.
 package recent
 
 import (
@@ -72,9 +72,9 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Sample records one sample. Rates and quantiles cover the time since the previous sample; the first sample
-// has none. If the gatherer returns an error, the sample contains the metrics that the gatherer returned
-// with the error.
+// Sample records one sample. Rates and quantiles cover the time since the previous sample; the first sample has
+// none. If the gatherer returns an error, the sample contains the metrics that the gatherer returned in
+// addition to the error.
 func (r *Recorder) Sample() {
 	r.sampling.Lock()
 	defer r.sampling.Unlock()

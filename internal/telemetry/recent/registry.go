@@ -8,8 +8,8 @@ import (
 )
 
 // Registry is a prometheus.Registry of all metrics of a server. It also adds the collectors that a Recorder
-// needs to a second registry, which the Recorder collects periodically. Other collectors may be too
-// expensive for this, for example collectors that count objects. It is safe for concurrent use.
+// needs to a second registry, which the Recorder gathers periodically. Other collectors, for example those that
+// count objects, may be too expensive to gather periodically. A Registry is safe for concurrent use.
 type Registry struct {
 	*prometheus.Registry
 	recorded *prometheus.Registry
@@ -27,7 +27,7 @@ func NewRegistry(all *prometheus.Registry) *Registry {
 	return r
 }
 
-// Recorded returns the second registry, for New.
+// Recorded returns the registry of the collectors that a Recorder needs, for use with New.
 func (r *Registry) Recorded() prometheus.Gatherer { return r.recorded }
 
 // Register implements prometheus.Registerer.

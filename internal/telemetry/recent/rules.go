@@ -15,9 +15,9 @@ const (
 	unitCores     = "cores"
 )
 
-// rule specifies the series of a metric. A gauge has one series with its value, a counter has one series
-// with its rate per second, and a histogram has two series with its quantiles, whose names end with P50 and
-// P99.
+// rule specifies the series that are recorded for a metric. A gauge has one series with its value, a counter
+// has one series with its rate per second, and a histogram has two series with its quantiles, whose names end
+// with P50 and P99.
 type rule struct {
 	metric, name, unit string
 	// label returns the label of the recorded series to which a series of the metric is added. ok is false
@@ -26,8 +26,8 @@ type rule struct {
 	label func(labels []*dto.LabelPair) (label string, ok bool)
 }
 
-// rules returns all rules. Clients can create an unlimited number of priority levels, so their rules are
-// last; see MaxSeries.
+// rules returns all rules. Clients can create an unlimited number of priority levels, so the rules for priority
+// levels are last; see MaxSeries.
 func rules() []rule {
 	return []rule{
 		{metric: "apiserver_request_total", name: "requests", unit: unitPerSecond, label: by("verb")},

@@ -21,7 +21,7 @@ type Statistics struct {
 	Series []Series `json:"series"`
 }
 
-// Series is a series of Statistics. Its values have the length of Statistics.Times.
+// Series is a series of Statistics. Values has one element for each element of Statistics.Times.
 type Series struct {
 	Name   string `json:"name"`
 	Label  string `json:"label"`
@@ -29,7 +29,7 @@ type Series struct {
 	Values Values `json:"values"`
 }
 
-// Values are values of a series. NaN is a missing value, and encoded as null.
+// Values are the values of a series. NaN means that a value is missing. It is encoded as null.
 type Values []float32
 
 // MarshalJSON implements json.Marshaler.

@@ -1,7 +1,6 @@
-// Package tracing divides requests into OpenTelemetry spans (KEP-647), and propagates their context to
-// other servers. It uses the span in the context of a request. Without one, or for a request that is
-// not sampled, its functions have no effect and do not allocate. All functions are safe for concurrent
-// use.
+// Package tracing divides requests into OpenTelemetry spans (KEP-647), and propagates the trace context to
+// other servers. The functions use the span in the context of a request. If there is no span, or if the request
+// is not sampled, they have no effect and do not allocate. All functions are safe for concurrent use.
 package tracing
 
 import (
@@ -22,13 +21,13 @@ const Scope = "mainstay.dev/mainstay"
 // concurrent use.
 type Span struct{ span trace.Span }
 
-// Start starts a span for a part of the request of ctx, and returns a context for its own parts. The
-// caller must call End.
+// Start starts a span for a part of the request of ctx. It returns a context in which child spans
+// can be started. The caller must call End.
 func Start(ctx context.Context, name string) (context.Context, Span) {
 	return start(ctx, "", name)
 }
 
-// StartNamed is like Start, with the name "KIND NAME". It joins the name only if the request is recorded.
+// StartNamed is like Start, with the name "KIND NAME". It builds this name only if the request is recorded.
 func StartNamed(ctx context.Context, kind, name string) (context.Context, Span) {
 	return start(ctx, kind, name)
 }
@@ -56,7 +55,7 @@ func (s Span) Set(name, value string) {
 	}
 }
 
-// End ends the span. An error sets its status; nil means success.
+// End ends the span. A non-nil err sets the status of the span to an error.
 func (s Span) End(err error) {
 	if s.span == nil {
 		return
@@ -81,14 +80,14 @@ func Event(ctx context.Context, name string) {
 	}
 }
 
-// Propagator returns the formats of trace contexts in requests: W3C Trace Context and Baggage, as in
-// kube-apiserver.
+// Propagator returns the propagator for trace contexts in requests. It uses the formats W3C Trace
+// Context and Baggage, as kube-apiserver does.
 func Propagator() propagation.TextMapPropagator {
 	return propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 }
 
 // Inject adds the trace context of ctx to the header of a request to another server. It does not
-// change the header if ctx has none.
+// change the header if ctx has no trace context.
 func Inject(ctx context.Context, header http.Header) {
 	InjectInto(ctx, propagation.HeaderCarrier(header))
 }

@@ -30,7 +30,7 @@ func TestDisabled(t *testing.T) {
 	}
 }
 
-// TestSpans checks the names, parents, status and events of spans, and that other servers receive the
+// TestSpans checks the names, parents, status and events of spans, and that other servers receive the trace
 // context.
 func TestSpans(t *testing.T) {
 	t.Parallel()
@@ -60,7 +60,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// TestText checks that texts of clients are short and valid.
+// TestText checks that texts in spans are truncated and valid UTF-8.
 func TestText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

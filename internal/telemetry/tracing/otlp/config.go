@@ -14,15 +14,14 @@ import (
 // have the same fields.
 type Config struct {
 	metav1.TypeMeta `json:",inline"`
-	// Endpoint is the gRPC name of the collector; "" selects localhost:4317. Connections do not use TLS.
+	// Endpoint is the gRPC target of the collector; "" selects localhost:4317. Connections do not use TLS.
 	Endpoint string `json:"endpoint,omitempty"`
-	// SamplingRatePerMillion is the number of recorded requests per million requests that do not belong to
-	// a trace of their client. Requests that belong to a trace are recorded if their client has recorded
-	// it.
+	// SamplingRatePerMillion is the number of requests to record out of a million requests that start a new
+	// trace. A request that continues the trace of its client is recorded if the client recorded the trace.
 	SamplingRatePerMillion int32 `json:"samplingRatePerMillion,omitempty"`
 }
 
-// maxSamplingRate records all requests.
+// maxSamplingRate is the sampling rate at which all requests are recorded.
 const maxSamplingRate = 1_000_000
 
 // ReadConfig reads a configuration file in YAML or JSON. Unknown fields are errors.

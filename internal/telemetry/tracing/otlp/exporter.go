@@ -24,20 +24,20 @@ type Options struct {
 	ServerID string
 	// Dial connects to the collector; nil connects directly.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Logger receives errors of the export, at most one in ten seconds; nil discards them.
+	// Logger receives export errors, at most one every ten seconds; nil discards them.
 	Logger *slog.Logger
 }
 
-// Limits of one span, so that a request with a long URL does not need much memory.
+// Limits of one span, so that the span of a request with a long URL does not use much memory.
 const (
 	maxAttributeValue = 4 << 10 // bytes
 	maxAttributes     = 64
 	maxEvents         = 64
 )
 
-// New returns a provider whose spans are exported. It does not connect to the collector before the
-// first spans. The caller must call Shutdown, which exports the remaining spans. It returns the
-// error of the exporter.
+// New returns a provider whose spans are exported. The provider connects to the collector only when
+// it exports the first spans. The caller must call Shutdown, which exports the remaining spans. New
+// returns an error if the exporter cannot be created.
 func New(config *Config, options Options) (*trace.TracerProvider, error) {
 	logger := options.Logger
 	if logger == nil {
@@ -70,12 +70,12 @@ func New(config *Config, options Options) (*trace.TracerProvider, error) {
 // logInterval is the minimum time between two logged errors.
 const logInterval = 10 * time.Second
 
-// loggedExporter logs errors of the export. It does not return them, because the SDK would pass them to a
-// global handler.
+// loggedExporter logs export errors. It does not return them, because the SDK would pass them to a global
+// handler.
 type loggedExporter struct {
 	trace.SpanExporter
 	logger *slog.Logger
-	logged atomic.Int64 // Unix time in nanoseconds of the last logged error
+	logged atomic.Int64 // time of the last logged error, in Unix nanoseconds
 }
 
 // ExportSpans implements trace.SpanExporter.

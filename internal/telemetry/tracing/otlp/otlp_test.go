@@ -53,7 +53,7 @@ func (brokenExporter) ExportSpans(context.Context, []trace.ReadOnlySpan) error {
 	return errors.New("connection refused")
 }
 
-// TestErrorsAreLogged checks that errors of the export are logged, at most once per logInterval.
+// TestErrorsAreLogged checks that export errors are logged, at most once per logInterval.
 func TestErrorsAreLogged(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
