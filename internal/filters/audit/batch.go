@@ -12,8 +12,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of queued events, in addition to their number. kube-apiserver has no such limits, so an
-// unresponsive webhook can exhaust its memory.
+// Limits of queued events, in addition to the limit of their number. kube-apiserver has no such
+// limits, so an unresponsive webhook can exhaust its memory.
 const (
 	maxQueued     = 256 << 20 // bytes
 	maxDeliveries = 100       // concurrent batches per webhook
@@ -34,10 +34,10 @@ type queue struct {
 	options    *BatchOptions
 	throttle   *rate.Limiter // nil without throttling
 	items      chan []byte
-	bytes      atomic.Int64 // total size of queued items and of items being sent
+	bytes      atomic.Int64 // total size of the items that are queued or being sent
 	deliveries errgroup.Group
 
-	closing sync.RWMutex // held for writing to close
+	closing sync.RWMutex // held for reading by tryAdd and for writing by close
 	closed  bool
 }
 
@@ -78,7 +78,7 @@ func (q *queue) tryAdd(item []byte) error {
 	}
 }
 
-// close closes the queue, which then rejects items. It may be called more than once.
+// close closes the queue. A closed queue rejects new items. close may be called more than once.
 func (q *queue) close() {
 	q.closing.Lock()
 	defer q.closing.Unlock()
@@ -110,7 +110,7 @@ func (q *queue) run(ctx context.Context, flushTimeout time.Duration) {
 	_ = q.deliveries.Wait()
 }
 
-// collect waits for the next batch. It returns an empty batch when the queue is closed and empty.
+// collect waits for the next batch and returns it. The batch is empty only if the queue is closed and empty.
 func (q *queue) collect() [][]byte {
 	first, open := <-q.items
 	if !open {
@@ -136,7 +136,8 @@ func (q *queue) collect() [][]byte {
 	return batch
 }
 
-// split divides a batch into parts of at most MaxBatchSize bytes. A part has at least one item.
+// split divides a batch into parts of at most MaxBatchSize bytes. A larger item becomes a part of
+// its own. If truncation is disabled, the whole batch is one part.
 func (q *queue) split(batch [][]byte) [][][]byte {
 	limit := &q.backend.options.Truncate
 	if !limit.Enabled {

@@ -14,21 +14,21 @@ import (
 // eventHead precedes the fields of a single event. Events in a list have no kind and apiVersion.
 const eventHead = `{"kind":"Event","apiVersion":"` + APIVersion + `",`
 
-// encoded is an event with its JSON encoding, which all backends share.
+// encoded is an event and its JSON encoding. All backends share it.
 type encoded struct {
 	event *Event
 	line  []byte // including eventHead and a newline
 }
 
-// item returns the event as a list item, without the opening brace.
+// item returns the encoding of the event as a list item, without the opening brace.
 func (e *encoded) item() []byte { return e.line[len(eventHead) : len(e.line)-1] }
 
 func encode(dst []byte, event *Event) encoded {
 	return encoded{event, append(appendEvent(append(dst, eventHead...), event), '\n')}
 }
 
-// Body returns a request or response body in the form of Event.RequestObject: compact and valid
-// UTF-8. It returns nil if text is empty or not JSON. The result does not alias text.
+// Body converts a request or response body to the form of Event.RequestObject, which is compact
+// JSON in valid UTF-8. It returns nil if text is empty or not JSON. The result does not alias text.
 func Body(text []byte) json.RawMessage {
 	if len(text) == 0 {
 		return nil
@@ -43,8 +43,8 @@ func Body(text []byte) json.RawMessage {
 	return compact
 }
 
-// appendEvent appends the JSON of an event without its type and opening brace. The result is the same as the
-// output of encoding/json, which would take four times as long.
+// appendEvent appends the JSON encoding of an event, without the kind, the apiVersion and the opening brace.
+// The result is the same as the output of encoding/json, which would take four times as long.
 func appendEvent(dst []byte, e *Event) []byte {
 	dst = appendString(append(dst, `"level":`...), string(e.Level))
 	dst = appendString(append(dst, `,"auditID":`...), e.AuditID)
@@ -136,7 +136,8 @@ func appendReference(dst []byte, r *ObjectReference) []byte {
 	return append(o.dst, '}')
 }
 
-// appendStatus appends the status of a response, which usually has a code only.
+// appendStatus appends the status of a response. There is a fast path for a status that contains
+// only a code, which is the usual case.
 func appendStatus(dst []byte, status *metav1.Status) []byte {
 	if *status == (metav1.Status{Code: status.Code}) && status.Code != 0 {
 		dst = strconv.AppendInt(append(dst, `{"metadata":{},"code":`...), int64(status.Code), 10)
@@ -144,7 +145,7 @@ func appendStatus(dst []byte, status *metav1.Status) []byte {
 	}
 	text, err := json.Marshal(status)
 	if err != nil {
-		return append(dst, "null"...) // impossible: a Status can always be encoded
+		return append(dst, "null"...) // cannot happen, because a Status can always be encoded
 	}
 	return append(dst, text...)
 }
@@ -188,8 +189,8 @@ func appendStrings(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-// appendString appends a string like encoding/json. A string without special characters is copied
-// directly.
+// appendString appends a string in the same encoding as encoding/json. A string without special
+// characters is copied directly.
 func appendString(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -204,13 +205,13 @@ func appendString(dst []byte, s string) []byte {
 func appendEscaped(dst []byte, s string) []byte {
 	text, err := json.Marshal(s)
 	if err != nil {
-		return append(dst, `""`...) // a string can always be encoded
+		return append(dst, `""`...) // cannot happen, because a string can always be encoded
 	}
 	return append(dst, text...)
 }
 
-// AppendLegacy appends a line of text with some fields of the event and returns the extended slice.
-// This is the format "legacy" of the audit log, and the format of events in the server's log.
+// AppendLegacy appends some fields of the event in the "legacy" format of the audit log, which is a
+// line of text. It does not append a newline. It returns the extended slice.
 func AppendLegacy(dst []byte, e *Event) []byte {
 	user, groups := "<none>", "<none>"
 	if e.User.Username != "" {

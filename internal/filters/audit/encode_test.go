@@ -56,7 +56,7 @@ func TestEncoding(t *testing.T) {
 	checkEncoding(t, &Event{ResponseStatus: &metav1.Status{}})
 }
 
-// TestEventOfDocumentation checks the exact encoding of an event, including the order of fields.
+// TestEventOfDocumentation checks the exact encoding of an event, including the order of its fields.
 func TestEventOfDocumentation(t *testing.T) {
 	t.Parallel()
 	at := metav1.NewMicroTime(time.Date(2026, 1, 2, 3, 4, 5, 678900000, time.UTC))

@@ -1,6 +1,6 @@
 // Package audit implements audit policies, audit events and the log and webhook backends. Types,
-// file formats and messages are the same as in audit.k8s.io/v1. filters.Audit determines the
-// requests and their stages; handlers record data in a request.Audit.
+// file formats and messages are the same as in audit.k8s.io/v1. filters.Audit creates the events
+// for the stages of a request. Handlers record data for the events in a request.Audit.
 package audit
 
 import (
@@ -12,7 +12,7 @@ import (
 // APIVersion is the API version of policies and events.
 const APIVersion = "audit.k8s.io/v1"
 
-// Level specifies the recorded parts of a request.
+// Level specifies which parts of a request are recorded.
 type Level string
 
 // Audit levels. Each level includes the data of the previous levels.
@@ -52,7 +52,7 @@ type Event struct {
 	ObjectRef              *ObjectReference        `json:"objectRef,omitempty"`
 	ResponseStatus         *metav1.Status          `json:"responseStatus,omitempty"`
 
-	// RequestObject and ResponseObject are results of Body; nil if the level excludes them.
+	// RequestObject and ResponseObject are results of Body, or nil if the level excludes them.
 	RequestObject  json.RawMessage `json:"requestObject,omitempty"`
 	ResponseObject json.RawMessage `json:"responseObject,omitempty"`
 
@@ -70,14 +70,14 @@ type User struct {
 	Extra    map[string][]string `json:"extra,omitempty"`
 }
 
-// AuthenticationMetadata describes the authentication of the user.
+// AuthenticationMetadata contains details of the authentication of the user.
 type AuthenticationMetadata struct {
-	// ImpersonationConstraint is the verb that allowed the impersonation, if it restricts the
-	// actions.
+	// ImpersonationConstraint is the verb that allowed the impersonation. It is empty for the verb
+	// impersonate, which does not restrict the actions of the user.
 	ImpersonationConstraint string `json:"impersonationConstraint,omitempty"`
 }
 
-// ObjectReference is the requested object.
+// ObjectReference identifies the object of a request.
 type ObjectReference struct {
 	Resource        string `json:"resource,omitempty"`
 	Namespace       string `json:"namespace,omitempty"`

@@ -2,7 +2,7 @@ package audit
 
 import "github.com/spf13/pflag"
 
-// AddFlags sets the options to NewOptions and defines the flags that change them.
+// AddFlags sets o to NewOptions and defines the flags that change its fields.
 func (o *Options) AddFlags(fs *pflag.FlagSet) {
 	*o = NewOptions()
 	fs.StringVar(&o.PolicyFile, "audit-policy-file", "", "Policy of audit.k8s.io/v1: which parts of which requests are recorded (default: auditing is disabled)")

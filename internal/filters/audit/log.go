@@ -23,8 +23,8 @@ type logFile struct {
 	}
 }
 
-// openLog returns the log backend. It creates the file, so that a path without write permission
-// fails at startup.
+// openLog returns the log backend. It creates the file, so that a missing write permission is
+// reported at startup.
 func openLog(options *LogOptions) (*logFile, error) {
 	log := &logFile{format: options.Format}
 	if options.Path == "-" {
@@ -89,7 +89,8 @@ func (l *logFile) close() error {
 	return l.file.Close()
 }
 
-// standardOutput writes to os.Stdout, which must remain open when the log is closed.
+// standardOutput writes to os.Stdout. Close does nothing, because os.Stdout must remain open when
+// the log is closed.
 type standardOutput struct{}
 
 func (standardOutput) Write(p []byte) (int, error) { return os.Stdout.Write(p) }

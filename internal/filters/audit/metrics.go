@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics contains the metrics of audit events. Several sinks may share one value. It is safe for
+// Metrics contains the metrics of audit events. Several sinks may share one Metrics. It is safe for
 // concurrent use.
 type Metrics struct {
 	events   prometheus.Counter
@@ -15,8 +15,8 @@ type Metrics struct {
 	rejected prometheus.Counter
 }
 
-// NewMetrics registers the metrics, which have kube-apiserver's names. It returns an error if one
-// of them is already registered.
+// NewMetrics creates and registers the metrics, which have kube-apiserver's names. It returns an
+// error if one of them is already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	options := func(name, help string) prometheus.CounterOpts {
 		return prometheus.CounterOpts{Name: "apiserver_audit_" + name, Help: help}

@@ -28,8 +28,8 @@ const (
 	nameWebhook = "webhook"
 )
 
-// Options configures auditing, with one field per flag. Start from NewOptions. Auditing is disabled
-// if PolicyFile is empty or no backend is configured, as in the zero value.
+// Options configures auditing, with one field per flag. Use NewOptions to get the defaults. Auditing is
+// disabled if PolicyFile is empty or no backend is configured, so the zero value disables auditing.
 type Options struct {
 	PolicyFile string
 	Log        LogOptions
@@ -46,7 +46,7 @@ type BackendOptions struct {
 
 // BatchOptions configures the batches of ModeBatch.
 type BatchOptions struct {
-	BufferSize     int           // maximum number of queued events; events beyond it are dropped
+	BufferSize     int           // maximum number of queued events; events beyond this number are dropped
 	MaxSize        int           // maximum number of events per batch
 	MaxWait        time.Duration // maximum time to wait for a full batch
 	ThrottleEnable bool
@@ -54,8 +54,8 @@ type BatchOptions struct {
 	ThrottleBurst  int
 }
 
-// TruncateOptions limits the size of events. The bodies of an oversized event are removed; if it is
-// still too large, it is dropped.
+// TruncateOptions limits the size of events. The bodies of an oversized event are removed. If the
+// event is still too large, it is dropped.
 type TruncateOptions struct {
 	Enabled                    bool
 	MaxBatchSize, MaxEventSize int64 // bytes
@@ -77,7 +77,7 @@ type WebhookOptions struct {
 	BackendOptions
 }
 
-// NewOptions returns kube-apiserver's defaults, with which auditing is disabled.
+// NewOptions returns kube-apiserver's defaults. Auditing is disabled by default.
 func NewOptions() Options {
 	truncate := TruncateOptions{MaxBatchSize: 10 << 20, MaxEventSize: 100 << 10}
 	return Options{
@@ -102,7 +102,7 @@ func NewOptions() Options {
 func Modes() []string { return []string{ModeBatch, ModeBlocking, ModeBlockingStrict} }
 
 // Check validates the options of the enabled backends. It returns an error that joins all problems,
-// with kube-apiserver's messages. It does not access files.
+// most of them with kube-apiserver's messages. It does not access files.
 func (o *Options) Check() error {
 	var errs []error
 	if log := &o.Log; log.Path != "" {

@@ -13,20 +13,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Policy is a Policy of audit.k8s.io/v1. The first matching rule determines the recorded data. A
-// request without a matching rule is not recorded.
+// Policy is a Policy of audit.k8s.io/v1. The first matching rule determines which data of a request
+// is recorded. A request without a matching rule is not recorded.
 type Policy struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
 	Rules []PolicyRule `json:"rules"`
-	// OmitStages are not recorded, in addition to the omitted stages of the rule.
+	// OmitStages are stages that are not recorded, in addition to the stages that the matching rule omits.
 	OmitStages []Stage `json:"omitStages,omitempty"`
 	// OmitManagedFields removes managed fields from bodies, unless the rule overrides it.
 	OmitManagedFields bool `json:"omitManagedFields,omitempty"`
 }
 
-// PolicyRule matches requests that satisfy all its fields. An empty field matches all requests.
+// PolicyRule matches requests that match all of its fields. An empty field matches all requests.
 type PolicyRule struct {
 	Level Level `json:"level"`
 
@@ -44,9 +44,9 @@ type PolicyRule struct {
 	OmitManagedFields *bool   `json:"omitManagedFields,omitempty"`
 }
 
-// GroupResources matches resources of a group by plural name. pods/log matches a subresource of
-// pods, pods/* matches pods and all its subresources, and */scale matches a subresource of all
-// resources. An empty list matches all resources of the group.
+// GroupResources matches resources of a group by plural name. pods/log matches the subresource log
+// of pods, pods/* matches pods and all subresources of pods, and */scale matches the subresource
+// scale of all resources. An empty list matches all resources of the group.
 type GroupResources struct {
 	Group         string   `json:"group,omitempty"`
 	Resources     []string `json:"resources,omitempty"`
@@ -85,7 +85,7 @@ func ParsePolicy(text []byte) (*Policy, []error, error) {
 	return policy, warnings, nil
 }
 
-// validate returns the errors with kube-apiserver's messages.
+// validate returns all errors, with kube-apiserver's messages.
 func (p *Policy) validate() field.ErrorList {
 	errs := validateStages(field.NewPath("omitStages"), p.OmitStages)
 	for i := range p.Rules {
@@ -127,8 +127,8 @@ func validateURLs(path *field.Path, urls []string) field.ErrorList {
 	return errs
 }
 
-// validateResources validates the resources of a rule. As in kube-apiserver, the errors have no
-// element index.
+// validateResources validates the resources of a rule. As in kube-apiserver, the field paths of the
+// errors do not contain the index of the element.
 func validateResources(path *field.Path, resources []GroupResources) field.ErrorList {
 	var errs field.ErrorList
 	for _, r := range resources {

@@ -17,7 +17,7 @@ type rule struct {
 	decision Decision
 }
 
-// Decision specifies the recorded data of a request. OmitStages is shared and must not be modified.
+// Decision specifies which data of a request is recorded. OmitStages is shared and must not be modified.
 type Decision struct {
 	Level             Level
 	OmitStages        []Stage
@@ -40,8 +40,8 @@ func NewRules(policy *Policy) *Rules {
 	return r
 }
 
-// Decide returns the decision of the first matching rule, or LevelNone. a.User must be nil if the
-// request was rejected before authentication. Decide does not retain a.
+// Decide returns the decision of the first matching rule, or a Decision with LevelNone if no rule matches.
+// a.User must be nil if the request was rejected before authentication. Decide does not retain a.
 func (r *Rules) Decide(a *authorizer.Attributes) Decision {
 	for i := range r.rules {
 		if r.rules[i].matches(a) {
@@ -54,10 +54,10 @@ func (r *Rules) Decide(a *authorizer.Attributes) Decision {
 // Records reports whether a stage is recorded.
 func (d *Decision) Records(stage Stage) bool { return !slices.Contains(d.OmitStages, stage) }
 
-// IncludesRequestBody reports whether bodies of requests are recorded.
+// IncludesRequestBody reports whether request bodies are recorded at level l.
 func (l Level) IncludesRequestBody() bool { return l == LevelRequest || l == LevelRequestResponse }
 
-// IncludesResponseBody reports whether bodies of responses are recorded.
+// IncludesResponseBody reports whether response bodies are recorded at level l.
 func (l Level) IncludesResponseBody() bool { return l == LevelRequestResponse }
 
 func (r *rule) matches(a *authorizer.Attributes) bool {

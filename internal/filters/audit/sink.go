@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress"
 )
 
-// Config configures a Sink. All fields but Dial are required.
+// Config configures a Sink. All fields except Dial are required.
 type Config struct {
 	Options Options
 	Metrics *Metrics
@@ -35,10 +35,10 @@ type Sink struct {
 	buffers  sync.Pool // of *[]byte
 }
 
-// Open reads the policy file and opens the configured backends: it creates the log file and reads
-// the webhook's kubeconfig, but does not connect to the webhook. It returns nil, nil, nil if
-// auditing is disabled. The caller must call Sink.Run. It returns an error for an invalid policy or
-// kubeconfig, and if the log file cannot be opened.
+// Open reads the policy file and opens the configured backends. It creates the log file and reads
+// the webhook's kubeconfig, but does not connect to the webhook. The caller must call Sink.Run. If
+// auditing is disabled, Open returns nil, nil, nil. It returns an error if the policy or the
+// kubeconfig is invalid, or if the log file cannot be opened.
 func Open(config Config) (*Rules, *Sink, error) {
 	options := &config.Options
 	if options.Log.Path == "" && options.Webhook.ConfigFile == "" {
@@ -95,8 +95,8 @@ func (s *Sink) add(to output, options *BackendOptions, deliveries int) {
 }
 
 // Process sends an event to all backends. It blocks until backends in blocking modes have sent the
-// event. It returns false if a backend in the mode blocking-strict could not record it. It does not
-// retain the event.
+// event. It returns false if a backend in the mode blocking-strict could not send the event. It
+// does not retain the event.
 func (s *Sink) Process(event *Event) bool {
 	s.config.Metrics.events.Inc()
 	buffer := s.buffers.Get().(*[]byte)
@@ -115,8 +115,8 @@ func (s *Sink) Process(event *Event) bool {
 // maxPooled is the maximum size of a reused buffer, in bytes.
 const maxPooled = 64 << 10
 
-// Run sends queued events until ctx ends, and then the remaining events for up to FlushTimeout. It
-// then closes the backends and returns their errors. Run must be called once.
+// Run sends queued events until ctx ends. It then spends up to FlushTimeout on sending the remaining events,
+// closes the backends, and returns the first error of a backend. Run must be called once.
 func (s *Sink) Run(ctx context.Context) error {
 	var running errgroup.Group
 	for _, b := range s.backends {
@@ -125,34 +125,34 @@ func (s *Sink) Run(ctx context.Context) error {
 	return running.Wait()
 }
 
-// Metrics returns the metrics of the configuration.
+// Metrics returns Config.Metrics.
 func (s *Sink) Metrics() *Metrics { return s.config.Metrics }
 
 // output is the destination of a backend.
 type output interface {
 	name() string
 	// item returns the encoding of an event for this output. The result is valid only as long as
-	// e.line is.
+	// e.line is valid.
 	item(e encoded) []byte
-	// send sends items and returns the number of items that it could not send. It does not retain
-	// them.
+	// send sends items. If it returns an error, lost is the number of items that it could not send.
+	// send does not retain the items.
 	send(ctx context.Context, items [][]byte) (lost int, err error)
 	close() error
 }
 
-// backend is an output with its mode and limits.
+// backend sends events to an output, according to its mode and limits.
 type backend struct {
 	output  output
 	options *BackendOptions
 	queue   *queue // nil in the blocking modes
 	losses  *losses
-	// sendContext is canceled at the end of Run, which aborts pending sends.
+	// sendContext is canceled at the end of Run, to abort pending sends.
 	sendContext context.Context
 	cancelSend  context.CancelFunc
 }
 
-// process sends or enqueues an event. It returns false if the event is lost and the request must be
-// rejected.
+// process sends or enqueues an event. It returns false if the event could not be sent and the
+// request must therefore be rejected.
 func (b *backend) process(e encoded) bool {
 	e, ok := b.truncate(e)
 	switch {
@@ -169,11 +169,11 @@ func (b *backend) process(e encoded) bool {
 	return true
 }
 
-// truncatedAnnotation marks events with removed bodies.
+// truncatedAnnotation is the key of the annotation that marks events whose bodies were removed.
 const truncatedAnnotation = "audit.k8s.io/truncated"
 
-// MarkTruncated adds the annotation for an event with removed bodies. It replaces e.Annotations
-// with a copy, because the map may be shared.
+// MarkTruncated adds the annotation that marks an event whose bodies were removed. It replaces
+// e.Annotations with a copy, because the map may be shared.
 func (e *Event) MarkTruncated() {
 	e.Annotations = maps.Clone(e.Annotations)
 	if e.Annotations == nil {
@@ -182,8 +182,8 @@ func (e *Event) MarkTruncated() {
 	e.Annotations[truncatedAnnotation] = "true"
 }
 
-// truncate removes the bodies of an oversized event. It returns false if the event is still too
-// large.
+// truncate removes the bodies of an oversized event. It returns false if the event is then still
+// too large.
 func (b *backend) truncate(e encoded) (encoded, bool) {
 	limit := &b.options.Truncate
 	if !limit.Enabled || int64(len(e.line)) <= limit.MaxEventSize {

@@ -79,7 +79,7 @@ func numbered(i int) *Event {
 	return &Event{Level: LevelRequestResponse, Stage: StageResponseComplete, AuditID: fmt.Sprint(i)}
 }
 
-// idsIn returns the audit IDs of a log, in order.
+// idsIn returns the audit IDs of the events in a log, in order.
 func idsIn(t *testing.T, path string) []string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -97,8 +97,8 @@ func idsIn(t *testing.T, path string) []string {
 	return ids
 }
 
-// TestLog checks that each event is a line of the log file in every mode, and that only the owner
-// may read the file.
+// TestLog checks, for every mode, that each event is a line of the log file, and that only the
+// owner may read the file.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	for _, mode := range Modes() {
@@ -110,7 +110,7 @@ func TestLog(t *testing.T) {
 				wg.Go(func() {
 					for k := range 100 {
 						if !s.Process(numbered(100*i + k)) {
-							t.Error("an event was not accepted")
+							t.Error("Process rejected an event")
 						}
 					}
 				})
@@ -138,7 +138,8 @@ func TestLegacyLog(t *testing.T) {
 	}
 }
 
-// TestRotation checks that rotation by size loses no events, and compresses old files.
+// TestRotation checks that no events are lost when the log is rotated by size, and that old files
+// are compressed.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -222,18 +223,18 @@ func (d *fullDisk) Close() error { return nil }
 // only in the strict mode, and that the next event starts on a new line.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
-	for mode, goesOn := range map[string]bool{ModeBlocking: true, ModeBlockingStrict: false} {
+	for mode, continues := range map[string]bool{ModeBlocking: true, ModeBlockingStrict: false} {
 		s, end := sinkOf(t, func(o *Options) { o.Log.Path, o.Log.Mode = filepath.Join(t.TempDir(), "x"), mode })
 		disk := &fullDisk{room: 10}
 		s.backends[0].output.(*logFile).file = disk
 		for i := range 3 {
-			if got := s.Process(numbered(i)); got != goesOn {
-				t.Errorf("%s: Process = %t, want %t", mode, got, goesOn)
+			if got := s.Process(numbered(i)); got != continues {
+				t.Errorf("%s: Process = %t, want %t", mode, got, continues)
 			}
 		}
 		disk.room = 1 << 20
 		if !s.Process(numbered(3)) {
-			t.Error("not accepted although there is space")
+			t.Error("Process rejected an event although there is space")
 		}
 		end()
 		lines := strings.Split(disk.text.String(), "\n")
@@ -342,7 +343,7 @@ func TestWebhookFlush(t *testing.T) {
 	}
 }
 
-// TestBatchSize checks that a batch above the maximum size is split if truncation is enabled.
+// TestBatchSize checks that a batch larger than the maximum size is split if truncation is enabled.
 func TestBatchSize(t *testing.T) {
 	t.Parallel()
 	c, file := newCollector(t, always)
@@ -367,7 +368,7 @@ func TestWebhookBlocking(t *testing.T) {
 	s, end := sinkOf(t, func(o *Options) { o.Webhook.ConfigFile, o.Webhook.Mode = file, ModeBlockingStrict })
 	defer end()
 	if !s.Process(numbered(1)) {
-		t.Error("not accepted")
+		t.Error("Process rejected the event")
 	}
 	if events, _ := c.got(); events != 1 {
 		t.Errorf("%d events", events)
@@ -397,7 +398,7 @@ func TestWebhookErrors(t *testing.T) {
 	}
 }
 
-// TestWebhookDown checks that queued events are delivered when a webhook becomes available again.
+// TestWebhookDown checks that queued events are delivered once a failed webhook is available again.
 func TestWebhookDown(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -460,7 +461,7 @@ func TestQueueBytes(t *testing.T) {
 	}
 }
 
-// TestOpen checks that invalid options are rejected with an error of one line.
+// TestOpen checks that invalid options are rejected with a one-line error.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -471,13 +472,13 @@ func TestOpen(t *testing.T) {
 	for name, test := range map[string]struct {
 		policy, log, webhook, want string
 	}{
-		"nothing":                 {},
-		"a policy alone":          {policy: bad},
-		"a log alone":             {log: log},
-		"no policy file":          {policy: filepath.Join(dir, "none"), log: log, want: "loading audit policy file: failed to read file path"},
-		"a bad policy":            {policy: bad, log: log, want: "loading audit policy file: failed decoding: "},
-		"a folder for a log":      {policy: good, log: dir, want: "--audit-log-path: create the audit log: open " + dir},
-		"a webhook without where": {policy: good, webhook: good, want: "--audit-webhook-config-file: initializing audit webhook: "},
+		"nothing":               {},
+		"only a policy":         {policy: bad},
+		"only a log":            {log: log},
+		"no policy file":        {policy: filepath.Join(dir, "none"), log: log, want: "loading audit policy file: failed to read file path"},
+		"a bad policy":          {policy: bad, log: log, want: "loading audit policy file: failed decoding: "},
+		"a folder as log file":  {policy: good, log: dir, want: "--audit-log-path: create the audit log: open " + dir},
+		"an invalid kubeconfig": {policy: good, webhook: good, want: "--audit-webhook-config-file: initializing audit webhook: "},
 	} {
 		options := NewOptions()
 		options.PolicyFile, options.Log.Path, options.Webhook.ConfigFile = test.policy, test.log, test.webhook

@@ -20,11 +20,11 @@ const (
 	webhookAttempts = 5
 )
 
-// maxDrained is the maximum number of response bytes to read before closing the body. A connection
-// can be reused only if the body was read completely.
+// maxDrained is the maximum number of bytes of a response body that are read before the body is
+// closed. A connection can be reused only if the body was read completely.
 const maxDrained = 64 << 10
 
-// webhook is the webhook backend. It posts EventLists.
+// webhook is the webhook backend. It sends each batch as an EventList in a POST request.
 type webhook struct {
 	client  *http.Client
 	url     string
