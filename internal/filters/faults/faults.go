@@ -27,16 +27,16 @@ type Fault struct {
 	Verb     string // get, list, watch, create, update, patch, delete or deletecollection
 	Resource string // plural name, such as pods, or with a subresource, such as pods/status
 	User     string
-	Name     string // object name in the path; a create has none
+	Name     string // object name in the path; most creations have none
 
 	// Count is the maximum number of affected requests; 0 means no limit.
 	Count int
-	// Probability is the share of affected requests, from 0 to 1, chosen at random with Seed; 0
-	// means all requests.
+	// Probability is the fraction of matching requests that are affected, from 0 to 1. They are
+	// chosen at random with Seed. 0 means all requests.
 	Probability float64
 	Seed        uint64
 
-	// Delay delays the request before any other fault is applied.
+	// Delay delays the request before the other effects of the fault.
 	Delay time.Duration
 	// Status is the code of an error response, from 400 to 599. The body is a matching
 	// metav1.Status: 409 is a conflict or, for a creation, AlreadyExists; 410 is an expired resource
@@ -45,9 +45,9 @@ type Fault struct {
 	RetryAfter time.Duration // rounded to seconds; 0 means one second
 	// DropWatch aborts watches, including existing ones.
 	DropWatch bool
-	// StaleReads serves gets and lists at the revision at which the fault was injected, like a
-	// server with a slow cache. It affects only requests that permit this: with resourceVersion 0,
-	// or with an older one without an exact match. The revision remains readable for one hour.
+	// StaleReads serves gets and lists at the revision at which the fault was injected, like a server with a
+	// slow cache. It affects only requests that permit old data, which are requests with resourceVersion 0, or
+	// with an older resourceVersion that need not match exactly. The revision remains readable for one hour.
 	StaleReads bool
 	// FreezeWatch delays the events of watches, including existing ones, until the fault is
 	// removed.
@@ -83,7 +83,8 @@ type Injection struct {
 	random  *rand.Rand    // guarded by set.mu, like hits
 	removed chan struct{} // closed by Remove
 	hits    int
-	// revision is the revision of StaleReads, which is held until release.
+	// revision is the revision for StaleReads. It remains readable until release is called, but for
+	// at most one hour.
 	revision int64
 	release  func()
 }

@@ -160,7 +160,7 @@ func Clock(sim *simulation.Simulation) http.Handler {
 	})
 }
 
-// decode decodes a request body of one JSON object. Unknown fields are an error.
+// decode decodes a request body that consists of one JSON object. Unknown fields are an error.
 func decode(w http.ResponseWriter, r *http.Request, into any) error {
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	decoder.DisallowUnknownFields()

@@ -40,8 +40,8 @@ func (i *Injection) allowsStale(r *http.Request, info *request.Info) bool {
 	return err == nil && version <= i.revision && !exact
 }
 
-// makeStale returns a request that reads at the revision of the fault. It modifies the request.Info
-// of a get, and a copy of the request for a list.
+// makeStale returns a request that reads at the revision of the fault. For a get, it modifies the
+// request.Info in the context of r. For a list, it returns a modified copy of r.
 func (i *Injection) makeStale(r *http.Request) *http.Request {
 	if info := request.InfoFrom(r.Context()); info.Verb == "get" {
 		info.AsOf = i.revision
