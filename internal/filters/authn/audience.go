@@ -10,8 +10,8 @@ import (
 // TokenSource creates token verifiers for several servers, such as the control planes of a host. It
 // is safe for concurrent use.
 type TokenSource interface {
-	// Verifier returns a verifier for a server with these audiences, which apply to tokens without
-	// audiences and to requests for no particular audience. It retains the slice.
+	// Verifier returns a verifier for a server with the given audiences. They apply to tokens without
+	// audiences, and to requests that do not specify an audience. The verifier retains the slice.
 	Verifier(audiences []string) TokenVerifier
 }
 
@@ -50,7 +50,7 @@ func (a AnyAudience) Verify(ctx context.Context, token string, audiences []strin
 	return user, granted, nil
 }
 
-// intersect returns the elements of both lists.
+// intersect returns the elements of some that are also in wanted.
 func intersect(some, wanted []string) []string {
 	return slices.DeleteFunc(slices.Clone(some), func(s string) bool { return !slices.Contains(wanted, s) })
 }

@@ -1,6 +1,6 @@
 // Package authn authenticates requests by the client certificate of the connection or by a bearer
-// token. An Authenticator implements one method; a Union tries several. filters.Authenticate calls
-// it.
+// token. An Authenticator implements one authentication method. A Union tries several methods.
+// filters.Authenticate calls the Authenticator of the server.
 package authn
 
 import (
@@ -25,15 +25,15 @@ func (e *RejectionError) Error() string { return e.Status.Error() }
 func (e *RejectionError) Unwrap() error { return e.Status }
 
 // Authenticator authenticates requests. It returns nil, nil if the request has no credentials of
-// its kind, and an error if they are invalid. The caller must not modify the result, which may be
-// shared by requests. It may remove credentials from the request header. It is safe for concurrent
-// use.
+// the kind that it verifies, and an error if the credentials are invalid. The caller must not
+// modify the result, which may be shared by requests. An Authenticator may remove credentials from
+// the request header. It is safe for concurrent use.
 type Authenticator interface {
 	Authenticate(r *http.Request) (*request.Authentication, error)
 }
 
-// Union tries authenticators in order and returns the first user found. Errors are returned only if no user
-// is found: a valid certificate is sufficient even if the token is invalid. It is safe for concurrent use.
+// Union tries authenticators in order and returns the first user found. Errors are returned only if no user is
+// found, so a valid certificate is sufficient even if the token is invalid. It is safe for concurrent use.
 type Union []Authenticator
 
 // Authenticate implements Authenticator.

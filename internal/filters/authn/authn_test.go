@@ -100,11 +100,11 @@ func TestCertificates(t *testing.T) {
 		want   *request.User
 		err    string
 	}{
-		{"good", nil, ca, &request.User{Name: "jane", Groups: []string{"devs", "system:authenticated"}}, ""},
+		{"valid", nil, ca, &request.User{Name: "jane", Groups: []string{"devs", "system:authenticated"}}, ""},
 		{"with a UID", uids("u-1"), ca, &request.User{Name: "jane", UID: "u-1", Groups: []string{"devs", "system:authenticated"}}, ""},
 		{"two UIDs", uids("u-1", "u-2"), ca, nil, "more than one UID"},
 		{"an empty UID", uids(""), ca, nil, "UID in the subject is empty"},
-		{"of another authority", nil, other, nil, "unknown authority"},
+		{"signed by another authority", nil, other, nil, "unknown authority"},
 		{"expired", func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
 		}, ca, nil, "expired"},
@@ -127,7 +127,7 @@ func TestCertificates(t *testing.T) {
 			}
 			if got != nil {
 				if got.Credential != request.CredentialCertificate {
-					t.Errorf("by %s", got.Credential)
+					t.Errorf("credential %s, want a certificate", got.Credential)
 				}
 				if id := got.User.Extra[request.ExtraCredentialID]; len(id) != 1 || !strings.HasPrefix(id[0], "X509SHA256=") || len(id[0]) != len("X509SHA256=")+64 {
 					t.Errorf("the credential ID is %q", id)
@@ -207,7 +207,7 @@ func BenchmarkCertificates(b *testing.B) {
 	}
 }
 
-// tokens is a verifier for a fixed set of tokens. It returns an error for one of them.
+// tokens is a verifier for a fixed set of tokens. It returns an error for the token "bad".
 type tokens map[string]string
 
 func (v tokens) Verify(_ context.Context, token string, _ []string) (*request.User, []string, error) {
@@ -230,7 +230,7 @@ func TestTokens(t *testing.T) {
 		{"", "", false},
 		{"Bearer one", "jane", false},
 		{"bearer two", "joe", false},
-		{"  BEARER   one", "", false}, // the text between two spaces is an empty token
+		{"  BEARER   one", "", false}, // the token is the empty text between the first two spaces
 		{"Bearer one more", "jane", false},
 		{"Bearer ", "", false},
 		{"Bearer", "", false},
@@ -250,7 +250,7 @@ func TestTokens(t *testing.T) {
 		if found != nil {
 			name = found.User.Name
 			if found.Credential != request.CredentialToken || len(found.Audiences) != 1 {
-				t.Errorf("%q: by %s for %q", tt.header, found.Credential, found.Audiences)
+				t.Errorf("%q: credential %s for the audiences %q", tt.header, found.Credential, found.Audiences)
 			}
 			if diff := cmp.Diff([]string{request.GroupAuthenticated}, found.User.Groups); diff != "" {
 				t.Errorf("%q: groups (-want +got):\n%s", tt.header, diff)
@@ -310,11 +310,11 @@ func TestUnion(t *testing.T) {
 		found bool
 		err   bool
 	}{
-		{"nobody asked", nil, false, false},
+		{"no authenticators", nil, false, false},
 		{"none found", Union{fixed{}, fixed{}}, false, false},
 		{"the first", Union{jane, bad}, true, false},
-		{"a good one after a bad one", Union{bad, jane}, true, false},
-		{"bad", Union{fixed{}, bad}, false, true},
+		{"valid after invalid credentials", Union{bad, jane}, true, false},
+		{"invalid credentials", Union{fixed{}, bad}, false, true},
 	}
 	for _, tt := range tests {
 		user, err := tt.union.Authenticate(httptest.NewRequest("GET", "/", nil))

@@ -18,12 +18,13 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// BootstrapTokens authenticates the bootstrap tokens with which nodes join. A token has the form
-// ID.SECRET and is stored in the secret kube-system/bootstrap-token-ID. It is safe for concurrent
-// use.
+// BootstrapTokens authenticates the bootstrap tokens that new nodes use to join a cluster. A token
+// has the form ID.SECRET and is stored in the secret kube-system/bootstrap-token-ID. It is safe for
+// concurrent use.
 type BootstrapTokens struct{ Secrets Getter[*corev1.Secret] }
 
-// bootstrappers is the group of all bootstrap tokens, and the prefix of their other groups.
+// bootstrappers is a group of the users of all bootstrap tokens. It is also the prefix of the other groups of
+// these users.
 const bootstrappers = "system:bootstrappers"
 
 var (
@@ -31,8 +32,8 @@ var (
 	bootstrapGroup = regexp.MustCompile(`^system:bootstrappers:[a-z0-9:-]{0,255}[a-z0-9]$`)
 )
 
-// User returns the user of a token. It returns nil, nil for tokens of another form, and for
-// unknown, expired or invalid tokens. An error means that the secret could not be read.
+// User returns the user of a token. It returns nil, nil for tokens that do not have the form of a bootstrap
+// token, and for unknown, expired or invalid tokens. An error means that the secret could not be read.
 func (b BootstrapTokens) User(ctx context.Context, token string) (*request.User, error) {
 	match := bootstrapToken.FindStringSubmatch(token)
 	if match == nil {
@@ -68,7 +69,7 @@ func isUsable(secret *corev1.Secret, id string, now time.Time) bool {
 	return true
 }
 
-// bootstrapGroups returns the sorted groups of a token. ok is false if a group is not allowed.
+// bootstrapGroups returns the sorted groups of the user of a token. ok is false if a group is not allowed.
 func bootstrapGroups(extra string) (groups []string, ok bool) {
 	groups = []string{bootstrappers}
 	if extra != "" {

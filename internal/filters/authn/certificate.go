@@ -21,8 +21,8 @@ import (
 // uidAttribute is the subject attribute of a client certificate that contains the user's UID.
 var uidAttribute = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 57683, 2}
 
-// Certificates authenticates client certificates: the common name is the user name, and organizations are the
-// groups. The TLS server must request certificates without verification, so that an invalid certificate
+// Certificates authenticates client certificates. The common name is the user name, and the organizations are
+// the groups. The TLS server must request certificates without verification, so that an invalid certificate
 // results in a 401 instead of a failed handshake. The result is cached for the connection (see NewConn) until
 // the certificate expires, because the certificate of a connection cannot change. It is safe for concurrent
 // use.
@@ -50,8 +50,8 @@ type verifiedCertificate struct {
 	until time.Time
 }
 
-// NewConn returns a context in which Certificates and RequestHeaders cache their results. Use it as
-// http.Server.ConnContext. Without it, each request verifies the certificate again.
+// NewConn returns a context in which Certificates and RequestHeaders cache their results. Call it from
+// http.Server.ConnContext. Without such a context, the certificate is verified again for each request.
 func NewConn(ctx context.Context) context.Context {
 	return context.WithValue(ctx, connKey{}, new(conn))
 }

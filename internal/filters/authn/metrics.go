@@ -13,8 +13,8 @@ import (
 // ServiceAccountMetrics counts uses of service account tokens, with the metric names of
 // kube-apiserver. It is safe for concurrent use.
 type ServiceAccountMetrics struct {
-	// legacy counts tokens without audiences; stale and valid count extended tokens after and
-	// before their requested expiration; automatic, manual and invalid count tokens of secrets.
+	// legacy counts tokens without audiences. valid and stale count tokens with an extended lifetime before and
+	// after their requested expiration. automatic, manual and invalid count tokens that are stored in secrets.
 	legacy, stale, valid, automatic, manual, invalid prometheus.Counter
 }
 
@@ -79,8 +79,8 @@ func NewRequestMetrics(registerer prometheus.Registerer) (*RequestMetrics, error
 // must not be nil.
 func (m *RequestMetrics) Expiration() prometheus.Observer { return m.expiration }
 
-// Observe counts an authentication. found is nil if it failed, and err is nil if the request had no
-// credentials. A nil m does nothing.
+// Observe counts an authentication and its duration. found is nil if the authentication failed. err
+// is then the reason, or nil if the request had no credentials. If m is nil, Observe does nothing.
 func (m *RequestMetrics) Observe(found *request.Authentication, err error, took time.Duration) {
 	if m == nil {
 		return
@@ -98,8 +98,8 @@ func (m *RequestMetrics) Observe(found *request.Authentication, err error, took 
 	m.duration.WithLabelValues(result).Observe(took.Seconds())
 }
 
-// userLabel returns the label value of a user. Like kube-apiserver, it returns "other" for all but
-// a few users, because the number of label values must be limited.
+// userLabel returns the label value for a user. Like kube-apiserver, it returns "other" for all but
+// a few users, to limit the number of label values.
 func userLabel(name string) string {
 	switch name {
 	case "admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default":

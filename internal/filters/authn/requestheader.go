@@ -18,27 +18,29 @@ import (
 )
 
 // RequestHeaders authenticates the users that a front proxy names in request headers. The proxy is
-// authenticated by its client certificate; headers from other clients are ignored. All names are
-// canonical (see HeaderNames). The headers are removed from every request, so that later handlers
-// cannot use them. Its fields must not be modified after the first request; it is then safe for
-// concurrent use.
+// authenticated by its client certificate. All configured header names must be canonical (see
+// HeaderNames). The headers are removed from every request, so that later handlers cannot use them.
+// The fields must not be modified after the first request. RequestHeaders is safe for concurrent
+// use.
 type RequestHeaders struct {
 	// Authorities are the authorities that sign the certificates of front proxies.
 	Authorities *x509.CertPool
 	// AllowedNames are the accepted common names of front proxies. An empty list accepts all names.
 	AllowedNames []string
-	// UserHeaders and UIDHeaders contain the user name and the UID; the first nonempty header
-	// applies. All GroupHeaders contain groups. ExtraPrefixes are prefixes of header names; the
-	// rest of the name is a key of the user's extra attributes.
+	// UserHeaders and UIDHeaders are the names of the headers with the user name and the UID. The
+	// first nonempty header applies. GroupHeaders are the names of the headers with groups. All of
+	// them apply. ExtraPrefixes are prefixes of header names; the rest of such a header name is a
+	// key of the user's extra attributes.
 	UserHeaders, UIDHeaders, GroupHeaders, ExtraPrefixes []string
 }
 
-// FrontProxyClient is the user of the client certificate with which this server connects to aggregated
-// servers.
+// FrontProxyClient is the user name in the client certificate that this server uses for connections to
+// aggregated servers.
 const FrontProxyClient = "front-proxy-client"
 
-// DefaultRequestHeaders returns the headers that kube-apiserver sends to aggregated servers, accepted from
-// clients with the name FrontProxyClient. The caller sets Authorities.
+// DefaultRequestHeaders returns a RequestHeaders for the headers that kube-apiserver sends to aggregated
+// servers. The headers are accepted only from clients with the name FrontProxyClient. The caller must set
+// Authorities.
 func DefaultRequestHeaders() *RequestHeaders {
 	return &RequestHeaders{
 		AllowedNames: []string{FrontProxyClient}, UserHeaders: []string{"X-Remote-User"}, UIDHeaders: []string{"X-Remote-Uid"},
@@ -46,10 +48,10 @@ func DefaultRequestHeaders() *RequestHeaders {
 	}
 }
 
-// ClusterAuthentication returns the data of the ConfigMap kube-system/extension-apiserver-authentication,
-// with which aggregated servers authenticate clients. clients and proxies are the CA certificates for users
-// and for front proxies, in PEM. The caller owns the result. It returns the error of the JSON encoding, which
-// does not fail for strings.
+// ClusterAuthentication returns the data of the ConfigMap kube-system/extension-apiserver-authentication, with
+// which aggregated servers authenticate clients. clients and proxies are the CA certificates for users and for
+// front proxies, in PEM. The caller owns the result. ClusterAuthentication returns an error only if the JSON
+// encoding fails, which does not happen for strings.
 func (h *RequestHeaders) ClusterAuthentication(clients, proxies []byte) (map[string]string, error) {
 	data := map[string]string{"client-ca-file": string(clients), "requestheader-client-ca-file": string(proxies)}
 	for key, names := range map[string][]string{
@@ -109,8 +111,8 @@ func (h *RequestHeaders) verify(ctx context.Context, certs []*x509.Certificate) 
 	return latestExpiry(chains), nil
 }
 
-// extractUser returns the user in a request header, and removes the headers. The name is empty if
-// there is no user.
+// extractUser returns the user that the request headers describe, and removes these headers. The
+// user's name is empty if no header names a user.
 func (h *RequestHeaders) extractUser(header http.Header) *request.User {
 	user := &request.User{Name: firstValue(header, h.UserHeaders), UID: firstValue(header, h.UIDHeaders)}
 	for _, name := range h.GroupHeaders {
@@ -155,7 +157,7 @@ func (h *RequestHeaders) removeHeaders(header http.Header) {
 	}
 }
 
-// removeDefaultHeaders removes the headers of DefaultRequestHeaders like removeHeaders.
+// removeDefaultHeaders removes the headers of DefaultRequestHeaders, in the same spellings as removeHeaders.
 func removeDefaultHeaders(header http.Header) {
 	for name := range header {
 		if name == "" || name[0] != 'X' && name[0] != 'x' {
@@ -177,8 +179,9 @@ func firstValue(header http.Header, names []string) string {
 	return ""
 }
 
-// ExtraKey decodes a key of extra attributes from a header name: it converts it to lower case and
-// decodes percent-encoding. Keys with an invalid encoding are returned in lower case.
+// ExtraKey decodes a key of the extra attributes from a part of a header name. It converts the text
+// to lower case and then decodes percent-encoding. A key with an invalid percent-encoding is only
+// converted to lower case.
 func ExtraKey(escaped string) string {
 	lower := strings.ToLower(escaped)
 	if key, err := url.PathUnescape(lower); err == nil {

@@ -18,7 +18,7 @@ func TestRequestHeaders(t *testing.T) {
 	jane := http.Header{
 		"X-Remote-User": {"jane"}, "X-Remote-Uid": {"u-1"}, "X-Remote-Group": {"devs", "", "ops"},
 		"X-Remote-Extra-Scopes": {"a", "b"}, "X-Remote-Extra-Example.com%2fid": {"7"}, "Other": {"kept"},
-		"X_Remote_User": {"root"}, "x_remote.extra_a": {"b"}, // spellings that a backend may take for a front-proxy header
+		"X_Remote_User": {"root"}, "x_remote.extra_a": {"b"}, // spellings that a backend may mistake for a front-proxy header
 	}
 	tests := []struct {
 		name    string
@@ -31,9 +31,9 @@ func TestRequestHeaders(t *testing.T) {
 			Name: "jane", UID: "u-1", Groups: []string{"devs", "ops", "system:authenticated"},
 			Extra: map[string][]string{"scopes": {"a", "b"}, "example.com/id": {"7"}},
 		}, false},
-		{"a proxy that names nobody", http.Header{"X-Remote-Group": {"system:masters"}}, []*x509.Certificate{ca.user(t, proxy)}, nil, false},
-		{"somebody else", jane, []*x509.Certificate{ca.user(t, nil)}, nil, true},
-		{"of another authority", jane, []*x509.Certificate{other.user(t, proxy)}, nil, true},
+		{"a proxy without a user header", http.Header{"X-Remote-Group": {"system:masters"}}, []*x509.Certificate{ca.user(t, proxy)}, nil, false},
+		{"a client that is not a proxy", jane, []*x509.Certificate{ca.user(t, nil)}, nil, true},
+		{"a proxy of another authority", jane, []*x509.Certificate{other.user(t, proxy)}, nil, true},
 		{"without a certificate", jane, nil, nil, false},
 	}
 	for _, tt := range tests {
@@ -51,14 +51,14 @@ func TestRequestHeaders(t *testing.T) {
 					t.Fatalf("error %v, want ErrUnauthorized: %t", err, tt.bad)
 				}
 				if got != nil && got.Credential != request.CredentialFrontProxy {
-					t.Errorf("by %s", got.Credential)
+					t.Errorf("credential %s, want a front proxy", got.Credential)
 				}
 				if diff := cmp.Diff(tt.want, userOrNil(got)); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 				for name := range r.Header {
 					if name != "Other" {
-						t.Errorf("%s is still there", name)
+						t.Errorf("%s was not removed", name)
 					}
 				}
 			}

@@ -47,29 +47,29 @@ type ServiceAccountConfig struct {
 	Pods     Getter[*corev1.Pod]
 	Secrets  Getter[*corev1.Secret]
 	Nodes    Getter[*corev1.Node]
-	// UsedSecrets records the date of the last use of a token in its secret. A nil Updater disables
-	// this.
+	// UsedSecrets is used to record the date on which a token was last used in the token's secret.
+	// If it is nil, the date is not recorded.
 	UsedSecrets Updater[*corev1.Secret]
 	// SkipLookup accepts tokens of secrets even if the secret or account was deleted.
 	SkipLookup bool
 
-	// Metrics counts uses; may be nil.
+	// Metrics counts uses of tokens; may be nil.
 	Metrics *ServiceAccountMetrics
 	Logger  *slog.Logger // nil disables the log
 }
 
 // ServiceAccounts verifies tokens of service accounts, including tokens in secrets
 // (serviceaccount.LegacyIssuer). It caches verified signatures, but checks the objects for each
-// request: deleting a service account or a bound object revokes its tokens. It is safe for
-// concurrent use.
+// request, so that the deletion of a service account or a bound object revokes the tokens. It is
+// safe for concurrent use.
 type ServiceAccounts struct {
 	config ServiceAccountConfig
-	// verified maps a verifiedToken with a valid signature to its *serviceaccount.Claims.
+	// verified maps the verifiedToken of a token with a valid signature to its *serviceaccount.Claims.
 	verified *lru.Cache
 }
 
-// verifiedToken is the cache key of a token: its SHA-256, and the generation of the keys that
-// verified it.
+// verifiedToken is the cache key of a token. It contains the token's SHA-256 and the generation of
+// the keys that verified the token.
 type verifiedToken struct {
 	sum        [sha256.Size]byte
 	generation uint64
@@ -128,7 +128,7 @@ func (s *ServiceAccounts) claims(ctx context.Context, token string) (*serviceacc
 	if err != nil {
 		return nil, err
 	}
-	if claims.Issuer != parsed.Issuer { // parsed was read before the verification
+	if claims.Issuer != parsed.Issuer { // the issuer in parsed has not been verified
 		return nil, fmt.Errorf("token issuer %q is invalid", claims.Issuer)
 	}
 	s.verified.Add(key, claims)
@@ -136,7 +136,7 @@ func (s *ServiceAccounts) claims(ctx context.Context, token string) (*serviceacc
 }
 
 // grantedAudiences returns the requested audiences for which a token is valid, or an error if there
-// are none. By default, the audiences of the server are requested.
+// are none. If requested is empty, it uses the audiences of the server.
 func (s *ServiceAccounts) grantedAudiences(ctx context.Context, claims *serviceaccount.Claims, requested []string) ([]string, error) {
 	has := []string(claims.Audience)
 	if len(has) == 0 {
@@ -199,8 +199,9 @@ func checkTimes(claims *jwt.Claims, now time.Time) error {
 	return nil
 }
 
-// checkBound checks that the bound object of a token exists. It checks the node only if the token is not
-// bound to a pod or secret. A token that is bound to a pod also contains the node, but only as information.
+// checkBound checks that the bound object of a token exists. It checks the node only if the token is not bound
+// to a pod or secret. A token that is bound to a pod also contains the name of the node, but only for
+// information.
 func (s *ServiceAccounts) checkBound(ctx context.Context, names *serviceaccount.Bound, now time.Time) error {
 	if err := checkRef(ctx, s.config.Secrets, "secret", names.Namespace, names.Secret, now); err != nil {
 		return err

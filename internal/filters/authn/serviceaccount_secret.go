@@ -83,8 +83,8 @@ func (s *ServiceAccounts) lookup(ctx context.Context, token string, names *servi
 	return secret, account, nil
 }
 
-// trackUse records the use of a token. It returns an error if the token was invalidated; this use
-// is also recorded. A secret that the account lists was created by a controller, not by a user.
+// trackUse records the use of a token. It returns an error if the token was invalidated; such a use is
+// recorded, too. If the account lists the secret, the secret was created by a controller, not by a user.
 func (s *ServiceAccounts) trackUse(ctx context.Context, secret *corev1.Secret, account *corev1.ServiceAccount) error {
 	defer s.markUsed(ctx, secret, simulation.Now(ctx))
 	annotate := func(use, value string) {
@@ -107,9 +107,9 @@ func (s *ServiceAccounts) trackUse(ctx context.Context, secret *corev1.Secret, a
 	return nil
 }
 
-// markUsed records the date of the last use in the secret. It leaves the date of tomorrow
-// unchanged, because a server with a clock that is ahead wrote it. If the write fails, the token
-// remains valid.
+// markUsed records the date of the last use in the secret. It does not replace the date of
+// tomorrow, because another server whose clock is ahead has written that date. If the write fails,
+// the token remains valid.
 func (s *ServiceAccounts) markUsed(ctx context.Context, secret *corev1.Secret, now time.Time) {
 	today, tomorrow := now.UTC().Format(time.DateOnly), now.UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	marked := func(s *corev1.Secret) bool { return s.Labels[lastUsed] == today || s.Labels[lastUsed] == tomorrow }

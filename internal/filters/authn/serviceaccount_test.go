@@ -97,23 +97,23 @@ func TestServiceAccounts(t *testing.T) {
 		err    string
 	}{
 		{"good", nil, 0, ""},
-		{"before it ends, by our clock", nil, time.Hour + 59*time.Second, ""},
-		{"ended", nil, time.Hour + 61*time.Second, "service account token has expired"},
-		{"not yet", func(c *serviceaccount.Claims) { c.NotBefore = jwt.NewNumericDate(time.Now().Add(2 * time.Minute)) }, 0, "service account token is not valid yet"},
-		{"made tomorrow", func(c *serviceaccount.Claims) { c.IssuedAt = jwt.NewNumericDate(time.Now().Add(2 * time.Minute)) }, 0, "service account token is issued in the future"},
+		{"expired, but within the leeway", nil, time.Hour + 59*time.Second, ""},
+		{"expired", nil, time.Hour + 61*time.Second, "service account token has expired"},
+		{"not valid yet", func(c *serviceaccount.Claims) { c.NotBefore = jwt.NewNumericDate(time.Now().Add(2 * time.Minute)) }, 0, "service account token is not valid yet"},
+		{"issued in the future", func(c *serviceaccount.Claims) { c.IssuedAt = jwt.NewNumericDate(time.Now().Add(2 * time.Minute)) }, 0, "service account token is issued in the future"},
 		{"without a binding", func(c *serviceaccount.Claims) { c.Bound = nil }, 0, "unexpected private claim"},
-		{"of an account that is not there", func(c *serviceaccount.Claims) { c.Bound.ServiceAccount.Name = "x" }, 0, "not found"},
-		{"of an account of before", func(c *serviceaccount.Claims) { c.Bound.ServiceAccount.UID = "x" }, 0, "service account UID (u) does not match claim (x)"},
+		{"of a missing account", func(c *serviceaccount.Claims) { c.Bound.ServiceAccount.Name = "x" }, 0, "not found"},
+		{"of a deleted account with the same name", func(c *serviceaccount.Claims) { c.Bound.ServiceAccount.UID = "x" }, 0, "service account UID (u) does not match claim (x)"},
 		{"of a pod", func(c *serviceaccount.Claims) { c.Bound.Pod = &serviceaccount.Ref{Name: "p", UID: "pu"} }, 0, ""},
-		{"of a pod of before", func(c *serviceaccount.Claims) { c.Bound.Pod = &serviceaccount.Ref{Name: "p", UID: "x"} }, 0, "pod UID (pu) does not match service account pod ref claim (x)"},
-		{"of a pod that is stopping", func(c *serviceaccount.Claims) { c.Bound.Pod = &serviceaccount.Ref{Name: "going", UID: "g"} }, time.Minute, ""},
-		{"of a pod that should have stopped", func(c *serviceaccount.Claims) { c.Bound.Pod = &serviceaccount.Ref{Name: "going", UID: "g"} }, 2 * time.Minute, "service account token has been invalidated"},
-		{"of a pod whose node is not there", func(c *serviceaccount.Claims) {
+		{"of a deleted pod with the same name", func(c *serviceaccount.Claims) { c.Bound.Pod = &serviceaccount.Ref{Name: "p", UID: "x"} }, 0, "pod UID (pu) does not match service account pod ref claim (x)"},
+		{"of a terminating pod", func(c *serviceaccount.Claims) { c.Bound.Pod = &serviceaccount.Ref{Name: "going", UID: "g"} }, time.Minute, ""},
+		{"of a pod after its grace period", func(c *serviceaccount.Claims) { c.Bound.Pod = &serviceaccount.Ref{Name: "going", UID: "g"} }, 2 * time.Minute, "service account token has been invalidated"},
+		{"of a pod with a missing node", func(c *serviceaccount.Claims) {
 			c.Bound.Pod, c.Bound.Node = &serviceaccount.Ref{Name: "p", UID: "pu"}, &serviceaccount.Ref{Name: "x"}
 		}, 0, ""},
-		{"of a secret that is not there", func(c *serviceaccount.Claims) { c.Bound.Secret = &serviceaccount.Ref{Name: "x"} }, 0, "service account token has been invalidated"},
+		{"of a missing secret", func(c *serviceaccount.Claims) { c.Bound.Secret = &serviceaccount.Ref{Name: "x"} }, 0, "service account token has been invalidated"},
 		{"of a node", func(c *serviceaccount.Claims) { c.Bound.Node = &serviceaccount.Ref{Name: "n", UID: "nu"} }, 0, ""},
-		{"of a node of before", func(c *serviceaccount.Claims) { c.Bound.Node = &serviceaccount.Ref{Name: "n", UID: "x"} }, 0, "node UID (nu) does not match service account node ref claim (x)"},
+		{"of a deleted node with the same name", func(c *serviceaccount.Claims) { c.Bound.Node = &serviceaccount.Ref{Name: "n", UID: "x"} }, 0, "node UID (nu) does not match service account node ref claim (x)"},
 	}
 	for _, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
@@ -130,8 +130,8 @@ func TestServiceAccounts(t *testing.T) {
 	}
 }
 
-// TestServiceAccountsOtherIssuers checks that tokens of other issuers are left to the next verifier and
-// are not cached.
+// TestServiceAccountsOtherIssuers checks that Verify returns no error for tokens of other issuers, so that the
+// next verifier is tried, and that such tokens are not cached.
 func TestServiceAccountsOtherIssuers(t *testing.T) {
 	t.Parallel()
 	verifier := newAccountVerifier(newTokenKeys(t))
@@ -177,9 +177,9 @@ func TestTokensOfSecrets(t *testing.T) {
 	tests := []struct{ name, token, err, withoutLookup string }{
 		{"good", good, "", ""},
 		{"marked", marked, "has been marked invalid", ""},
-		{"of a secret that is gone", legacy(func(c *serviceaccount.Claims) { c.Legacy.Secret = "x" }), "Token has been invalidated", ""},
-		{"of a secret that holds another", legacy(func(c *serviceaccount.Claims) { c.ID = "2" }), "Token does not match server's copy", ""},
-		{"of somebody else", legacy(func(c *serviceaccount.Claims) { c.Subject = "system:serviceaccount:a:root" }), "sub claim is invalid", "sub claim is invalid"},
+		{"of a deleted secret", legacy(func(c *serviceaccount.Claims) { c.Legacy.Secret = "x" }), "Token has been invalidated", ""},
+		{"of a secret with another token", legacy(func(c *serviceaccount.Claims) { c.ID = "2" }), "Token does not match server's copy", ""},
+		{"with another subject", legacy(func(c *serviceaccount.Claims) { c.Subject = "system:serviceaccount:a:root" }), "sub claim is invalid", "sub claim is invalid"},
 		{"without a namespace", legacy(func(c *serviceaccount.Claims) { c.Legacy.Namespace = "" }), "namespace claim is missing", "namespace claim is missing"},
 	}
 	want := &request.User{Name: "system:serviceaccount:a:bot", UID: "u", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:a"}}
@@ -237,7 +237,7 @@ func TestMarkUsed(t *testing.T) {
 		{"tomorrow, by another server", "2026-11-23", "2026-11-23", "2026-11-23", nil},
 		{"today, by another request meanwhile", "", "2026-11-22", "2026-11-22", nil},
 		{"nonsense", "x", "x", "2026-11-22", nil},
-		{"that cannot be written", "", "", "", errors.New("full")},
+		{"a failed write", "", "", "", errors.New("full")},
 	} {
 		w := &writes{secret: stored(tt.stored), err: tt.err}
 		s := NewServiceAccounts(ServiceAccountConfig{UsedSecrets: w})

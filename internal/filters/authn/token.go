@@ -15,9 +15,9 @@ import (
 // TokenVerifier verifies one kind of bearer token. It returns nil, nil for tokens of another kind,
 // and an error for invalid tokens of its own kind. It is safe for concurrent use.
 type TokenVerifier interface {
-	// Verify returns the user of the token, and the requested audiences for which it is valid, at
-	// least one. If audiences is empty, the audiences of the server are requested. The caller may
-	// modify the returned user, but not its slices and maps.
+	// Verify returns the user of the token, and the requested audiences for which the token is
+	// valid. There is at least one such audience. If audiences is empty, the audiences of the
+	// server are used. The caller may modify the returned user, but not its slices and maps.
 	Verify(ctx context.Context, token string, audiences []string) (user *request.User, granted []string, err error)
 }
 
@@ -49,7 +49,7 @@ func (t Tokens) Authenticate(r *http.Request) (*request.Authentication, error) {
 var errInvalidToken = errors.New("invalid bearer token")
 
 // AuthenticateToken returns the user of a token, or nil and an error if no verifier accepts it. If
-// audiences is empty, the audiences of the server are requested.
+// audiences is empty, the audiences of the server are used.
 func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences []string) (*request.Authentication, error) {
 	errs := []error{errInvalidToken}
 	for _, verifier := range t {
@@ -61,7 +61,7 @@ func (t Tokens) AuthenticateToken(ctx context.Context, token string, audiences [
 			errs = append(errs, err)
 		}
 	}
-	return nil, utilerrors.NewAggregate(errs) // TokenReview clients receive its message
+	return nil, utilerrors.NewAggregate(errs) // clients receive the message of this error in TokenReviews
 }
 
 // bearer returns the token of the Authorization header. It returns "" for empty tokens and other

@@ -14,14 +14,14 @@ import (
 )
 
 // StaticTokens maps the SHA-256 of each token in a token file to its user. Hashing makes the lookup
-// time independent of the token. It must not be modified after use, and is then safe for concurrent
-// use.
+// time independent of the token. It must not be modified after its first use. It is safe for
+// concurrent use.
 type StaticTokens map[[sha256.Size]byte]*request.User
 
-// ParseStaticTokens parses a CSV file with the columns token, user name, UID, and optionally
-// groups, quoted and separated by commas. If a token occurs more than once, its last line applies.
-// Lines without a token are ignored. It returns an error for invalid CSV, and for a line with fewer
-// than three columns.
+// ParseStaticTokens parses a CSV file with the columns token, user name, UID and, optionally,
+// groups. Groups are separated by commas, so a column with several groups must be quoted. If a
+// token occurs more than once, its last line applies. Lines without a token are ignored. It returns
+// an error for invalid CSV, and for a line with fewer than three columns.
 func ParseStaticTokens(data []byte) (StaticTokens, error) {
 	tokens := StaticTokens{}
 	reader := csv.NewReader(bytes.NewReader(data))

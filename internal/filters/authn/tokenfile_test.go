@@ -76,25 +76,25 @@ func TestBootstrapTokens(t *testing.T) {
 		groups      []string // nil if the token is rejected
 	}{
 		{"good", token, nil, []string{"system:bootstrappers"}},
-		{"of more groups", token, func(s *corev1.Secret) {
+		{"with extra groups", token, func(s *corev1.Secret) {
 			s.Data["auth-extra-groups"] = []byte("system:bootstrappers:z,system:bootstrappers:a:b")
 		},
 			[]string{"system:bootstrappers", "system:bootstrappers:a:b", "system:bootstrappers:z"}},
-		{"of a group that is too much", token, func(s *corev1.Secret) { s.Data["auth-extra-groups"] = []byte("system:masters") }, nil},
-		{"not ended", token, func(s *corev1.Secret) {
+		{"with a group that is not allowed", token, func(s *corev1.Secret) { s.Data["auth-extra-groups"] = []byte("system:masters") }, nil},
+		{"not expired", token, func(s *corev1.Secret) {
 			s.Data["expiration"] = []byte(time.Now().Add(time.Hour).Format(time.RFC3339))
 		}, []string{"system:bootstrappers"}},
-		{"ended", token, func(s *corev1.Secret) { s.Data["expiration"] = []byte("2020-01-01T00:00:00Z") }, nil},
-		{"with a bad end", token, func(s *corev1.Secret) { s.Data["expiration"] = []byte("tomorrow") }, nil},
+		{"expired", token, func(s *corev1.Secret) { s.Data["expiration"] = []byte("2020-01-01T00:00:00Z") }, nil},
+		{"with an invalid expiration", token, func(s *corev1.Secret) { s.Data["expiration"] = []byte("tomorrow") }, nil},
 		{"not for authentication", token, func(s *corev1.Secret) { delete(s.Data, "usage-bootstrap-authentication") }, nil},
 		{"of another type", token, func(s *corev1.Secret) { s.Type = "Opaque" }, nil},
 		{"being deleted", token, func(s *corev1.Secret) { s.DeletionTimestamp = &metav1.Time{} }, nil},
 		{"of another ID", token, func(s *corev1.Secret) { s.Data["token-id"] = []byte("fedcba") }, nil},
 		{"without a secret", token, func(s *corev1.Secret) { delete(s.Data, "token-secret") }, nil},
 		{"with another secret", "abcdef.0123456789abcdeg", nil, nil},
-		{"not there", "abcdeg.0123456789abcdef", nil, nil},
+		{"unknown", "abcdeg.0123456789abcdef", nil, nil},
 		{"no bootstrap token", "ABCDEF.0123456789abcdef", nil, nil},
-		{"with a line more", token + "\n", nil, nil},
+		{"with a trailing newline", token + "\n", nil, nil},
 	}
 	for _, tt := range tests {
 		secret := &corev1.Secret{Type: "bootstrap.kubernetes.io/token", Data: map[string][]byte{

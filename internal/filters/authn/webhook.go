@@ -22,15 +22,15 @@ type WebhookConfig struct {
 	// Client sends the requests to URL.
 	Client *http.Client
 	URL    string
-	// Version is the API version of the TokenReviews: v1 or v1beta1.
+	// Version is the API version of the TokenReviews, either v1 or v1beta1.
 	Version string
 	// CacheTTL is the lifetime of cached responses, both positive and negative; 0 disables the
 	// cache.
 	CacheTTL time.Duration
 }
 
-// WebhookTokens is a TokenSource that verifies tokens with a webhook. If the call fails, Verify
-// returns an error, which is not cached. It is safe for concurrent use.
+// WebhookTokens is a TokenSource that verifies tokens with a webhook. If a call of the webhook fails, the
+// verifier returns an error, which is not cached. WebhookTokens is safe for concurrent use.
 type WebhookTokens struct {
 	config  WebhookConfig
 	webhook review.Webhook
@@ -56,7 +56,7 @@ func NewWebhookTokens(config WebhookConfig) *WebhookTokens {
 	}
 }
 
-// Verifier implements TokenSource. The verifiers share the cache.
+// Verifier implements TokenSource. All verifiers share one cache.
 func (w *WebhookTokens) Verifier(audiences []string) TokenVerifier {
 	return &webhookVerifier{w, audiences}
 }
@@ -93,7 +93,8 @@ func (w *webhookVerifier) Verify(ctx context.Context, token string, audiences []
 	return userOfReview(&status.User), granted, nil
 }
 
-// userOfReview returns a new user, because callers may modify it and info is cached.
+// userOfReview returns a new user, because callers may modify the user, but must not modify info,
+// which is cached.
 func userOfReview(info *authenticationv1.UserInfo) *request.User {
 	user := &request.User{Name: info.Username, UID: info.UID, Groups: append([]string(nil), info.Groups...)}
 	for key, values := range info.Extra {

@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// TestWebhookTokens checks the requests to a webhook, the handling of its responses, and their
-// cache lifetime.
+// TestWebhookTokens checks the requests to a webhook, the handling of its responses, and which
+// responses are cached.
 func TestWebhookTokens(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int32
@@ -50,9 +50,9 @@ func TestWebhookTokens(t *testing.T) {
 		{"for an audience", jane + `,"audiences":["x"]}}`, []string{"y", "x"}, user, []string{"x"}, "", 1},
 		{"for an audience, without audiences in the response", jane + `}}`, []string{"x"}, nil, nil, "", 1},
 		{"for another audience", jane + `,"audiences":["x"]}}`, nil, nil, nil, "", 1},
-		{"nobody", `{"status":{}}`, nil, nil, nil, "", 1},
-		{"nobody, and why", `{"status":{"error":"expired"}}`, nil, nil, nil, "expired", 1},
-		{"refused", 403, nil, nil, nil, "403 Forbidden", 2},
+		{"not authenticated", `{"status":{}}`, nil, nil, nil, "", 1},
+		{"not authenticated, with an error", `{"status":{"error":"expired"}}`, nil, nil, nil, "expired", 1},
+		{"an error status", 403, nil, nil, nil, "403 Forbidden", 2},
 		{"nonsense", `x`, nil, nil, nil, "invalid character", 2},
 	}
 	for _, tt := range tests {
@@ -72,7 +72,7 @@ func TestWebhookTokens(t *testing.T) {
 }
 
 // TestWebhookCacheKey checks that the cached result for a token is not used for another token or
-// for other audiences, for any bytes in them.
+// for other audiences, even if they contain special characters.
 func TestWebhookCacheKey(t *testing.T) {
 	t.Parallel()
 	var asked []string

@@ -44,10 +44,10 @@ func webSocketToken(r *http.Request) (string, error) {
 	return found, nil
 }
 
-// RemoveCredentials deletes bearer tokens from the header of an authenticated request, so that
-// later handlers cannot forward or log them. It removes the Authorization header and the tokens
-// among the WebSocket subprotocols. It also removes kube-apiserver's default headers of front proxies, in any
-// configuration and for all authenticators: pods and other servers may trust them.
+// RemoveCredentials deletes bearer tokens from the header of an authenticated request, so that later handlers
+// cannot forward or log them. It removes the Authorization header and the tokens among the WebSocket
+// subprotocols. It also removes kube-apiserver's default front-proxy headers, even if this server uses other
+// headers or none, because pods and other servers may trust the default headers.
 func RemoveCredentials(header http.Header) {
 	header.Del("Authorization")
 	removeDefaultHeaders(header)

@@ -25,7 +25,7 @@ func TestWebSocketToken(t *testing.T) {
 		"in one line":               {"WebSocket", []string{"a, " + encoded("secret") + " ,b"}, "secret", "", []string{"a, b"}},
 		"none":                      {"websocket", []string{"a,b", "c"}, "", "", []string{"a,b", "c"}},
 		"no WebSocket":              {"", []string{encoded("secret"), "a"}, "", "", []string{"a"}},
-		"alone":                     {"websocket", []string{encoded("secret")}, "", "missing additional subprotocol", nil},
+		"only a token":              {"websocket", []string{encoded("secret")}, "", "missing additional subprotocol", nil},
 		"two":                       {"websocket", []string{encoded("secret"), "a", encoded("other")}, "", "multiple", []string{"a"}},
 		"empty":                     {"websocket", []string{tokenProtocol, "a"}, "", "invalid", []string{"a"}},
 		"not base64":                {"websocket", []string{tokenProtocol + "%%", "a"}, "", "invalid", []string{"a"}},
@@ -48,7 +48,7 @@ func TestWebSocketToken(t *testing.T) {
 		}
 		RemoveCredentials(r.Header)
 		if diff := cmp.Diff(test.left, r.Header["Sec-Websocket-Protocol"]); diff != "" || r.Header.Get("Authorization") != "" {
-			t.Errorf("%s: left (-want +got):\n%s", name, diff)
+			t.Errorf("%s: remaining subprotocols (-want +got):\n%s", name, diff)
 		}
 	}
 }

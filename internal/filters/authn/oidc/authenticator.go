@@ -17,8 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Config configures Authenticators. Configuration, Logger and Metrics are required; Metrics may be
-// a nil *Metrics.
+// Config configures Authenticators. Configuration and Logger are required.
 type Config struct {
 	Configuration *Configuration
 	// Disallowed contains the issuers of service account tokens, which providers must not use.
@@ -26,7 +25,7 @@ type Config struct {
 	// Networks are the available networks. A provider selects one with egressSelectorType.
 	Networks egress.Networks
 	Logger   *slog.Logger
-	Metrics  *Metrics
+	Metrics  *Metrics // may be nil
 }
 
 // Authenticators verifies the tokens of all providers of a configuration. It is immutable and safe
@@ -76,7 +75,8 @@ func (a *Authenticators) User(ctx context.Context, token string) (*request.User,
 	return nil, nil
 }
 
-// parseIssued returns an unverified token and its claimed issuer.
+// parseIssued parses a token without verifying it. It returns the token and the issuer that the
+// token claims to have.
 func parseIssued(text string) (*jose.JSONWebSignature, string, error) {
 	token, err := jose.ParseSignedCompact(text, allAlgorithms())
 	if err != nil {
@@ -88,12 +88,12 @@ func parseIssued(text string) (*jose.JSONWebSignature, string, error) {
 	}
 	issuer, _ := claims["iss"].(string)
 	if issuer == "accounts.google.com" {
-		issuer = "https://" + issuer // some tokens of Google have no scheme; kube-apiserver accepts them
+		issuer = "https://" + issuer // the issuer of some Google tokens has no scheme; kube-apiserver accepts them
 	}
 	return token, issuer, nil
 }
 
-// allAlgorithms returns the supported signature algorithms: the asymmetric algorithms, because the keys of a
+// allAlgorithms returns the supported signature algorithms. All of them are asymmetric, because the keys of a
 // provider are public.
 func allAlgorithms() []jose.SignatureAlgorithm {
 	return []jose.SignatureAlgorithm{jose.RS256, jose.RS384, jose.RS512, jose.ES256, jose.ES384, jose.ES512, jose.PS256, jose.PS384, jose.PS512}
@@ -152,8 +152,8 @@ func (p *provider) checkEmail(a *Authenticator, compiler *compiler, at *field.Pa
 	}
 }
 
-// verify returns the claims of a token. It checks the signature with the given keys, the audience
-// and the validity period.
+// verify returns the claims of a token. It checks the algorithm, the signature with the given keys,
+// the audience and the validity period.
 func (p *provider) verify(ctx context.Context, keys *keySet, token *jose.JSONWebSignature) (map[string]any, error) {
 	if algorithm := token.Signatures[0].Header.Algorithm; len(p.algorithms) > 0 && !slices.Contains(p.algorithms, algorithm) {
 		return nil, fmt.Errorf("oidc: verify token: oidc: malformed jwt: unexpected signature algorithm %q; expected %q", algorithm, p.algorithms)
@@ -220,15 +220,15 @@ func (p *provider) checkStandard(claims map[string]any, now time.Time) error {
 	begins, ok := claimTime(claims, "nbf")
 	switch {
 	case !ok && claims["nbf"] != nil:
-		return errors.New("oidc: parse claim nbf: it is no time in seconds")
+		return errors.New("oidc: parse claim nbf: it is not a time in seconds")
 	case ok && now.Add(notBeforeLeeway).Before(begins):
 		return fmt.Errorf("oidc: current time %v before the nbf (not before) time: %v", now, begins)
 	}
 	return nil
 }
 
-// claimCondition is a compiled ClaimRule: a required value of a claim, or an expression that must
-// be true.
+// claimCondition is a compiled ClaimRule. It either requires a value of a claim or has an
+// expression that must be true.
 type claimCondition struct {
 	claim, value string
 	expression   *expression
@@ -257,7 +257,7 @@ func (c *claimCondition) check(ctx context.Context, claims map[string]any) error
 	}
 	text, ok := value.(string)
 	if !ok {
-		return fmt.Errorf("oidc: parse claim %s: it is no string", c.claim)
+		return fmt.Errorf("oidc: parse claim %s: it is not a string", c.claim)
 	}
 	if text != c.value {
 		return fmt.Errorf("oidc: required claim %s value does not match. Got = %s, want = %s", c.claim, text, c.value)

@@ -47,8 +47,8 @@ func claimStrings(claims map[string]any, name string) ([]string, error) {
 	}
 }
 
-// claimTime returns the value of a claim in seconds since 1970. It returns false if the claim is
-// absent, not a number, or out of range.
+// claimTime returns the time in a claim whose value is the number of seconds since 1970. It returns
+// false if the claim is absent, not a number, or out of range.
 func claimTime(claims map[string]any, name string) (time.Time, bool) {
 	switch value := claims[name].(type) {
 	case int64:
@@ -122,8 +122,8 @@ func (m *mapper) user(ctx context.Context, claims map[string]any) (*request.User
 	return user, nil
 }
 
-// extraOf returns the extra attributes of a user: the mapped values, and the ID of a token that has one. It
-// returns nil if there are none.
+// extraOf returns the extra attributes of a user, which are the mapped values and the ID of the token, if it
+// has an ID. It returns nil if there are no extra attributes.
 func (m *mapper) extraOf(ctx context.Context, claims map[string]any) (map[string][]string, error) {
 	all := map[string][]string{}
 	if id, _ := claims["jti"].(string); id != "" {
@@ -193,7 +193,7 @@ func (c *compiledMapping) value(ctx context.Context, claims map[string]any, what
 	}
 	value, ok := claims[c.claim].(string)
 	if !ok {
-		return "", fmt.Errorf("oidc: parse %s claims %q: claim not present, or no string", what, c.claim)
+		return "", fmt.Errorf("oidc: parse %s claims %q: claim not present, or not a string", what, c.claim)
 	}
 	return value, nil
 }

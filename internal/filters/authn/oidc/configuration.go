@@ -34,7 +34,8 @@ type Authenticator struct {
 	SigningAlgs []string `json:"-"`
 }
 
-// Issuer describes a provider: its URLs, certificate authority (PEM), audiences and network.
+// Issuer describes a provider. CertificateAuthority is in PEM. Audiences are the audiences of which a token
+// must have at least one. EgressSelectorType selects the network; "" selects a direct connection.
 type Issuer struct {
 	URL                  string   `json:"url"`
 	DiscoveryURL         string   `json:"discoveryURL,omitempty"`
@@ -50,8 +51,8 @@ const (
 	egressCluster      = "cluster"
 )
 
-// ClaimRule is a condition on the claims of a token: either Claim must have the value
-// RequiredValue, or Expression must be true. Message is the error message for Expression.
+// ClaimRule is a condition on the claims of a token. If Claim is set, the claim must have the value
+// RequiredValue. Otherwise, Expression must be true. Message is the error message for Expression.
 type ClaimRule struct {
 	Claim         string `json:"claim,omitempty"`
 	RequiredValue string `json:"requiredValue,omitempty"`
@@ -67,8 +68,8 @@ type ClaimMappings struct {
 	Extra    []ExtraMapping `json:"extra,omitempty"`
 }
 
-// Mapping maps a claim or the result of an expression to an attribute. Prefix is added to the value
-// of a claim; it is required with Claim for user names and groups, and not allowed otherwise.
+// Mapping maps a claim or the result of an expression to an attribute. Prefix is prepended to the
+// value of a claim; it is required with Claim for user names and groups, and not allowed otherwise.
 type Mapping struct {
 	Claim      string  `json:"claim,omitempty"`
 	Prefix     *string `json:"prefix,omitempty"`

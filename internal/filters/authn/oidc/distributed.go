@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// distributedTTL is the cache lifetime of distributed claims, the same as kube-apiserver's
-	// lifetime of cached tokens.
+	// distributedTTL is the cache lifetime of distributed claims. It equals the lifetime of cached
+	// tokens in kube-apiserver.
 	distributedTTL = 10 * time.Second
 	// maxCachedClaims is the maximum number of cached claims, and maxDistributedIssuers the maximum
 	// number of issuers with cached keys.
@@ -29,8 +29,8 @@ const (
 )
 
 // distributedClaims fetches the groups of users with distributed claims (OpenID Connect Core,
-// section 5.6.2): the token refers to another token, possibly of another issuer. A nil
-// *distributedClaims fetches no groups. It is safe for concurrent use.
+// section 5.6.2): the token refers to another token with the groups, possibly of another issuer. A
+// nil *distributedClaims fetches no groups. It is safe for concurrent use.
 type distributedClaims struct {
 	claim  string
 	client *http.Client // the client of the provider
@@ -38,7 +38,7 @@ type distributedClaims struct {
 
 	cache   *cache.LRUExpireCache // values of the claim, by source.key
 	calls   singleflight.Group
-	mu      sync.Mutex // prevents duplicate key sets of an issuer
+	mu      sync.Mutex // prevents the creation of two key sets for an issuer
 	issuers *lru.Cache // *keySet by issuer
 }
 
@@ -55,7 +55,7 @@ func newDistributed(a *Authenticator, p *provider) *distributedClaims {
 	}
 }
 
-// expand adds the claim to claims if the token contains a reference to it.
+// expand adds the groups claim to claims if claims contain only a reference to it.
 func (d *distributedClaims) expand(ctx context.Context, claims map[string]any) error {
 	if d == nil {
 		return nil
@@ -152,16 +152,17 @@ func (d *distributedClaims) fetch(ctx context.Context, from *source) (any, error
 	return value, nil
 }
 
-// requireHTTPS returns an error for a URL without https. kube-apiserver accepts such URLs.
+// requireHTTPS returns an error for a URL that does not use https. kube-apiserver accepts such URLs.
 func requireHTTPS(url string) error {
 	if !strings.HasPrefix(url, "https://") {
-		return fmt.Errorf("%s is no https URL", url)
+		return fmt.Errorf("%s is not an https URL", url)
 	}
 	return nil
 }
 
 // keySetOf returns the cached key set of an issuer, or a new one that is fetched at first use. The
-// number of issuers is limited, because the source of the claim determines the issuer.
+// number of cached key sets is limited, because the issuers depend on the responses of claim
+// sources, not on the configuration.
 func (d *distributedClaims) keySetOf(issuer string) *keySet {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -47,18 +47,18 @@ func TestDistributedClaims(t *testing.T) {
 	}{
 		{"a list", at(i.URL + "/groups"), []string{"oidc:a", "oidc:b"}, ""},
 		{"one", at(i.URL + "/one"), []string{"oidc:a"}, ""},
-		{"held by the token itself", map[string]any{"groups": "own", "_claim_names": map[string]any{"groups": "s"}}, []string{"oidc:own"}, ""},
-		{"of another name", map[string]any{"_claim_names": map[string]any{"x": "s"}, "_claim_sources": map[string]any{}}, nil, ""},
+		{"contained in the token itself", map[string]any{"groups": "own", "_claim_names": map[string]any{"groups": "s"}}, []string{"oidc:own"}, ""},
+		{"a reference to another claim", map[string]any{"_claim_names": map[string]any{"x": "s"}, "_claim_sources": map[string]any{}}, nil, ""},
 		{"aggregated", map[string]any{"_claim_names": map[string]any{"groups": "s"}, "_claim_sources": map[string]any{"s": map[string]any{"JWT": "x"}}}, nil, ""},
-		{"not there", at(i.URL + "/none"), nil, `jwt returned by distributed claim endpoint "` + i.URL + `/none" did not contain claim: groups`},
-		{"ended", at(i.URL + "/ended"), nil, "verify distributed claim token: oidc: verify token: oidc: token is expired"},
-		{"for others", at(i.URL + "/audience"), nil, "oidc: expected audience"},
+		{"missing from the source", at(i.URL + "/none"), nil, `jwt returned by distributed claim endpoint "` + i.URL + `/none" did not contain claim: groups`},
+		{"expired", at(i.URL + "/ended"), nil, "verify distributed claim token: oidc: verify token: oidc: token is expired"},
+		{"for another audience", at(i.URL + "/audience"), nil, "oidc: expected audience"},
 		{"forged", at(i.URL + "/forged"), nil, "failed to verify signature"},
-		{"of an issuer without TLS", at(i.URL + "/unsafe"), nil, "verifying untrusted issuer http://127.0.0.1:1 failed: http://127.0.0.1:1 is no https URL"},
+		{"of an issuer without TLS", at(i.URL + "/unsafe"), nil, "verifying untrusted issuer http://127.0.0.1:1 failed: http://127.0.0.1:1 is not an https URL"},
 		{"nonsense", at(i.URL + "/nonsense"), nil, "getting untrusted issuer from endpoint"},
 		{"too large", at(i.URL + "/large"), nil, "getting untrusted issuer from endpoint"},
-		{"refused", at(i.URL + "/x"), nil, `could not expand distributed claims: while getting distributed claim "groups"`},
-		{"without TLS", at("http://127.0.0.1:1"), nil, "is no https URL"},
+		{"an unknown path", at(i.URL + "/x"), nil, `could not expand distributed claims: while getting distributed claim "groups"`},
+		{"without TLS", at("http://127.0.0.1:1"), nil, "is not an https URL"},
 		{"without a source", map[string]any{"_claim_names": map[string]any{"groups": "s"}}, nil, "oidc: no claim sources"},
 		{"of an unknown source", map[string]any{"_claim_names": map[string]any{"groups": "s"}, "_claim_sources": map[string]any{}}, nil, "id token _claim_names contained a source s missing in _claims_sources"},
 		{"names of another type", map[string]any{"_claim_names": 1}, nil, "error parsing distributed claim names"},
@@ -77,7 +77,8 @@ func TestDistributedClaims(t *testing.T) {
 	}
 }
 
-// TestDistributedClaimsOfMany checks that concurrent requests share one fetch.
+// TestDistributedClaimsOfMany checks that concurrent requests with the same token receive the
+// groups, and that the keys of the issuer are cached only once.
 func TestDistributedClaimsOfMany(t *testing.T) {
 	t.Parallel()
 	i := oidctest.New(t)

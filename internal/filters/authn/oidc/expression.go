@@ -51,7 +51,7 @@ func newCompiler() (*compiler, error) {
 }
 
 // compile returns a compiled expression. It returns nil and records an error if the expression is
-// invalid or its result does not have one of the allowed types.
+// invalid or its result has neither an allowed type nor the dynamic type.
 func (c *compiler) compile(text, variable string, at *field.Path, allowed ...*cel.Type) *expression {
 	invalid := func(why string) *expression {
 		c.errs = append(c.errs, field.Invalid(at, text, why))
@@ -76,7 +76,7 @@ func (c *compiler) compile(text, variable string, at *field.Path, allowed ...*ce
 	return &expression{text: text, variable: variable, program: program, ast: compiled.NativeRep()}
 }
 
-// uses reports whether the expression reads the given claim by a constant name.
+// uses reports whether the expression reads the given claim by its constant name, for example as claims.email.
 func (e *expression) uses(claim string) bool {
 	found := false
 	ast.PreOrderVisit(e.ast.Expr(), ast.NewExprVisitor(func(expr ast.Expr) {
@@ -109,7 +109,7 @@ func (e *expression) evaluateBool(ctx context.Context, value map[string]any) (bo
 	return out == types.True, err
 }
 
-// evaluateString evaluates an expression whose result must be a string. It may be empty.
+// evaluateString evaluates an expression whose result must be a string. The string may be empty.
 func (e *expression) evaluateString(ctx context.Context, value map[string]any) (string, error) {
 	out, err := e.evaluate(ctx, value)
 	if err != nil {

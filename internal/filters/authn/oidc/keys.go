@@ -28,7 +28,7 @@ const (
 	minRefetchInterval = 10 * time.Second
 )
 
-// errNotReady is returned to the client while no keys could be fetched from the provider.
+// errNotReady is the error for all tokens until keys have been fetched from the provider.
 var errNotReady = errors.New("oidc: authenticator not initialized")
 
 // keySet contains the public keys of a provider. They are fetched for the first token, and for
@@ -83,8 +83,8 @@ func (issuer *Issuer) dial(networks egress.Networks) egress.Dial {
 	return nil
 }
 
-// verify returns the payload of a token that is signed with one of the keys. It fetches the keys if
-// necessary.
+// verify returns the payload of a token, or an error if the token is not signed with one of the
+// keys. It fetches the keys if necessary.
 func (k *keySet) verify(ctx context.Context, token *jose.JSONWebSignature) ([]byte, error) {
 	now := k.fetched.Load()
 	if payload, ok := verifyWith(now.keys, token); ok {
@@ -116,8 +116,8 @@ func verifyWith(known []jose.JSONWebKey, token *jose.JSONWebSignature) ([]byte, 
 	return nil, false
 }
 
-// refetch returns newer keys than seen, or the current keys if the last fetch was too recent. Concurrent
-// callers share a fetch.
+// refetch fetches the keys, unless they have been fetched since seen or the last fetch was too recent. It
+// returns the current result. Concurrent callers share a fetch.
 func (k *keySet) refetch(ctx context.Context, seen *fetchResult) (*fetchResult, error) {
 	return egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*fetchResult, error) {
 		last := k.fetched.Load()
@@ -135,7 +135,8 @@ func (k *keySet) refetch(ctx context.Context, seen *fetchResult) (*fetchResult, 
 	})
 }
 
-// discovery is a part of the discovery document of a provider (OpenID Connect Discovery, section 3).
+// discovery contains the fields that are read from the discovery document of a provider (OpenID
+// Connect Discovery, section 3).
 type discovery struct {
 	Issuer                string   `json:"issuer"`
 	KeysURL               string   `json:"jwks_uri"`

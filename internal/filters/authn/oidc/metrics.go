@@ -9,15 +9,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of providers, with the metric names of kube-apiserver and hashes of
-// issuers as labels. The methods of a nil *Metrics do nothing. They are safe for concurrent use.
+// Metrics contains the metrics of providers, with the metric names of kube-apiserver. The labels contain hashes
+// of the issuers. The methods of a nil *Metrics do nothing. Metrics is safe for concurrent use.
 type Metrics struct {
 	latency   *prometheus.HistogramVec
 	lastFetch *prometheus.GaugeVec
 }
 
-// NewMetrics registers the metrics. identified is the registerer for metrics with a label for the
-// identity of the server. It returns an error if one of the metrics is already registered.
+// NewMetrics registers the metrics. identified must add a label with the identity of the server, as the
+// registerer of telemetry.WithServerID does. It returns an error if one of the metrics is already registered.
 func NewMetrics(registerer, identified prometheus.Registerer) (*Metrics, error) {
 	m := &Metrics{
 		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{

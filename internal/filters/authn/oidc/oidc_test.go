@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// open returns Authenticators for a provider with the given YAML below "jwt:". The issuer may be
-// omitted.
+// open returns Authenticators for a provider with the given YAML below "jwt:". If the YAML contains
+// no issuer, open uses i.
 func open(t testing.TB, i *oidctest.Issuer, mapping string) (*Authenticators, error) {
 	t.Helper()
 	c, err := ParseConfiguration([]byte("apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\njwt:\n- " + strings.ReplaceAll(strings.TrimSpace(mapping), "\n", "\n  ")))
@@ -76,27 +76,27 @@ func TestUser(t *testing.T) {
 		{"an empty name", bySubject, map[string]any{"sub": "", "uid": "u"}, nil, "is empty"},
 		{"for another audience", bySubject, map[string]any{"aud": "x"}, nil, `oidc: expected audience in ["kube" "other"] got ["x"]`},
 		{"for no audience", bySubject, map[string]any{"aud": nil}, nil, "oidc: expected audience"},
-		{"ended", bySubject, map[string]any{"exp": soon - 1}, nil, "oidc: token is expired"},
-		{"without an end", bySubject, map[string]any{"exp": nil}, nil, "oidc: token is expired"},
-		{"with an end far beyond time", bySubject, map[string]any{"exp": 1e300}, nil, "oidc: token is expired"},
-		{"not yet", bySubject, map[string]any{"nbf": soon + 600}, nil, "before the nbf (not before) time"},
-		{"not before a text", bySubject, map[string]any{"nbf": "2999-01-01T00:00:00Z", "uid": "u"}, nil, "parse claim nbf"},
-		{"not before a time far beyond", bySubject, map[string]any{"nbf": 1e300, "uid": "u"}, nil, "parse claim nbf"},
+		{"expired", bySubject, map[string]any{"exp": soon - 1}, nil, "oidc: token is expired"},
+		{"without an expiration", bySubject, map[string]any{"exp": nil}, nil, "oidc: token is expired"},
+		{"with an expiration that is out of range", bySubject, map[string]any{"exp": 1e300}, nil, "oidc: token is expired"},
+		{"not valid yet", bySubject, map[string]any{"nbf": soon + 600}, nil, "before the nbf (not before) time"},
+		{"with a text in nbf", bySubject, map[string]any{"nbf": "2999-01-01T00:00:00Z", "uid": "u"}, nil, "parse claim nbf"},
+		{"with a time in nbf that is out of range", bySubject, map[string]any{"nbf": 1e300, "uid": "u"}, nil, "parse claim nbf"},
 		{"an email", byEmail, map[string]any{"email": "j@x", "email_verified": true, "uid": "u"}, &request.User{Name: "oidc:j@x", UID: "u"}, ""},
-		{"an email that nobody speaks of", byEmail, map[string]any{"email": "j@x", "uid": "u"}, &request.User{Name: "oidc:j@x", UID: "u"}, ""},
+		{"an email without email_verified", byEmail, map[string]any{"email": "j@x", "uid": "u"}, &request.User{Name: "oidc:j@x", UID: "u"}, ""},
 		{"an email that is not verified", byEmail, map[string]any{"email": "j@x", "email_verified": false, "uid": "u"}, nil, "oidc: email not verified"},
-		{"an email that is verified by a string", byEmail, map[string]any{"email": "j@x", "email_verified": "true", "uid": "u"}, nil, "oidc: email not verified"},
+		{"an email with a string in email_verified", byEmail, map[string]any{"email": "j@x", "email_verified": "true", "uid": "u"}, nil, "oidc: email not verified"},
 		{"by expressions", byExpressions, fits(map[string]any{"team": "red", "list": []string{"x", "y"}}), &request.User{
 			Name: "jane:cel", UID: "7", Groups: []string{"a", "b"},
 			Extra: map[string][]string{"example.com/team": {"red"}, "example.com/list": {"x", "y"}}}, ""},
 		{"without extra", byExpressions, fits(nil), &request.User{Name: "jane:cel", UID: "7", Groups: []string{"a", "b"}}, ""},
-		{"against a rule of claims", byExpressions, fits(map[string]any{"iat": soon - 7200}), nil, "validation expression 'claims.exp - claims.iat <= 7200' failed: too long"},
-		{"without what a rule needs", byExpressions, fits(map[string]any{"iat": nil}), nil, "no such key: iat"},
-		{"without a claim", byExpressions, fits(map[string]any{"tenant": nil}), nil, "oidc: required claim tenant not present in ID token"},
-		{"with another claim", byExpressions, fits(map[string]any{"tenant": "t2"}), nil, "oidc: required claim tenant value does not match. Got = t2, want = t1"},
-		{"against a rule of users", byExpressions, fits(map[string]any{"sub": "system:x"}), nil, "validation expression '!user.username.startsWith('system:')' failed: reserved"},
-		{"of a group that is reserved", byExpressions, fits(map[string]any{"roles": "system:masters"}), nil, "failed"},
-		{"a group that is a list", byExpressions, fits(map[string]any{"roles": []string{"a"}}), nil, "error evaluating group claim expression"},
+		{"violating a claim rule", byExpressions, fits(map[string]any{"iat": soon - 7200}), nil, "validation expression 'claims.exp - claims.iat <= 7200' failed: too long"},
+		{"without a claim that a rule reads", byExpressions, fits(map[string]any{"iat": nil}), nil, "no such key: iat"},
+		{"without a required claim", byExpressions, fits(map[string]any{"tenant": nil}), nil, "oidc: required claim tenant not present in ID token"},
+		{"with another value of a required claim", byExpressions, fits(map[string]any{"tenant": "t2"}), nil, "oidc: required claim tenant value does not match. Got = t2, want = t1"},
+		{"violating a user rule", byExpressions, fits(map[string]any{"sub": "system:x"}), nil, "validation expression '!user.username.startsWith('system:')' failed: reserved"},
+		{"with a reserved group", byExpressions, fits(map[string]any{"roles": "system:masters"}), nil, "failed"},
+		{"roles that are a list", byExpressions, fits(map[string]any{"roles": []string{"a"}}), nil, "error evaluating group claim expression"},
 	}
 	for _, tt := range tests {
 		authenticators, err := open(t, i, tt.mapping)
@@ -110,7 +110,7 @@ func TestUser(t *testing.T) {
 	}
 }
 
-// TestIssuer checks that the issuer of Google's tokens may have no scheme.
+// TestIssuer checks that the issuer of Google's tokens is accepted without a scheme.
 func TestIssuer(t *testing.T) {
 	t.Parallel()
 	i := oidctest.New(t)
@@ -199,8 +199,8 @@ func TestKeys(t *testing.T) {
 		t.Errorf("user while the issuer is unavailable: error %v", err)
 	}
 	i.Down.Store(false)
-	asked := i.Fetches.Load()
-	if err := user(); err == nil || i.Fetches.Load() != asked {
+	fetches := i.Fetches.Load()
+	if err := user(); err == nil || i.Fetches.Load() != fetches {
 		t.Errorf("repeated without a pause: %v", err)
 	}
 	later := func() { // makes the last fetch appear old
@@ -301,7 +301,7 @@ func TestConfigurations(t *testing.T) {
 func TestAllAlgorithms(t *testing.T) {
 	t.Parallel()
 	if slices.Contains(allAlgorithms(), jose.HS256) {
-		t.Error("public keys are accepted as secrets")
+		t.Error("a symmetric algorithm is supported")
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// SignIn contains the parameters with which a web page obtains ID tokens of a provider for its user. The page
-// uses the authorization code flow without a client secret.
+// SignIn contains the parameters that a web page needs to obtain an ID token of a provider for its user. The
+// page uses the authorization code flow without a client secret.
 type SignIn struct {
 	Issuer string
 	// ClientID is the first audience of the provider's tokens.
@@ -20,8 +20,9 @@ type SignIn struct {
 	Scopes []string
 }
 
-// Discover reads the discovery documents of all providers. It returns the joined errors of unreadable documents; the earlier
-// documents of these providers stay in effect. It blocks until all providers have responded or failed.
+// Discover reads the discovery documents of all providers. If documents cannot be read, it returns the joined
+// errors, and the earlier documents of these providers remain in use. It blocks until all providers have
+// responded or failed.
 func (a *Authenticators) Discover(ctx context.Context) error {
 	var running errgroup.Group
 	errs := make([]error, len(a.providers))
@@ -35,9 +36,9 @@ func (a *Authenticators) Discover(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// SignIns returns the sign-ins of the discovered providers. A provider is discovered by Discover, and when
-// its keys are fetched. SignIns omits providers without the endpoints, such as issuers of workload tokens. It
-// does not block.
+// SignIns returns the sign-ins of the providers whose discovery documents have been read, by Discover or as a
+// part of a fetch of keys. It omits providers without https endpoints for sign-ins, such as issuers of workload
+// tokens. It does not block.
 func (a *Authenticators) SignIns() []SignIn {
 	var usable []SignIn
 	for _, p := range a.providers {

@@ -42,8 +42,8 @@ func TestSignIns(t *testing.T) {
 	}
 }
 
-// TestDiscoveryOfTokens checks that the fetch of keys also reads the endpoints, and that a document of another issuer is
-// rejected.
+// TestDiscoveryOfTokens checks that a fetch of keys also provides the endpoints, and that a document of another
+// issuer is rejected.
 func TestDiscoveryOfTokens(t *testing.T) {
 	t.Parallel()
 	i := oidctest.New(t)

@@ -14,7 +14,7 @@ const LegacyIssuer = "kubernetes/serviceaccount"
 // or verification.
 type Claims struct {
 	jwt.Claims
-	// Audience replaces the field of jwt.Claims, which is never set.
+	// Audience replaces jwt.Claims.Audience, which is never set.
 	Audience Audience `json:"aud,omitempty"`
 	// Bound is nil for tokens of LegacyIssuer.
 	Bound *Bound `json:"kubernetes.io,omitempty"`
@@ -28,8 +28,9 @@ type Audience []string
 // UnmarshalJSON implements json.Unmarshaler.
 func (a *Audience) UnmarshalJSON(data []byte) error { return (*jwt.Audience)(a).UnmarshalJSON(data) }
 
-// Bound identifies the service account of a token and the object to which the token is bound: a
-// pod, a secret or a node, or none. For a token that is bound to a pod, Node is informational.
+// Bound identifies the service account of a token and the pod, secret or node to which the token is
+// bound, if any. For a token that is bound to a pod, Node is informational. WarnAfter is the
+// requested expiration of a token with an extended lifetime.
 type Bound struct {
 	Namespace      string           `json:"namespace,omitempty"`
 	Node           *Ref             `json:"node,omitempty"`
@@ -53,7 +54,7 @@ type Legacy struct {
 	UID       string `json:"kubernetes.io/serviceaccount/service-account.uid,omitempty"`
 }
 
-// Encode returns the claims as the JSON payload of a token. It returns the error of the JSON encoding.
+// Encode returns the claims as the JSON payload of a token. It returns an error if the JSON encoding fails.
 func (c *Claims) Encode() ([]byte, error) {
 	payload, err := json.Marshal(c)
 	if err != nil {
@@ -70,6 +71,6 @@ func decodeClaims(payload []byte) (*Claims, error) {
 	return claims, nil
 }
 
-// CredentialID returns the credential ID for a token ID (claim "jti"), as in the extra fields of
-// users and in audit events.
+// CredentialID returns the credential ID for a token ID (claim "jti"), in the form that is used in
+// the extra fields of users and in audit events.
 func CredentialID(tokenID string) string { return "JTI=" + tokenID }

@@ -7,7 +7,7 @@ type Issuer struct {
 	Keys Keys
 	// Name is the value of the claim "iss".
 	Name string
-	// Audiences are the default audiences of tokens: the audiences of the server.
+	// Audiences are the default audiences of tokens, which are the audiences of the server.
 	Audiences []string
 	// MaxExpiration limits the lifetime that a client can request; 0 means no limit.
 	MaxExpiration time.Duration

@@ -23,13 +23,13 @@ import (
 
 // Keys signs and verifies tokens. Implementations are safe for concurrent use.
 type Keys interface {
-	// Sign returns a token with the claims. It may block on a call of a plugin until ctx is done.
+	// Sign returns a signed token with the claims. It may block on a call to a plugin until ctx is done.
 	Sign(ctx context.Context, claims *Claims) (string, error)
 	// Verify returns the claims of a token if one of the keys has signed it. It does not check
 	// expiration or audiences. Errors have kube-apiserver's messages and are sent to clients.
 	Verify(ctx context.Context, token *Token) (*Claims, error)
-	// Generation returns a number that changes when the set of valid keys changes. A cached
-	// verification of another generation must be repeated.
+	// Generation returns a number that changes when the set of valid keys changes. A verification
+	// that was cached in another generation must be repeated.
 	Generation() uint64
 	// Published returns the public keys for other verifiers of tokens.
 	Published() Published
@@ -49,9 +49,9 @@ type LocalKeys struct {
 
 var _ Keys = (*LocalKeys)(nil)
 
-// NewKeys returns the keys of a server: signer signs tokens, and tokens that were signed with
-// signer or with one of more are valid. Keys must be RSA, or ECDSA with P-256, P-384 or P-521;
-// NewKeys returns an error otherwise.
+// NewKeys returns keys that sign tokens with signer. Tokens are valid if they were signed with
+// signer or with a key in more. NewKeys returns an error if a key is neither an RSA key nor an
+// ECDSA key with the curve P-256, P-384 or P-521.
 func NewKeys(signer crypto.Signer, more ...crypto.PublicKey) (*LocalKeys, error) {
 	k := &LocalKeys{}
 	for _, key := range append([]crypto.PublicKey{signer.Public()}, more...) {
@@ -73,7 +73,7 @@ func NewKeys(signer crypto.Signer, more ...crypto.PublicKey) (*LocalKeys, error)
 	return k, nil
 }
 
-// localJSONWebKey returns a public key as JSON Web Key, with the hash of the key as ID.
+// localJSONWebKey returns a public key as a JSON Web Key whose ID is a hash of the key.
 func localJSONWebKey(key crypto.PublicKey) (jose.JSONWebKey, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -83,8 +83,8 @@ func localJSONWebKey(key crypto.PublicKey) (jose.JSONWebKey, error) {
 	return JSONWebKey(key, base64.RawURLEncoding.EncodeToString(sum[:]))
 }
 
-// JSONWebKey returns a public key as JSON Web Key (RFC 7517) with an ID. It returns an error if the
-// type of the key cannot sign tokens.
+// JSONWebKey returns a public key as a JSON Web Key (RFC 7517) with the given ID. It returns an
+// error if keys of this type cannot sign tokens.
 func JSONWebKey(key crypto.PublicKey, id string) (jose.JSONWebKey, error) {
 	algorithm, err := algorithmOf(key)
 	return jose.JSONWebKey{Key: key, KeyID: id, Algorithm: string(algorithm), Use: "sig"}, err
@@ -176,7 +176,7 @@ func (t *Token) KeyID() string { return t.signature.Signatures[0].Header.KeyID }
 
 // Verify returns the claims of the token if one of the keys has signed it. If the token has a key
 // ID, only the key with this ID is used. Expiration and audiences are not checked. It returns an
-// error if no key has signed it, or if the claims cannot be decoded.
+// error if no key has signed the token, or if the claims cannot be decoded.
 func (t *Token) Verify(keys []jose.JSONWebKey) (*Claims, error) {
 	id, err := t.KeyID(), errors.New("invalid signature, no keys found")
 	for i := range keys {
@@ -190,8 +190,8 @@ func (t *Token) Verify(keys []jose.JSONWebKey) (*Claims, error) {
 	return nil, err
 }
 
-// ParsePublicKeys parses public keys in PEM format. It also accepts certificates and private keys,
-// of which it returns the public keys. It returns an error if there is no key, or if a key is invalid.
+// ParsePublicKeys parses public keys in PEM format. It also accepts certificates and private keys, and returns
+// the public keys that they contain. It returns an error if there is no key, or if a key is invalid.
 func ParsePublicKeys(data []byte) ([]crypto.PublicKey, error) {
 	var keys []crypto.PublicKey
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
@@ -231,7 +231,7 @@ func publicKey(block *pem.Block) (crypto.PublicKey, error) {
 	return signer.Public(), nil
 }
 
-// ParsePrivateKey returns the first private key in PEM data. It returns an error if there is none.
+// ParsePrivateKey returns the first private key in PEM data. It returns an error if there is no private key.
 func ParsePrivateKey(data []byte) (crypto.Signer, error) {
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
 		if key, err := privateKey(block); key != nil || err != nil {

@@ -34,7 +34,7 @@ func newEC(t testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
 	return key
 }
 
-// TestKeyFiles checks that all key formats of openssl can be parsed.
+// TestKeyFiles checks that the key formats that openssl writes can be parsed.
 func TestKeyFiles(t *testing.T) {
 	t.Parallel()
 	ec := newEC(t, elliptic.P256())
@@ -48,7 +48,7 @@ func TestKeyFiles(t *testing.T) {
 	pkix, err2 := x509.MarshalPKIXPublicKey(ec.Public())
 	files := map[string][]byte{
 		"SEC 1": private, "PKCS 8": block(t, "PRIVATE KEY", pkcs8, err), "PKCS 1": block(t, "RSA PRIVATE KEY", x509.MarshalPKCS1PrivateKey(rsaKey), nil),
-		"behind parameters": slices.Concat(block(t, "EC PARAMETERS", []byte{1}, nil), private),
+		"after EC parameters": slices.Concat(block(t, "EC PARAMETERS", []byte{1}, nil), private),
 	}
 	for name, file := range files {
 		if key, err := ParsePrivateKey(file); err != nil || key == nil {
@@ -76,15 +76,15 @@ func TestUnsupportedKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := NewKeys(edwards); err == nil || !strings.Contains(err.Error(), "RSA or ECDSA") {
-		t.Errorf("keys of Ed25519: error %v", err)
+		t.Errorf("an Ed25519 key: error %v", err)
 	}
 	if _, err := NewKeys(newEC(t, elliptic.P224())); err == nil || !strings.Contains(err.Error(), "P-224") {
-		t.Errorf("keys of P-224: error %v", err)
+		t.Errorf("a P-224 key: error %v", err)
 	}
 }
 
-// TestSign checks that a token of each algorithm is valid with the keys that signed it, and only
-// with these.
+// TestSign checks, for each ECDSA algorithm, that signed tokens can be verified, and that only
+// public keys are published.
 func TestSign(t *testing.T) {
 	t.Parallel()
 	for _, curve := range []elliptic.Curve{elliptic.P256(), elliptic.P384(), elliptic.P521()} {
@@ -105,7 +105,7 @@ func TestSign(t *testing.T) {
 			t.Errorf("verify the token: claims %+v, error %v", claims, err)
 		}
 		if document, err := keys.Published().JWKS(); err != nil || bytes.Contains(document, []byte(`"d"`)) {
-			t.Errorf("the document has a private key: %s, %v", document, err)
+			t.Errorf("the key set contains a private key: %s, %v", document, err)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func New(t testing.TB) *Issuer {
 	return i
 }
 
-// Rotate replaces the key with a new key with the given ID. It is safe for concurrent use.
+// Rotate replaces the key with a new key that has the given ID. It is safe for concurrent use.
 func (i *Issuer) Rotate(t testing.TB, id string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

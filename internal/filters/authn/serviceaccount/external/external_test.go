@@ -40,8 +40,8 @@ func claims() *serviceaccount.Claims {
 	return &serviceaccount.Claims{Claims: jwt.Claims{Issuer: "i"}, Audience: []string{"a"}}
 }
 
-// TestKeys checks that tokens are valid as long as the plugin has their keys, including keys that
-// the server has not fetched yet.
+// TestKeys checks that tokens are valid as long as the plugin returns their keys, including keys
+// that the server has not fetched yet.
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	p := externaltest.New(t)
@@ -84,7 +84,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestRefresh checks that keys are fetched again at the interval of the plugin.
+// TestRefresh checks that keys are fetched again at the interval that the plugin specifies.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	p := externaltest.New(t)
@@ -102,7 +102,7 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// TestLongDurations checks the response of a plugin whose keys and tokens have no limits.
+// TestLongDurations checks that a plugin may specify unlimited durations for its keys and tokens.
 func TestLongDurations(t *testing.T) {
 	t.Parallel()
 	p := externaltest.New(t)

@@ -1,6 +1,6 @@
-// Package external uses service account keys of a plugin: a program that signs tokens and returns
-// the valid keys over a unix domain socket (the gRPC service ExternalJWTSigner of
-// k8s.io/externaljwt, flag --service-account-signing-endpoint, KEP-740).
+// Package external uses the service account keys of a plugin. The plugin is another process, which
+// signs tokens and returns the valid keys over a unix domain socket (the gRPC service
+// ExternalJWTSigner of k8s.io/externaljwt, flag --service-account-signing-endpoint, KEP-740).
 package external
 
 import (
@@ -27,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters/authn/serviceaccount"
 )
 
-// Limits and intervals. The values equal kube-apiserver's.
+// Limits and intervals, with the same values as in kube-apiserver.
 const (
 	fetchTimeout    = time.Minute
 	metadataTimeout = 10 * time.Second
@@ -66,8 +66,8 @@ type keySet struct {
 	generation uint64
 	response   []*api.Key
 	all        []jose.JSONWebKey
-	published  []jose.JSONWebKey // the signing keys
-	dataTime   time.Time         // timestamp of the plugin
+	published  []jose.JSONWebKey // keys that are not excluded from OIDC discovery
+	dataTime   time.Time         // data timestamp in the plugin's response
 	refreshAt  time.Time         // time of the next fetch
 }
 
@@ -165,8 +165,8 @@ func (k *Keys) sign(ctx context.Context, claims *serviceaccount.Claims) (string,
 	return response.Header + "." + encoded + "." + response.Signature, nil
 }
 
-// keySetFor returns the current keys. If they do not include the ID, it fetches the keys first; on
-// error, it logs and returns the previous keys.
+// keySetFor returns the current keys. If they do not include the ID, it fetches the keys first. If
+// the fetch fails, it logs the error and returns the previous keys.
 func (k *Keys) keySetFor(ctx context.Context, id string) *keySet {
 	now := k.current.Load()
 	if id == "" || now.has(id) {
@@ -200,7 +200,7 @@ func (k *Keys) refresh(ctx context.Context) {
 	}
 }
 
-// fetch fetches the keys and makes them current. Concurrent callers share a call.
+// fetch fetches the keys and makes them current. Concurrent callers share one call of the plugin.
 func (k *Keys) fetch(ctx context.Context) error {
 	_, err := egress.Share(ctx, &k.calls, "", func(ctx context.Context) (*keySet, error) {
 		ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
@@ -252,7 +252,7 @@ func sameKey(a, b *api.Key) bool {
 	return a.KeyId == b.KeyId && bytes.Equal(a.Key, b.Key) && a.ExcludeFromOidcDiscovery == b.ExcludeFromOidcDiscovery
 }
 
-// parseKey converts a key of the plugin.
+// parseKey validates and converts a key of the plugin.
 func parseKey(key *api.Key) (jose.JSONWebKey, error) {
 	switch {
 	case key == nil:

@@ -46,7 +46,7 @@ type Plugin struct {
 	id        string
 }
 
-// New starts a plugin with a signing key of ID "1". The plugin stops at the end of the test.
+// New starts a plugin with a signing key that has the ID "1". The plugin stops at the end of the test.
 func New(t testing.TB) *Plugin {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "signer") // paths of sockets must be short
