@@ -76,9 +76,9 @@ func constantAuthorizer(of string) authorizer.Authorizer {
 	return nil
 }
 
-// FromModes returns authorizers by type, with the names that kube-apiserver uses for
-// --authorization-mode. For types other than AlwaysAllow and AlwaysDeny, the field Authorizer is
-// nil. Unknown types are not rejected.
+// FromModes returns one authorizer for each mode of --authorization-mode, with the name that
+// kube-apiserver uses. For modes other than AlwaysAllow and AlwaysDeny, the field Authorizer is
+// nil. Unknown modes are not rejected.
 func FromModes(modes []string) []NamedAuthorizer {
 	list := make([]NamedAuthorizer, len(modes))
 	for i, mode := range modes {

@@ -29,10 +29,10 @@ func TestUnion(t *testing.T) {
 		reason string
 		err    bool
 	}{
-		{"nobody asked", nil, authorizer.DecisionNoOpinion, "", false},
+		{"no authorizers", nil, authorizer.DecisionNoOpinion, "", false},
 		{"the first that allows", Union{fixed{decision: authorizer.DecisionNoOpinion}, fixed{decision: authorizer.DecisionAllow, reason: "a"}, fixed{decision: authorizer.DecisionDeny}}, authorizer.DecisionAllow, "a", false},
 		{"the first that denies", Union{fixed{decision: authorizer.DecisionDeny, reason: "d"}, fixed{decision: authorizer.DecisionAllow}}, authorizer.DecisionDeny, "d", false},
-		{"an error does not keep others from allowing", Union{fixed{decision: authorizer.DecisionNoOpinion, err: broken}, fixed{decision: authorizer.DecisionAllow}}, authorizer.DecisionAllow, "", false},
+		{"an error before an authorizer that allows", Union{fixed{decision: authorizer.DecisionNoOpinion, err: broken}, fixed{decision: authorizer.DecisionAllow}}, authorizer.DecisionAllow, "", false},
 		{"all reasons", Union{fixed{decision: authorizer.DecisionNoOpinion, reason: "a"}, fixed{decision: authorizer.DecisionNoOpinion, err: broken}, fixed{decision: authorizer.DecisionNoOpinion, reason: "b"}}, authorizer.DecisionNoOpinion, "a\nb", true},
 	}
 	for _, tt := range tests {
@@ -55,9 +55,9 @@ func TestAuthorizers(t *testing.T) {
 	}{
 		{"a master", Masters{}, authorizer.Attributes{User: master, Verb: "delete", ResourceRequest: true}, authorizer.DecisionAllow},
 		{"no master", Masters{}, authorizer.Attributes{User: jane, Verb: "get"}, authorizer.DecisionNoOpinion},
-		{"nobody", Masters{}, authorizer.Attributes{}, authorizer.DecisionNoOpinion},
-		{"always", AlwaysAllow{}, authorizer.Attributes{}, authorizer.DecisionAllow},
-		{"never", AlwaysDeny{}, authorizer.Attributes{User: jane}, authorizer.DecisionNoOpinion},
+		{"no user", Masters{}, authorizer.Attributes{}, authorizer.DecisionNoOpinion},
+		{"AlwaysAllow", AlwaysAllow{}, authorizer.Attributes{}, authorizer.DecisionAllow},
+		{"AlwaysDeny", AlwaysDeny{}, authorizer.Attributes{User: jane}, authorizer.DecisionNoOpinion},
 	}
 	for _, tt := range tests {
 		if got, _, err := tt.authorizer.Authorize(t.Context(), &tt.attributes); got != tt.want || err != nil {

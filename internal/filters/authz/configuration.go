@@ -127,8 +127,8 @@ func (c *Configuration) Open(metrics *webhook.Metrics, dial egress.Dial) ([]Name
 	return list, nil
 }
 
-// check returns the errors of an authorizer, except the errors of its webhook. before contains the
-// preceding authorizers, to find duplicates.
+// check returns the errors in the configuration of an authorizer, except errors in the field
+// webhook. before contains the preceding authorizers, to find duplicates.
 func (a *AuthorizerConfiguration) check(at *field.Path, before []AuthorizerConfiguration) field.ErrorList {
 	has := func(same func(AuthorizerConfiguration) bool) bool { return slices.ContainsFunc(before, same) }
 	switch {
@@ -187,7 +187,7 @@ func cacheTTL(cached *bool, ttl metav1.Duration) time.Duration {
 	return ttl.Duration
 }
 
-// check returns the errors of a webhook, except the errors of its conditions.
+// check returns the errors in the configuration of a webhook, except errors in the match conditions.
 func (w *WebhookConfiguration) check(at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	oneOf := func(name, value string, values ...string) {

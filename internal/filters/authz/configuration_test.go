@@ -75,7 +75,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// TestReloadableUnion checks that a new list of authorizers is used from the next request on, and that
+// TestReloadableUnion checks that a new list of authorizers takes effect with the next request, and that
 // decisions are counted.
 func TestReloadableUnion(t *testing.T) {
 	t.Parallel()
@@ -87,21 +87,21 @@ func TestReloadableUnion(t *testing.T) {
 	list := FromModes([]string{TypeAlwaysDeny, TypeRBAC})
 	current := &list
 	o := NewReloadableUnion(func() *[]NamedAuthorizer { return current }, map[string]authorizer.Authorizer{TypeRBAC: fixed{decision: authorizer.DecisionAllow}}, metrics)
-	ask := func() authorizer.Decision {
+	decide := func() authorizer.Decision {
 		decision, _, _ := o.Authorize(context.Background(), &authorizer.Attributes{User: &request.User{Name: "jane"}})
 		return decision
 	}
-	if got := ask(); got != authorizer.DecisionAllow {
+	if got := decide(); got != authorizer.DecisionAllow {
 		t.Error(got)
 	}
 	other := []NamedAuthorizer{{Type: TypeWebhook, Name: "w", Authorizer: fixed{decision: authorizer.DecisionDeny}}, {Type: TypeRBAC, Name: "rbac"}}
 	current = &other
-	if got := ask(); got != authorizer.DecisionDeny {
+	if got := decide(); got != authorizer.DecisionDeny {
 		t.Error(got)
 	}
 	absent := FromModes([]string{TypeNode, TypeAlwaysAllow})
 	current = &absent
-	if got := ask(); got != authorizer.DecisionDeny {
+	if got := decide(); got != authorizer.DecisionDeny {
 		t.Errorf("%s although an authorizer is missing", got)
 	}
 	families, err := registry.Gather()

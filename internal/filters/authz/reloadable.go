@@ -50,9 +50,9 @@ type builtUnion struct {
 }
 
 // NewReloadableUnion returns an authorizer for the list that the function list returns. The
-// function is called for each request. To change the list, it must return another pointer; a list
-// must not be modified. builtin contains the authorizers of the control plane by type. Lists with
-// other types must set Authorizer. metrics may be nil.
+// function is called for each request. To change the list, the function must return another
+// pointer; a list must not be modified. builtin contains the authorizers of the control plane by
+// type. For other types, NamedAuthorizer.Authorizer must not be nil. metrics may be nil.
 func NewReloadableUnion(list func() *[]NamedAuthorizer, builtin map[string]authorizer.Authorizer, metrics *Metrics) *ReloadableUnion {
 	return &ReloadableUnion{list: list, builtin: builtin, metrics: metrics}
 }

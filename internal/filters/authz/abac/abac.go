@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Policies are the policies of a file. A request is allowed if one policy matches. Policies are
-// immutable and safe for concurrent use.
+// Policies are the policies of a file. A request is allowed if at least one policy matches.
+// Policies are immutable and safe for concurrent use.
 type Policies []policy
 
 // policy is the spec of a Policy of abac.authorization.kubernetes.io/v1beta1. "*" matches all
@@ -117,8 +117,8 @@ func (p *policy) allows(a *authorizer.Attributes) bool {
 
 func readVerbs() []string { return []string{"get", "list", "watch"} }
 
-// matchesUser reports whether the policy applies to a user. A policy without a user and a group
-// applies to nobody.
+// matchesUser reports whether the policy applies to a user. A policy with neither a user nor a
+// group applies to nobody.
 func (p *policy) matchesUser(user *request.User) bool {
 	if user == nil || p.User == "" && p.Group == "" {
 		return false
@@ -136,8 +136,8 @@ func (p *policy) matchesPath(a *authorizer.Attributes) bool {
 	return !a.ResourceRequest && (p.NonResourcePath == a.Path || ok && strings.HasPrefix(a.Path, prefix))
 }
 
-// Rules returns the policies that apply to a user in a namespace as RBAC rules. The result is a new
-// slice.
+// Rules returns, in the form of RBAC rules, the policies that apply to a user in a namespace. The
+// result is a new slice.
 func (p Policies) Rules(user *request.User, namespace string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for i := range p {

@@ -23,11 +23,11 @@ type objectKey struct {
 	namespace, name string
 }
 
-// object is an object that pods or volumes refer to. The graph contains one value per object while
-// references exist, so references are pointers.
+// object is an object that pods or volumes refer to. While references to an object exist, the graph
+// contains exactly one value for the object, so that references can be pointers.
 type object struct {
 	key objectKey
-	// volumes are the volumes that require this secret.
+	// volumes are the volumes that require the object, which is then a secret.
 	volumes []*volume
 	// references is the number of pods and volumes that refer to the object.
 	references int
@@ -38,7 +38,7 @@ type node struct {
 	name string
 	// uses contains the number of pods of the node that refer to each object.
 	uses map[*object]uint32
-	// references is the number of pods and own objects of the node.
+	// references is the number of pods and other objects that belong to the node.
 	references int
 }
 
@@ -68,8 +68,9 @@ type volumeRefs struct {
 	secrets []objectKey
 }
 
-// graph contains the relations of nodes to objects: node ← pod ← object, and node ← pod ← claim ←
-// volume ← secret. Callers must synchronize access.
+// graph contains the relations between nodes and objects. A node is related to the objects to which
+// its pods refer. If a pod refers to a claim, its node is also related to the volume that is bound
+// to the claim, and to the secrets of the volume. Callers must synchronize access.
 type graph struct {
 	nodes   map[string]*node
 	objects map[objectKey]*object
@@ -79,7 +80,7 @@ type graph struct {
 	attachments, slices, certificates owners
 }
 
-// owners maps objects to the nodes that they belong to.
+// owners maps the names of objects to the nodes to which the objects belong.
 type owners map[types.NamespacedName]*node
 
 func newGraph() graph {

@@ -1,7 +1,7 @@
 // Package node authorizes kubelets. A kubelet may access its own node, the pods bound to it, and
 // the secrets, ConfigMaps, claims, volumes and service accounts that these pods refer to. The
-// binding of a pod is in effect when its write returns (see package reflector). The admission
-// plugin NodeRestriction limits the content of a kubelet's writes.
+// binding of a pod has taken effect by the time the write of the binding returns (see package
+// reflector). The admission plugin NodeRestriction limits the content of a kubelet's writes.
 package node
 
 import (
@@ -18,9 +18,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Config configures an Authorizer. All fields but Metrics are required.
+// Config configures an Authorizer. All fields except Metrics are required.
 type Config struct {
-	// Rules are the permissions of all nodes for resources that need no check of relations.
+	// Rules are the permissions that all nodes have for resources whose relation to the node is not checked.
 	Rules   []rbacv1.PolicyRule
 	Gates   feature.Gates
 	Logger  *slog.Logger
@@ -38,7 +38,7 @@ type Authorizer struct {
 }
 
 // New returns an Authorizer without objects. The caller must run its Followers, which report pods,
-// volumes and other objects with a node.
+// volumes and other objects that belong to nodes.
 func New(config Config) *Authorizer {
 	a := &Authorizer{rules: rbac.NewRules(config.Rules), gates: config.Gates, graph: newGraph()}
 	a.Followers = a.newFollowers(&config)

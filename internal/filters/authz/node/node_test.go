@@ -78,7 +78,7 @@ func boundVolume(name, claim string, source corev1.PersistentVolumeSource) *core
 	}
 }
 
-// newCluster returns an Authorizer for two nodes. All objects that richPod refers to belong to n1.
+// newCluster returns an Authorizer for two nodes. Only n1 is related to the objects to which richPod refers.
 func newCluster(gates feature.Gates) *Authorizer {
 	a := newAuthorizer(gates)
 	g := &a.graph
@@ -102,8 +102,8 @@ func newCluster(gates feature.Gates) *Authorizer {
 	return a
 }
 
-// attributesOf parses "VERB GROUP/RESOURCE/SUBRESOURCE NAMESPACE NAME FIELDS". "-" is an empty
-// value.
+// attributesOf parses "VERB GROUP/RESOURCE/SUBRESOURCE NAMESPACE NAME FIELDS". "-" stands for an
+// empty value.
 func attributesOf(user *request.User, text string) *authorizer.Attributes {
 	words := append(strings.Fields(text), "-", "-", "-", "-")
 	word := func(i int) string { return strings.TrimPrefix(words[i], "-") }
@@ -295,7 +295,7 @@ func TestModel(t *testing.T) {
 		g.removeVolume(at)
 	}
 	if len(g.nodes)+len(g.objects)+len(g.pods)+len(g.volumes) > 0 {
-		t.Errorf("left in the graph: %+v", g)
+		t.Errorf("remaining in the graph: %+v", g)
 	}
 }
 

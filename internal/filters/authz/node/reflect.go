@@ -52,8 +52,8 @@ func follow[T codec.Object, R any](a *Authorizer, c *Config, name string, read f
 	})
 }
 
-// podRefsOf returns the references of a pod. Objects of a mirror pod are ignored: a kubelet creates
-// mirror pods, and could otherwise grant itself access to any object.
+// podRefsOf returns the references of a pod. The references of a mirror pod are ignored, because
+// kubelets create mirror pods and could otherwise grant themselves access to any object.
 func podRefsOf(p *corev1.Pod) podRefs {
 	refs := podRefs{node: p.Spec.NodeName}
 	if _, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]; mirror || refs.node == "" {

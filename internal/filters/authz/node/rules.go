@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// nodeRequest is a request of a node. The functions that authorize it report whether it is allowed. If it is
-// not, they return the reason with kube-apiserver's message.
+// nodeRequest is a request of a node. The functions that authorize it report whether it is allowed. If the
+// request is not allowed, they also return the reason, which is kube-apiserver's message or "".
 type nodeRequest struct {
 	*authorizer.Attributes
 	node string
@@ -127,8 +127,8 @@ func (a *Authorizer) authorizeServiceAccount(q *nodeRequest) (bool, string) {
 	return a.checkRelation(q, func() bool { return a.graph.uses(q.node, q.key(serviceAccounts)) })
 }
 
-// authorizeLease authorizes access to the lease of the node. For a creation, NodeRestriction checks the name
-// of the object. This also applies to the functions below.
+// authorizeLease authorizes access to the lease of the node. It does not check the name of an object to create,
+// because the admission plugin NodeRestriction checks it. The same is true for the functions below.
 func authorizeLease(q *nodeRequest) (bool, string) {
 	switch {
 	case !isObjectVerb(q.Verb):

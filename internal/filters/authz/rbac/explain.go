@@ -49,12 +49,13 @@ type Grant struct {
 	Namespace string
 	Rule      rbacv1.PolicyRule
 	// Mismatches are the parts of the request that the rule does not match: verb, path, resource,
-	// name or namespace. It is empty if the rule allows the request.
+	// name or namespace. Mismatches is empty if the rule allows the request.
 	Mismatches []string
 }
 
 // Explain returns the first grant that allows a request. If no grant allows it, Explain returns up
-// to max of the user's closest grants, the closest first. q.User must not be nil.
+// to max grants of the user, those with the fewest mismatches first. It omits grants for other
+// resources or paths. q.User must not be nil.
 func (a *Authorizer) Explain(q *authorizer.Attributes, max int) []Grant {
 	prepared := prepare(q)
 	var grants []Grant

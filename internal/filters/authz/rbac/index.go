@@ -18,7 +18,8 @@ type binding struct {
 	slot int // index in role.bindings
 }
 
-// bindingSpec is the content of a binding. It is immutable, and can be shared by the bindings of several Authorizers.
+// bindingSpec is the content of a binding. It is immutable and can be shared by the bindings of several
+// Authorizers.
 type bindingSpec struct {
 	namespace, name string
 	roleRef         roleKey
@@ -58,7 +59,7 @@ type index struct {
 	users    map[string]*grants
 	groups   map[string]*grants
 	shared   *Shared // nil shares nothing
-	// sets caches the sets of namespaces for lists over all namespaces; nil disables the cache.
+	// sets caches the sets of namespaces for lists and watches of all namespaces; nil disables the cache.
 	sets *namespaceSets
 }
 
@@ -105,7 +106,8 @@ func (x *index) visit(user *request.User, namespace string, f func(subject, *bin
 	}
 }
 
-// visit reports whether f returned true for all bindings. A nil *grants has no bindings.
+// visit calls f with the bindings in a namespace until f returns false. It reports whether f
+// returned true for all of them. A nil *grants has no bindings.
 func (g *grants) visit(s subject, namespace string, f func(subject, *binding) bool) bool {
 	if g == nil {
 		return true
@@ -152,7 +154,8 @@ func (x *index) removeRole(key roleKey) {
 	x.removeIfUnused(r)
 }
 
-// eachRole yields the keys of all ClusterRoles, or of all Roles, except missing roles.
+// eachRole yields the keys of all ClusterRoles if cluster is true, and otherwise of all Roles. It
+// omits missing roles.
 func (x *index) eachRole(cluster bool, yield func(roleKey) bool) {
 	for at, r := range x.roles {
 		if at.isCluster() == cluster && !r.missing && !yield(at) {
@@ -161,7 +164,7 @@ func (x *index) eachRole(cluster bool, yield func(roleKey) bool) {
 	}
 }
 
-// eachBinding yields the keys of all ClusterRoleBindings, or of all RoleBindings.
+// eachBinding yields the keys of all ClusterRoleBindings if cluster is true, and otherwise of all RoleBindings.
 func (x *index) eachBinding(cluster bool, yield func(roleKey) bool) {
 	for at := range x.bindings {
 		if at.isCluster() == cluster && !yield(at) {
@@ -243,14 +246,14 @@ func (g *grants) add(b *binding) {
 	*to = slices.Insert(*to, i, b)
 }
 
-// search returns the position of the first binding of a namespace in g.namespaced.
+// search returns the index of the first binding of a namespace in g.namespaced.
 func (g *grants) search(namespace string) (int, bool) {
 	return slices.BinarySearchFunc(g.namespaced, namespace, func(b *binding, namespace string) int {
 		return strings.Compare(b.namespace, namespace)
 	})
 }
 
-// remove removes all entries of a binding, and reports whether the list is empty.
+// remove removes all entries of a binding, and reports whether g is now empty.
 func (g *grants) remove(b *binding) bool {
 	is := func(other *binding) bool { return other == b }
 	g.cluster, g.namespaced = slices.DeleteFunc(g.cluster, is), slices.DeleteFunc(g.namespaced, is)

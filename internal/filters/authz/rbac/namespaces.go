@@ -49,7 +49,7 @@ func (x *index) eachGrants(user *request.User, f func(subject, *grants)) {
 	}
 }
 
-// setRevision sets the revision of the following changes of the index.
+// setRevision sets the revision of the changes of the index that follow.
 func (x *index) setRevision(revision int64) {
 	if x.sets != nil {
 		x.sets.setRevision(revision)
@@ -59,9 +59,9 @@ func (x *index) setRevision(revision int64) {
 // maxIdleSets is the maximum number of unused cached sets.
 const maxIdleSets = 256
 
-// namespaceSets caches the namespaces that users may list, by request. A change of the index marks
-// affected sets as stale, and the next reader recomputes them. Authorizer.mu is held for writing
-// during changes of the index.
+// namespaceSets caches, for each user and request, the namespaces in which the request is allowed.
+// A change of the index marks the affected sets as stale, and the next reader recomputes them.
+// Authorizer.mu is held for writing during changes of the index.
 type namespaceSets struct {
 	mu        sync.Mutex
 	all       map[setKey]*namespaceSet
@@ -70,13 +70,13 @@ type namespaceSets struct {
 	idle []*namespaceSet
 	// revision is the revision of the current change of the index.
 	revision int64
-	// newest is the greatest revision that a client may have received before the last change of the
-	// index was known.
+	// newest is the greatest revision that a client may have received before this server knew of
+	// the last change of the index.
 	newest int64
-	// seen is the greatest revision that any client may have received. It is global, because a
-	// client may list with one set and watch with another.
+	// seen is the greatest revision that any client may have received. There is one value for all
+	// sets, because a client may list with one set and watch with another.
 	seen atomic.Int64
-	// evictedChange is the greatest namespaceSet.changed of evicted sets.
+	// evictedChange is the greatest namespaceSet.changed of all evicted sets.
 	evictedChange int64
 }
 
@@ -103,7 +103,7 @@ type namespaceSet struct {
 	now       *request.Namespaces
 	stale     bool
 	staleChan chan struct{} // closed when the set becomes stale
-	// changed is the greatest revision that a client may have received with an earlier content of the set;
+	// changed is the greatest revision that a client may have received with earlier contents of the set;
 	// pending is the next value of changed if the recomputed set differs.
 	changed, pending int64
 	// markedAt is the revision of the last change that marked the set. multiple is true if changes at several
@@ -128,10 +128,10 @@ type View struct {
 
 var _ request.Visibility = (*View)(nil)
 
-// View returns the namespaces in which a user may perform a list or watch over all namespaces, or
-// nil if the user has no such namespace. CacheNamespaces must have been called. alone means that no
-// other authorizer can allow the request. Otherwise, a watch ends when its user loses the
-// permission for all namespaces, so that the other authorizers can decide about the next watch.
+// View returns a View of the namespaces in which a user may perform a list or watch of all namespaces. It
+// returns nil if the user has no such namespace. CacheNamespaces must have been called. alone means that no
+// other authorizer can allow the request. Otherwise, a watch ends when its user loses the permission for all
+// namespaces, so that the other authorizers can decide about the next watch.
 func (a *Authorizer) View(attributes *authorizer.Attributes, alone bool) *View {
 	if attributes.User == nil {
 		return nil
@@ -225,7 +225,7 @@ func (s *namespaceSets) setRevision(revision int64) {
 	s.revision, s.newest = revision, max(s.newest, revision-1, s.seen.Load())
 }
 
-// roleChanged marks the sets of all subjects of the role's bindings. A nil receiver does nothing.
+// roleChanged marks the sets of all subjects of the role's bindings as stale. A nil receiver does nothing.
 func (s *namespaceSets) roleChanged(r *role) {
 	if s == nil {
 		return
@@ -235,7 +235,7 @@ func (s *namespaceSets) roleChanged(r *role) {
 	}
 }
 
-// bindingChanged marks the sets of a binding's subjects. A nil receiver does nothing.
+// bindingChanged marks the sets of a binding's subjects as stale. A nil receiver does nothing.
 func (s *namespaceSets) bindingChanged(b *binding) {
 	if s == nil {
 		return
@@ -250,8 +250,8 @@ func (s *namespaceSets) bindingChanged(b *binding) {
 }
 
 // markStale records that a change at revision may affect the set. Clients may have received
-// revisions up to seen without the change; from other servers, they may have received all revisions
-// before it. seen is read under the lock, because Advance increases it under the lock.
+// revisions up to seen without the change. From other servers, they may have received all revisions
+// before the change. seen is read under the lock, because Advance increases it under the lock.
 func (n *namespaceSet) markStale(revision int64, seen *atomic.Int64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -264,7 +264,7 @@ func (n *namespaceSet) markStale(revision int64, seen *atomic.Int64) {
 	}
 }
 
-// lock recomputes the set if it is stale and returns it locked.
+// lock recomputes the set if it is stale. It returns the set, whose mutex the caller must unlock.
 func (v *View) lock() *namespaceSet {
 	n := v.set
 	for n.mu.Lock(); n.stale; n.mu.Lock() {
@@ -276,7 +276,7 @@ func (v *View) lock() *namespaceSet {
 
 // refresh recomputes a stale set.
 func (v *View) refresh() {
-	v.authorizer.mu.RLock() // prevents concurrent marks
+	v.authorizer.mu.RLock() // prevents concurrent calls of markStale
 	defer v.authorizer.mu.RUnlock()
 	n := v.set
 	n.mu.Lock()
@@ -308,7 +308,7 @@ func (v *View) Now() *request.Namespaces {
 func (v *View) IsCurrent(of *request.Namespaces, revision int64) bool {
 	n := v.lock()
 	n.mu.Unlock()
-	v.authorizer.mu.RLock() // excludes a change that has marked only some of the sets
+	v.authorizer.mu.RLock() // waits for a change that has marked only some of the sets so far
 	defer v.authorizer.mu.RUnlock()
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// newVisible returns an Authorizer that maintains namespace sets, with the role "reader" for pods.
+// newVisible returns an Authorizer that caches namespace sets and has the role "reader" for pods.
 func newVisible() *Authorizer {
 	a := New(nil, nil, nil)
 	a.CacheNamespaces()
@@ -58,8 +58,8 @@ func TestNamespaces(t *testing.T) {
 	a.bind(4, "d", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Name: "robot"})
 	a.bind(5, "", rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "all"})
 	for _, test := range []struct {
-		asked *authorizer.Attributes
-		want  string
+		attributes *authorizer.Attributes
+		want       string
 	}{
 		{listing("jane"), "a b"},
 		{listing("jane", "team"), "a b c"},
@@ -72,12 +72,12 @@ func TestNamespaces(t *testing.T) {
 		{&authorizer.Attributes{}, "none"},
 	} {
 		got := "none"
-		if v := a.View(test.asked, true); v != nil {
+		if v := a.View(test.attributes, true); v != nil {
 			got = text(v.Now())
 			v.Close()
 		}
 		if got != test.want {
-			t.Errorf("%+v: %s, want %s", test.asked.User, got, test.want)
+			t.Errorf("%+v: %s, want %s", test.attributes.User, got, test.want)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestChangeDuringAdvance(t *testing.T) {
 				sent = next
 				select {
 				case <-changed:
-					v.Advance(before, sent) // without progress
+					v.Advance(before, sent) // does not advance
 					return
 				default:
 				}
@@ -214,12 +214,12 @@ func BenchmarkView(b *testing.B) {
 	for n := range 1000 {
 		a.bind(int64(n+1), fmt.Sprintf("namespace-%d", n), rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "team"})
 	}
-	asked := listing("jane", "team", "system:authenticated")
-	a.View(asked, true).Close()
+	attributes := listing("jane", "team", "system:authenticated")
+	a.View(attributes, true).Close()
 	b.Run("kept", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			v := a.View(asked, true)
+			v := a.View(attributes, true)
 			if len(v.Now().Names()) != 1000 {
 				b.Fatal(text(v.Now()))
 			}
@@ -232,7 +232,7 @@ func BenchmarkView(b *testing.B) {
 		for b.Loop() {
 			revision++
 			a.bind(revision, "namespace-0", rbacv1.Subject{Kind: rbacv1.GroupKind, Name: "team"})
-			v := a.View(asked, true)
+			v := a.View(attributes, true)
 			v.Now()
 			v.Close()
 		}

@@ -1,6 +1,6 @@
-// Package rbac authorizes with roles and bindings (rbac.authorization.k8s.io). It compiles the
-// rules of all roles, and has an index from users and groups to bindings, so a decision evaluates
-// only the grants of its user. A write of a role or binding is in effect before it returns.
+// Package rbac authorizes requests with roles and bindings (rbac.authorization.k8s.io). It compiles the rules
+// of all roles, and maintains an index from users and groups to bindings, so that a decision evaluates only the
+// grants of the user. A write of a role or binding has taken effect by the time it returns.
 package rbac
 
 import (
@@ -26,8 +26,8 @@ type Authorizer struct {
 	index  index
 }
 
-// New returns an Authorizer without objects. The caller must run its Followers. metrics may be nil. shared may be nil,
-// which shares nothing.
+// New returns an Authorizer without objects. The caller must run its Followers. metrics may be nil. If shared
+// is nil, nothing is shared.
 func New(logger *slog.Logger, metrics *reflector.Metrics, shared *Shared) *Authorizer {
 	a := &Authorizer{logger: logger, index: newIndex()}
 	a.index.shared = shared
@@ -84,8 +84,9 @@ func missingError(missing []*role) error {
 	return utilerrors.NewAggregate(errs) // formats several errors like kube-apiserver
 }
 
-// Rules returns the rules of a user that apply in a namespace, or cluster-wide if it is "", in a
-// new slice. The error describes missing roles; the returned rules are valid nevertheless.
+// Rules returns the rules of a user that apply in a namespace, or cluster-wide if namespace is "".
+// The result is a new slice. If roles are missing, Rules returns an error that lists them, and the
+// rules of the existing roles.
 func (a *Authorizer) Rules(user *request.User, namespace string) ([]rbacv1.PolicyRule, error) {
 	var rules []rbacv1.PolicyRule
 	var missing []*role

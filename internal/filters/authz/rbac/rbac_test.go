@@ -86,7 +86,7 @@ func TestAuthorize(t *testing.T) {
 	}
 }
 
-// reference is the reference implementation: it evaluates all roles and bindings one by one.
+// reference is a reference implementation that evaluates all roles and bindings one by one.
 type reference struct {
 	roles    map[roleKey][]rbacv1.PolicyRule
 	bindings map[roleKey]rbacv1.RoleBinding
@@ -230,7 +230,7 @@ func TestModel(t *testing.T) {
 		a.index.removeBinding(at)
 	}
 	if x := &a.index; len(x.roles)+len(x.bindings)+len(x.users)+len(x.groups) != 0 {
-		t.Errorf("left: %v", x)
+		t.Errorf("remaining in the index: %v", x)
 	}
 }
 
@@ -309,7 +309,7 @@ func BenchmarkAuthorize(b *testing.B) {
 	runtime.KeepAlive(a)
 }
 
-// TestShared checks that authorizers share equal roles and bindings only.
+// TestShared checks that authorizers share roles and bindings only if they are equal.
 func TestShared(t *testing.T) {
 	t.Parallel()
 	var shared Shared

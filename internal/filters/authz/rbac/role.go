@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// Rules are compiled rules without a role, for other authorizers. They are immutable and safe for
-// concurrent use.
+// Rules are compiled rules without a role, for use by other authorizers. They are immutable and
+// safe for concurrent use.
 type Rules struct{ set *ruleSet }
 
 // NewRules compiles rules. It does not retain policies.
@@ -26,13 +26,14 @@ type roleKey struct{ namespace, name string }
 
 func (k roleKey) isCluster() bool { return k.namespace == "" }
 
-// role is the target of bindings. If missing is true, the role does not exist: a binding can exist
-// before and after its role.
+// role is the target of bindings. If missing is true, the role does not exist. A binding can be
+// created before its role, and can remain after the deletion of its role.
 type role struct {
 	key     roleKey
 	missing bool
 	*ruleSet
-	// bindings contains the bindings of the role by slot. A missing role without bindings is removed.
+	// bindings contains the bindings that refer to the role, at their slots. A missing role without bindings is
+	// removed.
 	bindings []*binding
 }
 
@@ -49,18 +50,18 @@ func (r *role) removeBinding(b *binding) {
 	r.bindings = r.bindings[:last]
 }
 
-// indexThreshold is the maximum number of rules of a role without an index.
+// indexThreshold is the maximum number of rules in a ruleSet without an index.
 const indexThreshold = 8
 
 // ruleSet contains compiled rules. It is immutable. A nil *ruleSet has no rules.
 type ruleSet struct {
 	rules []rule
-	// byResource maps the resources in rules to the indexes of rules, for roles with many rules. If
-	// it is nil, all rules are evaluated.
+	// byResource maps each resource in the rules to the indexes of the rules that contain it. It is
+	// nil for a small number of rules, which are all evaluated.
 	byResource map[string][]uint32
 }
 
-// newRuleSet retains rules.
+// newRuleSet takes ownership of rules.
 func newRuleSet(rules []rule) *ruleSet {
 	r := &ruleSet{rules: rules}
 	if len(rules) <= indexThreshold {

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// stringSet contains the strings of a field of a rule, each with a trailing NUL. Equal sets share
+// stringSet contains the strings in one field of a rule, each followed by a NUL. Equal sets share
 // memory (package unique), because thousands of roles contain `[""]` and `["get", "list"]`.
 type stringSet struct{ handle unique.Handle[string] }
 

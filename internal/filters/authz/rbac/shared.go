@@ -25,8 +25,8 @@ type sharedRole struct {
 }
 
 // role returns the key of a role and the set of its rules. Both may be shared and must not be modified. The
-// returned key is a copy, so that it does not retain the stored object of key; the set may retain rules. A
-// nil *Shared shares nothing.
+// returned key is a copy, so that it does not retain the stored object to which the argument key belongs. The
+// returned set may retain rules. A nil *Shared shares nothing.
 func (s *Shared) role(key roleKey, rules []rule) (roleKey, *ruleSet) {
 	if s == nil {
 		return key.clone(), newRuleSet(rules)
@@ -48,8 +48,8 @@ func (s *Shared) role(key roleKey, rules []rule) (roleKey, *ruleSet) {
 }
 
 // binding returns the shared binding that is equal to own, or own if there is no such binding. It takes
-// ownership of own. The result may be shared and must not be modified; it does not retain the stored object
-// of own. A nil *Shared shares nothing.
+// ownership of own. The result may be shared and must not be modified. It does not retain the stored object
+// from which own was created. A nil *Shared shares nothing.
 func (s *Shared) binding(own *bindingSpec) *bindingSpec {
 	if s == nil {
 		own.detach()

@@ -172,8 +172,8 @@ func fieldOf(name, field string) *cel.Type {
 	return nil
 }
 
-// valueOf returns the value of the variable request. It contains all strings, including empty ones,
-// and other fields that are set.
+// valueOf returns the value of the variable request. It contains all string fields, including empty
+// ones, but other fields only if they are set.
 func valueOf(spec *authorizationv1.SubjectAccessReviewSpec) map[string]any {
 	extra := make(map[string][]string, len(spec.Extra))
 	for key, values := range spec.Extra {

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics are the metrics of webhooks and their conditions, with the metric names of
-// kube-apiserver. The methods of a nil *Metrics do nothing. They are safe for concurrent use.
+// Metrics contains the metrics of webhooks and their conditions, with the metric names of
+// kube-apiserver. The methods of a nil *Metrics do nothing. Metrics is safe for concurrent use.
 type Metrics struct {
 	evaluations, failOpen, conditionErrors, exclusions *prometheus.CounterVec
 	duration, conditionDuration                        *prometheus.HistogramVec

@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 )
 
-// operatorOf returns the operator in SubjectAccessReviews, or "" if they cannot represent it. Label
-// and field selectors have the same operators.
+// operatorOf converts an operator to its form in SubjectAccessReviews. It returns "" if reviews
+// cannot represent the operator. Label and field selectors have the same operators.
 func operatorOf(o selection.Operator) metav1.LabelSelectorOperator {
 	switch o {
 	case selection.Equals, selection.DoubleEquals, selection.In:

@@ -28,7 +28,7 @@ type Config struct {
 	Client  *http.Client
 	URL     string
 	Timeout time.Duration
-	// Version is the API version of the SubjectAccessReviews: v1 or v1beta1.
+	// Version is the API version of the SubjectAccessReviews, either v1 or v1beta1.
 	Version string
 	// AllowedTTL and OtherTTL are the lifetimes of cached decisions, for allowed and other
 	// requests; 0 disables the cache.
@@ -36,13 +36,13 @@ type Config struct {
 	// Conditions select the requests for the webhook. For other requests, the decision is DecisionNoOpinion.
 	// nil selects all requests.
 	Conditions *Conditions
-	// DenyOnError returns DecisionDeny if the webhook or a condition fails. Otherwise, the decision
-	// is DecisionNoOpinion.
+	// DenyOnError selects DecisionDeny if a call of the webhook or a condition fails. If
+	// DenyOnError is false, the decision is then DecisionNoOpinion.
 	DenyOnError bool
 }
 
-// Limits of the cache, as in kube-apiserver: the maximum number of decisions, and the maximum size
-// of the client-controlled data of a cached request, in bytes.
+// Limits of the cache, as in kube-apiserver. maxCachedDecisions is the maximum number of decisions. Responses
+// are not cached for requests whose client-controlled data has maxCacheableSize or more bytes.
 const (
 	maxCachedDecisions = 8192
 	maxCacheableSize   = 10_000

@@ -86,11 +86,11 @@ func TestAuthorize(t *testing.T) {
 		{"allowed", `{"allowed":true,"reason":"friend"}`, nil, allow, "friend", "", 1},
 		{"denied", `{"denied":true,"reason":"foe"}`, nil, deny, "foe", "", 1},
 		{"no opinion", `{"allowed":false,"reason":"who?"}`, nil, none, "who?", "", 1},
-		{"both", `{"allowed":true,"denied":true}`, nil, deny, "", "returned both allow and deny", 1},
-		{"allowed, not remembered", `{"allowed":true}`, func(c *Config) { c.AllowedTTL = 0 }, allow, "", "", 2},
-		{"denied, not remembered", `{"denied":true}`, func(c *Config) { c.OtherTTL = 0 }, deny, "", "", 2},
-		{"refused", 403, nil, none, "", "403 Forbidden", 2},
-		{"refused, to deny", 403, func(c *Config) { c.DenyOnError = true }, deny, "", "403 Forbidden", 2},
+		{"allowed and denied", `{"allowed":true,"denied":true}`, nil, deny, "", "returned both allow and deny", 1},
+		{"allowed, not cached", `{"allowed":true}`, func(c *Config) { c.AllowedTTL = 0 }, allow, "", "", 2},
+		{"denied, not cached", `{"denied":true}`, func(c *Config) { c.OtherTTL = 0 }, deny, "", "", 2},
+		{"an error status", 403, nil, none, "", "403 Forbidden", 2},
+		{"an error status with DenyOnError", 403, func(c *Config) { c.DenyOnError = true }, deny, "", "403 Forbidden", 2},
 		{"nonsense", `x`, nil, none, "", "invalid character", 2},
 	} {
 		h.respondWith(tt.answer)
