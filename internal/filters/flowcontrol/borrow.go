@@ -10,8 +10,8 @@ import (
 const (
 	// adjustmentPeriod is the time between adjustments of the borrowed seats.
 	adjustmentPeriod = 10 * time.Second
-	// smoothing is the weight of the previous demand after one period: its influence is halved in
-	// five minutes.
+	// smoothing is the weight of the previous demand after one period. With this value, the weight
+	// is halved every five minutes.
 	smoothing = 0.977
 )
 
@@ -51,11 +51,11 @@ func (c *Control) nextAdjustment() time.Time {
 	return c.created.Add(time.Duration(c.adjustAt.Load()))
 }
 
-// adjust sets the current seats of each level. An exempt level has the seats that it uses. Other levels share
-// the rest by demand, between the seats that they do not lend and the maximum that they may borrow. If the
-// rest is less than the seats that they do not lend, each level receives these seats nevertheless. If it is
-// less than the nominal seats in use, all levels receive the same fraction of the difference. The caller must
-// hold c.mu.
+// adjust sets the current seats of each level. An exempt level receives the seats that it uses. The other
+// levels share the remaining seats by demand. Each of them receives at least lower() and at most max seats. If
+// there are too few remaining seats for lower(), each level receives min seats, and the same fraction of the
+// difference between min and lower(). If there are too few remaining seats for min, each level receives min
+// seats nevertheless. The caller must hold c.mu.
 func (c *Control) adjust() {
 	left, min, minNow := 0, 0, 0
 	var shared []*level
@@ -98,8 +98,8 @@ func (c *Control) adjust() {
 	}
 }
 
-// lower returns the seats that a level does not lend now: its nominal seats in use, but at least
-// the seats that it never lends.
+// lower returns the number of seats that a level does not lend at present. These are its nominal
+// seats in use, but at least the seats that it never lends.
 func (l *level) lower() int {
 	used := int(math.Ceil(l.demand.highWatermark))
 	if !l.exempt {

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/filters/flowcontrol/fairqueue"
 )
 
-// bootstrapLevels returns the levels of every cluster, except the mandatory levels.
+// bootstrapLevels returns the default levels of a cluster, except the mandatory levels.
 func bootstrapLevels() []any {
 	return []any{
 		limited("system", 30, 33, queuing(64, 6)), limited("node-high", 40, 25, queuing(64, 6)), limited("leader-election", 10, 0, queuing(16, 4)),
@@ -19,7 +19,7 @@ func bootstrapLevels() []any {
 	}
 }
 
-// occupy executes or queues requests of one seat at a level, and returns a function that ends them.
+// occupy starts requests with one seat each at a level, and returns a function that ends them.
 func occupy(t *testing.T, c *Control, name string, requests int) (end func()) {
 	t.Helper()
 	c.configured()
@@ -41,7 +41,7 @@ func occupy(t *testing.T, c *Control, name string, requests int) (end func()) {
 }
 
 // TestBorrowing compares the distribution of 600 seats among the default levels with
-// kube-apiserver's, for equal demands.
+// kube-apiserver's, for the same demands.
 func TestBorrowing(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -49,11 +49,11 @@ func TestBorrowing(t *testing.T) {
 		demand map[string]int
 		want   map[string]int
 	}{
-		{"nobody wants any", nil, map[string]int{"catch-all": 30, "workload-low": 56, "workload-high": 114, "node-high": 170, "exempt": 0}},
-		{"one wants all", map[string]int{"workload-low": 700}, map[string]int{"workload-low": 368, "workload-high": 49, "node-high": 73, "system": 50, "catch-all": 13, "leader-election": 25, "global-default": 24}},
-		{"two want all, one of them of what is its own", map[string]int{"workload-low": 700, "workload-high": 700}, map[string]int{"workload-low": 245, "workload-high": 172, "node-high": 73}},
-		{"the exempt take from the others", map[string]int{"exempt": 250, "workload-low": 700}, map[string]int{"exempt": 250, "workload-low": 118, "workload-high": 49}},
-		{"the exempt take more than is left", map[string]int{"exempt": 900, "workload-low": 700}, map[string]int{"exempt": 900, "workload-low": 24, "workload-high": 49}},
+		{"no demand", nil, map[string]int{"catch-all": 30, "workload-low": 56, "workload-high": 114, "node-high": 170, "exempt": 0}},
+		{"one level with a high demand", map[string]int{"workload-low": 700}, map[string]int{"workload-low": 368, "workload-high": 49, "node-high": 73, "system": 50, "catch-all": 13, "leader-election": 25, "global-default": 24}},
+		{"two levels with a high demand", map[string]int{"workload-low": 700, "workload-high": 700}, map[string]int{"workload-low": 245, "workload-high": 172, "node-high": 73}},
+		{"exempt requests use some seats", map[string]int{"exempt": 250, "workload-low": 700}, map[string]int{"exempt": 250, "workload-low": 118, "workload-high": 49}},
+		{"exempt requests use more than all seats", map[string]int{"exempt": 900, "workload-low": 700}, map[string]int{"exempt": 900, "workload-low": 24, "workload-high": 49}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,8 +79,8 @@ func TestBorrowing(t *testing.T) {
 	}
 }
 
-// TestBorrowingEnds checks that lent seats are returned gradually when the demand ends, even if the server
-// was idle since then.
+// TestBorrowingEnds checks that the smoothed demand of a level decreases gradually when the demand ends, even
+// if there are no adjustments for a long time.
 func TestBorrowingEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestWaitingBorrows(t *testing.T) {
 		synctest.Wait()
 		executing := c.activeLevels["a"].set.Dump(false).Executing
 		if executing < 8 {
-			t.Errorf("%d are executed after a period, of 10 seats", executing)
+			t.Errorf("%d requests are executing after a period; want at least 8 with 10 seats", executing)
 		}
 		for range 20 {
 			(<-requests).End()
@@ -170,11 +170,11 @@ func TestAllocate(t *testing.T) {
 		{"a lower bound", 30, []seatBounds{{0, 100, 10}, {15, 100, 5}}, []float64{15, 15}},
 		{"an upper bound", 30, []seatBounds{{0, 12, 10}, {0, 100, 5}}, []float64{12, 18}},
 		{"both", 40, []seatBounds{{0, 12, 10}, {25, 100, 5}, {0, 100, 1}}, []float64{12, 25, 3}},
-		{"who wants nothing gets what is left", 30, []seatBounds{{0, 5, 10}, {0, 100, 0}}, []float64{5, 25}},
-		{"more than all may have", 100, []seatBounds{{0, 12, 10}, {0, 20, 5}}, []float64{12, 20}},
-		{"less than all must have", 1, []seatBounds{{5, 12, 10}, {6, 20, 6}}, []float64{5, 6}},
-		{"nothing", 0, []seatBounds{{0, 12, 10}}, []float64{0}},
-		{"nobody", 10, nil, nil},
+		{"a level without demand receives the remaining seats", 30, []seatBounds{{0, 5, 10}, {0, 100, 0}}, []float64{5, 25}},
+		{"more than all upper bounds", 100, []seatBounds{{0, 12, 10}, {0, 20, 5}}, []float64{12, 20}},
+		{"less than all lower bounds", 1, []seatBounds{{5, 12, 10}, {6, 20, 6}}, []float64{5, 6}},
+		{"no seats", 0, []seatBounds{{0, 12, 10}}, []float64{0}},
+		{"no levels", 10, nil, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
-// TestMaxSeats checks that one request uses only a part of a level.
+// TestMaxSeats checks the maximum number of seats for one request at each level.
 func TestMaxSeats(t *testing.T) {
 	t.Parallel()
 	c := newControl(t, 600, bootstrapLevels()...)

@@ -64,7 +64,7 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 }
 
 // Collect implements prometheus.Collector. Samples of several Controls with the same labels are
-// added.
+// added up.
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,7 +163,7 @@ func (l *level) sample(s *samples) {
 	s.addMeasured("demand_seats", measured.Demand, l.name)
 }
 
-// sampleFlow adds the nonzero counters of a flow.
+// sampleFlow adds the counters of a flow, except those that the flow has never used.
 func sampleFlow(s *samples, f fairqueue.Flow, level, schema string) {
 	if f.Dispatched > 0 {
 		s.add("dispatched_requests_total", float64(f.Dispatched), level, schema)

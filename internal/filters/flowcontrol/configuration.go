@@ -55,8 +55,8 @@ func (c *Control) orderedSchemas() []*flowcontrolv1.FlowSchema {
 	return all
 }
 
-// withMandatory returns the stored objects, and the mandatory objects without a stored object of
-// the same name.
+// withMandatory returns the stored objects, and those mandatory objects for which no object with
+// the same name is stored.
 func withMandatory[K comparable, T interface{ GetName() string }](stored map[K]T, mandatory []T) []T {
 	all := slices.Collect(maps.Values(stored))
 	for _, m := range mandatory {
@@ -67,7 +67,8 @@ func withMandatory[K comparable, T interface{ GetName() string }](stored map[K]T
 	return all
 }
 
-// configureLevels creates the levels of the stored objects and distributes the seats.
+// configureLevels creates, updates and removes levels according to the stored and the mandatory
+// objects, and distributes the seats.
 func (c *Control) configureLevels() {
 	desired := map[string]bool{}
 	for _, object := range withMandatory(c.levels, c.config.Levels) {

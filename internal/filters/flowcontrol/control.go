@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Config configures a Control. All fields but Stats, ByCount, Reflectors and Logger are required.
+// Config configures a Control. All fields except Stats, ByCount, Reflectors and Logger are required.
 type Config struct {
 	// Seats is the total number of seats, more than 0. Most requests occupy one seat during their
 	// execution.
@@ -56,8 +56,7 @@ type Control struct {
 	mu      sync.Mutex
 	schemas map[types.NamespacedName]*flowcontrolv1.FlowSchema
 	levels  map[types.NamespacedName]*flowcontrolv1.PriorityLevelConfiguration
-	// activeLevels contains the levels by name: the configured levels, and deleted levels with remaining
-	// requests.
+	// activeLevels contains the configured levels and the deleted levels with remaining requests, by name.
 	activeLevels map[string]*level
 	// fairFrac is the fraction of its target demand that each level received in the last adjustment.
 	fairFrac float64
@@ -99,15 +98,15 @@ func (c *Control) configured() *configuration {
 }
 
 // reconfigure applies a change of schemas or levels. Before the first request, it does nothing,
-// because these objects are created one by one on the first start of a server. The caller must hold
-// c.mu.
+// because a server creates these objects one by one when it starts for the first time. The caller
+// must hold c.mu.
 func (c *Control) reconfigure() {
 	if c.current.Load() != nil {
 		c.configure()
 	}
 }
 
-// removeIdleLevels removes deleted levels without requests.
+// removeIdleLevels removes the deleted levels that have no more requests.
 func (c *Control) removeIdleLevels() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

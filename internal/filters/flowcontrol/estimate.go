@@ -21,7 +21,7 @@ const (
 
 	bytesPerSeat   = 100_000
 	objectsPerSeat = 100
-	// cachedListBytes is the maximum memory for a list from the cache, in bytes.
+	// cachedListBytes is the maximum memory use of a list from the cache, in bytes.
 	cachedListBytes = 1_000_000
 	// largestObject is the assumed size of an object if the average is unknown, in bytes.
 	largestObject = 1_500_000
@@ -55,8 +55,8 @@ func (c *Control) estimate(f *flow, r *http.Request, info *request.Info) (work f
 	return fairqueue.Work{InitialSeats: 1}, -1
 }
 
-// boundSeats returns the maximum number of seats of a request: the smaller of limit and the maximum
-// of its flow, if any.
+// boundSeats returns the maximum number of seats of a request, which is the smaller of limit and
+// the maximum of its flow, if the flow has a maximum.
 func boundSeats(f *flow, limit int) int {
 	if f.maxSeats == 0 || f.maxSeats > limit {
 		return limit
@@ -64,9 +64,9 @@ func boundSeats(f *flow, limit int) int {
 	return f.maxSeats
 }
 
-// mutatingWork returns the work of a write. Its watches are notified after the response. No more
-// than maxSeats seats are reserved for this; with more watches, they are reserved for a longer
-// time.
+// mutatingWork returns the work of a write that notifies a number of watches after the response. At
+// most maxSeats seats are reserved for the notifications. If there are more watches, the seats are
+// reserved for a longer time.
 func mutatingWork(watches, maxSeats int) fairqueue.Work {
 	work := fairqueue.Work{InitialSeats: 1}
 	if watches < watchesPerSeat {
@@ -115,7 +115,7 @@ func (c *Control) listSeats(f *flow, r *http.Request, info *request.Info) int {
 }
 
 // readListOptions parses the options of a list or watch. sends reports whether the response contains a list;
-// the response to a watch from a resource version does not.
+// the response to a watch that starts at a resource version does not.
 func readListOptions(u *url.URL, info *request.Info) (l listOptions, sends bool, err error) {
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil {

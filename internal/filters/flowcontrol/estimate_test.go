@@ -109,7 +109,7 @@ func TestMutatingWork(t *testing.T) {
 
 }
 
-// TestWatchesRemoved checks that ended watches leave no data.
+// TestWatchesRemoved checks that no data about ended watches is retained.
 func TestWatchesRemoved(t *testing.T) {
 	t.Parallel()
 	var w watches

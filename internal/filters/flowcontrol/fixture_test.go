@@ -67,8 +67,8 @@ func account(namespace, name string) flowcontrolv1.Subject {
 	return flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindServiceAccount, ServiceAccount: &flowcontrolv1.ServiceAccountSubject{Namespace: namespace, Name: name}}
 }
 
-// newControl returns a Control with seats, a catch-all level with five shares and no queues, and additional
-// objects.
+// newControl returns a Control with the given number of seats and the given objects, in addition to an exempt
+// level and a catch-all level. The catch-all level has five shares and no queues.
 func newControl(t testing.TB, seats int, objects ...any) *Control {
 	t.Helper()
 	metrics, err := NewMetrics(prometheus.NewRegistry())
@@ -85,7 +85,7 @@ func newControl(t testing.TB, seats int, objects ...any) *Control {
 	return c
 }
 
-// set stores objects.
+// set adds or replaces objects, and applies the change.
 func (c *Control) set(objects ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -100,7 +100,7 @@ func (c *Control) set(objects ...any) {
 	c.reconfigure()
 }
 
-// removeLevel deletes a level.
+// removeLevel deletes the object of a level, and applies the change.
 func (c *Control) removeLevel(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

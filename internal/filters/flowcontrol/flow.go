@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// flow contains a schema and its level in the form required for matching and queuing requests.
-// Requests of the schema with different distinguishers are separate flows. It is immutable, except
-// the counters.
+// flow contains a schema and its level in the form required for matching and queuing requests. The
+// queues treat requests of the schema with different distinguishers as separate flows. A flow is
+// immutable, except for its counters.
 type flow struct {
 	schema string
 	// schemaUID and levelUID are header values. All responses share the slices.
@@ -142,13 +142,13 @@ func matchesResource(r *flowcontrolv1.ResourcePolicyRule, info *request.Info) bo
 	return has(r.Namespaces, info.Namespace)
 }
 
-// has reports whether a list contains value or is the wildcard.
+// has reports whether a list contains value or consists of the wildcard.
 func has(list []string, value string) bool {
 	return len(list) == 1 && list[0] == "*" || slices.Contains(list, value)
 }
 
-// hasResource reports whether a list contains RESOURCE, or RESOURCE/SUBRESOURCE for a subresource,
-// or is the wildcard.
+// hasResource reports whether a list contains RESOURCE (or RESOURCE/SUBRESOURCE, for a subresource)
+// or consists of the wildcard.
 func hasResource(list []string, resource, subresource string) bool {
 	if subresource == "" || len(list) == 1 && list[0] == "*" {
 		return has(list, resource)
@@ -159,8 +159,8 @@ func hasResource(list []string, resource, subresource string) bool {
 	})
 }
 
-// matchesPath reports whether a rule matches a path: url is the same path, a parent of it, or the
-// wildcard.
+// matchesPath reports whether a rule matches a path, which is the case if url is the path, a parent
+// of the path, or the wildcard.
 func matchesPath(url, path string) bool {
 	if url == flowcontrolv1.NonResourceAll || url == path {
 		return true

@@ -31,7 +31,7 @@ func TestMatches(t *testing.T) {
 		{"an account", account("n", "s"), request.User{Name: "system:serviceaccount:n:s"}, "GET", "/api/v1/namespaces/a/pods", true},
 		{"an account of another namespace", account("n", "s"), request.User{Name: "system:serviceaccount:nn:s"}, "GET", "/api/v1/namespaces/a/pods", false},
 		{"every account", account("n", "*"), request.User{Name: "system:serviceaccount:n:x"}, "GET", "/api/v1/namespaces/a/pods", true},
-		{"every account, but elsewhere", account("n", "*"), request.User{Name: "system:serviceaccount:n2:x"}, "GET", "/api/v1/namespaces/a/pods", false},
+		{"every account of another namespace", account("n", "*"), request.User{Name: "system:serviceaccount:n2:x"}, "GET", "/api/v1/namespaces/a/pods", false},
 		{"a subresource", user("*"), request.User{}, "GET", "/api/v1/namespaces/a/pods/p/status", true},
 		{"another subresource", user("*"), request.User{}, "GET", "/api/v1/namespaces/a/pods/p/log", false},
 		{"another verb", user("*"), request.User{}, "DELETE", "/api/v1/namespaces/a/pods/p", false},
@@ -40,7 +40,7 @@ func TestMatches(t *testing.T) {
 		{"all namespaces", user("*"), request.User{}, "GET", "/api/v1/pods", true}, // the second rule matches
 		{"a path", user("*"), request.User{}, "GET", "/healthz", true},
 		{"a path below", user("*"), request.User{}, "GET", "/healthz/etcd", true},
-		{"a path that begins alike", user("*"), request.User{}, "GET", "/healthzz", false},
+		{"a path with the same beginning", user("*"), request.User{}, "GET", "/healthzz", false},
 		{"a path below a pattern", user("*"), request.User{}, "GET", "/logs/a/b", true},
 		{"a path below a slash", user("*"), request.User{}, "GET", "/livez/ping", true},
 		{"another method", user("*"), request.User{}, "POST", "/healthz", false},

@@ -24,7 +24,7 @@ func (c *Control) newFollowers() reflector.Followers {
 	}
 }
 
-// identity returns the metadata of an object that a Control requires.
+// identity returns the part of an object's metadata that a Control needs.
 func identity(o codec.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: o.GetName(), UID: o.GetUID(), Generation: o.GetGeneration()}
 }

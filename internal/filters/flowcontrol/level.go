@@ -28,9 +28,9 @@ type level struct {
 	// percent; a negative borrowing means no limit.
 	shares, lendable, borrowing int32
 
-	// nominal is the number of seats without lending and borrowing. current is between min, the
-	// number of seats that the level never lends, and max, the number of seats with the maximum
-	// that it may borrow.
+	// nominal is the number of seats without lending and borrowing. min is the number of seats that
+	// the level never lends. max is the number of seats if the level borrows as many seats as it
+	// may. current is the number of seats since the last adjustment.
 	nominal, min, max, current int
 	demand                     demandStats
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Metrics contains the metrics of flow control, with kube-apiserver's names, labels and buckets.
-// All Controls of a process share one value. The counters of a Control are read on collection
-// (collect.go); other metrics are observed here. It is safe for concurrent use.
+// All Controls of a process share one Metrics. The counters of a Control are read on collection
+// (collect.go). The methods in this file observe the other metrics. Metrics is safe for concurrent use.
 type Metrics struct {
 	execution, waiting, queueLength, watches, seats *prometheus.HistogramVec
 	families                                        families
@@ -67,7 +67,7 @@ func (m *Metrics) remove(c *Control) {
 	delete(m.controls, c)
 }
 
-// flowMetrics contains the histograms of one flow. Each is created at its first use.
+// flowMetrics contains the histograms of one flow. Each histogram is created on first use.
 type flowMetrics struct {
 	metrics       *Metrics
 	level, schema string

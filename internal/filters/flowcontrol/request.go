@@ -29,9 +29,9 @@ type Request struct {
 // maxWait is the maximum queuing time of any request.
 const maxWait = time.Minute
 
-// NewRequest classifies a request and executes, enqueues or rejects it. It does not block. If MustWait
-// returns true, the caller must call Wait. If Admitted returns true then, the caller must call End;
-// otherwise, it must reject the request. The context of r must contain a user and a request.Info.
+// NewRequest classifies a request and executes, enqueues or rejects it. It does not block. If MustWait returns
+// true, the caller must call Wait. If Admitted returns true after that, the caller must call End; otherwise,
+// the caller must reject the request. The context of r must contain a user and a request.Info.
 func (c *Control) NewRequest(r *http.Request) *Request {
 	ctx := r.Context()
 	user, info := request.UserFrom(ctx), request.InfoFrom(ctx)
@@ -65,8 +65,8 @@ func (q *Request) setOutcome(now time.Time, outcome fairqueue.Outcome) {
 func (q *Request) MustWait() bool { return q.outcome == fairqueue.Waiting }
 
 // Wait blocks until the request is admitted or rejected. A request is rejected when a quarter of
-// its time until the deadline has passed, after Config.MaxWait if it has no deadline, or when ctx
-// ends.
+// the time between its arrival and its deadline has passed. It is also rejected after
+// Config.MaxWait if it has no deadline, after one minute, and when ctx ends.
 func (q *Request) Wait(ctx context.Context) {
 	q.flow.metrics.queued(q.flow.level.set.QueueLength(&q.request))
 	waiting := q.control.kinds.of(q.info).waiting
@@ -115,7 +115,7 @@ func (q *Request) Admitted() bool { return q.outcome == fairqueue.Executing }
 // Waited returns the queuing time of the request. It is 0 before Wait returns.
 func (q *Request) Waited() time.Duration { return q.waited }
 
-// End releases the seats of an admitted request: call it when the request is complete or, for a
+// End releases the seats of an admitted request. Call it when the request is complete or, for a
 // watch, when its initial events have been sent. Only the first call has an effect.
 func (q *Request) End() {
 	if !q.Admitted() || q.ended.Swap(true) {

@@ -43,8 +43,8 @@ func TestWaitLimit(t *testing.T) {
 	}{
 		{"a quarter", 20 * time.Second, 0, 5 * time.Second, "time-out"},
 		{"without a deadline", 0, 0, 15 * time.Second, "time-out"},
-		{"a minute at most", time.Hour, 0, time.Minute, "time-out"},
-		{"the client is gone", 20 * time.Second, 2 * time.Second, 2 * time.Second, "cancelled"},
+		{"at most a minute", time.Hour, 0, time.Minute, "time-out"},
+		{"the client has disconnected", 20 * time.Second, 2 * time.Second, 2 * time.Second, "cancelled"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -124,7 +124,7 @@ func TestDeletedLevel(t *testing.T) {
 		}
 		second.End()
 		if c.activeLevels["narrow"] != nil {
-			t.Error("the level is still there")
+			t.Error("the level was not removed")
 		}
 	})
 }
@@ -141,7 +141,7 @@ func TestMoreSeats(t *testing.T) {
 		first := <-requests
 		synctest.Wait()
 		if d := c.activeLevels["narrow"].set.Dump(false); d.Waiting != 4 {
-			t.Errorf("%d wait", d.Waiting)
+			t.Errorf("%d requests are waiting, want 4", d.Waiting)
 		}
 		changed := limited("narrow", 1000, 0, queuing(1, 1))
 		changed.Generation++
@@ -248,7 +248,7 @@ narrow,            narrow,         0,          -1,                  ,           
 	})
 }
 
-// TestMetrics checks that the metrics of two Controls are added, and that a closed Control is not counted.
+// TestMetrics checks that the metrics of two Controls are added up, and that a closed Control is not included.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()

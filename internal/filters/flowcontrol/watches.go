@@ -44,7 +44,7 @@ func resourceOf(info *request.Info) schema.GroupResource {
 	return schema.GroupResource{Group: info.Group, Resource: info.Resource}
 }
 
-// add adds n, which may be negative, to the number of watches of a set.
+// add adds n, which may be negative, to the number of watches that select the same objects as info.
 func (w *watches) add(info *request.Info, n int) {
 	resource, set := resourceOf(info), types.NamespacedName{Namespace: info.Namespace, Name: info.Name}
 	key, value := selectedValue(info)
@@ -110,7 +110,7 @@ func (c *watchCount) notified() int {
 }
 
 // selectedValue returns the field or label for which a watch selects one value. key is "" if there
-// is none, or if the watch selects an object by name.
+// is no such field or label, or if the watch selects an object by name.
 func selectedValue(info *request.Info) (key, value string) {
 	if info.Name != "" {
 		return "", ""

@@ -12,7 +12,7 @@ func deal(hash uint64, deck int, hand []int) {
 		left := uint64(deck - i)
 		card := int(hash % left)
 		hash /= left
-		// card is an index among the remaining cards: skip the cards dealt before.
+		// card is an index among the remaining cards, so skip the cards that have been dealt before.
 		at := 0
 		for at < i && dealt[at] <= card {
 			card++

@@ -3,7 +3,7 @@ package fairqueue
 // Dispatch is the state of the virtual clock at the time when a request left its queue. In virtual
 // time, all queues are served simultaneously.
 type Dispatch struct {
-	// Progress is the virtual time at dispatch, Start the virtual start time of the request.
+	// Progress is the virtual time at dispatch. Start is the virtual start time of the request.
 	Progress, Start SeatSeconds
 	// Next is the range of the virtual start times of the oldest requests of all queues with waiting
 	// requests, including the queue of the request. Discounted subtracts the expected work of executing

@@ -6,19 +6,19 @@ import (
 	"time"
 )
 
-// TestLastDispatch checks that the dump of a dispatch includes all queues with waiting requests.
+// TestLastDispatch checks that the ranges of a Dispatch include all queues with waiting requests.
 func TestLastDispatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, flow := newSet(2, 1, 1), &Flow{}
 		if _, has := s.LastDispatch(); has {
-			t.Error("a dispatch before there was a request")
+			t.Error("LastDispatch returned a dispatch before the first request")
 		}
 		start := func(hash uint64, want Outcome) *Request {
 			t.Helper()
 			r := &Request{Flow: flow, Hash: hash, Work: Work{InitialSeats: 1}}
 			if got := s.Start(time.Now(), r); got != want {
-				t.Fatalf("outcome %d, not %d", got, want)
+				t.Fatalf("outcome %d, want %d", got, want)
 			}
 			return r
 		}
@@ -34,7 +34,7 @@ func TestLastDispatch(t *testing.T) {
 		s.Finish(time.Now(), first)
 		want := Dispatch{Progress: 0.5, Start: 0, Next: Span{0, 1}, Discounted: Span{0, 1}}
 		if last, _ := s.LastDispatch(); last != want {
-			t.Errorf("the second dispatch: %+v, not %+v", last, want)
+			t.Errorf("the second dispatch: %+v, want %+v", last, want)
 		}
 		s.Finish(time.Now(), third)
 		s.Finish(time.Now(), second)
@@ -42,7 +42,7 @@ func TestLastDispatch(t *testing.T) {
 	})
 }
 
-// TestGauge checks that each nanosecond counts with the ratio at that time.
+// TestGauge checks that each nanosecond is counted with the ratio that the gauge had at that time.
 func TestGauge(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -5,7 +5,7 @@ import "time"
 // Dump is a copy of the state of a Set.
 type Dump struct {
 	Queues                        []QueueDump
-	Requests                      []RequestDump // waiting and executing requests by queue, then requests without a queue
+	Requests                      []RequestDump // waiting and executing requests by queue, then executing requests without a queue
 	Waiting, Executing            int
 	SeatsInUse, SeatsWaiting      int
 	Dispatched                    uint64
@@ -22,8 +22,8 @@ type QueueDump struct {
 	Work                           SeatSeconds
 }
 
-// RequestDump is a waiting or executing request. Position is -1 if it is executing, Queue is -1 if
-// it was never queued. Data is Request.Data.
+// RequestDump is a waiting or executing request. Position is -1 if the request is executing. Queue
+// is -1 if the request was never assigned to a queue. Data is Request.Data.
 type RequestDump struct {
 	Queue, Position  int
 	Arrived, Started time.Time

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Meter measures for how long a value had each ratio to a denominator. The zero value measures
-// nothing. It is guarded by its Set's lock.
+// Meter measures how long the ratio of a value to a denominator was in each bucket. The zero value
+// measures nothing. A Meter is guarded by the lock of its Set or Gauge.
 type Meter struct {
 	bounds []float64 // upper bounds of the buckets, ascending; a last bucket is for larger ratios
 	// nanoseconds contains the time per bucket. It has no elements after the last bucket that was used,

@@ -20,7 +20,8 @@ type Request struct {
 	started  time.Time
 	// dispatched is closed when a request that had to wait is executed.
 	dispatched chan struct{}
-	// prev and next are the neighbors in the list of its queue, or of executing requests.
+	// prev and next are the neighbors in the list of waiting requests of the queue, or in the list
+	// of executing requests.
 	prev, next *Request
 }
 
@@ -33,8 +34,8 @@ const (
 	isDone
 )
 
-// Flow counts the requests of a flow schema. It is guarded by the lock of the Set that its requests
-// use; read it with Set.FlowCounts.
+// Flow counts the requests of a flow schema. It is guarded by the lock of the Set that the requests
+// use. Read it with Set.FlowCounts.
 type Flow struct {
 	Dispatched                        uint64
 	Rejected                          [reasons]uint64
@@ -100,7 +101,7 @@ func (l *list) remove(r *Request) {
 type queue struct {
 	waiting list
 	// executing is the number of executing requests from the queue. seatsInUse is the number of
-	// their seats and of the lingering seats.
+	// seats of these requests, plus the lingering seats of completed requests.
 	executing, seatsInUse int
 	// nextDispatchR is the virtual start time of the oldest waiting request.
 	nextDispatchR SeatSeconds
@@ -129,8 +130,8 @@ func (q *queue) remove(r *Request) {
 	}
 }
 
-// limitCatchUp prevents a previously idle queue from using more than its share: no request has a
-// virtual start time before its arrival.
+// limitCatchUp ensures that no request has a virtual start time before its arrival, so that a
+// previously idle queue does not use more than its share.
 func (q *queue) limitCatchUp() {
 	if oldest := q.waiting.first; oldest != nil {
 		q.nextDispatchR = max(q.nextDispatchR, oldest.arrivalR)

@@ -40,8 +40,7 @@ type Set struct {
 	lastServed int      // index of the last dispatched queue
 	hands      int      // number of requests with a hand so far
 	active     int      // number of active queues
-	// progress is the virtual time: the seat-seconds of service that each active queue has
-	// received.
+	// progress is the virtual time, in seat-seconds of service that each active queue has received.
 	progress SeatSeconds
 	now      time.Time
 
@@ -61,11 +60,11 @@ type Set struct {
 	last *Dispatch
 }
 
-// Meters measures the executing seats, the executing requests and the demand, relative to
-// Limits.Denominator, and the waiting requests, relative to the queue capacity.
+// Meters measures the occupied seats, the executing requests and the demand as fractions of
+// Limits.Denominator, and the waiting requests as a fraction of the queue capacity.
 type Meters struct{ Seats, Executing, Waiting, Demand Meter }
 
-// lingering is a number of occupied seats of a completed request.
+// lingering describes seats that remain occupied after their request is complete.
 type lingering struct {
 	until time.Time
 	seats int

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// newSet returns a Set with seats and queues of up to 50 requests.
+// newSet returns a Set with the given numbers of queues and seats. Each queue can contain 50 requests.
 func newSet(queues, hand, seats int) *Set {
 	s := New(&Bounds{Seats: []float64{0, 0.5, 1}, Requests: []float64{0, 0.5, 1}, Demand: []float64{0.5, 1, 2}})
 	s.Configure(Config{Queues: queues, HandSize: hand, QueueLengthLimit: 50})
@@ -36,8 +36,8 @@ type used struct {
 	done, rejected int
 }
 
-// run sends the clients' requests for a period, and returns the usage of each. It checks that the
-// seats in use do not exceed the limit, except for a request with more seats.
+// run sends the clients' requests for a period, and returns the usage of each client. It checks
+// that the number of seats in use never exceeds seats.
 func run(t *testing.T, s *Set, seats int, length time.Duration, clients []client) []used {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), length)
@@ -105,10 +105,10 @@ func checkEmpty(t *testing.T, s *Set, flow *Flow) {
 	d := s.Dump(true)
 	counts := s.FlowCounts(flow)
 	if d.Waiting+d.Executing+d.SeatsInUse+d.SeatsWaiting+len(d.Requests)+d.ActiveQueues != 0 || !s.Idle() {
-		t.Errorf("something is left: %+v", d)
+		t.Errorf("the set still has requests or occupied seats: %+v", d)
 	}
 	if counts.ExecutingRequests+counts.ExecutingSeats+counts.WaitingRequests+counts.WaitingSeats != 0 {
-		t.Errorf("something is left of the flow: %+v", counts)
+		t.Errorf("the flow still has requests or occupied seats: %+v", counts)
 	}
 	if s.active != 0 || s.progress != 0 {
 		t.Errorf("%d queues are active, at %v", s.active, s.progress)
@@ -142,11 +142,12 @@ func TestFairShares(t *testing.T) {
 	}{
 		{"equals", []client{{a, 40, one, 100 * time.Millisecond, 0}, {b, 40, one, 100 * time.Millisecond, 0}}, []float64{0.5, 0.5}},
 		{"many callers do not help", []client{{a, 45, one, 100 * time.Millisecond, 0}, {b, 15, one, 100 * time.Millisecond, 0}}, []float64{0.5, 0.5}},
-		{"nor do long requests", []client{{a, 40, one, time.Second, 0}, {b, 40, one, 10 * time.Millisecond, 0}}, []float64{0.5, 0.5}},
-		{"nor do wide ones", []client{{a, 40, Work{InitialSeats: 5}, 100 * time.Millisecond, 0}, {b, 40, one, 100 * time.Millisecond, 0}}, []float64{0.5, 0.5}},
+		{"long requests do not help", []client{{a, 40, one, time.Second, 0}, {b, 40, one, 10 * time.Millisecond, 0}}, []float64{0.5, 0.5}},
+		{"requests with many seats do not help", []client{{a, 40, Work{InitialSeats: 5}, 100 * time.Millisecond, 0}, {b, 40, one, 100 * time.Millisecond, 0}}, []float64{0.5, 0.5}},
 		{"three", []client{{a, 40, one, 50 * time.Millisecond, 0}, {b, 40, Work{InitialSeats: 2}, 100 * time.Millisecond, 0}, {c, 40, one, 200 * time.Millisecond, 0}}, []float64{1. / 3, 1. / 3, 1. / 3}},
-		// Two callers with ten seats that are idle half of the time: one tenth.
-		{"a modest one", []client{{a, 50, one, 100 * time.Millisecond, 0}, {b, 2, one, 100 * time.Millisecond, 100 * time.Millisecond}}, []float64{0.9, 0.1}},
+		// The second client has two callers that are idle half of the time, so it uses one of ten
+		// seats on average.
+		{"a flow with a low demand", []client{{a, 50, one, 100 * time.Millisecond, 0}, {b, 2, one, 100 * time.Millisecond, 100 * time.Millisecond}}, []float64{0.9, 0.1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -278,7 +279,7 @@ func TestWithoutQueues(t *testing.T) {
 	}
 	_, wide := start(9) // more seats than the limit: fits only if no other request is executing
 	if got, _ := start(1); got != Rejected {
-		t.Errorf("beside a request with all seats: %v", got)
+		t.Errorf("while a request occupies all seats: %v", got)
 	}
 	s.Finish(time.Now(), wide)
 	_, first := start(1)
@@ -322,7 +323,7 @@ func TestAdditionalLatency(t *testing.T) {
 	})
 }
 
-func TestNarrow(t *testing.T) {
+func TestLimitFinalSeats(t *testing.T) {
 	t.Parallel()
 	w := Work{InitialSeats: 1, FinalSeats: 8, AdditionalLatency: 10 * time.Millisecond}
 	before := w.total()

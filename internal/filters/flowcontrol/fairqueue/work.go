@@ -9,8 +9,8 @@ import (
 // request ends.
 const estimatedDuration = 3 * time.Millisecond
 
-// SeatSeconds is an amount of work: a number of seats times the seconds for which they are
-// occupied.
+// SeatSeconds is an amount of work, measured as the number of occupied seats times the seconds for
+// which they are occupied.
 type SeatSeconds float64
 
 func workOf(seats int, d time.Duration) SeatSeconds { return SeatSeconds(float64(seats) * d.Seconds()) }
@@ -26,7 +26,7 @@ type Work struct {
 	AdditionalLatency        time.Duration
 }
 
-// Seats returns the larger of InitialSeats and FinalSeats: the number of seats to allocate.
+// Seats returns the number of seats to allocate, which is the larger of InitialSeats and FinalSeats.
 func (w *Work) Seats() int { return max(w.InitialSeats, w.FinalSeats) }
 
 // total returns the charge of a request at its start.
