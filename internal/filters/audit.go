@@ -18,8 +18,8 @@ import (
 )
 
 // AuditConfig configures the audit filters. A nil *AuditConfig disables them. The fields of a
-// non-nil config are required. It must not be modified after use, and is then safe for concurrent
-// use.
+// non-nil config are required. It must not be modified after its first use. It is safe for
+// concurrent use.
 type AuditConfig struct {
 	Rules   *audit.Rules
 	Sink    *audit.Sink
@@ -41,7 +41,7 @@ func AuditInit(config *AuditConfig) Filter {
 }
 
 // Audit returns a filter that records the stages of requests according to the policy. It must run after
-// authentication and before all filters that modify or reject a request because of its user. In the mode
+// authentication and before all filters that modify or reject a request based on its user. In the mode
 // blocking-strict, a request fails with 500 if its RequestReceived event cannot be stored.
 func Audit(config *AuditConfig) Filter {
 	return func(next http.Handler) http.Handler {
@@ -68,7 +68,7 @@ func Audit(config *AuditConfig) Filter {
 	}
 }
 
-// AuditErrors returns an ErrorWriter that calls onError and records one event of the stage
+// AuditErrors returns an ErrorWriter that calls onError and records one event with the stage
 // ResponseStarted. It is for requests that are rejected before they reach Audit. A nil config
 // returns onError itself.
 func (config *AuditConfig) AuditErrors(onError ErrorWriter) ErrorWriter {
@@ -86,9 +86,9 @@ func (config *AuditConfig) AuditErrors(onError ErrorWriter) ErrorWriter {
 	}
 }
 
-// auditedRequest is a request for which audit events are recorded. Its event is completed during
-// the request. It must not refer to the request header, because it stays in memory as long as a
-// long-running request, whose header is released earlier.
+// auditedRequest is a request for which audit events are recorded. The event is filled in during
+// the request. An auditedRequest must not refer to the request header, because the header of a
+// long-running request is released before the request ends.
 type auditedRequest struct {
 	config   *AuditConfig
 	ctx      context.Context
@@ -219,8 +219,8 @@ func setIfEmpty(field *string, value string) {
 	}
 }
 
-// status returns the status of the response. Details are copied from sent, the Status in the response body,
-// which may be nil; the code is the status code of the response header.
+// status returns the status of the response. The code is the status code of the response header. The other
+// fields are copied from sent, the Status in the response body, which may be nil.
 func (a *auditedRequest) status(sent *metav1.Status) *metav1.Status {
 	status := &metav1.Status{Code: a.response.atomicStatus.Load()}
 	if sent != nil {
@@ -238,9 +238,9 @@ func (a *auditedRequest) status(sent *metav1.Status) *metav1.Status {
 
 func (a *auditedRequest) recordStart() { a.record(audit.StageResponseStarted) }
 
-// cleanup implements cleaner. It records the end of the handler, or its panic. http.ErrAbortHandler
-// is not recorded as a panic, because handlers use it to abort a response, for example after a
-// disconnect.
+// cleanup implements cleaner. It records that the handler has ended or panicked.
+// http.ErrAbortHandler is not recorded as a panic, because handlers use it to abort a response, for
+// example after a disconnect.
 func (a *auditedRequest) cleanup(_ *response, panicked any) {
 	if panicked != nil && panicked != http.ErrAbortHandler {
 		a.event.ResponseStatus = &metav1.Status{

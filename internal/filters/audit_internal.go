@@ -26,9 +26,9 @@ type InternalRequest struct {
 	received bool
 }
 
-// NewInternalRequest evaluates the policy for a request with a context of package loopback. It
-// returns nil if the policy excludes the request. reason returns the authorization reason and is
-// called only for recorded requests.
+// NewInternalRequest evaluates the policy for a request whose context was created by package
+// loopback. It returns nil if the policy excludes the request. reason returns the authorization
+// reason and is called only for recorded requests.
 func (config *AuditConfig) NewInternalRequest(ctx context.Context, reason func() string) *InternalRequest {
 	request.SetAudit(ctx, &request.Audit{})
 	request.SetAuditID(ctx, uuid.NewString())
@@ -42,8 +42,8 @@ func (config *AuditConfig) NewInternalRequest(ctx context.Context, reason func()
 	return &InternalRequest{audited: a}
 }
 
-// RecordReceived records the stage RequestReceived on its first call. If it returns an error (500),
-// the event could not be stored, and the caller must not perform the request.
+// RecordReceived records the stage RequestReceived on its first call. It returns an API error (500)
+// if the request must be rejected because the event could not be stored.
 func (i *InternalRequest) RecordReceived() error {
 	if i == nil || i.received {
 		return nil

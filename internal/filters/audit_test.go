@@ -76,7 +76,7 @@ func stagesOf(events []audit.Event) string {
 func TestAuditEvent(t *testing.T) {
 	t.Parallel()
 	config, events := auditTo(t, "[{level: RequestResponse}]", nil)
-	asker := &request.User{Name: "jane", UID: "1", Groups: []string{"dev"}, Extra: map[string][]string{"a": {"b"}}}
+	jane := &request.User{Name: "jane", UID: "1", Groups: []string{"dev"}, Extra: map[string][]string{"a": {"b"}}}
 	r := httptest.NewRequest("POST", "/apis/apps/v1/namespaces/a/deployments?dryRun=All", nil)
 	r.Header.Set("X-Forwarded-For", "10.0.0.1, nonsense, 10.0.0.2")
 	r.Header.Set("X-Real-Ip", "10.0.0.3")
@@ -100,8 +100,8 @@ func TestAuditEvent(t *testing.T) {
 			next.ServeHTTP(w, r)
 		})
 	}
-	get(t, handler, r, AuditInit(config), as(asker), Audit(config), impersonate, Authorize(authz.Union{}, nil, quiet(), writeError))
-	get(t, handler, r, AuditInit(config), as(asker), Audit(config), impersonate)
+	get(t, handler, r, AuditInit(config), as(jane), Audit(config), impersonate, Authorize(authz.Union{}, nil, quiet(), writeError))
+	get(t, handler, r, AuditInit(config), as(jane), Audit(config), impersonate)
 	got := events()
 	if stagesOf(got) != "RequestReceived ResponseComplete RequestReceived ResponseComplete" {
 		t.Fatal(stagesOf(got))
@@ -161,7 +161,7 @@ func TestAuditStages(t *testing.T) {
 		}, "RequestReceived ResponseStarted ResponseComplete", 200, ""},
 		"a watch without events": {"[{level: Metadata}]", "/api/v1/pods?watch=1", func(http.ResponseWriter, *http.Request) {},
 			"RequestReceived ResponseStarted ResponseComplete", 200, "Connection closed early"},
-		"a response that breaks off": {"[{level: Metadata}]", "/", func(w http.ResponseWriter, _ *http.Request) {
+		"an aborted response": {"[{level: Metadata}]", "/", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(206)
 			panic(http.ErrAbortHandler)
 		}, "RequestReceived ResponseComplete", 206, ""},
@@ -241,8 +241,8 @@ func TestSourceIPs(t *testing.T) {
 	}
 }
 
-// BenchmarkAudit is like BenchmarkChain, with auditing disabled, and at level Metadata with one and with two
-// events. The log is a file.
+// BenchmarkAudit is like BenchmarkChain, with different audit policies: no auditing, level None, and level
+// Metadata with one or two events per request. The events are written to a file.
 func BenchmarkAudit(b *testing.B) {
 	user := &request.User{Name: "kubernetes-admin", Groups: []string{request.GroupMasters, request.GroupAuthenticated}}
 	final := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) })

@@ -8,15 +8,15 @@ import (
 )
 
 // auditIDHeader contains an ID that identifies the request in all logs. A client or an intermediate
-// proxy may choose it.
+// proxy may choose the ID.
 const (
 	auditIDHeader    = "Audit-Id"
 	maxAuditIDLength = 64
 )
 
-// AuditID assigns an ID to every request, or uses the ID in the request header, truncated to 64
-// bytes, and returns it in the response header. It is the first filter that can respond, so every
-// response has the ID.
+// AuditID assigns an ID to every request and returns it in the response header. An ID in the
+// request header is kept, truncated to 64 bytes. AuditID is the first filter that can respond, so
+// every response has an ID.
 func AuditID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		next.ServeHTTP(withAuditID(w, r), r)

@@ -64,8 +64,8 @@ func Authenticate(config AuthenticateConfig) Filter {
 	return filterFunc(authenticated)
 }
 
-// rejection returns the response for a request without a user: the status of an authn.RejectionError, or
-// 401.
+// rejection returns the response for a request without a user, which is the status of an authn.RejectionError
+// or else a 401.
 func rejection(err error) error {
 	var rejected *authn.RejectionError
 	if errors.As(err, &rejected) {

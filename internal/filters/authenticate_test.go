@@ -39,8 +39,8 @@ func TestAuthenticate(t *testing.T) {
 		closes        bool // the HTTP/2 connection is closed
 	}{
 		{"a user", jane, true, "jane", request.CredentialToken, false},
-		{"nobody", nobody, true, request.Anonymous, request.CredentialNone, true},
-		{"nobody where that is not allowed", nobody, false, "", "", true},
+		{"no credentials", nobody, true, request.Anonymous, request.CredentialNone, true},
+		{"no credentials, anonymous requests not allowed", nobody, false, "", "", true},
 		{"bad credentials", bad, true, "", "", true},
 	}
 	for _, tt := range tests {
@@ -51,7 +51,7 @@ func TestAuthenticate(t *testing.T) {
 					t.Error("the handler sees the credentials")
 				}
 				if got := request.AuthenticationFrom(r.Context()).Credential; got != tt.credential {
-					t.Errorf("by %s, want %s", got, tt.credential)
+					t.Errorf("credential %s, want %s", got, tt.credential)
 				}
 				io.WriteString(w, request.UserFrom(r.Context()).Name)
 			})

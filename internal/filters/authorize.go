@@ -12,15 +12,15 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// ViewFunc returns the namespaces in which a user may perform a list or watch over all namespaces.
-// view is nil if the user has no such namespace, and for all other requests; close is ignored then.
-// Otherwise, the caller must call close when it no longer uses the view. A ViewFunc is called
-// concurrently.
+// ViewFunc returns a view of the namespaces in which a user may perform a list or watch of all
+// namespaces. view is nil if there is no such namespace, and for all other requests. close may then
+// be nil and is not called. Otherwise, the caller must call close when it no longer uses the view.
+// A ViewFunc is called concurrently.
 type ViewFunc func(ctx context.Context, attributes *authorizer.Attributes) (view request.Visibility, close func())
 
-// Authorize returns a filter that passes requests allowed by the authorizer, and responds to others
-// with 403, or with 500 if the authorizer fails. If view is not nil, users without permission for
-// all namespaces can list and watch the namespaces of their view.
+// Authorize returns a filter that lets a request through if the authorizer allows it. Otherwise, the filter
+// responds with 403, or with 500 if the authorizer fails. If view is not nil and a user may not list or watch
+// all namespaces, such a request is limited to the namespaces of the user's view.
 func Authorize(by authorizer.Authorizer, view ViewFunc, logger *slog.Logger, onError ErrorWriter) Filter {
 	a := &authorization{by, view, logger, onError}
 	if view == nil {
@@ -95,14 +95,14 @@ const (
 	reasonAnnotation   = "authorization.k8s.io/reason"
 )
 
-// annotateDecision records a decision in the audit event. Errors are ignored: a full event must not
-// fail the request.
+// annotateDecision records a decision in the audit event. Errors are ignored, because a full event
+// must not make the request fail.
 func annotateDecision(ctx context.Context, decision, reason string) {
 	_ = request.Annotate(ctx, decisionAnnotation, decision)
 	_ = request.Annotate(ctx, reasonAnnotation, reason)
 }
 
-// limitedReason is the authorization reason of a request that is limited to a view.
+// limitedReason is the authorization reason for a request that is limited to a view.
 const limitedReason = "RBAC: allowed in some namespaces, which --list-visible lists"
 
 // spansNamespaces reports whether a request lists or watches the objects of all namespaces.

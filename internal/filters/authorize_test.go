@@ -45,7 +45,7 @@ func TestForbiddenAsRecorded(t *testing.T) {
 		}
 	}
 	if n < 50 {
-		t.Errorf("only %d refusals are recorded", n)
+		t.Errorf("only %d rejections are recorded", n)
 	}
 }
 
@@ -100,8 +100,8 @@ type someView struct {
 
 func (v someView) Now() *request.Namespaces { return v.now }
 
-// TestAuthorizeSome checks that a list over all namespaces by a user with permission for some of
-// them is passed with a view, and that view is not called for other requests.
+// TestAuthorizeSome checks that a list or watch of all namespaces is allowed and limited to a view
+// if the user has permission for some namespaces, and that other requests are not limited.
 func TestAuthorizeSome(t *testing.T) {
 	t.Parallel()
 	some := someView{now: request.NewNamespaces([]string{"a"})}

@@ -1,5 +1,5 @@
-// Package filters contains the filters that every request passes before its body is read, one per file.
-// Package controlplane determines their order. Packages authn and authz implement authentication and
+// Package filters contains the filters through which every request passes before its body is read, one per
+// file. Package controlplane determines their order. Packages authn and authz implement authentication and
 // authorization; the filters in this package respond according to their results.
 //
 // The state of a request is in three places. RequestInfo creates the context of the request
@@ -18,9 +18,9 @@ import (
 // per-request state with response.addCleanup instead of defer.
 type Filter func(http.Handler) http.Handler
 
-// filterFunc returns a Filter that calls f before the next handler. If f returns false, it must
-// have written a response, and the next handler is not called. The stack of f is released before
-// the next handler runs.
+// filterFunc returns a Filter that calls pass before the next handler. If pass returns false, it
+// must have written a response, and the next handler is not called. The stack frame of pass is
+// released before the next handler runs.
 func filterFunc(pass func(http.ResponseWriter, *http.Request) bool) Filter {
 	return func(next http.Handler) http.Handler { return &filterFuncHandler{pass, next} }
 }
@@ -46,6 +46,6 @@ func Chain(final http.Handler, filters ...Filter) http.Handler {
 }
 
 // ErrorWriter writes err as a metav1.Status in a media type that the client accepts. Errors that
-// are not API errors become 500. Callers may set response headers before the call. It is called
-// concurrently.
+// are not API errors result in a 500. Callers may set response headers before the call. It is
+// called concurrently.
 type ErrorWriter func(w http.ResponseWriter, r *http.Request, err error)

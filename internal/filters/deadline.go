@@ -84,11 +84,12 @@ func ErrTimeout() error {
 // writeGrace is the timeout for sending the response after the deadline has passed.
 const writeGrace = 5 * time.Second
 
-// responseGrace is the time that a handler has to respond after its deadline. Then the filter sends the 504.
+// responseGrace is the time that a handler has to respond after its deadline. After this time, the filter sends
+// the 504.
 const responseGrace = 250 * time.Millisecond
 
-// deadlineEnforcer interrupts the I/O of a handler at its deadline, and responds in its place if
-// the handler does not return. It must not use the ResponseWriter after the handler has returned.
+// deadlineEnforcer interrupts the I/O of a handler at its deadline, and responds in place of the handler if the
+// handler does not return. It must not use the ResponseWriter after the handler has returned.
 type deadlineEnforcer struct {
 	config   *DeadlineConfig
 	request  *http.Request
@@ -100,7 +101,7 @@ type deadlineEnforcer struct {
 	mu        sync.Mutex
 	finished  bool
 	aborted   bool // a started response was aborted
-	responded bool // respond has sent the 504, and the handler had not returned
+	responded bool // respond sent the 504 before the handler returned
 }
 
 // interrupt is called in its own goroutine when the request's context ends. It does nothing if the
@@ -204,8 +205,8 @@ func longAgo() time.Time { return time.Unix(1, 0) }
 // there is no response yet.
 func succeeded(status int32) bool { return status >= 100 && status < 300 }
 
-// parseTimeout returns the timeout in the query of u. A missing parameter, values up to zero and
-// values above max select max.
+// parseTimeout returns the timeout in the query of u. If the parameter is missing, not positive or
+// greater than max, the result is max.
 func parseTimeout(u *url.URL, max time.Duration) (time.Duration, error) {
 	if !strings.Contains(u.RawQuery, "timeout=") {
 		return max, nil

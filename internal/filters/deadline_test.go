@@ -59,7 +59,7 @@ func FuzzParseTimeout(f *testing.F) {
 	})
 }
 
-// TestDeadline runs various handlers on an HTTP/2 server.
+// TestDeadline checks the responses of an HTTP/2 server to requests with a timeout, for various handlers.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	const timeout = "?timeout=50ms"
@@ -85,7 +85,7 @@ func TestDeadline(t *testing.T) {
 				t.Error("the body has been read to its end")
 			}
 		}, neverEnding{}, 504, false},
-		{"answers by itself", func(w http.ResponseWriter, r *http.Request) {
+		{"responds by itself", func(w http.ResponseWriter, r *http.Request) {
 			<-r.Context().Done()
 			writeError(w, r, ErrTimeout())
 		}, nil, 504, false},
@@ -139,7 +139,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// neverEnding is a request body without end.
+// neverEnding is a request body that never ends.
 type neverEnding struct{}
 
 func (neverEnding) Read(p []byte) (int, error) {
@@ -180,9 +180,9 @@ func TestResponseUnwrap(t *testing.T) {
 	}
 }
 
-// TestDeadlineIgnoredByHandler checks a handler that ignores its deadline. The client receives its
-// response while the handler is still running, over each protocol. Later writes of the handler are
-// counted and logged, but not sent.
+// TestDeadlineIgnoredByHandler checks, for each protocol, that the client receives a 504 while a
+// handler that ignores its deadline is still running. Later writes of the handler fail. The return
+// of the handler is counted and logged.
 func TestDeadlineIgnoredByHandler(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/2.0"} {

@@ -27,7 +27,7 @@ type ends struct{ seen []any }
 
 func (e *ends) cleanup(_ *response, panicked any) { e.seen = append(e.seen, panicked) }
 
-// TestDetach checks that filters run their cleanups when the detached function of the handler is
+// TestDetach checks that the cleanups of filters run when the function that the handler detached is
 // done.
 func TestDetach(t *testing.T) {
 	t.Parallel()
@@ -56,19 +56,19 @@ func TestDetach(t *testing.T) {
 	}
 	active := func() int { return drain.mu.active + len(drain.mu.longRunning) }
 
-	t.Run("where the handler has to do all", func(t *testing.T) {
+	t.Run("without support for Detach", func(t *testing.T) {
 		rest = func() bool {
 			if len(begun.seen) != 0 || active() != 2 {
-				t.Errorf("ended too early: %v", begun.seen)
+				t.Errorf("cleaned up too early: %v", begun.seen)
 			}
 			return true
 		}
 		chain.ServeHTTP(httptest.NewRecorder(), watch())
 		if len(begun.seen) != 1 || begun.seen[0] != nil || active() != 0 {
-			t.Errorf("not ended: %v", begun.seen)
+			t.Errorf("not cleaned up: %v", begun.seen)
 		}
 	})
-	for name, reason := range map[string]any{"to its end": nil, "with a panic": "a reason", "broken off": http.ErrAbortHandler} {
+	for name, reason := range map[string]any{"completed": nil, "panicked": "a reason", "aborted": http.ErrAbortHandler} {
 		t.Run(name, func(t *testing.T) {
 			begun.seen = nil
 			done := false
@@ -81,17 +81,17 @@ func TestDetach(t *testing.T) {
 			w := &detaching{ResponseRecorder: httptest.NewRecorder()}
 			chain.ServeHTTP(w, watch())
 			if len(begun.seen) != 0 || active() != 2 {
-				t.Errorf("ended with the handler: %v", begun.seen)
+				t.Errorf("cleaned up when the handler returned: %v", begun.seen)
 			}
 			if w.rest(); len(begun.seen) != 0 || active() != 2 {
-				t.Errorf("ended with the first call of the detached function: %v", begun.seen)
+				t.Errorf("cleaned up after the first call of the detached function: %v", begun.seen)
 			}
 			done = true
 			if got := recovered(w.rest); got != nil && (reason == nil || got != http.ErrAbortHandler) || got == nil && reason != nil {
 				t.Errorf("the detached function panicked with %v", got)
 			}
 			if len(begun.seen) != 1 || begun.seen[0] != reason || active() != 0 {
-				t.Errorf("ended: %v", begun.seen)
+				t.Errorf("cleanups after the last call of the detached function: %v", begun.seen)
 			}
 		})
 	}
@@ -106,8 +106,8 @@ func recovered(do func() bool) (reason any) {
 	return nil
 }
 
-// TestCancelled checks that a long-running request is canceled through the ResponseWriter if it
-// supports this.
+// TestCancelled checks that a long-running request is canceled through the ResponseWriter if the
+// ResponseWriter has a Cancel method.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	drain := NewDrain()
@@ -120,7 +120,7 @@ func TestCancelled(t *testing.T) {
 		request.Cancel(r.Context(), http.ErrHandlerTimeout)
 	}), AuditID, Recover(quiet(), writeError), RequestInfo(byName, writeError), drain.Filter(writeError)).ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/pods?watch=1", nil))
 	if len(w.causes) != 2 || w.causes[0] != ErrStopping || w.causes[1] != http.ErrHandlerTimeout {
-		t.Errorf("ended because of %v", w.causes)
+		t.Errorf("canceled because of %v", w.causes)
 	}
 }
 

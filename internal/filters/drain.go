@@ -40,12 +40,12 @@ func NewDrain() *Drain {
 	return d
 }
 
-// SendRetryAfter rejects new requests with 429 and a Retry-After of 5 seconds, and closes their
+// SendRetryAfter makes the filter reject new requests with 429 and a Retry-After of 5 seconds, and close their
 // connections. Active requests continue, and health checks and metrics are still served.
 func (d *Drain) SendRetryAfter() { d.sendRetryAfter.Store(true) }
 
-// RejectNew rejects new requests with 503, and closes their connections. It may be called more than
-// once.
+// RejectNew makes the filter reject new requests with 503 and close their connections. It may be
+// called more than once.
 func (d *Drain) RejectNew() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -111,7 +111,7 @@ func (d *Drain) watches() []*response {
 	return watches
 }
 
-// end cancels the context of a long-running request, unless it has been served.
+// end cancels the context of a long-running request, unless the request has already ended.
 func (d *Drain) end(r *response) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -170,7 +170,7 @@ func (d *Drain) closeIdleLocked() {
 	}
 }
 
-// Filter returns the filter that tracks and rejects requests for d. Rejections are written with
+// Filter returns the filter that tracks and rejects requests for d. It writes rejections with
 // onError. The filter of a nil Drain does nothing.
 func (d *Drain) Filter(onError ErrorWriter) Filter {
 	if d == nil {

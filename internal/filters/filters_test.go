@@ -54,7 +54,7 @@ func (r namedRoute) LongRunning() bool { return request.LongRunningByName(r.info
 // byName is a resolve function for RequestInfo.
 func byName(info *request.Info) request.Route { return namedRoute{info} }
 
-// get sends a request through filters that run after AuditID and RequestInfo.
+// get sends a request through filters that run after AuditID, Recover and RequestInfo.
 func get(t *testing.T, final http.Handler, r *http.Request, filters ...Filter) *httptest.ResponseRecorder {
 	t.Helper()
 	recorder := httptest.NewRecorder()
@@ -103,7 +103,7 @@ func TestAuditID(t *testing.T) {
 	tests := []struct{ name, sent, want string }{
 		{"chosen by the client", "abc", "abc"},
 		{"too long", strings.Repeat("a", 100), strings.Repeat("a", maxAuditIDLength)},
-		{"made", "", ""},
+		{"generated", "", ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -131,8 +131,8 @@ func TestRecover(t *testing.T) {
 		logged  bool
 	}{
 		{"no panic", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, 204, false},
-		{"before the answer", func(http.ResponseWriter, *http.Request) { panic("boom") }, 500, true},
-		{"within the answer", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200); panic("boom") }, 0, true},
+		{"before the response", func(http.ResponseWriter, *http.Request) { panic("boom") }, 500, true},
+		{"after the start of the response", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200); panic("boom") }, 0, true},
 		{"an abort", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 0, false},
 	}
 	for _, tt := range tests {
@@ -178,7 +178,7 @@ func TestWarnings(t *testing.T) {
 		{"none", nil, nil},
 		{"some", []string{"a", "b", "a"}, []string{`299 - "a"`, `299 - "b"`}},
 		{"quotes", []string{`say "hi"\now`}, []string{`299 - "say \"hi\"\\now"`}},
-		{"not a header", []string{"a\nb", "c"}, []string{`299 - "c"`}},
+		{"not a valid header", []string{"a\nb", "c"}, []string{`299 - "c"`}},
 		{"too long together", []string{long, "b", long + "2"}, []string{`299 - "` + long[:2*maxWarning] + `"`, `299 - "b"`, `299 - "` + long[:2*maxWarning] + `"`}[:2]},
 	}
 	for _, tt := range tests {

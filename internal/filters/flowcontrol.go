@@ -49,8 +49,8 @@ func (f *flowControl) serve(w http.ResponseWriter, r *http.Request) {
 	f.next.ServeHTTP(w, r)
 }
 
-// serveWatch releases the seats of a watch when its initial events have been sent, or at the end of
-// the request.
+// serveWatch serves a watch. The seats of the watch are released when its initial events have been
+// sent, or at the end of the request.
 func (f *flowControl) serveWatch(w *response, r *http.Request) {
 	queued := f.admit(w, r)
 	if queued == nil {
@@ -68,8 +68,8 @@ func (f *flowControl) cleanup(w *response, _ any) {
 	f.control.RemoveWatch(request.InfoFrom(w.ctx))
 }
 
-// admit waits until the request is admitted, and returns its state in flow control. It returns nil if
-// it has rejected the request.
+// admit waits until the request is admitted or rejected. It returns the flow control state of an admitted
+// request. For a rejected request, it writes the response and returns nil.
 func (f *flowControl) admit(w http.ResponseWriter, r *http.Request) *flowcontrol.Request {
 	queued := f.control.NewRequest(r)
 	if queued.MustWait() {

@@ -88,7 +88,7 @@ func (s *oneSeat) free(when string) {
 			s.Errorf("%s: code %d, want 200", when, w.Code)
 		}
 	default:
-		s.Errorf("%s there is no seat", when)
+		s.Errorf("%s: no seat is free", when)
 	}
 }
 
@@ -134,16 +134,16 @@ func TestSeatsReleased(t *testing.T) {
 		running            bool // the handler is still running when the seat must be free
 	}{
 		{"a panic", "GET", "/api/v1/pods/a", func(http.ResponseWriter, *http.Request) { panic("oops") }, false},
-		{"an aborted answer", "GET", "/api/v1/pods/a", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false},
+		{"an aborted response", "GET", "/api/v1/pods/a", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, false},
 		{"a deadline", "GET", "/api/v1/pods/a", wait, false},
-		{"a watch that has begun", "GET", "/api/v1/pods?watch=1", func(w http.ResponseWriter, r *http.Request) {
+		{"an initialized watch", "GET", "/api/v1/pods?watch=1", func(w http.ResponseWriter, r *http.Request) {
 			request.WatchInitialized(r.Context())
 			wait(w, r)
 		}, true},
-		{"a watch that does not say so", "GET", "/api/v1/pods?watch=1", func(http.ResponseWriter, *http.Request) {}, false},
+		{"a watch that ends without initialization", "GET", "/api/v1/pods?watch=1", func(http.ResponseWriter, *http.Request) {}, false},
 		{"a watch that panics", "GET", "/api/v1/pods?watch=1", func(http.ResponseWriter, *http.Request) { panic("oops") }, false},
-		{"exec, which needs none", "POST", "/api/v1/namespaces/a/pods/p/exec", wait, true},
-		{"a log, which needs none", "GET", "/api/v1/namespaces/a/pods/p/log", wait, true},
+		{"exec, which needs no seat", "POST", "/api/v1/namespaces/a/pods/p/exec", wait, true},
+		{"a log, which needs no seat", "GET", "/api/v1/namespaces/a/pods/p/log", wait, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

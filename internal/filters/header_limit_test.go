@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// listeners returns the servers to test, by protocol.
+// listeners returns functions that configure a test server, by protocol.
 func listeners() map[string]func(*httptest.Server) {
 	return map[string]func(*httptest.Server){
 		"HTTP/1.1":           func(*httptest.Server) {},
@@ -78,8 +78,8 @@ func TestHeaderLimit(t *testing.T) {
 	}
 }
 
-// TestRelease checks that filters and servers retain neither the body nor a header that the handler
-// has released.
+// TestRelease checks that filters and servers do not retain a request header that the handler has
+// released.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	for name, change := range listeners() {

@@ -66,7 +66,7 @@ func GoAway(chance float64) Filter {
 		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.ProtoMajor == 2 && rand.Float64() < chance {
-				// net/http turns this into a GOAWAY frame.
+				// The HTTP/2 server sends a GOAWAY frame because of this header.
 				w.Header().Set("Connection", "close")
 			}
 			next.ServeHTTP(w, r)

@@ -35,9 +35,10 @@ type ImpersonateConfig struct {
 	OnError     ErrorWriter
 }
 
-// Impersonate returns a filter that changes the user of requests with Impersonate headers if the
-// authenticated user may impersonate that user. Otherwise, it responds with 403, or with 400 if the
-// user name is missing. It removes the headers, so that later handlers cannot interpret them again.
+// Impersonate returns a filter that handles Impersonate headers. If the authenticated user may
+// impersonate the user in the headers, the filter makes that user the user of the request.
+// Otherwise, it responds with 403, or with 400 if the user name is missing. It removes the headers,
+// so that later handlers cannot interpret them again.
 func Impersonate(config ImpersonateConfig) Filter {
 	modes := newImpersonationModes(config.Authorizer, config.Constrained)
 	impersonated := func(w http.ResponseWriter, r *http.Request) bool {
@@ -64,7 +65,7 @@ func Impersonate(config ImpersonateConfig) Filter {
 }
 
 // extractImpersonated removes the Impersonate headers and returns the user that they describe. It
-// returns nil if there are none, and an API error if the user name is missing.
+// returns nil if there are no such headers, and an API error if the user name is missing.
 func extractImpersonated(header http.Header) (*request.User, error) {
 	target := &request.User{Name: header.Get(impersonateUser), UID: header.Get(impersonateUID), Groups: header[impersonateGroup]}
 	extra := false

@@ -24,9 +24,9 @@ import (
 // mode allows it, the first error is returned.
 type impersonationModes struct {
 	modes []*impersonationMode
-	// last maps the name of a user to the index of the mode that last allowed the user. This mode
-	// is tried first, because most users use only one. The order also determines which of two
-	// errors the client receives.
+	// last maps the name of an authenticated user to the index of the mode that last allowed an impersonation
+	// by this user. This mode is tried first, because most users use only one mode. The order also determines
+	// which error the client receives if no mode allows the impersonation.
 	last *lru.Cache
 }
 
@@ -82,7 +82,7 @@ func (m *impersonationModes) impersonate(ctx context.Context, target *request.Us
 	return nil, firstErr
 }
 
-// impersonationMode is one of the modes of impersonation.
+// impersonationMode is a mode of impersonation. Each mode has its own verb.
 type impersonationMode struct {
 	authorizer authorizer.Authorizer
 	// name is part of the verbs impersonate:NAME and impersonate-on:NAME:VERB. It is empty for the
@@ -166,8 +166,8 @@ func (m *impersonationMode) authorizeUser(ctx context.Context, requestor, target
 	return &user, nil
 }
 
-// wildcardThreshold is the number of groups, or of values of extra, from which a constrained mode
-// first checks the permission for all of them ("*").
+// wildcardThreshold is the minimum number of groups, or of extra values, for which a constrained
+// mode first checks whether the user may impersonate any group or extra value ("*").
 const wildcardThreshold = 4
 
 func (m *impersonationMode) authorizeGroups(ctx context.Context, requestor *request.User, groups []string) error {
@@ -221,7 +221,7 @@ func (m *impersonationMode) authorizeExtra(ctx context.Context, requestor *reque
 	return nil
 }
 
-// countExtra returns the number of values of all keys.
+// countExtra returns the total number of values of all keys.
 func countExtra(extra map[string][]string) int {
 	n := 0
 	for _, values := range extra {
@@ -250,8 +250,8 @@ func checkExtra(extra map[string][]string) error {
 	return nil
 }
 
-// attributes returns the attributes for the authorization of one attribute of a user. For the plain
-// verb, users, groups and service accounts are in the core group.
+// attributes returns the authorizer attributes for one property of the impersonated user, such as a
+// group. For the plain verb, users, groups and service accounts are in the core group.
 func (m *impersonationMode) attributes(requestor *request.User, resource, name string) authorizer.Attributes {
 	a := authorizer.Attributes{
 		User: requestor, Verb: m.verb(), APIGroup: authenticationv1.GroupName, APIVersion: "v1", Resource: resource, Name: name, ResourceRequest: true,

@@ -18,8 +18,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// grants is an authorizer that allows "VERB RESOURCE[/SUBRESOURCE][.GROUP] [NAMESPACE/]NAME". The
-// name "*" matches every object. It records the requested attributes.
+// grants is an authorizer that allows the requests in allowed, which have the form "VERB
+// RESOURCE[/SUBRESOURCE][.GROUP] [NAMESPACE/]NAME". The name "*" matches every object. grants
+// records all requests in the same form.
 type grants struct {
 	allowed []string
 	asked   []string
@@ -64,8 +65,8 @@ func newImpersonation(by authorizer.Authorizer, constrained bool, requestor *req
 	return &impersonation{filter, requestor}
 }
 
-// send sends a GET of pods as another user. It returns the error message, or the impersonation if
-// the request is passed.
+// send sends a GET of pods as another user. It returns the error message or, if the request was
+// allowed, the resulting impersonation.
 func (i *impersonation) send(t *testing.T, header http.Header) (message string, made *request.Impersonation) {
 	t.Helper()
 	r := httptest.NewRequest("GET", "/api/v1/pods", nil)
@@ -104,8 +105,8 @@ func headerOf(pairs ...string) http.Header {
 	return header
 }
 
-// TestImpersonateAllowed checks the resulting users of impersonations, with permission for all
-// users.
+// TestImpersonateAllowed checks the users that result from impersonation by a user who may
+// impersonate everyone.
 func TestImpersonateAllowed(t *testing.T) {
 	t.Parallel()
 	many := headerOf("Impersonate-User", "joe")
@@ -118,7 +119,7 @@ func TestImpersonateAllowed(t *testing.T) {
 		want    *request.User
 		refused string
 	}{
-		{name: "nobody", header: headerOf("Accept", "application/json", "Impersonated", "jane")},
+		{name: "no headers", header: headerOf("Accept", "application/json", "Impersonated", "jane")},
 		{name: "an empty name", header: headerOf("Impersonate-User", "", "Impersonate-User", "jane")},
 		{name: "a user", header: headerOf("Impersonate-User", "joe"), want: &request.User{Name: "joe", Groups: []string{"system:authenticated"}}},
 		{name: "two users: the first", header: headerOf("Impersonate-User", "joe", "Impersonate-User", "jane"),
@@ -137,9 +138,9 @@ func TestImpersonateAllowed(t *testing.T) {
 			want: &request.User{Name: "system:anonymous", Groups: []string{"system:unauthenticated"}}},
 		{name: "a service account", header: headerOf("Impersonate-User", "system:serviceaccount:a:b"),
 			want: &request.User{Name: "system:serviceaccount:a:b", Groups: []string{"system:serviceaccounts", "system:serviceaccounts:a", "system:authenticated"}}},
-		{name: "a service account of other groups", header: headerOf("Impersonate-User", "system:serviceaccount:a:b", "Impersonate-Group", "c"),
+		{name: "a service account with other groups", header: headerOf("Impersonate-User", "system:serviceaccount:a:b", "Impersonate-Group", "c"),
 			want: &request.User{Name: "system:serviceaccount:a:b", Groups: []string{"c", "system:authenticated"}}},
-		{name: "no service account by its name", header: headerOf("Impersonate-User", "system:serviceaccount:a:b:c"),
+		{name: "an invalid service account name", header: headerOf("Impersonate-User", "system:serviceaccount:a:b:c"),
 			want: &request.User{Name: "system:serviceaccount:a:b:c", Groups: []string{"system:authenticated"}}},
 		{name: "a node", header: headerOf("Impersonate-User", "system:node:n"),
 			want: &request.User{Name: "system:node:n", Groups: []string{"system:authenticated"}}},
@@ -257,8 +258,8 @@ func TestConstrainedImpersonation(t *testing.T) {
 	}
 }
 
-// TestImpersonationCachesMode checks that for a user with one verb, the other verbs are not
-// authorized again.
+// TestImpersonationCachesMode checks that once a verb has allowed an impersonation by a user, other
+// verbs are not authorized again.
 func TestImpersonationCachesMode(t *testing.T) {
 	t.Parallel()
 	by := &grants{allowed: []string{"impersonate users *"}}
@@ -286,7 +287,7 @@ func FuzzExtractImpersonated(f *testing.F) {
 			t.Errorf("user %q: impersonated %v, error %v", user, wanted, err)
 		}
 		if wanted != nil && len(header) > 0 {
-			t.Errorf("left: %v", header)
+			t.Errorf("remaining headers: %v", header)
 		}
 	})
 }

@@ -38,8 +38,8 @@ func TestMaxInFlight(t *testing.T) {
 	}{
 		{"a second read", "GET", "/api/v1/pods", "", 429},
 		{"a write has its own limit", "POST", "/api/v1/pods", "", 200},
-		{"a watch has none", "GET", "/api/v1/pods?watch=true", "", 200},
-		{"an administrator passes", "GET", "/api/v1/pods", request.GroupMasters, 200},
+		{"a watch is not limited", "GET", "/api/v1/pods?watch=true", "", 200},
+		{"an administrator is not limited", "GET", "/api/v1/pods", request.GroupMasters, 200},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestMaxInFlight(t *testing.T) {
 			after := httptest.NewRecorder()
 			chain.ServeHTTP(after, httptest.NewRequest("GET", "/api/v1/pods", nil))
 			if after.Code != 200 {
-				t.Errorf("after the first one has ended: %d", after.Code)
+				t.Errorf("after the first request has ended: %d", after.Code)
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestEndWatches checks that watches end one after the other, and that other requests continue.
+// TestEndWatches checks that watches end gradually, and that other requests continue.
 func TestEndWatches(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

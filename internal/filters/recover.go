@@ -12,10 +12,10 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// Recover returns a filter that runs the cleanups of all filters after a request has been served.
-// If the handler panics, Recover logs the stack and responds with an internal error, or aborts the
-// response if it has already started. It panics again with http.ErrAbortHandler, because handlers
-// use this value to abort a response.
+// Recover returns a filter that runs the cleanups that other filters have registered, after a
+// request has been served. If the handler panics, Recover logs the stack and responds with an
+// internal error, or aborts the response if it has already started. It does not stop a panic with
+// http.ErrAbortHandler, because handlers use this value to abort a response.
 func Recover(logger *slog.Logger, onError ErrorWriter) Filter {
 	return func(next http.Handler) http.Handler { return &recovery{logger, onError, next} }
 }

@@ -29,8 +29,8 @@ func RequestInfo(resolve func(*request.Info) request.Route, onError ErrorWriter)
 	}
 }
 
-// withInfo returns the request with its request.Info, even if the request line is invalid. An
-// invalid request has no route.
+// withInfo returns the request with its request.Info and route in its context. If the request line
+// is invalid, it returns an error and the request with its Info, but without a route.
 func withInfo(w http.ResponseWriter, r *http.Request, resolve func(*request.Info) request.Route) (*http.Request, error) {
 	info, err := request.Parse(r)
 	ctx, cancel := r.Context(), context.CancelCauseFunc(nil)
@@ -49,8 +49,8 @@ func withInfo(w http.ResponseWriter, r *http.Request, resolve func(*request.Info
 	return r.WithContext(ctx), err
 }
 
-// canceller is a ResponseWriter that can cancel the context of its request. Package http2
-// implements it, which saves one context per watch.
+// canceller is a ResponseWriter that can cancel the context of its request. The ResponseWriter of
+// package http2 implements it, which saves one context per watch.
 type canceller interface{ Cancel(cause error) }
 
 // cancellable returns a context that can be canceled with a cause, and its cancel function. If w is

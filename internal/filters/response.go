@@ -14,9 +14,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// response is the http.ResponseWriter that filters share; each request has only one. It records the
-// status and sends the warnings of the request with the header. Handlers access the wrapped writer
-// with Flush, Hijack and http.ResponseController.
+// response is the http.ResponseWriter that filters share; each request has only one response. It
+// records the status and sends the warnings of the request with the header. Handlers access the
+// wrapped writer with Flush, Hijack and http.ResponseController.
 type response struct {
 	http.ResponseWriter
 	ctx          context.Context // the context of the request; nil until RequestInfo has parsed it
@@ -34,13 +34,13 @@ type response struct {
 
 // cleaner releases the per-request state of a filter.
 type cleaner interface {
-	// cleanup is called once, when the request has been served. panicked is the value of a panic of
-	// the handler, or nil.
+	// cleanup is called once, when the request has been served. panicked is the value with which
+	// the handler panicked, or nil.
 	cleanup(r *response, panicked any)
 }
 
-// addCleanup registers c to be called when the request has been served: after the handler has
-// returned and its detached function has returned true. Cleanups run in reverse order.
+// addCleanup registers c to be called when the request has been served, that is, after the handler
+// has returned and its detached function, if any, has returned true. Cleanups run in reverse order.
 func (r *response) addCleanup(c cleaner) {
 	if r.cleanups == nil {
 		r.cleanups = make([]cleaner, 0, initialCleanups)
@@ -48,8 +48,8 @@ func (r *response) addCleanup(c cleaner) {
 	r.cleanups = append(r.cleanups, c)
 }
 
-// initialCleanups is the initial capacity for cleanups: the usual number per request, with audit
-// events.
+// initialCleanups is the initial capacity of response.cleanups. It is the usual number of cleanups
+// of a request with auditing.
 const initialCleanups = 4
 
 // runCleanups runs and removes the registered cleanups.
@@ -71,7 +71,7 @@ type detacher interface {
 // Detach registers do to continue the response after the handler has returned. do is called after
 // each Resume, and when the request's context ends, until it returns true; calls are not
 // concurrent. Detach returns false if the writer does not support this; the handler must then
-// complete the response itself. The header must have been written.
+// complete the response itself. The handler must have written the header before it calls Detach.
 func (r *response) Detach(do func() (done bool)) bool {
 	if _, ok := r.ResponseWriter.(detacher); !ok || r.lock != nil {
 		return false
@@ -84,8 +84,8 @@ func (r *response) Detach(do func() (done bool)) bool {
 // use. Detach must have returned true.
 func (r *response) Resume() { r.ResponseWriter.(detacher).Resume() }
 
-// HandOff must be called by the detached function before it blocks. Other responses on the
-// connection then do not wait for it.
+// HandOff must be called by the detached function before it blocks, so that other responses on the
+// connection do not have to wait.
 func (r *response) HandOff() { r.ResponseWriter.(detacher).HandOff() }
 
 // wrap returns w if it is a response, or a new response that wraps w.
@@ -200,8 +200,9 @@ func (r *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap returns the wrapped writer for http.ResponseController.
 func (r *response) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// Limits of warnings in a response header, in runes. If the warnings together are longer than maxWarnings,
-// each is truncated to maxWarning, and the warnings that still exceed maxWarnings are dropped.
+// Limits of warnings in a response header, in runes. If all warnings together are longer than maxWarnings, each
+// of them is truncated to maxWarning. Warnings are then added until the next one would exceed maxWarnings in
+// total.
 const (
 	maxWarnings = 4 << 10
 	maxWarning  = 256

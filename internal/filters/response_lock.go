@@ -8,21 +8,22 @@ import (
 	"sync"
 )
 
-// responseLock allows a goroutine other than the handler's to respond to a request. It serializes the use of
-// the http.ResponseWriter by the two goroutines. After the other goroutine has responded, writes of the
-// handler fail with http.ErrHandlerTimeout.
+// responseLock allows a goroutine other than the handler's to respond to a request. It serializes the two
+// goroutines' use of the http.ResponseWriter. After the other goroutine has responded, writes by the handler
+// fail with http.ErrHandlerTimeout.
 type responseLock struct {
 	mu sync.Mutex
 	// replaced is true after another goroutine has responded to the request.
 	replaced bool
-	// separate is true if the handler uses a separate header map until it writes the header.
-	// A handler may modify its header map at any time, without a method call that could lock.
+	// separate is true if the handler uses a separate header map until it writes the header. A
+	// separate map is needed because a handler may modify its header map at any time, without a
+	// method call that could acquire the lock.
 	separate bool
 	header   http.Header
 }
 
 // responder is a ResponseWriter that can send a complete response, with a separate header, while
-// the handler is running. Package http2 implements it.
+// the handler is running. The ResponseWriter of package http2 implements it.
 type responder interface {
 	Answer(status int, header http.Header, body []byte) error
 }
@@ -96,8 +97,8 @@ func (r *response) respondInstead(a *bufferedResponse) bool {
 	}
 	header := r.ResponseWriter.Header()
 	maps.Copy(header, a.header)
-	// The response is complete. The connection is closed, because the next request on it would have to wait
-	// for the handler.
+	// Content-Length makes the response complete for the client. The connection is closed, because the next
+	// request on the connection would have to wait for the handler.
 	header.Set("Content-Length", strconv.Itoa(a.body.Len()))
 	header.Set("Connection", "close")
 	r.ResponseWriter.WriteHeader(a.status)

@@ -11,11 +11,11 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// StorageVersions returns a filter that rejects writes of a resource with 503 while its storage
-// version has not been published to other servers. pending reports whether the publication is
-// pending, and returns its last error, which may be nil; it is called concurrently and must not
-// block. Writes that the publication itself requires always pass: writes of StorageVersions, and of
-// the leases that identify servers.
+// StorageVersions returns a filter that rejects writes of a resource with 503 until the storage
+// version of the resource has been published to other servers. pending reports whether the
+// publication is pending, and returns its last error, which may be nil; it is called concurrently
+// and must not block. Writes that the publication itself requires are never rejected. These are
+// writes of StorageVersions and of the leases that identify servers.
 func StorageVersions(pending func(schema.GroupResource) (pending bool, last error), onError ErrorWriter) Filter {
 	return filterFunc(func(w http.ResponseWriter, r *http.Request) bool {
 		info := request.InfoFrom(r.Context())

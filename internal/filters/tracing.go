@@ -16,10 +16,10 @@ import (
 )
 
 // Trace returns a filter that records each sampled request as a span of the provider, with kube-apiserver's
-// names (KEP-647). It must run after Authenticate: the trace context of a client is the parent of the span
-// only for users in the groups system:masters and system:monitoring. The span of another user begins a new
-// trace with a link to the client's trace, because any client could otherwise decide that its requests are
-// recorded. With a nil provider, the filter does nothing.
+// names (KEP-647). It must run after Authenticate, because the user determines whether the span continues the
+// client's trace. The span does so only if the user is in the group system:masters or system:monitoring,
+// because any client could otherwise decide that its requests are recorded. For other users, the span begins a
+// new trace with a link to the client's trace. With a nil provider, the filter does nothing.
 func Trace(provider trace.TracerProvider) Filter {
 	if provider == nil {
 		return func(next http.Handler) http.Handler { return next }
@@ -60,7 +60,8 @@ func startServerSpan(ctx context.Context, tracer trace.Tracer, r *http.Request) 
 	return ctx, span
 }
 
-// mayExtendTraces reports whether the spans of a user's requests belong to the user's traces.
+// mayExtendTraces reports whether the spans of a user's requests become part of the traces that the
+// user's clients started.
 func mayExtendTraces(user *request.User) bool {
 	return user != nil && slices.ContainsFunc(user.Groups, func(group string) bool {
 		return group == request.GroupMasters || group == groupMonitoring

@@ -19,8 +19,8 @@ const (
 	clientParent = "00-" + clientTrace + "-00f067aa0ba902b7-01"
 )
 
-// TestTraceFilter checks the spans of requests: their names and attributes, and that only privileged
-// users extend their own traces.
+// TestTraceFilter checks the spans of requests: their names and attributes, and that only the
+// requests of privileged users continue the client's trace.
 func TestTraceFilter(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -44,7 +44,7 @@ func TestTraceFilter(t *testing.T) {
 		r.Header.Set("Traceparent", clientParent)
 		handler.ServeHTTP(httptest.NewRecorder(), r)
 		if !trace.SpanContextFromContext(inner).IsValid() {
-			t.Errorf("%s: other servers would receive no context", tt.path)
+			t.Errorf("%s: other servers would receive no trace context", tt.path)
 		}
 		ended := recorder.Ended()
 		if (len(ended) == 1) != tt.recorded {

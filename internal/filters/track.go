@@ -42,7 +42,7 @@ type trackedRequest struct {
 	trace       *telemetry.Trace
 	longRunning bool
 	fields      logFields
-	// endLongRunning ends the count of a long-running request; watermark counts other requests.
+	// endLongRunning stops counting a long-running request as active; watermark counts other requests.
 	endLongRunning func()
 	watermark      *telemetry.Watermark
 }
@@ -57,7 +57,8 @@ func newTracked(config *TrackConfig, r *http.Request, userAgent bool) *trackedRe
 	}
 }
 
-// begin counts the request as active, and returns it with its trace, if any.
+// begin counts the request as active. It returns the request, with a trace in its context unless
+// the request is long-running.
 func (t *trackedRequest) begin(r *http.Request) *http.Request {
 	if t.longRunning {
 		t.endLongRunning = t.config.Metrics.LongRunning(t.labels)
@@ -69,14 +70,15 @@ func (t *trackedRequest) begin(r *http.Request) *http.Request {
 	return r.WithContext(ctx)
 }
 
-// logFields contains the logged parts of a request. They are copied, because a long-running handler
-// releases the header of its request.
+// logFields contains the parts of a request that are logged. They are copied, because the handler
+// of a long-running request releases the request header.
 type logFields struct {
 	method, uri, remote string
 	userAgent           string
 }
 
-// logFieldsOf returns the logged parts of a request. It allocates memory only for the user agent.
+// logFieldsOf returns the parts of a request that are logged. It copies the user agent only if
+// userAgent is true, because only the copy allocates memory.
 func logFieldsOf(r *http.Request, userAgent bool) logFields {
 	l := logFields{method: r.Method, uri: r.RequestURI, remote: r.RemoteAddr}
 	if userAgent {
@@ -93,8 +95,8 @@ func (t *trackedRequest) inFlight() *telemetry.Watermark {
 	return t.config.Metrics.ReadOnly()
 }
 
-// mutating reports whether a request counts as mutating: every request that is not known to be
-// read-only.
+// mutating reports whether a request counts as mutating, which is the case unless its verb is get,
+// list or watch.
 func mutating(info *request.Info) bool {
 	switch info.Verb {
 	case "get", "list", "watch":
@@ -127,7 +129,7 @@ func (t *trackedRequest) cleanup(response *response, panicked any) {
 // trackLevel is the verbosity at which requests are logged.
 func trackLevel() slog.Level { return telemetry.Verbosity(3) }
 
-// log logs the trace of a slow request, and every request if enabled.
+// log logs the trace of a slow request. At verbosity 3, it also logs every request.
 func (t *trackedRequest) log(status int, took time.Duration) {
 	ctx, level, logger := t.ctx, trackLevel(), t.config.Logger
 	if !t.longRunning && took >= telemetry.SlowRequestThreshold {

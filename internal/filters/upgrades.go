@@ -37,7 +37,7 @@ func (u *upgrades) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serveUpgrade returns when the handler has hijacked the connection or has returned. reason is the
 // value with which the handler panicked. As in net/http, the request's context ends when the client
-// disconnects. It does not end with net/http's goroutine.
+// disconnects. It does not end when net/http's goroutine ends.
 func (u *upgrades) serveUpgrade(w http.ResponseWriter, r *http.Request) (reason any) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	original := r.Context()

@@ -31,8 +31,8 @@ func upgrading(t *testing.T, handler http.HandlerFunc, early string) (net.Conn, 
 }
 
 // TestUpgraded checks that a handler that has hijacked the connection receives the data that the
-// client sent before and after, although net/http's goroutine has ended. Use of the response writer
-// fails without side effects.
+// client sent before and after the hijack, although net/http's goroutine has ended. Using the
+// response writer after the hijack fails without side effects.
 func TestUpgraded(t *testing.T) {
 	t.Parallel()
 	conn, answers := upgrading(t, func(w http.ResponseWriter, r *http.Request) {
@@ -57,9 +57,9 @@ func TestUpgraded(t *testing.T) {
 			t.Error(err)
 		}
 		if err := http.NewResponseController(w).Flush(); err == nil {
-			t.Error("flushed")
+			t.Error("Flush after Hijack returned no error")
 		}
-		panic("which must not end the server")
+		panic("a panic that must not terminate the server")
 	}, "early\n")
 	for i, line := range []string{"early\n", "late\n", "later\n"} {
 		if i > 0 {
@@ -78,7 +78,7 @@ func TestUpgraded(t *testing.T) {
 }
 
 // TestNotUpgraded checks that if the handler does not hijack the connection, the response is sent
-// as usual and the connection is reused. A panic is passed to net/http.
+// as usual and the connection is reused. A panic of the handler reaches net/http.
 func TestNotUpgraded(t *testing.T) {
 	t.Parallel()
 	conn, answers := upgrading(t, func(w http.ResponseWriter, r *http.Request) {
