@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
+
+	"mainstay.dev/mainstay/internal/request"
 )
 
 // gzipThreshold is the minimum size of a compressed body, in bytes. The compression of smaller bodies costs
@@ -71,6 +73,7 @@ func (o *bodyWriter) write(b []byte) error {
 }
 
 func (o *bodyWriter) send(b []byte) error {
+	defer request.MeasureLatency(o.r.Context(), request.StageResponseWrite)()
 	_, err := o.w.Write(b)
 	return err
 }

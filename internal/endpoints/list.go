@@ -33,6 +33,7 @@ func (c *call) list(s rest.Lister) error {
 		return err
 	}
 	telemetry.Step(c.r.Context(), "opened list")
+	defer measureSerialization(c.r.Context())()
 	return c.respondList(t, list, options.Limit > 0 || options.Continue != "")
 }
 

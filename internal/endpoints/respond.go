@@ -2,9 +2,11 @@ package endpoints
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -39,6 +41,7 @@ const maxPooledBody = 64 << 10
 
 // respondRecord responds with an object.
 func (c *call) respondRecord(t target, code int, record *codec.Record) error {
+	defer measureSerialization(c.r.Context())()
 	if t.view != whole || request.AuditFrom(c.r.Context()).RecordsResponseBody() { // the audit event retains the body
 		_, err := c.writeRecord(nil, t, code, record)
 		return err
@@ -50,6 +53,16 @@ func (c *call) respondRecord(t target, code int, record *codec.Record) error {
 	}
 	bodyPool.Put(pooled)
 	return err
+}
+
+// measureSerialization adds the time until the returned function is called to request.StageSerialize, without
+// the time for reading objects from storage and for writing the response.
+func measureSerialization(ctx context.Context) (end func()) {
+	other := func() time.Duration { return request.Latency(ctx, request.StageStorage, request.StageResponseWrite) }
+	began, before := time.Now(), other()
+	return func() {
+		request.AddLatency(ctx, request.StageSerialize, time.Since(began)-(other()-before))
+	}
 }
 
 // writeRecord responds with an object, encoded into dst if it is large enough. It returns the body.

@@ -15,6 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/authorizer"
 	"mainstay.dev/mainstay/internal/filters/audit"
 	"mainstay.dev/mainstay/internal/request"
+	"mainstay.dev/mainstay/internal/telemetry"
 )
 
 // AuditConfig configures the audit filters. A nil *AuditConfig disables them. The fields of a
@@ -180,12 +181,29 @@ func (a *auditedRequest) record(stage audit.Stage) bool {
 	}
 	e := &a.event
 	e.Stage, e.StageTimestamp = stage, e.RequestReceivedTimestamp
-	e.Annotations = request.AnnotationsFrom(a.ctx)
 	if stage != audit.StageRequestReceived {
 		e.StageTimestamp = metav1.NewMicroTime(time.Now())
 		a.addResponseData()
 	}
+	if stage == audit.StageResponseComplete || stage == audit.StagePanic {
+		a.annotateLatencies()
+	}
+	e.Annotations = request.AnnotationsFrom(a.ctx)
 	return a.config.Sink.Process(e)
+}
+
+// annotateLatencies adds the durations of the stages of a slow request, as kube-apiserver does. A request with
+// too many annotations has no durations.
+func (a *auditedRequest) annotateLatencies() {
+	const prefix = "apiserver.latency.k8s.io/"
+	total := a.event.StageTimestamp.Sub(a.event.RequestReceivedTimestamp.Time)
+	if total <= telemetry.SlowRequestThreshold {
+		return
+	}
+	for stage, took := range request.Latencies(a.ctx) {
+		_ = request.Annotate(a.ctx, prefix+stage, took.String())
+	}
+	_ = request.Annotate(a.ctx, prefix+"total", total.String())
 }
 
 // addResponseData copies the data that the filters and the handler have recorded into the event.

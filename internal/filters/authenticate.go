@@ -40,7 +40,9 @@ func Authenticate(config AuthenticateConfig) Filter {
 		if found == nil && err == nil && config.Anonymous(r.URL.Path) {
 			found = anonymous
 		}
-		config.Metrics.Observe(found, err, time.Since(began))
+		took := time.Since(began)
+		request.AddLatency(r.Context(), request.StageAuthentication, took)
+		config.Metrics.Observe(found, err, took)
 		if found == nil {
 			if err != nil {
 				config.Logger.LogAttrs(r.Context(), telemetry.Verbosity(2), "unable to authenticate the request",

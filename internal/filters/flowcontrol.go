@@ -97,7 +97,7 @@ func measureWait(queued *flowcontrol.Request, r *http.Request, mark *telemetry.W
 	_, span := tracing.Start(r.Context(), "Wait in queue")
 	defer span.End(nil)
 	queued.Wait(r.Context())
-	request.SetQueueWait(r.Context(), queued.Waited())
+	request.AddLatency(r.Context(), request.StageQueueWait, queued.Waited())
 }
 
 // tooManyRequests rejects a request with 429 and a Retry-After in seconds.

@@ -122,7 +122,8 @@ func (t *trackedRequest) cleanup(response *response, panicked any) {
 		t.config.Metrics.Aborted(t.labels)
 	}
 	took := time.Since(request.Received(t.ctx))
-	t.config.Metrics.Completed(t.labels, status, took, request.QueueWait(t.ctx), response.size)
+	waited := request.Latency(t.ctx, request.StageQueueWait, request.StageMutatingWebhooks, request.StageValidatingWebhooks)
+	t.config.Metrics.Completed(t.labels, status, took, waited, response.size)
 	t.log(status, took)
 }
 

@@ -64,7 +64,7 @@ type scope struct {
 	received         time.Time
 	original         *http.Request
 	cancel           context.CancelCauseFunc // of a long-running request; nil for others
-	queueWait        time.Duration
+	latencies        latencies
 	watchInitialized atomic.Pointer[func()]
 	warnings         Warnings
 	audit            *Audit     // nil disables recording
@@ -187,22 +187,6 @@ func Received(ctx context.Context) time.Time {
 		return s.received
 	}
 	return time.Time{}
-}
-
-// QueueWait returns the time that the request waited in a queue of flow control; 0 outside a
-// request.
-func QueueWait(ctx context.Context) time.Duration {
-	if s := scopeFrom(ctx); s != nil {
-		return s.queueWait
-	}
-	return 0
-}
-
-// SetQueueWait records the time that the request waited in a queue of flow control.
-func SetQueueWait(ctx context.Context, waited time.Duration) {
-	if s := scopeFrom(ctx); s != nil {
-		s.queueWait = waited
-	}
 }
 
 // SetOriginal records the http.Request that the listener created, so that Release can free its

@@ -7,6 +7,7 @@ import (
 	"iter"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/rest"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
@@ -156,7 +157,9 @@ func (r *reader) first() error {
 // from there to the end of the range.
 func (r *reader) read(start string, at kv.Revision, limit int, counted bool) error {
 	backend := r.store.backend
+	end := request.MeasureLatency(r.ctx, request.StageStorage)
 	res, err := backend.Range(r.ctx, kv.RangeRequest{Start: start, End: r.ranges[0].end, At: at, Limit: limit, WithCount: counted})
+	end()
 	switch {
 	case err == nil:
 		r.chunk = res

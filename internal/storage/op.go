@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/simulation"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/storage/origin"
@@ -158,7 +159,9 @@ func commitTogether(ctx context.Context, backend kv.Backend, ops []kv.Op, with [
 	for _, o := range with {
 		ops = append(ops, o.op)
 	}
+	end := request.MeasureLatency(ctx, request.StageStorage)
 	res, err := backend.Commit(ctx, ops...)
+	end()
 	if err != nil {
 		return res, err
 	}

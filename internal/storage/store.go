@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/storage/kv"
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
@@ -198,7 +199,7 @@ func (s *Store) Get(ctx context.Context, name types.NamespacedName, options Read
 			return nil, &InvalidOptionError{"resourceVersion is required to read an object as it was"}
 		}
 	}
-	entry, current, err := s.backend.Get(ctx, key, at)
+	entry, current, err := s.get(ctx, key, at)
 	if err != nil {
 		return nil, s.readError(ctx, key, at, err)
 	}
@@ -213,6 +214,12 @@ func (s *Store) Get(ctx context.Context, name types.NamespacedName, options Read
 		return nil, s.trimKey(err)
 	}
 	return record, codec.Convert(ctx, record)
+}
+
+// get reads a key from the backend, as kv.Backend.Get, and measures the time.
+func (s *Store) get(ctx context.Context, key string, at kv.Revision) (*kv.Entry, kv.Revision, error) {
+	defer request.MeasureLatency(ctx, request.StageStorage)()
+	return s.backend.Get(ctx, key, at)
 }
 
 // readError returns the error for a failed read of a key at a revision.

@@ -33,7 +33,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 		return nil, err
 	}
 	if options.DryRun {
-		entry, _, err := s.backend.Get(ctx, key, 0)
+		entry, _, err := s.get(ctx, key, 0)
 		if err != nil {
 			return nil, fmt.Errorf("create %s: %w", key, err)
 		}
@@ -124,7 +124,7 @@ func (s *Store) initialState(ctx context.Context, key string, cached *codec.Reco
 
 // read returns the newest state from the backend.
 func (s *Store) read(ctx context.Context, key string) (objState, error) {
-	entry, _, err := s.backend.Get(ctx, key, 0)
+	entry, _, err := s.get(ctx, key, 0)
 	if err != nil {
 		return objState{}, fmt.Errorf("get %s: %w", key, err)
 	}

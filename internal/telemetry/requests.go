@@ -224,14 +224,14 @@ type series struct {
 	duration, sli, size prometheus.Observer
 }
 
-// Completed counts a completed request with its status code, its duration, the time that it waited
-// in queues, and the size of the response body in bytes.
-func (m *Requests) Completed(d Request, code int, took, waited time.Duration, size int64) {
+// Completed counts a completed request with its status code, its duration, the part of it that the service
+// level indicator excludes (queues of flow control and webhooks), and the size of the response body in bytes.
+func (m *Requests) Completed(d Request, code int, took, excluded time.Duration, size int64) {
 	s := m.seriesOf(seriesKey{d, code})
 	s.total.Inc()
 	s.duration.Observe(took.Seconds())
 	if s.sli != nil {
-		s.sli.Observe((took - waited).Seconds())
+		s.sli.Observe((took - excluded).Seconds())
 	}
 	if s.size != nil {
 		s.size.Observe(float64(size))

@@ -14,6 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/admission/match"
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
@@ -123,7 +124,9 @@ func (p *Mutating) mutateWith(ctx context.Context, s *match.Subject, q *reviewBu
 	changed, err := p.callAndPatch(ctx, s.Attributes, call, suffix)
 	decision.End(err)
 	p.annotateJSON(ctx, s.Attributes, mutationAnnotation+suffix, mutationRecord{h.configuration, h.spec.Name, &changed, nil, ""})
-	refused := p.handleResult(ctx, s.Attributes, h.configuredWebhook, suffix, time.Since(began), err)
+	took := time.Since(began)
+	request.AddLatency(ctx, request.StageMutatingWebhooks, took)
+	refused := p.handleResult(ctx, s.Attributes, h.configuredWebhook, suffix, took, err)
 	if changed {
 		s.RecordMutator(call.description(true))
 		s.Reinvoke()

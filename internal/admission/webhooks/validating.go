@@ -12,6 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/admission"
 	"mainstay.dev/mainstay/internal/admission/match"
 	"mainstay.dev/mainstay/internal/codec"
+	"mainstay.dev/mainstay/internal/request"
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
@@ -59,7 +60,9 @@ func (p *Validating) Validate(ctx context.Context, a *admission.Attributes) erro
 		return err
 	case ctx.Err() != nil:
 		return timeoutError()
-	case len(calls) == 1:
+	}
+	defer request.MeasureLatency(ctx, request.StageValidatingWebhooks)()
+	if len(calls) == 1 {
 		return p.validateWith(ctx, a, calls[0], 0)
 	}
 	return p.validateWithAll(ctx, a, calls)

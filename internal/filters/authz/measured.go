@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"mainstay.dev/mainstay/internal/authorizer"
+	"mainstay.dev/mainstay/internal/request"
 )
 
 // RequestMetrics counts and measures authorizations, with the metric names of kube-apiserver. It is
@@ -48,7 +49,9 @@ func (m Measured) Authorize(ctx context.Context, a *authorizer.Attributes) (auth
 	decision, reason, err := m.Authorizer.Authorize(ctx, a)
 	result := resultOf(decision, err)
 	m.Metrics.attempts.WithLabelValues(result).Inc()
-	m.Metrics.duration.WithLabelValues(result).Observe(time.Since(began).Seconds())
+	took := time.Since(began)
+	request.AddLatency(ctx, request.StageAuthorization, took)
+	m.Metrics.duration.WithLabelValues(result).Observe(took.Seconds())
 	return decision, reason, err
 }
 
