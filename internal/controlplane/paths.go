@@ -83,6 +83,7 @@ func newPaths(s *settings, catalog *route.Catalog, api *endpoints.API, webhooks 
 	p.handle(AdmissionPath, newAdmissionHandler(s, webhooks))
 	for path, handler := range newOpenIDHandlers(s, api) {
 		p.handle(path, handler)
+		p.exact[path+"/"] = handler // the path in the OpenAPI document
 	}
 	for path, handler := range flow.dumps() {
 		p.handle(path, handler)

@@ -41,6 +41,12 @@ func TestOpenID(t *testing.T) {
 	if status, body = fetch(t, s.admin, s.URL+keysPath, "Accept", "application/json"); status != http.StatusNotAcceptable || !strings.Contains(body, "Available representations: application/jwk-set+json") {
 		t.Errorf("get the keys as application/json: %d %s, want code 406", status, body)
 	}
+	for _, path := range []string{"/.well-known/openid-configuration", keysPath} { // as in the paths of the OpenAPI document
+		_, want := fetch(t, s.admin, s.URL+path)
+		if status, body = fetch(t, s.admin, s.URL+path+"/"); status != http.StatusOK || body != want {
+			t.Errorf("%s/: %d %s, want %s", path, status, body, want)
+		}
+	}
 	if status, _ = fetch(t, client(t, nil), s.URL+keysPath); status != http.StatusForbidden {
 		t.Errorf("anonymous: %d", status)
 	}
