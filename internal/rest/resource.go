@@ -171,7 +171,7 @@ func connectVerb(method string) string {
 // VerbNames returns the verbs for discovery, sorted and without duplicates. For custom resources, the verbs are
 // in kube-apiserver's order instead. The caller owns the slice.
 func (r *Resource) VerbNames() []string {
-	if r.Version != nil && r.Version.Untyped && r.Subresource == "" {
+	if r.Custom && r.Subresource == "" {
 		// Custom resources have all verbs until the definition is deleted.
 		all := []string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"}
 		return slices.DeleteFunc(all, func(name string) bool { return slices.Contains(r.WithoutVerbs, name) })

@@ -88,7 +88,12 @@ func TestVerbs(t *testing.T) {
 			[]string{"LIST", "POST", "DELETECOLLECTION", "WATCHLIST", "GET", "PUT", "PATCH", "DELETE", "WATCH"}},
 		"withheld": {rest.Resource{Storage: everything{}, WithoutVerbs: []string{"deletecollection", "watch"}},
 			[]string{"create", "delete", "get", "list", "patch", "update"}, []string{"LIST", "POST", "GET", "PUT", "PATCH", "DELETE"}},
-		"reads":       {rest.Resource{Storage: readOnly{}}, []string{"get", "list", "watch"}, []string{"LIST", "WATCHLIST", "GET", "WATCH"}},
+		"reads": {rest.Resource{Storage: readOnly{}}, []string{"get", "list", "watch"}, []string{"LIST", "WATCHLIST", "GET", "WATCH"}},
+		"reads of untyped objects": {rest.Resource{Version: &codec.Version{Untyped: true}, Storage: readOnly{}},
+			[]string{"get", "list", "watch"}, []string{"LIST", "WATCHLIST", "GET", "WATCH"}},
+		"a custom resource": {rest.Resource{Custom: true, Version: &codec.Version{Untyped: true}, Storage: everything{}},
+			[]string{"delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"},
+			[]string{"LIST", "POST", "DELETECOLLECTION", "WATCHLIST", "GET", "PUT", "PATCH", "DELETE", "WATCH"}},
 		"only create": {rest.Resource{Storage: creater{}}, []string{"create"}, []string{"POST"}},
 		// A patch requires a Getter.
 		"only update": {rest.Resource{Storage: updater{}}, []string{"update"}, []string{"PUT"}},
