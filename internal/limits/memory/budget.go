@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	// maxUnreserved is the maximum size of a body, in bytes, that needs no reservation. Most bodies
-	// are smaller, and the limit of requests in flight bounds their total memory.
+	// maxUnreserved is the maximum size of a body, in bytes, for which no memory is reserved. Most bodies
+	// are smaller, and the limit on requests in flight bounds their total memory.
 	maxUnreserved = 64 << 10
-	// memoryPerByte is the estimated memory of a large request for each byte of its body: the body,
+	// memoryPerByte is the estimated memory of a large request per byte of its body. It covers the body,
 	// the object, the modified object, and the stored encoding.
 	memoryPerByte = 4
 	// maxWait is the maximum time that a request waits for memory.
@@ -35,8 +35,8 @@ type Budget struct {
 	rejected prometheus.Counter
 }
 
-// NewBudget returns a budget that is a share of a memory limit, in bytes; it returns nil if the
-// limit is 0. It registers metrics with registerer, unless that is nil, and returns an error if
+// NewBudget returns a Budget that may use a fixed share of limit, a memory limit in bytes. It returns nil
+// if limit is 0. It registers metrics with registerer unless registerer is nil, and returns an error if
 // they are already registered.
 func NewBudget(limit int64, registerer prometheus.Registerer) (*Budget, error) {
 	if limit == 0 {
@@ -77,10 +77,10 @@ type Reservation struct {
 // end of the request.
 func (b *Budget) NewReservation() Reservation { return Reservation{budget: b} }
 
-// ReserveBody increases the reservation for a body after the given number of bytes was received. For small
-// bodies it returns immediately; otherwise it blocks until memory is available, for at most a second. It
-// returns ErrExhausted, including for a body that exceeds the whole budget, or the error of ctx. After an
-// error, the reservation is unchanged.
+// ReserveBody increases the reservation to cover a body of which the given number of bytes has been
+// received. For small bodies it returns immediately; otherwise it blocks until memory is available, for at
+// most a second. It returns the error of ctx, or ErrExhausted if the wait times out or the body exceeds the
+// whole budget. On error, the reservation is unchanged.
 func (h *Reservation) ReserveBody(ctx context.Context, bytes int) error {
 	want := memoryPerByte * int64(bytes)
 	if h.budget == nil || bytes <= maxUnreserved || want <= h.bytes {

@@ -48,7 +48,7 @@ func TestBudget(t *testing.T) {
 	small.Release()
 }
 
-// TestBudgetWaits checks that concurrent requests release all memory.
+// TestBudgetWaits checks that concurrent requests, most of which wait for memory, release all of it.
 func TestBudgetWaits(t *testing.T) {
 	t.Parallel()
 	b := newBudget(t, 64<<20)

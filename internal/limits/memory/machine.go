@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// unlimited is the value from which a control group's limit counts as no limit.
+// unlimited is the lowest value of a control group's limit that is treated as no limit, in bytes.
 const unlimited = math.MaxInt64 / 2
 
-// Available returns the memory that the process may use, in bytes: the lowest limit of its control
-// groups, or the memory of the machine. root is the root of a Linux file system. It returns 0 and
-// no error if the files do not exist, as on other systems.
+// Available returns the memory that the process may use, in bytes. This is the lowest limit of its control
+// groups or, if that is lower, the memory of the machine. root is the root of a Linux file system.
+// Available returns 0 and no error if the files do not exist, as on other systems.
 func Available(root fs.FS) (int64, error) {
 	total, err := memTotal(root)
 	if err != nil {
@@ -32,7 +32,7 @@ func Available(root fs.FS) (int64, error) {
 	return total, nil
 }
 
-// memTotal returns the value MemTotal of /proc/meminfo, in bytes.
+// memTotal returns the MemTotal value of /proc/meminfo, in bytes.
 func memTotal(root fs.FS) (int64, error) {
 	text, err := readIfExists(root, "proc/meminfo")
 	if err != nil {
@@ -51,7 +51,7 @@ func memTotal(root fs.FS) (int64, error) {
 	return 0, nil
 }
 
-// controlGroupLimit returns the lowest limit of the process's control groups, version 1 or 2; 0
+// controlGroupLimit returns the lowest limit of the process's control groups (version 1 or 2), in bytes; 0
 // means no limit.
 func controlGroupLimit(root fs.FS) (int64, error) {
 	text, err := readIfExists(root, "proc/self/cgroup")
@@ -85,8 +85,8 @@ func controlGroupLimit(root fs.FS) (int64, error) {
 	return least, nil
 }
 
-// lowestLimit returns the lowest limit of a group and its parents. A container may see its own
-// group as the root.
+// lowestLimit returns the lowest limit of a group and its ancestors. Inside a container, the container's
+// group may appear as the root.
 func lowestLimit(root fs.FS, base, group, file string) (int64, error) {
 	var least int64
 	for at := path.Join("/", group); ; at = path.Dir(at) {

@@ -11,10 +11,10 @@ package memory
 
 // Shares of a limit.
 const (
-	// requestsShare is the divisor that determines the memory for requests from the limit.
+	// requestsShare is the number by which the limit is divided to get the memory for large requests.
 	requestsShare = 4
-	// pressedPercent is the percentage of the limit at which the live heap counts as memory
-	// pressure.
+	// pressedPercent is the live heap size, as a percentage of the limit, from which memory is considered
+	// to be under pressure.
 	pressedPercent = 70
 )
 

@@ -5,8 +5,8 @@ import "runtime/metrics"
 // liveBytes is the runtime metric for the size of the live heap after the last garbage collection.
 const liveBytes = "/gc/heap/live:bytes"
 
-// PressureFunc returns a function that reports whether the live heap uses at least 70 % of a limit, in
-// bytes. If the limit is 0, it returns nil. The function takes about a microsecond and is safe for
+// PressureFunc returns a function that reports whether the live heap uses at least 70 % of limit, which is
+// in bytes. It returns nil if limit is 0. The returned function takes about a microsecond and is safe for
 // concurrent use.
 func PressureFunc(limit int64) func() bool {
 	if limit == 0 {
