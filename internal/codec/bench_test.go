@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/codectest"
 )
 
-// implementation is a function to measure. It uses libraries or this package.
+// implementation is a function to measure, implemented either with other libraries or with this package.
 type implementation struct {
 	name string
 	do   func() error
@@ -36,7 +36,7 @@ func compare(b *testing.B, name string, implementations ...implementation) {
 	}
 }
 
-// BenchmarkPod compares writing, reading and sending a pod with libraries and with this package.
+// BenchmarkPod compares writing, reading and sending a pod with other libraries and with this package.
 func BenchmarkPod(b *testing.B) {
 	for _, pod := range codectest.Pods() {
 		size := strings.TrimPrefix(pod.Name, "orders-7d9c5b6f4-")

@@ -15,21 +15,20 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// Kind.Convert may be a network call (a conversion webhook). Values whose stored version differs from the hub
-// version are therefore converted in batches, before they are decoded: code that returns records calls
-// Convert first. Without this call, methods of the record return ErrNotConverted. A record caches the
-// converted value for its lifetime. Concurrent conversions are merged per record, similar to singleflight: a
-// caller waits for the records that another call is converting, and converts the remaining records in a new
-// call.
+// Kind.Convert may be a network call (a conversion webhook). Values stored in a version other than the hub
+// version are therefore converted in batches, before they are decoded. Code that returns records must call
+// Convert first; otherwise, methods of the records return ErrNotConverted. A record caches the converted
+// value for its lifetime. Concurrent conversions are merged per record, similar to singleflight: a caller
+// waits for the records that another call is converting, and converts the remaining records in a new call.
 
-// MaxConverted and MaxConvertedBytes limit the number of objects in one call of Kind.Convert and
-// the total size of their stored values. A larger object is converted in a call of its own.
+// MaxConverted and MaxConvertedBytes limit the number of objects in one call of Kind.Convert and the total
+// size of their stored values. An object larger than MaxConvertedBytes is converted in a separate call.
 const (
 	MaxConverted      = 500
 	MaxConvertedBytes = 4 << 20
 )
 
-// conversion holds the hub version of a stored value after its conversion. All records of the same
+// conversion holds the result of converting a stored value to the hub version. All records with this stored
 // value share it.
 type conversion struct {
 	value atomic.Pointer[converted]
@@ -39,10 +38,10 @@ type conversion struct {
 
 // converted is a document in the hub version.
 type converted struct {
-	// tail is the document with the insertion point of the resourceVersion. tail.begin is 0 if the
-	// insertion point is unknown.
+	// tail is the document and the position at which a resourceVersion is inserted. tail.begin is 0 if this
+	// position is unknown.
 	tail storedTail
-	// asStored means that the stored value was already in the hub version; tail is empty.
+	// asStored means that the stored value was already in the hub version. tail is then empty.
 	asStored bool
 }
 
@@ -89,15 +88,14 @@ func documentTail(gvk schema.GroupVersionKind, document map[string]any) (t store
 	return t, ok
 }
 
-// call is a conversion in progress. err and size may be read after done is closed.
+// call is a conversion in progress. size and err must not be read before done is closed.
 type call struct {
 	done chan struct{}
 	size int // number of records
 	err  error
 }
 
-// newConversion returns an empty conversion for a stored value, or nil if the value has the hub
-// version.
+// newConversion returns an empty conversion for a stored value, or nil if the value needs no conversion.
 func (k *Kind) newConversion(value []byte) *conversion {
 	if k.Convert == nil || value == nil || isStoredIn(value, k.Hub.GVK.GroupVersion()) {
 		return nil
@@ -105,7 +103,7 @@ func (k *Kind) newConversion(value []byte) *conversion {
 	return &conversion{}
 }
 
-// isStoredIn reports whether a stored value has an API version. It may return false for values that
+// isStoredIn reports whether a stored value has the given API version. It may return false for values that
 // EncodeStored did not write.
 func isStoredIn(value []byte, gv schema.GroupVersion) bool {
 	rest, ok := bytes.CutPrefix(value, []byte(`{"apiVersion":"`))
@@ -129,11 +127,11 @@ func cutPrefix(b []byte, text string) ([]byte, bool) {
 	return b[len(text):], true
 }
 
-// Convert converts records of one kind to the hub version, which their other methods require. It
-// ignores nil records, converted records, and kinds without Kind.Convert. It blocks while
-// records are converted, by this or by concurrent calls. It returns the error of Kind.Convert or
-// ctx, or ErrUndecodable if a stored value cannot be decoded; some of the records may be converted
-// nevertheless.
+// Convert converts records of one kind to the hub version, which most other methods of the records require.
+// It ignores nil records, converted records, and kinds without Kind.Convert. It blocks while records are
+// being converted, by this call or by concurrent calls. It returns the error of Kind.Convert or ctx, or
+// ErrUndecodable if a stored value cannot be decoded. On error, some of the records may have been
+// converted.
 func Convert(ctx context.Context, records ...*Record) error {
 	var pending []*Record
 	for _, r := range records {
@@ -205,9 +203,9 @@ func (b *batch) run(ctx context.Context) error {
 	return b.err
 }
 
-// waitFor waits for the calls of other callers, and returns the records that are still not
-// converted. It returns the error of a call only if all records of the call belong to this caller;
-// otherwise another record may have caused the error.
+// waitFor waits for the calls of other callers, and returns the records that are still not converted. It
+// returns the error of a call only if this caller waits for all records of the call; otherwise, a record of
+// another caller may have caused the error.
 func waitFor(ctx context.Context, others []recordInProgress) (left []*Record, err error) {
 	waiting := map[*call]int{}
 	for _, r := range others {
@@ -298,12 +296,12 @@ func (k *Kind) decodeDocument(value []byte) (*unstructured.Unstructured, *Versio
 	return u, v, err
 }
 
-// NeedsConversion reports whether the record's value is stored in another version than the hub
-// version. It does not depend on whether the value has been converted already.
+// NeedsConversion reports whether the record's value is stored in a version other than the hub version. The
+// result stays true after the value has been converted.
 func (r *Record) NeedsConversion() bool { return r.conversion != nil }
 
-// convertedTail returns the tail of the converted document. It returns false if there is none, or
-// if its revision cannot be inserted without decoding.
+// convertedTail returns the tail of the converted document. It returns false if there is no converted
+// document, or if a revision cannot be inserted into the document without decoding it.
 func (r *Record) convertedTail() (storedTail, bool) {
 	if r.conversion == nil {
 		return storedTail{}, false
@@ -315,8 +313,8 @@ func (r *Record) convertedTail() (storedTail, bool) {
 	return value.tail, true
 }
 
-// ErrNotConverted is wrapped by the errors of methods that require a conversion of the record, if Convert was
-// not called before. These methods cannot call Kind.Convert, because they have no context.
+// ErrNotConverted is wrapped by the errors of methods that need the hub version of a record if Convert was
+// not called first. These methods cannot call Kind.Convert themselves, because they have no context.
 var ErrNotConverted = errors.New("the stored object has not been converted to the hub version")
 
 // decode returns a new object in the hub version, owned by the caller.

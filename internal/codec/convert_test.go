@@ -29,7 +29,7 @@ func convertingKind(convert func(ctx context.Context, objects []Object, to *Vers
 	return &Kind{Hub: hub, Stored: stored, Versions: []*Version{hub, stored}, Convert: convert}
 }
 
-// marking is a conversion that marks the objects, and counts its calls and the objects.
+// marking is a conversion that marks the objects. It counts its calls and the converted objects.
 type marking struct{ calls, objects atomic.Int32 }
 
 func (m *marking) convert(_ context.Context, objects []Object, to *Version) ([]Object, error) {
@@ -125,8 +125,8 @@ func TestConvertSharesCalls(t *testing.T) {
 	}
 }
 
-// TestConvertAfterFailure checks that callers that joined a failing call receive its error, and that a call
-// is repeated if its caller's context ended.
+// TestConvertAfterFailure checks that callers that wait for a failing call receive its error, and that the
+// conversion is retried if the call failed because its caller's context ended.
 func TestConvertAfterFailure(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("not today")
@@ -166,7 +166,7 @@ func TestConvertAfterFailure(t *testing.T) {
 				}
 			})
 			<-called
-			_, others := claimRecords([]*Record{a}) // the state in the middle of Convert
+			_, others := claimRecords([]*Record{a}) // as Convert does before it waits
 			close(proceed)
 			left, err := waitFor(t.Context(), others)
 			all.Wait()
@@ -183,8 +183,8 @@ func TestConvertAfterFailure(t *testing.T) {
 	}
 }
 
-// TestConvertBesideFailure checks that a failure of another caller's larger batch leads to a
-// separate call.
+// TestConvertBesideFailure checks that a caller converts its records in a separate call if another caller's
+// larger batch fails.
 func TestConvertBesideFailure(t *testing.T) {
 	t.Parallel()
 	var m marking

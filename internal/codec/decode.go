@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/precheck"
 )
 
-// protobufMagic opens every protobuf encoding of an API object.
+// protobufMagic is the prefix of every protobuf encoding of an API object.
 var protobufMagic = [...]byte{'k', '8', 's', 0}
 
 // Decode decodes an object that a client sent as version v. It does not set defaults, and does not
@@ -28,7 +28,7 @@ var protobufMagic = [...]byte{'k', '8', 's', 0}
 //
 // If strict is set and the body has unknown or duplicate fields, Decode returns both the object and
 // a strict decoding error (runtime.IsStrictDecodingError). Any other error means that the body
-// cannot be used; its message is kube-apiserver's. A body without apiVersion and kind is decoded as
+// cannot be used; its message equals kube-apiserver's. A body without apiVersion and kind is decoded as
 // version v, except if the version has an Accept function: kube-apiserver requires the kind of a
 // custom resource.
 func (v *Version) Decode(body []byte, media Media, strict bool) (Object, error) {
@@ -116,7 +116,7 @@ func (v *Version) decode(body []byte, media Media, strict bool) (Object, error) 
 	return obj, err
 }
 
-// checkBody rejects a body that would cost too much to decode or to use; see package precheck.
+// checkBody rejects a body that is too expensive to decode or to use; see package precheck.
 func (v *Version) checkBody(body []byte, media Media) error {
 	if v.Untyped {
 		return nil
@@ -141,8 +141,8 @@ func (v *Version) checkBody(body []byte, media Media) error {
 	return shape.CheckJSON(body)
 }
 
-// decodeTarget returns the target of the serializers. Untyped objects need one; for typed objects
-// it is nil, because the serializer creates the object after it has read the kind.
+// decodeTarget returns the object into which the serializers decode. It is nil for typed objects, because
+// the serializer creates a typed object after it has read the kind.
 func (v *Version) decodeTarget() runtime.Object {
 	if v.Untyped {
 		return v.New()
@@ -195,20 +195,20 @@ func (v *Version) decodePlainUntyped(obj Object, body []byte, strict bool) (Obje
 	return u, !isTooDeep(body, content) && (v.Accept != nil || v.checkAndSetType(u))
 }
 
-// maxNesting is the maximum nesting depth of an untyped object. JSON decoders accept 10000 levels, but the stored
-// object, lists of the object and requests to webhooks have more levels than the object of the client: for
-// example, managed fields repeat the nesting of the object four levels deeper.
+// maxNesting is the maximum nesting depth of an untyped object. JSON decoders accept 10000 levels, but the
+// stored object, lists of the object and requests to webhooks are nested deeper than the client's object.
+// For example, managed fields repeat the nesting of the object four levels deeper.
 const maxNesting = 9000
 
 var errNesting = fmt.Errorf("json parse error: exceeded max depth of %d", maxNesting)
 
-// isTooDeep reports whether a document, decoded from body, has more levels than maxNesting. Each level has at least
-// one byte in the body, so it does not search small documents.
+// isTooDeep reports whether a document, decoded from body, has more than maxNesting levels. Each level
+// takes at least one byte of the body, so small documents are not searched.
 func isTooDeep(body []byte, document map[string]any) bool {
 	return len(body) > maxNesting && deeperThan(document, maxNesting)
 }
 
-// deeperThan reports whether a document has more levels than a limit.
+// deeperThan reports whether a document has more than limit levels.
 func deeperThan(document any, limit int) bool {
 	switch document := document.(type) {
 	case map[string]any:
@@ -226,8 +226,8 @@ func deeperThan(document any, limit int) bool {
 	return false
 }
 
-// checkAndSetType sets the object's type to that of v. It returns false if the object has the type
-// of another version.
+// checkAndSetType sets the object's type to that of v. It returns false if the object already has a type
+// that v does not recognize.
 func (v *Version) checkAndSetType(obj Object) bool {
 	kind := obj.GetObjectKind()
 	if got := kind.GroupVersionKind(); !got.Empty() && !v.recognizes(got) {
@@ -283,8 +283,8 @@ func (e *MismatchError) Error() string {
 		e.Got.Kind, e.Got.Version, e.Want.Kind, e.Got.Kind, e.Got.GroupVersion())
 }
 
-// UndecodableError reports that a request body cannot be decoded as an object of the kind of the
-// request path. Error returns kube-apiserver's message, and Unwrap the cause.
+// UndecodableError reports that a request body cannot be decoded as the kind that the request path
+// requires. Error returns kube-apiserver's message, and Unwrap returns the cause.
 type UndecodableError struct {
 	message string
 	err     error
@@ -293,7 +293,7 @@ type UndecodableError struct {
 func (e *UndecodableError) Error() string { return e.message }
 func (e *UndecodableError) Unwrap() error { return e.err }
 
-// decodingError returns an error with kube-apiserver's message for a decoding failure: it contains
+// decodingError returns an error with kube-apiserver's message for a decoding failure. The message contains
 // the kind or, if the kind is unknown, the first bytes of the body.
 func decodingError(body []byte, want string, got *schema.GroupVersionKind, err error) error {
 	if mismatch, ok := err.(*MismatchError); ok {
@@ -305,7 +305,7 @@ func decodingError(body []byte, want string, got *schema.GroupVersionKind, err e
 	return &UndecodableError{fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", want, err, excerpt(body)), err}
 }
 
-// excerpt returns the beginning of a body: as text if it is probably JSON, otherwise in
+// excerpt returns the beginning of a body. The result is text if the body is probably JSON, and otherwise
 // hexadecimal.
 func excerpt(body []byte) string {
 	const max = 30
@@ -322,10 +322,10 @@ func excerpt(body []byte) string {
 	return fmt.Sprintf("%x%s", cut, more)
 }
 
-// UnmarshalDocument decodes a JSON or YAML document into a map, with integers as int64. unique is
-// true if the document is known to have no duplicate keys; false means unknown. A YAML document
-// whose aliases expand it beyond the size limit is rejected with an API error. A document with too many levels is
-// rejected.
+// UnmarshalDocument decodes a JSON or YAML document into a map, with integers as int64. unique is true if
+// the document is known to have no duplicate keys; false means unknown. UnmarshalDocument returns an API
+// error for a YAML document whose aliases expand it beyond the size limit, and an error for a document with
+// too many levels.
 func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
 	unique, err = unmarshalDocument(body, into)
 	if err == nil && !unique && isTooDeep(body, *into) {
@@ -334,7 +334,7 @@ func UnmarshalDocument(body []byte, into *map[string]any) (unique bool, err erro
 	return unique, err
 }
 
-// unmarshalDocument implements UnmarshalDocument without the limit of the levels.
+// unmarshalDocument implements UnmarshalDocument without the nesting limit.
 func unmarshalDocument(body []byte, into *map[string]any) (unique bool, err error) {
 	if bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("{")) {
 		if document, ok := jsonplan.DecodeDocument(body); ok {
@@ -355,8 +355,9 @@ func unmarshalDocument(body []byte, into *map[string]any) (unique bool, err erro
 	return false, kjson.UnmarshalCaseSensitivePreserveInts(converted, into)
 }
 
-// CheckDocument rejects a JSON document that would cost too much to convert to an object of version v. It returns an
-// API error for an object that needs too much memory, and quantity.ErrOutOfRange for a quantity beyond the limits.
+// CheckDocument rejects a JSON document that is too expensive to convert to an object of version v. It
+// returns an API error for an object that needs too much memory, and quantity.ErrOutOfRange for a quantity
+// beyond the limits.
 func (v *Version) CheckDocument(document map[string]any) error {
 	if v.Untyped {
 		return nil

@@ -22,16 +22,16 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// maxDecodeAllocation is the maximum memory, in bytes, that decoding a body of 3 MiB may allocate. The lists grow
-// by copying, so it is a multiple of the limit for the decoded object.
+// maxDecodeAllocation is the maximum memory, in bytes, that may be allocated while decoding a body of 3
+// MiB. Lists are copied when they grow, so it is a multiple of the limit for the decoded object.
 const maxDecodeAllocation = 200 << 20
 
 func versionOf(kind string, create func() codec.Object) *codec.Version {
 	return &codec.Version{GVK: schema.GroupVersionKind{Group: "test", Version: "v1", Kind: kind}, New: create}
 }
 
-// TestDecodeMemory checks that bodies are rejected whose empty elements would become large Go values. It runs
-// alone, because it counts the allocations of the process.
+// TestDecodeMemory checks that bodies with empty elements that would become large Go values are rejected.
+// It is not parallel, because it counts the allocations of the process.
 func TestDecodeMemory(t *testing.T) {
 	pod := podVersion()
 	role := versionOf("Role", func() codec.Object { return &rbacv1.Role{} })
@@ -96,7 +96,7 @@ func members(n int, value string) string {
 	return strings.Join(list, ",")
 }
 
-// TestDecodeLargeObjects checks that large objects of a kind that users create are decoded, in all encodings.
+// TestDecodeLargeObjects checks that large but realistic objects are decoded, in all encodings.
 func TestDecodeLargeObjects(t *testing.T) {
 	t.Parallel()
 	list := func(n int, element string) string { return strings.Repeat(element+",", n-1) + element }
@@ -141,7 +141,8 @@ func TestDecodeLargeObjects(t *testing.T) {
 	}
 }
 
-// TestStoredObjectsHaveNoMemoryLimit checks that objects can be read that another server has stored.
+// TestStoredObjectsHaveNoMemoryLimit checks that stored objects beyond the limit, for example from another
+// server, can be read.
 func TestStoredObjectsHaveNoMemoryLimit(t *testing.T) {
 	t.Parallel()
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: make([]corev1.Container, 100_000)}}
@@ -157,7 +158,7 @@ func TestStoredObjectsHaveNoMemoryLimit(t *testing.T) {
 	}
 }
 
-// allocated returns the bytes that f allocates.
+// allocated returns the number of bytes that f allocates.
 func allocated(f func()) uint64 {
 	total := func() uint64 {
 		sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
@@ -169,7 +170,8 @@ func allocated(f func()) uint64 {
 	return total() - before
 }
 
-// emptyContainers returns the protobuf encoding of a pod with n empty containers. Each has two bytes.
+// emptyContainers returns the protobuf encoding of a pod with n empty containers, each of which takes two
+// bytes.
 func emptyContainers(t *testing.T, n int) []byte {
 	t.Helper()
 	message := func(number byte, content []byte) []byte {

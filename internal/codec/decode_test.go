@@ -15,7 +15,7 @@ func configMapVersion() *codec.Version {
 	return &codec.Version{GVK: corev1.SchemeGroupVersion.WithKind("ConfigMap"), New: func() codec.Object { return new(corev1.ConfigMap) }}
 }
 
-// TestDecodeErrors checks error messages recorded from kube-apiserver, because clients display
+// TestDecodeErrors compares error messages with those recorded from kube-apiserver, because clients display
 // them.
 func TestDecodeErrors(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestDecodeReportsUnknownAndDuplicateFields(t *testing.T) {
 	obj, err := configMapVersion().Decode(body, codec.JSON, true)
 	strict, ok := runtime.AsStrictDecodingError(err)
 	if !ok || len(strict.Errors()) != 2 {
-		t.Fatalf("error %v; want a strict decoding error of two faults", err)
+		t.Fatalf("error %v; want a strict decoding error with two causes", err)
 	}
 	if got := obj.(*corev1.ConfigMap).Data["a"]; got != "2" {
 		t.Errorf("data.a = %q; want the last value", got)
@@ -77,7 +77,7 @@ func TestDecodeReportsUnknownAndDuplicateFields(t *testing.T) {
 	}
 }
 
-// FuzzDecode checks that decoding returns an object of the version or an error.
+// FuzzDecode checks that decoding returns either an object of the requested version or an error.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"b"}}`), uint8(0))
 	f.Add([]byte("a: &x [*x]"), uint8(1))
@@ -95,7 +95,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// FuzzDecodeStored checks that a corrupt value causes an error and no panic.
+// FuzzDecodeStored checks that a corrupt value causes an error and not a panic.
 func FuzzDecodeStored(f *testing.F) {
 	f.Add(storedPod(f).Stored())
 	f.Add([]byte(`{"kind":"Pod","apiVersion":"v1"}`))
@@ -107,8 +107,8 @@ func FuzzDecodeStored(f *testing.F) {
 	})
 }
 
-// TestDecodeAbsurdQuantities checks that a quantity with a billion digits is rejected before it is computed,
-// in all encodings, and that typical quantities are accepted.
+// TestDecodeAbsurdQuantities checks that quantities with a billion digits are rejected before their values
+// are computed, in all encodings, and that typical quantities are accepted.
 func TestDecodeAbsurdQuantities(t *testing.T) {
 	t.Parallel()
 	const want = `Pod in version "v1" cannot be handled as a Pod: a quantity may have at most 128 characters and an exponent of at most 128`

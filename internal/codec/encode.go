@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// ErrNoProtobuf reports that a kind, such as a custom resource, has no protobuf encoding.
+// ErrNoProtobuf reports that a kind, such as the kind of a custom resource, has no protobuf encoding.
 var ErrNoProtobuf = errors.New("the kind has no protobuf form")
 
 // The JSON encoding of an object has two parts, so that the expensive part can be shared: the head
@@ -43,10 +43,10 @@ func appendJSONHead(dst []byte, gvk schema.GroupVersionKind) []byte {
 	return append(dst, ',')
 }
 
-// JSONTail returns the JSON encoding of the object in version v without the opening brace and the
-// type: `"metadata":{...},...}`. Appended to JSONHead it forms a complete object; appended to a
-// brace, a list item without a type. The result may be shared and must not be modified. It
-// returns ErrNotConverted if Convert must be called before.
+// JSONTail returns the JSON encoding of the object in version v without the opening brace and the type:
+// `"metadata":{...},...}`. Appended to JSONHead, the tail forms a complete object; appended to an opening
+// brace, it forms a list item without a type. The result may be shared and must not be modified. JSONTail
+// returns ErrNotConverted if Convert must be called first.
 func (r *Record) JSONTail(v *Version) ([]byte, error) {
 	if !v.isHub() {
 		obj, err := r.convertTo(v)
@@ -61,7 +61,7 @@ func (r *Record) JSONTail(v *Version) ([]byte, error) {
 	return r.cachedEncoding(&r.json, r.encodeTail)
 }
 
-// AppendSharedJSONTail appends the result of JSONTail to dst, and caches the encoding. It is for
+// AppendSharedJSONTail appends the result of JSONTail to dst, and caches the encoding. It is meant for
 // watches, which share encodings. On error, it returns dst.
 func (r *Record) AppendSharedJSONTail(dst []byte, v *Version) ([]byte, error) {
 	if v.isHub() {
@@ -76,9 +76,9 @@ func (r *Record) AppendSharedJSONTail(dst []byte, v *Version) ([]byte, error) {
 	return append(dst, tail...), nil
 }
 
-// AppendJSONTail appends the result of JSONTail to dst. It is for lists: it caches the encoding
-// only if no other encoding must be evicted, because a list larger than the cache would evict the
-// encodings of watches. On error, it returns dst.
+// AppendJSONTail appends the result of JSONTail to dst. It is meant for lists. It caches the encoding only
+// if no other encoding must be evicted, because a list larger than the cache would evict the encodings of
+// watches. On error, it returns dst.
 func (r *Record) AppendJSONTail(dst []byte, v *Version) ([]byte, error) {
 	if v.isHub() {
 		if stored, ok := r.storedTail(); ok {
@@ -101,8 +101,7 @@ func (r *Record) AppendJSONTail(dst []byte, v *Version) ([]byte, error) {
 	return append(dst, tail...), nil
 }
 
-// cachedEncoding returns the encoding in memo. If there is none, it calls encode and stores the
-// result.
+// cachedEncoding returns the encoding in memo. If memo is empty, it calls encode and stores the result.
 func (r *Record) cachedEncoding(memo *atomic.Pointer[encoding], encode func() ([]byte, error)) ([]byte, error) {
 	if e := memo.Load(); e != nil {
 		r.kind.EncodingCache.hit(e)
@@ -232,7 +231,7 @@ func (r *Record) encodeProtobuf() ([]byte, error) {
 	return b, nil
 }
 
-// convertTo returns a copy of the object in another version than the hub version.
+// convertTo returns a copy of the object in a version other than the hub version.
 func (r *Record) convertTo(v *Version) (Object, error) {
 	hub, err := r.Object()
 	if err != nil {
@@ -247,7 +246,7 @@ func (r *Record) convertTo(v *Version) (Object, error) {
 }
 
 // Object returns a copy of the record's object in version v, with its type set. The caller owns the
-// copy. It returns ErrNotConverted if Convert must be called before.
+// copy. It returns ErrNotConverted if Convert must be called first.
 func (v *Version) Object(r *Record) (Object, error) {
 	if v.isHub() {
 		return r.Object()
@@ -307,8 +306,8 @@ func protobufBody(obj Object) ([]byte, error) {
 	return b, nil
 }
 
-// Append appends the complete object in version v and a media type, as the body of a response for a
-// single object. It returns ErrNoProtobuf if there is no protobuf encoding.
+// Append appends the complete object in version v, encoded as media, which is the response body for a
+// single object. It returns ErrNoProtobuf if media is Protobuf and the version has no protobuf encoding.
 func (r *Record) Append(dst []byte, v *Version, media Media) ([]byte, error) {
 	switch media {
 	case Protobuf:

@@ -25,11 +25,10 @@ type EncodingCacheConfig struct {
 	Registerer prometheus.Registerer
 }
 
-// EncodingCache limits the memory of the encodings that records cache. It counts the encodings of
-// retained records (Record.Retain) until the record is released. At the limit, it evicts
-// approximately the least recently used encodings (CLOCK algorithm); they are encoded again on
-// demand. A nil *EncodingCache has no limit and no metrics. All methods are safe for concurrent
-// use.
+// EncodingCache limits the memory of the encodings that records cache. It counts the encodings of a record
+// from Record.Retain until Record.Release. At the limit, it evicts approximately the least recently used
+// encodings (CLOCK algorithm); they are encoded again on demand. A nil *EncodingCache has no limit and no
+// metrics. All methods are safe for concurrent use.
 type EncodingCache struct {
 	limit int64
 	// bytes is the size of all encodings in the queue. It is written only while mu is held.
@@ -201,8 +200,8 @@ func (m *EncodingCache) EvictHalf() {
 	}
 }
 
-// Retain declares that a cache contains the record: its encodings then count toward the
-// EncodingCache of its kind, which may evict them. Each call must be paired with a call of Release.
+// Retain declares that a cache contains the record. The record's encodings then count toward the
+// EncodingCache of its kind, which may evict them. Each call must be paired with a call to Release.
 func (r *Record) Retain() {
 	m := r.kind.EncodingCache
 	if m == nil {

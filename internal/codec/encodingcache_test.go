@@ -24,7 +24,7 @@ func memory(t testing.TB, limit int64, registerer prometheus.Registerer) *codec.
 	return m
 }
 
-// storedPods returns n retained records of stored pods.
+// storedPods returns retained records of n stored pods.
 func storedPods(t testing.TB, kind *codec.Kind, n int) []*codec.Record {
 	t.Helper()
 	records := make([]*codec.Record, n)
@@ -113,7 +113,7 @@ func TestEncodingCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	if codec.CachedBytes(records[1]) != 0 {
 		t.Error("an encoding used once, long ago, was not evicted")
 	}
-	// A list larger than the cache does not evict its contents.
+	// Reading a list larger than the cache does not evict what is already cached.
 	last := records[len(records)-1]
 	for _, r := range records {
 		if _, err := r.AppendJSONTail(nil, podVersion()); err != nil {
@@ -125,8 +125,8 @@ func TestEncodingCacheEvictsLeastRecentlyUsed(t *testing.T) {
 	}
 }
 
-// TestRelease checks that the encodings of a record are counted from Retain to the last Release, and
-// that a released record caches nothing.
+// TestRelease checks that the encodings of a record count toward the cache from Retain to the last Release,
+// and that a released record caches nothing.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	kind := podKind()
@@ -153,8 +153,8 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestRetainLater checks that an encoding made before Retain is counted from then on, and is dropped
-// if it exceeds the limit.
+// TestRetainLater checks that Retain counts an encoding that was created before, or drops it if it exceeds
+// the limit.
 func TestRetainLater(t *testing.T) {
 	t.Parallel()
 	for limit, counted := range map[int64]bool{1 << 20: true, 200: false} {
@@ -179,7 +179,7 @@ func TestRetainLater(t *testing.T) {
 	}
 }
 
-// TestReleaseConcurrently runs readers while caches retain and release the records.
+// TestReleaseConcurrently reads records while caches retain and release them.
 func TestReleaseConcurrently(t *testing.T) {
 	t.Parallel()
 	kind := podKind()

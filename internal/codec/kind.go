@@ -1,7 +1,6 @@
-// Package codec encodes and decodes API objects. A Version is a kind in one API version. A Kind
-// contains all versions of a kind, including its storage version. A Record is a stored object at a
-// revision, with cached encodings. The package does not depend on storage keys, HTTP, or the rules
-// of resources.
+// Package codec encodes and decodes API objects. A Version represents a kind in one API version, and a Kind
+// all versions of a kind, including its storage version. A Record is a stored object at one revision, with
+// cached encodings. The package does not depend on storage keys, HTTP, or the rules of resources.
 package codec
 
 import (
@@ -27,21 +26,21 @@ type Version struct {
 	GVK schema.GroupVersionKind
 	// Aliases are older types with the same fields. They are decoded as objects of this version.
 	Aliases []schema.GroupVersionKind
-	// New returns an empty object; its TypeMeta may be empty.
+	// New returns an empty object. The TypeMeta of the object may be empty.
 	New func() Object
-	// Default sets default values; nil means that there are none. It must be idempotent.
+	// Default sets default values; nil means that the version has none. Default must be idempotent.
 	Default func(Object)
 	// ToHub and FromHub convert to and from the kind's hub version. The result may share memory
 	// with the argument, so the caller must not use the argument afterwards. Both are nil for the
 	// hub version itself.
 	ToHub, FromHub func(Object) (Object, error)
-	// Accept checks a decoded client object of an untyped version and removes its unknown fields,
-	// which it returns if report is set. An API error is sent to the client unchanged. A nil Accept
-	// allows every object of the right type.
+	// Accept checks a decoded client object of an untyped version and removes the object's unknown fields.
+	// If report is set, it also returns an error for each of these fields. If err is an API error, it is
+	// sent to the client unchanged. A nil Accept allows every object of the right type.
 	Accept func(obj Object, report bool) (unknown []error, err error)
-	// UnknownFields returns the paths of the set fields of an object that its type has, but the
-	// version does not, such as spec.containers[0].image; nil if the version has all fields of the
-	// type. It must not modify the object.
+	// UnknownFields returns the paths, such as spec.containers[0].image, of the fields that are set in an
+	// object and exist in its Go type, but not in this version. It must not modify the object. nil means
+	// that the version has all fields of the type.
 	UnknownFields func(Object) []string
 	// List is the kind of lists of v; empty means the kind followed by "List".
 	List string
@@ -54,28 +53,29 @@ type Version struct {
 // service failed.
 var ErrConverterUnreachable = errors.New("the converter is unreachable")
 
-// Kind is a kind with all its versions. It must not be modified after the first record was created.
-// Its methods are then safe for concurrent use.
+// Kind describes an API kind with all its versions. It must not be modified after the first record has been
+// created. From then on, its methods are safe for concurrent use.
 type Kind struct {
-	// Hub is the version in which the server processes objects: validation, admission and the cache
+	// Hub is the version in which the server processes objects. Validation, admission and the watch cache
 	// use it.
 	Hub *Version
 	// Stored is the version written to storage; nil means Hub.
 	Stored *Version
-	// Versions are all versions of stored objects and clients, including Hub and Stored; nil means
-	// Hub only.
+	// Versions contains all versions in which objects may be stored or served, including Hub and Stored;
+	// nil means Hub only.
 	Versions []*Version
-	// Fields returns the fields for field selectors, in addition to metadata.name and metadata.namespace; nil
-	// if there are no other fields. Its argument has the hub version and must not be modified.
+	// Fields returns the fields for field selectors, except metadata.name and metadata.namespace, which all
+	// kinds have; nil means that there are no other fields. The argument has the hub version and must not
+	// be modified.
 	Fields func(Object) fields.Set
 	// StoredAsJSON means that objects are stored as JSON although they have a protobuf encoding.
 	// Clients that accept JSON then receive the stored bytes.
 	StoredAsJSON bool
-	// Convert converts objects with a network call, many at a time; nil means that ToHub and
-	// FromHub are used. If it is set, it replaces them in all operations that have a context.
-	// Convert takes ownership of the objects, which may have different versions; stored objects
-	// have the defaults of their version. It returns the objects in the same order, in version to.
-	// The error wraps ErrConverterUnreachable if the connection failed.
+	// Convert converts objects with a network call, many at a time; nil means that ToHub and FromHub are
+	// used. If Convert is set, it replaces them in all operations that have a context. Convert takes
+	// ownership of the objects, which may have different versions; stored objects have the defaults of
+	// their version. It returns the objects in the same order, in version to. The error wraps
+	// ErrConverterUnreachable if the connection failed.
 	Convert func(ctx context.Context, objects []Object, to *Version) ([]Object, error)
 	// EncodingCache is the budget for encodings of the kind's records; nil means no limit.
 	EncodingCache *EncodingCache
@@ -105,7 +105,7 @@ func (k *Kind) Version(gv schema.GroupVersion) *Version {
 	return nil
 }
 
-// ListKind returns the kind of lists of v.
+// ListKind returns the kind of a list of objects of version v.
 func (v *Version) ListKind() schema.GroupVersionKind {
 	if v.List != "" {
 		return v.GVK.GroupVersion().WithKind(v.List)
@@ -113,7 +113,7 @@ func (v *Version) ListKind() schema.GroupVersionKind {
 	return v.GVK.GroupVersion().WithKind(v.GVK.Kind + "List")
 }
 
-// UnknownFieldErrors returns the errors of strict decoding for UnknownFields.
+// UnknownFieldErrors returns a strict decoding error for each path that UnknownFields returns.
 func (v *Version) UnknownFieldErrors(obj Object) []error {
 	if v.UnknownFields == nil {
 		return nil

@@ -11,8 +11,8 @@ import (
 )
 
 // DecodeDeleteOptions decodes the body of a delete request. It accepts any apiVersion, because
-// DeleteOptions are registered in every version of every group. The message of the error is meant
-// for the client.
+// DeleteOptions are registered in every version of every group. The error message is intended for the
+// client.
 func DecodeDeleteOptions(body []byte, media Media) (*metav1.DeleteOptions, error) {
 	var decoder serializer = jsonserializer.NewSerializerWithOptions(jsonserializer.DefaultMetaFactory, optionTypes{}, optionTypes{},
 		jsonserializer.SerializerOptions{Yaml: media == YAML})

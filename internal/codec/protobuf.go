@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// protobufMessage is the interface of the types of k8s.io/api.
+// protobufMessage is implemented by the types of k8s.io/api.
 type protobufMessage interface {
 	Size() int
 	MarshalToSizedBuffer([]byte) (int, error)
@@ -30,7 +30,7 @@ func HasProtobuf(obj runtime.Object) bool {
 	return ok
 }
 
-// appendProtobuf appends an object with magic and envelope.
+// appendProtobuf appends the magic and an object in its envelope.
 func appendProtobuf(dst []byte, gvk schema.GroupVersionKind, obj runtime.Object) ([]byte, error) {
 	message, ok := obj.(protobufMessage)
 	if !ok {

@@ -22,25 +22,25 @@ type Record struct {
 	value []byte
 	// conversion holds the value in the hub version; nil if no conversion is needed.
 	conversion *conversion
-	// exact means that decoding and encoding would reproduce the stored message or document, except
-	// for the revision. It is set for values written by this process, and determined on first use
-	// for others.
+	// exact means that decoding and encoding would reproduce the stored message or document, except for the
+	// revision. It is set when this process writes the value; for other values, it is determined on first
+	// use.
 	exact atomic.Bool
-	// revisionAt is the position in the stored value of an untyped object at which the insertion of
-	// the resourceVersion results in the object's encoding; 0 if unknown.
+	// revisionAt is the position in the stored value of an untyped object at which the resourceVersion must
+	// be inserted to get the object's encoding; 0 if unknown.
 	revisionAt atomic.Int32
 
 	// object is the decoded object; nil if it was not decoded or was dropped.
 	object atomic.Pointer[decoded]
-	// fields are the cached fields of Kind.Fields for selectors; labels are the cached labels of
-	// the object, if the stored value cannot be searched.
+	// fields caches the result of Kind.Fields. labels caches the labels of the object if they cannot be
+	// read from the stored value.
 	fields, labels atomic.Pointer[pairs]
 
-	encoding       sync.Mutex // held while encoding, so that it happens once
+	encoding       sync.Mutex // held while encoding, so that concurrent callers do not encode twice
 	json, protobuf atomic.Pointer[encoding]
 
-	// owners is the number of caches that contain the record (Retain), and released reports that the last of
-	// them released it. Kind.EncodingCache.mu guards both.
+	// owners is the number of caches that contain the record (see Retain). released reports that the last
+	// of them has released it. Kind.EncodingCache.mu guards both.
 	owners   int32
 	released bool
 }
@@ -48,9 +48,9 @@ type Record struct {
 // decoded is a decoded object that a record retains.
 type decoded struct {
 	Object
-	// asWritten means that this is the object passed to storage. It may differ from the decoded
-	// value: protobuf does not preserve an empty list. Only encoders and AsWritten may use it; the
-	// difference does not affect them.
+	// asWritten means that Object was passed to storage. It may differ from the object decoded from the
+	// stored value: protobuf does not preserve an empty list. Only encoders and AsWritten may use it,
+	// because the difference does not affect them.
 	asWritten bool
 }
 
@@ -58,16 +58,15 @@ type decoded struct {
 // retains the written object.
 const maxWrittenSize = 64 << 10
 
-// NewRecord returns the record of a stored value and takes ownership of it.
+// NewRecord returns the record of a stored value. The record takes ownership of the value.
 func NewRecord(kind *Kind, name types.NamespacedName, value []byte, revision int64) *Record {
 	return &Record{name: name, revision: revision, kind: kind, value: value, conversion: kind.newConversion(value)}
 }
 
-// RecordOf returns the record of an object in the hub version. It takes ownership of obj and value.
-// value is the stored encoding from EncodeStored of the same kind, or nil if the object is not
-// stored. If revision is not 0, the object's resourceVersion is set to it. Readers see the object
-// as it is read back from storage: for example, an empty list that protobuf does not preserve is
-// absent.
+// RecordOf returns the record of an object in the hub version. It takes ownership of obj and value. value
+// is the stored encoding from EncodeStored of the same kind, or nil if the object is not stored. If
+// revision is not 0, it becomes the object's resourceVersion. Readers see the object as it is read back
+// from storage. For example, an empty list is absent, because protobuf does not preserve it.
 func RecordOf(kind *Kind, obj Object, value []byte, revision int64) *Record {
 	r := &Record{
 		name: cloneName(obj), revision: revision, kind: kind, value: value,
@@ -110,7 +109,7 @@ func setRevision(obj Object, revision int64) {
 // Name returns the object's namespace and name.
 func (r *Record) Name() types.NamespacedName { return r.name }
 
-// Revision returns the object's resourceVersion, or 0 for an object that has none.
+// Revision returns the object's resourceVersion, or 0 for an object without a resourceVersion.
 func (r *Record) Revision() int64 { return r.revision }
 
 // Kind returns the kind that encodes and decodes the record.
@@ -120,12 +119,12 @@ func (r *Record) Kind() *Kind { return r.kind }
 // stored.
 func (r *Record) StoredSize() int { return len(r.value) }
 
-// Stored returns the stored encoding, or nil for an object that is not stored. It must not be
-// modified.
+// Stored returns the stored encoding, which must not be modified, or nil for an object that is not stored.
 func (r *Record) Stored() []byte { return r.value }
 
-// Shared returns the object in the hub version. It is shared and must not be modified. It returns
-// ErrNotConverted if Convert must be called before, and ErrUndecodable if the stored value is invalid.
+// Shared returns the object in the hub version. The object is shared and must not be modified. Shared
+// returns ErrNotConverted if Convert must be called first, and ErrUndecodable if the stored value is
+// invalid.
 func (r *Record) Shared() (Object, error) {
 	if d := r.object.Load(); d != nil && !d.asWritten {
 		return d.Object, nil
@@ -133,8 +132,8 @@ func (r *Record) Shared() (Object, error) {
 	return r.decode()
 }
 
-// AsWritten is like Shared, but returns the object passed to storage if it is still available, which avoids
-// decoding. Lists that are nil after decoding can be empty lists in this object.
+// AsWritten is like Shared, but avoids decoding by returning the object that was passed to storage, if the
+// record still has it. Lists that are nil after decoding may be empty lists in this object.
 func (r *Record) AsWritten() (Object, error) {
 	if d := r.object.Load(); d != nil {
 		return d.Object, nil
@@ -142,8 +141,8 @@ func (r *Record) AsWritten() (Object, error) {
 	return r.Shared()
 }
 
-// UID returns the object's UID. It decodes the object only if the UID cannot be read from the stored value,
-// and then returns the same errors as Shared.
+// UID returns the object's UID. It decodes the object only if the UID cannot be read from the stored value;
+// it then returns the same errors as Shared.
 func (r *Record) UID() (types.UID, error) {
 	if uid, ok := storedUIDOf(r.value); ok {
 		return types.UID(uid), nil
@@ -184,8 +183,8 @@ func typed[T Object](r *Record, obj Object) (T, error) {
 	return typed, nil
 }
 
-// Cached is like Shared, but the record keeps the decoded object for its lifetime. It is for
-// objects that are read often and written rarely.
+// Cached is like Shared, but the record keeps the decoded object for its lifetime. It is meant for objects
+// that are read often and written rarely.
 func (r *Record) Cached() (Object, error) {
 	if d := r.object.Load(); d != nil && !d.asWritten {
 		return d.Object, nil
@@ -216,8 +215,8 @@ func (r *Record) DropDecoded() {
 	}
 }
 
-// WithRevision returns a record of the same object with another revision, for example for the event of its
-// deletion. The records do not share encodings.
+// WithRevision returns a record of the same object with a different revision, for example for the event of
+// its deletion. The two records do not share encodings.
 func (r *Record) WithRevision(revision int64) *Record {
 	copied := &Record{name: r.name, revision: revision, kind: r.kind, value: r.value, conversion: r.conversion}
 	copied.exact.Store(r.exact.Load())

@@ -222,7 +222,7 @@ func TestUntypedRecordSelectors(t *testing.T) {
 	}
 }
 
-// TestRecordCached checks that cached objects are decoded once, until DropDecoded.
+// TestRecordCached checks that Cached decodes an object only once, until DropDecoded is called.
 func TestRecordCached(t *testing.T) {
 	t.Parallel()
 	record := storedPod(t)

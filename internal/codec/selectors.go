@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Names of the fields that every kind has.
+// Names of the selectable fields that every kind has.
 const (
 	nameField      = "metadata.name"
 	namespaceField = "metadata.namespace"
@@ -19,7 +19,7 @@ type pairs []pair
 
 type pair struct{ name, value string }
 
-// pairsOf copies the strings, because they may share memory with a complete request body.
+// pairsOf copies the strings of set, because they may share memory with a complete request body.
 func pairsOf(set map[string]string) pairs {
 	p := make(pairs, 0, len(set))
 	for name, value := range set {
@@ -50,7 +50,7 @@ func (p pairs) Get(name string) string {
 	return value
 }
 
-// Matches reports whether both selectors match the object. A nil selector matches every object. It
+// Matches reports whether both selectors match the object. A nil selector matches every object. Matches
 // returns an error if the object cannot be decoded.
 func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, error) {
 	if label != nil && !label.Empty() {
@@ -67,8 +67,8 @@ func (r *Record) Matches(label labels.Selector, field fields.Selector) (bool, er
 	return chosen && known.err == nil, known.err
 }
 
-// Labels returns the object's labels. It decodes the object only if the labels cannot be read from
-// the stored value; the error reports that decoding failed.
+// Labels returns the object's labels. It decodes the object only if the labels cannot be read from the
+// stored value. It returns an error if decoding fails.
 func (r *Record) Labels() (labels.Labels, error) {
 	if stored, ok := storedLabelsOf(r.value); ok {
 		return stored, nil
@@ -85,16 +85,16 @@ func (r *Record) Labels() (labels.Labels, error) {
 	return &known, nil
 }
 
-// Field returns the value of a field for field selectors, or "" for an unknown field. The error
-// reports that the object cannot be decoded.
+// Field returns the value of a selectable field, or "" for an unknown field. It returns an error if the
+// object cannot be decoded.
 func (r *Record) Field(name string) (string, error) {
 	known := recordFields{record: r}
 	value := known.Get(name)
 	return value, known.err
 }
 
-// Fields returns all fields for field selectors, including metadata.name and metadata.namespace.
-// The caller owns the set. It returns an error if the object cannot be decoded.
+// Fields returns all selectable fields, including metadata.name and metadata.namespace. The caller owns the
+// set. Fields returns an error if the object cannot be decoded.
 func (r *Record) Fields() (fields.Set, error) {
 	known, err := r.kindFields()
 	if err != nil {
@@ -125,8 +125,8 @@ func (r *Record) kindFields() (pairs, error) {
 	return known, nil
 }
 
-// recordFields implements fields.Fields for a record. err is set if a field could not be read,
-// because the methods of that interface cannot return errors.
+// recordFields implements fields.Fields for a record. The methods of that interface cannot return errors,
+// so err is set if a field could not be read.
 type recordFields struct {
 	record *Record
 	err    error
@@ -158,8 +158,8 @@ func (f *recordFields) lookup(field string) (string, bool) {
 	return known.Lookup(field)
 }
 
-// RequiredLabel returns the first label for which a selector requires one specific value, and that
-// value. It returns empty strings if there is none or if the selector is nil.
+// RequiredLabel returns the first label for which a selector requires one specific value, and that value.
+// It returns empty strings if there is no such label or if the selector is nil.
 func RequiredLabel(selector labels.Selector) (label, value string) {
 	if selector == nil {
 		return "", ""

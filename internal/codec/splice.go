@@ -15,8 +15,8 @@ const (
 	tagLabels          = 11<<3 | 2
 )
 
-// splice converts a stored protobuf value to the message for clients: it inserts the
-// resourceVersion, which is empty in the stored value.
+// splice converts a stored protobuf value to the message for clients by inserting the resourceVersion,
+// which is empty in the stored value.
 type splice struct {
 	// meta is the stored metadata. Its empty resourceVersion ends at position at. rest is the data
 	// after the metadata.
@@ -66,7 +66,7 @@ func storedMessage(value []byte) ([]byte, bool) {
 	return message, ok
 }
 
-// cutField splits b after its first field, which must have the tag. It returns the content of the
+// cutField splits b after its first field, which must have the given tag. It returns the content of the
 // field and the remaining data.
 func cutField(b []byte, tag byte) (content, rest []byte, ok bool) {
 	if len(b) < 2 || b[0] != tag {

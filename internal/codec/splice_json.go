@@ -8,18 +8,17 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// Encoded is an object that already has its stored encoding, because a caller edited the stored
-// bytes directly. Only name and namespace of the object must be set. It is for kinds that are
-// stored as JSON, and only storage accepts it.
+// Encoded is an object that already has its stored encoding, because a caller edited the stored bytes
+// directly. Only the name and namespace of the object must be set. Encoded is meant for kinds that are
+// stored as JSON; only storage accepts such objects.
 type Encoded interface {
 	Object
-	// StoredEncoding returns the bytes to store, in place of the result of EncodeStored. They must
-	// not be modified.
+	// StoredEncoding returns the bytes to store instead of encoding the object. They must not be modified.
 	StoredEncoding() []byte
 }
 
-// storedTail locates the result of JSONTail in a JSON value, stored or converted. The tail starts
-// at begin, and the resourceVersion is inserted at position at.
+// storedTail locates the result of JSONTail in a stored or converted JSON value. The tail starts at begin,
+// and the resourceVersion is inserted at position at.
 type storedTail struct {
 	value     []byte
 	begin, at int
@@ -105,16 +104,16 @@ func (r *Record) compareStored(tail []byte) {
 	}
 }
 
-// compareDocument is like compareStored, for untyped objects. Their members are sorted, so kind and
-// apiVersion come first unless another name sorts before "kind". In metadata, the resourceVersion precedes
-// the UID.
+// compareDocument is like compareStored, for untyped objects. Their members are sorted, so apiVersion and
+// kind come first unless another name sorts before "kind". In metadata, the resourceVersion precedes the
+// UID.
 func (r *Record) compareDocument(tail []byte) {
 	begin := jsonHeadSize(r.kind.Hub)
 	if !bytes.HasPrefix(r.value, documentHead(r.kind.Hub)) {
 		return
 	}
 	stored := r.value[begin:]
-	at := commonPrefix(stored, tail) - 1 // both continue with a quotation mark
+	at := commonPrefix(stored, tail) - 1 // the common prefix includes the quotation mark of the next name
 	if at <= 0 {
 		return
 	}

@@ -26,7 +26,7 @@ func podsAsJSON() *codec.Kind {
 	return kind
 }
 
-// want returns a pod's JSON at a revision, as clients receive it.
+// want returns the JSON of a pod at a revision, as it is sent to clients.
 func want(t *testing.T, pod *corev1.Pod, revision string) string {
 	t.Helper()
 	pod = pod.DeepCopy()
@@ -102,8 +102,8 @@ func TestStoredAsJSON(t *testing.T) {
 	}
 }
 
-// TestStoredAsJSONByOthers checks that values that other programs wrote are decoded and encoded before they
-// are sent.
+// TestStoredAsJSONByOthers checks that values written by other programs are decoded and re-encoded before
+// they are sent.
 func TestStoredAsJSONByOthers(t *testing.T) {
 	t.Parallel()
 	kind := podsAsJSON()
@@ -151,8 +151,8 @@ func TestEncoded(t *testing.T) {
 	}
 }
 
-// TestStoredDocument checks that no encoding of an untyped object is cached if the stored bytes can
-// be sent with a new revision, and that the second response equals the first.
+// TestStoredDocument checks that no encoding of an untyped object is cached if the stored bytes can be sent
+// with an inserted revision, and that the second response equals the first.
 func TestStoredDocument(t *testing.T) {
 	t.Parallel()
 	head := `{"apiVersion":"example.com/v1","kind":"Widget",`

@@ -29,8 +29,8 @@ func storedKinds() []*codec.Kind {
 	return kinds
 }
 
-// checkStored compares the encodings of records with the result of decoding and encoding the stored value: a
-// record of a new object, and a record that was read back.
+// checkStored compares the encodings of two records, that of a new object and that of an object read back,
+// with the result of decoding and re-encoding the stored value.
 func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int64) {
 	t.Helper()
 	value, err := kind.EncodeStored(t.Context(), obj)
@@ -42,7 +42,7 @@ func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int6
 		t.Fatalf("decode the stored %s: %v", kind.Hub.GVK, err)
 	}
 	name := types.NamespacedName{Namespace: obj.GetNamespace(), Name: obj.GetName()}
-	// Objects that are not stored are encoded.
+	// Records of objects that are not stored always encode the object.
 	want := codec.RecordOf(kind, back, nil, revision)
 	read := codec.NewRecord(kind, name, value, revision)
 	written := codec.RecordOf(kind, obj, value, revision)
@@ -66,8 +66,8 @@ func checkStored(t *testing.T, kind *codec.Kind, obj codec.Object, revision int6
 	checkSelectors(t, kind.Hub.GVK, written, read, back)
 }
 
-// again decodes and encodes a protobuf body. In the whole API, this changes only nil values in a
-// map of bytes, which become empty; readers treat them as equal.
+// again decodes and re-encodes a protobuf body. In the whole API, this changes only nil values in maps of
+// bytes, which become empty; readers treat nil and empty values as equal.
 func again(t *testing.T, kind *codec.Kind, body []byte) []byte {
 	t.Helper()
 	obj, err := kind.Hub.Decode(body, codec.Protobuf, false)
@@ -161,8 +161,8 @@ func FuzzStored(f *testing.F) {
 	})
 }
 
-// FuzzStoredValue checks that Append returns an error for an invalid stored value, and otherwise the same
-// bytes as decoding and encoding.
+// FuzzStoredValue checks that Append returns an error for an invalid stored value, and otherwise the result
+// of decoding and re-encoding the value.
 func FuzzStoredValue(f *testing.F) {
 	f.Add(storedPod(f).Stored())
 	f.Fuzz(func(t *testing.T, value []byte) {

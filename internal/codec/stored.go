@@ -18,9 +18,9 @@ import (
 var ErrUndecodable = errors.New("stored object cannot be decoded")
 
 // EncodeStored encodes an object of the hub version for storage, in the stored version and without
-// resourceVersion. As in kube-apiserver, typed kinds are encoded in protobuf, unless StoredAsJSON
-// is set, and other kinds in JSON. It may set the object's TypeMeta and default values, but does
-// not modify it otherwise. It must not be called concurrently for the same object. It may block if
+// resourceVersion. As in kube-apiserver, typed kinds are encoded in protobuf unless StoredAsJSON is set,
+// and other kinds in JSON. EncodeStored may set the object's TypeMeta and default values, but does not
+// modify the object otherwise. It must not be called concurrently for the same object. It may block if
 // Kind.Convert is set; ctx limits the conversion. It returns the error of the conversion or of the
 // encoding. The result does not share memory with obj.
 func (k *Kind) EncodeStored(ctx context.Context, obj Object) ([]byte, error) {
@@ -61,9 +61,9 @@ func (k *Kind) fromHub(ctx context.Context, obj Object, v *Version) (Object, err
 	return converted[0], nil
 }
 
-// DecodeStored decodes a value written by EncodeStored or kube-apiserver: protobuf or JSON, in any
-// known version. The object has the hub version, default values, and the given resourceVersion. The
-// caller owns it, but it may share memory with value. Errors wrap ErrUndecodable.
+// DecodeStored decodes a value that EncodeStored or kube-apiserver wrote in protobuf or JSON, in any known
+// version. The returned object has the hub version, default values, and the given resourceVersion. The
+// caller owns the object, but it may share memory with value. Errors wrap ErrUndecodable.
 func (k *Kind) DecodeStored(value []byte, revision int64) (Object, error) {
 	var obj Object
 	var err error
@@ -112,7 +112,7 @@ func readEnvelope(value []byte) (envelope runtime.Unknown, err error) {
 			return envelope, envelope.TypeMeta.Unmarshal(typeMeta)
 		}
 	}
-	return envelope, envelope.Unmarshal(value) // written by another program
+	return envelope, envelope.Unmarshal(value) // not in the format of AppendEnvelope
 }
 
 func (k *Kind) decodeStoredJSON(value []byte) (Object, error) {

@@ -8,14 +8,14 @@ import (
 	yamlv2 "sigs.k8s.io/yaml/goyaml.v2"
 )
 
-// maxExpandedSize is the maximum size of a YAML document after the expansion of its aliases, in bytes:
-// the maximum size of a body.
+// maxExpandedSize is the maximum size of a YAML document after the expansion of its aliases, in bytes. It
+// equals the maximum size of a request body.
 const maxExpandedSize = 3 << 20
 
-// checkAliases rejects a YAML document whose aliases multiply its text: a hundred thousand aliases
-// can refer to one long string. The parser limits the number of resulting values, but not their
-// size, and the conversion to JSON writes each of them. A document that cannot be parsed passes;
-// the parser reports it.
+// checkAliases rejects a YAML document whose aliases multiply its text. For example, a hundred thousand
+// aliases can refer to one long string. The parser limits the number of resulting values, but not their
+// size, and the conversion to JSON writes each of them. A document that cannot be parsed is accepted here;
+// the parser reports it later.
 func checkAliases(body []byte) error {
 	if bytes.IndexByte(body, '*') < 0 || bytes.IndexByte(body, '&') < 0 {
 		return nil

@@ -72,7 +72,8 @@ func fillMap(random *rand.Rand, v reflect.Value, depth int) {
 	}
 }
 
-// fillKnown sets a value of a type whose valid values are restricted.
+// fillKnown sets v and returns true if v has one of the types whose valid values are restricted, for
+// example metav1.Time.
 func fillKnown(random *rand.Rand, v reflect.Value) bool {
 	at := time.Unix(random.Int64N(4e9)-1e9, random.Int64N(1e9)/1000*1000)
 	switch p := v.Addr().Interface().(type) {

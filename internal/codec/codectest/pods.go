@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Pods returns two typical pods of a Deployment: one of about 4 KiB as JSON, and one of 9 KiB,
-// nearly half of which is managed fields. The caller owns them.
+// Pods returns two typical pods of a Deployment. As JSON, the first has about 4 KiB and the second about 9
+// KiB, nearly half of which is managed fields. The caller owns the pods.
 func Pods() []*corev1.Pod { return []*corev1.Pod{pod("small", false), pod("large", true)} }
 
 func pod(name string, large bool) *corev1.Pod {
@@ -88,8 +88,8 @@ func container(name string, large bool) corev1.Container {
 	return c
 }
 
-// managed returns managed fields for all fields of a pod, in the approximate form of
-// kube-apiserver.
+// managed returns a FieldsV1 document that covers all fields of a pod, similar to those that kube-apiserver
+// writes.
 func managed(p *corev1.Pod) string {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p)
 	if err != nil {

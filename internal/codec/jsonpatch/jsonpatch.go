@@ -17,8 +17,8 @@ import (
 // document. It equals kube-apiserver's limit.
 const MaxCopied = 3 << 20
 
-// maxWork limits the CPU time of a patch to a fraction of a second. It is the number of bytes that
-// the operations may visit.
+// maxWork is the maximum number of bytes that the operations of a patch may visit. It limits the CPU time
+// of a patch to a fraction of a second.
 const maxWork = 256 << 20
 
 // Errors of Apply. Other errors mean that the patch does not match the document; they have the
@@ -109,7 +109,7 @@ func (p *Patch) Apply(dst, document []byte) ([]byte, error) {
 	return s.root.append(dst), nil
 }
 
-// state is a document during the application of a patch.
+// state is a document to which a patch is being applied.
 type state struct {
 	root         *node
 	copied, work int
@@ -202,8 +202,8 @@ const (
 	noFrom    = "operation failed to decode from: operation, missing from field"
 )
 
-// lookup is like find, but its error has the message of the operation. It contains the text absent if the
-// operation has no pointer, and the text nowhere if the location does not exist.
+// lookup is like find, but returns an error with the message of the operation. The message contains absent
+// if the operation has no pointer, and nowhere if the location does not exist.
 func (s *state) lookup(p pointer, operation, absent, nowhere string) (parent *node, key string, err error) {
 	parent, key, err = s.find(p)
 	switch {

@@ -21,8 +21,7 @@ func apply(document, patch string) (string, error) {
 	return string(changed), err
 }
 
-// byLibrary applies a patch with the library that kube-apiserver uses, which panics for some
-// patches.
+// byLibrary applies a patch with the library that kube-apiserver uses. The library panics for some patches.
 func byLibrary(document, patch string) (changed string, err error, panicked bool) {
 	defer func() {
 		if recover() != nil {
@@ -98,7 +97,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// FuzzApply compares results with the library that kube-apiserver uses.
+// FuzzApply compares the results of Apply with those of the library that kube-apiserver uses.
 func FuzzApply(f *testing.F) {
 	library.AccumulatedCopySizeLimit = MaxCopied
 	for _, tt := range examples() {

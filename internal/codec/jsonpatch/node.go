@@ -86,7 +86,8 @@ func (n *node) get(key string) (*node, error) {
 	return n.elements[i], nil
 }
 
-// index returns the position in a list of the given length for a pointer segment.
+// index converts a pointer segment to a position in a list of the given length. A negative segment counts
+// from the end.
 func index(key string, length int) (int, error) {
 	i, err := strconv.Atoi(key)
 	if err != nil {
@@ -144,8 +145,8 @@ func (n *node) remove(s *state, key string) error {
 	return nil
 }
 
-// addMoveWork counts the elements of a list that an operation moves, which is much cheaper than
-// reading text.
+// addMoveWork counts the list elements that an operation moves. Moving an element is much cheaper than
+// reading its text.
 func (s *state) addMoveWork(elements int) error { return s.addWork(elements / 4) }
 
 func (n *node) replace(key string, value *node) error {

@@ -14,7 +14,7 @@ import (
 )
 
 // knownPlan returns the plan of a type with a known MarshalJSON method, or nil for other types. The plan
-// avoids the call of the method and the validation of its result.
+// avoids calling the method and validating its result.
 func knownPlan(t reflect.Type) encodeFunc {
 	switch t {
 	case reflect.TypeFor[metav1.Time]():
@@ -83,8 +83,8 @@ func (w *writer) quantity(b []byte, q *resource.Quantity) []byte {
 	return append(b, '"')
 }
 
-// appendBinary appends an integer with an absolute value of at least 1024, with the largest binary unit that
-// divides it; CanonicalizeBytes would allocate.
+// appendBinary appends an integer with an absolute value of at least 1024, with the largest binary unit
+// that divides it. It avoids the allocations of CanonicalizeBytes.
 func appendBinary(b []byte, n int64) []byte {
 	unit := 0
 	for n%1024 == 0 {

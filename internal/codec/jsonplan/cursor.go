@@ -17,9 +17,9 @@ func NewCursor(data []byte) (*Cursor, int) {
 	return c, c.r.space(0)
 }
 
-// Seek returns the position of the value with a path of member names (string) and indexes (int),
-// starting at the value at i. It returns Invalid if there is no such value, and does not read the
-// text after the value.
+// Seek follows a path of member names (string) and list indexes (int) from the value at i, and returns the
+// position of the value at the end of the path. It returns Invalid if there is no such value, and does not
+// read the text after the value.
 func (c *Cursor) Seek(i int, path ...any) int {
 	for _, step := range path {
 		if i = c.r.seekStep(i, step); i == invalid {
@@ -42,9 +42,9 @@ func (c *Cursor) Enter(i int) (next int, more bool) {
 	return c.r.open(i, '{', '}')
 }
 
-// Next returns the position of the next member or element. i is the end of the current one, and end
-// is the closing character of the object or list. If there are no more, more is false and next is
-// the end of the object or list.
+// Next returns the position of the next member or element. i is the position after the current member or
+// element, and end is the closing character of the object or list. If there are no more, more is false and
+// next is the end of the object or list.
 func (c *Cursor) Next(i int, end byte) (next int, more bool) { return c.r.next(i, end) }
 
 // Leave leaves the object or list that was entered last, without reading the rest of it.

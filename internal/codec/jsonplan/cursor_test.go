@@ -81,7 +81,7 @@ func checkCursor(t *testing.T, text []byte, ok bool) {
 	}
 }
 
-// FuzzCursor compares values read by a cursor with encoding/json.
+// FuzzCursor compares the values read by a cursor with those decoded by encoding/json.
 func FuzzCursor(f *testing.F) {
 	f.Add([]byte(`{"a":[1,"b\n",{"c":null}],"d":-1.5e3}`))
 	f.Fuzz(func(t *testing.T, text []byte) {

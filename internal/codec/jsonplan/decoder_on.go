@@ -2,6 +2,6 @@
 
 package jsonplan
 
-// decoderEnabled reports whether Decode, DecodeWithout and DecodeDocument decode. The build tag
-// nojsonplan disables them: callers then decode everything with sigs.k8s.io/json.
+// decoderEnabled is false if the build tag nojsonplan disables Decode, DecodeWithout and DecodeDocument.
+// Callers then decode everything with sigs.k8s.io/json.
 const decoderEnabled = true

@@ -8,8 +8,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 )
 
-// These types of CustomResourceDefinitions have their own JSON methods, which encode and decode a
-// complete JSON text at each level: encoding/json would check a schema with ten levels ten times.
+// The types below are parts of CustomResourceDefinitions. Their own JSON methods encode and decode a
+// complete JSON text at each level, so encoding/json would check a schema with ten levels ten times.
 
 type (
 	rawJSON            = apiextensionsv1.JSON
@@ -19,7 +19,7 @@ type (
 	schemaOrProperties = apiextensionsv1.JSONSchemaPropsOrStringArray
 )
 
-// definitionPlan returns the plan of one of these types, or nil.
+// definitionPlan returns the plan of one of these types, or nil for other types.
 func definitionPlan(t reflect.Type) encodeFunc {
 	switch t {
 	case reflect.TypeFor[rawJSON]():
@@ -86,8 +86,8 @@ func isScalar(raw []byte) bool {
 	return true
 }
 
-// definitionReadPlan is the counterpart of definitionPlan. It does not support invalid values that
-// the types accept; these are decoded with the methods of the types.
+// definitionReadPlan is the counterpart of definitionPlan for decoding. It does not support the invalid
+// values that the types accept; such values are decoded with the methods of the types.
 func definitionReadPlan(t reflect.Type) decodeFunc {
 	switch t {
 	case reflect.TypeFor[rawJSON]():

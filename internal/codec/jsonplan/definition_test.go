@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// definition contains all types of CustomResourceDefinitions that have their own JSON methods, nested in each
-// other.
+// definition contains all types of CustomResourceDefinitions that have their own JSON methods, nested
+// within each other.
 const definition = `{"kind":"CustomResourceDefinition","apiVersion":"apiextensions.k8s.io/v1","metadata":{"name":"widgets.example.com"},
 "spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"widgets","kind":"Widget"},"versions":[{"name":"v1","served":true,"storage":true,
 "schema":{"openAPIV3Schema":{"type":"object","description":"a <b> & c","properties":{

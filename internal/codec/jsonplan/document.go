@@ -54,8 +54,8 @@ func (w *writer) documentList(b []byte, list []any) []byte {
 	return append(b, ']')
 }
 
-// AppendMembers appends the members of a JSON object in the order of their names, without the names
-// in leaveOut, and the closing brace. It returns dst and false if a value cannot be encoded.
+// AppendMembers appends the members of a JSON object, sorted by name and without the names in leaveOut, and
+// the closing brace. It returns dst and false if a value cannot be encoded.
 func AppendMembers(dst []byte, document map[string]any, leaveOut ...string) ([]byte, bool) {
 	w := writerPool.Get().(*writer)
 	b := dst

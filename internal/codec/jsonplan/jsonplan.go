@@ -111,8 +111,8 @@ var (
 	scratchPool = sync.Pool{New: func() any { b := make([]byte, 0, 16<<10); return &b }}
 )
 
-// any appends a value of any type: a pointer to a struct by the plan of its type, and JSON values
-// as a document.
+// any appends a value of any type. It encodes a pointer to a struct with the plan of the struct, and JSON
+// values as a document.
 func (w *writer) any(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case *unstructured.Unstructured:

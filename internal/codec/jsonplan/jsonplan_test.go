@@ -27,7 +27,7 @@ type protobufMessage interface {
 	Unmarshal([]byte) error
 }
 
-// check compares the encoding of an object with encoding/json's, before and after a round trip.
+// check compares the encoding of an object with that of encoding/json, before and after a round trip.
 func check(t *testing.T, obj any) {
 	t.Helper()
 	want, wantErr := json.Marshal(obj)
@@ -63,8 +63,8 @@ func check(t *testing.T, obj any) {
 	}
 }
 
-// sameReplacement writes the replacement of invalid UTF-8 as a character. encoding/json writes an
-// escape sequence until Go 1.26, and the character since Go 1.27.
+// sameReplacement replaces the escape sequence for invalid UTF-8 with the replacement character.
+// encoding/json writes the escape sequence up to Go 1.26, and the character from Go 1.27 on.
 func sameReplacement(encoding []byte) []byte {
 	return bytes.ReplaceAll(encoding, []byte(`\ufffd`), []byte("\ufffd"))
 }
@@ -85,7 +85,7 @@ func kinds() []reflect.Type {
 	return types
 }
 
-// fixtures returns the objects of every kind in k8s.io/api as JSON.
+// fixtures returns, as JSON, an object of every kind in k8s.io/api.
 func fixtures(t testing.TB) map[string][]byte {
 	t.Helper()
 	found, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/api/core/v1").Output()
@@ -106,7 +106,7 @@ func fixtures(t testing.TB) map[string][]byte {
 	return all
 }
 
-// few returns n, or a tenth of n with -short.
+// few returns n, or n/10 with -short.
 func few(n int) int {
 	if testing.Short() {
 		return n / 10
@@ -192,7 +192,7 @@ func TestAppendOfManagedFields(t *testing.T) {
 	}
 }
 
-// FuzzAppend checks that arbitrary texts, managed fields and field values have the same encoding as with
+// FuzzAppend checks that arbitrary strings, managed fields and field values are encoded as by
 // encoding/json.
 func FuzzAppend(f *testing.F) {
 	f.Add("plain text of more than eight bytes", "{}", uint64(1), 3)

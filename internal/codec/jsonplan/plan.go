@@ -21,9 +21,9 @@ func planOf(t reflect.Type) encodeFunc {
 	})
 }
 
-// cachedPlan returns the plan of a type, and computes it with work on first use. For a recursive
-// type, the computation finds a placeholder, created by later, which waits for the plan when it is
-// called.
+// cachedPlan returns the plan of a type. On first use, it computes the plan with work. Meanwhile, the cache
+// contains a placeholder that later created, so that a recursive type can refer to itself. A call of the
+// placeholder waits for the plan.
 func cachedPlan[P any](plans *sync.Map, t reflect.Type, work func(reflect.Type) P, later func(ready func() P) P) P {
 	if known, ok := plans.Load(t); ok {
 		return known.(P)
@@ -149,9 +149,9 @@ func slicePlan(t reflect.Type) encodeFunc {
 	elem, size := planOf(e), e.Size()
 	isMessage := reflect.PointerTo(t).Implements(reflect.TypeFor[interface{ Marshal() ([]byte, error) }]())
 	return func(w *writer, b []byte, p unsafe.Pointer) []byte {
-		s := *(*[]byte)(p) // any element type: the header is the same
+		s := *(*[]byte)(p) // valid for any element type, because the slice header is the same
 		if isMessage && w.readBack && len(s) == 0 {
-			return w.fail(b) // protobuf may preserve it as an empty message
+			return w.fail(b) // protobuf may preserve the empty list as an empty message
 		}
 		if s == nil || w.readBack && len(s) == 0 {
 			return append(b, "null"...)

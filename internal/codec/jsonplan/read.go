@@ -14,11 +14,11 @@ import (
 	"mainstay.dev/mainstay/internal/codec/precheck"
 )
 
-// Decode decodes a JSON object into v, a pointer to an empty struct. It returns true if
-// sigs.k8s.io/json would decode the same value in strict mode without an error. If it returns
-// false, v is in an undefined state, and the caller must use that package, which also provides the
-// error. Decode also returns false for an object that may need more memory than precheck.MaxMemory.
-// Strings in v share memory with a copy of data.
+// Decode decodes a JSON object into v, a pointer to an empty struct. It returns true if sigs.k8s.io/json
+// would decode the same value in strict mode without an error. If it returns false, the content of v is
+// undefined, and the caller must decode with sigs.k8s.io/json, which also provides the error. Decode also
+// returns false for an object that may need more memory than precheck.MaxMemory. Strings in v share memory
+// with a copy of data.
 func Decode(data []byte, v any) bool {
 	return decode(reader{data: string(data), maxMemory: precheck.MaxMemory}, v)
 }
@@ -118,7 +118,7 @@ func (r *reader) atEnd(i int) bool { return i >= 0 && r.space(i) == len(r.data) 
 // after the value, or invalid.
 type decodeFunc func(r *reader, i int, p unsafe.Pointer) int
 
-// invalid is the position that means failure: the caller must use another decoder.
+// invalid is the position that reports a failure. The caller must then use another decoder.
 const invalid = -1
 
 //nolint:gochecknoglobals // a cache; plans depend on their types only

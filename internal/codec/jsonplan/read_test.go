@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// checkRead compares the decoded object with sigs.k8s.io/json's. It reports whether decoding was
-// supported.
+// checkRead compares the decoded object with that of sigs.k8s.io/json. It reports whether jsonplan could
+// decode the body.
 func checkRead(t *testing.T, kind reflect.Type, body []byte) bool {
 	t.Helper()
 	given := string(body)
@@ -161,7 +161,7 @@ func TestDecodeOfIrregularities(t *testing.T) {
 	}
 }
 
-// FuzzDecode compares decoded objects with sigs.k8s.io/json's.
+// FuzzDecode compares decoded objects with those of sigs.k8s.io/json.
 func FuzzDecode(f *testing.F) {
 	all := kinds()
 	f.Add([]byte(`{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"containers":[{"resources":{"limits":{"cpu":1,"m":"1Gi"}}}]}}`), 0)
@@ -179,7 +179,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// BenchmarkDecode decodes pods in the format of Go clients.
+// BenchmarkDecode decodes pods in the format that Go clients send.
 func BenchmarkDecode(b *testing.B) {
 	for _, pod := range codectest.Pods() {
 		body, err := json.Marshal(pod)

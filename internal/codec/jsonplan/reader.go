@@ -18,8 +18,8 @@ type reader struct {
 	without string
 	// copyStrings means that strings must not share memory with data.
 	copyStrings bool
-	// memory is the memory of the lists, map entries and structs that were allocated, in bytes. maxMemory is
-	// its maximum.
+	// memory is the total size of the allocated lists, map entries and structs, in bytes. maxMemory is the
+	// limit of memory.
 	memory, maxMemory uintptr
 }
 
@@ -29,11 +29,11 @@ func (r *reader) allocate(bytes uintptr) bool {
 	return r.memory <= r.maxMemory
 }
 
-// maxDepth is the maximum nesting depth. It is lower than the limit of sigs.k8s.io/json, which
-// decodes deeper documents.
+// maxDepth is the maximum nesting depth. Deeper documents are decoded with sigs.k8s.io/json, which has a
+// higher limit.
 const maxDepth = 1000
 
-// at returns the byte at a position, or 0, which is not valid in JSON, at the end.
+// at returns the byte at a position. At the end of the text, it returns 0, which is not valid in JSON.
 func (r *reader) at(i int) byte {
 	if uint(i) < uint(len(r.data)) {
 		return r.data[i]
@@ -183,8 +183,8 @@ func (r *reader) nonASCII(i int) int {
 	return i + size
 }
 
-// escape appends the decoded escape sequence to dst. i is the position after the backslash. A
-// surrogate without its counterpart is left to other decoders.
+// escape appends the decoded escape sequence to dst. i is the position after the backslash. escape returns
+// invalid for a surrogate without its counterpart, so that another decoder is used.
 func (r *reader) escape(dst []byte, i int) ([]byte, int) {
 	switch c := r.at(i); c {
 	case '"', '\\', '/':
@@ -235,7 +235,7 @@ func (r *reader) hex(i int) (code rune, ok bool) {
 	return code, true
 }
 
-// integer reads a number without fraction and exponent, of at most 18 digits.
+// integer reads a number of at most 18 digits, without a fraction or an exponent.
 func (r *reader) integer(i int) (int64, int) {
 	negative := r.at(i) == '-'
 	if negative {

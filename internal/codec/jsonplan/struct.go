@@ -89,9 +89,8 @@ func structPlan(t reflect.Type) encodeFunc {
 	}
 }
 
-// membersOf returns the fields of a struct by the rules of encoding/json. It returns false for
-// features that API types do not use: two fields with one name, embedded pointers, and quoted
-// numbers.
+// membersOf returns the fields of a struct according to the rules of encoding/json. It returns false for
+// features that API types do not use: two fields with the same name, embedded pointers, and quoted numbers.
 func membersOf(t reflect.Type) ([]member, bool) {
 	members, ok := collectMembers(nil, t, 0)
 	names := make(map[string]bool, len(members))
@@ -185,7 +184,7 @@ func omissionOf(t reflect.Type, options string) (omission, func(unsafe.Pointer) 
 	return omitZero, isEmptyFunc(t)
 }
 
-// isEmptyFunc returns the condition of the option omitempty.
+// isEmptyFunc returns a function that reports whether the option omitempty omits a value.
 func isEmptyFunc(t reflect.Type) func(unsafe.Pointer) bool {
 	switch t.Kind() {
 	case reflect.Map:
@@ -202,12 +201,13 @@ func isEmptyFunc(t reflect.Type) func(unsafe.Pointer) bool {
 
 type zeroer interface{ IsZero() bool }
 
-// isZeroFunc returns the condition of the option omitzero: the type's IsZero method, if it has one.
+// isZeroFunc returns a function that reports whether the option omitzero omits a value. It calls the IsZero
+// method of the type, if there is one.
 func isZeroFunc(t reflect.Type) func(unsafe.Pointer) bool {
 	isZeroer := reflect.TypeFor[zeroer]()
 	switch {
 	case t.Kind() == reflect.Interface:
-		// API types have no such field; encoding/json would call IsZero of the value.
+		// API types have no such field; encoding/json would call the IsZero method of the value.
 		return func(p unsafe.Pointer) bool { return *(*unsafe.Pointer)(p) == nil }
 	case t.Kind() == reflect.Pointer && t.Implements(isZeroer):
 		return func(p unsafe.Pointer) bool {

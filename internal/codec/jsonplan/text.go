@@ -9,7 +9,8 @@ import (
 	"unsafe"
 )
 
-// Eight bytes 0x01 and eight bytes 0x80, for processing a string in words of eight bytes.
+// ones and highs consist of eight bytes 0x01 and 0x80. They are used to process a string in words of eight
+// bytes.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
@@ -126,7 +127,7 @@ func appendFloat(dst []byte, f float64, bitSize int) ([]byte, bool) {
 func isFieldSet(b []byte) bool {
 	depth, i := 0, 0
 	for i < len(b) {
-		// A value: always an object.
+		// Each value must be an object.
 		if b[i] != '{' {
 			return false
 		}

@@ -1,5 +1,5 @@
-// Package jsontext iterates over JSON text that is known to be valid. It may panic on invalid text.
-// It decodes member names only. Positions are byte indexes.
+// Package jsontext iterates over JSON text that is known to be valid. It may panic on invalid text. It
+// decodes only member names. Positions are byte indexes.
 package jsontext
 
 import (
@@ -15,8 +15,8 @@ func Space(text []byte, i int) int {
 	return i
 }
 
-// Next returns the position of the next member or element, or of the closing bracket. i is the end
-// of the current one.
+// Next returns the position of the next member or element, or of the closing bracket. i is the position
+// after the current member or element.
 func Next(text []byte, i int) int {
 	i = Space(text, i)
 	if text[i] == ',' {
@@ -71,7 +71,7 @@ func skipString(text []byte, i int) int {
 	}
 }
 
-// Unquote decodes a JSON string with its quotes.
+// Unquote decodes a JSON string. quoted includes the quotation marks.
 func Unquote(quoted []byte) string {
 	if bytes.IndexByte(quoted, '\\') < 0 {
 		return string(quoted[1 : len(quoted)-1])

@@ -12,12 +12,12 @@ import (
 // maxDepth is the maximum nesting depth that any of the decoders accepts.
 const maxDepth = 10_000
 
-// minElement is the minimum size of an element in JSON, in bytes, with its separator.
+// minElement is the minimum size of a list element with its separator in JSON, in bytes.
 const minElement = 2
 
-// CheckJSON checks a JSON text of the shape's type. It returns quantity.ErrOutOfRange for a quantity beyond the
-// limits, and an API error for an object that exceeds MaxMemory. It returns nil for invalid JSON, which the decoder
-// reports.
+// CheckJSON checks a JSON text that encodes a value of the shape's type. It returns quantity.ErrOutOfRange
+// for a quantity beyond the limits, and an API error for an object that exceeds MaxMemory. It returns nil
+// for invalid JSON, which the decoder reports.
 func (s *Shape) CheckJSON(text []byte) error {
 	if s == nil || !s.containsQuantity && len(text)/minElement*s.largest <= MaxMemory {
 		return nil

@@ -25,8 +25,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/quantity"
 )
 
-// TestShapes checks that an absurd quantity is found at every place of a type, in JSON, in documents and in
-// protobuf, and that other texts are accepted.
+// TestShapes checks that an absurd quantity is found wherever a type may contain one, in JSON, in documents
+// and in protobuf, and that other texts are accepted.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	const pod = `{"metadata":{"name":"1e999999999","annotations":{"a":"1e999999999"}},"spec":{"containers":[{"name":"c","args":["1e999999999"],"resources":{"limits":{"cpu":"1"},"requests":{"1e999999999":Q}}}]}}`
@@ -59,7 +59,7 @@ func TestShapes(t *testing.T) {
 				t.Errorf("%s: %s passed as a document", tt.name, text)
 			}
 		}
-		// In the protobuf encoding, a text of equal length replaces the quantity.
+		// In the protobuf encoding, the quantity is replaced with a text of equal length.
 		obj := tt.into()
 		if err := json.Unmarshal([]byte(strings.ReplaceAll(tt.text, "Q", `"98765432101"`)), obj); err != nil {
 			t.Fatal(err)
@@ -110,7 +110,7 @@ func envelope(t *testing.T, obj runtime.Object) []byte {
 	return encoded
 }
 
-// TestShapeOfList checks types that are not structs, such as the values of annotations.
+// TestShapeOfList checks types that are not structs, such as those encoded in the values of annotations.
 func TestShapeOfList(t *testing.T) {
 	t.Parallel()
 	if err := ShapeOf(&[]autoscalingv2.MetricStatus{}).CheckJSON([]byte(`[{"resource":{"current":{"averageValue":"1e999999999"}}}]`)); !errors.Is(err, quantity.ErrOutOfRange) {
@@ -144,11 +144,11 @@ func TestProtobufAsGeneratedCodeReadsIt(t *testing.T) {
 	}
 }
 
-// TestHostileProtobuf checks that messages are rejected for which the generated code would need much more memory
-// or time than for other messages of their size.
+// TestHostileProtobuf checks that messages are rejected if the generated code would need much more memory
+// or time for them than for other messages of the same size.
 func TestHostileProtobuf(t *testing.T) {
 	t.Parallel()
-	// Each entry of data claims two bytes, but its value extends to the end of the message.
+	// Each entry of data claims to have two bytes, but its value extends to the end of the message.
 	overlapping := bytes.Repeat([]byte("x"), 60)
 	for range 3 {
 		overlapping = append([]byte{2<<3 | wireBytes, 2, 2<<3 | wireBytes, byte(len(overlapping))}, overlapping...)
@@ -183,8 +183,8 @@ func TestHostileProtobuf(t *testing.T) {
 	}
 }
 
-// TestProtobufWithoutJSONEncoding checks that values are rejected that the generated code accepts, but that have no
-// valid JSON encoding.
+// TestProtobufWithoutJSONEncoding checks that values that the generated code accepts, but that have no
+// valid JSON encoding, are rejected.
 func TestProtobufWithoutJSONEncoding(t *testing.T) {
 	t.Parallel()
 	revision := func(data string) runtime.Object {

@@ -33,17 +33,18 @@ const (
 	wireFixed32
 )
 
-// rawField is the field number of the object in runtime.Unknown, the envelope of protobuf objects.
+// rawField is the field number of the encoded object in runtime.Unknown, the envelope of protobuf objects.
 const rawField = 2
 
-// CheckProtobuf checks an object of the shape's type. It returns quantity.ErrOutOfRange for a quantity beyond the
-// limits, and an API error for an object that exceeds MaxMemory. envelope is the data after the magic prefix. It reads
-// messages like the generated code, so it finds all values that the generated code would parse. It also returns an
-// error for messages that are nested too deeply, because the generated code would exhaust its stack, and for
-// map entries with a key or value that extends beyond the entry: the generated code would copy the
-// data after the entry for each entry. Finally, it returns an error for times, JSON texts and IntOrStrings that the
-// generated code accepts, but that have no valid JSON encoding: clients could then not read the object and its lists
-// as JSON. It returns nil for other invalid data, which the decoder reports.
+// CheckProtobuf checks a protobuf encoding of a value of the shape's type. envelope is the data after the
+// magic prefix. CheckProtobuf returns quantity.ErrOutOfRange for a quantity beyond the limits, and an API
+// error for an object that exceeds MaxMemory. It reads messages like the generated code, so it finds all
+// values that the generated code would parse. It also returns an error for messages that are nested too
+// deeply, because the generated code would exhaust its stack, and for map entries with a key or value that
+// extends beyond the entry, because the generated code would copy the data after the entry for each entry.
+// Finally, it returns an error for times, JSON texts and IntOrStrings that the generated code accepts, but
+// that have no valid JSON encoding; clients could not read such an object, or a list that contains it, as
+// JSON. It returns nil for other invalid data, which the decoder reports.
 func (s *Shape) CheckProtobuf(envelope []byte) error {
 	if s == nil {
 		return nil
@@ -112,7 +113,7 @@ func checkTime(message []byte) error {
 	}
 	const year = 366 * 24 * 60 * 60
 	if seconds < -maxYear*year || seconds > maxYear*year {
-		return errTime // Year overflows for such times
+		return errTime // the Year method overflows for such times
 	}
 	if at := time.Unix(seconds, nanoseconds).UTC().Year(); at < 0 || at > maxYear {
 		return errTime
@@ -140,8 +141,8 @@ func checkIntOrString(message []byte) error {
 	return nil
 }
 
-// checkEntry checks a map entry. Key and value have the field numbers 1 and 2. Like the generated
-// code, it ignores their wire types: no map of the API has keys or values that are numbers.
+// checkEntry checks a map entry. The key has field number 1, and the value has field number 2. Like the
+// generated code, checkEntry ignores their wire types: no map of the API has numeric keys or values.
 func (c *counter) checkEntry(s *Shape, entry []byte, depth int) error {
 	for len(entry) > 0 {
 		tag, after, ok := varint(entry)

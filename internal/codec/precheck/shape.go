@@ -15,21 +15,23 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Shape describes where the encodings of a Go type contain quantities, and how much memory the values need. A nil
-// *Shape needs no check; its methods return nil. It is immutable and safe for concurrent use.
+// Shape describes where the encodings of a Go type contain quantities, and how much memory the decoded
+// values need. A nil *Shape means that no check is needed; its methods return nil. A Shape is immutable and
+// safe for concurrent use.
 type Shape struct {
 	isQuantity bool
-	// checkValue checks a protobuf message without members; nil if there is nothing to check.
+	// checkValue checks a protobuf message as a whole instead of its members; nil if there is nothing to
+	// check.
 	checkValue func(message []byte) error
-	// members are the fields of a struct by JSON name, and numbers by protobuf field number. Both
-	// lack fields that need no check.
+	// members contains the fields of a struct by JSON name, and numbers by protobuf field number. Fields
+	// that need no check are absent from both.
 	members map[string]part
 	numbers map[int32]part
 	// elem describes a list's elements, or a map's entries.
 	elem          part
 	isList, isMap bool
-	// containsQuantity reports whether the type contains quantities, and largest is the size of its
-	// largest part. Only ShapeOf sets them.
+	// containsQuantity reports whether the type contains quantities, and largest is the size of the largest
+	// part in it, in bytes. Only ShapeOf sets them.
 	containsQuantity bool
 	largest          int
 }
@@ -38,16 +40,16 @@ type Shape struct {
 type part struct {
 	// shape is nil if the content needs no check.
 	shape *Shape
-	// size is the memory that a decoder allocates for the part, in bytes. It is 0 for a field whose
-	// value is within the struct.
+	// size is the memory that a decoder allocates for the part, in bytes. It is 0 for a field whose value
+	// is stored inside the struct.
 	size int
 }
 
 //nolint:gochecknoglobals // a cache; shapes depend on their types only
 var shapes sync.Map // of *Shape by reflect.Type
 
-// ShapeOf returns the shape of the type that v, a pointer, points to. It returns nil if the type
-// needs no check. Shapes are cached.
+// ShapeOf returns the shape of the type that the pointer v points to, or nil if the type needs no check.
+// Shapes are cached.
 func ShapeOf(v any) *Shape {
 	t := reflect.TypeOf(v).Elem()
 	if made, ok := shapes.Load(t); ok {
@@ -108,7 +110,8 @@ func (c compiler) fields(s *Shape, t reflect.Type) {
 		}
 		switch {
 		case decodesItself(t):
-			// A value of such a type is an object in one field, or a list in another, as in JSONSchemaPropsOrArray.
+			// A value of such a type is encoded as an object, which is decoded into one field, or as a
+			// list, which is decoded into another, as in JSONSchemaPropsOrArray.
 			if f.IsExported() && f.Type.Kind() == reflect.Pointer && sub.members != nil {
 				s.members = sub.members
 			} else if f.IsExported() && f.Type.Kind() == reflect.Slice {
@@ -134,7 +137,7 @@ func decodesItself(t reflect.Type) bool {
 	return reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]())
 }
 
-// memory returns the memory of a value, or of the struct that a pointer points to.
+// memory returns the size of a value, or of the struct that a pointer points to, in bytes.
 func memory(t reflect.Type) int {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -180,8 +183,8 @@ func (s *Shape) prune() {
 	maps.DeleteFunc(s.numbers, func(_ int32, p part) bool { return p == part{} })
 }
 
-// needsCheck reports whether a shape contains a quantity, a value with a check, or a part that needs memory of its
-// own.
+// needsCheck reports whether a shape contains a quantity, a value with a check, or a part for which a
+// decoder allocates memory.
 func (s *Shape) needsCheck() bool {
 	hasQuantity, largest, hasCheck := s.content()
 	return hasQuantity || hasCheck || largest > 0
@@ -212,7 +215,7 @@ func (s *Shape) content() (hasQuantity bool, largest int, hasCheck bool) {
 	return hasQuantity, largest, hasCheck
 }
 
-// member returns the part of a member of an object. Names are case-insensitive, as in
+// member returns the part that describes a member of an object. Names are case-insensitive, as in
 // encoding/json.
 func (s *Shape) member(name string) part {
 	switch {
@@ -232,7 +235,7 @@ func (s *Shape) member(name string) part {
 	return part{}
 }
 
-// element returns the part of an element of a list.
+// element returns the part that describes the elements of a list.
 func (s *Shape) element() part {
 	if s == nil {
 		return part{}

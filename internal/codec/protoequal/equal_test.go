@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// TestEqual checks the result of concurrent comparisons.
+// TestEqual checks the results of Equal in concurrent calls.
 func TestEqual(t *testing.T) {
 	t.Parallel()
 	spec := func(change func(s *corev1.PodSpec)) *corev1.PodSpec {

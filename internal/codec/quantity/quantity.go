@@ -1,8 +1,8 @@
-// Package quantity rejects quantities such as "1e999999999" before k8s.io/apimachinery parses them.
-// Apimachinery would compute a number with a billion digits to parse, compare, round or format
-// them. All quantities from clients are checked, in all encodings: package precheck finds them in an
-// object. The limits are far beyond realistic quantities: kube-apiserver documents 2^63-1 as the
-// maximum, and these limits allow a hundred digits more.
+// Package quantity rejects quantities such as "1e999999999" before k8s.io/apimachinery parses them. To
+// parse, compare, round or format such a quantity, apimachinery would compute a number with a billion
+// digits. All quantities from clients are checked, in all encodings; package precheck finds them in an
+// object. The limits are far beyond realistic quantities: kube-apiserver documents 2^63-1 as the maximum,
+// and these limits allow a hundred digits more.
 package quantity
 
 import (
@@ -22,7 +22,7 @@ const (
 // ErrOutOfRange reports that a quantity exceeds MaxLength or MaxExponent.
 var ErrOutOfRange = fmt.Errorf("a quantity may have at most %d characters and an exponent of at most %d", MaxLength, MaxExponent)
 
-// Parse is like resource.ParseQuantity, and returns ErrOutOfRange for quantities beyond the limits.
+// Parse is like resource.ParseQuantity, but returns ErrOutOfRange for quantities beyond the limits.
 func Parse(text string) (resource.Quantity, error) {
 	if err := Check(text); err != nil {
 		return resource.Quantity{}, err
