@@ -1,6 +1,6 @@
-// Package apply maintains managed fields and implements server-side apply (KEP-555). Package
-// ownership handles most writes; apimachinery's field manager handles the others, with the merge
-// schema of each kind.
+// Package apply maintains managed fields and implements server-side apply (KEP-555). Package ownership
+// handles most writes. apimachinery's field manager handles the remaining writes, with the merge schema of
+// each kind.
 package apply
 
 import (
@@ -20,8 +20,8 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Managers creates the field managers of resources, each on first use. It is safe for
-// concurrent use. A resource must be used with one Managers only.
+// Managers creates the field managers of resources, each on first use. It is safe for concurrent use. A
+// resource must be used with only one Managers.
 type Managers struct {
 	// Logger receives debug messages about writes whose fields could not be recorded; nil discards
 	// them. It must not change after the first use.
@@ -165,9 +165,9 @@ func (m *Manager) versioned(obj codec.Object) (codec.Object, error) {
 	return converted.(codec.Object), nil
 }
 
-// Apply merges an applied configuration with a kind and apiVersion into live and records ownership. It
-// modifies neither; the result may share memory with them. A conflict with another manager is an API error
-// (409), unless force is set.
+// Apply merges an applied configuration, which must have a kind and apiVersion, into live and records
+// ownership. It modifies neither object, but the result may share memory with them. A conflict with another
+// manager is an API error (409) unless force is set.
 func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager string, force bool) (codec.Object, error) {
 	if err := m.checkDeclared(applied); err != nil {
 		return nil, err
@@ -181,8 +181,8 @@ func (m *Manager) Apply(live codec.Object, applied runtime.Object, manager strin
 	if err != nil {
 		return nil, err
 	}
-	// Without a merge, the library modifies live; a merge result may share memory with the applied
-	// object.
+	// Both objects are copied, because the library modifies live if it does not merge, and because a merge
+	// result may share memory with the applied object.
 	merged, err := fields.Apply(live.DeepCopyObject(), applied.DeepCopyObject(), manager, force)
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (m *Manager) checkDeclared(applied runtime.Object) error {
 	}
 	obj, _, err := m.version.FromDocument(runtime.DeepCopyJSON(u.Object), false)
 	if err != nil {
-		return nil // the merge reports it
+		return nil // the merge reports the error
 	}
 	unknown := m.version.UnknownFields(obj)
 	if len(unknown) == 0 {
@@ -250,7 +250,7 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	}
 	want, ok := target.KindForGroupVersionKinds([]schema.GroupVersionKind{gvk})
 	if !ok {
-		// The target is another group version: the result has the same kind in this version.
+		// The target is a different group version. The result has the same kind in that version.
 		if gv, isGV := target.(schema.GroupVersion); isGV {
 			want, ok = gv.WithKind(gvk.Kind), true
 		}
@@ -282,9 +282,10 @@ func (t kindTypes) ConvertToVersion(in runtime.Object, target runtime.GroupVersi
 	return out, nil
 }
 
-// noVersion returns the error for an unknown version of a kind. For a built-in kind, the library detects this
-// error and drops the managers of the version. For a removed version of a definition, an apply is rejected
-// with kube-apiserver's message until the managed fields no longer contain the version.
+// noVersion returns the error for a conversion from or to an unknown version of a kind. For a built-in
+// kind, the library detects this error and drops the managers of that version. For a removed version of a
+// definition, an apply fails with kube-apiserver's message until the managed fields no longer contain the
+// version.
 func (t kindTypes) noVersion(from, to schema.GroupVersionKind, fromMissing bool) error {
 	switch {
 	case !t.kind.Hub.Untyped:
@@ -323,7 +324,8 @@ func (t kindTypes) ConvertFieldLabel(schema.GroupVersionKind, string, string) (s
 	return "", "", fmt.Errorf("field labels are not supported for field managers")
 }
 
-// Default implements runtime.ObjectDefaulter. A merge result is defaulted when it is typed.
+// Default implements runtime.ObjectDefaulter. It does nothing, because typed sets the defaults of merge
+// results.
 func (t kindTypes) Default(runtime.Object) {}
 
 // New implements runtime.ObjectCreater.

@@ -23,8 +23,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// hpa is a kind with two versions: v2 is the hub, and v1 has a single field in place of a list of
-// v2.
+// hpa returns a kind with two versions. v2 is the hub, and v1 has a single field instead of a list in v2.
 func hpa() *codec.Kind {
 	hub := &codec.Version{GVK: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
 		New: func() codec.Object { return new(autoscalingv2.HorizontalPodAutoscaler) }}
@@ -54,7 +53,7 @@ func fromHub(obj codec.Object) (codec.Object, error) {
 	return out, nil
 }
 
-// managers are the managers of the kind's versions, and of a status subresource.
+// managers contains the managers of the kind's versions and of a status subresource.
 type managers struct{ one, two, status *apply.Manager }
 
 func newManagers(t testing.TB) managers {
@@ -74,7 +73,7 @@ func newManagers(t testing.TB) managers {
 			t.Fatalf("no manager of %s", v.GVK)
 		}
 		if again := all.For(r); again != m {
-			t.Fatal("a second manager of one resource")
+			t.Fatal("a second manager was created for the same resource")
 		}
 		return m
 	}
@@ -87,7 +86,7 @@ func blank() *autoscalingv2.HorizontalPodAutoscaler {
 	return h
 }
 
-// applied parses a configuration. version is v1 or v2.
+// applied parses an applied configuration. version is v1 or v2.
 func applied(t testing.TB, version, text string) *unstructured.Unstructured {
 	t.Helper()
 	content := map[string]any{}
@@ -100,7 +99,7 @@ func applied(t testing.TB, version, text string) *unstructured.Unstructured {
 	return u
 }
 
-// entries formats the managed fields: manager, operation, version, subresource and the field set.
+// entries formats each managed fields entry as its manager, operation, version, subresource and field set.
 func entries(obj metav1.Object) []string {
 	var out []string
 	for _, e := range obj.GetManagedFields() {
@@ -111,7 +110,7 @@ func entries(obj metav1.Object) []string {
 
 func wantEntries(t testing.TB, obj metav1.Object, want ...string) {
 	t.Helper()
-	// Entries are sorted by time. Times have no fractional seconds.
+	// Entries are sorted by time. Times have no fractional seconds, so the order is not deterministic.
 	got := entries(obj)
 	slices.Sort(got)
 	slices.Sort(want)
@@ -120,8 +119,8 @@ func wantEntries(t testing.TB, obj metav1.Object, want ...string) {
 	}
 }
 
-// TestTwoVersions checks that applying in one version detects conflicts with fields applied in the
-// other version, and preserves their owners.
+// TestTwoVersions checks that an apply in one version detects conflicts with fields that were applied in
+// the other version, and preserves the owners of these fields.
 func TestTwoVersions(t *testing.T) {
 	t.Parallel()
 	m := newManagers(t)
@@ -194,7 +193,7 @@ func TestUnknownVersions(t *testing.T) {
 	}
 	for _, entry := range entries(got) {
 		if strings.HasPrefix(entry, "ancient") {
-			t.Errorf("still there: %s", entry)
+			t.Errorf("entry was not dropped: %s", entry)
 		}
 	}
 }
@@ -241,11 +240,11 @@ func TestEmptyManagedFieldsResetThem(t *testing.T) {
 	if got := m.two.Update(owned, next, "other"); len(got.GetManagedFields()) != 0 {
 		t.Errorf("entries %q; want none", entries(got))
 	}
-	// If the client sends no managed fields, the live ones are preserved.
+	// If the client sends no managed fields, those of the live object are preserved.
 	next = owned.DeepCopyObject().(*autoscalingv2.HorizontalPodAutoscaler)
 	next.ManagedFields = nil
 	if got := m.two.Update(owned, next, "other"); len(got.GetManagedFields()) == 0 {
-		t.Error("no entries; want those of before")
+		t.Error("no entries; want the previous entries")
 	}
 }
 
@@ -256,7 +255,7 @@ func TestSubresource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Reset fields of the resource have no owner.
+	// The reset fields of the resource have no owner.
 	wantEntries(t, live, `user Apply autoscaling/v2 "" {f:spec:{f:maxReplicas:{}}}`)
 	live, err = m.status.Apply(live, applied(t, "v2", "spec: {maxReplicas: 9}\nstatus: {desiredReplicas: 3}"), "user", true)
 	if err != nil {
@@ -278,7 +277,7 @@ func TestUnmanagedResources(t *testing.T) {
 	}
 	resource.Kind = nil
 	if m := apply.NewManagers(openapi.NewTypeConverter(), nil).For(resource); m != nil {
-		t.Errorf("of what is not stored: %v", m)
+		t.Errorf("for a resource that is not stored: %v", m)
 	}
 }
 

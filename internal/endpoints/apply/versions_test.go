@@ -48,7 +48,7 @@ func reread(from, to codec.Object) (codec.Object, error) {
 	return to, json.Unmarshal(text, to)
 }
 
-// TestUpdatesOfVersionsAsUpstream writes through two versions and compares the results with
+// TestUpdatesOfVersionsAsUpstream writes objects in two versions and compares the results with those of
 // apimachinery's field manager.
 func TestUpdatesOfVersionsAsUpstream(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,8 @@ func TestUpdatesOfVersionsAsUpstream(t *testing.T) {
 	}
 }
 
-// timeless returns a copy without times. Entries of the same second are sorted.
+// timeless returns a copy without times. It sorts the entries, because the order of entries from the same
+// second is not deterministic.
 func timeless(obj codec.Object) codec.Object {
 	obj = obj.DeepCopyObject().(codec.Object)
 	fields := obj.GetManagedFields()

@@ -12,16 +12,16 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// beforeFirstApply is the manager of the existing fields of an object without managed fields at its
-// first apply.
+// beforeFirstApply is the manager that owns the existing fields of an object without managed fields when
+// the object is first applied.
 const beforeFirstApply = "before-first-apply"
 
 const lastAppliedAnnotation = "kubectl.kubernetes.io/last-applied-configuration"
 
-// Apply merges an applied configuration into live, which is empty for a new object, and records ownership. It
-// returns nil for unsupported cases. These include all errors, such as a conflict or a configuration that
-// does not conform to its merge schema. Apply does not modify its arguments; the result shares only times
-// with them.
+// Apply merges an applied configuration into live, which is empty for a new object, and records ownership.
+// It returns nil for unsupported cases. These include all errors, such as a conflict or a configuration
+// that does not conform to its merge schema. Apply does not modify its arguments; the result shares no
+// memory with them except times.
 func (k *Kind) Apply(live codec.Object, applied *unstructured.Unstructured, manager string, force bool) codec.Object {
 	if !k.supports(live) || applied.GroupVersionKind() != k.gvk || !isASCII(manager) || k.affectsLastApplied(live, applied, manager) {
 		return nil
@@ -110,7 +110,7 @@ func (k *Kind) appliedFields(w *workspace, applied map[string]any) []node {
 	return w.exclude(w.popList(n), k.reset)
 }
 
-// unionAll returns the union of the fields of all managers, with own in place of the fields of e.
+// unionAll returns the union of the fields of all managers, in which own replaces the fields of e.
 func (w *workspace) unionAll(entries []entry, e *entry, own []node) []node {
 	all := own
 	for i := range entries {
@@ -189,7 +189,8 @@ func (k *Kind) document(w *workspace, live codec.Object) map[string]any {
 	return content
 }
 
-// objectAfter creates the object of the document after, which was derived from before, the document of live.
+// objectAfter converts the document after to an object. before is the document of live, from which after
+// was derived.
 func (k *Kind) objectAfter(live codec.Object, before, after map[string]any) (codec.Object, error) {
 	if k.plan == nil || k.documents || live.GetName() == "" { // a new object has no fields to preserve
 		return k.object(after)
@@ -201,7 +202,7 @@ func (k *Kind) objectAfter(live codec.Object, before, after map[string]any) (cod
 	return k.defaulted(out), nil
 }
 
-// object creates an object from a document and does not retain it.
+// object converts a document to an object, which does not retain the document.
 func (k *Kind) object(document map[string]any) (codec.Object, error) {
 	if k.plan == nil {
 		return &unstructured.Unstructured{Object: runtime.DeepCopyJSON(document)}, nil
@@ -222,7 +223,7 @@ func (k *Kind) defaulted(obj codec.Object) codec.Object {
 	return obj
 }
 
-// owned reports whether a field, or a field below it, is in any entry.
+// owned reports whether any entry contains the field at a path or a field below it.
 func owned(entries []entry, path ...string) bool {
 	return slices.ContainsFunc(entries, func(e entry) bool {
 		list := e.nodes

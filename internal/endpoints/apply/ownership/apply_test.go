@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestApplyAsUpstream mixes applies and other writes of all kinds and compares objects and managed fields
-// with the results of apimachinery.
+// TestApplyAsUpstream performs random applies and other writes of all kinds. It compares the objects and
+// managed fields with the results of apimachinery.
 func TestApplyAsUpstream(t *testing.T) {
 	t.Parallel()
 	for _, f := range allFixtures(t) {
@@ -48,7 +48,7 @@ type applier struct {
 	last                                 map[string]any
 }
 
-// apply applies a part of the live object, with changes, with both implementations.
+// apply applies a changed part of the live object with both implementations.
 func (a *applier) apply(t *testing.T) {
 	p := a.paths[a.IntN(len(a.paths))]
 	live := a.live
@@ -71,11 +71,11 @@ func (a *applier) apply(t *testing.T) {
 	have := p.ours.Apply(live, config, manager, force)
 	theirs, err := p.theirs.Apply(copyOf(live), config.DeepCopy(), manager, force)
 	if diff := cmp.Diff(liveBefore, live) + cmp.Diff(configBefore, config); diff != "" {
-		t.Fatalf("changes its arguments: %s", diff)
+		t.Fatalf("Apply changed its arguments: %s", diff)
 	}
 	if err != nil {
 		if have != nil {
-			t.Fatalf("applies in spite of %v", err)
+			t.Fatalf("applied despite the upstream error %v", err)
 		}
 		if force {
 			a.invalid++
@@ -99,8 +99,8 @@ func (a *applier) apply(t *testing.T) {
 	a.follow(want)
 }
 
-// asSent returns an object as clients receive it. Empty lists and fractions of seconds are not
-// encoded, so an object decoded from a document lacks them.
+// asSent returns an object as clients receive it. An object decoded from a document lacks empty lists and
+// fractions of seconds, because they are not encoded.
 func (w *writer) asSent(t *testing.T, obj codec.Object) codec.Object {
 	t.Helper()
 	if w.f.untyped {
@@ -133,7 +133,7 @@ func (w *writer) follow(obj codec.Object) {
 	}
 }
 
-// configuration returns a part of the live object with changes.
+// configuration returns an applied configuration that contains a changed part of the live object.
 func (a *applier) configuration(t *testing.T) *unstructured.Unstructured {
 	obj := copyOf(a.live)
 	if a.one(4) {
@@ -164,7 +164,7 @@ func named(config *unstructured.Unstructured, f fixture) {
 	config.SetName("name")
 }
 
-// omit removes about one of n entries at each level of a document.
+// omit removes about one in n entries at each level of a document.
 func (a *applier) omit(m map[string]any, n int) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		v := m[name]
@@ -200,7 +200,7 @@ func (a *applier) omitItems(list []any, n int) []any {
 	return left
 }
 
-// TestParse parses sets with unusual encodings.
+// TestParse checks the parser with unusual encodings of sets.
 func TestParse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, want string }{
@@ -221,12 +221,12 @@ func TestParse(t *testing.T) {
 		}
 		var e encoder
 		if got := string(e.encode(set.nodes)); got != c.want || string(set.text) != c.want {
-			t.Errorf("%s is read as %s, written as %s, want %s", c.text, set.text, got, c.want)
+			t.Errorf("%s was parsed as %s, encoded as %s, want %s", c.text, set.text, got, c.want)
 		}
 	}
 	for _, text := range []string{``, `{`, `[]`, `{"f:a":{}} x`, `{"a":{}}`, `{"k:{":{}}`} {
 		if set, err := parse([]byte(text)); err != errMalformed {
-			t.Errorf("%s is read as %v, %v", text, set, err)
+			t.Errorf("%s was parsed as %v, %v", text, set, err)
 		}
 	}
 }
@@ -251,13 +251,13 @@ func FuzzParse(f *testing.F) {
 		default:
 			var e encoder
 			if got := e.encode(set.nodes); !bytes.Equal(set.text, want) || !bytes.Equal(got, want) {
-				t.Fatalf("%q is read as %q, written as %q, want %q", text, set.text, got, want)
+				t.Fatalf("%q was parsed as %q, encoded as %q, want %q", text, set.text, got, want)
 			}
 		}
 	})
 }
 
-// sameNumbers compares 1 and 1.0 as equal, because JSON does not distinguish them.
+// sameNumbers treats 1 and 1.0 as equal, because JSON does not distinguish between them.
 func sameNumbers() cmp.Option {
 	value := func(v any) (float64, bool) {
 		switch v := v.(type) {

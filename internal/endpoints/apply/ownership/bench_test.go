@@ -87,7 +87,7 @@ func objectMeta() metav1.ObjectMeta {
 	}
 }
 
-// load is a typical object, with an update of its status or data.
+// load is a typical object with a function that updates its status or data.
 type load struct {
 	fixture
 	change func(codec.Object)
@@ -133,7 +133,7 @@ func loads(t testing.TB) map[string]load {
 
 type updater func(live, obj codec.Object, manager string)
 
-// updaters are the two implementations of a write through a resource.
+// updaters returns the two implementations of Update, by name.
 func updaters(t testing.TB, f fixture) map[string]updater {
 	k, m := ours(t, f, "", nil), upstream(t, f, "", nil)
 	return map[string]updater{
@@ -161,8 +161,7 @@ func BenchmarkCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkUpdate changes the status, or the data, of an object with three
-// managers.
+// BenchmarkUpdate changes the status or the data of an object with three managers.
 func BenchmarkUpdate(b *testing.B) {
 	for name, l := range loads(b) {
 		for way, update := range updaters(b, l.fixture) {
@@ -207,7 +206,7 @@ func BenchmarkUpdateSize(b *testing.B) {
 	}
 }
 
-// applied is a typical configuration of a controller.
+// applied returns a typical configuration that a controller applies.
 func applied(t testing.TB, obj codec.Object) *unstructured.Unstructured {
 	t.Helper()
 	text, err := json.Marshal(obj)
@@ -274,7 +273,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkParse parses the set of a pod's creator without the cache.
+// BenchmarkParse parses the field set of a pod's creator, without the cache.
 func BenchmarkParse(b *testing.B) {
 	l := loads(b)["pod"]
 	k := ours(b, l.fixture, "", nil)

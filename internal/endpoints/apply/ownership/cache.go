@@ -15,12 +15,12 @@ type Cache struct {
 	// recent contains the entries that were used since recent was last full; older contains the entries that
 	// were used before. Both are guarded by mu.
 	recent, older map[cacheKey]*fieldSet
-	// size is the length of all texts in recent. Guarded by mu.
+	// size is the total length of the encoded sets in recent, in bytes. Guarded by mu.
 	size int
 }
 
-// maxCached is the maximum size of the encodings in each half of a cache, in bytes; a parsed set
-// uses about ten times the memory.
+// maxCached is the maximum total size of the encoded sets in each half of a cache, in bytes. A parsed set
+// uses about ten times as much memory.
 const maxCached = 256 << 10
 
 // planCacheKey identifies a plan. Built-in kinds have the schemas of the shared TypeConverter, so control
@@ -36,7 +36,7 @@ type compiledPlan struct {
 	documents bool
 }
 
-// compile returns the plan of a Go type. Concurrent calls may compile it twice.
+// compile returns the plan of a Go type. Concurrent calls might compile the same plan twice.
 func (c *Cache) compile(s kindSchema, goType reflect.Type) (_ *plan, documents bool) {
 	key := planCacheKey{s, goType}
 	if known, ok := c.plans.Load(key); ok {

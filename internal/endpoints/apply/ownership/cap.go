@@ -12,7 +12,7 @@ import (
 // merged.
 const maxUpdaters = 10
 
-// ancientManager is the manager of the merged entry.
+// ancientManager is the manager of the entries into which the oldest entries are merged.
 const ancientManager = "ancient-changes"
 
 // ownerID returns the identifier by which apimachinery orders owners.
@@ -21,7 +21,7 @@ func (k *Kind) ownerID(o owner) string {
 		Manager: o.manager, Operation: o.operation, APIVersion: o.apiVersion, Subresource: o.subresource,
 	})
 	if err != nil {
-		return "" // an entry without sets and times can always be written
+		return "" // cannot happen: an entry without a set and a time can always be encoded
 	}
 	return string(text)
 }
@@ -50,7 +50,7 @@ func (k *Kind) capUpdaters(w *workspace, entries []entry) []entry {
 		if ownedBy(entries, bucket) == nil {
 			ownedBy(entries, first).owner = bucket
 		}
-		// As in apimachinery: if the bucket is among the merged entries, it is merged into itself and
+		// As in apimachinery, if the bucket is among the merged entries, it is merged into itself and
 		// removed.
 		into := ownedBy(entries, bucket)
 		into.setNodes(w.union(old.nodes, into.nodes))

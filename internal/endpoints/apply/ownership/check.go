@@ -50,7 +50,7 @@ func (p *plan) conforms(v reflect.Value) bool {
 	return true
 }
 
-// hasElement reports whether an item of an associative list has a unique key.
+// hasElement reports whether an item of an associative list can be identified by its keys or value.
 func (p *plan) hasElement(item reflect.Value) bool {
 	item, null := p.elem.deref(item)
 	if null {

@@ -27,8 +27,8 @@ type planKey struct {
 	how    smd.ElementRelationship
 }
 
-// compile creates the plan of a pointer to a struct. documents reports whether it contains a
-// planDocument.
+// compile creates the plan of a type that is a pointer to a struct. documents reports whether the plan
+// contains a planDocument.
 func compile(s kindSchema, goType reflect.Type) (_ *plan, documents bool) {
 	c := &compiler{schema: s.schema, made: map[planKey]*plan{}}
 	p := c.plan(goType, s.root())
@@ -58,7 +58,7 @@ func (p *plan) hasFallible() bool {
 	return slices.ContainsFunc(p.fields, func(f field) bool { return f.plan.fallible })
 }
 
-// plan creates a plan, or returns an existing one: types may be recursive.
+// plan creates a plan, or returns an existing one, because types may be recursive.
 func (c *compiler) plan(goType reflect.Type, ref smd.TypeRef) *plan {
 	p := &plan{ref: ref}
 	if ref.NamedType != nil {
@@ -182,8 +182,8 @@ func (c *compiler) structure(p *plan, goType reflect.Type, m *smd.Map) {
 	slices.SortStableFunc(p.fields, func(a, b field) int { return cmp.Compare(a.name, b.name) })
 }
 
-// jsonFields collects the fields of a struct and its embedded structs. Later fields of the same
-// name replace earlier ones. It returns false for embedded pointers.
+// jsonFields collects the fields of a struct and its embedded structs. Later fields replace earlier fields
+// with the same name. It returns false for embedded pointers.
 func jsonFields(goType reflect.Type, path []int, into map[string]field) bool {
 	for i := range goType.NumField() {
 		f := goType.Field(i)
@@ -234,8 +234,8 @@ func (c *compiler) slice(p *plan, goType reflect.Type, l *smd.List) {
 	p.elem = c.plan(goType.Elem(), l.ElementType)
 }
 
-// An associativeList is a list whose keys are not determined yet, because the type of its items may
-// still be compiling.
+// An associativeList is a list whose keys are not determined yet, because the plan of its items might be
+// incomplete.
 type associativeList struct {
 	plan   *plan
 	schema *smd.List

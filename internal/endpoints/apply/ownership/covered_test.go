@@ -13,7 +13,7 @@ import (
 )
 
 // TestOrdinaryWritesAreSupported checks that no write in the life cycle of a workload falls back to
-// apimachinery, except for conflicts.
+// apimachinery, except in case of a conflict.
 func TestOrdinaryWritesAreSupported(t *testing.T) {
 	t.Parallel()
 	for name, l := range loads(t) {
@@ -39,12 +39,12 @@ func TestOrdinaryWritesAreSupported(t *testing.T) {
 				}
 			}
 			if n := len(live.GetManagedFields()); n != 10 {
-				t.Errorf("%d entries remain, want the 10 that there may be", n)
+				t.Errorf("%d entries remain, want the maximum of 10", n)
 			}
 			config := applied(t, l.obj)
 			config.SetAnnotations(map[string]string{"step-12": "undone"})
 			if main.Apply(live, config, "applier", false) != nil {
-				t.Error("applies in spite of a conflict")
+				t.Error("applied despite a conflict")
 			}
 			for i, change := range []func(*unstructured.Unstructured){
 				func(*unstructured.Unstructured) {},
@@ -88,7 +88,7 @@ func TestKindIsConcurrent(t *testing.T) {
 				if want == "" {
 					want = got
 				} else if got != want {
-					t.Errorf("writes %s, and %s before", got, want)
+					t.Errorf("managed fields %s, want %s as before", got, want)
 				}
 				mu.Unlock()
 			}
@@ -97,7 +97,7 @@ func TestKindIsConcurrent(t *testing.T) {
 	group.Wait()
 }
 
-// TestCacheIsBounded fills a cache with different sets.
+// TestCacheIsBounded checks that a cache stays within its limit when it is filled with different sets.
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	l := loads(t)["configmap"]
@@ -118,7 +118,7 @@ func TestCacheIsBounded(t *testing.T) {
 		}
 	}
 	if size > 2*maxCached {
-		t.Errorf("%d bytes of text are kept", size)
+		t.Errorf("%d bytes of encoded sets are cached", size)
 	}
 }
 

@@ -18,9 +18,9 @@ type differ struct {
 	schema *smd.Schema
 	err    error
 
-	names   []string // scratch of maps
-	encoded []byte   // scratch of elements
-	items   []item   // scratch of lists
+	names   []string // scratch memory for maps
+	encoded []byte   // scratch memory for elements
+	items   []item   // scratch memory for lists
 }
 
 func (d *differ) fail(err error) {
@@ -29,7 +29,7 @@ func (d *differ) fail(err error) {
 	}
 }
 
-// A side is a value on one side of a comparison: absent, or a Go value.
+// A side is a value on one side of a comparison. The value may be absent.
 type side struct {
 	reflect.Value
 	present bool
@@ -37,7 +37,7 @@ type side struct {
 
 func present(v reflect.Value) side { return side{v, true} }
 
-// presenceMark returns the mark of a field that is present on one side only, or 0 for both sides.
+// presenceMark returns the mark of a field that is present on only one side, or 0 if it is present on both.
 func presenceMark(l, r bool) mark {
 	switch {
 	case !l:
@@ -132,8 +132,8 @@ func (d *differ) compareStructs(p *plan, l, r side) (any bool) {
 	return any
 }
 
-// sameEncoding reports whether parts of two objects are equal, by their encodings and the lossy
-// values.
+// sameEncoding reports whether parts of two objects are equal. It compares their encodings, and then the
+// values that the encodings do not preserve. It may return false for equal parts.
 func (p *plan) sameEncoding(l, r side) bool {
 	return l.present && r.present && l.CanAddr() && r.CanAddr() && l.Kind() == reflect.Struct && !l.IsZero() &&
 		protoequal.Equal(l.Addr().Interface(), r.Addr().Interface()) && p.sameLossy(l.Value, r.Value, false)

@@ -7,8 +7,8 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// compareConverted compares values with their own JSON encoding, which always conform to their merge
-// schema.
+// compareConverted compares values whose type has its own JSON encoding. Such values always conform to
+// their merge schema.
 func (d *differ) compareConverted(p *plan, l, r side, lNull, rNull bool) mark {
 	var docs [2]any
 	for i, v := range []side{l, r} {
@@ -25,7 +25,7 @@ func (d *differ) compareConverted(p *plan, l, r side, lNull, rNull bool) mark {
 	return d.compareDocument(p.ref, doc{docs[0], l.present}, doc{docs[1], r.present}, sameDocument)
 }
 
-// A doc is a JSON value, nil for null, that may be absent.
+// A doc is a JSON value, which may be absent. A nil value is null.
 type doc struct {
 	value   any
 	present bool
@@ -34,7 +34,7 @@ type doc struct {
 // An equalFunc reports whether two JSON values are the same.
 type equalFunc func(l, r any) bool
 
-// atoms are the shapes that a merge schema permits for a value.
+// atoms contains the shapes that a merge schema permits for a value.
 type atoms struct{ scalar, list, mapping bool }
 
 func atomsOf(atom smd.Atom, v doc) atoms {
@@ -178,7 +178,7 @@ func (d *differ) indexDocuments(l *smd.List, list []any) []docItem {
 	return items
 }
 
-// compareDocumentItems compares the items with one element, like compareItems.
+// compareDocumentItems is like compareItems, for the items of JSON lists.
 func (d *differ) compareDocumentItems(list *smd.List, e element, l, r []docItem, same equalFunc) {
 	n := len(d.stack)
 	var m mark
@@ -210,7 +210,7 @@ func singleDocument(items []docItem) doc {
 	return doc{items[0].value, true}
 }
 
-// documentElement encodes the element of an item of an associative list.
+// documentElement returns the encoded element of an item of an associative list.
 func (d *differ) documentElement(l *smd.List, v any) element {
 	encoded, err := d.encoded[:0], error(nil)
 	if l.ElementRelationship != smd.Associative {
@@ -256,7 +256,7 @@ func (d *differ) appendDocumentKeys(dst []byte, l *smd.List, v any) ([]byte, err
 	return append(dst, 0), nil
 }
 
-// keyDefault returns the default of an omitted key, or nil.
+// keyDefault returns the default value of a key that an item omits, or nil if there is no default.
 func (d *differ) keyDefault(l *smd.List, name string) any {
 	atom, ok := d.schema.Resolve(l.ElementType)
 	if !ok || atom.Map == nil {

@@ -60,8 +60,8 @@ func splitRun(items []item, e element) (run, rest []item) {
 	return items[:n], items[n:]
 }
 
-// compareItems compares the items with one element. A valid list has at most one such item; duplicates count
-// as a single field.
+// compareItems compares the items of two lists that have element e. A valid list has at most one such item;
+// duplicates count as a single field.
 func (d *differ) compareItems(p *plan, e element, l, r []item) {
 	n := len(d.stack)
 	var m mark
@@ -142,7 +142,8 @@ func (d *differ) hasDuplicates(p *plan, l reflect.Value) bool {
 	return false
 }
 
-// sameElement reports whether two items are the same item by key or value.
+// sameElement reports whether two items have the same element, that is, equal keys or, in a list without
+// keys, equal values.
 func (p *plan) sameElement(l, r reflect.Value) bool {
 	if len(p.keys) == 0 {
 		l, lNull := p.elem.deref(l)
@@ -168,7 +169,7 @@ func (p *plan) sameElement(l, r reflect.Value) bool {
 	return true
 }
 
-// element encodes the element of an item.
+// element returns the encoded element of an item.
 func (d *differ) element(p *plan, v reflect.Value) element {
 	v, null := p.elem.deref(v)
 	if null {

@@ -37,7 +37,7 @@ func (k *Kind) Refill(live, merged codec.Object, applied *unstructured.Unstructu
 	return out
 }
 
-// ownedByOthers returns the fields of all managers except one, in all versions.
+// ownedByOthers returns the fields of all managers except self, in all versions.
 func (k *Kind) ownedByOthers(w *workspace, fields []metav1.ManagedFieldsEntry, self owner) []node {
 	var all []node
 	for i := range fields {
@@ -150,7 +150,7 @@ func (d *differ) refillItems(l *smd.List, before, after []any, owned []node) any
 	return out
 }
 
-// firstItems returns the first item of a list with each element.
+// firstItems returns the first item for each element of a list. It skips null items.
 func (d *differ) firstItems(l *smd.List, list []any) map[element]any {
 	first := make(map[element]any, len(list))
 	for _, item := range list {
@@ -164,8 +164,8 @@ func (d *differ) firstItems(l *smd.List, list []any) map[element]any {
 	return first
 }
 
-// below returns the children of an element in a set; isMember reports that the element itself is in
-// the set.
+// below returns the children of an element in a set. isMember reports whether the element itself is in the
+// set.
 func below(set []node, e element) (children []node, isMember bool) {
 	if n := findNode(set, e); n != nil {
 		return n.children, n.mark&member != 0

@@ -73,7 +73,7 @@ func appendKey(dst []byte, s string) []byte {
 	return append(dst, '}')
 }
 
-// appendScalarJSON writes the scalar at the beginning of s as JSON.
+// appendScalarJSON appends the scalar at the beginning of s as JSON. It also returns the rest of s.
 func appendScalarJSON(dst []byte, s string) ([]byte, string) {
 	switch s[0] {
 	case scalarNumber:
@@ -85,8 +85,8 @@ func appendScalarJSON(dst []byte, s string) ([]byte, string) {
 	return strconv.AppendBool(dst, s[1] == 1), s[2:]
 }
 
-// appendEscaped appends the content of a JSON string, escaped like the names of fields: bytes
-// outside ASCII are copied, even if they are invalid UTF-8.
+// appendEscaped appends the content of a JSON string with the escapes of field names. Bytes outside ASCII
+// are copied, even if they are invalid UTF-8.
 func appendEscaped[S string | []byte](dst []byte, s S) []byte {
 	start := 0
 	for i := range len(s) {
@@ -114,7 +114,7 @@ func appendEscape(dst []byte, c byte) []byte {
 	return append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xf])
 }
 
-// appendEscapedHTML appends the content of a JSON string, escaped like values: HTML characters are
+// appendEscapedHTML appends the content of a JSON string with the escapes of values. HTML characters are
 // escaped, and the result is valid UTF-8.
 func appendEscapedHTML(dst []byte, s string) []byte {
 	for i := 0; i < len(s); {

@@ -12,7 +12,7 @@ type entry struct {
 	owner
 	time *metav1.Time
 	set  *fieldSet
-	// nodes are the fields. After a change, they differ from the fields of set.
+	// nodes contains the fields. After a change, it differs from the fields of set.
 	nodes   []node
 	changed bool
 }
@@ -34,8 +34,8 @@ func sameNodes(a, b []node) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }
 
-// isReset reports whether managed fields request a reset: an empty, non-nil list, or a list with
-// one empty entry.
+// isReset reports whether managed fields request a reset. They do if the list is empty but not nil, or if
+// it consists of one empty entry.
 func isReset(fields []metav1.ManagedFieldsEntry) bool {
 	switch len(fields) {
 	case 0:
@@ -46,8 +46,8 @@ func isReset(fields []metav1.ManagedFieldsEntry) bool {
 	return false
 }
 
-// decode decodes managed fields. errMalformed means that they are invalid, other errors that they
-// are unsupported.
+// decode decodes managed fields. It returns errMalformed if they are invalid, and another error if they are
+// unsupported.
 func (k *Kind) decode(fields []metav1.ManagedFieldsEntry) ([]entry, error) {
 	entries := make([]entry, 0, len(fields)+1)
 	var unsupported error
@@ -83,7 +83,7 @@ func valid(f *metav1.ManagedFieldsEntry) bool {
 		f.APIVersion != "" && f.FieldsType == "FieldsV1"
 }
 
-// isASCII reports whether a text is ASCII, and therefore unchanged by JSON encoding.
+// isASCII reports whether a text consists of ASCII characters, all of which JSON encoding preserves.
 func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= 0x80 {

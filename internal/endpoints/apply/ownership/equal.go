@@ -5,7 +5,7 @@ import (
 	"reflect"
 )
 
-// same reports whether two values have equal JSON, by the rules of structured-merge-diff, which
+// same reports whether two values have equal JSON according to the rules of structured-merge-diff, which
 // compares lists by their Go values.
 func (p *plan) same(l, r reflect.Value) bool {
 	l, lNull := p.deref(l)

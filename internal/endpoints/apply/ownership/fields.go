@@ -10,7 +10,7 @@ import (
 type readOptions struct {
 	// owned leaves the fields on the stack; otherwise they are only checked.
 	owned bool
-	// checked validates atomic values as well, for documents that may not conform to their schema.
+	// checked also validates atomic values, for documents that might not conform to their schema.
 	checked bool
 	// duplicates permits several items with the same element.
 	duplicates bool

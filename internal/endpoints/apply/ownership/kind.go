@@ -41,7 +41,7 @@ type Kind struct {
 	// encodes again.
 	documents bool
 	goType    reflect.Type
-	// reset is the set of fields that their writers do not own.
+	// reset contains the reset fields, which their writers do not own.
 	reset      []node
 	cache      *Cache
 	simulation *simulation.Simulation
@@ -55,7 +55,7 @@ type workspace struct {
 	chunk []node
 }
 
-// New returns a Kind, or nil if the version is unsupported: it has no merge schema, its Go type is
+// New returns a Kind, or nil if the version is unsupported because it has no merge schema, its Go type is
 // unsupported, or its reset fields cannot be represented.
 func New(config Config) *Kind {
 	v := config.Version
@@ -97,7 +97,7 @@ func (k *Kind) workspace() *workspace {
 }
 
 // releaseWorkspace releases the memory of a workspace and all nodes that were created with it. Remaining
-// references are released with the pool.
+// references are released when the pool drops the workspace.
 func (k *Kind) releaseWorkspace(w *workspace) {
 	w.items, w.names, w.stack, w.free = w.items[:0], w.names[:0], w.stack[:0], nil
 	k.workspaces.Put(w)

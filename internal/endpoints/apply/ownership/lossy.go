@@ -2,9 +2,10 @@ package ownership
 
 import "reflect"
 
-// A protobuf encoding is lossy, because it does not distinguish empty and absent lists and maps. JSON
-// distinguishes them for fields without omitempty. structured-merge-diff distinguishes them in atomic values,
-// and also distinguishes times and quantities there that have the same JSON.
+// A protobuf encoding is lossy, because it does not distinguish between empty and absent lists and maps.
+// JSON distinguishes between them in fields without omitempty. In atomic values, structured-merge-diff
+// distinguishes between them as well, and also between times and between quantities that have the same
+// JSON.
 
 // lossy reports whether different Go values of the kind may have the same encoding.
 func (k planKind) lossy() bool {
@@ -17,8 +18,8 @@ func (k planKind) lossy() bool {
 
 func (k planKind) mayBeEmpty() bool { return k == planList || k == planMap }
 
-// findLossy sets holdsLossy and ambiguous of all plans. Equal encodings do not imply equal values of such
-// plans.
+// findLossy sets holdsLossy and ambiguous in all plans. If one of them is set, equal encodings do not imply
+// equal values.
 func (c *compiler) findLossy() {
 	for changed := true; changed; {
 		changed = false
@@ -110,7 +111,7 @@ func (f *field) sameLossy(l, r reflect.Value, whole bool) bool {
 	return f.plan.sameBelow(l, r, whole)
 }
 
-// sameBelow is like sameLossy, for values for which JSON distinguishes absent and empty.
+// sameBelow is like sameLossy, for values for which JSON distinguishes between absent and empty.
 func (p *plan) sameBelow(l, r reflect.Value, whole bool) bool {
 	switch {
 	case p.kind.mayBeEmpty() && !p.pointer:

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// TestLossyEncodings updates objects with values that differ from the live object but have the same
-// encoding, and with equal values.
+// TestLossyEncodings updates objects with equal values, and with values that differ from the live object
+// but have the same encoding.
 func TestLossyEncodings(t *testing.T) {
 	t.Parallel()
 	fixtures := map[string]fixture{}

@@ -132,9 +132,9 @@ type listMerge struct {
 	live, applied                 []any
 	liveAt, appliedAt             map[element]int
 	liveElements, appliedElements []element
-	// merged are the applied elements in the result.
+	// merged contains the applied elements that are in the result.
 	merged map[element]bool
-	// shared are the remaining common elements, in the order of applied.
+	// shared contains the remaining common elements, in the order of applied.
 	shared []element
 	out    []any
 }
@@ -188,12 +188,13 @@ func (m *listMerge) nextShared() {
 	}
 }
 
-// addApplied appends the applied item to the result, merged with the live item.
+// addApplied appends the applied item with element e to the result, merged with the live item if there is
+// one.
 func (m *listMerge) addApplied(e element) {
 	m.merged[e] = true
 	live := doc{}
 	if i, ok := m.liveAt[e]; ok {
-		live.present = true // null if live contains it several times
+		live.present = true // the value is null if live contains several items with this element
 		if i >= 0 {
 			live.value = m.live[i]
 		}

@@ -31,7 +31,7 @@ func (m mutator) mutate(obj any, n int) {
 	}
 }
 
-// change changes something in v.
+// change makes one random change in v.
 func (m mutator) change(v reflect.Value, depth int) {
 	if !v.CanSet() {
 		return
@@ -162,15 +162,15 @@ func (m mutator) entries(v reflect.Value, depth int) {
 	}
 }
 
-// key returns the key of an entry.
+// key returns the key of a random entry.
 func (m mutator) key(v reflect.Value) reflect.Value {
 	keys := v.MapKeys()
 	slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 	return keys[m.IntN(len(keys))]
 }
 
-// cacheQuantities caches the text of every quantity, as encoding does for some of them. Go
-// comparisons distinguish quantities with and without a cached text.
+// cacheQuantities caches the text of every quantity, as encoding does for some quantities. Comparisons of
+// Go values distinguish between quantities with and without cached text.
 func cacheQuantities(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:

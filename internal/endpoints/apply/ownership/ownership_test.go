@@ -35,9 +35,9 @@ type fixture struct {
 	gvk schema.GroupVersionKind
 	obj codec.Object
 	new func() codec.Object
-	// untyped objects are written as documents.
+	// untyped reports whether the object is written as a document.
 	untyped bool
-	// deduced objects have no merge schema: their lists are atomic.
+	// deduced reports whether the object has no merge schema, so that its lists are atomic.
 	deduced bool
 }
 
@@ -55,7 +55,7 @@ func (f fixture) empty() codec.Object {
 	return obj
 }
 
-// fixtures are the test objects of k8s.io/api.
+// fixtures returns the test objects of k8s.io/api.
 var fixtures = sync.OnceValues(func() ([]fixture, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
@@ -119,7 +119,7 @@ func newOf(gvk schema.GroupVersionKind) func() codec.Object {
 	}
 }
 
-// definition contains all features of the schemas of custom resources.
+// definition returns a definition that uses all features of the schemas of custom resources.
 func definition() *apiextensionsv1.CustomResourceDefinition {
 	text := apiextensionsv1.JSONSchemaProps{Type: "string", Default: &apiextensionsv1.JSON{Raw: []byte(`"x"`)}, Enum: []apiextensionsv1.JSON{{Raw: []byte(`1`)}}}
 	return &apiextensionsv1.CustomResourceDefinition{Spec: apiextensionsv1.CustomResourceDefinitionSpec{
@@ -155,7 +155,7 @@ func (f fixture) converter() managedfields.TypeConverter {
 	return converter()
 }
 
-// upstream is apimachinery's field manager of a kind in one version.
+// upstream returns apimachinery's field manager for a kind in one version.
 func upstream(t testing.TB, f fixture, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) *managedfields.FieldManager {
 	t.Helper()
 	types := oneVersion{f}
@@ -171,7 +171,7 @@ func upstream(t testing.TB, f fixture, subresource string, reset map[fieldpath.A
 	return m
 }
 
-// ours returns the Kind of this package for a kind.
+// ours returns this package's Kind for a kind in one version.
 func ours(t testing.TB, f fixture, subresource string, reset map[fieldpath.APIVersion]*fieldpath.Set) *Kind {
 	t.Helper()
 	k := New(Config{Version: f.version(), Subresource: subresource, ResetFields: reset, Converter: f.converter()})
@@ -243,7 +243,7 @@ func show(t testing.TB, fields []metav1.ManagedFieldsEntry) string {
 	return b.String()
 }
 
-// canonical returns a set as encoded by fieldpath.
+// canonical returns a set in the encoding of fieldpath.
 func canonical(text []byte) ([]byte, error) {
 	var set fieldpath.Set
 	if err := set.FromJSON(bytes.NewReader(text)); err != nil {

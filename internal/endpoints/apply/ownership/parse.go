@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// A fieldSet is the set of one entry of managed fields. It is immutable.
+// A fieldSet is the set of fields in one entry of managed fields. It is immutable.
 type fieldSet struct {
 	nodes []node
 	// text is the encoded set.
@@ -22,7 +22,7 @@ type fieldSet struct {
 // errMalformed reports FieldsV1 without a valid set.
 var errMalformed = errors.New("malformed field set")
 
-// parse decodes FieldsV1. It decodes the usual form directly and others with fieldpath. The result
+// parse decodes FieldsV1. It decodes the usual form directly and other forms with fieldpath. The result
 // shares no memory with raw.
 func parse(raw []byte) (*fieldSet, error) {
 	text := bytes.Clone(raw)
@@ -55,11 +55,11 @@ func parse(raw []byte) (*fieldSet, error) {
 	return &fieldSet{nodes: list, text: text}, nil
 }
 
-// maxSetDepth is the maximum depth of a set. JSON decoders accept 10000 levels, so that an object with a deeper
-// set could be stored, but not be read again.
+// maxSetDepth is the maximum depth of a set. JSON decoders accept 10000 levels, so an object with a deeper
+// set could be stored, but not read again.
 const maxSetDepth = 9000
 
-// deeperThan reports whether a set has more levels than a limit.
+// deeperThan reports whether a set has more than limit levels.
 func deeperThan(set []node, limit int) bool {
 	return len(set) > 0 && (limit == 0 || slices.ContainsFunc(set, func(n node) bool { return deeperThan(n.children, limit-1) }))
 }
@@ -170,8 +170,8 @@ func (p *parser) unquote() ([]byte, bool) {
 	return nil, false
 }
 
-// elementFromText encodes k:{...} or v:... It returns false for strings with escapes and numbers
-// that are not integers.
+// elementFromText encodes an element with the text form k:{...} or v:... It returns false for strings with
+// escapes and for numbers that are not integers.
 func elementFromText(text []byte) (element, bool) {
 	encoded := make([]byte, 0, len(text)+8)
 	rest := text[2:]

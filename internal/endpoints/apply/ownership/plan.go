@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 )
 
-// planKind selects the treatment of values.
+// planKind specifies how values are treated.
 type planKind uint8
 
 const (
@@ -37,13 +37,13 @@ const (
 	planDuration // a scalar with its own JSON encoding
 )
 
-// A plan is the treatment of values of a Go type with a merge schema. It is immutable after
+// A plan describes how values of a Go type with a merge schema are treated. It is immutable after
 // compilation.
 type plan struct {
 	kind planKind
 	// pointer reports whether values are pointers, which may be nil.
 	pointer bool
-	// atomic containers are owned as a whole.
+	// atomic reports whether values are containers that are owned as a whole.
 	atomic bool
 	// fallible reports whether some values do not conform to the merge schema, or are unsupported.
 	fallible bool
@@ -59,7 +59,8 @@ type plan struct {
 	fields []field // of structs, in order of their names
 	elem   *plan   // of maps and slices
 
-	// associative lists have items with keys, or set elements without keys.
+	// associative reports whether values are lists whose items are identified by keys or, if there are no
+	// keys, by value.
 	associative bool
 	keys        []keyField
 	// keysOptional reports whether an item may omit all keys, which is invalid.
@@ -80,7 +81,7 @@ type field struct {
 	managed   bool                     // contains managed fields
 }
 
-// of returns the field of a struct and whether JSON omits it.
+// of returns the field of a struct, and reports whether JSON omits the field.
 func (f *field) of(v reflect.Value) (reflect.Value, bool) {
 	if len(f.index) == 1 {
 		v = v.Field(f.index[0])
@@ -96,12 +97,12 @@ func (f *field) of(v reflect.Value) (reflect.Value, bool) {
 // A keyField is a key of list items.
 type keyField struct {
 	name  string
-	field *field // nil when the Go type lacks it
-	// fallback is the encoded default, or nil.
+	field *field // nil if the Go type has no such field
+	// fallback is the encoded default value; nil means none.
 	fallback []byte
 }
 
-// empty implements omitempty.
+// empty reports whether omitempty omits a value.
 func empty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Map, reflect.Slice, reflect.String:
@@ -120,7 +121,7 @@ func empty(v reflect.Value) bool {
 	return false
 }
 
-// deref follows a pointer; null reports that JSON has null.
+// deref follows a pointer. null reports whether the JSON value is null.
 func (p *plan) deref(v reflect.Value) (_ reflect.Value, null bool) {
 	if p.pointer {
 		if v.IsNil() {

@@ -6,9 +6,9 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// prune removes the fields from a merged document that the manager applied last time but not now,
-// unless another manager owns them. managed are the fields of all managers including the applied
-// ones, and nulls are the fields that are applied as null. merged is not modified.
+// prune removes from a merged document the fields that the manager applied last time but not now, unless
+// another manager owns them. managed contains the fields of all managers including the applied ones, and
+// nulls contains the fields that are applied as null. merged is not modified.
 func (d *differ) prune(s kindSchema, merged map[string]any, last, managed, nulls []node) map[string]any {
 	lastNamed := d.withDeclaredFields(s, s.root(), last)
 	inMerged := d.withDeclaredFields(s, s.root(), d.documentFields(s, merged))
@@ -42,7 +42,7 @@ func (b *builder) intersect(x, y []node) []node {
 	return b.popList(n)
 }
 
-// withDeclaredFields returns a set with the declared fields on the paths to its members.
+// withDeclaredFields returns a set to which the declared fields on the paths to its members are added.
 func (b *builder) withDeclaredFields(s kindSchema, ref smd.TypeRef, set []node) []node {
 	atom, _ := s.schema.Resolve(ref)
 	n := len(b.stack)

@@ -4,7 +4,7 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// A kindSchema is the merge schema of a kind: a named type in a schema.
+// A kindSchema is the merge schema of a kind, identified as a named type in a schema.
 type kindSchema struct {
 	schema *smd.Schema
 	name   string

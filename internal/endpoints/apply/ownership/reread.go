@@ -6,13 +6,12 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// The conversion of a whole document into a Go object would take most of the time of an apply,
-// although most of the document is unchanged. Therefore only the changed parts are converted and
-// inserted into a copy of the live object. before and after are values of the two documents, which
-// share the memory of unchanged parts.
+// Converting a whole document to a Go object would take most of the time of an apply, although most of the
+// document is unchanged. Therefore, only the changed parts are converted and inserted into a copy of the
+// live object. In the functions below, before and after are values of the two documents, which share the
+// memory of unchanged parts.
 
-// rebuild returns the object of the document after. before is the document of live, which is not
-// modified.
+// rebuild converts the document after to an object. before is the document of live, which is not modified.
 func (k *Kind) rebuild(live codec.Object, before, after map[string]any) (codec.Object, error) {
 	part, changed := k.plan.changed(before, after)
 	if !changed {
@@ -71,7 +70,8 @@ func (p *plan) changedItems(before, after []any) []any {
 	return part
 }
 
-// replace inserts the value converted from the result of changed into the value of before.
+// replace inserts decoded, which was converted from the result of changed, into value, the Go value of
+// before.
 func (p *plan) replace(value, decoded reflect.Value, before, after any) {
 	switch {
 	case unchanged(before, after):

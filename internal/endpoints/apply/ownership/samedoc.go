@@ -2,8 +2,8 @@ package ownership
 
 import "reflect"
 
-// sameDocument reports whether two JSON values are equal as in structured-merge-diff for Go values:
-// numbers are compared by value, but in lists also by type.
+// sameDocument reports whether structured-merge-diff would consider two JSON values equal when it compares
+// Go values. Numbers are compared by value, but in lists also by type.
 func sameDocument(l, r any) bool {
 	switch l := l.(type) {
 	case map[string]any:
@@ -16,7 +16,8 @@ func sameDocument(l, r any) bool {
 	return sameNumber(l, r)
 }
 
-// sameValue reports whether two JSON values are equal; it skips shared memory.
+// sameValue reports whether two JSON values are equal. It does not compare the content of values that share
+// memory.
 func sameValue(l, r any) bool {
 	switch l := l.(type) {
 	case map[string]any:

@@ -27,7 +27,7 @@ func (d *differ) objectDocument(p *plan, v reflect.Value) map[string]any {
 	return out
 }
 
-// toDocument converts a Go value to a JSON value like structured-merge-diff.
+// toDocument converts a Go value to a JSON value, as structured-merge-diff does.
 func (d *differ) toDocument(p *plan, v reflect.Value) any {
 	v, null := p.deref(v)
 	if null {

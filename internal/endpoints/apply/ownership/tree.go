@@ -13,8 +13,8 @@ type mark uint8
 const (
 	// member means that the field itself is in the set.
 	member mark = 1 << iota
-	// removed means that the field no longer exists, in the result of a comparison. Added and
-	// changed fields are members.
+	// removed means, in the result of a comparison, that the field no longer exists. Added and changed
+	// fields are members.
 	removed
 )
 
@@ -26,7 +26,7 @@ type node struct {
 	children []node
 }
 
-// nodes allocates slices of nodes from larger pieces.
+// nodes allocates slices of nodes from larger chunks.
 type nodes struct{ free []node }
 
 const nodesPerChunk = 128
@@ -157,7 +157,7 @@ func (b *builder) subtract(set, changes []node) []node {
 	return b.popList(n)
 }
 
-// union returns the members of either set; other marks are dropped from y.
+// union returns the union of the members of two sets. It drops marks other than member from y.
 func (b *builder) union(x, y []node) []node {
 	n := len(b.stack)
 	i, j := 0, 0

@@ -7,10 +7,11 @@ import (
 	"time"
 )
 
-// TestDeepSets checks that the CPU time of operations on sets grows linearly with the number of nodes, although the
-// sets differ only at the lowest level. It is not parallel, because it measures the process.
+// TestDeepSets checks that the CPU time of operations on sets grows linearly with the number of nodes, even
+// if the sets differ only at the lowest level. It is not parallel, because it measures the CPU time of the
+// process.
 func TestDeepSets(t *testing.T) {
-	// deep returns a set in which each of the levels has 20 further fields.
+	// deep returns a set in which each level has 20 more fields.
 	deep := func(levels int, leaf mark) []node {
 		var below []node
 		for range levels {

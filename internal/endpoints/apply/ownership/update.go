@@ -10,9 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Update records in obj that manager replaced live with obj. live is empty for a new object. In
-// unsupported cases, Update returns false without a change. It modifies only the managed fields of
-// obj, whose new value shares only times with other objects.
+// Update records in obj that manager replaced live with obj. live is empty for a new object. In unsupported
+// cases, Update returns false and changes nothing. It modifies only the managed fields of obj, whose new
+// value shares no memory with other objects except times.
 func (k *Kind) Update(live, obj codec.Object, manager string) bool {
 	if !k.supports(live) || !k.supports(obj) || !isASCII(manager) {
 		return false
@@ -52,8 +52,8 @@ func hideManaged(obj codec.Object) (restore func()) {
 	return func() { obj.SetManagedFields(sent) }
 }
 
-// entriesOf decodes the initial managed fields of an update: the managed fields of the request, if they are
-// valid and permitted, otherwise the managed fields of the live object.
+// entriesOf decodes the managed fields that an update starts with. These are the managed fields of the
+// request if they are valid and permitted, and otherwise the managed fields of the live object.
 func (k *Kind) entriesOf(live, obj codec.Object) ([]entry, error) {
 	if k.subresource == "" {
 		sent := obj.GetManagedFields()

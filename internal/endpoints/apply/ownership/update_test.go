@@ -20,8 +20,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// path is a resource or subresource through which objects of a kind are written, with the
-// implementations of this package and of apimachinery.
+// path is a resource or subresource through which objects of a kind are written, with a field manager of
+// this package and one of apimachinery.
 type path struct {
 	name   string
 	ours   *Kind
@@ -44,7 +44,7 @@ func pathsOf(t testing.TB, f fixture) []path {
 }
 
 // steps returns the number of random writes for each kind. It is OWNERSHIP_STEPS if set. Otherwise it is
-// small, because apimachinery is slow, and smaller with -short.
+// small, because apimachinery is slow, and even smaller with -short.
 func steps() int {
 	if n, err := strconv.Atoi(os.Getenv("OWNERSHIP_STEPS")); err == nil {
 		return n
@@ -55,9 +55,10 @@ func steps() int {
 	return 5
 }
 
-// seedOf returns the seed of the random writes: OWNERSHIP_SEED if set, otherwise a constant. With "time", the
-// seed differs in each run. About one of 10,000 random writes then triggers a bug of structured-merge-diff,
-// which also removes all sibling fields without an owner when an empty list is applied.
+// seedOf returns the seed of the random writes, which is OWNERSHIP_SEED if set, and otherwise a constant.
+// With "time", the seed differs in each run. About one in 10,000 random writes then triggers a bug of
+// structured-merge-diff: when an empty list is applied, it also removes all sibling fields without an
+// owner.
 func seedOf(t *testing.T) uint64 {
 	t.Helper()
 	switch said := os.Getenv("OWNERSHIP_SEED"); said {
@@ -104,7 +105,7 @@ type writer struct {
 
 func copyOf(obj codec.Object) codec.Object { return obj.DeepCopyObject().(codec.Object) }
 
-// update writes a mutated object with both implementations.
+// update writes a randomly changed object with both implementations.
 func (w *writer) update(t *testing.T) {
 	p := w.paths[w.IntN(len(w.paths))]
 	live := w.live
@@ -186,18 +187,18 @@ func (w *writer) compare(t *testing.T, p path, live, obj codec.Object, manager s
 	theirs, err := p.theirs.Update(copyOf(live), want, manager)
 	if err != nil {
 		if ok {
-			t.Errorf("writes in spite of %v", err)
+			t.Errorf("updated despite the upstream error %v", err)
 		}
 		w.live = nil
 		return
 	}
 	w.written++
 	if diff := cmp.Diff(liveBefore, live); diff != "" {
-		t.Fatalf("changes the live object: %s", diff)
+		t.Fatalf("Update changed the live object: %s", diff)
 	}
 	if !ok {
 		if diff := cmp.Diff(obj, have); diff != "" {
-			t.Fatalf("changes what it does not cover: %s", diff)
+			t.Fatalf("Update changed an object that it does not support: %s", diff)
 		}
 	} else {
 		w.covered++
@@ -207,7 +208,7 @@ func (w *writer) compare(t *testing.T, p path, live, obj codec.Object, manager s
 		}
 		have.SetManagedFields(fields)
 		if diff := cmp.Diff(theirs, have); diff != "" {
-			t.Errorf("changes the object: %s", diff)
+			t.Errorf("Update changed more than managed fields: %s", diff)
 		}
 	}
 	w.follow(theirs.(codec.Object))
@@ -221,7 +222,7 @@ func dump(obj any) string {
 	return string(b)
 }
 
-// form returns an object in the form in which it is written: a document for a kind without a Go
+// form returns an object in the form in which it is written, which is a document for a kind without a Go
 // type. Documents contain nulls, empty lists and empty maps, which Go types omit.
 func (w *writer) form(t *testing.T, obj codec.Object) codec.Object {
 	t.Helper()
@@ -238,21 +239,21 @@ func (w *writer) form(t *testing.T, obj codec.Object) codec.Object {
 		if _, err := codec.UnmarshalDocument(text, &u.Object); err != nil {
 			t.Fatal(err)
 		}
-		w.isEmpty(u.Object)
+		w.makeEmpty(u.Object)
 		u.SetGroupVersionKind(w.f.gvk)
 	}
 	return u
 }
 
-// isEmpty replaces some entries of a document with null or empty values.
-func (w *writer) isEmpty(m map[string]any) {
+// makeEmpty replaces some entries of a document with null or empty values.
+func (w *writer) makeEmpty(m map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		v := m[name]
 		if name == "managedFields" || name == "metadata" {
 			continue
 		}
 		if below, ok := v.(map[string]any); ok {
-			w.isEmpty(below)
+			w.makeEmpty(below)
 		}
 		if w.one(50) {
 			m[name] = []any{nil, map[string]any{}, []any{}}[w.IntN(3)]
@@ -260,7 +261,7 @@ func (w *writer) isEmpty(m map[string]any) {
 	}
 }
 
-// typed returns an object in its Go type, so that the test can mutate it. It returns nil if the document no
+// typed returns an object as its Go type, so that the test can mutate it. It returns nil if the document no
 // longer conforms to the type.
 func (w *writer) typed(obj codec.Object) codec.Object {
 	u, ok := obj.(*unstructured.Unstructured)
@@ -278,7 +279,8 @@ func (w *writer) typed(obj codec.Object) codec.Object {
 	return typed
 }
 
-// TestUntypedAsUpstream writes and applies documents.
+// TestUntypedAsUpstream performs random updates and applies of documents, and compares the results with
+// those of apimachinery.
 func TestUntypedAsUpstream(t *testing.T) {
 	t.Parallel()
 	for i, f := range allFixtures(t) {
