@@ -102,7 +102,7 @@ func TestUnaggregatedDocuments(t *testing.T) {
 		"/api":       `{"kind":"APIVersions","versions":["v1"],"serverAddressByClientCIDRs":[{"clientCIDR":"0.0.0.0/0","serverAddress":"example.com"}]}`,
 		"/apis":      groups,
 		"/apis/":     groups,
-		"POST /apis": groups, // as recorded: the method is ignored
+		"POST /apis": groups, // kube-apiserver ignores the method, too
 		"/api/v1":    pods,
 		"/api/v1/":   pods,
 		"/apis/apps": `{"kind":"APIGroup","apiVersion":"v1",` + apps + `}`,
@@ -268,7 +268,7 @@ func TestETag(t *testing.T) {
 		t.Errorf("code %d", other.Code)
 	}
 	if core := get(h, "/api", "Accept", aggregatedV2).Header().Get("ETag"); core == tag {
-		t.Error("/api and /apis have one ETag")
+		t.Error("/api and /apis have the same ETag")
 	}
 	// Servers with equal catalogs have the same ETag. Servers with different catalogs have different ETags.
 	if same := get(handler(), "/apis", "Accept", aggregatedV2).Header().Get("ETag"); same != tag {
@@ -276,7 +276,7 @@ func TestETag(t *testing.T) {
 	}
 	fewer := discovery.NewHandler(route.NewCatalog(route.NewStatic(resources()[:4])), nil)
 	if changed := get(fewer, "/apis", "Accept", aggregatedV2).Header().Get("ETag"); changed == tag {
-		t.Error("another catalogue has the same ETag")
+		t.Error("a different catalog has the same ETag")
 	}
 }
 
@@ -326,12 +326,12 @@ func TestChanges(t *testing.T) {
 	source.set(resources())
 	during, widgets := read()
 	if during == before || !widgets || get(h, "/apis/example.com").Code != http.StatusOK {
-		t.Errorf("the documents do not know of the change: widgets %v, ETag %s after %s", widgets, during, before)
+		t.Errorf("the documents do not reflect the change: widgets %v, ETag %s after %s", widgets, during, before)
 	}
 	source.set(resources()[:4])
 	after, widgets := read()
 	if after != before || widgets || get(h, "/apis/example.com").Code != http.StatusNotFound {
-		t.Errorf("the documents do not know of the change back: widgets %v, ETag %s, before %s", widgets, after, before)
+		t.Errorf("the documents do not reflect the reverse change: widgets %v, ETag %s, before %s", widgets, after, before)
 	}
 }
 
@@ -378,7 +378,7 @@ func TestConcurrentReaders(t *testing.T) {
 	wg.Wait()
 }
 
-// TestClientGo checks that client-go parses the documents like the documents of kube-apiserver.
+// TestClientGo checks that client-go can parse the documents as it parses those of kube-apiserver.
 func TestClientGo(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(handler())

@@ -37,15 +37,15 @@ type Handler struct {
 	merged   cachedDocument
 }
 
-// cachedDocument is the document of a generation.
+// cachedDocument caches the document of one generation.
 type cachedDocument struct {
 	mu         sync.Mutex
 	generation uint64
 	document   *document
 }
 
-// forGeneration returns the document of a generation. It replaces the document of another generation with an
-// empty one.
+// forGeneration returns the document of a generation. If the cached document has a different generation,
+// forGeneration first replaces it with an empty one.
 func (k *cachedDocument) forGeneration(generation uint64) *document {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -71,8 +71,8 @@ func NewHandler(catalog *route.Catalog, registry Registry) *Handler {
 	return &Handler{catalog: catalog, registry: registry}
 }
 
-// Handles reports whether a path may be a discovery path: /api, /apis or a path below them. The
-// Handler responds with 404 for unknown paths.
+// Handles reports whether a path may be a discovery path, that is, whether it is /api, /apis or below them.
+// The Handler responds with 404 to unknown paths.
 func Handles(path string) bool {
 	path = strings.TrimSuffix(path, "/")
 	return path == "/api" || path == "/apis" || strings.HasPrefix(path, "/api/") || strings.HasPrefix(path, "/apis/")
@@ -94,7 +94,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serveRoot serves /api and /apis, aggregated or not.
+// serveRoot serves /api and /apis, as aggregated or unaggregated discovery.
 func (h *Handler) serveRoot(w http.ResponseWriter, r *http.Request, core bool) {
 	if media, own, ok := requestsAggregated(r); ok {
 		// Generations are read first, so that a change while a document is built
@@ -172,9 +172,9 @@ func aggregatedType(media codec.Media) string {
 	return media.String() + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 }
 
-// requestsAggregated reports whether the Accept header prefers aggregated discovery, and in which
-// media type. own reports whether the client requests the resources of this server only (profile
-// nopeer). The first supported clause applies.
+// requestsAggregated reports whether the Accept header prefers aggregated discovery, and in which media
+// type. own reports whether the client requests only the resources of this server (profile nopeer). The
+// first supported clause of the header applies.
 func requestsAggregated(r *http.Request) (media codec.Media, own, ok bool) {
 	for part := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {
 		fields := strings.Split(part, ";")

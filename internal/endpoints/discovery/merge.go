@@ -16,7 +16,7 @@ type Peers interface {
 	Generation() uint64
 }
 
-// merge adds the groups, versions and resources of other servers. Resources of this server are
+// merge adds the groups, versions and resources of other servers to own. Resources of this server are
 // unchanged, because it serves them.
 func merge(own []apidiscovery.APIGroupDiscovery, others [][]apidiscovery.APIGroupDiscovery) []apidiscovery.APIGroupDiscovery {
 	for _, other := range others {
@@ -34,8 +34,8 @@ func mergeVersion(own, other *apidiscovery.APIVersionDiscovery) {
 		func(_, _ *apidiscovery.APIResourceDiscovery) {})
 }
 
-// mergeList inserts missing items after their predecessors in the other list, which preserves both
-// orders if they agree, and calls both for common items.
+// mergeList returns own with the missing items of other inserted. Each item follows its predecessor in
+// other, which preserves both orders if they agree. mergeList calls both for common items.
 func mergeList[T any](own, other []T, name func(*T) string, both func(own, other *T)) []T {
 	merged := slices.Clone(own)
 	next := 0

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints/route"
 )
 
-// registered is a registry with group versions of other servers.
+// registered is a registry with fixed group versions of other servers.
 type registered struct {
 	remotes    map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
 	priorities map[schema.GroupVersion][2]int32
@@ -101,7 +101,7 @@ func TestAggregatedServers(t *testing.T) {
 	registry.generation++
 	registry.remotes = nil
 	if again := get(h, "/apis", "Accept", aggregatedV2); again.Header().Get("ETag") == answer.Header().Get("ETag") {
-		t.Error("the ETag does not follow the registry")
+		t.Error("the ETag does not change with the registry")
 	}
 	if code := get(h, "/apis/zoo.example.com").Code; code != 404 {
 		t.Errorf("a group that does not exist: %d", code)
