@@ -12,7 +12,7 @@ import (
 
 // documentSource is the input of a v3 document, or of a part of the v2 document.
 type documentSource struct {
-	// part is nil for documents that do not belong to a group version; items returns their paths.
+	// part is nil for documents that do not belong to a group version. items then returns the paths.
 	part     *Part
 	items    func() []pathItem
 	modified time.Time // Document.Modified
@@ -39,8 +39,8 @@ func (s *documentSource) read(l *library, v version) ([]pathItem, map[string]Sch
 	return items, schemas, err
 }
 
-// digest identifies the document of the source, apart from built-in schemas. It is empty if the
-// digest requires building the document.
+// digest identifies the document of the source, apart from built-in schemas. It is empty if the document
+// would have to be built to compute the digest.
 func (s *documentSource) digest() string {
 	switch {
 	case s.part == nil:
@@ -59,9 +59,9 @@ func (s *documentSource) digest() string {
 type document struct {
 	library *library
 	version version
-	// head is the JSON up to the end of the paths, tail the JSON after the schemas.
+	// head is the JSON up to the end of the paths, and tail is the JSON after the schemas.
 	head, tail []byte
-	// builtin and others are the models that the document refers to.
+	// builtin and others contain the models that the document refers to.
 	builtin map[uint32]bool
 	others  map[string]Schema
 	// part is the group version of a v3 document; nil for other documents.
@@ -87,10 +87,10 @@ func (d *document) etag() string {
 	return fmt.Sprintf("%X", h.Sum(nil))
 }
 
-// contentTag returns the ETag of data, not quoted.
+// contentTag returns the unquoted ETag of data.
 func contentTag(data []byte) string { return fmt.Sprintf("%X", sha512.Sum512(data)) }
 
-// buffer returns a buffer of about the size of a document with these paths.
+// buffer returns an empty buffer with a capacity of about the size of a document with these paths.
 func (d *document) buffer(items []pathItem) *bytes.Buffer {
 	size := 4<<10 + len(d.builtin)<<12
 	for i := range items {
@@ -105,9 +105,9 @@ func (d *document) buffer(items []pathItem) *bytes.Buffer {
 	return bytes.NewBuffer(make([]byte, 0, size))
 }
 
-// json returns the document as JSON. It consumes head, so it is called once.
+// json returns the document as JSON. It must be called only once, because it consumes head.
 func (d *document) json() ([]byte, error) {
-	w := bytes.NewBuffer(d.head) // with room for the rest
+	w := bytes.NewBuffer(d.head) // has capacity for the rest
 	f := inflater{library: d.library}
 	n := 0
 	for _, i := range slices.Sorted(maps.Keys(d.builtin)) {
@@ -238,9 +238,8 @@ func buildV2(l *library, sources []*documentSource, remotes []*Remote, about inf
 	return d, nil
 }
 
-// addFragments adds the paths of fragments to the paths object at the end of w, and returns the
-// parameters together with the parameters of the fragments. It skips fragments that cannot be
-// merged.
+// addFragments adds the paths of fragments to the paths object at the end of w. It returns parameters,
+// extended with the parameters of the fragments. It skips fragments that cannot be merged.
 func (d *document) addFragments(w *bytes.Buffer, parameters []byte, fragments []*fragment) ([]byte, error) {
 	for _, s := range fragments {
 		paths, also, err := d.addFragment(s)

@@ -9,7 +9,7 @@ func (m *pathBuilder) setDescription(op *operation, r *Resource, action string) 
 	if r.Subresource != "" {
 		of = r.Subresource + " of "
 	}
-	// The id starts with prefix, then group and version; rest follows.
+	// The id consists of prefix, the group and version, and rest.
 	prefix, rest := action, m.noun(r)
 	switch action {
 	case "get":
@@ -54,7 +54,7 @@ func (m *pathBuilder) listDescription(r *Resource) string {
 	return "list objects of kind " + r.Kind
 }
 
-// allNamespaces returns the end of the id of an operation on many objects.
+// allNamespaces returns the end of the id of an operation on a collection.
 func allNamespaces(r *Resource, all bool, noun, list string) string {
 	if all {
 		return r.Kind + list + "ForAllNamespaces"

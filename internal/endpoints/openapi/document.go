@@ -11,9 +11,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Document is an OpenAPI document, built on first use. The compressed form is cached permanently, the
-// uncompressed form while it is used. A Document is immutable: a change of the resources creates a new
-// Document. It is safe for concurrent use.
+// Document is an OpenAPI document, built on first use. The compressed form is cached permanently, and the
+// uncompressed form as long as it is in use. A Document is immutable; a change of the resources creates a
+// new Document. It is safe for concurrent use.
 type Document struct {
 	build   func() (*document, error)
 	version version
@@ -74,7 +74,6 @@ func (c Content) Bytes() ([]byte, error) {
 // gzipLevel is the compression level of documents.
 const gzipLevel = 2
 
-// compress compresses a document.
 func (k *plainCache) compress(plain []byte) (Content, error) {
 	var packed bytes.Buffer
 	w, ok := k.compressors.Get().(*gzip.Writer)
@@ -97,8 +96,9 @@ func (k *plainCache) compress(plain []byte) (Content, error) {
 	return Content{Gzip: bytes.Clone(packed.Bytes()), Size: len(plain)}, nil
 }
 
-// ETag returns the unquoted ETag, which is the same for all media types. It is usually computed
-// without building the document; otherwise it blocks for the build and returns its error.
+// ETag returns the unquoted ETag, which is the same for all media types. It is usually computed without
+// building the document. Otherwise, ETag blocks until the document is built, and returns the error of the
+// build.
 func (d *Document) ETag() (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,9 +123,9 @@ func (d *Document) JSON() (Content, error) { return d.gzipped(&d.json, d.buildLo
 // returns errors like JSON.
 func (d *Document) Protobuf() (Content, error) { return d.gzipped(&d.protobuf, d.convertLocked) }
 
-// PlainJSON returns the document as uncompressed JSON. The slice is shared and must not be
-// modified. It is cached until it is unused for Config.KeepPlain, if the memory limit permits;
-// otherwise each call decompresses it. It blocks and returns errors like JSON.
+// PlainJSON returns the document as uncompressed JSON. The slice is shared and must not be modified. It is
+// cached until it has not been used for Config.KeepPlain, if the memory limit permits; otherwise each call
+// decompresses it. PlainJSON blocks and returns errors like JSON.
 func (d *Document) PlainJSON() ([]byte, error) { return d.plain(&d.json, d.buildLocked) }
 
 // PlainProtobuf returns the uncompressed protobuf form. The slice is shared and must not be
@@ -161,7 +161,7 @@ func (d *Document) plain(f *representation, makePlain func() ([]byte, error)) ([
 	return plain, nil
 }
 
-// read returns the uncompressed content, created by makePlain if neither form is cached.
+// read returns the uncompressed content. It calls makePlain if neither form is cached.
 func (f *representation) read(makePlain func() ([]byte, error)) ([]byte, error) {
 	switch {
 	case f.plain != nil:
@@ -173,7 +173,8 @@ func (f *representation) read(makePlain func() ([]byte, error)) ([]byte, error) 
 	}
 }
 
-// cacheLocked caches uncompressed content until it has not been used for idle, if there is room.
+// cacheLocked caches uncompressed content, if there is room, until it has not been used for the duration
+// cache.idle.
 func (d *Document) cacheLocked(f *representation, plain []byte) {
 	size := int64(len(plain))
 	if d.cache.free.Add(-size) < 0 {
@@ -184,7 +185,8 @@ func (d *Document) cacheLocked(f *representation, plain []byte) {
 	time.AfterFunc(d.cache.idle, func() { d.evict(f) })
 }
 
-// evict drops uncompressed content that has not been used for idle.
+// evict drops uncompressed content if it has not been used for the duration cache.idle. Otherwise, it
+// schedules another call.
 func (d *Document) evict(f *representation) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

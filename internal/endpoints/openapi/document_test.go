@@ -25,7 +25,7 @@ func TestKeepPlain(t *testing.T) {
 			break
 		}
 		if time.Now().After(until) {
-			t.Fatal("it is still kept")
+			t.Fatal("the uncompressed form is still cached")
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -38,7 +38,7 @@ func TestKeepPlain(t *testing.T) {
 	document, _ = d.V3("apis")
 	for range 2 {
 		if _, err := document.PlainJSON(); err != nil || document.json.plain != nil || d.cache.free.Load() != 0 {
-			t.Errorf("kept although there is no space: %v", err)
+			t.Errorf("cached although the cache is full: %v", err)
 		}
 	}
 	content, err := document.JSON()

@@ -17,14 +17,14 @@ import (
 
 // Config configures Documents. The zero value describes a server without group versions.
 type Config struct {
-	// Version is the version in the documents, such as 1.37.
+	// Version is the server version that the documents contain, such as 1.37.
 	Version string
 	// PathPrefix precedes the paths in the index of the v3 documents, such as "/at/rv/7"; usually empty.
 	PathPrefix string
 	// Release is the emulated version of Kubernetes. The built-in schemas contain only the fields of this
 	// version. nil emulates no version.
 	Release *emulation.Release
-	// Parts are the group versions served from the start.
+	// Parts contains the group versions that are served from the start.
 	Parts []Part
 	// Issuer adds the two documents of service account issuer discovery.
 	Issuer bool
@@ -39,9 +39,9 @@ const DefaultKeepPlain = 20 * time.Second
 // maxPlain is the maximum total size of cached uncompressed documents, in bytes.
 const maxPlain = 96 << 20
 
-// Documents contains the OpenAPI documents of a server: a v3 document per group version, some small
-// v3 documents for discovery, and one v2 document of all resources. Each is built on first use. It
-// is safe for concurrent use.
+// Documents contains the OpenAPI documents of a server: a v3 document per group version, some small v3
+// documents for discovery, and one v2 document of all resources. Each document is built on first use.
+// Documents is safe for concurrent use.
 type Documents struct {
 	library    *library
 	about      info
@@ -55,9 +55,9 @@ type Documents struct {
 	// documents that were requested.
 	sources   map[string]*documentSource
 	documents map[string]*Document
-	// remotes are the group versions of other servers, by the same keys.
+	// remotes contains the group versions of other servers, with the same keys as sources.
 	remotes map[string]*Remote
-	// parts is the number of group versions of each group.
+	// parts contains the number of group versions of each group.
 	parts map[string]int
 	// v2 and index cover all parts; a change resets them to nil.
 	v2      *Document

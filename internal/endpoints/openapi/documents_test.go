@@ -21,8 +21,8 @@ import (
 
 var reference = regexp.MustCompile(`"\$ref":"([^"]*)"`)
 
-// TestV2Parses decodes the document of all versions like clients: as JSON, and as protobuf with the
-// model parser of kubectl.
+// TestV2Parses decodes the v2 document of all group versions as clients do: as JSON, and as protobuf with
+// the model parser of kubectl.
 func TestV2Parses(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t)
@@ -80,13 +80,14 @@ func TestV2Parses(t *testing.T) {
 	for _, part := range testParts(t, true) {
 		for _, r := range part.Resources {
 			if kind := part.GroupVersion.WithKind(r.Kind); !known[kind] {
-				t.Errorf("kubectl finds no schema of %v", kind)
+				t.Errorf("kubectl does not find a schema for %v", kind)
 			}
 		}
 	}
 }
 
-// kindsOf returns the group, version and kind extension of a model, by which kubectl finds it.
+// kindsOf returns the kinds in the x-kubernetes-group-version-kind extension of a model, by which kubectl
+// finds the model.
 func kindsOf(model openapiproto.Schema) []schema.GroupVersionKind {
 	var kinds []schema.GroupVersionKind
 	list, _ := model.GetExtensions()["x-kubernetes-group-version-kind"].([]any)
@@ -101,7 +102,7 @@ func kindsOf(model openapiproto.Schema) []schema.GroupVersionKind {
 	return kinds
 }
 
-// TestV3Parses decodes all documents of all versions.
+// TestV3Parses decodes the v3 documents of all group versions.
 func TestV3Parses(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, true)
@@ -151,8 +152,8 @@ func TestV3Protobuf(t *testing.T) {
 	}
 }
 
-// TestChanges adds, changes and removes a part. Its v3 document, the index and the v2 document
-// change, and the other documents keep their ETags.
+// TestChanges adds, changes and removes a part. It checks that the part's v3 document, the index and the v2
+// document change, and that all other documents keep their ETags.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	d := testDocuments(t, false)
@@ -174,7 +175,7 @@ func TestChanges(t *testing.T) {
 	added := tags()
 	first := added[path]
 	if first == "" || indexTag(t, d) == index || tag(t, d.V2()) == v2tag {
-		t.Error("a part was added, but the index or the v2 document is the old one")
+		t.Error("a part was added, but the index or the v2 document did not change")
 	}
 	if !strings.Contains(string(plain(t, d.V2())), "readCrExampleComV1NamespacedGadget") {
 		t.Error("the v2 document lacks the part that was added")
@@ -182,15 +183,15 @@ func TestChanges(t *testing.T) {
 	part.Resources = part.Resources[:1]
 	d.Set(part)
 	if tag(t, d.documentLocked(path)) == first {
-		t.Error("a part was changed, but its document is the old one")
+		t.Error("a part was changed, but its document did not change")
 	}
 	d.Remove(part.GroupVersion, schema.GroupVersion{Group: "unknown.example.com", Version: "v1"})
 	if after := tags(); !maps.Equal(before, after) || indexTag(t, d) != index || tag(t, d.V2()) != v2tag {
-		t.Error("removing the part does not lead back to the documents there were before")
+		t.Error("removing the part does not restore the previous documents")
 	}
 	delete(added, path)
 	if !maps.Equal(before, added) {
-		t.Error("a part was added, and other documents changed")
+		t.Error("adding a part changed other documents")
 	}
 }
 
@@ -284,7 +285,7 @@ func indexTag(t *testing.T, d *Documents) string {
 	return etag
 }
 
-// The following benchmarks measure the first request of each kind.
+// The following benchmarks measure the first request of each type.
 
 func BenchmarkNew(b *testing.B) {
 	parts := testParts(b, false)

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature/emulation"
 )
 
-// optionsModels is the prefix of the models of query parameters.
+// optionsModels is the prefix of the names of the models that define query parameters.
 const optionsModels = metaModels
 
 // emulate hides the fields that an emulated version does not have. It must be called before the
@@ -59,8 +59,8 @@ func (l *library) readFewerUses() map[uint32][]uint32 {
 	return fewer
 }
 
-// withoutNewFields removes the properties that the emulated version does not have from the schema of a
-// model.
+// withoutNewFields removes from the schema of a model the properties that the emulated version does not
+// have.
 func (l *library) withoutNewFields(model string, schema []byte) ([]byte, error) {
 	if !l.release.LacksFields(model) {
 		return schema, nil

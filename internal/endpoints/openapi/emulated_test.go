@@ -15,9 +15,9 @@ import (
 	"mainstay.dev/mainstay/internal/feature/emulation"
 )
 
-// TestEmulatedFields compares the types in the documents of emulated versions with the schema in client-go of
-// the same version. The golden file contains the differences: fields that this server cannot emulate, because
-// its types do not have them.
+// TestEmulatedFields compares the types in the documents of emulated versions with the schema in client-go
+// of the same version. The golden file contains the differences, which are fields that this server cannot
+// emulate, because its types do not have them.
 func TestEmulatedFields(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t)
@@ -32,7 +32,7 @@ func TestEmulatedFields(t *testing.T) {
 	compareGolden(t, "emulated-differences.txt", lines)
 }
 
-// TestEmulatedAsRecorded compares the v2 document of the emulated version 1.36 with the recorded one.
+// TestEmulatedAsRecorded compares the v2 document of the emulated version 1.36 with the recorded document.
 // The golden file contains the differences, which are attributes of fields and removed fields.
 func TestEmulatedAsRecorded(t *testing.T) {
 	t.Parallel()
@@ -61,8 +61,8 @@ func emulatedModels(t *testing.T, minor int) map[string]any {
 	return document.Definitions
 }
 
-// fieldDifferences returns the differences between the models that both sides have, and the models that only
-// have contains.
+// fieldDifferences returns the differences between the models that are on both sides, and the models that
+// are only in have.
 func fieldDifferences(want map[string][]string, have map[string]any) []string {
 	var lines []string
 	for name, model := range have {
@@ -89,15 +89,15 @@ func fieldDifferences(want map[string][]string, have map[string]any) []string {
 	return lines
 }
 
-// inClientSchema reports whether the schema of client-go contains a type. The schema contains no lists,
-// reviews, scales and bindings.
+// inClientSchema reports whether the schema in client-go contains a type. The schema does not contain
+// lists, reviews, scales or bindings.
 func inClientSchema(name string) bool {
 	return strings.HasPrefix(name, "io.k8s.api.") && !strings.HasSuffix(name, "List") &&
 		!strings.HasPrefix(name, "io.k8s.api.authentication.") && !strings.HasPrefix(name, "io.k8s.api.authorization.") &&
 		!strings.HasPrefix(name, "io.k8s.api.autoscaling.v1.Scale") && name != "io.k8s.api.core.v1.Binding"
 }
 
-// compareGolden compares lines in any order with a golden file.
+// compareGolden compares lines with a golden file, regardless of their order.
 func compareGolden(t *testing.T, name string, lines []string) {
 	t.Helper()
 	slices.Sort(lines)

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// testParts returns the group versions in testdata/resources.tsv: only the default ones, or all.
+// testParts returns the group versions in testdata/resources.tsv, either all of them or only those that are
+// enabled by default.
 func testParts(t testing.TB, all bool) []Part {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", "resources.tsv"))
@@ -77,7 +78,8 @@ func list(s string) []string {
 	return strings.Split(s, ",")
 }
 
-// skipIfShort skips a test that reads complete documents, which takes long with the race detector.
+// skipIfShort skips a test that reads complete documents, which takes long with the race detector, if
+// -short is set.
 func skipIfShort(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -85,13 +87,13 @@ func skipIfShort(t *testing.T) {
 	}
 }
 
-// testDocuments returns the documents of a server with all its resources.
+// testDocuments returns the documents of a server with the group versions of testParts.
 func testDocuments(t testing.TB, all bool) *Documents {
 	t.Helper()
 	return New(Config{Version: "1.36", Issuer: true, Parts: testParts(t, all)})
 }
 
-// readJSON reads a compressed file of testdata.
+// readJSON decodes a compressed JSON file in testdata.
 func readJSON(t testing.TB, name string, into any) {
 	t.Helper()
 	file, err := os.Open(filepath.Join("testdata", name))
@@ -122,8 +124,8 @@ func plain(t testing.TB, d *Document) []byte {
 	return data
 }
 
-// manyParts returns group versions of ten custom resources each, with schemas of about 30 KB that
-// resemble generated ones.
+// manyParts returns group versions with ten custom resources each. The schemas of about 30 KB resemble
+// generated schemas.
 func manyParts(groups int) []Part {
 	parts := make([]Part, groups)
 	for g := range parts {

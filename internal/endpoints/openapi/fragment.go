@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// fragment is the part of an aggregated server's v2 document that is merged: some paths, and the definitions
-// and parameters that they refer to.
+// fragment is the part of an aggregated server's v2 document that is merged into the document of this
+// server. It contains some paths, and the definitions and parameters that they refer to.
 type fragment struct {
 	Paths       map[string]json.RawMessage `json:"paths"`
 	Definitions map[string]json.RawMessage `json:"definitions"`
@@ -260,7 +260,7 @@ func sameSchema(a, b []byte) bool {
 	return reflect.DeepEqual(left, right)
 }
 
-// addMembers adds members to the JSON object at the end of w, except existing names.
+// addMembers adds members to the JSON object at the end of w, except members with names that are in there.
 func addMembers(w *bytes.Buffer, members map[string]json.RawMessage, there map[string]json.RawMessage) error {
 	w.Truncate(w.Len() - 1) // remove the closing brace
 	empty := w.Bytes()[w.Len()-1] == '{'

@@ -15,8 +15,8 @@ import (
 
 var fruit = schema.GroupVersion{Group: "fruit.example.com", Version: "v1"}
 
-// remoteDocument refers to two models that the local document also has: one differs only in a model
-// that it refers to, the other is identical.
+// remoteDocument refers to two models that the local document also has. One model is identical, and the
+// other differs only in a model that it refers to.
 const remoteDocument = `{"paths":{
 	"/apis/fruit.example.com/v1/apples":{"get":{"responses":{"200":{"schema":{"$ref":"#/definitions/com.example.Apple"}}}}},
 	"/apis/fruit.example.com/v10/apples":{"get":{}},"/healthz":{"get":{}}},
@@ -54,7 +54,7 @@ func TestRemote(t *testing.T) {
 	paths, definitions := built(t, d)
 	const meta = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 	if paths["/apis/fruit.example.com/v1/apples"] == nil || paths["/apis/fruit.example.com/v10/apples"] != nil || paths["/healthz"] != nil {
-		t.Error("the paths are not those of the group version")
+		t.Error("the document does not contain exactly the paths of the group version")
 	}
 	if definitions["com.example.Tree"] == nil || definitions["com.example.Unused"] != nil || definitions[meta+"_v2"] == nil {
 		t.Errorf("the document has the definitions %v, want the used definitions only", slices.Sorted(maps.Keys(definitions)))
@@ -126,7 +126,7 @@ func TestRenamesSpread(t *testing.T) {
 	}
 }
 
-// FuzzShare checks that no document of another server causes a panic.
+// FuzzShare checks that no document of another server can cause a panic.
 func FuzzShare(f *testing.F) {
 	f.Add([]byte(remoteDocument))
 	f.Add([]byte(`{"paths":{"/apis/fruit.example.com/v1/":[]},"definitions":{"a":{"$ref":"#/definitions/a"}}}`))

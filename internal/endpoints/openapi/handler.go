@@ -14,7 +14,7 @@ import (
 // Media types of documents.
 const (
 	mediaJSON = "application/json"
-	// Both spellings of the protobuf types are accepted. Responses have the newer one (without @),
+	// Both spellings of the protobuf types are accepted. Responses use the newer spelling (without @),
 	// which clients check.
 	mediaV2At       = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 	mediaV2Protobuf = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
@@ -63,7 +63,7 @@ func (h *handler) serveIndex(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Etag", strconv.Quote(index.etag))
-	// The same type as in kube-apiserver, in which net/http detects it from the content.
+	// kube-apiserver sends the same type, which net/http detects from the content.
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	http.ServeContent(w, r, "", index.modified, bytes.NewReader(index.json))
 }
@@ -117,7 +117,6 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request, document *Docume
 	}
 }
 
-// responseBody is the body of a response.
 type responseBody struct {
 	data   []byte
 	isGzip bool

@@ -21,12 +21,12 @@ type exchange struct {
 	path    string
 	request map[string]string
 	status  int
-	// headers are the headers of the response. %ETAG% is replaced with the document's ETag. An
-	// empty value means that the header is absent.
+	// headers contains the expected headers of the response. %ETAG% is replaced with the document's ETag.
+	// An empty value means that the header must be absent.
 	headers map[string]string
 }
 
-// TestHandler replays the recorded requests for documents and for compressed documents.
+// TestHandler replays recorded requests for compressed and uncompressed documents.
 func TestHandler(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, false)
@@ -122,7 +122,7 @@ func TestHandlerBodies(t *testing.T) {
 	for path, entry := range index.Paths {
 		response, body := get(entry.ServerRelativeURL, "identity")
 		if response.StatusCode != http.StatusOK || !json.Valid(body) {
-			t.Errorf("%s: status %d, or no JSON", path, response.StatusCode)
+			t.Errorf("%s: status %d, or the body is not JSON", path, response.StatusCode)
 		}
 		_, packed := get(entry.ServerRelativeURL, "gzip")
 		zr, err := gzip.NewReader(bytes.NewReader(packed))
@@ -130,7 +130,7 @@ func TestHandlerBodies(t *testing.T) {
 			t.Fatal(err)
 		}
 		if inflated, err := io.ReadAll(zr); err != nil || !bytes.Equal(inflated, body) {
-			t.Errorf("%s: what is sent compressed is another document (error %v)", path, err)
+			t.Errorf("%s: the compressed response contains a different document (error %v)", path, err)
 		}
 	}
 	var paths []string

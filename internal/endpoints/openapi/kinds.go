@@ -30,7 +30,7 @@ func (p *Part) lists(group, version string) bool {
 	if !p.Custom {
 		return group == "" && version == "v1" || group == p.GroupVersion.Group && version == p.GroupVersion.Version
 	}
-	// As in kube-apiserver: its apiextensions server, which describes custom resources, contains only the
+	// As in kube-apiserver, whose apiextensions server describes custom resources and contains only the
 	// types of client-go.
 	switch group {
 	case "admission.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "imagepolicy.k8s.io":
@@ -64,7 +64,7 @@ func keepKinds(schema []byte, keep func(group, version string) bool) ([]byte, er
 		i, more = in.Next(end, ']')
 	}
 	if i == jsonplan.Invalid {
-		return nil, fmt.Errorf("%s is no list that can be read", kindsExtension)
+		return nil, fmt.Errorf("%s is not a list that can be read", kindsExtension)
 	}
 	return append(append(kept, ']'), schema[i:]...), nil
 }

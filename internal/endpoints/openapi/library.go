@@ -32,7 +32,7 @@ var optionsFile []byte
 
 // library contains the schemas of the built-in types. It is safe for concurrent use.
 type library struct {
-	// options returns the query parameters of a kind of options.
+	// options returns the query parameters of each kind of options.
 	options func() map[string][]parameter
 	// digestOfAll returns a digest of all schemas and of the build information, because the
 	// documents also depend on the code.
@@ -118,8 +118,8 @@ func (l *library) find(name string) (uint32, bool) {
 	return low, low < l.size && l.name(low) == name
 }
 
-// kind returns the index of the model of a kind. It does not find the kinds of meta.k8s.io, which
-// belong to every group version; find them by name.
+// kind returns the index of the model of a kind. It does not find the kinds of meta.k8s.io, which belong to
+// every group version; callers must find these by name.
 func (l *library) kind(gvk schema.GroupVersionKind) (uint32, bool) {
 	low, high := uint32(0), uint32(len(l.kinds)/16)
 	for low < high {
@@ -144,7 +144,7 @@ func (l *library) kindAt(i uint32) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: text[:version], Version: text[version:kind], Kind: text[kind:]}
 }
 
-// closure adds the models that the set refers to, transitively.
+// closure adds to set the models that its models refer to, directly or indirectly.
 func (l *library) closure(set map[uint32]bool) {
 	var queue []uint32
 	for i := range set {

@@ -62,7 +62,7 @@ func TestTypeConverterDefaultsKeys(t *testing.T) {
 	}
 }
 
-// upstreamConverter is the type converter of managedfields for all schemas.
+// upstreamConverter returns the type converter of managedfields for all schemas.
 func upstreamConverter(t *testing.T) managedfields.TypeConverter {
 	t.Helper()
 	l := openLibrary(modelsFile)
@@ -86,7 +86,7 @@ func upstreamConverter(t *testing.T) managedfields.TypeConverter {
 	return c
 }
 
-// fixtures are the test objects of k8s.io/api, one per kind.
+// fixtures returns the test objects of k8s.io/api, one for each kind.
 func fixtures(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
@@ -118,9 +118,8 @@ func fixtures(t *testing.T) []*unstructured.Unstructured {
 	return objects
 }
 
-// TestTypeConverterAsUpstream compares the converter with upstream's. For typed and unstructured
-// objects of all kinds, the field sets must be equal, and the conversion back must return the same
-// object.
+// TestTypeConverterAsUpstream compares the converter with upstream's. For typed and unstructured objects of
+// all kinds, both must return equal field sets, and the conversion back must return the original object.
 func TestTypeConverterAsUpstream(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t)
@@ -159,7 +158,7 @@ func TestTypeConverterAsUpstream(t *testing.T) {
 		if err != nil {
 			t.Errorf("%v: TypedToObject: %v", gvk, err)
 		} else if !equalJSON(t, back, u) {
-			t.Errorf("%v: is another object after the round trip", gvk)
+			t.Errorf("%v: the object differs after the round trip", gvk)
 		}
 		compareStructured(t, theirs, ours, u)
 		compared++
@@ -175,7 +174,7 @@ func ofMeta(gvk schema.GroupVersionKind) bool {
 	return err == nil && strings.HasPrefix(reflect.TypeOf(obj).Elem().PkgPath(), "k8s.io/apimachinery/")
 }
 
-// compareStructured compares the field sets of the Go object, if there is one.
+// compareStructured compares the field sets of the object as a Go type, if the kind has one.
 func compareStructured(t *testing.T, theirs, ours managedfields.TypeConverter, u *unstructured.Unstructured) {
 	t.Helper()
 	gvk := u.GroupVersionKind()
@@ -221,8 +220,8 @@ func equalJSON(t *testing.T, a, b any) bool {
 	return string(x) == string(y)
 }
 
-// TestTypeConverterMerges applies configurations to an object that another manager owns in part.
-// Many goroutines use one converter.
+// TestTypeConverterMerges applies configurations to an object that another manager partly owns. Many
+// goroutines use the same converter.
 func TestTypeConverterMerges(t *testing.T) {
 	t.Parallel()
 	c := NewTypeConverter()

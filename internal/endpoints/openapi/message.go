@@ -11,21 +11,21 @@ import (
 // message is the mapping of a JSON value to a protobuf message.
 type message struct {
 	name string
-	// members are the fields for named members of an object. extensions is the field for members
-	// with the prefix x-, and others is the field for the remaining members.
+	// members contains the fields for the members of an object, by name. extensions is the field for
+	// members with the prefix x-, and others is the field for the remaining members.
 	members            map[string]*messageField
 	others, extensions *messageField
 	// whole contains the fields for the complete value. Such a message has no members.
 	whole []*messageField
-	// choices are the possible messages of an object. The last choice with a satisfied condition
-	// applies, otherwise the first.
+	// choices contains the possible messages of an object. The last choice whose condition is satisfied
+	// applies; if there is none, the first choice applies.
 	choices []choice
 }
 
 // choice is a possible message for an object, and its condition.
 type choice struct {
-	// key and value are the condition: the object has a member named key and, if value is not
-	// empty, its text is value. An empty key is always satisfied.
+	// key and value are the condition, which is satisfied if the object has a member named key and, unless
+	// value is empty, the text of this member is value. If key is empty, the condition is always satisfied.
 	key, value string
 	// path contains the nested fields that lead to the message.
 	path []*messageField
@@ -178,7 +178,8 @@ func (m *message) field(name string) *messageField {
 	return m.others
 }
 
-// fieldForValue returns the field of a whole value that starts with first and is not an object, or nil.
+// fieldForValue returns the field for a whole value that is not an object, or nil. first is the first byte
+// of the value.
 func (m *message) fieldForValue(first byte) *messageField {
 	for _, f := range m.whole {
 		fits := false

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// TestMessages compares the table with the descriptors of the messages.
+// TestMessages compares the tables of messages with the descriptors of the protobuf messages.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	for v, file := range map[version]protoreflect.FileDescriptor{v2: openapi_v2.File_openapiv2_OpenAPIv2_proto, v3: openapi_v3.File_openapiv3_OpenAPIv3_proto} {
@@ -39,7 +39,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// fields returns all fields by their names in the table.
+// fields returns all fields of a message by their names in the table.
 func (m *message) fields() map[string]*messageField {
 	all := map[string]*messageField{}
 	for name, f := range m.members {
@@ -60,7 +60,7 @@ func (m *message) fields() map[string]*messageField {
 func compareMessage(t *testing.T, m *message, descriptor protoreflect.MessageDescriptor) {
 	t.Helper()
 	fields := m.fields()
-	// AnyOrExpression always has the expression field too, which the descriptor counts.
+	// gnostic always represents an AnyOrExpression as an expression, so the table lacks the field any.
 	if want := descriptor.Fields().Len(); len(fields) != want && m.name != "AnyOrExpression" {
 		t.Errorf("%s has %d fields; want %d", m.name, len(fields), want)
 	}
@@ -81,10 +81,10 @@ func compareMessage(t *testing.T, m *message, descriptor protoreflect.MessageDes
 		case name[0] == '.':
 			want = name
 		}
-		item, single := d, m.name == "ItemsItem" // an ItemsItem, which gnostic represents as a list of one
+		item, single := d, m.name == "ItemsItem" // gnostic represents an ItemsItem as a list with one element
 		if f.named {
 			if names := d.Message().Fields(); names.Len() != 2 || names.ByName("name").Number() != nameField || names.ByName("value").Number() != valueField {
-				t.Errorf("%s.%s is no list of named values", m.name, name)
+				t.Errorf("%s.%s is not a list of named values", m.name, name)
 			}
 			item = d.Message().Fields().ByName("value")
 		}

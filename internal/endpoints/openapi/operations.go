@@ -16,8 +16,8 @@ type pathItem struct {
 	parameters []parameter
 	operations []operation
 
-	// If template is not nil, it replaces operations: the path item is json, with the names in
-	// place of placeholders.
+	// If template is not nil, operations is not used. Instead, the path item is json, in which names
+	// replace the placeholders.
 	template *template
 	json     []segment
 	names    *placeholderNames
@@ -45,7 +45,6 @@ type parameter struct {
 	inPath      bool
 }
 
-// body is the body of a request.
 type body struct {
 	model    string
 	required bool
@@ -94,8 +93,8 @@ func responses(model string, codes ...string) []response {
 	return append(list, unauthorized)
 }
 
-// newPathItem returns a path item. Common parameters of all operations move to the path; all are
-// sorted.
+// newPathItem returns a path item. Parameters that all operations have in common are moved to the path. All
+// parameters are sorted.
 func newPathItem(path string, operations []operation) pathItem {
 	it := pathItem{path: path, operations: operations}
 	count := map[parameter]int{}
@@ -115,7 +114,7 @@ func newPathItem(path string, operations []operation) pathItem {
 	return it
 }
 
-// sortParameters sorts by name. A path parameter precedes a query parameter with the same name.
+// sortParameters sorts parameters by name. A path parameter precedes a query parameter with the same name.
 func sortParameters(list []parameter) {
 	slices.SortStableFunc(list, func(a, b parameter) int {
 		if c := cmp.Compare(a.Name, b.Name); c != 0 || a.inPath == b.inPath {
@@ -128,8 +127,8 @@ func sortParameters(list []parameter) {
 	})
 }
 
-// identifier returns the form of a group in operation ids and tags, for example rbacAuthorization
-// for rbac.authorization.k8s.io.
+// identifier converts a group to the form that operation ids and tags contain, for example
+// rbac.authorization.k8s.io to rbacAuthorization.
 func identifier(s string) string {
 	words := strings.FieldsFunc(strings.Replace(s, ".k8s.io", "", 1), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9')
@@ -148,8 +147,7 @@ func title(word string) string {
 	return strings.ToUpper(word[:1]) + word[1:]
 }
 
-// withArticle returns a kind with its indefinite article, or without for a plural
-// such as Endpoints.
+// withArticle returns a kind with its indefinite article. A plural such as Endpoints has no article.
 func withArticle(kind string) string {
 	switch {
 	case strings.HasSuffix(kind, "s") && !strings.HasSuffix(kind, "ss"):

@@ -62,7 +62,7 @@ func writePaths[O, P any](w *bytes.Buffer, items []pathItem, operation func(*ope
 			op := &it.operations[j]
 			slot := out.slot(op.method)
 			if slot == nil || *slot != nil {
-				return fmt.Errorf("path %s: method %q is unknown or there twice", it.path, op.method)
+				return fmt.Errorf("path %s: method %q is unknown or occurs twice", it.path, op.method)
 			}
 			*slot = operation(op)
 		}

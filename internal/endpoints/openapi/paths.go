@@ -25,10 +25,10 @@ type pathBuilder struct {
 	library *library
 	part    *Part
 	version version
-	// kinds are the model names of kinds that are not built in, and lists are the model names of
+	// kinds contains the model names of kinds that are not built in, and lists contains the model names of
 	// their lists.
 	kinds, lists map[string]string
-	// tag and idGroupVersion are the group version in tags and operation ids.
+	// tag and idGroupVersion are the forms of the group version in tags and in operation ids.
 	tag, idGroupVersion string
 	base                string
 	items               []pathItem
@@ -183,7 +183,7 @@ func (m *pathBuilder) operation(r *Resource, action string) operation {
 	return op
 }
 
-// onObject reports whether an action is on a single object.
+// onObject reports whether an action applies to a single object.
 func onObject(r *Resource, action string) bool {
 	switch action {
 	case "get", "update", "patch", "delete", "watch":

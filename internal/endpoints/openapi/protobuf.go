@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// toProtobuf returns a document as the protobuf message m. Values without a field in the message
-// are omitted.
+// toProtobuf converts a JSON document to the protobuf message m. Values without a field in the message are
+// omitted.
 func toProtobuf(json []byte, m *message) ([]byte, error) {
 	wire, _, err := encode(json, m)
 	return wire, err
@@ -20,9 +20,9 @@ func toProtobuf(json []byte, m *message) ([]byte, error) {
 // encode is like toProtobuf. It also returns the number of omitted values.
 func encode(json []byte, m *message) (wire []byte, left int, err error) {
 	in, i := jsonplan.NewCursor(json)
-	e := encoder{in: in, out: make([]byte, 0, len(json))} // usually sufficient: protobuf is shorter than JSON
+	e := encoder{in: in, out: make([]byte, 0, len(json))} // usually sufficient, because protobuf is shorter than JSON
 	if !in.AtEnd(e.content(m, i)) {
-		return nil, 0, errors.New("the document is no JSON that can be read")
+		return nil, 0, errors.New("the document is not JSON that can be read")
 	}
 	return e.out, e.left, nil
 }
@@ -58,7 +58,7 @@ func (e *encoder) end(start int) {
 	protowire.AppendVarint(e.out[:start-1], uint64(n))
 }
 
-// omit omits a value.
+// omit skips the value at i, and counts it as omitted.
 func (e *encoder) omit(i int) int {
 	e.left++
 	return e.in.Skip(i)
@@ -159,7 +159,7 @@ func (e *encoder) field(f *messageField, i int, explicit bool) int {
 	case !f.list:
 		return e.value(f, i, explicit)
 	case e.in.At(i) != '[' && f.kind == kindText:
-		return e.value(f, i, true) // a list of one
+		return e.value(f, i, true) // a single string is a list with one element
 	case e.in.At(i) != '[':
 		return e.omit(i)
 	}

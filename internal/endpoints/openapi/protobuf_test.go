@@ -22,7 +22,7 @@ import (
 func asGnostic(t testing.TB, data []byte, v version) (document proto.Message, ok bool) {
 	t.Helper()
 	defer func() {
-		if recover() != nil { // gnostic panics on a list in place of an object
+		if recover() != nil { // gnostic panics on a list instead of an object
 			document, ok = nil, false
 		}
 	}()
@@ -51,12 +51,12 @@ func unmarshal(t testing.TB, wire []byte, v version) proto.Message {
 
 func testMessages(v version) *message { return openLibrary(modelsFile).messages[v]() }
 
-// checkProtobuf compares the encoder's output for a document with gnostic's.
+// checkProtobuf compares the encoder's output for a document with that of gnostic.
 func checkProtobuf(t *testing.T, name string, data []byte, v version) {
 	t.Helper()
 	want, ok := asGnostic(t, data, v)
 	if !ok {
-		t.Errorf("%s: gnostic refuses it", name)
+		t.Errorf("%s: gnostic rejects it", name)
 		return
 	}
 	wire, err := toProtobuf(data, testMessages(v))
@@ -69,8 +69,8 @@ func checkProtobuf(t *testing.T, name string, data []byte, v version) {
 	}
 }
 
-// TestProtobuf compares the documents of all versions, the recorded documents, and documents of
-// custom resources.
+// TestProtobuf compares the protobuf forms of the documents of all versions, of the recorded documents, and
+// of documents of custom resources with those of gnostic.
 func TestProtobuf(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t)
@@ -106,8 +106,8 @@ func mustEncode(t testing.TB, v any) []byte {
 	return data
 }
 
-// TestProtobufOfAnything creates random documents from the table of messages and compares the
-// output with gnostic's.
+// TestProtobufOfAnything creates random documents from the table of messages and compares the output with
+// that of gnostic.
 func TestProtobufOfAnything(t *testing.T) {
 	t.Parallel()
 	for v, table := range map[version]*message{v2: testMessages(v2), v3: testMessages(v3)} {
@@ -134,7 +134,7 @@ func TestProtobufOfAnything(t *testing.T) {
 	}
 }
 
-// few returns times, or a tenth of it in short mode.
+// few returns times, or times/10 with -short.
 func few(t *testing.T, times uint64) uint64 {
 	t.Helper()
 	if testing.Short() {
@@ -143,7 +143,7 @@ func few(t *testing.T, times uint64) uint64 {
 	return times
 }
 
-// TestProtobufOmitsUnknownMembers checks that the encoder omits only members for which the message has no
+// TestProtobufOmitsUnknownMembers checks that the encoder omits only the members for which a message has no
 // field. gnostic would reject the complete document.
 func TestProtobufOmitsUnknownMembers(t *testing.T) {
 	t.Parallel()
@@ -287,8 +287,8 @@ func (m maker) value(name string, f *messageField, depth int) any {
 	}
 }
 
-// TestProtobufOfYAML compares values that are encoded as YAML with gnostic's output. They are identical
-// except for the kinds of text that match folded or quoted.
+// TestProtobufOfYAML compares values that are encoded as YAML with gnostic's output. They must be identical
+// except for text that matches folded or quoted.
 func TestProtobufOfYAML(t *testing.T) {
 	t.Parallel()
 	for seed := range few(t, 1000) {
@@ -321,7 +321,7 @@ func checkYAML(t *testing.T, value []byte) {
 	if node, err := compiler.ReadInfoFromBytes("", []byte(got)); err != nil || node.Content[0].Decode(&again) != nil {
 		t.Errorf("%s: written as %q, which cannot be read: %v", value, got, err)
 	} else if diff := cmp.Diff(first, viaJSON(again)); diff != "" {
-		t.Errorf("%s: written as %q, which is another value:\n%s", value, got, diff)
+		t.Errorf("%s: written as %q, which has a different value:\n%s", value, got, diff)
 	}
 }
 
@@ -337,15 +337,15 @@ func viaJSON(v any) any {
 }
 
 var (
-	// folded matches line breaks that YAML folds in a JSON string, so that gnostic does not
-	// preserve them.
+	// folded matches line breaks that YAML folds in a JSON string. gnostic therefore does not preserve
+	// them.
 	folded = regexp.MustCompile("[\u0085\u2028\u2029\r\n]")
 	// quoted matches text that the encoder quotes differently from gnostic.
 	quoted = regexp.MustCompile(`\\[rn]|\\u20[0-9]|\x{feff}|<<|\\u003c\\u003c|"[^"]{128,}"\s*:`)
 )
 
-// FuzzProtobuf checks that the encoder does not panic. If gnostic accepts a document and the
-// encoder omits no member, both outputs must be equal.
+// FuzzProtobuf checks that the encoder does not panic. If gnostic accepts a document and the encoder omits
+// no member, the two outputs must be equal.
 func FuzzProtobuf(f *testing.F) {
 	f.Add([]byte(`{"swagger":"2.0","info":{"title":"","version":"1"},"paths":{"/a":{"get":{"parameters":[{"$ref":"#/a"},{"in":"body","name":"b","schema":{"type":["a"],"default":{"a":[1]}}}],"responses":{"200":{"description":"","schema":{"type":"file"}}}}}},"definitions":{"a":{"additionalProperties":true,"items":{"$ref":"b"},"maximum":1.5}}}`), true)
 	f.Add([]byte(`{"openapi":"3.0.0","info":{"title":"","version":"1"},"paths":{"/a":{"get":{"responses":{"200":{"description":"a","content":{"a/b":{"schema":{"allOf":[{"$ref":"#/c"}],"default":1}}}}}}}},"components":{"schemas":{"a":{"additionalProperties":{"$ref":"b"},"x-a":[{"b":null}]}}}}`), false)

@@ -15,12 +15,12 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew")
 
-// changes is the golden file of the differences between the current schemas and the schemas that were
+// changes is the name of the golden file with the differences between the current schemas and the schemas
 // recorded from the previous release. Each line is a change that Kubernetes made to its types.
 const changes = "changes-since-recording.txt"
 
-// TestV2AsRecorded compares the v2 document with the document of a real kube-apiserver: its paths,
-// their shared parameters and the other parts must be equal.
+// TestV2AsRecorded compares the v2 document with that of a real kube-apiserver. Everything except the
+// schemas must be equal.
 func TestV2AsRecorded(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t)
@@ -41,8 +41,8 @@ func TestV2AsRecorded(t *testing.T) {
 	compareChanges(t, "v2", wantModels, haveModels)
 }
 
-// TestV3AsRecorded compares the v3 documents with the recorded ones, including the set of schemas
-// in each.
+// TestV3AsRecorded compares the v3 documents with the recorded documents, including the set of schemas in
+// each.
 func TestV3AsRecorded(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t)
@@ -89,8 +89,8 @@ func comparePaths(t *testing.T, document string, want, have map[string]any) {
 	}
 }
 
-// compareChanges compares the differences of the schemas with the golden file. Descriptions differ
-// in many places and are omitted, as are the group versions of the meta kinds.
+// compareChanges compares the differences between the schemas with the golden file. Descriptions, which
+// differ in many places, and the group versions of the meta kinds are ignored.
 func compareChanges(t *testing.T, version string, want, have map[string]any) {
 	t.Helper()
 	var lines []string
@@ -129,7 +129,8 @@ func differences(want, have any, path string, lines *[]string) {
 	}
 }
 
-// customPart is the part of the recorded custom resource, with the recorded schemas.
+// customPart returns the part of the recorded custom resource with the recorded schemas, and the recorded
+// paths.
 func customPart(t *testing.T) (Part, map[string]any) {
 	t.Helper()
 	var want struct {
@@ -181,7 +182,7 @@ func customPart(t *testing.T) (Part, map[string]any) {
 	return part, want.Paths
 }
 
-// TestCustomAsRecorded compares the document of a custom resource.
+// TestCustomAsRecorded compares the document of a custom resource with the recorded document.
 func TestCustomAsRecorded(t *testing.T) {
 	t.Parallel()
 	part, want := customPart(t)
@@ -232,9 +233,9 @@ func kindsListed(schema any) []string {
 	return listed
 }
 
-// TestKindsOfEachGroupVersion checks the kinds of DeleteOptions and WatchEvent. As recorded, a v3
-// document of built-in kinds lists the core group and its own group, and the v2 document lists all
-// groups.
+// TestKindsOfEachGroupVersion checks the kinds of DeleteOptions and WatchEvent. As in the recorded
+// documents, a v3 document of built-in kinds lists the core group and its own group, and the v2 document
+// lists all groups.
 func TestKindsOfEachGroupVersion(t *testing.T) {
 	t.Parallel()
 	documents := testDocuments(t, false)

@@ -12,14 +12,14 @@ import (
 // Remote is a group version with the documents of an aggregated server.
 type Remote struct {
 	GroupVersion schema.GroupVersion
-	// Handler serves the v3 document; nil if there is none. ETag is the unquoted ETag of the
+	// Handler serves the v3 document; nil if there is no document. ETag is the unquoted ETag of the
 	// document, or empty if it is unknown.
 	Handler http.Handler
 	ETag    string
-	// Server identifies the server: group versions with equal Servers share a v2 document. It must
-	// be comparable. V2 returns that document. It is called while the merged document is built,
-	// which it blocks; on error, the server is omitted. A nil V2 means that there is no v2
-	// document. V2Stamp identifies the version of the v2 document, to detect changes.
+	// Server identifies the server and must be comparable. Group versions with equal Servers share a v2
+	// document, which V2 returns. A nil V2 means that there is no v2 document. V2 is called while the
+	// merged document is built, and delays the build. If V2 returns an error, the server is omitted.
+	// V2Stamp identifies the version of the v2 document, to detect changes.
 	Server  any
 	V2      func() ([]byte, error)
 	V2Stamp string
@@ -28,8 +28,8 @@ type Remote struct {
 // path returns the path of the group version's v3 document below /openapi/v3/.
 func (r *Remote) path() string { return (&Part{GroupVersion: r.GroupVersion}).path() }
 
-// SetRemote sets the documents of a group version. They take precedence over a part with the same
-// group version.
+// SetRemote sets the documents of a group version. These documents take precedence over a part with the
+// same group version.
 func (d *Documents) SetRemote(r Remote) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -4,11 +4,11 @@ import "k8s.io/apimachinery/pkg/runtime/schema"
 
 // Resource describes a resource or a subresource.
 type Resource struct {
-	// Name is the plural name in the URL: pods.
+	// Name is the plural name in the URL, such as pods.
 	Name string
 	// Subresource is the name of the subresource, such as status; empty for the resource itself.
 	Subresource string
-	// Kind is the kind of the resource, even for a subresource: Pod for pods/eviction.
+	// Kind is the kind of the resource, even for a subresource. For pods/eviction, it is Pod.
 	Kind string
 	// Object is the kind of the objects in requests and responses. The zero value means Kind in the group
 	// version of the part. For pods/eviction, Object is Eviction in policy/v1.
@@ -39,12 +39,12 @@ type Part struct {
 	// Describe replaces Resources if it is not nil. It is called, possibly concurrently, whenever a
 	// document is built.
 	Describe func() []Resource
-	// Digest returns a digest of the complete description, so that an ETag can be computed without
-	// building the document. If it is nil, parts with Custom, Describe or Schemas are built for
-	// their ETag.
+	// Digest returns a digest of the complete description, so that an ETag can be computed without building
+	// the document. If Digest is nil, the document of a part with Custom, Describe or Schemas must be built
+	// to compute its ETag.
 	Digest func() string
-	// Custom reports whether the resources are custom resources, which have other media types and
-	// parameters and no document for their group.
+	// Custom reports whether the resources are custom resources, which have different media types and
+	// parameters than built-in resources, and no document for their group.
 	Custom bool
 	// Schemas returns the schemas of kinds that are not built in and of their lists, by model name,
 	// for OpenAPI v2 or v3. It is called, possibly concurrently, whenever a document is built. The
@@ -60,7 +60,7 @@ type Schema struct {
 	Kind, ListOf string
 	// JSON is the encoded schema. It is not modified.
 	JSON []byte
-	// Uses are the names of the models that the schema refers to.
+	// Uses contains the names of the models that the schema refers to.
 	Uses []string
 }
 

@@ -47,7 +47,7 @@ type expansion struct {
 	open []string
 }
 
-// modelSchema is the decoded part of a schema.
+// modelSchema contains the members of a schema that KindSchema uses.
 type modelSchema struct {
 	Ref                  string                     `json:"$ref"`
 	AllOf                []json.RawMessage          `json:"allOf"`

@@ -23,7 +23,7 @@ type templateKey struct {
 	article                    string // of the kind
 }
 
-// placeholder is a placeholder for a name in a template.
+// placeholder stands for a name in a template.
 type placeholder byte
 
 const (
@@ -44,7 +44,7 @@ const placeholderBegin, placeholderEnd = "⟦", "⟧"
 
 func (m placeholder) String() string { return placeholderBegin + string(rune(m)) + placeholderEnd }
 
-// placeholderNames are the names of a resource by placeholder.
+// placeholderNames contains the names of a resource by placeholder.
 type placeholderNames [128]string
 
 // segment is a text and the placeholder that follows it.
@@ -56,9 +56,9 @@ type segment struct {
 // template contains the paths of custom resources with the same templateKey.
 type template struct {
 	paths []templatePath
-	// models are the models of the operations; some are placeholders.
+	// models contains the models of the operations; some are placeholders.
 	models []string
-	// shared are the shared parameters of v2.
+	// shared contains the shared parameters of v2.
 	shared map[string]json.RawMessage
 }
 
@@ -111,7 +111,7 @@ func (l *library) template(r *Resource, gv schema.GroupVersion, v version) (*tem
 	}
 	made, err := l.newTemplate(s, r.Verbs)
 	if err != nil {
-		return nil, false // building it without a template returns the error
+		return nil, false // building the paths without a template returns the error
 	}
 	l.templates.byKey.Store(s, made)
 	return made, true

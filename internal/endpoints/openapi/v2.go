@@ -45,10 +45,10 @@ type v2Response struct {
 
 // v2Paths collects the paths of a document and the parameters they share.
 type v2Paths struct {
-	// encoded contains the form of each parameter in operations: the parameter itself, or a
+	// encoded contains the JSON of each parameter in operations, which is either the parameter itself or a
 	// reference to a shared parameter.
 	encoded map[v2Key]json.RawMessage
-	// shared are the shared parameters by name.
+	// shared contains the shared parameters by name.
 	shared map[string]json.RawMessage
 	err    error
 }
@@ -60,8 +60,8 @@ type v2Key struct {
 	required bool
 }
 
-// add returns the form of a parameter in an operation: the parameter itself, or a reference to a
-// shared parameter, which it adds.
+// add returns the JSON of a parameter in an operation. This is either the parameter itself or a reference
+// to a shared parameter, which add adds to shared.
 func (p *v2Paths) add(key v2Key) json.RawMessage {
 	if encoded, ok := p.encoded[key]; ok {
 		return encoded
@@ -78,7 +78,7 @@ func (p *v2Paths) add(key v2Key) json.RawMessage {
 		p.err = fmt.Errorf("encode parameter %s: %w", param.Name, err)
 	}
 	if isShared(key) {
-		// The same names as in kube-apiserver, because generated clients contain them.
+		// These are the names that kube-apiserver uses, because generated clients contain them.
 		hash := fnv.New64()
 		hash.Write(encoded)
 		name := param.Name + "-" + base64.URLEncoding.EncodeToString(hash.Sum(nil)[:6])

@@ -9,16 +9,15 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// Values without a field in a message are stored as YAML. The YAML is byte for byte identical to
-// the output of gnostic's encoder, except that multi-line text is double-quoted, very long names
-// stay on one line with their value, and << is quoted, because gnostic's decoder would parse it as
-// a merge key.
+// Values without a field in a message are stored as YAML. The YAML is byte-for-byte identical to the output
+// of gnostic's encoder, with three exceptions: multi-line text is double-quoted, very long names stay on
+// one line with their value, and << is quoted, because gnostic's decoder would parse it as a merge key.
 
 // yaml writes a value as a YAML document.
 func (e *encoder) yaml(i int) int { return e.yamlValue(i, 0, true) }
 
-// yamlValue writes the value at i and ends the line. The lines of a nonempty object or list are
-// indented by indent; if hanging, the first line has already been started.
+// yamlValue writes the value at i and ends the line. The lines of a nonempty object or list are indented by
+// indent. If hanging is set, the caller has already started the first line.
 func (e *encoder) yamlValue(i, indent int, hanging bool) int {
 	first := e.in.At(i)
 	if first != '{' && first != '[' {
@@ -56,7 +55,8 @@ func (e *encoder) yamlMember(i, indent int) int {
 		if _, more := e.in.Enter(at); more {
 			e.in.Leave()
 			e.out = append(e.out, '\n')
-			// The next multiple of four. The current indentation may differ inside lists.
+			// Indent by the next multiple of four. Inside lists, the current indentation is not always a
+			// multiple of four.
 			return e.yamlValue(at, (indent+4)&^3, false)
 		}
 	}
@@ -98,7 +98,7 @@ func (e *encoder) yamlText(text string) {
 	}
 }
 
-// yamlStyles reports whether a string may be written without quotes, and whether in single quotes.
+// yamlStyles reports whether a string can be written without quotes (plain) and in single quotes (single).
 func yamlStyles(text string) (plain, single bool) {
 	for _, c := range text {
 		if !isYAMLPrintable(c) {
