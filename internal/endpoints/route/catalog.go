@@ -1,8 +1,8 @@
 // Package route selects the destination of a request and dispatches the request to it.
 //
-// The Catalog contains the resources of a control plane from several sources (built-in, custom);
-// the first source with a resource serves it. There is no pattern matching: package request parses
-// the path, and its names are the key of the lookup.
+// The Catalog contains the resources of a control plane, which come from several sources (built-in and
+// custom). If several sources have a resource, the first one serves it. There is no pattern matching:
+// package request parses the path, and resources are looked up by the names in it.
 //
 // A request is resolved once. filters.RequestInfo calls Handler.Resolve after parsing, and records the Route
 // in the context. The Route classifies the request as long-running, and determines its metric labels and its
@@ -28,10 +28,10 @@ import (
 type Source interface {
 	// Find returns a resource or subresource, or nil if the source does not contain it.
 	Find(gv schema.GroupVersion, name, subresource string) *rest.Resource
-	// Groups returns all groups. Groups and versions are in order of preference, resources are
-	// sorted by name. They describe the resources; only the results of Find serve requests.
+	// Groups returns all groups. Groups and versions are in order of preference, and resources are sorted
+	// by name. The result describes the resources; only the results of Find serve requests.
 	Groups() []rest.Group
-	// Group returns one group, without building the others.
+	// Group returns one group without building the other groups, or false if the group does not exist.
 	Group(name string) (rest.Group, bool)
 	// Generation increases with every change of the source.
 	Generation() uint64
@@ -54,10 +54,10 @@ func (c *Catalog) Find(gv schema.GroupVersion, name, subresource string) *rest.R
 	return nil
 }
 
-// Equivalents returns the resources that serve the objects of r, in the order of the versions of
-// their kind: r in all its versions and, for kinds in several groups, the resources of the other
-// groups. For a subresource, it returns the subresources with the same name. The result is empty if
-// r is no longer served, or not stored.
+// Equivalents returns the resources that serve the objects of r: r itself in all its versions and, for
+// kinds in several groups, the resources of the other groups. They are in the order of the kind's versions.
+// For a subresource, Equivalents returns the subresources with the same name. The result is empty if r is
+// no longer served or not stored.
 func (c *Catalog) Equivalents(r *rest.Resource) []*rest.Resource {
 	parent := r
 	if r.Subresource != "" {
@@ -79,8 +79,8 @@ func (c *Catalog) Equivalents(r *rest.Resource) []*rest.Resource {
 	return all
 }
 
-// Groups implements Source. A group of several sources has the position of the first one, with the
-// versions of all.
+// Groups implements Source. A group that several sources have is at its position in the first of these
+// sources, and contains the versions of all of them.
 func (c *Catalog) Groups() []rest.Group {
 	var groups []rest.Group
 	places := map[string]int{}
@@ -157,7 +157,7 @@ func (c *Catalog) HasStaticGroup(name string) bool {
 type Static struct {
 	groups []rest.Group
 	byName map[key]*rest.Resource
-	open   func(*rest.Resource) *rest.Resource // changes the results of Find; may be nil
+	open   func(*rest.Resource) *rest.Resource // replaces the results of Find; may be nil
 }
 
 type key struct {
@@ -181,8 +181,8 @@ func NewStatic(resources []*rest.Resource) *Static {
 	return s
 }
 
-// Opening returns a source with the same groups, whose Find returns the result of open for a resource of s. It
-// shares the memory of s.
+// Opening returns a source with the same resources. Its Find calls open for each resource that it finds and
+// returns the result. It shares the memory of s.
 func (s *Static) Opening(open func(*rest.Resource) *rest.Resource) *Static {
 	return &Static{groups: s.groups, byName: s.byName, open: open}
 }
@@ -211,7 +211,7 @@ func (s *Static) Find(gv schema.GroupVersion, name, subresource string) *rest.Re
 	return s.open(r)
 }
 
-// Has reports whether the source contains a resource, without opening it.
+// Has reports whether the source contains a resource. It does not call the open function of Opening.
 func (s *Static) Has(gv schema.GroupVersion, name string) bool {
 	return s.byName[key{gv, name, ""}] != nil
 }

@@ -15,8 +15,8 @@ import (
 // Aggregation is the set of group versions that APIServices assign to other servers. Its methods do
 // not block, and are safe for concurrent use.
 type Aggregation interface {
-	// Handler returns the handler for all paths below a group version; nil if no other server
-	// serves it.
+	// Handler returns the handler for all paths below a group version, or nil if no other server serves the
+	// group version.
 	Handler(schema.GroupVersion) http.Handler
 	// Generation increases with every change of the handlers.
 	Generation() uint64
@@ -30,14 +30,15 @@ type Handler struct {
 	Catalog *Catalog
 	// API serves the requests for resources of the Catalog, and writes errors. Required.
 	API *endpoints.API
-	// Aggregation contains the group versions of other servers; nil if there are none.
+	// Aggregation contains the group versions that other servers serve; nil means that there are none.
 	Aggregation Aggregation
-	// Peers returns a handler that forwards a request for an unknown resource to another server of
-	// the same cluster, or nil if no server has the resource. A nil Peers never forwards.
+	// Peers returns a handler that forwards a request for an unknown resource to another server of the same
+	// cluster, or nil if no server has the resource. If Peers is nil, requests are never forwarded.
 	Peers func(*http.Request, schema.GroupVersionResource) http.Handler
 	// NonResource serves the paths that are not resource paths. Required.
 	NonResource http.Handler
-	// KnownPath reports whether a non-resource path may be a metric label; nil means never.
+	// KnownPath reports whether a non-resource path can be used as a metric label; nil means that no path
+	// can.
 	KnownPath func(path string) bool
 }
 
@@ -63,7 +64,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.fallback(r, route, info).ServeHTTP(w, r)
 }
 
-// fallback returns the handler of a request that no resource of this server serves.
+// fallback returns the handler for a request that no resource of this server serves.
 func (h *Handler) fallback(r *http.Request, route *Route, info *request.Info) http.Handler {
 	switch {
 	case route.aggregated != nil:
@@ -91,22 +92,22 @@ func (h *Handler) fallback(r *http.Request, route *Route, info *request.Info) ht
 			h.API.WriteError(w, r, apierrors.NewNotFound(gvr.GroupResource(), info.Name))
 		})
 	case info.Group != "" && !h.Catalog.HasStaticGroup(info.Group):
-		return http.NotFoundHandler() // as in kube-apiserver: a request for any other group receives no Status
+		return http.NotFoundHandler() // as in kube-apiserver, the response for an unknown group is not a Status
 	}
 	return http.HandlerFunc(h.API.WriteNotFound)
 }
 
 func isRoutable(info *request.Info) bool { return !info.Unroutable && !isCoreGroupBelowAPIs(info) }
 
-// isCoreGroupBelowAPIs reports whether a path has the form /apis//VERSION/RESOURCE. The core group
-// exists below /api only.
+// isCoreGroupBelowAPIs reports whether a path has the form /apis//VERSION/RESOURCE. The core group exists
+// only below /api.
 func isCoreGroupBelowAPIs(info *request.Info) bool {
 	return info.IsResource && info.Group == "" && strings.HasPrefix(strings.TrimLeft(info.Path, "/"), "apis/")
 }
 
-// matchesScope reports whether the path has a namespace if the resource requires one. As in kube-apiserver, a
-// write across all namespaces results in 404 for custom resources and in 405 for built-in resources. For the
-// 405, matchesScope returns true.
+// matchesScope reports whether the path has a namespace if the resource requires one, and no namespace if
+// the resource is cluster-scoped. As in kube-apiserver, a write across all namespaces results in 404 for
+// custom resources and in 405 for built-in resources. To get the 405, matchesScope returns true.
 func matchesScope(resource *rest.Resource, info *request.Info) bool {
 	if resource.Namespaced {
 		reads := info.Verb == "list" || info.Verb == "watch"

@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// stream is a Connecter with long-running or short requests.
+// stream is a Connecter whose requests are long-running or short.
 type stream struct{ longRunning bool }
 
 func (stream) ConnectOptions(url.Values, string) (runtime.Object, error) { return nil, nil }
@@ -51,7 +51,7 @@ func text(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) })
 }
 
-// parsed returns a GET request with its Info in the context.
+// parsed returns a GET request with its Info in the context, and the Info.
 func parsed(t *testing.T, path string) (*http.Request, *request.Info) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodGet, path, nil)
@@ -118,7 +118,7 @@ func TestResolve(t *testing.T) {
 		}
 	}
 	if route.From(t.Context()) != nil {
-		t.Error("there is a route outside a request")
+		t.Error("From returned a route for a context that is not of a request")
 	}
 }
 
@@ -133,8 +133,8 @@ func (c *counted) Find(gv schema.GroupVersion, name, subresource string) *rest.R
 	return c.changing.Find(gv, name, subresource)
 }
 
-// TestResolvedOnce checks that a request is looked up once from its resolution to its dispatch, and
-// again if the resources have changed in between.
+// TestResolvedOnce checks that a resource is looked up only once between the resolution and the dispatch of
+// a request, and again if the resources have changed in between.
 func TestResolvedOnce(t *testing.T) {
 	t.Parallel()
 	source := &counted{changing: changing{Source: source("v1 pods")}}

@@ -11,24 +11,24 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Route is the destination of a request at the time of its resolution. It is immutable. It does not imply
-// that the request is authorized or valid.
+// Route is the destination of a request, as determined when the request is resolved. It is immutable. It
+// does not imply that the request is authorized or valid.
 type Route struct {
-	// Resource is the resource or subresource with the names in the path; nil if this server has
-	// none, if another server serves the group version, and for non-resource paths. The path may
-	// still be invalid for it, for example without a namespace.
+	// Resource is the resource or subresource that the path names, or nil if this server does not have it,
+	// if another server serves the group version, or if the path is not a resource path. The rest of the
+	// path may still be invalid, for example if the namespace is missing.
 	Resource *rest.Resource
 
-	// aggregated is the handler of another server's group version, or nil.
+	// aggregated is the handler for a group version that another server serves, or nil.
 	aggregated  http.Handler
 	known       bool
 	longRunning bool
-	// generation is the result of Handler.generation at the time of the resolution.
+	// generation is the result of Handler.generation when the request was resolved.
 	generation uint64
 }
 
-// From returns the route that filters.RequestInfo has recorded in the context of a request; nil
-// outside a request.
+// From returns the route that filters.RequestInfo has recorded in the context of a request. It returns nil
+// if ctx is not the context of a request.
 func From(ctx context.Context) *Route {
 	route, _ := request.RouteFrom(ctx).(*Route)
 	return route
@@ -69,10 +69,10 @@ func (r *Route) isLongRunning(info *request.Info) bool {
 	return ok && connecter.Connection().LongRunning
 }
 
-// current returns the route of a request for its dispatch. A request can wait between its
-// resolution and its dispatch, for example in a queue of priority and fairness. If resources have
-// changed in the meantime, it is resolved again, because a removed or changed definition must not
-// be used for new requests.
+// current returns the route with which a request is dispatched. A request may wait between its resolution
+// and its dispatch, for example in a queue of priority and fairness. If resources have changed in the
+// meantime, the request is resolved again, because a removed or changed definition must not be used for new
+// requests.
 func (h *Handler) current(ctx context.Context, info *request.Info) *Route {
 	if route := From(ctx); route != nil && route.generation == h.generation() {
 		return route
@@ -90,7 +90,8 @@ func (h *Handler) generation() uint64 {
 	return generation
 }
 
-// aggregated returns the handler of the aggregated group version of a request's path, or nil.
+// aggregated returns the handler for the group version in a request's path if another server serves it, or
+// nil.
 func (h *Handler) aggregated(info *request.Info) http.Handler {
 	if h.Aggregation == nil {
 		return nil

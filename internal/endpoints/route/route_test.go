@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// res returns a resource without methods for "group/version name/subresource". The core group is
-// empty.
+// res returns a resource without methods. text has the form "group/version name/subresource", in which the
+// group and slash are omitted for the core group.
 func res(text string) *rest.Resource {
 	where, what, _ := strings.Cut(text, " ")
 	gv, err := schema.ParseGroupVersion(where)
@@ -76,10 +76,10 @@ func TestCatalogOrder(t *testing.T) {
 	c := route.NewCatalog(aggregated, builtin, custom)
 	gv := schema.GroupVersion{Group: "apps", Version: "v1"}
 	if c.Find(gv, "deployments", "") != aggregated.Find(gv, "deployments", "") {
-		t.Error("deployments are not those of the first source")
+		t.Error("deployments are not from the first source")
 	}
 	if c.Find(gv, "daemonsets", "") != builtin.Find(gv, "daemonsets", "") {
-		t.Error("daemonsets are not those of the second source")
+		t.Error("daemonsets are not from the second source")
 	}
 	if c.Find(gv, "none", "") != nil {
 		t.Error("none is found")
@@ -96,13 +96,13 @@ func TestCatalogOrder(t *testing.T) {
 		for _, v := range one.Versions {
 			for _, r := range v.Resources {
 				if r != c.Find(v.GroupVersion, r.Name, r.Subresource) {
-					t.Errorf("%s %s is listed from another source than it is found in", v.GroupVersion, r.FullName())
+					t.Errorf("%s %s is listed from a source other than the one in which it is found", v.GroupVersion, r.FullName())
 				}
 			}
 		}
 	}
 	if _, found := c.Group("nope"); found {
-		t.Error("a group that nobody has is found")
+		t.Error("a group that is in no source was found")
 	}
 	for group, has := range map[string]bool{"": true, "apps": true, "example.com": true, "nope": false} {
 		if c.HasStaticGroup(group) != has {
@@ -112,7 +112,7 @@ func TestCatalogOrder(t *testing.T) {
 }
 
 // TestCatalogDoesNotModifySources checks that merging a group of several sources does not modify the
-// sources, with concurrent callers.
+// sources, even with concurrent callers.
 func TestCatalogDoesNotModifySources(t *testing.T) {
 	t.Parallel()
 	first, second := source("batch/v1 jobs"), source("batch/v1 cronjobs", "batch/v2 jobs", "batch/v3 jobs")
@@ -131,11 +131,11 @@ func TestCatalogDoesNotModifySources(t *testing.T) {
 	}
 	wg.Wait()
 	if got := drawn(first.Groups()); len(got) != 1 {
-		t.Errorf("the first source has %q now", got)
+		t.Errorf("the first source was changed to %q", got)
 	}
 }
 
-// changing is a source that counts its changes.
+// changing is a source whose generation is set by a test.
 type changing struct {
 	route.Source
 	generation uint64
@@ -174,7 +174,7 @@ func TestHandler(t *testing.T) {
 	const (
 		others = "others"
 		page   = "404 page not found\n"
-		// Resources without methods respond with 405 if they are found.
+		// Resources without methods respond with 405 if the lookup finds them.
 		found   = "MethodNotAllowed"
 		missing = "NotFound"
 	)
@@ -224,7 +224,7 @@ func TestHandler(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/api/v1/pods", nil))
 	if w.Body.String() != others {
-		t.Errorf("a request that nobody parsed: %s", w.Body)
+		t.Errorf("a request without an Info: %s", w.Body)
 	}
 }
 
