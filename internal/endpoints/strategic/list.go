@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 )
 
-// list specifies how the lists of one member are merged.
+// list specifies how the list in one member of an object is merged.
 type list struct {
 	elements Schema
 	strategy string
-	// mergeKey is the member that identifies objects in the list; empty for lists of other
-	// elements.
+	// mergeKey is the name of the member that identifies objects in the list. It is empty for lists whose
+	// elements are not objects.
 	mergeKey string
 }
 
@@ -26,7 +26,8 @@ func listOf(schema Schema, key string) (list, error) {
 	return list{elements, strategy, meta.GetPatchMergeKey()}, err
 }
 
-// merge merges a patch's list into a list. If deletes is true, patch lists the elements to delete.
+// merge merges the list in a patch into the original list. If deletes is true, patch contains the elements
+// to delete.
 func (l list) merge(original, patch []any, deletes bool) ([]any, error) {
 	if l.strategy != strategyMerge && !deletes {
 		return patch, nil
@@ -115,9 +116,9 @@ func (l list) applyDirectives(original, patch []any) (left, ordinary []any, err 
 	return original, ordinary, nil
 }
 
-// delete deletes the elements with the given keys, in place. strategicpatch deletes elements one at
-// a time, and each deletion leaves a copy of the last element after the end of the list. delete
-// leaves the same copies, because they affect the order if elements are added again.
+// delete deletes the elements with the given keys, in place. strategicpatch deletes elements one at a time,
+// and each deletion leaves a copy of the last element behind the end of the list. delete leaves the same
+// copies, because they affect the order if elements are added later.
 func (l list) delete(elements, keys []any) []any {
 	if len(keys) == 0 {
 		return elements
@@ -181,7 +182,7 @@ func (l list) mergeObjects(original, patch []any) ([]any, error) {
 	return original, nil
 }
 
-// mergeOrdered merges the list for which a patch specifies an order. key is the $setElementOrder
+// mergeOrdered merges a list for which a patch specifies the order. key is the name of the $setElementOrder
 // member. mergeOrdered removes the order and the list from the patch.
 func mergeOrdered(original, patch map[string]any, key string, schema Schema) error {
 	value := patch[key]
@@ -248,7 +249,7 @@ func listIn(object map[string]any, name string) (elements []any, found bool, err
 	return elements, true, nil
 }
 
-// checkOrder checks that a patch's list is in the order that the patch specifies.
+// checkOrder returns an error if the list in a patch is not in the order that the patch specifies.
 func (l list) checkOrder(elements, order []any) error {
 	if len(order) == 0 || len(elements) == 0 {
 		return nil
@@ -283,7 +284,7 @@ func (l list) checkOrder(elements, order []any) error {
 	return nil
 }
 
-// same reports whether two elements are identical.
+// same reports whether two elements have the same merge key or, in a list without a merge key, are equal.
 func (l list) same(a, b any) (bool, error) {
 	if l.mergeKey == "" {
 		return a == b, nil

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/mergepatch"
 )
 
-// arrange sorts a merged list: the elements of desired in the order of desired, and the others in
-// the order of before. It interleaves both according to before.
+// arrange sorts a merged list. Elements that desired contains are in the order of desired, and the other
+// elements are in the order of before. arrange interleaves the two according to before.
 func (l list) arrange(merged, desired, before []any, objects bool) ([]any, error) {
 	named, others, err := l.partition(merged, desired)
 	if err != nil {
@@ -25,7 +25,8 @@ func (l list) arrange(merged, desired, before []any, objects bool) ([]any, error
 	return l.interleave(others, named, before, objects), nil
 }
 
-// partition splits elements, by merge key, into the elements that by contains (named) and the other elements.
+// partition splits elements into those that by contains (named) and the others, comparing them by merge
+// key.
 func (l list) partition(elements, by []any) (named, others []any, err error) {
 	named, others = make([]any, 0, len(elements)), make([]any, 0, len(elements))
 	if l.mergeKey == "" {
@@ -93,7 +94,7 @@ type positioned struct {
 	value any
 }
 
-// place returns elements with their positions in order.
+// place returns the elements together with their positions in order.
 func (l list) place(elements, order []any, objects bool) []positioned {
 	first := make(map[any]int, len(order))
 	for i, element := range order {

@@ -1,7 +1,7 @@
-// Package strategic applies strategic merge patches to documents. Tags of Go types specify which
-// lists are sets and which member identifies their elements. The results are identical to
-// k8s.io/apimachinery/pkg/util/strategicpatch, including the order of elements, which has no other
-// specification. The time grows linearly with the size of lists instead of quadratically.
+// Package strategic applies strategic merge patches to documents. Tags of Go types specify which lists are
+// sets and which member identifies the elements of a set. The results are identical to those of
+// k8s.io/apimachinery/pkg/util/strategicpatch, including the order of elements, which is not specified
+// elsewhere. The time grows linearly, not quadratically, with the size of lists.
 package strategic
 
 import (
@@ -23,7 +23,7 @@ const (
 	setOrder         = "$setElementOrder"
 )
 
-// The values of directive and the names of strategies.
+// Values of the directive $patch, and names of merge strategies.
 const (
 	strategyDelete     = "delete"
 	strategyReplace    = "replace"
@@ -59,8 +59,8 @@ func mergeMap(original, patch map[string]any, schema Schema) (map[string]any, er
 	if err := retain(original, patch); err != nil {
 		return nil, err
 	}
-	// Sorted order makes the result deterministic: the elements that a directive deletes from a
-	// list are deleted before the list is merged.
+	// The sorted order makes the result deterministic: directives delete elements from a list before the
+	// list is merged.
 	keys := slices.Sorted(maps.Keys(patch))
 	for _, key := range keys {
 		if strings.HasPrefix(key, setOrder) {

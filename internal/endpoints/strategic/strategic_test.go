@@ -83,8 +83,8 @@ func jsonEqual(a, b string) bool {
 	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// TestMergesAsTheLibrary compares the results with the library for random pods and valid and
-// invalid patches with all directives, including the order of elements.
+// TestMergesAsTheLibrary compares the results, including the order of elements, with those of the library.
+// It uses random pods, and valid and invalid patches with all directives.
 func TestMergesAsTheLibrary(t *testing.T) {
 	t.Parallel()
 	schema := schemaOf(t, corev1.Pod{})
@@ -123,7 +123,7 @@ func compare(t *testing.T, schema Schema, seed uint64, failed *int) {
 	}
 }
 
-// generator creates documents of pods, and patches of them.
+// generator creates documents of pods and patches for them.
 type generator struct{ *rand.Rand }
 
 func (g generator) chance(percent int) bool { return g.IntN(100) < percent }
@@ -179,7 +179,7 @@ func (g generator) scalar(patch bool) any {
 	return g.name()
 }
 
-// texts sets a list of strings, or a directive for the list.
+// texts sets a member to a list of strings or, in a patch, a directive for the list.
 func (g generator) texts(m map[string]any, key string, patch bool) {
 	list := func() []any {
 		list := []any{}
@@ -203,7 +203,7 @@ func (g generator) texts(m map[string]any, key string, patch bool) {
 	}
 }
 
-// objects sets a list of objects with a key, and directives for the list.
+// objects sets a member to a list of objects with a merge key and, in a patch, directives for the list.
 func (g generator) objects(m map[string]any, key, mergeKey string, patch bool, more func(map[string]any)) {
 	if g.chance(20) {
 		return
@@ -217,7 +217,7 @@ func (g generator) objects(m map[string]any, key, mergeKey string, patch bool, m
 	list := []any{}
 	n := g.IntN(5)
 	if g.chance(5) {
-		n = 40 // more than insertion sort handles
+		n = 40 // too many for sort.SliceStable to use only insertion sort
 	}
 	for range n {
 		object := keyed()
@@ -236,7 +236,7 @@ func (g generator) objects(m map[string]any, key, mergeKey string, patch bool, m
 	if patch && g.chance(35) {
 		order := []any{}
 		seen := map[any]bool{}
-		for _, element := range list { // the order is mostly valid: it contains the elements in the order of the patch, with other keys in between
+		for _, element := range list { // mostly a valid order, with the elements in the order of the patch and other keys in between
 			id := element.(map[string]any)[mergeKey]
 			if g.chance(30) {
 				order = append(order, keyed())
@@ -257,7 +257,7 @@ func (g generator) objects(m map[string]any, key, mergeKey string, patch bool, m
 	m[key] = list
 }
 
-// TestUnique compares unique with the library's algorithm, which removes elements one at a time.
+// TestUnique compares unique with the algorithm of the library, which removes elements one at a time.
 func TestUnique(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -282,8 +282,8 @@ func TestUnique(t *testing.T) {
 	}
 }
 
-// TestCost checks that tens of thousands of elements are merged quickly, in memory that grows
-// linearly with their number. With the library, each of these cases takes too long to end.
+// TestCost checks that tens of thousands of elements are merged quickly, in memory that grows linearly with
+// their number. With the library, each of these cases would take too long.
 func TestCost(t *testing.T) { // not parallel: it measures allocations
 	schema := schemaOf(t, corev1.Pod{})
 	const n = 30_000
