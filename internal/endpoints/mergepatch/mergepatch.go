@@ -56,10 +56,10 @@ func Parse(body []byte) (*Patch, error) {
 	return &Patch{*root}, nil
 }
 
-// Apply appends the patched document to dst and returns the extended slice. The document must be
-// valid JSON and must not overlap dst; it is not modified. The error is ErrNotObject if the
-// document is not an object. If an object of the patch replaces another value, null members of it
-// and of nested objects are removed.
+// Apply appends the patched document to dst and returns the extended slice. The document must be valid JSON
+// and must not overlap dst; it is not modified. The error is ErrNotObject if the document is not an object.
+// If an object in the patch replaces a value that is not an object, null members of that object and of the
+// objects in it are removed.
 func (p *Patch) Apply(dst, document []byte) ([]byte, error) {
 	i := jsontext.Space(document, 0)
 	if i == len(document) || document[i] != '{' {

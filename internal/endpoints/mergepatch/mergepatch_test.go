@@ -25,7 +25,7 @@ func apply(document, patch string) (string, error) {
 func TestApply(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ document, patch, want string }{
-		// The examples of RFC 7386, appendix A, in which document and patch are objects.
+		// The examples in appendix A of RFC 7386 in which both document and patch are objects.
 		{`{"a":"b"}`, `{"a":"c"}`, `{"a":"c"}`},
 		{`{"a":"b"}`, `{"b":"c"}`, `{"a":"b","b":"c"}`},
 		{`{"a":"b"}`, `{"a":null}`, `{}`},
@@ -83,7 +83,7 @@ func TestNotObjects(t *testing.T) {
 	}
 }
 
-// FuzzApply compares the results with the library that kube-apiserver uses.
+// FuzzApply compares the results of Apply with those of the library that kube-apiserver uses.
 func FuzzApply(f *testing.F) {
 	f.Add(`{"a":{"b":[1,{"c":null}],"d":"\u00e4\\\""}}`, `{"a":{"b":null,"e":{"f":[null,{"g":null}]}},"h":1e3}`)
 	f.Add(`{"a":null,"b":{}}`, `{"a":{"b":1},"b":{"c":{"d":null}}}`)
@@ -95,7 +95,7 @@ func FuzzApply(f *testing.F) {
 		want, wantErr := jsonpatch.MergePatch([]byte(document), []byte(patch))
 		if err != nil || wantErr != nil {
 			if (err != nil) != (wantErr != nil) && strings.HasPrefix(strings.TrimSpace(patch), "{") {
-				t.Fatalf("%s + %s: %v; want as the library %v", document, patch, err, wantErr)
+				t.Fatalf("%s + %s: %v; want the error of the library, %v", document, patch, err, wantErr)
 			}
 			return
 		}
@@ -105,7 +105,7 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-// twice reports whether a generated document has a duplicate member.
+// twice reports whether a generated document has a duplicate member. It also returns true for invalid JSON.
 func twice(document string) bool {
 	compact := &bytes.Buffer{}
 	if err := json.Compact(compact, []byte(document)); err != nil {
