@@ -27,11 +27,11 @@ const (
 	invalidManagedFieldsWarning = ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating admission controller; please fix your requests: %v"
 )
 
-// request returns the attributes for admission.
+// request returns the admission request for an operation on the named object.
 func (o *operation) request(ctx context.Context, op admission.Operation, name string, options runtime.Object, dryRun []string) admission.Request {
 	namespace := o.info.Namespace
 	if op == admission.Create && namespace == "" && o.resource.GroupResource() == (schema.GroupResource{Resource: "namespaces"}) {
-		namespace = name // kube-apiserver also sets the namespace for requests to namespaces
+		namespace = name // as in kube-apiserver
 	}
 	return admission.Request{
 		Operation: op, Options: options, Resource: o.resource, Namespace: namespace, Name: name,
@@ -64,7 +64,7 @@ func (o *operation) mutate(ctx context.Context, admissionRequest *admission.Requ
 }
 
 // checkIdentity rejects an object if mutating admission has changed its namespace or, if the path contains
-// the name of a new object, its name. A changed name of an existing object fails validation.
+// the name of a new object, its name. Validation rejects a changed name of an existing object.
 func (o *operation) checkIdentity(admitted codec.Object, isNew bool) error {
 	if err := o.setNamespace(admitted); err != nil {
 		return err
@@ -75,17 +75,18 @@ func (o *operation) checkIdentity(admitted codec.Object, isNew bool) error {
 	return nil
 }
 
-// warnAdmissionChanges adds a warning to the rejection of an invalid object. The warning names the webhooks
-// and policies that changed the object. The Status is the same as in kube-apiserver, because clients match on
-// its message and print its causes.
+// warnAdmissionChanges adds a warning if err rejects an invalid object that admission changed. The warning
+// names the webhooks and policies that changed the object. The Status remains the same as in
+// kube-apiserver, because clients match on its message and print its causes.
 func (o *operation) warnAdmissionChanges(ctx context.Context, err error) {
 	if len(o.mutators) > 0 && apierrors.IsInvalid(err) {
 		request.AddWarning(ctx, "the invalid object was changed in admission by "+strings.Join(o.mutators, ", "))
 	}
 }
 
-// withUniqueOwners removes duplicate owners of a patched object. As in kube-apiserver, this happens once,
-// after admission, so that the warning mentions admission even if the patch contains the duplicates.
+// withUniqueOwners returns an UpdateFunc that removes duplicate owner references from the result of change.
+// As in kube-apiserver, this happens once, after admission, so the warning mentions admission even if the
+// patch contains the duplicates.
 func (o *operation) withUniqueOwners(change rest.UpdateFunc) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		obj, err := change(ctx, current)
@@ -96,8 +97,9 @@ func (o *operation) withUniqueOwners(change rest.UpdateFunc) rest.UpdateFunc {
 	}
 }
 
-// storedFields contains the managed fields of an object: entries for a typed object, document for an
-// unstructured object. The managed fields of unstructured objects are not decoded, to avoid a copy.
+// storedFields contains the managed fields of an object: entries for a typed object, and document for an
+// unstructured object. The managed fields of an unstructured object are not decoded, because this would
+// copy them.
 type storedFields struct {
 	entries  []metav1.ManagedFieldsEntry
 	document []any
@@ -121,8 +123,8 @@ func (f storedFields) sameEntries(g storedFields) bool {
 		(len(f.entries) == 0 || &f.entries[0] == &g.entries[0]) && (len(f.document) == 0 || &f.document[0] == &g.document[0])
 }
 
-// checkFields restores the managed fields, with a warning, if admission has replaced them with invalid
-// managed fields.
+// checkFields restores the managed fields f and adds a warning if the managed fields of the admitted object
+// are invalid.
 func (f storedFields) checkFields(ctx context.Context, admitted codec.Object) {
 	err := managedfields.ValidateManagedFields(admitted.GetManagedFields())
 	if err == nil {
@@ -136,7 +138,7 @@ func (f storedFields) checkFields(ctx context.Context, admitted codec.Object) {
 	request.AddWarning(ctx, fmt.Sprintf(invalidManagedFieldsWarning, err))
 }
 
-// dedupOwnerReferences removes duplicate owners, with a warning.
+// dedupOwnerReferences removes duplicate owner references. It adds the warning if there are any.
 func dedupOwnerReferences(ctx context.Context, obj codec.Object, warning string) {
 	owners := obj.GetOwnerReferences()
 	if len(owners) < 2 {

@@ -27,7 +27,8 @@ func (m mutating) Mutate(ctx context.Context, a *admission.Attributes) error {
 	return m(ctx, a)
 }
 
-// changing is a plugin that changes the object, or replaces it with a changed copy.
+// changing returns a chain with a plugin that changes the object or, if replace is set, replaces it with a
+// changed copy.
 func changing(replace bool, change func(codec.Object)) admission.Chain {
 	return admission.Chain{mutating(func(_ context.Context, a *admission.Attributes) error {
 		obj, ok := a.Object.(codec.Object)
@@ -43,7 +44,7 @@ func changing(replace bool, change func(codec.Object)) admission.Chain {
 	})}
 }
 
-// writes returns requests that write the object a, in this order.
+// writes returns requests that write the object a. They must be sent in this order.
 func writes(resource, head string) []string {
 	return []string{
 		"POST " + resource + `|{` + head + `"metadata":{"name":"a"}}|` + jsonType,
@@ -72,7 +73,7 @@ func (w answer) metadata() metav1.ObjectMeta {
 	return obj.ObjectMeta
 }
 
-// TestAdmissionReplaces checks that an object that an admission plugin substitutes is stored.
+// TestAdmissionReplaces checks that, if an admission plugin replaces the object, the replacement is stored.
 func TestAdmissionReplaces(t *testing.T) {
 	t.Parallel()
 	for _, lines := range [][]string{writes(inA+"configmaps", coreHead), writes(inGroup+"widgets", widgetHead)} {
@@ -89,8 +90,8 @@ func TestAdmissionReplaces(t *testing.T) {
 	}
 }
 
-// TestAdmissionSeesOptions checks that plugins receive the options of the operation: a patch is an
-// update or a creation.
+// TestAdmissionSeesOptions checks that plugins receive the options of the operation. A patch is an update
+// or a creation.
 func TestAdmissionSeesOptions(t *testing.T) {
 	t.Parallel()
 	var seen []string
@@ -157,8 +158,8 @@ func TestAdmissionSeesVersions(t *testing.T) {
 	}
 }
 
-// TestManagedFieldsAfterAdmission checks that invalid managed fields set by admission are replaced
-// with the previous ones, and that valid ones are stored.
+// TestManagedFieldsAfterAdmission checks that invalid managed fields set by admission are replaced with the
+// previous managed fields, and that valid ones are stored.
 func TestManagedFieldsAfterAdmission(t *testing.T) {
 	t.Parallel()
 	bad := []metav1.ManagedFieldsEntry{{Manager: "x", Operation: "Nope", APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{}`)}}}
@@ -170,7 +171,7 @@ func TestManagedFieldsAfterAdmission(t *testing.T) {
 			for _, line := range lines {
 				got := a.write(line)
 				if entries := got.metadata().ManagedFields; len(entries) == 1 && entries[0].Operation == "Nope" {
-					t.Errorf("%s: nonsense was stored", line)
+					t.Errorf("%s: invalid managed fields were stored", line)
 				}
 				if len(got.warnings) != 1 || !strings.HasPrefix(got.warnings[0], ".metadata.managedFields was in an invalid state after admission; "+
 					"this could be caused by an outdated mutating admission controller; please fix your requests: ") {
@@ -216,7 +217,7 @@ func TestOwnersAfterAdmission(t *testing.T) {
 	check("a patch", a.must("PATCH "+inA+"configmaps/a", `{"metadata":{"ownerReferences":[`+one+`,`+one+`,`+one+`]}}`, "Content-Type", mergeT))
 }
 
-// TestConnectOptions checks that admission receives and may modify the options of a connection, and
+// TestConnectOptions checks that admission receives the options of a connection and can modify them, and
 // that a dry run is rejected.
 func TestConnectOptions(t *testing.T) {
 	t.Parallel()
@@ -235,7 +236,7 @@ func TestConnectOptions(t *testing.T) {
 	a.do("GET "+inA+"pods/x/log?bad", "").want(400, "bad is no option")
 }
 
-// deciding is an authorizer that returns a fixed decision and records the attributes.
+// deciding is an authorizer that returns a fixed decision and records the attributes that it receives.
 type deciding struct {
 	create    authorizer.Decision
 	err       error
@@ -261,11 +262,11 @@ func TestCreateOnUpdate(t *testing.T) {
 		code     int
 		message  string
 	}{
-		"allowed":             {authorizer.DecisionAllow, nil, 201, ""},
-		"in spite of errors":  {authorizer.DecisionAllow, errors.New("trouble"), 201, ""},
-		"denied":              {authorizer.DecisionDeny, nil, 403, forbidden},
-		"no opinion":          {authorizer.DecisionNoOpinion, nil, 403, forbidden},
-		"cannot be found out": {authorizer.DecisionNoOpinion, errors.New("trouble"), 500, "Internal error occurred: trouble"},
+		"allowed":              {authorizer.DecisionAllow, nil, 201, ""},
+		"despite an error":     {authorizer.DecisionAllow, errors.New("trouble"), 201, ""},
+		"denied":               {authorizer.DecisionDeny, nil, 403, forbidden},
+		"no opinion":           {authorizer.DecisionNoOpinion, nil, 403, forbidden},
+		"cannot be determined": {authorizer.DecisionNoOpinion, errors.New("trouble"), 500, "Internal error occurred: trouble"},
 	} {
 		for how, creation := range creations {
 			var requested []authorizer.Attributes
@@ -281,13 +282,13 @@ func TestCreateOnUpdate(t *testing.T) {
 			if there := a.do("GET "+inA+"configmaps/a", "").Code == 200; there != (test.code == 201) {
 				t.Errorf("%s, %s: created %t", name, how, there)
 			}
-			// An update of an existing object requires no permission to create.
+			// An update of an existing object does not require permission to create.
 			a.must("POST "+inA+"configmaps", `{"metadata":{"name":"there"}}`)
 			requested = nil
 			a.must("PUT "+inA+"configmaps/there", `{"metadata":{"name":"there","labels":{"a":"b"}}}`)
 			a.must("PATCH "+inA+"configmaps/there", `{}`, "Content-Type", mergeT)
 			if len(requested) > 0 {
-				t.Errorf("%s, %s: an update requested %+v", name, how, requested)
+				t.Errorf("%s, %s: updates required permission for %+v", name, how, requested)
 			}
 		}
 	}
@@ -319,7 +320,7 @@ func (v validating) Validate(_ context.Context, a *admission.Attributes) error {
 	return nil
 }
 
-// TestWatchInitialized checks that the hook is called once: after the initial events, or
+// TestWatchInitialized checks that the hook is called exactly once, either after the initial events or
 // immediately if the watch has no initial events.
 func TestWatchInitialized(t *testing.T) {
 	t.Parallel()
@@ -417,8 +418,8 @@ func TestAdmissionCannotMove(t *testing.T) {
 	}
 }
 
-// TestInvalidAfterAdmission checks that the Status of an object that is invalid after admission is
-// the same as without admission. A warning names the plugin or webhook that changed the object.
+// TestInvalidAfterAdmission checks that an object that is invalid after admission results in the same
+// Status as without admission, and in a warning that names the plugin or webhook that changed the object.
 func TestInvalidAfterAdmission(t *testing.T) {
 	t.Parallel()
 	const invalid = `{` + coreHead + `"metadata":{"name":"a","labels":{"a b":"c"}}}`

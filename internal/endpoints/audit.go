@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// maxAuditBody is the maximum size of a body in an audit event, in bytes. Unlike kube-apiserver,
-// which buffers whole lists, this server streams lists even if they are audited.
+// maxAuditBody is the maximum size of a body in an audit event, in bytes. This server streams lists even if
+// they are audited, whereas kube-apiserver buffers whole lists.
 const maxAuditBody = 10 << 20
 
 // auditObject records the object that a client sent.
@@ -31,7 +31,8 @@ func (c *call) auditObject(obj codec.Object, media codec.Media, body []byte) {
 	c.auditRequest(obj, media, body)
 }
 
-// auditRequest records the body of a request: JSON as sent, other media types converted to JSON.
+// auditRequest records the body of a request. It records JSON as sent, and converts other media types to
+// JSON.
 func (c *call) auditRequest(obj runtime.Object, media codec.Media, body []byte) {
 	a := request.AuditFrom(c.r.Context())
 	if !a.RecordsRequestBody() {
@@ -61,7 +62,8 @@ func (o *operation) auditRequestObject(ctx context.Context, obj codec.Object) {
 	auditRequestBody(ctx, obj)
 }
 
-// auditRequestBody records an object, or the options of a deletion, as the body of a request of server code.
+// auditRequestBody records an object, or the options of a deletion, as the request body of a call by server
+// code.
 func auditRequestBody(ctx context.Context, obj runtime.Object) {
 	a := request.AuditFrom(ctx)
 	if !a.RecordsRequestBody() {
@@ -72,7 +74,7 @@ func auditRequestBody(ctx context.Context, obj runtime.Object) {
 	}
 }
 
-// auditResponseObject records the object that server code receives. record may be nil.
+// auditResponseObject records the object that server code receives as a response. record may be nil.
 func (o *operation) auditResponseObject(ctx context.Context, record *codec.Record) {
 	a := request.AuditFrom(ctx)
 	if record == nil || !a.RecordsResponseBody() {
@@ -84,8 +86,8 @@ func (o *operation) auditResponseObject(ctx context.Context, record *codec.Recor
 	}
 }
 
-// recordBody passes a JSON body to set, unless it exceeds maxAuditBody. The audit event is then
-// marked as truncated.
+// recordBody passes a JSON body to set. If the body exceeds maxAuditBody, recordBody marks the audit event
+// as truncated instead.
 func recordBody(a *request.Audit, body []byte, set func([]byte)) {
 	if len(body) > maxAuditBody {
 		a.SetTruncated()
@@ -97,8 +99,7 @@ func recordBody(a *request.Audit, body []byte, set func([]byte)) {
 	set(body)
 }
 
-// auditResponse records a complete body. A protobuf body is recorded by auditProtobuf with its
-// object.
+// auditResponse records a complete response body. It ignores protobuf bodies, which auditProtobuf records.
 func auditResponse(r *http.Request, media codec.Media, body []byte) {
 	a := request.AuditFrom(r.Context())
 	if !a.RecordsResponseBody() || media == codec.Protobuf {
@@ -113,7 +114,8 @@ func auditResponse(r *http.Request, media codec.Media, body []byte) {
 	recordBody(a, body, a.SetResponseBody)
 }
 
-// auditProtobuf records a protobuf response as JSON. encode encodes its object for a target.
+// auditProtobuf records a protobuf response as JSON. encode encodes the object of the response for a
+// target.
 func auditProtobuf(r *http.Request, t target, encode func(target) ([]byte, error)) {
 	if a := request.AuditFrom(r.Context()); t.media == codec.Protobuf && a.RecordsResponseBody() {
 		t.media = codec.JSON
@@ -159,7 +161,8 @@ func newAuditedBody(r *http.Request) *auditedBody {
 	return nil
 }
 
-// write copies a chunk. A body beyond the limit is dropped.
+// write appends a copy of piece. If the body exceeds maxAuditBody, it drops the body and marks the audit
+// event as truncated.
 func (b *auditedBody) write(piece []byte) {
 	switch {
 	case b == nil || b.audit == nil:
@@ -263,13 +266,14 @@ func (c *fieldCutter) rest() []byte {
 	return append(left, c.text[at:]...)
 }
 
-// member is a member of a JSON object, by positions.
+// member is a member of a JSON object. begin and end are the positions of the member in the text, and value
+// is the position of its value.
 type member struct {
 	name              string
 	begin, value, end int
 }
 
-// members calls f with each member of the object at i, if it is an object.
+// members calls f with each member of the object at i. It does nothing if the value at i is not an object.
 func members(text []byte, i int, f func(member)) {
 	if text[i] != '{' {
 		return

@@ -31,7 +31,7 @@ func TestWithoutManagedFields(t *testing.T) {
 	}
 }
 
-// FuzzWithoutManagedFields compares the result with a removal of the fields from decoded objects.
+// FuzzWithoutManagedFields compares the result with decoded objects from which the fields are removed.
 func FuzzWithoutManagedFields(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"a":1,"managedFields":[],"b":2,"managedFields":null},"items":[{"metadata":{"managedFields":1}}]}`))
 	f.Add([]byte(`{"rows":[{"object":{"metadata":{"managedFields":[1]}}}],"metadata":{"managedFields":"\"}"}}`))
@@ -45,7 +45,7 @@ func FuzzWithoutManagedFields(f *testing.F) {
 			t.Fatalf("decode the result %s: %v", got, err)
 		}
 		if hasTwice(before, text) {
-			return // decoding keeps only the last of duplicate members, but the function removes fields from all of them
+			return // of duplicate members, decoding keeps only the last one, but the function removes fields from all
 		}
 		drop(before)
 		if !reflect.DeepEqual(before, after) {
@@ -54,7 +54,8 @@ func FuzzWithoutManagedFields(f *testing.F) {
 	})
 }
 
-// hasTwice reports whether a document's text has more members than its values.
+// hasTwice reports whether a document has duplicate members, so that its text contains more strings than
+// the decoded value.
 func hasTwice(value any, text []byte) bool {
 	decoder, names := json.NewDecoder(bytes.NewReader(text)), 0
 	for token, err := decoder.Token(); err == nil; token, err = decoder.Token() {
@@ -65,7 +66,7 @@ func hasTwice(value any, text []byte) bool {
 	return names != textsIn(value)
 }
 
-// textsIn counts the strings in a value, including the names of members.
+// textsIn returns the number of strings in a value, including the names of members.
 func textsIn(value any) (n int) {
 	switch value := value.(type) {
 	case string:

@@ -24,7 +24,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// execution is a recorded call of REST storage.
+// execution is a recorded call to REST storage.
 type execution struct{ verb, namespace, resource, subresource, name string }
 
 var errExecuted = errors.New("executed")
@@ -81,7 +81,7 @@ func (connectRecorder) Connection() rest.Connection {
 	return rest.Connection{AllowsPath: true, Methods: []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}}
 }
 
-// connectVerbs are the verbs that authorize a connection, by method.
+// connectVerbs contains the verbs that authorize a connection, by HTTP method.
 var connectVerbs = map[string]string{"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "OPTIONS": ""}
 
 func recordingResources(executed *[]execution) []*rest.Resource {
@@ -103,8 +103,8 @@ func recordingResources(executed *[]execution) []*rest.Resource {
 	return all
 }
 
-// TestExecutedAsAuthorized sends random requests and compares the attributes that are
-// authorized with the storage calls that follow.
+// TestExecutedAsAuthorized sends random requests and compares the attributes that are authorized with the
+// resulting storage calls.
 func TestExecutedAsAuthorized(t *testing.T) {
 	t.Parallel()
 	var executed []execution
@@ -143,8 +143,7 @@ func TestExecutedAsAuthorized(t *testing.T) {
 	}
 }
 
-// authorizedExecution returns the storage call that the attributes authorize, for the recorded call
-// e.
+// authorizedExecution returns the storage call that the attributes authorize. e is the recorded call.
 func authorizedExecution(method string, a *authorizer.Attributes, e execution) execution {
 	want := execution{a.Verb, a.Namespace, a.Resource, a.Subresource, a.Name}
 	switch {

@@ -43,7 +43,7 @@ func podBody(name, node string) string {
 	return strings.NewReplacer("NAME", name, "NODE", node).Replace(benchPod)
 }
 
-// serveBench sends one request and checks the status code of the response.
+// serveBench sends one request, checks the status code of the response, and returns the size of the body.
 func serveBench(b *testing.B, a *api, line, body, accept string, code int) int {
 	var reader io.Reader
 	if body != "" {
@@ -87,7 +87,7 @@ func BenchmarkWrites(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			a := newCachedAPI(b, endpoints.Config{})
-			serveBench(b, a, "POST "+inA+"pods", podBody("warm", ""), jsonType, 201) // the schemas are read on first use
+			serveBench(b, a, "POST "+inA+"pods", podBody("warm", ""), jsonType, 201) // because schemas are decoded on first use
 			if bench.prepared {
 				serveBench(b, a, "POST "+inA+"pods", podBody("p", ""), jsonType, 201)
 			}
@@ -108,7 +108,7 @@ func (passing) Name() string                                        { return "Pa
 func (passing) Handles(admission.Operation) bool                    { return true }
 func (passing) Mutate(context.Context, *admission.Attributes) error { return nil }
 
-// BenchmarkAdmitted measures writes with an admission plugin, whose result is checked.
+// BenchmarkAdmitted measures writes with an admission plugin, including the checks of the plugin's result.
 func BenchmarkAdmitted(b *testing.B) {
 	for _, bench := range []struct {
 		name, line string
@@ -156,7 +156,7 @@ func benchReads(b *testing.B, a *api) {
 	}
 }
 
-// flushed reports each received write to seen.
+// flushed is a ResponseWriter that reports each write to seen.
 type flushed struct {
 	discard
 	seen chan<- struct{}
@@ -169,7 +169,7 @@ func (f *flushed) Write(p []byte) (int, error) {
 	return f.discard.Write(p)
 }
 
-// BenchmarkWatch measures the delivery of one event to many watchers. One operation is one event,
+// BenchmarkWatch measures the delivery of one event to many watchers. One operation delivers one event,
 // from the storage record to the bytes sent to the last watcher.
 func BenchmarkWatch(b *testing.B) {
 	for _, watchers := range []int{1, 100, 1000} {

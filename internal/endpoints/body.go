@@ -43,9 +43,9 @@ func (c *call) readBody() ([]byte, error) {
 }
 
 const (
-	// firstBodyBuffer is the initial buffer size of a body with at least this declared length:
-	// nearly all bodies fit. smallBodyBuffer is the initial buffer size of a body without a
-	// declared length. Both are in bytes.
+	// firstBodyBuffer is the maximum initial buffer size of a body with a declared length; nearly all
+	// bodies fit. smallBodyBuffer is the initial buffer size of a body without a declared length. Both are
+	// in bytes.
 	firstBodyBuffer = 32 << 10
 	smallBodyBuffer = 512
 	// exhaustedRetryAfter is the Retry-After, in seconds, of a request that is rejected because no
@@ -53,9 +53,9 @@ const (
 	exhaustedRetryAfter = 1
 )
 
-// readAll reads all of r. length is the declared length in bytes; it is unknown if not positive.
-// Memory grows with the received data, because declaring a large length costs the client no
-// resources. room is called with the new buffer size before each growth; its error ends the read.
+// readAll reads all of r. length is the declared length in bytes, which is unknown if it is not positive.
+// The buffer grows with the received data, because a client can declare a large length at no cost. room is
+// called with the new buffer size before each growth; if it returns an error, the read ends.
 func readAll(r io.Reader, length int64, room func(bytes int) error) ([]byte, error) {
 	size := int64(smallBodyBuffer)
 	if length > 0 {
@@ -94,8 +94,8 @@ func tooLarge(limit int64) error {
 	return apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit))
 }
 
-// decodeBody decodes the object of a request in the hub version. fieldValidation determines whether
-// unknown and duplicate fields are ignored, cause warnings, or are rejected (KEP-2885).
+// decodeBody decodes the object in the request body and converts it to the hub version. fieldValidation
+// determines whether unknown and duplicate fields are ignored, cause warnings, or are rejected (KEP-2885).
 func (c *call) decodeBody(v *codec.Version, fieldValidation string) (codec.Object, error) {
 	body, media, err := c.objectBody(v)
 	if err != nil {
@@ -127,8 +127,7 @@ func (c *call) decodeObject(v *codec.Version, fieldValidation string, body []byt
 	return c.toHub(v, obj)
 }
 
-// toHub converts an object of a client from version v to the hub version, with defaults. Errors are
-// API errors.
+// toHub converts a client's object from version v to the hub version, with defaults. Errors are API errors.
 func (o *operation) toHub(v *codec.Version, obj codec.Object) (codec.Object, error) {
 	hub, err := v.ConvertToHub(obj)
 	if err != nil {
@@ -155,7 +154,8 @@ func (o *operation) versioned(hub codec.Object) (codec.Object, error) {
 	return obj, nil
 }
 
-// checkStrict converts errors of strict decoding into warnings or an error.
+// checkStrict returns strict decoding errors as an API error, or converts them to warnings, as
+// fieldValidation specifies. It returns other errors as bad requests.
 func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) error {
 	if err == nil {
 		return nil
@@ -173,8 +173,8 @@ func (c *call) checkStrict(v *codec.Version, fieldValidation string, err error) 
 	return nil
 }
 
-// warnStrictErrors adds a warning for each line of the errors of strict decoding: the YAML decoder
-// returns them as one error.
+// warnStrictErrors adds a warning for each line of faults, because the YAML decoder returns all strict
+// decoding errors as one error.
 func (c *call) warnStrictErrors(faults string) {
 	for line := range strings.SplitSeq(strings.TrimPrefix(faults, "yaml: unmarshal errors:\n"), "\n") {
 		request.AddWarning(c.r.Context(), strings.TrimSpace(line))

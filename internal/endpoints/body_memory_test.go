@@ -36,7 +36,7 @@ func TestReadAll(t *testing.T) {
 	}
 }
 
-// TestReadAllMemory checks that memory is allocated for received data, not for the declared length.
+// TestReadAllMemory checks that memory is allocated for the received data, not for the declared length.
 func TestReadAllMemory(t *testing.T) {
 	result := testing.Benchmark(func(b *testing.B) {
 		b.ReportAllocs()
@@ -45,12 +45,11 @@ func TestReadAllMemory(t *testing.T) {
 		}
 	})
 	if got := result.AllocedBytesPerOp(); got > 2*firstBodyBuffer {
-		t.Errorf("100 bytes of a body that announced %d took %d bytes of memory", DefaultMaxBodyBytes, got)
+		t.Errorf("100 bytes of a body with a declared length of %d took %d bytes of memory", DefaultMaxBodyBytes, got)
 	}
 }
 
-// TestReadAllRoom checks that room is called for the complete memory of a body before the memory is
-// allocated.
+// TestReadAllRoom checks that room is called with the complete buffer size before the buffer is allocated.
 func TestReadAllRoom(t *testing.T) {
 	t.Parallel()
 	full := errors.New("full")

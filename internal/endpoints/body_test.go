@@ -149,8 +149,8 @@ func TestNamespaceOfClusterScoped(t *testing.T) {
 	}
 }
 
-// TestFieldValidation checks that all write methods ignore, warn of or reject unknown and duplicate
-// fields.
+// TestFieldValidation checks that unknown and duplicate fields are ignored, cause warnings or are rejected,
+// for all write methods.
 func TestFieldValidation(t *testing.T) {
 	t.Parallel()
 	const unknown, duplicate = `unknown field "nope"`, `duplicate field "data.k"`
@@ -275,7 +275,7 @@ func TestDeleteOptions(t *testing.T) {
 		{body: "kind: DeleteOptions\napiVersion: v1\ngracePeriodSeconds: 0\n", contentType: yamlType, code: 200},
 		{body: encodeProtobuf(t, &metav1.DeleteOptions{TypeMeta: metav1.TypeMeta{Kind: "DeleteOptions", APIVersion: "v1"}}), contentType: protobufType, code: 200},
 		{body: "{}", contentType: "text/plain", code: 415, message: "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf"},
-		// If there is a body, it replaces the query.
+		// A body replaces the query.
 		{query: "dryRun=Nope", body: `{}`, code: 200},
 	} {
 		a.do("POST "+inA+"configmaps", `{"metadata":{"name":"d"}}`)
@@ -392,7 +392,7 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// FuzzOptions checks that no query causes a server error, for any verb.
+// FuzzOptions checks that no query causes a server error, regardless of the verb.
 func FuzzOptions(f *testing.F) {
 	for _, seed := range []string{"limit=1&continue=e30", "dryRun=All", "gracePeriodSeconds=-1&propagationPolicy=Orphan", "fieldSelector=a%3Db,c!%3Dd&labelSelector=x+in+(y)",
 		"resourceVersion=1&resourceVersionMatch=Exact", "pretty=1;&%zz", "force=1&fieldManager=m", "timeoutSeconds=9223372036854775807", "includeObject=None", "resourceVersion=-1", "resourceVersion=18446744073709551615"} {
@@ -407,7 +407,7 @@ func FuzzOptions(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, query string) {
 		if values, _ := url.ParseQuery(query); values.Has("watch") {
-			t.Skip("a watch would last")
+			t.Skip("a watch would not end")
 		}
 		for _, line := range lines {
 			r := newRequest(line.method+" "+inA+line.path, strings.NewReader(line.body))

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// connect passes a request to the handler of a subresource. The lookup is in another function, to
-// reduce the stacks of sessions that last for hours.
+// connect passes a request to the handler of a subresource. A separate function finds the handler, to
+// reduce the stack size of sessions, which may last for hours.
 func (c *call) connect(s rest.Connecter) error {
 	handler, err := c.connectHandler(s)
 	if err != nil {
@@ -24,7 +24,7 @@ func (c *call) connect(s rest.Connecter) error {
 	return nil
 }
 
-// connectHandler returns the handler of a request.
+// connectHandler checks and admits the request, and returns its handler.
 func (c *call) connectHandler(s rest.Connecter) (http.Handler, error) {
 	connection := s.Connection()
 	switch {
@@ -55,7 +55,7 @@ func (c *call) connectHandler(s rest.Connecter) (http.Handler, error) {
 	return s.Connect(ctx, c.name(), options, c.api.WriteError)
 }
 
-// connectPath returns the path after the subresource, with its slashes, or "".
+// connectPath returns the path after the subresource, including its slashes, or "".
 func connectPath(info *request.Info) string {
 	path := info.Tail
 	if path != "" {

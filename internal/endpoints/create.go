@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// create handles POST of a collection.
+// create handles POST requests for a collection.
 func (c *call) create(s rest.Creater) error {
 	t, options, obj, err := c.newObject()
 	if err != nil {
@@ -30,13 +30,13 @@ func (c *call) create(s rest.Creater) error {
 	return c.respondCreated(t, record)
 }
 
-// restoreParameter is the query parameter of a creation that restores a deleted object. Its value is a
-// revision at which the object existed. The created object has the UID and the creationTimestamp of that
+// restoreParameter is the query parameter of a create request that restores a deleted object. Its value is
+// a revision at which the object existed. The created object has the UID and the creationTimestamp of that
 // revision, so that owner references to it stay valid.
 const restoreParameter = "restoreFrom"
 
-// restore finds the identity of the object that the request restores, and records it in the context of the
-// request.
+// restore finds the identity of the object that the request restores, if any, and records it in the context
+// of the request.
 func (c *call) restore(obj codec.Object) error {
 	if !strings.Contains(c.r.URL.RawQuery, restoreParameter) {
 		return nil // most creations
@@ -57,7 +57,7 @@ func (c *call) restore(obj codec.Object) error {
 	return nil
 }
 
-// newObject decodes the object and the options of a creation.
+// newObject negotiates the response to a create request, and decodes the request's object and options.
 func (c *call) newObject() (t target, options *metav1.CreateOptions, obj codec.Object, err error) {
 	if t, err = c.negotiate(forObject); err != nil {
 		return t, options, nil, err
@@ -71,7 +71,7 @@ func (c *call) newObject() (t target, options *metav1.CreateOptions, obj codec.O
 	return t, options, obj, c.setNamespace(obj)
 }
 
-// respondCreated responds with the created object or, without an object, with success.
+// respondCreated responds with the created object or, if record is nil, with a success Status.
 func (c *call) respondCreated(t target, record *codec.Record) error {
 	if record == nil {
 		return c.respondSuccess(t, http.StatusCreated)
@@ -79,7 +79,7 @@ func (c *call) respondCreated(t target, record *codec.Record) error {
 	return c.respondRecord(t, http.StatusCreated, record)
 }
 
-// createNamed handles POST of an object's subresource.
+// createNamed handles POST requests for a subresource of an object.
 func (c *call) createNamed(s rest.NamedCreater) error {
 	t, options, obj, err := c.newObject()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// delete handles DELETE of an object.
+// delete handles DELETE requests for an object.
 func (c *call) delete(s rest.GracefulDeleter) error {
 	t, err := c.negotiate(forObject)
 	if err != nil {
@@ -57,14 +57,13 @@ func (c *call) respondDeleted(t target, record *codec.Record) error {
 	return respondObject(c.w, c.r, t, http.StatusOK, status)
 }
 
-// respondSuccess responds with a success Status.
 func (c *call) respondSuccess(t target, code int) error {
 	return respondObject(c.w, c.r, t, code, &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: int32(code),
 	})
 }
 
-// deleteCollection handles DELETE of a collection.
+// deleteCollection handles DELETE requests for a collection.
 func (c *call) deleteCollection(s rest.CollectionDeleter) error {
 	t, err := c.negotiate(forList)
 	if err != nil {

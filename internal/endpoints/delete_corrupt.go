@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// isUnsafe reports whether a deletion ignores errors in reading the object.
+// isUnsafe reports whether a deletion is to ignore errors that occur when the object is read.
 func isUnsafe(options *metav1.DeleteOptions) bool {
 	unsafe := options.IgnoreStoreReadErrorWithClusterBreakingPotential
 	return unsafe != nil && *unsafe
@@ -40,7 +40,7 @@ func (c *call) deleteCorrupt(t target, options *metav1.DeleteOptions) error {
 	})
 }
 
-// authorizeUnsafe returns an error if the user may not delete unreadable objects, which requires
+// authorizeUnsafe returns an error if the user is not allowed to delete unreadable objects, which requires
 // another verb in addition to "delete".
 func (o *operation) authorizeUnsafe(ctx context.Context) error {
 	if o.authorizer == nil {

@@ -11,17 +11,17 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// noControllerMessage is the end of all warnings of this file.
+// noControllerMessage is the end of all warnings in this file.
 const noControllerMessage = "that controller is disabled (--controllers), and no kube-controller-manager has its lease in kube-system"
 
-// The controllers that complete deletions, with their names in kube-controller-manager.
+// Controllers that complete deletions. The names are those in kube-controller-manager.
 const (
 	namespaceController = "namespace-controller"
 	garbageCollector    = "garbage-collector-controller"
 )
 
 // warnPending adds a warning if a deletion waits for a controller that is not running
-// (Config.ControllerRuns). Without it, kubectl delete would wait silently.
+// (Config.ControllerRuns). Without the warning, kubectl delete would wait with no explanation.
 func (c *call) warnPending(record *codec.Record, options metav1.DeleteOptions) {
 	if record == nil || len(options.DryRun) > 0 {
 		return
@@ -35,13 +35,14 @@ func (c *call) warnPending(record *codec.Record, options metav1.DeleteOptions) {
 	}
 }
 
-// warnPendingCollection adds a warning for the deletion of a collection, which depends only on the options.
+// warnPendingCollection is like warnPending, for the deletion of a collection. It considers only the
+// options, not the objects.
 func (c *call) warnPendingCollection(options metav1.DeleteOptions) {
 	policy := options.PropagationPolicy
 	foreground := policy != nil && *policy == metav1.DeletePropagationForeground
 	orphan := policy != nil && *policy == metav1.DeletePropagationOrphan || options.OrphanDependents != nil && *options.OrphanDependents
 	if (foreground || orphan) && len(options.DryRun) == 0 {
-		c.warnMissingController(garbageCollector, "objects deleted so stay until the garbage collector removes their finalizers")
+		c.warnMissingController(garbageCollector, "objects deleted with this policy stay until the garbage collector removes their finalizers")
 	}
 }
 

@@ -24,7 +24,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// failing is a storage. Its lists fail immediately or after the first object.
+// failing is a storage whose lists fail, either immediately or after the first object.
 type failing struct {
 	err  error
 	late bool
@@ -85,7 +85,7 @@ func TestErrorsOfStorage(t *testing.T) {
 	}
 }
 
-// TestErrorsAfterDisconnect checks that errors after the client has disconnected are not logged.
+// TestErrorsAfterDisconnect checks that errors that occur after the client has disconnected are not logged.
 func TestErrorsAfterDisconnect(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
@@ -97,7 +97,7 @@ func TestErrorsAfterDisconnect(t *testing.T) {
 	}
 }
 
-// backwards sorts the rows of a list in reverse order and numbers them.
+// backwards reverses the rows of a list and numbers them.
 type backwards struct{ podColumns }
 
 func (backwards) SortRows(list []codec.Object, rows [][]any) ([]int, error) {

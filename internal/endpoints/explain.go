@@ -22,21 +22,22 @@ const explainParameter = "explain"
 // AdmissionExplanation is the response to a dry run with explain=admission.
 type AdmissionExplanation struct {
 	metav1.TypeMeta `json:",inline"`
-	// Code is the status code of the dry run. Object is its response body if it succeeded, and
-	// Status otherwise.
+	// Code is the status code of the dry run. The body of the response is in Object if the dry run
+	// succeeded, and otherwise in Status.
 	Code   int             `json:"code"`
 	Object json.RawMessage `json:"object,omitempty"`
 	Status json.RawMessage `json:"status,omitempty"`
-	// Plugins are the calls of plugins in order. If a plugin rejected the request, its call is the last one.
+	// Plugins contains the calls to plugins, in order. If a plugin rejected the request, its call is the
+	// last one.
 	Plugins []admission.Step `json:"plugins"`
 }
 
-// requestsExplanation reports whether a request requests an explanation.
+// requestsExplanation reports whether the query of a request contains explain=admission.
 func requestsExplanation(r *http.Request) bool {
 	return strings.Contains(r.URL.RawQuery, explainParameter+"=") && r.URL.Query().Get(explainParameter) == "admission"
 }
 
-// explain handles a dry run with an admission explanation.
+// explain handles a request for an admission explanation, which must be a dry run.
 func (c *call) explain() error {
 	switch c.info.Verb {
 	case "create", "update", "patch", "delete":
@@ -78,8 +79,8 @@ func (c *call) explain() error {
 	return nil
 }
 
-// mayExplain reports whether the user may see all that plugins did. That includes audit
-// annotations, and expressions and parameters that the user may not be able to read.
+// mayExplain reports whether the user may see everything that plugins did. This includes audit annotations,
+// and expressions and parameters that the user might not be able to read otherwise.
 func (c *call) mayExplain() bool {
 	if c.authorizer == nil {
 		return true
@@ -91,7 +92,7 @@ func (c *call) mayExplain() bool {
 	return decision == authorizer.DecisionAllow
 }
 
-// bufferedResponse buffers a response.
+// bufferedResponse is a ResponseWriter that keeps the response in memory.
 type bufferedResponse struct {
 	header http.Header
 	code   int

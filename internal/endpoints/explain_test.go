@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/limits/memory"
 )
 
-// TestExplainReleasesMemory checks that a dry run with an explanation releases the memory that it reserves for
-// its body.
+// TestExplainReleasesMemory checks that a dry run with an explanation releases the memory that it reserved
+// for the request body.
 func TestExplainReleasesMemory(t *testing.T) {
 	t.Parallel()
 	budget, err := memory.NewBudget(64<<20, nil)

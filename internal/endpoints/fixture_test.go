@@ -42,7 +42,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// mergeSchemas returns schemas that are decoded once for all tests of the package. They are not modified.
+// mergeSchemas returns the merge schemas, which are decoded once for all tests of the package. They are not
+// modified.
 var mergeSchemas = sync.OnceValue(func() managedfields.TypeConverter {
 	return schemas{openapi.NewTypeConverter(), managedfields.NewDeducedTypeConverter()}
 })
@@ -65,11 +66,11 @@ func (s schemas) TypedToObject(value *typed.TypedValue) (runtime.Object, error) 
 	return s.builtin.TypedToObject(value)
 }
 
-// api is an API of a few small kinds, in process:
+// api is an API with a few small kinds that runs in the process of the test:
 //
 //	configmaps               typed, no hooks
-//	pods, pods/status        with grace periods, default of restartPolicy, columns of their own
-//	pods/eviction, pods/log  a named creater and a connecter
+//	pods, pods/status        with grace periods, a default for restartPolicy, and their own columns
+//	pods/eviction, pods/log  a NamedCreater and a Connecter
 //	nodes                    cluster-scoped
 //	horizontalpodautoscalers v2 is the hub, v1 converts
 //	widgets.example.com      untyped
@@ -83,7 +84,7 @@ type api struct {
 
 func newAPI(t testing.TB, config endpoints.Config) *api { return openAPI(t, config, false) }
 
-// newCachedAPI is like newAPI, but adds a watch cache as in servers.
+// newCachedAPI is like newAPI, but adds a watch cache, as in a real server.
 func newCachedAPI(t testing.TB, config endpoints.Config) *api { return openAPI(t, config, true) }
 
 func openAPI(t testing.TB, config endpoints.Config, cached bool) *api {
@@ -119,10 +120,10 @@ func openAPI(t testing.TB, config endpoints.Config, cached bool) *api {
 	return a
 }
 
-// warningsKey is the context key of the recorder for warnings.
+// warningsKey is the context key of the warning recorder.
 type warningsKey struct{}
 
-// prepareKey is the context key of a function that changes the request's context like a filter.
+// prepareKey is the context key of a function that changes the context of the request, as a filter does.
 type prepareKey struct{}
 
 func (a *api) store(backend kv.Backend, name string, kind *codec.Kind, namespaced bool, strategy *registry.Strategy) *registry.Store {
@@ -232,7 +233,7 @@ func reset(names ...any) map[fieldpath.APIVersion]*fieldpath.Set {
 	return map[fieldpath.APIVersion]*fieldpath.Set{"v1": fieldpath.NewSet(fieldpath.MakePathOrDie(names...))}
 }
 
-// withTable adds columns to pods and allows their field selectors.
+// withTable adds table columns and field selectors to the pods resource.
 func withTable(r *rest.Resource) *rest.Resource {
 	r.Table, r.ReturnDeleted = podColumns{}, true
 	r.FieldLabel = func(label, value string) (string, string, error) {
@@ -266,8 +267,8 @@ func widgetKind() *codec.Kind {
 	return kind
 }
 
-// hpaVersions returns autoscaling v2, the hub, and v1. Unlike in Kubernetes, fields that v1 lacks
-// are lost in a conversion to v1, instead of preserved in an annotation.
+// hpaVersions returns the versions v2 (the hub) and v1 of autoscaling. Unlike in Kubernetes, a conversion
+// to v1 drops the fields that v1 lacks, instead of preserving them in an annotation.
 func hpaVersions() (hub, one *codec.Version) {
 	hub = &codec.Version{GVK: autoscalingv2.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"),
 		New: func() codec.Object { return new(autoscalingv2.HorizontalPodAutoscaler) }}
@@ -309,12 +310,12 @@ func evictionVersion() *codec.Version {
 	return kindOf("", "v1", "Binding", func() codec.Object { return new(corev1.Binding) }).Hub
 }
 
-// connectVersion returns the version of the options of pods/log. The options have no metadata.
+// connectVersion returns the version of the options of pods/log, which have no metadata.
 func connectVersion() *codec.Version {
 	return &codec.Version{GVK: schema.GroupVersionKind{Version: "v1", Kind: "PodProxyOptions"}}
 }
 
-// evictions deletes the pod and responds with a success Status.
+// evictions is a storage that deletes the pod and responds with a success Status.
 type evictions struct{ pods *registry.Store }
 
 func (e evictions) CreateNamed(ctx context.Context, name types.NamespacedName, _ codec.Object, _ rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
@@ -322,7 +323,7 @@ func (e evictions) CreateNamed(ctx context.Context, name types.NamespacedName, _
 	return nil, err
 }
 
-// logs responds with the name of the pod and the path of the options.
+// logs is a connecter that responds with the name of the pod and the path in the options.
 type logs struct{}
 
 func (logs) ConnectOptions(query url.Values, tail string) (runtime.Object, error) {
@@ -346,11 +347,12 @@ func (logs) Connection() rest.Connection {
 type answer struct {
 	*httptest.ResponseRecorder
 	t testing.TB
-	// warnings are the warnings that a filter would send.
+	// warnings contains the warnings that a filter would send.
 	warnings []string
 }
 
-// do sends a request. line contains the method and the path, headers are pairs of names and values.
+// do sends a request. line contains the method and the path, and headers contains pairs of names and
+// values.
 func (a *api) do(line, body string, headers ...string) answer {
 	a.Helper()
 	r := newRequest(line, strings.NewReader(body))
@@ -450,7 +452,7 @@ func (a *api) configMap(name, data string) *corev1.ConfigMap {
 	return a.must("POST "+inA+"configmaps", fmt.Sprintf(`{"metadata":{"name":%q},"data":{%s}}`, name, data)).configMap()
 }
 
-// encodeProtobuf encodes an object like clients.
+// encodeProtobuf encodes an object as clients do.
 func encodeProtobuf(t testing.TB, obj runtime.Object) string {
 	t.Helper()
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), protobufType)

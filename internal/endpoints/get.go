@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// get handles GET of an object.
+// get handles GET requests for an object.
 func (c *call) get(s rest.Getter) error {
 	t, err := c.negotiate(forObject)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// repeated returns n items made of format and a number, separated by commas.
+// repeated returns n items separated by commas. Each item is its number in the given format.
 func repeated(n int, format string) string {
 	items := make([]string, n)
 	for i := range items {
@@ -33,8 +33,8 @@ func processCPU(t *testing.T) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// TestMetadataCost checks that the CPU time of a write grows linearly with the number of
-// finalizers. It is not parallel, because it measures the process.
+// TestMetadataCost checks that the CPU time of a write grows linearly with the number of finalizers. It is
+// not parallel, because it measures the CPU time of the process.
 func TestMetadataCost(t *testing.T) {
 	a := newAPI(t, endpoints.Config{})
 	a.stores["configmaps"].Strategy.Finalizers = registry.WarnUnqualifiedFinalizers
@@ -79,8 +79,8 @@ func TestManagedFieldsAreBounded(t *testing.T) {
 	refused(a.do("PATCH "+inA+"configmaps/a", body(1001), "Content-Type", mergeT))
 }
 
-// TestDeepManagedFields checks that managed fields whose nesting exceeds the limit of JSON decoders are ignored.
-// The object could be stored as protobuf, but no list in JSON could contain it.
+// TestDeepManagedFields checks that managed fields that are nested deeper than JSON decoders permit are
+// ignored. The object could be stored as protobuf, but a list in JSON could not contain it.
 func TestDeepManagedFields(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -97,8 +97,8 @@ func TestDeepManagedFields(t *testing.T) {
 	}
 }
 
-// TestDeepDocuments checks that a custom resource is rejected if JSON decoders could not read it again with its
-// managed fields.
+// TestDeepDocuments checks that a custom resource is rejected if JSON decoders could not read it again
+// together with its managed fields.
 func TestDeepDocuments(t *testing.T) {
 	t.Parallel()
 	const widgets = "/apis/example.com/v1/namespaces/a/widgets"
@@ -124,8 +124,8 @@ func TestDeepDocuments(t *testing.T) {
 	a.must("GET "+widgets, "")
 }
 
-// TestWritesThatNeedMuchMemory checks that all kinds of writes reject an object whose empty elements would need much
-// more memory than the body of the request.
+// TestWritesThatNeedMuchMemory checks that all write methods reject an object whose empty elements would
+// need much more memory than the request body.
 func TestWritesThatNeedMuchMemory(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})

@@ -29,7 +29,7 @@ type protobufList struct {
 	item func(dst []byte, record *codec.Record) ([]byte, error)
 }
 
-// wholeList returns the list of all objects.
+// wholeList describes the list of the complete objects.
 func (c *call) wholeList(list *rest.List) *protobufList {
 	v := c.resource.Version
 	return &protobufList{
@@ -39,8 +39,8 @@ func (c *call) wholeList(list *rest.List) *protobufList {
 	}
 }
 
-// metadataList returns the list of the objects' metadata. Each object is decoded twice, for its
-// size and its encoding, so that only one decoded object is in memory.
+// metadataList describes the list of the objects' metadata. Each object is decoded twice, once for its size
+// and once for its encoding, so that only one decoded object is in memory at a time.
 func metadataList(t target, list *rest.List) *protobufList {
 	partial := func(record *codec.Record) (*metav1.PartialObjectMetadata, error) {
 		obj, err := record.Shared()
@@ -71,8 +71,8 @@ func metadataList(t target, list *rest.List) *protobufList {
 	}
 }
 
-// respondProtobufList sends the items' messages in one list message. Its length precedes it, so
-// all messages are measured before the first byte is sent.
+// respondProtobufList sends the messages of all items in one list message. The length of the list message
+// is sent first, so all items are measured before the first byte is sent.
 func (c *call) respondProtobufList(t target, list *protobufList, records []*codec.Record) error {
 	metaBytes, err := list.meta.Marshal()
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// chunkSize is the size of the parts in which a list is written, in bytes: large enough to fill TLS
-// records and HTTP/2 frames, and small compared with the list.
+// chunkSize is the size of the chunks in which a list is written, in bytes. It is large enough to fill TLS
+// records and HTTP/2 frames, but small compared with a long list.
 const chunkSize = 128 << 10
 
 // yamlBatchSize is the minimum size of a batch of JSON items that is converted to YAML, in bytes.
@@ -27,16 +27,16 @@ var chunkPool = sync.Pool{New: func() any { b := make([]byte, 0, chunkSize+chunk
 type listForm struct {
 	// head is the JSON object up to the value of the items field.
 	head []byte
-	// empty is the value if there are no items: [] or null.
+	// empty is the value of the items field if there are no items: [] or null.
 	empty string
 	// item appends the item of a record.
 	item func(dst []byte, record *codec.Record) ([]byte, error)
 }
 
-// foot ends a list in JSON after its array.
+// foot is the JSON text of a list after its array.
 const foot = "}\n"
 
-// streamList sends a list while it is read.
+// streamList sends a list while it is being read from storage.
 func (c *call) streamList(t target, list *rest.List, form *listForm) error {
 	pooled := chunkPool.Get().(*[]byte)
 	defer func() { chunkPool.Put(pooled) }()
@@ -195,7 +195,7 @@ type yamlEncoder struct {
 	form *listForm
 	// rest is the text after the array.
 	rest []byte
-	// batch contains JSON items that are not converted yet.
+	// batch contains JSON items that have not been converted yet.
 	batch []byte
 }
 

@@ -215,8 +215,8 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
-// rows is a storage with n configmaps. Its lists create each configmap on demand, like a store that is
-// read in chunks.
+// rows is a storage with n configmaps. Its lists create each configmap on demand, like lists that are read
+// from the store in chunks.
 type rows struct {
 	kind *codec.Kind
 	n    int
@@ -240,7 +240,7 @@ func (s rows) List(ctx context.Context, _ string, _ rest.ListOptions) (*rest.Lis
 	}}, nil
 }
 
-// sink counts the written bytes and samples the heap size.
+// sink is a ResponseWriter that counts the written bytes and samples the heap size.
 type sink struct {
 	header http.Header
 	bytes  int
@@ -270,8 +270,8 @@ func serveRows(w http.ResponseWriter, n, breakAt int) {
 	serve(w, newRequest("GET "+inA+"configmaps", nil), rows{kind, n, breakAt}, endpoints.Config{})
 }
 
-// listFormats are the formats of lists: the Accept and Accept-Encoding headers and the query that
-// request them.
+// listFormats returns the formats of lists. The values are the Accept header, the Accept-Encoding header
+// and the query that request a format.
 func listFormats() map[string][3]string {
 	const meta = ";g=meta.k8s.io;v=v1"
 	return map[string][3]string{
@@ -303,9 +303,9 @@ func serveFormat(w http.ResponseWriter, format [3]string, from rest.Storage) {
 	serve(w, r, from, endpoints.Config{})
 }
 
-// TestListStreams checks that a list of 10,000 objects (about 11 MB), or 50,000 in JSON, is never completely
-// in memory, in any format except protobuf. It measures the heap of the process, so it does not run in
-// parallel with other tests.
+// TestListStreams checks that a list of 10,000 objects (about 11 MB), or 50,000 in JSON, is never
+// completely in memory, in any format except protobuf. It measures the heap of the process, so it is not
+// parallel.
 func TestListStreams(t *testing.T) { //nolint:paralleltest // see above
 	if testing.Short() {
 		t.Skip("long lists are not sent with -short")
@@ -313,7 +313,7 @@ func TestListStreams(t *testing.T) { //nolint:paralleltest // see above
 	for name, format := range listFormats() {
 		t.Run(name, func(t *testing.T) { //nolint:paralleltest // see above
 			if name == "protobuf" {
-				t.Skip("it holds the records, and is charged for them: see TestListsAreCounted")
+				t.Skip("a protobuf list retains its records; see TestListsAreCounted")
 			}
 			length := 10_000
 			if name == "JSON" {
@@ -333,8 +333,8 @@ func TestListStreams(t *testing.T) { //nolint:paralleltest // see above
 	}
 }
 
-// TestStreamedFormats checks that a streamed list is byte for byte identical to the library's
-// encoding of the complete list.
+// TestStreamedFormats checks that a streamed list is byte-for-byte identical to the library's encoding of
+// the complete list.
 func TestStreamedFormats(t *testing.T) {
 	t.Parallel()
 	formats := listFormats()
@@ -387,13 +387,14 @@ func TestListEndsWithClient(t *testing.T) {
 				serve(httptest.NewRecorder(), r, store, endpoints.Config{})
 			}()
 			if read > 100 {
-				t.Errorf("%d records were read of a list whose client left at the 50th", read)
+				t.Errorf("%d records were read of a list whose client disconnected at the 50th", read)
 			}
 		})
 	}
 }
 
-// leaving is a storage whose client disconnects during the list.
+// leaving is a storage whose lists disconnect the client at a record. at is the number of the record,
+// starting at 1.
 type leaving struct {
 	rows
 	at    int
@@ -458,6 +459,6 @@ func TestBrokenList(t *testing.T) {
 	}
 	defer func() { _ = response.Body.Close() }()
 	if body, err := io.ReadAll(response.Body); err == nil {
-		t.Errorf("%d bytes that end well", len(body))
+		t.Errorf("the response of %d bytes ended without an error", len(body))
 	}
 }

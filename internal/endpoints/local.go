@@ -44,7 +44,7 @@ func (a *API) Create(ctx context.Context, resource *rest.Resource, obj codec.Obj
 
 // Update replaces an object with the result of change, and returns the stored record in the hub version.
 // change receives an object in the resource's version, which it may modify and return. Update calls change
-// again after a conflict, and returns an error of change unchanged. If the object does not exist, Update
+// again after a conflict, and returns errors of change as they are. If the object does not exist, Update
 // returns an API error (404).
 func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(codec.Object) (codec.Object, error), options metav1.UpdateOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Updater)
@@ -69,9 +69,9 @@ func (a *API) Update(ctx context.Context, resource *rest.Resource, change func(c
 	return record, err
 }
 
-// Apply applies a configuration with the options' field manager (KEP-555). It creates the object if it does
-// not exist. It does not modify configuration. A conflict with another manager is an API error (409), unless
-// options.Force is set. If managed fields are disabled, Apply returns an error.
+// Apply applies a configuration for the field manager in options (KEP-555). It creates the object if it
+// does not exist. It does not modify configuration. A conflict with another manager is an API error (409)
+// unless options.Force is set. If managed fields are disabled, Apply returns an error.
 func (a *API) Apply(ctx context.Context, resource *rest.Resource, configuration *unstructured.Unstructured, options metav1.ApplyOptions) (*codec.Record, error) {
 	s, ok := resource.Storage.(rest.Updater)
 	if !ok {
@@ -125,8 +125,8 @@ func (a *API) NewDeleter(ctx context.Context, resource *rest.Resource, options m
 	}, nil
 }
 
-// RecordOwnership returns obj with managed fields that record manager as the owner of the fields that differ
-// from live. Callers use it for writes that do not use the methods above. Both objects are in the hub
+// RecordOwnership returns obj with its managed fields updated so that manager owns the fields in which obj
+// differs from live. It is meant for writes that bypass the methods of API. Both objects are in the hub
 // version. RecordOwnership does not modify live, but may modify and return obj. It returns an API error if
 // obj has too many managers.
 func (a *API) RecordOwnership(resource *rest.Resource, live, obj codec.Object, manager string) (codec.Object, error) {
@@ -139,7 +139,8 @@ func (a *API) operation(ctx context.Context, resource *rest.Resource) *operation
 	return &operation{api: a, resource: resource, info: request.InfoFrom(ctx)}
 }
 
-// changed returns the result of change for a copy of current, in the resource's version.
+// changed calls change with a copy of current in the resource's version. It returns the result in the hub
+// version, with defaults.
 func (o *operation) changed(current codec.Object, change func(codec.Object) (codec.Object, error)) (codec.Object, error) {
 	obj, err := o.versioned(current.DeepCopyObject().(codec.Object))
 	if err != nil {

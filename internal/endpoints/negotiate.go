@@ -21,7 +21,7 @@ const (
 	whole view = iota
 	// table is a Table, which kubectl prints.
 	table
-	// partial is a PartialObjectMetadata, partialList a PartialObjectMetadataList.
+	// partial is a PartialObjectMetadata, and partialList is a PartialObjectMetadataList.
 	partial
 	partialList
 )
@@ -40,7 +40,8 @@ const (
 	forObject = iota
 	forList
 	forWatch
-	// forError: a Status is always sent as a complete object, regardless of the requested view.
+	// forError is for a Status, which is always sent as a complete object, regardless of the requested
+	// view.
 	forError
 )
 
@@ -53,8 +54,8 @@ type acceptClause struct {
 	quality   float64
 }
 
-// supportedForms are the available forms of objects, in addition to JSON and YAML. If a form is missing, the
-// client's next choice applies.
+// supportedForms specifies which forms of objects are available, in addition to JSON and YAML. If a form is
+// not available, the client's next choice applies.
 type supportedForms struct {
 	// protobuf reports whether whole objects have a protobuf form.
 	protobuf bool
@@ -211,8 +212,8 @@ func mediaOf(mediaType string) (codec.Media, bool) {
 	return codec.JSON, false
 }
 
-// requestsPretty reports whether JSON is indented: as the query specifies, otherwise for the user
-// agents of browsers and command-line tools.
+// requestsPretty reports whether JSON is indented. The query parameter "pretty" determines this. Without
+// it, JSON is indented for the user agents of browsers and command-line tools.
 func requestsPretty(r *http.Request) bool {
 	if strings.Contains(r.URL.RawQuery, "pretty=") {
 		if value := r.URL.Query().Get("pretty"); value != "" {
@@ -224,7 +225,8 @@ func requestsPretty(r *http.Request) bool {
 	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")
 }
 
-// bodyMedia reads the Content-Type of a request for an object.
+// bodyMedia returns the media type of the object in a request body, from the Content-Type header. The error
+// is a 415.
 func bodyMedia(r *http.Request) (codec.Media, error) {
 	header := r.Header.Get("Content-Type")
 	if header == "" || header == codec.JSONType {

@@ -27,8 +27,8 @@ const (
 	protobufType   = "application/vnd.kubernetes.protobuf"
 )
 
-// TestAccept checks the response to each Accept header, for an object and for a list. An expected
-// value that is not a media type is the message of a 406.
+// TestAccept checks the responses to Accept headers, for an object and for a list. An expected value that
+// is not a media type is the message of a 406.
 func TestAccept(t *testing.T) {
 	t.Parallel()
 	view := func(media, as, version string) string {
@@ -108,7 +108,7 @@ func kindIn(t testing.TB, body []byte, media string) string {
 		var envelope runtime.Unknown
 		rest, ok := bytes.CutPrefix(body, []byte("k8s\x00"))
 		if !ok {
-			t.Fatalf("no protobuf: %.40q", body)
+			t.Fatalf("not protobuf: %.40q", body)
 		}
 		if err := envelope.Unmarshal(rest); err != nil {
 			t.Fatal(err)
@@ -164,7 +164,7 @@ func TestSeveralAcceptHeaders(t *testing.T) {
 	checkAccepted(t, got, yamlType, "ConfigMap")
 }
 
-// TestErrorsAreNegotiated checks that an error has the requested media type, but is never a table.
+// TestErrorsAreNegotiated checks that an error is sent in the requested media type, but never as a table.
 func TestErrorsAreNegotiated(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -284,7 +284,7 @@ func TestYAMLIsTheSameObject(t *testing.T) {
 			t.Errorf("%s: JSON %s\nYAML %s", path, plain.Body, asYAML.Body)
 		}
 	}
-	// Convert it back.
+	// The server also accepts YAML.
 	a.must("DELETE "+inA+"configmaps/a", "")
 	got := a.must("POST "+inA+"configmaps", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: z}\ndata: {a: &x b, c: *x}\n", "Content-Type", yamlType).configMap()
 	if got.Data["c"] != "b" {

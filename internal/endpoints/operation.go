@@ -18,24 +18,24 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry"
 )
 
-// operation is a request for a resource, independent of HTTP: it passes an object through managed
-// fields and admission to storage. Clients (call) and server code (API.Update and others) share it.
+// operation is a request for a resource, independent of HTTP. It passes an object through managed fields
+// and admission to storage. Requests of clients (call) and of server code (API.Update and others) share it.
 type operation struct {
 	api      *API
 	resource *rest.Resource
 	info     *request.Info
-	// authorizer checks the permission to create if an update or patch does not find its object;
-	// nil permits it.
+	// authorizer checks the permission to create an object if an update or patch does not find it; nil
+	// skips the check.
 	authorizer authorizer.Authorizer
-	// mutators are the policies and webhooks that modified the object in admission.
+	// mutators contains the names of the policies and webhooks that modified the object in admission.
 	mutators []string
-	// explanation records the effects of admission; may be nil.
+	// explanation records the effects of admission; nil records nothing.
 	explanation *admission.Explanation
-	// lookups caches lookups of the mutating pass of admission for the validating pass.
+	// lookups caches the lookups of the mutating pass of admission for its validating pass.
 	lookups admission.Lookups
 }
 
-// create stores a new object with manager as its field manager. It takes ownership of obj.
+// create stores a new object, and records manager as the owner of its fields. It takes ownership of obj.
 func (o *operation) create(ctx context.Context, s rest.Creater, obj codec.Object, manager string, options *metav1.CreateOptions) (*codec.Record, error) {
 	dedupOwnerReferences(ctx, obj, duplicateOwnersWarning)
 	obj, err := o.recordCreation(obj, manager)
@@ -90,16 +90,16 @@ func (o *operation) namespace() string {
 	return o.info.Namespace
 }
 
-// newHub returns an empty object of the kind.
+// newHub returns an empty object of the resource's kind in the hub version.
 func (o *operation) newHub() codec.Object {
 	obj := o.resource.Kind.Hub.New()
 	obj.GetObjectKind().SetGroupVersionKind(o.resource.Kind.Hub.GVK)
 	return obj
 }
 
-// setNamespace sets the namespace of a client's object from the request's path, and rejects another
-// namespace. For a cluster-scoped kind, it clears the namespace, as in kube-apiserver: clients set
-// it for all kinds.
+// setNamespace sets the namespace of a client's object to the namespace in the request's path, and rejects
+// an object with a different namespace. For a cluster-scoped kind, it clears the namespace as in
+// kube-apiserver, because clients set it for all kinds.
 func (o *operation) setNamespace(obj codec.Object) error {
 	if !o.resource.Namespaced {
 		if obj.GetNamespace() != "" {
@@ -117,7 +117,7 @@ func (o *operation) setNamespace(obj codec.Object) error {
 	return nil
 }
 
-// checkName rejects an object with another name than the path.
+// checkName rejects an object whose name differs from the name in the path.
 func (o *operation) checkName(obj codec.Object) error {
 	switch obj.GetName() {
 	case o.info.Name:
@@ -128,7 +128,7 @@ func (o *operation) checkName(obj codec.Object) error {
 	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", obj.GetName(), o.info.Name))
 }
 
-// recordCreation records the owners of a new object's fields.
+// recordCreation records manager as the owner of the fields of a new object.
 func (o *operation) recordCreation(obj codec.Object, manager string) (codec.Object, error) {
 	m := o.api.managers.For(o.resource)
 	if m == nil {
@@ -140,7 +140,7 @@ func (o *operation) recordCreation(obj codec.Object, manager string) (codec.Obje
 	return m.Update(o.newHub(), obj, manager), nil
 }
 
-// recordUpdate records the owners of changed fields.
+// recordUpdate records manager as the owner of the fields that it changed.
 func (o *operation) recordUpdate(live, obj codec.Object, manager string) (codec.Object, error) {
 	m := o.api.managers.For(o.resource)
 	if m == nil {
@@ -152,8 +152,8 @@ func (o *operation) recordUpdate(live, obj codec.Object, manager string) (codec.
 	return m.Update(live, obj, manager), nil
 }
 
-// maxManagers is the maximum number of managedFields entries that a client may send. The
-// time to merge them grows with the square of their number.
+// maxManagers is the maximum number of managedFields entries that a client may send. The time to merge
+// entries grows with the square of their number.
 const maxManagers = 1000
 
 // checkManagers rejects an object with too many managedFields entries.
@@ -167,7 +167,7 @@ func (o *operation) checkManagers(obj codec.Object) error {
 	})
 }
 
-// rejectRename rejects a patch that changes the name or namespace.
+// rejectRename returns an UpdateFunc that fails if change changes the name or namespace of the object.
 func (o *operation) rejectRename(change rest.UpdateFunc) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		obj, err := change(ctx, current)
@@ -181,9 +181,10 @@ func (o *operation) rejectRename(change rest.UpdateFunc) rest.UpdateFunc {
 	}
 }
 
-// withDefaults sets the defaults of an unstructured object after an apply; no manager owns the added fields.
-// Typed objects have their defaults since the conversion to the Go type. If an applied null has no default,
-// it stays null and is validated. In contrast, a null in a created or updated object counts as omitted.
+// withDefaults sets the defaults of an unstructured object after an apply; no manager owns the added
+// fields. Typed objects already have their defaults, because the conversion to the Go type sets them. If an
+// applied null has no default, it stays null and is validated. In contrast, a null in a created or updated
+// object counts as omitted.
 func (o *operation) withDefaults(merged codec.Object) codec.Object {
 	v := o.resource.Version
 	u, ok := merged.(*unstructured.Unstructured)

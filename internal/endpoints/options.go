@@ -38,7 +38,7 @@ func decodeQuery[T any](rawQuery string, convert func(*url.Values, *T, conversio
 	return options, nil
 }
 
-// optionsType returns the TypeMeta of options of a kind, which admission plugins receive.
+// optionsType returns the TypeMeta that options of a kind have when they are passed to admission plugins.
 func optionsType(kind string) metav1.TypeMeta {
 	return metav1.TypeMeta{Kind: kind, APIVersion: "meta.k8s.io/v1"}
 }
@@ -61,7 +61,7 @@ func (c *call) getOptions() (metav1.GetOptions, error) {
 	return *options, err
 }
 
-// rejectExport rejects the removed export option: a client that requests it must not receive the
+// rejectExport rejects the removed export option, because a client that requests it must not receive the
 // complete object.
 func rejectExport(values []string) error {
 	var export bool
@@ -100,7 +100,7 @@ func (c *call) patchOptions(patchType types.PatchType) (*metav1.PatchOptions, er
 	return options, invalidOptions("PatchOptions", validation.ValidatePatchOptions(options, patchType))
 }
 
-// deleteOptions returns the options of the body or, if it is empty, of the query.
+// deleteOptions returns the options in the body or, if the body is empty, in the query.
 func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 	body, err := c.readBody()
 	if err != nil {
@@ -122,8 +122,8 @@ func (c *call) deleteOptions() (*metav1.DeleteOptions, error) {
 	return options, invalidOptions("DeleteOptions", validation.ValidateDeleteOptions(options))
 }
 
-// decodeDeleteOptions decodes the body of a deletion. DeleteOptions are identical in all versions
-// of all groups.
+// decodeDeleteOptions decodes the body of a delete request. DeleteOptions are identical in all versions of
+// all groups.
 func (c *call) decodeDeleteOptions(body []byte) (*metav1.DeleteOptions, error) {
 	media, err := bodyMedia(c.r)
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *call) decodeDeleteOptions(body []byte) (*metav1.DeleteOptions, error) {
 	return options, asBadRequest(err)
 }
 
-// listOptions returns the options of lists, watches and collection deletions.
+// listOptions returns the options of a list, watch or collection deletion.
 func (c *call) listOptions() (rest.ListOptions, metav1.ListOptions, error) {
 	decoded, err := decodeQuery(c.r.URL.RawQuery, metav1.Convert_url_Values_To_v1_ListOptions)
 	raw := *decoded
@@ -168,8 +168,8 @@ func (c *call) listOptions() (rest.ListOptions, metav1.ListOptions, error) {
 	return options, raw, nil
 }
 
-// fieldSelector converts a selector to the hub version. The deprecated watch of a single object is
-// narrowed to the name in the path.
+// fieldSelector converts a selector to the fields of the hub version. For the deprecated watch of a single
+// object, it also requires the name in the path.
 func (c *call) fieldSelector(selector fields.Selector) (fields.Selector, error) {
 	if selector != nil && !selector.Empty() && c.resource.FieldLabel != nil {
 		translated, err := selector.Transform(c.resource.FieldLabel)
@@ -191,7 +191,7 @@ func (c *call) fieldSelector(selector fields.Selector) (fields.Selector, error) 
 	return fields.AndSelectors(selector, byName), nil
 }
 
-// includeObject returns the content of the object field of table rows.
+// includeObject returns the policy for the content of the object field of table rows.
 func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
 	if !strings.Contains(c.r.URL.RawQuery, "includeObject") {
 		return metav1.IncludeMetadata, nil
@@ -209,8 +209,8 @@ func (c *call) includeObject() (metav1.IncludeObjectPolicy, error) {
 	return options.IncludeObject, nil
 }
 
-// fieldManager returns the client's field manager, or the printable prefix of its user agent up to
-// the maximum length. It also records the manager in the context of the request.
+// fieldManager returns manager or, if manager is empty, the printable prefix of the client's user agent up
+// to the maximum length. It also records the result in the context of the request.
 func (c *call) fieldManager(manager string) string {
 	if manager == "" {
 		manager = c.userAgentPrefix()

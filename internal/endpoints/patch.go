@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// patch handles PATCH of an object. Three kinds of patch modify the current object; the fourth
-// (apply) declares fields of a manager.
+// patch handles PATCH requests for an object. Three types of patches modify the current object. The fourth
+// (apply) declares the fields that a manager sets.
 func (c *call) patch(s rest.Updater) error {
 	patchType, err := c.patchType()
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *call) patch(s rest.Updater) error {
 	return c.respondRecord(t, statusCode(created), record)
 }
 
-// patchType reads the Content-Type.
+// patchType returns the type of the patch, from the Content-Type header. The error is a 415.
 func (c *call) patchType() (types.PatchType, error) {
 	mediaType, _, err := mime.ParseMediaType(c.r.Header.Get("Content-Type"))
 	if err == nil {
@@ -75,7 +75,7 @@ func (c *call) patchType() (types.PatchType, error) {
 	return "", errPatchType()
 }
 
-// patcher returns the change function of a patch.
+// patcher returns the UpdateFunc that applies a patch.
 func (c *call) patcher(patchType types.PatchType, body []byte, options metav1.PatchOptions) (rest.UpdateFunc, error) {
 	manager := c.fieldManager(options.FieldManager)
 	switch patchType {
@@ -104,8 +104,8 @@ func invalidPatch(document string, err error) error {
 	})
 }
 
-// inapplicable returns the error for a patch that does not apply to the object or exceeds a limit. why
-// describes the reason; may be nil. As in kube-apiserver, the error has no further details.
+// inapplicable returns the error for a patch that does not apply to the object or exceeds a limit. why is
+// the reason; nil omits it. As in kube-apiserver, the error has no further details.
 func inapplicable(why error) error {
 	message := "the server rejected our request due to an error in our request"
 	if why != nil {
@@ -114,8 +114,8 @@ func inapplicable(why error) error {
 	return detailed(statusError(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "%s", message))
 }
 
-// asBadRequest converts an error that is not an API error into a bad request. Callers use it for errors that
-// data of the client causes.
+// asBadRequest converts an error that is not an API error into a bad request. Callers use it for errors
+// that are caused by the client's data.
 func asBadRequest(err error) error {
 	var status apierrors.APIStatus
 	if err == nil || errors.As(err, &status) {

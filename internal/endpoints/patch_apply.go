@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// applyPatch returns the change function of an apply patch (KEP-555), which also creates a missing object.
+// applyPatch returns the UpdateFunc of an apply patch (KEP-555), which also creates a missing object.
 func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptions) (rest.UpdateFunc, error) {
 	m := c.api.managers.For(c.resource)
 	if m == nil {
@@ -38,8 +38,7 @@ func (c *call) applyPatch(body []byte, manager string, options metav1.PatchOptio
 	return c.applyFunc(m, content, manager, options.Force != nil && *options.Force), nil
 }
 
-// applyFunc returns the function that applies a configuration for a manager. It does not modify
-// content.
+// applyFunc returns the UpdateFunc that applies a configuration for a manager. It does not modify content.
 func (o *operation) applyFunc(fields *apply.Manager, content map[string]any, manager string, force bool) rest.UpdateFunc {
 	return func(_ context.Context, current codec.Object) (codec.Object, error) {
 		create := current == nil
@@ -66,8 +65,8 @@ func (o *operation) applyFunc(fields *apply.Manager, content map[string]any, man
 	}
 }
 
-// decodeApplied decodes a configuration. JSON is valid YAML, but the JSON decoder is much faster. unique is
-// as in codec.UnmarshalDocument.
+// decodeApplied decodes an applied configuration. JSON is valid YAML, but the JSON decoder is much faster.
+// unique has the meaning of codec.UnmarshalDocument.
 func decodeApplied(body []byte) (content map[string]any, unique bool, err error) {
 	content = map[string]any{}
 	unique, err = codec.UnmarshalDocument(body, &content)
@@ -84,8 +83,8 @@ func decodeApplied(body []byte) (content map[string]any, unique bool, err error)
 	return content, unique, nil
 }
 
-// checkDuplicates adds warnings for duplicate members, or rejects them. The messages come from the YAML
-// decoder.
+// checkDuplicates adds warnings for duplicate members or rejects them, as fieldValidation specifies. The
+// messages come from the YAML decoder.
 func (c *call) checkDuplicates(body []byte, fieldValidation string) error {
 	if fieldValidation == metav1.FieldValidationIgnore {
 		return nil
@@ -104,8 +103,8 @@ func (c *call) checkDuplicates(body []byte, fieldValidation string) error {
 	return nil
 }
 
-// keepNulls copies null members of before to after if after lacks them. It skips the metadata of
-// resources, which must not contain nulls.
+// keepNulls copies each null member of before to after, unless after has the member. It skips the metadata
+// of resources, which must not contain nulls.
 func keepNulls(before, after any) {
 	switch before := before.(type) {
 	case map[string]any:

@@ -19,10 +19,9 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// documentPatcher changes an object's JSON document.
+// documentPatcher is a patch that changes an object's JSON document.
 type documentPatcher interface {
-	// apply returns the changed document, and the errors of strict decoding of the patch. Errors
-	// are API errors.
+	// apply returns the changed document, and the strict decoding errors of the patch. err is an API error.
 	apply(document []byte) (changed []byte, strict []error, err error)
 	// show formats a changed document for the error message if it is no longer a valid object.
 	show(changed []byte) string
@@ -31,8 +30,8 @@ type documentPatcher interface {
 	members() map[string]any
 }
 
-// documentPatch returns the change function of a patch of JSON. The function encodes the current object in
-// the requested version, applies the patch, and decodes the result.
+// documentPatch returns the UpdateFunc of a patch of the object's JSON document. The function encodes the
+// current object in the requested version, applies the patch, and decodes the result.
 func (c *call) documentPatch(patch documentPatcher, manager string, options metav1.PatchOptions) rest.UpdateFunc {
 	v := c.resource.Version
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
@@ -61,7 +60,7 @@ func (c *call) documentPatch(patch documentPatcher, manager string, options meta
 	}
 }
 
-// changeByDocument returns a changed object, and the errors of strict decoding.
+// changeByDocument returns the patched object and the strict decoding errors.
 func changeByDocument(v *codec.Version, obj codec.Object, patch documentPatcher, fieldValidation string) (codec.Object, []error, error) {
 	if members := patch.members(); members != nil {
 		if p, some := partOf(v, obj, members); some {
@@ -103,8 +102,8 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	return out, append(strict, found...), nil
 }
 
-// newErrors removes the strict decoding errors that the object had before the patch. Such errors concern
-// fields that a server of a newer version has written.
+// newErrors removes from found the strict decoding errors that the object already had before the patch.
+// They are about fields that a server of a newer version has written.
 func newErrors(found []error, v *codec.Version, obj codec.Object) []error {
 	before := v.UnknownFieldErrors(obj)
 	return slices.DeleteFunc(found, func(err error) bool {
@@ -112,7 +111,7 @@ func newErrors(found []error, v *codec.Version, obj codec.Object) []error {
 	})
 }
 
-// decodingCause removes the outermost message of a decoding error, which describes a request body.
+// decodingCause returns a decoding error without its outermost message, which describes a request body.
 func decodingCause(err error) error {
 	type unwrapper interface{ Unwrap() error }
 	if u, ok := err.(unwrapper); ok && u.Unwrap() != nil {
@@ -121,7 +120,8 @@ func decodingCause(err error) error {
 	return err
 }
 
-// reportStrict reports errors of strict decoding as warnings or an error.
+// reportStrict returns strict decoding errors as an API error, or adds them as warnings, as fieldValidation
+// specifies.
 func (c *call) reportStrict(found []error, fieldValidation string) error {
 	if len(found) == 0 || fieldValidation == metav1.FieldValidationIgnore {
 		return nil
@@ -166,8 +166,8 @@ func (p mergePatch) apply(document []byte) ([]byte, []error, error) {
 func (p mergePatch) show(changed []byte) string { return string(p.patch.Sorted(changed)) }
 func (p mergePatch) members() map[string]any    { return p.fields }
 
-// decodePatch decodes a patch. Unless fieldValidation is Ignore, it also returns the errors of
-// strict decoding.
+// decodePatch decodes a patch. Unless fieldValidation is Ignore, it also returns the strict decoding
+// errors.
 func decodePatch(body []byte, into any, fieldValidation string) (strict []error, err error) {
 	if fieldValidation == metav1.FieldValidationIgnore {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(body, into)

@@ -25,7 +25,7 @@ func TestJSONPatchThatRemovesTheObject(t *testing.T) {
 }
 
 // TestJSONPatchThatMultiplies checks that a patch that enlarges the object with repeated copies is
-// rejected, with an error that does not quote it.
+// rejected, and that the error does not quote the patch.
 func TestJSONPatchThatMultiplies(t *testing.T) {
 	t.Parallel()
 	var operations []string
@@ -42,7 +42,7 @@ func TestJSONPatchThatMultiplies(t *testing.T) {
 	}
 }
 
-// TestQuotesAreLimited checks that errors quote only the beginning of a request body.
+// TestQuotesAreLimited checks that error messages quote only the beginning of a request body.
 func TestQuotesAreLimited(t *testing.T) {
 	t.Parallel()
 	err := invalidPatch(strings.Repeat("ä", 1<<20), errors.New("it is too long"))
@@ -54,7 +54,7 @@ func TestQuotesAreLimited(t *testing.T) {
 		t.Errorf("a cause of %d bytes", n)
 	}
 	if again := StatusOf(err); again.Message != status.Message {
-		t.Error("the error has changed")
+		t.Error("StatusOf modified the error")
 	}
 }
 
@@ -67,7 +67,7 @@ func TestChangesCheckTheirContext(t *testing.T) {
 	change := (&operation{}).withAdmission(func(context.Context, codec.Object) (codec.Object, error) {
 		begun++
 		cancel()
-		return nil, nil // would panic in the following code
+		return nil, nil // the following code would panic
 	}, &metav1.UpdateOptions{})
 	for range 2 {
 		if _, err := change(ctx, nil); !errors.Is(err, context.Canceled) {

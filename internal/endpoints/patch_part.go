@@ -7,16 +7,16 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// part contains the type and the top-level fields of an object that a merge patch changes. A patch of the
-// labels or status of a pod is applied only to these fields, because encoding and decoding the specification
-// would take most of the time.
+// part contains the type and those top-level fields of an object that a merge patch changes. For example, a
+// patch of the labels or status of a pod is applied only to these fields, because encoding and decoding the
+// specification would take most of the time.
 type part struct {
 	whole, part codec.Object
 	fields      []int // the indexes of the struct fields in part
 }
 
-// partOf returns the part for a patch with these members. It returns false if the part is the whole
-// object or cannot be determined.
+// partOf returns the part that a patch with the given members changes. It returns false if the part is the
+// whole object or cannot be determined.
 func partOf(v *codec.Version, obj codec.Object, members map[string]any) (part, bool) {
 	if v.Untyped {
 		return part{}, false
@@ -38,7 +38,7 @@ func partOf(v *codec.Version, obj codec.Object, members map[string]any) (part, b
 	return p, len(p.fields) < from.NumField()
 }
 
-// with returns a copy of the whole object with the fields of a changed part.
+// with returns a copy of the whole object that contains the fields of a changed part.
 func (p *part) with(changed codec.Object) codec.Object {
 	whole := p.whole.DeepCopyObject().(codec.Object)
 	from, to := reflect.ValueOf(changed).Elem(), reflect.ValueOf(whole).Elem()

@@ -54,7 +54,7 @@ func TestPatchOfAPart(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, some := partOf(v, obj, merge.members()); some != ofPart {
-				t.Errorf("made on a part: %t", some)
+				t.Errorf("patched a part: %t", some)
 			}
 			for kind, both := range map[string]func(patch map[string]any) (got, want []any){
 				"merge": func(map[string]any) (got, want []any) {
@@ -76,14 +76,14 @@ func TestPatchOfAPart(t *testing.T) {
 					t.Errorf("%s: a partial and a complete merge differ (-complete +partial):\n%s", kind, cmp.Diff(want, got))
 				}
 				if !cmp.Equal(before, obj) {
-					t.Errorf("%s: the object that is patched has changed", kind)
+					t.Errorf("%s: the patch modified the original object", kind)
 				}
 			}
 		})
 	}
 }
 
-// outcome returns the results that must be equal for both patch implementations.
+// outcome returns the parts of a result that must be equal for patches of a part and of the whole object.
 func outcome(obj codec.Object, strict []error, err error) []any {
 	if err != nil {
 		return []any{err.Error()}

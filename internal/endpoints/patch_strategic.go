@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// strategicPatch returns the change function of a strategic merge patch, which merges lists according to
-// their type.
+// strategicPatch returns the UpdateFunc of a strategic merge patch, which merges lists according to their
+// type.
 func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchOptions) (rest.UpdateFunc, error) {
 	v := c.resource.Version
 	schema, err := strategicpatch.NewPatchMetaFromStruct(v.New())
@@ -59,7 +59,7 @@ func (c *call) strategicPatch(body []byte, manager string, options metav1.PatchO
 	}, nil
 }
 
-// mergeInto returns an object with a merged patch, and the errors of strict decoding.
+// mergeInto returns an object into which a patch was merged, and the strict decoding errors.
 func mergeInto(v *codec.Version, obj codec.Object, patch map[string]any, schema strategic.Schema, wantStrict bool) (codec.Object, []error, error) {
 	p, some := partOf(v, obj, patch)
 	if !some {
@@ -96,8 +96,8 @@ func mergeIntoWhole(v *codec.Version, obj codec.Object, patch map[string]any, sc
 	return out, strict, nil
 }
 
-// mergeStrategic merges a patch into a document. The library panics on some invalid patches, such
-// as a list with a null.
+// mergeStrategic merges a patch into a document. The library panics on some invalid patches, such as a list
+// that contains null.
 func mergeStrategic(original, patch map[string]any, schema strategic.Schema) (merged map[string]any, err error) {
 	defer func() {
 		if recover() != nil {
@@ -107,7 +107,7 @@ func mergeStrategic(original, patch map[string]any, schema strategic.Schema) (me
 	return strategic.Merge(original, patch, schema)
 }
 
-// strategicError returns the error of a patch that cannot be merged.
+// strategicError returns the API error for a patch that cannot be merged.
 func strategicError(err error) error {
 	if mergepatch.IsPreconditionFailed(err) || err == mergepatch.ErrBadJSONDoc || err == mergepatch.ErrBadPatchFormatForPrimitiveList {
 		return apierrors.NewBadRequest(err.Error())

@@ -128,8 +128,8 @@ func TestStrategicPatchUsesMergeKeys(t *testing.T) {
 	}
 }
 
-// TestStrategicPatchNeverPanics merges a patch whose list contains null, which panics in the
-// library for one of the two orders of its keys.
+// TestStrategicPatchNeverPanics merges a patch whose list contains null. The library panics for one of the
+// two orders in which it may process the keys of the patch.
 func TestStrategicPatchNeverPanics(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -178,7 +178,7 @@ func TestConcurrentPatches(t *testing.T) {
 	}
 }
 
-// apply sends an applied configuration of a configmap.
+// apply applies a configuration of a configmap.
 func (a *api) apply(manager, query, data string) answer {
 	return a.do("PATCH "+inA+"configmaps/a?fieldManager="+manager+query,
 		fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{%s}}`, data), "Content-Type", applyT)
@@ -243,8 +243,8 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestApplyConflictsWithUpdates checks that an apply conflicts with fields that were written by
-// other verbs.
+// TestApplyConflictsWithUpdates checks that an apply conflicts with fields that were written with other
+// verbs.
 func TestApplyConflictsWithUpdates(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -258,7 +258,7 @@ func TestApplyConflictsWithUpdates(t *testing.T) {
 			t.Errorf("causes %+v", causes)
 		}
 	}
-	// Equal values are shared.
+	// Managers that set equal values share the field.
 	if now := a.apply("m", "", `"x":"1"`).configMap(); fmt.Sprint(owners(now)) != "map[x:creator/Update m/Apply y:patcher/Update]" {
 		t.Errorf("owners %v", owners(now))
 	}
@@ -301,8 +301,8 @@ func TestApplyRejects(t *testing.T) {
 	}
 }
 
-// TestApplyOfDeletedObject checks that an apply with a UID applies only to the object with this
-// UID, and that an apply with the resource version of a deleted object creates a new object.
+// TestApplyOfDeletedObject checks that an apply with a UID affects only the object with this UID, and that
+// an apply with the resource version of a deleted object creates a new object.
 func TestApplyOfDeletedObject(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -320,8 +320,8 @@ func TestApplyOfDeletedObject(t *testing.T) {
 	apply(fmt.Sprintf(`"uid":%q`, created.configMap().UID)).want(200, "")
 }
 
-// TestApplyOfEmpty checks that an empty map that replaces a nonempty map is preserved by both
-// implementations of apply (non-ASCII names select apimachinery's). Without the map, a volume would
+// TestApplyOfEmpty checks that both implementations of apply preserve an empty map that replaces a nonempty
+// map. Non-ASCII names of managers select apimachinery's implementation. Without the map, a volume would
 // have no source.
 func TestApplyOfEmpty(t *testing.T) {
 	t.Parallel()
@@ -339,8 +339,8 @@ func TestApplyOfEmpty(t *testing.T) {
 				t.Errorf("%s applies empty objects: specification %+v", manager, got.Spec)
 			}
 		}
-		// A manager that removes all its fields makes a map empty that another manager applies as
-		// empty.
+		// If a manager removes all its fields from a map that another manager applies as empty, the map
+		// becomes empty.
 		apply("other", `{"name":"w","emptyDir":{}}`, "")
 		apply(manager, `{"name":"w","emptyDir":{"medium":"Memory"}}`, "")
 		if got := apply(manager, "", ""); len(got.Spec.Volumes) != 1 || got.Spec.Volumes[0].EmptyDir == nil || got.Spec.Volumes[0].EmptyDir.Medium != "" {
@@ -360,8 +360,8 @@ func TestApplyOfYAML(t *testing.T) {
 	a.do("PATCH "+inA+"configmaps/a?fieldManager=m&fieldValidation=Strict", "apiVersion: v1\nkind: ConfigMap\ndata: {x: a, x: b}\n", "Content-Type", applyT).want(400, "")
 }
 
-// TestSubresourcesOwnTheirFields checks that a write through a subresource owns only the fields
-// that the subresource can write, and that its entry names the subresource.
+// TestSubresourcesOwnTheirFields checks that a write through a subresource owns only the fields that can be
+// written through the subresource, and that the managed fields entry names the subresource.
 func TestSubresourcesOwnTheirFields(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})

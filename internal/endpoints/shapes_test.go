@@ -111,8 +111,8 @@ func TestConnect(t *testing.T) {
 	}
 }
 
-// TestNamedCreationWithoutObject checks that a subresource that returns no object responds with a
-// success Status.
+// TestNamedCreationWithoutObject checks that a create request for a subresource that returns no object
+// results in a success Status.
 func TestNamedCreationWithoutObject(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -137,7 +137,7 @@ func TestUpdate(t *testing.T) {
 	}
 	again := a.must("PUT "+inA+"configmaps/a", body("", `"k":"2"`)).configMap()
 	if again.ResourceVersion != got.ResourceVersion {
-		t.Errorf("a PUT of an existing object moved the revision from %s to %s", got.ResourceVersion, again.ResourceVersion)
+		t.Errorf("a PUT without a change moved the revision from %s to %s", got.ResourceVersion, again.ResourceVersion)
 	}
 	for _, test := range []struct {
 		name, path, body string
@@ -164,8 +164,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// TestDryRun checks that the response of a dry run equals the response of the write, and that no
-// object changes.
+// TestDryRun checks that a dry run has the same response as the actual write, and changes no object.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})
@@ -212,8 +211,7 @@ func TestDelete(t *testing.T) {
 	}
 	a.do("DELETE "+inA+"configmaps/a", "").want(404, `configmaps "a" not found`)
 
-	// The deletion of a pod returns the pod, both if it is marked for deletion and if it is
-	// deleted.
+	// The deletion of a pod returns the pod, whether it is only marked for deletion or already deleted.
 	a.must("POST "+inA+"pods", `{"metadata":{"name":"p"}}`)
 	marked := a.must("DELETE "+inA+"pods/p", "").pod()
 	if marked.DeletionTimestamp == nil || *marked.DeletionGracePeriodSeconds != 30 {
@@ -253,8 +251,8 @@ func TestDeleteCollection(t *testing.T) {
 	}
 }
 
-// nosy is an admission plugin that records its requests and changes or rejects objects as
-// configured.
+// nosy is an admission plugin that records its requests, changes objects, and rejects requests with the
+// operation refuse.
 type nosy struct {
 	mu     sync.Mutex
 	seen   []string
@@ -329,7 +327,7 @@ func TestAdmissionRejects(t *testing.T) {
 	a := newAPI(t, endpoints.Config{Admission: admission.Chain{plugin}})
 	a.must("POST "+inA+"configmaps", `{"metadata":{"name":"a"}}`)
 	if got := a.must("GET "+inA+"configmaps/a", "").configMap(); got.Annotations["nosy"] == "" {
-		t.Error("what admission changed was not stored")
+		t.Error("the change made by admission was not stored")
 	}
 	for op, line := range map[admission.Operation]string{
 		admission.Create: "POST " + inA + "configmaps", admission.Update: "PUT " + inA + "configmaps/a", admission.Delete: "DELETE " + inA + "configmaps/a",

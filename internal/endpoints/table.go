@@ -37,7 +37,7 @@ type tableBuilder struct {
 	version   *codec.Version
 	gv        schema.GroupVersion
 	include   metav1.IncludeObjectPolicy
-	clock     *simulation.Simulation // determines ages; nil is the clock of the machine
+	clock     *simulation.Simulation // determines ages; nil means the real clock
 }
 
 func (c *call) tableBuilder(t target) (*tableBuilder, error) {
@@ -55,7 +55,7 @@ func (c *call) tableBuilder(t target) (*tableBuilder, error) {
 func (m *tableBuilder) table(meta metav1.ListMeta, columns bool) *metav1.Table {
 	t := &metav1.Table{ListMeta: meta}
 	if _, plain := m.convertor.(defaultColumns); !plain {
-		t.Rows = []metav1.TableRow{} // as in kube-apiserver: null only for kinds without declared columns
+		t.Rows = []metav1.TableRow{} // as in kube-apiserver, rows is null only for kinds without declared columns
 	}
 	t.SetGroupVersionKind(m.gv.WithKind("Table"))
 	if columns {
@@ -134,8 +134,8 @@ func (c *call) respondTable(t target, list *rest.List) error {
 	return c.streamList(t, list, form)
 }
 
-// respondSorted responds with a table in which rows depend on each other. The table is therefore
-// completely in memory.
+// respondSorted responds with a table whose rows depend on each other. The complete table is therefore in
+// memory.
 func (c *call) respondSorted(t target, list *rest.List, m *tableBuilder, sorter rest.RowSorter) error {
 	table := m.table(metav1.ListMeta{}, true)
 	var objects []codec.Object
@@ -213,7 +213,7 @@ func encodePartial(t target, record *codec.Record) ([]byte, error) {
 	return codec.AppendObject(nil, partialOf(obj, t.viewVersion), t.media)
 }
 
-// partialForm returns the list of the metadata of objects.
+// partialForm describes the list of the objects' metadata in JSON.
 func partialForm(t target, list *rest.List) (*listForm, error) {
 	partials := &metav1.PartialObjectMetadataList{ListMeta: listMeta(list), Items: []metav1.PartialObjectMetadata{}}
 	partials.SetGroupVersionKind(t.viewVersion.WithKind("PartialObjectMetadataList"))

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// update handles a PUT of an object.
+// update handles PUT requests for an object.
 func (c *call) update(s rest.Updater) error {
 	t, err := c.negotiate(forObject)
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *call) update(s rest.Updater) error {
 	}
 	manager := c.fieldManager(options.FieldManager)
 	change := func(_ context.Context, current codec.Object) (codec.Object, error) {
-		// The returned object is modified and retained. Storage rarely calls the function again;
-		// the object is then decoded again.
+		// The caller modifies and retains the returned object. If storage calls the function again, which
+		// is rare, the object is decoded again.
 		obj, err := sent, error(nil)
 		if sent = nil; obj == nil {
 			obj, err = c.replacement(options, body, media)
@@ -60,7 +60,7 @@ func (c *call) update(s rest.Updater) error {
 	return c.respondRecord(t, statusCode(created), record)
 }
 
-// replacement decodes and checks the object in the body of a PUT. The caller owns the result.
+// replacement decodes and checks the object in the body of a PUT request. The caller owns the result.
 func (c *call) replacement(options *metav1.UpdateOptions, body []byte, media codec.Media) (codec.Object, error) {
 	obj, err := c.decodeObject(c.resource.Version, options.FieldValidation, body, media)
 	if err != nil {
@@ -93,7 +93,7 @@ func (o *operation) updateRules(ctx context.Context, options *metav1.UpdateOptio
 	}
 }
 
-// createOptionsOf returns the options of a creation that results from an update request.
+// createOptionsOf returns the create options for an update request that creates the object.
 func createOptionsOf(options *metav1.UpdateOptions) *metav1.CreateOptions {
 	return &metav1.CreateOptions{
 		TypeMeta: optionsType("CreateOptions"),
@@ -101,9 +101,9 @@ func createOptionsOf(options *metav1.UpdateOptions) *metav1.CreateOptions {
 	}
 }
 
-// createValidation returns the validation for an update request that creates the object. It checks
-// that the user may create the object before validating admission. It returns nil if both checks
-// are disabled.
+// createValidation returns the validation for an update request that creates the object. The function first
+// checks whether the user may create the object, and then runs validating admission. createValidation
+// returns nil if both checks are disabled.
 func (o *operation) createValidation(options *metav1.UpdateOptions) rest.ValidateObjectFunc {
 	chain := o.api.config.Admission
 	if o.authorizer == nil && !chain.Validates(admission.Create) {
@@ -125,7 +125,7 @@ func (o *operation) createValidation(options *metav1.UpdateOptions) rest.Validat
 	}
 }
 
-// authorizeCreate returns an error if the user may not create the object of the request.
+// authorizeCreate returns an error if the user is not allowed to create the object of the request.
 func (o *operation) authorizeCreate(ctx context.Context) error {
 	if o.authorizer == nil {
 		return nil
@@ -142,9 +142,9 @@ func (o *operation) authorizeCreate(ctx context.Context) error {
 	return authorizer.Forbidden(&a, reason)
 }
 
-// withAdmission returns a change function that runs change and then mutating admission. If both changed only
-// the times in managed fields, the object stays unchanged. Changes of large objects are slow, so the function
-// starts no step after ctx has ended.
+// withAdmission returns an UpdateFunc that runs change and then mutating admission. If they changed only
+// the times in managed fields, the object stays unchanged. Changes of large objects are slow, so the
+// function starts no step after ctx has ended.
 func (o *operation) withAdmission(change rest.UpdateFunc, options *metav1.UpdateOptions) rest.UpdateFunc {
 	return func(ctx context.Context, current codec.Object) (codec.Object, error) {
 		if err := ctx.Err(); err != nil {
@@ -173,8 +173,8 @@ func (o *operation) withAdmission(change rest.UpdateFunc, options *metav1.Update
 	}
 }
 
-// keepFieldTimes restores the old managed fields if the new ones differ only in their times. A
-// write without another change is a no-op.
+// keepFieldTimes restores the old managed fields if the new ones differ only in their times, so that a
+// write without any other change is a no-op.
 func keepFieldTimes(obj, old codec.Object) {
 	now, before := obj.GetManagedFields(), old.GetManagedFields()
 	if len(now) != len(before) {

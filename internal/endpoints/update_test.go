@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// twice is a storage that calls the update function twice, as after a conflict with another write.
+// twice is a storage that calls each update function twice, as after a conflict with another write.
 type twice struct{ storage.Interface }
 
 func (s twice) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
@@ -25,8 +25,8 @@ func (s twice) Update(ctx context.Context, name types.NamespacedName, update sto
 	}, options)
 }
 
-// TestUpdateCalledTwice checks that the stored object is the sent one, regardless of changes to the
-// object of a previous attempt.
+// TestUpdateCalledTwice checks that the object in the request is stored, even if the object of a previous
+// attempt was changed.
 func TestUpdateCalledTwice(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t, endpoints.Config{})

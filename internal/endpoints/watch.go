@@ -36,12 +36,12 @@ func (c *call) watch(s rest.Watcher) error {
 // activeWatch is a watch with its timeout and encoder.
 type activeWatch struct {
 	rest.Watch
-	ctx    context.Context // the request's context; the watch ends with it
-	timer  *time.Timer     // ends ctx
+	ctx    context.Context // the request's context; the watch ends when it is done
+	timer  *time.Timer     // cancels ctx
 	framer *framer
 }
 
-// startWatch starts a watch.
+// startWatch starts the watch and its timeout. The caller must close the result.
 func (c *call) startWatch(s rest.Watcher) (*activeWatch, error) {
 	t, err := c.negotiate(forWatch)
 	if err != nil {
@@ -65,8 +65,8 @@ func (c *call) startWatch(s rest.Watcher) (*activeWatch, error) {
 	return f, nil
 }
 
-// setTimeout cancels the request's context after a timeout. The context is canceled earlier if the
-// client disconnects or the server stops.
+// setTimeout cancels the request's context after a timeout. The context is canceled earlier if the client
+// disconnects or the server stops.
 func (f *activeWatch) setTimeout(ctx context.Context, timeout time.Duration) {
 	f.ctx = ctx
 	f.timer = time.AfterFunc(timeout, func() { request.Cancel(ctx, context.DeadlineExceeded) })
@@ -74,7 +74,7 @@ func (f *activeWatch) setTimeout(ctx context.Context, timeout time.Duration) {
 
 // end stops the timer and marks the watch as initialized.
 func (f *activeWatch) end() {
-	request.WatchInitialized(f.ctx) // the watch may end before its initial events are sent
+	request.WatchInitialized(f.ctx) // in case the watch ends before its initial events are sent
 	f.timer.Stop()
 }
 
@@ -83,7 +83,7 @@ func (f *activeWatch) close() {
 	f.end()
 }
 
-// watchTimeout returns the maximum duration of a watch.
+// watchTimeout returns the maximum duration of a watch. seconds is the client's request, or nil.
 func (c *call) watchTimeout(seconds *int64) time.Duration {
 	if seconds != nil && *seconds > 0 {
 		return time.Duration(*seconds) * time.Second
@@ -92,7 +92,7 @@ func (c *call) watchTimeout(seconds *int64) time.Duration {
 	return least + time.Duration(rand.Int64N(int64(least))) // the random duration spreads the reconnections of clients
 }
 
-// streamEvents starts the response. If possible, the events are sent after the handler has
+// streamEvents starts the response. If the writer supports it, events are sent after the handler has
 // returned.
 func (c *call) streamEvents(f *activeWatch) {
 	contentType := codec.JSONType
@@ -120,18 +120,18 @@ func (c *call) streamEvents(f *activeWatch) {
 	}
 }
 
-// detacher is a ResponseWriter with a handler that may return before the response is complete. If
-// Detach returns true, the writer calls do to continue the response. While do returns false, it is
-// called again after each Resume. do must call HandOff before it blocks on an operation other than
-// a write to the client.
+// detacher is a ResponseWriter that allows its handler to return before the response is complete. If Detach
+// returns true, the writer calls do to continue the response. While do returns false, it is called again
+// after each Resume. do must call HandOff before it blocks on an operation other than a write to the
+// client.
 type detacher interface {
 	Detach(do func() (done bool)) bool
 	Resume()
 	HandOff()
 }
 
-// eventStream is the response of an active watch. A server has many active watches, so eventStream
-// retains no memory of the request.
+// eventStream is the response to a watch request. A server has many active watches, so eventStream does not
+// retain other memory of the request.
 type eventStream struct {
 	*activeWatch
 	w               http.ResponseWriter
@@ -158,7 +158,7 @@ func (s *eventStream) run() (done bool) {
 		switch {
 		case errors.Is(err, rest.ErrWouldBlock):
 			s.handOff()
-			polled = 0 // after HandOff, no other response waits
+			polled = 0 // after HandOff, no other response has to wait for this one
 			events, err = s.Next(s.ctx)
 		case len(events) == 0 && err == nil:
 			return false
@@ -236,7 +236,7 @@ func (c *call) newFramer(t target) (*framer, error) {
 	return f, nil
 }
 
-// appendBatch appends the frames of one batch. done reports whether the stream ends with it. An
+// appendBatch appends the frames of one batch. done reports whether the stream ends after the batch. An
 // error that is relevant to the client becomes the last event.
 func (f *framer) appendBatch(dst []byte, events []rest.Event, err error) (_ []byte, done bool) {
 	for i := range events {
@@ -380,9 +380,8 @@ func (f *framer) appendError(dst []byte, err error) []byte {
 // frameLength is the size of the length prefix of a protobuf frame, in bytes.
 const frameLength = 4
 
-// appendFrameHead appends the header of a frame of a protobuf stream for an object of the given
-// size: the frame length in four bytes, and the start of the WatchEvent message {type = 1, object =
-// 2 {raw = 1}}.
+// appendFrameHead appends the beginning of a protobuf frame for an object of the given size. It consists of
+// the frame length in four bytes, and the start of the WatchEvent message {type = 1, object = 2 {raw = 1}}.
 func appendFrameHead(dst []byte, kind apiwatch.EventType, size int) []byte {
 	raw := fieldSize(size)
 	frame := fieldSize(len(kind)) + fieldSize(raw)

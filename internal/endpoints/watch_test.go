@@ -47,7 +47,7 @@ func (e event) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", e.Type, object.Kind, object.Metadata.Name+object.Reason, object.Message))
 }
 
-// watching is a watch of a served API.
+// watching is a watch of an API that is served over HTTP.
 type watching struct {
 	testing.TB
 	body    *bufio.Reader
@@ -55,7 +55,7 @@ type watching struct {
 	decoder *json.Decoder
 }
 
-// watch starts a watch and waits for its headers.
+// watch starts a watch and waits for the response headers.
 func (a *api) watch(target string, headers ...string) *watching {
 	a.Helper()
 	server := httptest.NewServer(a)
@@ -90,7 +90,7 @@ func (w *watching) next() event {
 	return e
 }
 
-// want reads one event per text and compares them.
+// want reads as many events as there are texts, and compares them.
 func (w *watching) want(texts ...string) {
 	w.Helper()
 	var got []string
@@ -102,7 +102,7 @@ func (w *watching) want(texts ...string) {
 	}
 }
 
-// ended waits for the end of the stream.
+// ended checks that the stream ends without further events.
 func (w *watching) ended() {
 	w.Helper()
 	var e event
@@ -140,13 +140,13 @@ func TestWatchBegins(t *testing.T) {
 	} {
 		a.watch(target+"&timeoutSeconds=1").want("ADDED ConfigMap a", "ADDED ConfigMap b")
 	}
-	// Watch one object: by its path, which is deprecated, or by a field selector for its name.
+	// Watch one object, either by its path, which is deprecated, or by a field selector for its name.
 	for _, target := range []string{"/api/v1/watch/namespaces/a/configmaps/b?x=1", inA + "configmaps?watch=1&fieldSelector=metadata.name%3Db"} {
 		w := a.watch(target + "&timeoutSeconds=1")
 		w.want("ADDED ConfigMap b")
 		w.ended()
 	}
-	// With bookmarks, a bookmark marks the end of the initial events.
+	// If bookmarks are allowed, a bookmark marks the end of the initial events.
 	for _, query := range []string{"", "&resourceVersion=0"} {
 		w := a.watch(inA + "configmaps?watch=1&allowWatchBookmarks=true" + query)
 		w.want("ADDED ConfigMap a", "ADDED ConfigMap b")
@@ -273,7 +273,7 @@ func TestWatchProtobuf(t *testing.T) {
 	}
 }
 
-// scripted is a storage with watches that return the events of a test.
+// scripted is a storage whose watches return events from a channel and then an error.
 type scripted struct {
 	events chan []rest.Event
 	err    error
@@ -297,7 +297,7 @@ func (s *scripted) Next(ctx context.Context) ([]rest.Event, error) {
 
 func (s *scripted) Close() error { return nil }
 
-// serve serves one request for configmaps of the given storage.
+// serve serves one request for the resource configmaps with the given storage.
 func serve(w http.ResponseWriter, r *http.Request, store rest.Storage, config endpoints.Config) {
 	kind := kindOf("", "v1", "ConfigMap", func() codec.Object { return new(corev1.ConfigMap) })
 	serveResource(w, r, &rest.Resource{
@@ -314,7 +314,7 @@ func serveResource(w http.ResponseWriter, r *http.Request, resource *rest.Resour
 	endpoints.New(config).Serve(w, r.WithContext(contextOf(r, &info)), resource)
 }
 
-// contextOf returns the context of a request as set by the filters.
+// contextOf returns the context that the filters would set for a request.
 func contextOf(r *http.Request, info *request.Info) context.Context {
 	if info.Verb != "watch" {
 		return request.NewContext(r.Context(), info, time.Now())
@@ -325,7 +325,7 @@ func contextOf(r *http.Request, info *request.Info) context.Context {
 	return ctx
 }
 
-// record is a stored configmap at a revision.
+// record returns a stored configmap at a revision.
 func record(t testing.TB, name string, revision int64) *codec.Record {
 	t.Helper()
 	kind := kindOf("", "v1", "ConfigMap", func() codec.Object { return new(corev1.ConfigMap) })
@@ -337,8 +337,8 @@ func record(t testing.TB, name string, revision int64) *codec.Record {
 	return codec.RecordOf(kind, c, value, revision)
 }
 
-// TestWatchErrors checks that an error that is relevant to the client is sent as the last event,
-// and that a regular end of a watch sends no event.
+// TestWatchErrors checks that an error that is relevant to the client is sent as the last event, and that
+// no event is sent if a watch ends regularly.
 func TestWatchErrors(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -397,7 +397,7 @@ func TestWatchOfUnreadableObject(t *testing.T) {
 	}
 }
 
-// events reads a whole watch.
+// events decodes all events in the body of a watch.
 func events(t testing.TB, body []byte, media string) []string {
 	t.Helper()
 	var out []string

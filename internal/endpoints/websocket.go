@@ -26,8 +26,7 @@ func headerHas(h http.Header, name, token string) bool {
 	return false
 }
 
-// serveWebSocket sends each event as one message: text for JSON, binary for
-// protobuf.
+// serveWebSocket sends each event as one message, which is text for JSON and binary for protobuf.
 func (c *call) serveWebSocket(f *activeWatch) error {
 	server := websocket.Server{
 		// Authentication determines access. The Origin header is not checked, because clients other
