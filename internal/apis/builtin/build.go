@@ -22,8 +22,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Build creates the resources of all rows. They retain env. If storage cannot be opened, it returns
-// the resources together with an error. See also Declare.
+// Build creates the resources of all rows. The resources retain env. If storage cannot be opened, Build
+// returns the resources together with an error. See also Declare.
 func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 	env.begin(declarations{
 		specs:   map[schema.GroupResource]*storage.Spec{},
@@ -39,13 +39,13 @@ func Build(env *Env, groups []Group) ([]*rest.Resource, error) {
 	return resources, errors.Join(env.built.errs...)
 }
 
-// begin prepares env for the creation of resources.
+// begin resets the internal state of env before resources are created.
 func (env *Env) begin(d declarations) {
 	env.built = built{declarations: d, stores: map[schema.GroupResource]*registry.Store{}, validator: validation.NewValidator(env.Gates)}
 	env.built.validator.DenyPrivileged = env.DenyPrivileged
 }
 
-// open opens the storage of a kind. It records an error in env.
+// open opens the storage of a kind. On failure, it returns nil and records the error in env.built.errs.
 func (env *Env) open(spec storage.Spec) storage.Interface {
 	if env.Storage.Open == nil {
 		return nil
@@ -57,7 +57,7 @@ func (env *Env) open(spec storage.Spec) storage.Interface {
 	return opened
 }
 
-// resource is a Row without its type.
+// resource is a Row with its type parameter erased.
 type resource struct {
 	Row[codec.Object] // without Columns
 	goType            reflect.Type
@@ -65,7 +65,7 @@ type resource struct {
 	table             rest.TableConvertor // nil shows name and age
 }
 
-// Resource creates the entry of a row.
+// Resource creates the entry for a row.
 func Resource[T any, O object[T]](row Row[O]) Entry {
 	r := &resource{Row: erase(&row), goType: reflect.TypeFor[T](), newObject: func() codec.Object { return O(new(T)) }}
 	if row.Columns != nil {
@@ -74,8 +74,8 @@ func Resource[T any, O object[T]](row Row[O]) Entry {
 	return r
 }
 
-// InternalResource creates the entry of a row for objects that the hooks of other rows store and
-// that the API does not serve. Env.Store returns their store.
+// InternalResource creates the entry for a row whose objects are stored by the hooks of other rows and are not
+// served by the API. Env.Store returns the store of these objects.
 func InternalResource[T any, O object[T]](row Row[O]) Entry {
 	return internalResource{Resource[T, O](row)}
 }
@@ -111,7 +111,7 @@ func (r *resource) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 		if !env.builds(version.GVK.GroupVersion().WithResource(r.Names.Plural)) {
 			continue
 		}
-		named := *store // its errors contain the requested group
+		named := *store // API errors name the requested group
 		named.Resource.Group = version.GVK.Group
 		served := servedVersion{version, convertLabel, env.deprecatedSince(other.Deprecated, version.GVK, other.Successor)}
 		if other.ConvertLabel != nil {
@@ -122,7 +122,7 @@ func (r *resource) build(env *Env, gv schema.GroupVersion) []*rest.Resource {
 	return resources
 }
 
-// store creates the store of the resource.
+// store creates the store of the resource and registers it in env.
 func (r *resource) store(env *Env, gv schema.GroupVersion) *registry.Store {
 	name := schema.GroupResource{Group: gv.Group, Resource: r.Names.Plural}
 	spec := env.built.specs[name]
@@ -140,7 +140,7 @@ func (r *resource) store(env *Env, gv schema.GroupVersion) *registry.Store {
 	return store
 }
 
-// declare returns the specification of the storage, with a new kind.
+// declare creates the kind of the resource and returns the specification of its storage.
 func (r *resource) declare(env *Env, gv schema.GroupVersion) *storage.Spec {
 	kind := r.kind(gv, env.Gates)
 	if env.Release != nil {
@@ -163,8 +163,8 @@ type servedVersion struct {
 	deprecated   deprecation
 }
 
-// Paths maps the paths of stored objects below the storage prefix to their resources, for all rows,
-// including rows that are not served.
+// Paths maps the storage paths of all rows, relative to the storage prefix, to their resources. It includes
+// rows that are not served.
 func Paths(groups []Group) map[string]schema.GroupResource {
 	paths := map[string]schema.GroupResource{}
 	for _, group := range groups {
@@ -189,7 +189,7 @@ func (r *resource) versions(gv schema.GroupVersion) []schema.GroupVersion {
 	return versions
 }
 
-// storage returns the REST storage of the resource itself.
+// storage returns the REST storage of the main resource, as opposed to its subresources.
 func (r *resource) storage(store *registry.Store) rest.Storage {
 	switch {
 	case r.Deletion.OrphanWarning != "":
@@ -244,7 +244,7 @@ func (r *resource) kind(gv schema.GroupVersion, gates feature.Gates) *codec.Kind
 	return kind
 }
 
-// hashedGVK returns the input of the storage version hash.
+// hashedGVK returns the kind and version from which the storage version hash is computed.
 func (r *resource) hashedGVK(kind *codec.Kind) schema.GroupVersionKind {
 	if !r.Storage.HashedVersion.Empty() {
 		return r.Storage.HashedVersion.WithKind(r.Names.Kind)
@@ -261,7 +261,7 @@ func storageVersionHash(gvk schema.GroupVersionKind) string {
 	return base64.StdEncoding.EncodeToString(sum[:8])
 }
 
-// resetFields returns the reset fields of a version for dotted paths.
+// resetFields returns the set of reset fields for a version. paths are dotted field paths.
 func resetFields(gvk schema.GroupVersionKind, paths ...string) map[fieldpath.APIVersion]*fieldpath.Set {
 	set := fieldpath.NewSet()
 	for _, path := range paths {
@@ -274,7 +274,8 @@ func resetFields(gvk schema.GroupVersionKind, paths ...string) map[fieldpath.API
 	return map[fieldpath.APIVersion]*fieldpath.Set{fieldpath.APIVersion(gvk.GroupVersion().String()): set}
 }
 
-// checkFieldLabel returns a function that accepts the keys of all kinds and the given keys.
+// checkFieldLabel returns a function that accepts the given keys, and metadata.name and metadata.namespace,
+// which all kinds support.
 func checkFieldLabel(selectable []string) FieldLabelFunc {
 	return func(label, value string) (string, string, error) {
 		if label == "metadata.name" || label == "metadata.namespace" || slices.Contains(selectable, label) {

@@ -11,15 +11,15 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Columns are the table columns of a kind. O is a pointer to its type.
+// Columns describes the table columns of a kind. O is a pointer to the Go type of the kind.
 type Columns[O codec.Object] struct {
 	Definitions []metav1.TableColumnDefinition
 	// Cells returns one cell for each definition. Ages are relative to now.
 	Cells func(obj O, now time.Time) []any
-	// Conditions returns the conditions of the table row; it may be nil.
+	// Conditions returns the conditions of the object's table row; it may be nil.
 	Conditions func(obj O) []metav1.TableRowCondition
-	// SortRows processes all rows of a list, if they depend on each other; it may be nil. It may
-	// modify cells, and returns the order of the rows as indexes.
+	// SortRows processes all rows of a list together, for kinds whose rows depend on each other; it may be
+	// nil. It may modify cells. It returns the new order of the rows, as indexes into list.
 	SortRows func(list []O, rows [][]any) (order []int)
 }
 
@@ -53,7 +53,8 @@ func Age(then metav1.Time, now time.Time) string {
 	return duration.HumanDuration(now.Sub(then.Time))
 }
 
-// Table returns the table converter of columns, for objects that do not belong to a row.
+// Table returns a converter that renders objects with the given columns. It is exported for objects that do
+// not belong to a row.
 func Table[O codec.Object](columns *Columns[O]) rest.TableConvertor {
 	if columns.SortRows != nil {
 		return sortedTable[O]{table[O]{columns}}
@@ -64,7 +65,7 @@ func Table[O codec.Object](columns *Columns[O]) rest.TableConvertor {
 // table adapts Columns to rest.TableConvertor.
 type table[O codec.Object] struct{ columns *Columns[O] }
 
-// sortedTable is a table with rows that depend on each other.
+// sortedTable is a table whose rows depend on each other.
 type sortedTable[O codec.Object] struct{ table[O] }
 
 // SortRows implements rest.RowSorter.

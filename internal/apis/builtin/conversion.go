@@ -14,7 +14,7 @@ type object[T any] interface {
 	codec.Object
 }
 
-// hubVersion returns the hub version of a kind with the Go type T. defaults may be nil.
+// hubVersion returns the hub version of a kind whose Go type is T. defaults may be nil.
 func hubVersion[T any, P object[T]](gvk schema.GroupVersionKind, defaults func(*T)) *codec.Version {
 	v := &codec.Version{GVK: gvk, New: func() codec.Object { return P(new(T)) }}
 	if defaults != nil {
@@ -23,8 +23,9 @@ func hubVersion[T any, P object[T]](gvk schema.GroupVersionKind, defaults func(*
 	return v
 }
 
-// ConvertedVersion returns a version with the Go type T of a kind with the hub type H.
-// defaults may be nil. The results of toHub and fromHub may share memory with their argument.
+// ConvertedVersion returns a non-hub version of a kind. T is the Go type of the version, and H is the Go type
+// of the hub version. defaults may be nil. The results of toHub and fromHub may share memory with their
+// argument.
 func ConvertedVersion[T, H any, P object[T], Q object[H]](gvk schema.GroupVersionKind, defaults func(*T), toHub func(*T) (*H, error), fromHub func(*H) (*T, error)) *codec.Version {
 	v := hubVersion[T, P](gvk, defaults)
 	v.ToHub = func(obj codec.Object) (codec.Object, error) {
@@ -44,7 +45,7 @@ func ConvertedVersion[T, H any, P object[T], Q object[H]](gvk schema.GroupVersio
 	return v
 }
 
-// relabelled returns a version that differs from the hub version in its name only.
+// relabelled returns a version that differs from the hub version only in its group and version.
 func relabelled(hub *codec.Version, gv schema.GroupVersion) *codec.Version {
 	same := func(obj codec.Object) (codec.Object, error) { return obj, nil }
 	return &codec.Version{GVK: gv.WithKind(hub.GVK.Kind), New: hub.New, Default: hub.Default, ToHub: same, FromHub: same}

@@ -2,9 +2,9 @@ package builtin
 
 import "reflect"
 
-// CopyMatchingFields copies all fields with the same name and shape from one struct to another,
-// recursively. It does not change other fields. Fields of the same type share memory afterwards. It
-// uses reflection and takes microseconds, which is acceptable for rarely used versions.
+// CopyMatchingFields copies all fields that have the same name and shape in both structs, recursively. It does
+// not change other fields of to. Fields of identical types share memory afterwards. CopyMatchingFields uses
+// reflection and takes microseconds, which is acceptable for rarely used versions.
 func CopyMatchingFields[To, From any](to *To, from *From) {
 	copyValue(reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem())
 }

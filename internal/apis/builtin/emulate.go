@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// emulate changes a kind into the kind of the emulated version: its objects are stored in an API version that
-// the emulated version has, and fields that the emulated version lacks are unknown to clients.
+// emulate changes kind to match the emulated version. Objects are then stored in an API version that the
+// emulated version has, and clients cannot use fields that the emulated version lacks.
 func (r *resource) emulate(env *Env, kind *codec.Kind) {
 	known := r.knownVersion(env, kind)
 	for i, v := range kind.Versions {
@@ -33,8 +33,8 @@ func (r *resource) emulate(env *Env, kind *codec.Kind) {
 	}
 }
 
-// knownVersion returns the first version with the Go type of the hub version that the emulated version
-// has; the hub version if there is none.
+// knownVersion returns the first API version that uses the Go type of the hub version and that exists in the
+// emulated version. If there is no such version, it returns the hub version.
 func (r *resource) knownVersion(env *Env, kind *codec.Kind) *codec.Version {
 	for _, v := range kind.Versions {
 		if reflect.TypeOf(v.New()).Elem() == r.goType && env.Release.HasKind(v.GVK) {

@@ -11,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Enablement selects the enabled resources. By default, only resources of stable versions are
-// enabled. It is immutable.
+// Enablement specifies which resources are enabled. By default, only resources of stable versions are enabled.
+// It is immutable.
 type Enablement struct {
 	versions  map[schema.GroupVersion]bool
 	resources map[schema.GroupVersionResource]bool
 }
 
-// Keys that select several versions, in the order in which they are applied.
+// Keys of --runtime-config that select several versions, in the order in which they are applied.
 const (
 	everyVersion  = "api/all"
 	stableVersion = "api/ga"
@@ -26,7 +26,7 @@ const (
 	alphaVersion  = "api/alpha"
 )
 
-// stageOf returns the --runtime-config key for all versions with the stability of version.
+// stageOf returns the --runtime-config key that selects all versions with the same stability as version.
 func stageOf(version string) string {
 	const digits = "0123456789"
 	stage := strings.TrimLeft(strings.TrimPrefix(version, "v"), digits)
@@ -41,9 +41,9 @@ func stageOf(version string) string {
 
 func isStable(version string) bool { return stageOf(version) == stableVersion }
 
-// NewEnablement parses --runtime-config. Keys are "api/" and a stage, GROUP/VERSION or
-// GROUP/VERSION/RESOURCE. known contains all versions that keys may name, including removed
-// versions. The error has the message of kube-apiserver.
+// NewEnablement parses --runtime-config. A key is "api/all", "api/ga", "api/beta", "api/alpha", GROUP/VERSION
+// or GROUP/VERSION/RESOURCE. known contains all versions that keys may name, including removed versions. Error
+// messages are the same as in kube-apiserver.
 func NewEnablement(config map[string]string, known []schema.GroupVersion) (Enablement, error) {
 	e := Enablement{map[schema.GroupVersion]bool{}, map[schema.GroupVersionResource]bool{}}
 	if config[everyVersion] == "false" && len(config) == 1 {
@@ -69,7 +69,7 @@ func NewEnablement(config map[string]string, known []schema.GroupVersion) (Enabl
 	return e, errors.Join(errs...)
 }
 
-// set applies a key that names a version or a resource.
+// set applies a key that names a version or a resource. It ignores the keys that select several versions.
 func (e *Enablement) set(key, value string, known []schema.GroupVersion) error {
 	switch key {
 	case everyVersion, stableVersion, betaVersion, alphaVersion:
@@ -104,7 +104,7 @@ func (e *Enablement) set(key, value string, known []schema.GroupVersion) error {
 	return nil
 }
 
-// Serves reports whether a resource and its subresources are served.
+// Serves reports whether a resource and its subresources are enabled.
 func (e Enablement) Serves(resource schema.GroupVersionResource) bool {
 	if on, ok := e.resources[resource]; ok {
 		return on
@@ -115,8 +115,8 @@ func (e Enablement) Serves(resource schema.GroupVersionResource) bool {
 	return isStable(resource.Version)
 }
 
-// isExplicit reports whether the configuration enables a resource, its version, or all versions of its
-// stability.
+// isExplicit reports whether the configuration enables the resource, its version, or a set of versions that
+// includes its version.
 func (e Enablement) isExplicit(resource schema.GroupVersionResource) bool {
 	if on, ok := e.resources[resource]; ok {
 		return on
@@ -139,7 +139,7 @@ func (e Enablement) All() bool {
 	return true
 }
 
-// NewerResources selects resources that are newer than the emulated version.
+// NewerResources selects resources to serve although they are newer than the emulated version.
 type NewerResources struct {
 	// Stable selects resources of stable versions.
 	Stable bool
@@ -147,20 +147,20 @@ type NewerResources struct {
 	Explicit bool
 }
 
-// Serves reports whether a resource and its subresources are served: it is enabled, and the emulated
-// version has its kind or Newer selects it.
+// Serves reports whether a resource and its subresources are served. This requires that the resource is
+// enabled and that either the emulated version has its kind or Newer selects the resource.
 func (env *Env) Serves(resource schema.GroupVersionResource, kind string) bool {
 	return env.Enablement.Serves(resource) &&
 		(env.Release.HasKind(resource.GroupVersion().WithKind(kind)) ||
 			env.Newer.Stable && isStable(resource.Version) || env.Newer.Explicit && env.Enablement.isExplicit(resource))
 }
 
-// builds reports whether a resource is built: it is served, or stable.
+// builds reports whether a resource is built, which is the case if it is enabled or its version is stable.
 func (env *Env) builds(resource schema.GroupVersionResource) bool {
 	return isStable(resource.Version) || env.Enablement.Serves(resource)
 }
 
-// needs reports whether a row is built in any version. Otherwise, its storage is not opened.
+// needs reports whether a row is built in at least one version. The storage of other rows is not opened.
 func (env *Env) needs(r *resource, gv schema.GroupVersion) bool {
 	if r.Gate != "" && !env.Gates.Enabled(r.Gate) {
 		return false
@@ -187,15 +187,15 @@ func AllVersions(groups []Group) []schema.GroupVersion {
 // version.
 const releasesServed = 3
 
-// deprecation describes a deprecated version. The zero value is a version that is not deprecated.
+// deprecation describes the deprecation of a version. It is the zero value if the version is not deprecated.
 type deprecation struct {
 	warning        string
 	removedRelease string // a Kubernetes release; "" if it is unknown
 }
 
-// deprecatedSince returns the deprecation of a version. since is the minor version of Kubernetes that
-// deprecated it, or 0 if it is not deprecated. As in kube-apiserver, the warning has a successor
-// only if the types of k8s.io/api declare one.
+// deprecatedSince returns the deprecation of a version. since is the minor Kubernetes version that deprecated
+// the version, or 0 if it is not deprecated. As in kube-apiserver, the warning names a successor only if the
+// types in k8s.io/api declare one; otherwise successor is "".
 func (env *Env) deprecatedSince(since int, gvk schema.GroupVersionKind, successor string) deprecation {
 	if since == 0 || since > env.Release.Minor() {
 		return deprecation{}

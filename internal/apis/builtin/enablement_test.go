@@ -60,14 +60,14 @@ func TestEnablement(t *testing.T) {
 	}
 }
 
-// TestServesNewer checks which resources an emulated version serves.
+// TestServesNewer checks which resources that are newer than the emulated version are served.
 func TestServesNewer(t *testing.T) {
 	t.Parallel()
 	const claims, policies = "resource.k8s.io/v1/resourceclaims", "admissionregistration.k8s.io/v1beta1/mutatingadmissionpolicies"
 	for _, tt := range []struct {
 		minor          int
 		newer          builtin.NewerResources
-		enabled        string // key of --runtime-config
+		enabled        string // a key of --runtime-config
 		resource, kind string
 		want           bool
 	}{

@@ -8,9 +8,9 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// erase converts a row with hooks for type O to a row with hooks for any object, without the columns. The
-// code that uses rows is therefore compiled once and not for each of sixty types, which saves a megabyte of
-// machine code.
+// erase converts a row whose hooks take type O to a row whose hooks take any object. The result has no
+// columns. The code that uses rows is therefore compiled once instead of once for each of about sixty types,
+// which saves a megabyte of machine code.
 func erase[O codec.Object](row *Row[O]) Row[codec.Object] {
 	return Row[codec.Object]{
 		Names: row.Names, Namespaced: row.Namespaced, Gate: row.Gate, Versions: row.Versions, Storage: row.Storage,
@@ -113,7 +113,8 @@ func eraseExternal[O codec.Object](f func(*Operation, validation.Field, O, O)) f
 	}
 }
 
-// typed returns obj as type O of a row. If obj is nil, it returns the zero value of O, a nil pointer.
+// typed returns obj as the type O of a row. If obj is nil, it returns the zero value of O, which is a nil
+// pointer.
 func typed[O codec.Object](obj codec.Object) O {
 	if obj == nil {
 		var absent O

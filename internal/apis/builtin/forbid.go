@@ -28,8 +28,8 @@ func (s deletionForbidder) Delete(ctx context.Context, name types.NamespacedName
 	return s.Store.Delete(ctx, name, validate, options)
 }
 
-// DeleteCollection implements rest.CollectionDeleter. It returns an error at the
-// first object that must not be deleted.
+// DeleteCollection implements rest.CollectionDeleter. It stops with an error at the first object that must not
+// be deleted.
 func (s deletionForbidder) DeleteCollection(ctx context.Context, namespace string, validate rest.ValidateObjectFunc, options metav1.DeleteOptions, list rest.ListOptions) (*rest.List, error) {
 	return s.Store.DeleteCollection(ctx, namespace, func(ctx context.Context, obj, old codec.Object) error {
 		if err := s.check(old.GetName()); err != nil {

@@ -7,9 +7,9 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// GatedFields declares the fields of a type that belong to a feature gate. O is a pointer. While the
-// gate is disabled, the fields are dropped from written objects, including the status, unless the
-// old object uses them.
+// GatedFields declares the fields of a type that belong to a feature gate. O is a pointer to the type. While
+// the gate is disabled, the fields are dropped from written objects, including their status, unless the old
+// object uses them.
 type GatedFields[O any] struct {
 	Gate feature.Gate
 	// Visit calls VisitField for all fields of the feature.
@@ -23,11 +23,11 @@ type GatedFields[O any] struct {
 // not safe for concurrent use.
 type FieldVisitor struct{ clear, found bool }
 
-// Clears reports whether fields are cleared. If it returns false, the object may be shared. Values
-// that cannot be modified in place, such as map values, must then not be written back.
+// Clears reports whether VisitField clears fields. If Clears returns false, the object may be shared, so Visit
+// must not write back values that cannot be modified in place, such as map values.
 func (v *FieldVisitor) Clears() bool { return v.clear }
 
-// VisitField clears a field or records its use. A zero value does not count as use.
+// VisitField clears a field, or records that the field is used. A field with a zero value is not used.
 func VisitField[T any](v *FieldVisitor, field *T) {
 	value := reflect.ValueOf(field).Elem()
 	if value.IsZero() {
@@ -38,8 +38,8 @@ func VisitField[T any](v *FieldVisitor, field *T) {
 	}
 }
 
-// DropDisabledFields clears the fields of disabled features, unless old uses them. old is the
-// zero value of O, a nil pointer, on creation.
+// DropDisabledFields clears the fields of disabled features in obj, unless old uses them. On creation, old is
+// the zero value of O, which is a nil pointer.
 func DropDisabledFields[O comparable](gates feature.Gates, all []GatedFields[O], obj, old O) {
 	var absent O
 	clearing, detecting := &FieldVisitor{clear: true}, &FieldVisitor{}
@@ -57,8 +57,8 @@ func DropDisabledFields[O comparable](gates feature.Gates, all []GatedFields[O],
 	}
 }
 
-// defaultsFor returns the function that sets the defaults of a row and of enabled features, or nil
-// if there are no defaults.
+// defaultsFor returns a function that sets the defaults of a row and then of its enabled features. It returns
+// nil if there are no defaults.
 func (s *Strategy[O]) defaultsFor(gates feature.Gates) func(O) {
 	all := s.Default
 	for i := range s.GatedFields {
@@ -77,8 +77,8 @@ func (s *Strategy[O]) defaultsFor(gates feature.Gates) func(O) {
 	return all
 }
 
-// dropDisabled clears the fields of disabled features of a row, and the fields that the emulated
-// version lacks. old is nil on creation.
+// dropDisabled clears the fields of disabled features, and the fields that the emulated version lacks. old is
+// nil on creation.
 func (r *resource) dropDisabled(env *Env, kind *codec.Kind, obj, old codec.Object) {
 	DropDisabledFields(env.Gates, r.Strategy.GatedFields, obj, old)
 	env.built.lacking[kind].Drop(obj, old)

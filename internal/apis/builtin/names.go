@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// PodNameWarnings is a hook for Strategy.Warnings. It warns of new objects whose names result in
-// invalid host names of pods.
+// PodNameWarnings is a hook for Strategy.Warnings. It returns a warning if the name of a new object would
+// result in invalid host names of pods.
 func PodNameWarnings[T any, O object[T]](_ *Operation, obj, old O) []string {
 	if old != nil {
 		return nil

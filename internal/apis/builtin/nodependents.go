@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// noDependents is a store of objects without dependents. It ignores propagation policies.
+// noDependents is a store of objects that never own other objects. It ignores propagation policies.
 type noDependents struct{ *registry.Store }
 
 // Delete implements rest.GracefulDeleter.

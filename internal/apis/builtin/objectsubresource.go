@@ -9,22 +9,23 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// ObjectSubresource declares a subresource that reads and writes a part of the object itself, with
-// its own rules. O is a pointer to the type of the object.
+// ObjectSubresource declares a subresource that reads and writes a part of the main object, with its own
+// rules. O is a pointer to the type of the object.
 type ObjectSubresource[O codec.Object] struct {
 	Name string
-	// PrepareForUpdate restores the other parts of obj from old, so that only the part is written.
+	// PrepareForUpdate restores everything outside of the subresource's part from old, so that only this part
+	// is written.
 	PrepareForUpdate func(op *Operation, obj, old O)
-	// Validate validates the result; nil accepts all objects.
+	// Validate validates the updated object. nil accepts all objects.
 	Validate func(f validation.Field, obj, old O)
-	// WriteOnly disables reading.
+	// WriteOnly disables reads.
 	WriteOnly bool
-	// ResetFields are the dotted paths of fields that are not written.
+	// ResetFields contains the dotted paths of fields that the subresource does not write.
 	ResetFields []string
 }
 
-// NewObjectSubresource creates the subresource that sub declares. It uses the finalizers, generation
-// rule and scope of the row.
+// NewObjectSubresource creates a Subresource from its declaration. The subresource uses the finalizers,
+// generation rule and scope of the row.
 func NewObjectSubresource[O codec.Object](sub ObjectSubresource[O]) Subresource {
 	return Subresource{Name: sub.Name, ResetFields: sub.ResetFields, Storage: func(env *Env, store *registry.Store) rest.Storage {
 		main := store.Strategy

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// orphanWarner is a store that warns of deletions that orphan dependents by default.
+// orphanWarner is a store that sends a warning if a deletion orphans dependents by default.
 type orphanWarner struct {
 	*registry.Store
 	warning string

@@ -11,10 +11,10 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// rules are the hooks Validate of Strategy and Status.
+// rules is the type of the Validate hooks of Strategy and Status.
 type rules func(f validation.Field, obj, old codec.Object)
 
-// strategy creates the registry strategy of the resource itself.
+// strategy creates the registry strategy of the main resource.
 func (r *resource) strategy(env *Env, kind *codec.Kind) *registry.Strategy {
 	policy, hooks, deletion := &r.WritePolicy, &r.Strategy, &r.Deletion
 	s := &registry.Strategy{
@@ -91,7 +91,7 @@ func (r *resource) setWarnings(env *Env, s *registry.Strategy) {
 	}
 }
 
-// statusStrategy creates the registry strategy of /status from the strategy of the resource.
+// statusStrategy creates the registry strategy of /status from the strategy of the main resource.
 func (r *resource) statusStrategy(env *Env, store *registry.Store) *registry.Strategy {
 	main, status, fields := store.Strategy, r.Status, r.specStatus()
 	var preserve []func(obj, old codec.Object)
@@ -99,7 +99,7 @@ func (r *resource) statusStrategy(env *Env, store *registry.Store) *registry.Str
 		preserve = append(preserve, preserveMetadata(name))
 	}
 	s := *main
-	s.SpecChanged = nil // a change of the status does not increment the generation
+	s.SpecChanged = nil // a status change does not increment the generation
 	s.BeginTransaction = beginRemovals(main.BeginTransaction)
 	s.PrepareForUpdate = func(ctx context.Context, obj, old codec.Object) {
 		fields.preserveAllButStatus(obj, old)
@@ -116,8 +116,8 @@ func (r *resource) statusStrategy(env *Env, store *registry.Store) *registry.Str
 	return &s
 }
 
-// beginRemovals returns the BeginTransaction hook of /status. A status has no allocations, but its write can
-// remove the last finalizer, which deletes the object.
+// beginRemovals returns the BeginTransaction hook of /status. A status update allocates nothing, but it can
+// remove the last finalizer, which deletes the object. Only then is begin called.
 func beginRemovals(begin registry.BeginTransactionFunc) registry.BeginTransactionFunc {
 	if begin == nil {
 		return nil
@@ -130,7 +130,8 @@ func beginRemovals(begin registry.BeginTransactionFunc) registry.BeginTransactio
 	}
 }
 
-// withExternal returns rules that run a ValidateExternal hook first. Both arguments may be nil.
+// withExternal returns a rules function that runs a ValidateExternal hook before validate. Both external and
+// validate may be nil.
 func withExternal(env *Env, external func(op *Operation, f validation.Field, obj, old codec.Object), validate rules) rules {
 	if external == nil {
 		return validate

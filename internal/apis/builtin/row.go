@@ -1,6 +1,6 @@
-// Package builtin declares the built-in resources of Kubernetes. A resource is a Row: its names and
-// scope, and hooks for its differences from other resources. The subfolder of an API group contains
-// its rows. This package converts rows into REST storage.
+// Package builtin declares the built-in resources of Kubernetes. Each resource is declared by a Row, which
+// contains its names, its scope, and hooks for its differences from other resources. The subfolder of an API
+// group contains the rows of the group. This package converts rows into REST storage.
 package builtin
 
 import (
@@ -18,43 +18,43 @@ type Group struct {
 	Resources    []Entry
 }
 
-// Entry is a resource of a group: the result of Resource or InternalResource, or a Virtual.
+// Entry declares a resource of a group. It is the result of Resource or InternalResource, or a Virtual.
 type Entry interface {
 	// build creates the resource and its subresources.
 	build(env *Env, gv schema.GroupVersion) []*rest.Resource
-	// versions returns the versions in which the resource can be served, including gv.
+	// versions returns all versions in which the resource can be served. The result includes gv.
 	versions(gv schema.GroupVersion) []schema.GroupVersion
-	// stored returns the storage path of the objects and the name of the resource; "" if objects
-	// are not stored.
+	// stored returns the storage path of the objects and the name of the resource. Both are "" if objects are
+	// not stored.
 	stored() (path, name string)
 }
 
-// Row declares one kind of stored object. O is a pointer to its type in the hub version, which is
-// the version of the Group. The zero value of each field is the common case.
+// Row declares a kind whose objects are stored. O is a pointer to its type in the hub version, which is the
+// version of the Group. The zero value of each field is the common case.
 //
-// Hooks may be called concurrently. They may modify the new object, but not the old one, and must
-// not retain their arguments.
+// Hooks may be called concurrently. They may modify the new object, but not the old one, and must not retain
+// their arguments.
 type Row[O codec.Object] struct {
 	Names      Names
 	Namespaced bool
-	// Gate is the feature gate that the resource requires; "" if it requires none.
+	// Gate is the feature gate that the resource requires, or "" if it requires none.
 	Gate feature.Gate
 
 	Versions    Versions
 	Storage     Storage
 	WritePolicy WritePolicy
 	Strategy    Strategy[O]
-	// Status adds the subresource /status; nil for kinds without it.
+	// Status adds the /status subresource. It is nil for kinds without this subresource.
 	Status         *Status[O]
 	Deletion       Deletion[O]
 	FieldSelectors FieldSelectors[O]
-	// Columns are the columns of tables; nil shows name and age.
+	// Columns describes the table columns. If it is nil, tables show the name and age.
 	Columns *Columns[O]
-	// Subresources are the subresources besides status.
+	// Subresources contains all subresources except status.
 	Subresources []Subresource
 }
 
-// Names are the names of a resource. Its singular name is the kind in lower case.
+// Names contains the names of a resource. Its singular name is the kind in lower case.
 type Names struct {
 	Plural, Kind string
 	ShortNames   []string
@@ -63,33 +63,31 @@ type Names struct {
 
 // Versions describes the versions in which a resource is served.
 type Versions struct {
-	// Deprecated is the minor version of Kubernetes that deprecated the resource in the Group's
-	// version; 0 if it is not deprecated.
+	// Deprecated is the minor Kubernetes version that deprecated the Group's version of the resource, or 0 if
+	// that version is not deprecated.
 	Deprecated int
-	// Warning is sent to all clients of the resource in the Group's version, instead of the warning
-	// for Deprecated.
+	// Warning is sent to all clients that use the Group's version of the resource. It replaces the warning for
+	// Deprecated.
 	Warning string
-	// Others are the versions of the resource besides the Group's version.
+	// Others contains the versions of the resource other than the Group's version.
 	Others []Version
 }
 
-// Version is a version of a resource besides the Group's version.
+// Version describes an additional version of a resource, other than the Group's version.
 type Version struct {
-	// Conversion converts objects to and from the hub version; nil if both have the same fields.
-	// GroupVersion is then the version.
+	// Conversion converts objects to and from the hub version. If it is nil, both versions have the same
+	// fields, and GroupVersion specifies the group and version.
 	Conversion   *codec.Version
 	GroupVersion schema.GroupVersion
-	// ConvertLabel overrides FieldSelectors.ConvertLabel of the row for this version; nil does not
-	// override it.
+	// ConvertLabel replaces FieldSelectors.ConvertLabel of the row for this version, unless it is nil.
 	ConvertLabel FieldLabelFunc
-	// Deprecated is the minor version of Kubernetes that deprecated this version; 0 if it is not
-	// deprecated.
+	// Deprecated is the minor Kubernetes version that deprecated this version, or 0 if it is not deprecated.
 	Deprecated int
-	// Successor is the version that the deprecation warning recommends; "" recommends no version.
+	// Successor is the version that the deprecation warning recommends, or "" if it recommends none.
 	Successor string
 }
 
-// codec returns the codec of the version. hub is the Group's version.
+// codec returns the codec of the version. hub is the codec of the Group's version.
 func (v *Version) codec(hub *codec.Version) *codec.Version {
 	if v.Conversion == nil {
 		return relabelled(hub, v.GroupVersion)
@@ -106,63 +104,65 @@ func (v *Version) groupVersion() schema.GroupVersion {
 
 // Storage describes how objects are stored.
 type Storage struct {
-	// Path is the path of the objects below the storage prefix; "" selects the plural name.
+	// Path is the path of the objects, relative to the storage prefix. "" selects the plural name.
 	Path string
-	// Version is the version in which objects are encoded, if it is not the Group's version. Both
-	// must have the same protobuf message.
+	// Version is the version in which objects are encoded, if it differs from the Group's version. Both
+	// versions must have the same protobuf message.
 	Version schema.GroupVersion
-	// HashedVersion is the version of the storageVersionHash in discovery, if it is not the version
-	// in which objects are encoded.
+	// HashedVersion is the version from which the storageVersionHash in discovery is computed, if it differs
+	// from the version in which objects are encoded.
 	HashedVersion schema.GroupVersion
-	// JSON stores objects as JSON, although they have a protobuf encoding.
+	// JSON specifies that objects are stored as JSON, although they have a protobuf encoding.
 	JSON bool
-	// ReadableVersions are additional versions in which stored objects can be decoded. They are not
+	// ReadableVersions contains additional versions from which stored objects can be decoded. They are not
 	// served.
 	ReadableVersions []*codec.Version
-	// SharedVersion is the element of ReadableVersions in which objects are encoded if
-	// kube-apiserver uses the same storage; nil if it is the usual version.
+	// SharedVersion is the version in which objects are encoded if kube-apiserver uses the same storage. It
+	// must be an element of ReadableVersions. nil selects the usual version.
 	SharedVersion *codec.Version
-	// TTL returns the lifetime of an object after each write; nil or 0 if objects do not expire.
+	// TTL returns the lifetime of an object after each write. Objects do not expire if TTL is nil or returns
+	// 0.
 	TTL TTLFunc
 }
 
-// WritePolicy has the rules for writes of a resource that need no code.
+// WritePolicy contains the write settings of a resource that do not require hooks.
 type WritePolicy struct {
-	// Generation enables metadata.generation: 1 on creation, incremented by each update for which
-	// Strategy.SpecChanged returns true.
+	// Generation enables metadata.generation, which is 1 on creation and is incremented by each update for
+	// which Strategy.SpecChanged returns true.
 	Generation bool
-	// GenerationGate is the feature gate that Generation requires; "" enables it always.
+	// GenerationGate is the feature gate that Generation requires, or "" if it requires none.
 	GenerationGate feature.Gate
-	// AllowCreateOnUpdate lets PUT create a missing object.
+	// AllowCreateOnUpdate specifies that a PUT of a missing object creates it.
 	AllowCreateOnUpdate bool
-	// RequireResourceVersion rejects a PUT without metadata.resourceVersion.
+	// RequireResourceVersion specifies that a PUT without metadata.resourceVersion is rejected.
 	RequireResourceVersion bool
-	// ReturnDeletedObject returns the deleted object instead of a metav1.Status.
+	// ReturnDeletedObject specifies that a deletion returns the deleted object instead of a metav1.Status.
 	ReturnDeletedObject bool
-	// AllowAnyFinalizer accepts new finalizers without a domain.
+	// AllowAnyFinalizer specifies that new finalizers are accepted even if they do not have a domain.
 	AllowAnyFinalizer bool
-	// DisabledVerbs are verbs that the resource does not have although its storage implements them.
+	// DisabledVerbs contains the verbs that the resource does not support although its storage implements
+	// them.
 	DisabledVerbs []string
-	// ExpensiveValidation reports that the validation of an object takes milliseconds.
-	// Env.ValidationLimiter limits the number of concurrent validations.
+	// ExpensiveValidation specifies that the validation of an object takes milliseconds. Env.ValidationLimiter
+	// then limits the number of concurrent validations.
 	ExpensiveValidation bool
-	// ValidateName returns the errors of a name or, if prefix is set, of a generateName; nil
-	// requires DNS subdomains.
+	// ValidateName returns the problems of a name or, if prefix is set, of a generateName. If ValidateName is
+	// nil, names must be DNS subdomains.
 	ValidateName func(name string, prefix bool) []string
-	// ExactGenerateName uses generateName as the name, without a random suffix.
+	// ExactGenerateName specifies that generateName is used as the name, without a random suffix.
 	ExactGenerateName bool
 }
 
-// FieldSelectors declares the field selectors of a kind besides metadata.name and metadata.namespace. The
-// zero value declares no selectors.
+// FieldSelectors declares the field selectors that a kind supports in addition to metadata.name and
+// metadata.namespace. The zero value declares no selectors.
 type FieldSelectors[O codec.Object] struct {
-	// Keys are the supported keys, and Values returns their values.
+	// Keys contains the supported keys. Values returns the value of each key.
 	Keys   []string
 	Values func(obj O) fields.Set
-	// Indexed are the Keys that have an index for watches that select one value.
+	// Indexed contains those Keys that are indexed, for watches that select one value.
 	Indexed []string
-	// ConvertLabel replaces the check of keys against Keys, for kinds with older keys or other error
-	// messages; may be nil.
+	// ConvertLabel replaces the default check that a key is listed in Keys. It is set for kinds that have
+	// legacy keys or other error messages; otherwise it is nil.
 	ConvertLabel FieldLabelFunc
 }
 

@@ -15,10 +15,10 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Scale specifies the fields of a kind that an autoscaling/v1 Scale contains. The desired number of
-// replicas must be at spec.replicas. O is a pointer to the type of the kind.
+// Scale specifies which fields of a kind an autoscaling/v1 Scale contains. The desired number of replicas must
+// be at spec.replicas. O is a pointer to the type of the kind.
 type Scale[O codec.Object] struct {
-	// Replicas returns the address of the field spec.replicas, which may be nil.
+	// Replicas returns the address of the field spec.replicas. The field may be nil.
 	Replicas func(obj O) **int32
 	// Observed returns the number of existing replicas.
 	Observed func(obj O) int32
@@ -26,8 +26,8 @@ type Scale[O codec.Object] struct {
 	Selector func(obj O) (string, error)
 }
 
-// ScaleSubresource returns the subresource /scale of a row. It reads and writes the object of the row
-// in the form of a Scale.
+// ScaleSubresource returns the /scale subresource of a row. It reads and writes the object of the row in the
+// form of a Scale.
 func ScaleSubresource[O codec.Object](scale Scale[O]) Subresource {
 	kind := &codec.Kind{Hub: hubVersion[autoscalingv1.Scale](autoscalingv1.SchemeGroupVersion.WithKind("Scale"), nil)}
 	return Subresource{

@@ -8,14 +8,14 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// specStatus locates the fields Spec and Status of a type, so that the rules of /status are written
-// once for all kinds.
+// specStatus locates the fields Spec and Status of a type, so that the /status rules do not have to be
+// implemented for each kind.
 type specStatus struct {
 	spec, status []int // field indexes; nil if the type has no such field
 }
 
-// specStatus returns the fields of the type of the row. It panics if the row has a Status and its
-// type does not: the first test of the row detects this programming error.
+// specStatus returns the Spec and Status fields of the row's type. It panics if the row has a Status but the
+// type has no such field. The first test that builds the row detects this programming error.
 func (r *resource) specStatus() specStatus {
 	var s specStatus
 	if f, ok := r.goType.FieldByName("Spec"); ok {
@@ -37,7 +37,7 @@ func (s specStatus) preserveStatus(obj, old codec.Object) {
 	elem(obj).FieldByIndex(s.status).Set(elem(old).FieldByIndex(s.status))
 }
 
-// preserveAllButStatus restores all fields of old except status and metadata.
+// preserveAllButStatus copies all fields except status and metadata from old to obj.
 func (s specStatus) preserveAllButStatus(obj, old codec.Object) {
 	to, from := elem(obj), elem(old)
 	for i := range to.NumField() {
@@ -49,8 +49,8 @@ func (s specStatus) preserveAllButStatus(obj, old codec.Object) {
 	}
 }
 
-// preserveMetadata returns a function that restores a part of metadata: see
-// Status.PreservedMetadata. It panics for an unknown name.
+// preserveMetadata returns a function that copies a part of the metadata from old to obj. name is an element
+// of Status.PreservedMetadata. preserveMetadata panics if the name is unknown.
 func preserveMetadata(name string) func(obj, old codec.Object) {
 	switch name {
 	case "metadata":
@@ -68,7 +68,8 @@ func preserveMetadata(name string) func(obj, old codec.Object) {
 	panic(fmt.Sprintf("builtin: a write to /status cannot preserve %q", name))
 }
 
-// specChanged compares the spec or, for a type without a spec, all fields except metadata and status.
+// specChanged reports whether the spec changed or, for a type without a spec, any field except metadata and
+// status.
 func (s specStatus) specChanged(obj, old codec.Object) bool {
 	to, from := elem(obj), elem(old)
 	if s.spec != nil {

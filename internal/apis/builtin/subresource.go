@@ -10,21 +10,20 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Subresource declares a subresource of a row besides status.
+// Subresource declares a subresource of a row other than status.
 type Subresource struct {
 	Name string
 	// Version is the version of request and response bodies; nil selects the version of the
 	// resource.
 	Version *codec.Version
-	// Kind is set, together with Version, if bodies have another kind than the resource and managed
-	// fields.
+	// Kind is the kind of request and response bodies that have their own kind and managed fields. If it is
+	// set, Version must also be set.
 	Kind *codec.Kind
-	// Table converts bodies of another kind to tables; nil if they have no table.
+	// Table converts bodies of another kind to tables. It is nil if such bodies have no table.
 	Table rest.TableConvertor
-	// Storage creates the REST storage on top of the store of the resource.
+	// Storage creates the REST storage of the subresource. store is the store of the main resource.
 	Storage func(env *Env, store *registry.Store) rest.Storage
-	// ResetFields are the dotted paths of fields that the subresource does not write: see
-	// rest.Resource.
+	// ResetFields contains the dotted paths of fields that the subresource does not write. See rest.Resource.
 	ResetFields []string
 }
 
@@ -43,22 +42,22 @@ func (s Subresource) build(env *Env, main *rest.Resource, store *registry.Store)
 	return r
 }
 
-// Virtual declares a resource whose objects are not stored, such as reviews, bindings and component
-// statuses. It is an Entry.
+// Virtual declares a resource whose objects are not stored, such as reviews, bindings and component statuses.
+// It implements Entry.
 type Virtual struct {
 	Name    string
 	Version *codec.Version
-	// Kind is set if objects have managed fields.
+	// Kind is set if the objects have managed fields.
 	Kind       *codec.Kind
 	ShortNames []string
 	Namespaced bool
 	Warning    string
-	// Columns converts objects to tables; nil if they have no table.
+	// Columns converts objects to tables. It is nil if the objects have no table.
 	Columns rest.TableConvertor
 	Storage func(env *Env) rest.Storage
 }
 
-// VirtualVersion returns the version of a type whose objects are not stored.
+// VirtualVersion returns the version of a Virtual whose Go type is T.
 func VirtualVersion[T any, P object[T]](gvk schema.GroupVersionKind) *codec.Version {
 	return hubVersion[T, P](gvk, nil)
 }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Texts that tables show instead of a value.
+// Texts that tables show in place of a value.
 const (
 	None    = "<none>"
 	Unset   = "<unset>"
@@ -23,7 +23,8 @@ func OrNone(s string) string {
 	return s
 }
 
-// JoinFirst joins the first max elements of a list and appends the number of the others.
+// JoinFirst joins the first max elements of a list. If the list is longer, it appends the number of omitted
+// elements.
 func JoinFirst(list []string, separator string, max int) string {
 	if len(list) <= max {
 		return strings.Join(list, separator)
@@ -31,8 +32,8 @@ func JoinFirst(list []string, separator string, max int) string {
 	return fmt.Sprintf("%s + %d more...", strings.Join(list[:max], separator), len(list)-max)
 }
 
-// TemplateColumns returns the definitions of the columns for the containers of a pod template.
-// TemplateCells returns their cells.
+// TemplateColumns returns the definitions of the table columns that describe the containers of a pod template.
+// TemplateCells returns the matching cells.
 func TemplateColumns() []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		WideColumn("Containers", "string", "Names of each container in the template."),
@@ -40,7 +41,7 @@ func TemplateColumns() []metav1.TableColumnDefinition {
 	}
 }
 
-// TemplateCells returns the names and images of the containers of a pod template, separated by
+// TemplateCells returns the names and images of the containers of a pod template. Both are separated by
 // commas.
 func TemplateCells(template *corev1.PodTemplateSpec) (names, images string) {
 	var name, image []string
