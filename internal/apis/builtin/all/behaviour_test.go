@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// server provides all resources over a store in memory, and a recorded object of each.
+// server contains all resources, with in-memory storage, and a recorded object of each resource.
 type server struct {
 	resources map[string]*rest.Resource
 	samples   map[string]json.RawMessage
@@ -47,7 +47,8 @@ func serve(t *testing.T) *server {
 	return s
 }
 
-// sample returns a recorded object in the hub version, as clients send it for creation.
+// sample returns the recorded object of a resource, in the hub version and with the fields that a client would
+// send to create it.
 func (s *server) sample(t *testing.T, name string) codec.Object {
 	t.Helper()
 	r := s.resources[name]
@@ -59,7 +60,7 @@ func (s *server) sample(t *testing.T, name string) codec.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if job, ok := hub.(*batchv1.Job); ok { // derived from the UID on the recorded server
+	if job, ok := hub.(*batchv1.Job); ok { // these fields contain the UID from the recorded server
 		job.Spec.Selector, job.Spec.Template.Labels = nil, nil
 	}
 	if definition, ok := hub.(*apiextensionsv1.CustomResourceDefinition); ok {
@@ -70,7 +71,7 @@ func (s *server) sample(t *testing.T, name string) codec.Object {
 	return hub
 }
 
-// dropRules removes validation rules, which the API server may not support.
+// dropRules removes CEL validation rules, because the server might not support all recorded rules.
 func dropRules(schema *apiextensionsv1.JSONSchemaProps) {
 	schema.XValidations = nil
 	for name, property := range schema.Properties {
@@ -111,7 +112,7 @@ func (s *server) put(t *testing.T, name string, obj codec.Object) (codec.Object,
 	return object(t, record), nil
 }
 
-// TestRules compares the results of writes with a recorded kube-apiserver.
+// TestRules compares the results of writes with those recorded from kube-apiserver.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

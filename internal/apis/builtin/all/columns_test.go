@@ -56,11 +56,11 @@ func byName(t *testing.T) map[string]*rest.Resource {
 	return named
 }
 
-// widened contains the resources that have additional columns since the recording. Their own tests
-// check them.
+// widened contains the resources that have gained columns since the recording. Other tests check these
+// resources.
 var widened = map[string]bool{"customresourcedefinitions": true}
 
-// TestColumns compares column definitions with a recorded kube-apiserver.
+// TestColumns compares column definitions with those recorded from kube-apiserver.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	resources := byName(t)
@@ -89,8 +89,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestColumnsOfBetas checks descriptions that kube-apiserver derives from beta types, which the
-// server does not link.
+// TestColumnsOfBetas checks column descriptions that kube-apiserver takes from beta types. The server itself
+// does not import these types.
 func TestColumnsOfBetas(t *testing.T) {
 	t.Parallel()
 	spec := certificatesv1beta1.CertificateSigningRequestSpec{}.SwaggerDoc()
@@ -115,7 +115,7 @@ func TestColumnsOfBetas(t *testing.T) {
 	}
 }
 
-// TestCells compares cells, except ages, with the recording.
+// TestCells compares table cells, except ages, with the recorded cells.
 func TestCells(t *testing.T) {
 	t.Parallel()
 	resources := byName(t)
@@ -151,7 +151,8 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// cells returns the table row of an object at its creation, in the types of JSON.
+// cells returns the table row of an object half a second after its creation. The cells have the types that
+// result from decoding JSON.
 func cells(t *testing.T, r *rest.Resource, obj codec.Object) ([]any, []metav1.TableRowCondition) {
 	t.Helper()
 	now := obj.GetCreationTimestamp().Time.Add(time.Second / 2)

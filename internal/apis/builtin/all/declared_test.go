@@ -15,7 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestDeclared checks that servers share declarations, and that a server opens a resource once, when it is used.
+// TestDeclared checks that servers can share declarations, and that each server opens a resource once, on
+// first use.
 func TestDeclared(t *testing.T) {
 	t.Parallel()
 	declared := builtin.Declare(&builtin.Env{Gates: feature.Defaults()}, all.Groups())
@@ -39,7 +40,7 @@ func TestDeclared(t *testing.T) {
 			group.Go(func() { checkOpened(t, d, resources.Get(d)) })
 		}
 		group.Wait()
-		for _, spec := range env.Specs() { // Specs includes objects that the API does not serve
+		for _, spec := range env.Specs() { // Specs includes resources that the API does not serve
 			env.Store(spec.Resource)
 		}
 		if got, want := int(opens.Load()), len(env.Specs()); got != want {

@@ -22,18 +22,18 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// creation is a recorded request with the response 201. Values that are unique per object are
-// removed, and the UID of the object is UID.
+// creation is a recorded request whose response was 201. Values that differ between objects are removed, and
+// the UID of the object is replaced with "UID".
 type creation struct {
 	GV, Resource, Scenario, Namespace string
 	Request                           json.RawMessage
 	Answer                            map[string]any
 }
 
-// later contains fields that neither defaults nor preparation set, but allocators, admission and
-// clocks. Some were added or changed after the recording.
+// later contains fields that are set not by defaulting or preparation but later, by allocators, by admission
+// or from the clock. It also contains fields that were added or changed after the recording.
 var later = map[string][]string{
-	"certificatesigningrequests": {"spec.username", "spec.groups", "spec.extra"}, // the user
+	"certificatesigningrequests": {"spec.username", "spec.groups", "spec.extra"}, // set from the user
 	"csidrivers":                 {"spec.preventPodSchedulingIfMissing"},         // VolumeLimitScaling: since 1.37
 	"csinodes":                   {"status"},                                     // since 1.37
 	"nodes":                      {"spec.taints"},
@@ -51,7 +51,7 @@ var later = map[string][]string{
 	"volumeattributesclasses": {"metadata.finalizers"},
 }
 
-// since137 maps creations with a different response since 1.37 to the responsible feature gate.
+// since137 maps creations whose response has changed in 1.37 to the feature gate that caused the change.
 var since137 = map[string]string{
 	"pods.v1/create-faults 1775": "ClusterTrustBundleProjection",
 	"pods.v1/create-faults 1778": "PodCertificateRequest",
@@ -60,8 +60,8 @@ var since137 = map[string]string{
 	"pods.v1/extra-cases 63":     "ContainerStopSignals",
 }
 
-// TestCreations prepares recorded objects for creation, and compares the results with kube-apiserver's
-// results, before and after a round trip through storage.
+// TestCreations prepares recorded objects for creation. It compares the results with those of kube-apiserver,
+// after a round trip through storage.
 func TestCreations(t *testing.T) {
 	t.Parallel()
 	env := &builtin.Env{Gates: feature.Defaults()}
@@ -94,7 +94,7 @@ func TestCreations(t *testing.T) {
 	}
 }
 
-// prepared returns the object of the server for a request, before allocation, admission and
+// prepared returns the object that the server creates for a request, before allocation, admission and
 // validation.
 func prepared(t *testing.T, env *builtin.Env, r *rest.Resource, c *creation) (map[string]any, error) {
 	t.Helper()
@@ -133,7 +133,7 @@ func prepared(t *testing.T, env *builtin.Env, r *rest.Resource, c *creation) (ma
 	return document, json.Unmarshal(text, &document)
 }
 
-// remove removes a field. If its path contains lists, it is removed from all elements.
+// remove removes the field at path. Within lists, it removes the field from all elements.
 func remove(value any, path []string) {
 	switch value := value.(type) {
 	case []any:
@@ -149,8 +149,8 @@ func remove(value any, path []string) {
 	}
 }
 
-// TestDefaultsOnce sets the defaults of recorded objects twice. The second time must not modify or
-// allocate anything, because defaults are set on every read.
+// TestDefaultsOnce sets the defaults of recorded objects twice. The second call must not modify or allocate
+// anything, because defaults are set on every read.
 func TestDefaultsOnce(t *testing.T) {
 	resources := byName(t)
 	seen := map[string]int{}
@@ -173,7 +173,7 @@ func TestDefaultsOnce(t *testing.T) {
 	}
 }
 
-// twice sets defaults, and checks that setting them again has no effect.
+// twice sets defaults, checks that setting them again changes nothing, and returns the result.
 func twice(t *testing.T, name string, v *codec.Version, obj codec.Object) codec.Object {
 	t.Helper()
 	v.Default(obj)
@@ -185,7 +185,7 @@ func twice(t *testing.T, name string, v *codec.Version, obj codec.Object) codec.
 	return again
 }
 
-// TestDefaultsOfFixtures is like TestDefaultsOnce, for objects with all fields.
+// TestDefaultsOfFixtures is like TestDefaultsOnce, but uses objects in which all fields are set.
 func TestDefaultsOfFixtures(t *testing.T) {
 	t.Parallel()
 	found, err := exec.Command("go", "list", "-f", "{{.Dir}}", "k8s.io/api/core/v1").Output()
@@ -205,7 +205,7 @@ func TestDefaultsOfFixtures(t *testing.T) {
 		}
 		body, err := os.ReadFile(filepath.Join(types, "../../testdata/HEAD", group+"."+v.GVK.Version+"."+v.GVK.Kind+".json"))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // types that other modules declare
+			continue // the type is declared in another module
 		}
 		if err != nil {
 			t.Fatal(err)

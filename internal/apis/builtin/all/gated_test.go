@@ -18,8 +18,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// gatedFields contains objects that use a feature gate, and the field of the feature. The field is
-// preserved while the gate is enabled, and afterwards as long as the stored object has it.
+// gatedFields contains objects that use a feature gate, and the name of a field that belongs to the feature.
+// The field is preserved while the gate is enabled. After the gate is disabled, it is preserved as long as the
+// stored object has it.
 var gatedFields = [...]struct{ gate, resource, object, field string }{
 	{"CoordinatedLeaderElection", "coordination.k8s.io/v1 leases", `{"spec":{"strategy":"OldestEmulationVersion"}}`, "spec.strategy"},
 	{
@@ -51,7 +52,7 @@ var gatedFields = [...]struct{ gate, resource, object, field string }{
 	},
 }
 
-// TestGated writes each object with the gate enabled and disabled.
+// TestGated checks writes of each object with the gate enabled, disabled and disabled again.
 func TestGated(t *testing.T) {
 	t.Parallel()
 	for _, tt := range gatedFields {
@@ -131,8 +132,8 @@ func rewrite(t *testing.T, r *rest.Resource, obj codec.Object) codec.Object {
 	return object(t, record)
 }
 
-// has reports whether an object has a field, which is a dotted path, or a name that may occur
-// anywhere.
+// has reports whether an object has a field. The field is either a dotted path, or a name that may occur
+// anywhere in the object.
 func has(t *testing.T, obj codec.Object, field string) bool {
 	t.Helper()
 	text, err := json.Marshal(obj)

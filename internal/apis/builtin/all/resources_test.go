@@ -18,14 +18,14 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// build creates the resources that are enabled by default, without storage, and records the
-// requested storage paths.
+// build creates the resources that are enabled by default, without storage. It also returns their storage
+// paths.
 func build(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
 	t.Helper()
 	return buildWith(t, feature.Set{}, nil)
 }
 
-// buildAll is like build, for the resources of all versions.
+// buildAll is like build, but enables all versions and feature gates.
 func buildAll(t *testing.T) (resources []*rest.Resource, paths map[string]string) {
 	t.Helper()
 	return buildWith(t, feature.Set{"AllAlpha": true, "AllBeta": true}, map[string]string{"api/all": "true"})
@@ -55,7 +55,7 @@ func buildWith(t *testing.T, set feature.Set, config map[string]string) (resourc
 	return resources, paths
 }
 
-// table reads a testdata file of tab-separated columns.
+// table reads the rows of a tab-separated testdata file.
 func table(t *testing.T, name string) [][]string {
 	t.Helper()
 	file, err := os.Open("testdata/" + name)
@@ -116,7 +116,7 @@ func compareResources(t *testing.T, resources []*rest.Resource, paths map[string
 			hash, path = "-", "-"
 		}
 		if r.GroupVersion.Group == "events.k8s.io" {
-			path = paths["events"] // events of both groups share a storage
+			path = paths["events"] // events of both groups share the same stored objects
 		}
 		got[fullName(r.GroupVersion.Group, r.GroupVersion.Version, r.Name)] = fmt.Sprint(r.Version.GVK.Kind, " ", r.Namespaced, " ", r.Singular, " ",
 			list(r.ShortNames), " ", list(r.Categories), " ", list(r.VerbNames()), " ", hash, " ", path)

@@ -15,8 +15,8 @@ import (
 	storagemigrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
 )
 
-// TestStoredVersions checks that kinds that are stored in an older version have the same protobuf
-// message in both versions, field by field.
+// TestStoredVersions checks that kinds stored in an older version have the same protobuf message in both
+// versions, field by field.
 func TestStoredVersions(t *testing.T) {
 	t.Parallel()
 	older := map[string][2]any{
@@ -42,8 +42,8 @@ func TestStoredVersions(t *testing.T) {
 	}
 }
 
-// lost contains the number of fields of an older version that the kind no longer has. They are
-// dropped when an object is read.
+// lost contains the number of fields that exist in the older version of a type but no longer in the newer one.
+// They are dropped when an object is read.
 var lost = map[string]int{"PodCertificateRequest.Spec": 2} // pkixPublicKey, proofOfPossession
 
 func sameMessage(t *testing.T, path string, a, b reflect.Type, seen map[reflect.Type]bool) {
@@ -78,7 +78,7 @@ func sameMessage(t *testing.T, path string, a, b reflect.Type, seen map[reflect.
 	}
 }
 
-// protobufFields returns the fields of a message by wire type and number.
+// protobufFields returns the fields of a message by their wire type and field number.
 func protobufFields(t reflect.Type) map[string]reflect.StructField {
 	fields := map[string]reflect.StructField{}
 	for i := range t.NumField() {
@@ -90,8 +90,8 @@ func protobufFields(t reflect.Type) map[string]reflect.StructField {
 	return fields
 }
 
-// TestStoredForm encodes and decodes a recorded object of every kind in its stored form, which is
-// protobuf except for definitions.
+// TestStoredForm encodes and decodes a recorded object of every kind in its storage encoding. The encoding is
+// protobuf, except for definitions.
 func TestStoredForm(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

@@ -21,8 +21,8 @@ import (
 	storagemigrationv1beta1 "k8s.io/api/storagemigration/v1beta1"
 )
 
-// TestSameVersions checks that versions without a conversion have the same JSON and protobuf
-// encoding as the version of the group, except for their name.
+// TestSameVersions checks that versions without a conversion have the same JSON and protobuf encoding as the
+// version of the group, except for apiVersion.
 func TestSameVersions(t *testing.T) {
 	t.Parallel()
 	for _, pair := range [][2]any{
@@ -50,7 +50,8 @@ func TestSameVersions(t *testing.T) {
 	}
 }
 
-// difference returns the path of a field that only one of two types has, or "".
+// difference returns the path of the first difference between the fields of two types, or "" if they do not
+// differ.
 func difference(a, b reflect.Type, seen map[reflect.Type]bool) string {
 	switch {
 	case a == b || seen[a]:
