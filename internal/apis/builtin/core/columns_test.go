@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// testdata contains recorded columns and cells of kube-apiserver.
+// testdata contains table columns, table cells and other behavior that were recorded from kube-apiserver.
 //
 //go:embed testdata
 var testdata embed.FS
@@ -47,7 +47,7 @@ func TestColumnDefinitions(t *testing.T) {
 	}
 }
 
-// recordedRow is an object with its table row. Age is its age in seconds.
+// recordedRow is an object with its table row. Age is the object's age in seconds.
 type recordedRow struct {
 	Resource   string
 	Age        int
@@ -109,7 +109,7 @@ func checkRow(t *testing.T, a *api, row *recordedRow) {
 	}
 }
 
-// TestWithoutTable checks that only objects of the collection have rows.
+// TestWithoutTable checks for which resources and subresources WithoutTable is set.
 func TestWithoutTable(t *testing.T) {
 	t.Parallel()
 	a := declared(t)

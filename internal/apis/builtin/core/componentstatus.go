@@ -15,9 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// componentStatuses declares the component statuses, which report the health of the storage under
-// the names that clients expect. The server does not contact other components; their leases show
-// whether they run.
+// componentStatuses declares the component statuses. They report the health of the storage under the names
+// that clients expect. The server does not contact other components; their leases show whether they run.
 func componentStatuses() builtin.Virtual {
 	version := builtin.VirtualVersion[corev1.ComponentStatus](corev1.SchemeGroupVersion.WithKind("ComponentStatus"))
 	return builtin.Virtual{
@@ -34,7 +33,8 @@ const storageComponent = "etcd-0"
 
 type componentReader struct {
 	kind *codec.Kind
-	// health returns the error of the storage. It is nil if the health is unknown.
+	// health returns nil if the storage is healthy, and otherwise an error. A nil function means that the
+	// health is unknown.
 	health func(context.Context) error
 }
 

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// frozen is the error for changes of an immutable object.
+// frozen is the error detail for a change of an immutable object.
 const frozen = "field is immutable when `immutable` is set"
 
 func validateConfigMap(f validation.Field, configMap, old *corev1.ConfigMap) {
@@ -33,7 +33,7 @@ func validateConfigMap(f validation.Field, configMap, old *corev1.ConfigMap) {
 		}
 	}
 	if size > corev1.MaxSecretSize {
-		f.Child("").TooLong(corev1.MaxSecretSize) // the empty name stands for the whole object
+		f.Child("").TooLong(corev1.MaxSecretSize) // the empty name selects the whole object
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// connectSubresource declares a subresource that connects requests to another server. options is
-// the kind of its options.
+// connectSubresource declares a subresource that forwards requests to another server. options is the kind of
+// the request options.
 func connectSubresource(name, options string, storage func(env *builtin.Env, store *registry.Store) rest.Storage) builtin.Subresource {
 	return builtin.Subresource{
 		Name: name, Storage: storage,
@@ -33,14 +33,15 @@ func proxyMethods() []string {
 	}
 }
 
-// query decodes options from a URL query like kube-apiserver: it ignores unknown keys, and uses the
-// first of several values. It keeps the first error.
+// query decodes options from a URL query in the same way as kube-apiserver: it ignores unknown keys and, if a
+// key has several values, uses the first one. err is the first decoding error.
 type query struct {
 	values url.Values
 	err    error
 }
 
-// read calls convert with the values of a key, if the query contains it.
+// read decodes the values of a key with convert. It returns the zero value if the query does not contain the
+// key or an earlier read has failed.
 func read[T any](q *query, key string, convert func(in *[]string, out *T) error) T {
 	var out T
 	values, ok := q.values[key]

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestContainers checks that the requested container must be in the pod, because its name becomes
-// part of a path.
+// TestContainers checks that requests for a container that is not in the pod are rejected. The check is
+// necessary because the container name becomes part of a URL path.
 func TestContainers(t *testing.T) {
 	t.Parallel()
 	pod := func(names ...string) *corev1.Pod {
@@ -40,7 +40,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// TestCleanPath checks that a path cannot leave its root and keeps its final slash.
+// TestCleanPath checks that a cleaned path cannot leave its root and keeps its trailing slash.
 func TestCleanPath(t *testing.T) {
 	t.Parallel()
 	for from, want := range map[string]string{

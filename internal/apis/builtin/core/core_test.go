@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// api provides the resources of the core group over a store in memory. Tests call them like the
+// api contains the resources of the core group, with in-memory storage. Tests call them in the same way as the
 // HTTP layer does.
 type api struct {
 	t         testing.TB
@@ -42,7 +42,7 @@ func newAPIWith(t *testing.T, gates feature.Gates) *api {
 	})
 }
 
-// declared returns the resources without storage.
+// declared returns the resources of the core group without storage.
 func declared(t testing.TB) *api {
 	t.Helper()
 	return buildAPI(t, &builtin.Env{})
@@ -89,7 +89,7 @@ func (a *api) tryCreate(resource string, obj codec.Object) (codec.Object, error)
 	return a.object(record, err)
 }
 
-// createNamed returns only the error, because the response is a Status.
+// createNamed returns only an error, because the response body is a Status.
 func (a *api) createNamed(resource string, name types.NamespacedName, obj codec.Object, dryRun ...string) error {
 	a.t.Helper()
 	record, err := a.resource(resource).Storage.(rest.NamedCreater).CreateNamed(context.Background(), name, obj, nil, metav1.CreateOptions{DryRun: dryRun})
@@ -114,7 +114,7 @@ func (a *api) tryGet(resource string, name types.NamespacedName) (codec.Object, 
 	return a.object(record, err)
 }
 
-// update replaces an object with the result of change, like a PUT.
+// update replaces an object, like a PUT. change modifies a copy of the current object.
 func update[P codec.Object](a *api, resource string, name types.NamespacedName, change func(P)) (P, error) {
 	a.t.Helper()
 	r := a.resource(resource)
@@ -167,7 +167,7 @@ func (a *api) object(record *codec.Record, err error) (codec.Object, error) {
 	return obj, nil
 }
 
-// wantMessage checks the message of an error. An empty message requires success.
+// wantMessage checks the message of an error. If message is empty, err must be nil.
 func wantMessage(t *testing.T, err error, message string) {
 	t.Helper()
 	got := ""

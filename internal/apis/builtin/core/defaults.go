@@ -10,9 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// The functions in this file set default values. They are called for every object that is decoded
-// from a request or from storage. They must not modify a complete object, or allocate memory for
-// it.
+// The functions in this file set default values. They are called for every object that is decoded from a
+// request or from storage. If an object already has all values, they must not modify it or allocate memory.
 
 func defaultEndpoints(endpoints *corev1.Endpoints) {
 	for i := range endpoints.Subsets {
@@ -39,7 +38,7 @@ func defaultLimitRange(limits *corev1.LimitRange) {
 	}
 }
 
-// addMissing copies the quantities in from that to does not contain.
+// addMissing copies quantities from from to *to, except for names that *to already contains.
 func addMissing(to *corev1.ResourceList, from corev1.ResourceList) {
 	for name, quantity := range from {
 		if _, ok := (*to)[name]; ok {
@@ -70,8 +69,8 @@ func defaultPersistentVolume(pv *corev1.PersistentVolume) {
 
 func defaultPodTemplate(template *corev1.PodTemplate) { podspec.Default(&template.Template.Spec) }
 
-// defaultReplicationController copies the labels of the template to the selector and the labels of
-// the controller.
+// defaultReplicationController copies the labels of the template to the selector and to the labels of the
+// controller, unless they are set.
 func defaultReplicationController(rc *corev1.ReplicationController) {
 	builtin.SetDefault(&rc.Spec.Replicas, 1)
 	template := rc.Spec.Template
@@ -100,8 +99,7 @@ func defaultSecret(secret *corev1.Secret) {
 	mergeStringData(secret)
 }
 
-// defaultService does not allocate addresses and node ports. They are allocated when the service is
-// written.
+// defaultService does not allocate addresses and node ports, because this is done when the service is written.
 func defaultService(service *corev1.Service) {
 	spec := &service.Spec
 	builtin.SetDefaultValue(&spec.Type, corev1.ServiceTypeClusterIP)

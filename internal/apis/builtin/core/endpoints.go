@@ -31,8 +31,9 @@ func endpointsColumns() *builtin.Columns[*corev1.Endpoints] {
 // shownAddresses is the maximum number of addresses in a cell.
 const shownAddresses = 3
 
-// addressText formats the first ready addresses with their ports, and the number of the others. An object of
-// 1 MiB can have a billion pairs of an address and a port.
+// addressText formats the first ready addresses with their ports, followed by the number of omitted addresses.
+// It does not format all of them, because an object of 1 MiB can have a billion pairs of an address and a
+// port.
 func addressText(subsets []corev1.EndpointSubset) string {
 	if len(subsets) == 0 {
 		return builtin.None
@@ -68,8 +69,8 @@ func appendAddresses(shown []string, subset *corev1.EndpointSubset) []string {
 	return shown
 }
 
-// endpointsController is the label value of the Endpoints that the controller creates for a
-// Service. They cause no warnings.
+// endpointsController is the managed-by label value of Endpoints objects that the controller creates for a
+// Service. These objects cause no warnings.
 const (
 	managedByLabel      = "endpoints.kubernetes.io/managed-by"
 	endpointsController = "endpoint-controller"
@@ -89,7 +90,7 @@ func endpointsWarnings(_ *builtin.Operation, endpoints, _ *corev1.Endpoints) []s
 	return warnings
 }
 
-// endpointWarnings warns about addresses that programs parse in different ways.
+// endpointWarnings returns warnings for addresses that different programs parse differently.
 func endpointWarnings(path *field.Path, addresses []corev1.EndpointAddress) []string {
 	var warnings []string
 	for i := range addresses {

@@ -50,8 +50,8 @@ func validateEndpointPort(f validation.Field, port *corev1.EndpointPort, named b
 	}
 }
 
-// storedIPs finds the addresses of a stored object in formats that are invalid for new addresses.
-// It searches an object only when necessary, because few objects have such addresses.
+// storedIPs finds the addresses of a stored object whose formats are invalid for new addresses. It searches
+// the object only when necessary, because few objects have such addresses.
 type storedIPs struct {
 	subsets []corev1.EndpointSubset
 	odd     map[string]bool // nil before the first search
@@ -79,8 +79,7 @@ func (s *storedIPs) add(addresses []corev1.EndpointAddress) {
 	}
 }
 
-// isOdd reports whether a text may be an IP address in a format that programs parse in different
-// ways.
+// isOdd reports whether a text might be an IP address in a format that different programs parse differently.
 func isOdd(ip string) bool {
 	addr, err := netip.ParseAddr(ip)
 	return err != nil || addr.Is4In6()

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// events declares events, which expire.
+// events declares the events resource. Events expire after Env.EventTTL.
 func events() builtin.Row[*corev1.Event] {
 	return builtin.Row[*corev1.Event]{
 		Names: builtin.Names{Plural: "events", Kind: "Event", ShortNames: []string{"ev"}}, Namespaced: true,
@@ -27,8 +27,8 @@ func events() builtin.Row[*corev1.Event] {
 	}
 }
 
-// anyEventName accepts all names. The valid names depend on the version, so validateEvent validates
-// them.
+// anyEventName accepts all names. Which names are valid depends on the API version, so validateEvent validates
+// names instead.
 func anyEventName(string, bool) []string { return nil }
 
 func eventFields(event *corev1.Event) fields.Set {

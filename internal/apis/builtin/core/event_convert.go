@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// eventsV1 returns the version events.k8s.io/v1, with other field names.
+// eventsV1 returns the API version events.k8s.io/v1, which uses other field names than the core version.
 func eventsV1() *codec.Version {
 	return builtin.ConvertedVersion(eventsv1.SchemeGroupVersion.WithKind("Event"), nil, eventFromV1, eventToV1)
 }
@@ -37,7 +37,7 @@ func eventToV1(in *corev1.Event) (*eventsv1.Event, error) {
 	}, nil
 }
 
-// eventsV1FieldLabel converts field selectors of events.k8s.io/v1 to the fields of the core version.
+// eventsV1FieldLabel converts field selectors of events.k8s.io/v1 to those of the core version.
 func eventsV1FieldLabel(label, value string) (string, string, error) {
 	switch label {
 	case "metadata.name", "metadata.namespace", "reason", "type":

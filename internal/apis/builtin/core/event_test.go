@@ -52,7 +52,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// roundTrip converts an event to the other version and back.
+// roundTrip converts an event to version v and back.
 func roundTrip(t *testing.T, v *codec.Version, event *corev1.Event) *corev1.Event {
 	t.Helper()
 	other, err := v.ConvertFromHub(event.DeepCopy())

@@ -19,8 +19,8 @@ const (
 	maxEventNote = 1024
 )
 
-// validateEvent validates events of both API groups. The rules of events.k8s.io are stricter, because
-// the core group must accept the events of older clients.
+// validateEvent validates events of both API groups. The rules for events.k8s.io are stricter, because the
+// core group must accept the events of older clients.
 func validateEvent(f validation.Field, event, old *corev1.Event) {
 	info := request.InfoFrom(f.Context())
 	newer := info != nil && info.Group == eventsv1.GroupName
@@ -29,7 +29,7 @@ func validateEvent(f validation.Field, event, old *corev1.Event) {
 		reporter = "reportingController"
 	}
 	validateInvolvedNamespace(f.Child("involvedObject").Child("namespace"), event)
-	if !event.EventTime.IsZero() { // new events have an event time
+	if !event.EventTime.IsZero() { // only new-style events have an event time
 		validateReport(f, event, reporter)
 	}
 	if newer {
@@ -41,7 +41,7 @@ func validateEvent(f validation.Field, event, old *corev1.Event) {
 	case old == nil && newer:
 		validateEventNames(f.Child("metadata"), event, apivalidation.NameIsDNSSubdomain)
 		validateNewEvent(f, event)
-	case old == nil: // a name is a path segment
+	case old == nil: // the name only has to be a valid path segment
 		validateEventNames(f.Child("metadata"), event, path.ValidatePathSegmentName)
 	case newer:
 		validateEventUpdate(f, event, old)
@@ -62,8 +62,9 @@ func validateEventName(f validation.Field, name string, prefix bool, rule apival
 	}
 }
 
-// validateInvolvedNamespace requires that an event is in the namespace of its object. The events of
-// cluster-scoped objects are in default or kube-system.
+// validateInvolvedNamespace validates the namespace of an event. An event about a cluster-scoped object must
+// be in default or, if it has an event time, in default or kube-system. Any other event without an event time
+// must be in the namespace of the involved object.
 func validateInvolvedNamespace(f validation.Field, event *corev1.Event) {
 	const elsewhere = "does not match event.namespace"
 	switch involved := event.InvolvedObject.Namespace; {
@@ -94,15 +95,16 @@ func validateReport(f validation.Field, event *corev1.Event, reporter string) {
 	validateEventText(f.Child("message"), event.Message, maxEventNote)
 }
 
-// validateEventText validates the length of a text. Error messages do not contain the long text.
+// validateEventText limits the length of a text. The error message does not include the text, which may be
+// long.
 func validateEventText(f validation.Field, text string, most int) {
 	if len(text) > most {
 		f.Invalid("", fmt.Sprintf("can have at most %d characters", most))
 	}
 }
 
-// validateNewEvent validates events of events.k8s.io. Its deprecated fields are reserved for events
-// that clients of core have created.
+// validateNewEvent validates events that are written through events.k8s.io. The deprecated fields are reserved
+// for events that clients have created through the core group.
 func validateNewEvent(f validation.Field, event *corev1.Event) {
 	validateSeries(f.Child("series"), event.Series)
 	if event.EventTime.IsZero() {
@@ -124,7 +126,7 @@ func validateNewEvent(f validation.Field, event *corev1.Event) {
 	}
 }
 
-// validateEventUpdate requires that an update changes only the series of an event.
+// validateEventUpdate rejects changes of an event, except changes of its series.
 func validateEventUpdate(f validation.Field, event, old *corev1.Event) {
 	if validation.Changed(event.Series, old.Series) {
 		validateSeries(f.Child("series"), event.Series)

@@ -31,7 +31,7 @@ func newReport() *event {
 	return e
 }
 
-// oldReport returns an event of a client that does not set the newer fields.
+// oldReport returns an event from a client that does not set the newer fields.
 func oldReport() *event {
 	e := &event{InvolvedObject: corev1.ObjectReference{Namespace: "ns"}}
 	e.Namespace, e.Name = "ns", "E_1"
@@ -68,7 +68,7 @@ func TestEvents(t *testing.T) {
 	rules.Update(t, oldReport, []eventCase{{Name: "anything", Change: func(e *event) { e.Reason, e.Count = "r", 7 }}})
 }
 
-// TestNewerEvents checks the validation of events of events.k8s.io.
+// TestNewerEvents checks the validation of events that are written through events.k8s.io.
 func TestNewerEvents(t *testing.T) {
 	t.Parallel()
 	now := metav1.NewMicroTime(time.Unix(2000, 0))
@@ -159,7 +159,8 @@ func TestEndpoints(t *testing.T) {
 	})
 }
 
-// TestEndpointsText formats a subset whose pairs of addresses and ports would need terabytes of memory.
+// TestEndpointsText formats a subset with so many pairs of addresses and ports that formatting all of them
+// would need terabytes of memory.
 func TestEndpointsText(t *testing.T) {
 	t.Parallel()
 	few, wide := newEndpoints().Subsets[0], corev1.EndpointSubset{

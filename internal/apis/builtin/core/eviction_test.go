@@ -17,7 +17,8 @@ func eviction(name string, options *metav1.DeleteOptions) *policyv1.Eviction {
 	return &policyv1.Eviction{ObjectMeta: named("ns", name), DeleteOptions: options}
 }
 
-// withBudget creates a running pod, which is ready or not, and a disruption budget with a status.
+// withBudget creates a running pod and a disruption budget with the given status. The pod is ready if ready is
+// set.
 func withBudget(t *testing.T, ready bool, status policyv1.PodDisruptionBudgetStatus) *api {
 	t.Helper()
 	a := newAPI(t)
@@ -104,7 +105,7 @@ func TestEvictionWithinBudget(t *testing.T) {
 	if c := pdb.Status.Conditions; len(c) != 1 || c[0].Reason != policyv1.InsufficientPodsReason || c[0].ObservedGeneration != 1 {
 		t.Errorf("budget's conditions are %+v", c)
 	}
-	pod := a.get("v1 pods", in("ns", "p")).(*corev1.Pod) // has a grace period
+	pod := a.get("v1 pods", in("ns", "p")).(*corev1.Pod) // the pod still exists, because it has a grace period
 	found := false
 	for _, c := range pod.Status.Conditions {
 		found = found || c.Type == corev1.DisruptionTarget && c.Reason == "EvictionByEvictionAPI" && c.Message == "Eviction API: evicting"

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// facts reads a table of recorded behavior of kube-apiserver.
+// facts reads a table of behavior that was recorded from kube-apiserver.
 func facts(t *testing.T, name string) [][]string {
 	t.Helper()
 	b, err := testdata.ReadFile("testdata/" + name)
@@ -27,7 +27,7 @@ func facts(t *testing.T, name string) [][]string {
 	return rows
 }
 
-// listed formats a list like the tables.
+// listed formats a list in the same way as the recorded tables.
 func listed(items []string) string {
 	if len(items) == 0 {
 		return "-"

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// fieldLabel returns a function that accepts the given keys of field selectors, and no others.
+// fieldLabel returns a function that accepts only the given field selector keys.
 func fieldLabel(keys ...string) func(label, value string) (string, string, error) {
 	return func(label, value string) (string, string, error) {
 		if !slices.Contains(keys, label) {

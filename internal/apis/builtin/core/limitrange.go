@@ -7,8 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// prepareLimitRange generates a name for an object without a name. This behavior is older than
-// generateName.
+// prepareLimitRange generates a name for an object without a name. kube-apiserver introduced this behavior
+// before generateName existed.
 func prepareLimitRange(_ *builtin.Operation, limits *corev1.LimitRange) {
 	if limits.Name == "" {
 		limits.Name = string(uuid.NewUUID())

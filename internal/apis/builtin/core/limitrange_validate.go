@@ -76,8 +76,8 @@ func amountOf(resources corev1.ResourceList, name corev1.ResourceName) *resource
 	return nil
 }
 
-// validateLimitNames validates resource names, whose rules for claims differ from the rules for pods
-// and containers.
+// validateLimitNames validates resource names. The rules for pods and containers differ from the rules for
+// claims.
 func validateLimitNames(f validation.Field, limited corev1.LimitType, resources corev1.ResourceList) {
 	for name := range resources {
 		switch limited {
@@ -120,7 +120,7 @@ func validateAtMost(f validation.Field, less, more, blamed corev1.ResourceList, 
 	}
 }
 
-// validateLimitRatio requires that a ratio of limit to request is at least 1 and at most the ratio
+// validateLimitRatio requires that the maximum ratio of limit to request is at least 1 and at most the ratio
 // of maximum to minimum.
 func validateLimitRatio(f validation.Field, ratio resource.Quantity, least, most *resource.Quantity) {
 	if ratio.CmpInt64(1) < 0 {

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// TestLongLists validates objects of the maximum size of a request. The time must be linear in their size:
-// a comparison of all pairs of elements would take hours.
+// TestLongLists validates objects of the maximum request size. The validation time must be linear in the size;
+// comparing all pairs of elements would take hours.
 func TestLongLists(t *testing.T) {
 	t.Parallel()
 	const n = 300_000

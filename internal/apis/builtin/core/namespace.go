@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// namespaces declares namespaces. They have two kinds of finalizers: the finalizers of all objects, and
-// spec.finalizers, which represent the remaining contents.
+// namespaces declares the namespaces resource. Namespaces have two kinds of finalizers: metadata.finalizers,
+// like all objects, and spec.finalizers, which represent the namespace's remaining contents.
 func namespaces() builtin.Row[*corev1.Namespace] {
 	return builtin.Row[*corev1.Namespace]{
 		Names: builtin.Names{Plural: "namespaces", Kind: "Namespace", ShortNames: []string{"ns"}},
@@ -48,7 +48,7 @@ func defaultNamespace(ns *corev1.Namespace) {
 	}
 }
 
-// labelNamespace labels a namespace with its name, so that label selectors can select it.
+// labelNamespace labels a namespace with its name, so that label selectors can select the namespace by name.
 func labelNamespace(ns *corev1.Namespace) {
 	if ns.Name == "" {
 		return // the name is generated later
@@ -71,8 +71,8 @@ func prepareNamespaceUpdate(_ *builtin.Operation, ns, old *corev1.Namespace) {
 	ns.Spec.Finalizers = old.Spec.Finalizers
 }
 
-// markNamespace sets the phase of a namespace that is being deleted. Namespaces have no grace
-// period.
+// markNamespace sets the phase of a namespace that is being deleted. It clears the grace period, because
+// namespaces have none.
 func markNamespace(ns *corev1.Namespace) {
 	ns.DeletionGracePeriodSeconds = nil
 	ns.Status.Phase = corev1.NamespaceTerminating
@@ -80,7 +80,7 @@ func markNamespace(ns *corev1.Namespace) {
 
 func validateNamespace(f validation.Field, ns, old *corev1.Namespace) {
 	if old != nil {
-		return // the subresource /finalize changes them
+		return // only /finalize changes spec.finalizers
 	}
 	for _, finalizer := range ns.Spec.Finalizers {
 		validateFinalizer(f.Child("spec").Child("finalizers"), finalizer) // as in kube-apiserver, the path has no index
@@ -92,7 +92,7 @@ func validateFinalizer(f validation.Field, finalizer corev1.FinalizerName) {
 	validateFinalizerDomain(f, string(finalizer))
 }
 
-// validateFinalizerDomain requires a finalizer with a domain, except for finalizers of Kubernetes.
+// validateFinalizerDomain requires that a finalizer contains a domain, unless it is defined by Kubernetes.
 func validateFinalizerDomain(f validation.Field, finalizer string) {
 	switch finalizer {
 	case string(corev1.FinalizerKubernetes), metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents:
@@ -106,7 +106,7 @@ func validateFinalizerDomain(f validation.Field, finalizer string) {
 // validateNamespaceStatus requires that the phase is Terminating if and only if the namespace is
 // being deleted.
 func validateNamespaceStatus(f validation.Field, ns, _ *corev1.Namespace) {
-	phase := f.Child("status").Child("Phase") // the field name of kube-apiserver
+	phase := f.Child("status").Child("Phase") // the capital letter is the same as in kube-apiserver
 	switch {
 	case ns.DeletionTimestamp == nil && ns.Status.Phase != corev1.NamespaceActive:
 		phase.Invalid(ns.Status.Phase, "may only be 'Active' if `deletionTimestamp` is empty")
@@ -115,8 +115,8 @@ func validateNamespaceStatus(f validation.Field, ns, _ *corev1.Namespace) {
 	}
 }
 
-// namespaceFinalize declares the subresource /finalize, which writes only spec.finalizers. Removing
-// the last finalizer of a namespace that is being deleted deletes it.
+// namespaceFinalize declares the /finalize subresource, which writes only spec.finalizers. If a namespace is
+// being deleted, removing its last finalizer deletes it.
 func namespaceFinalize() builtin.Subresource {
 	return builtin.NewObjectSubresource(builtin.ObjectSubresource[*corev1.Namespace]{
 		Name: "finalize", WriteOnly: true, ResetFields: []string{"status"},

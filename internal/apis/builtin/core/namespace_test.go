@@ -69,7 +69,7 @@ func TestNamespaceDeletion(t *testing.T) {
 	wantMessage(t, err, "Namespace \"n\" is invalid: status.Phase: Invalid value: \"Active\": may only be 'Terminating' if `deletionTimestamp` is not empty")
 
 	mustUpdate(a, "v1 namespaces", in("", "n"), func(ns *corev1.Namespace) { ns.Finalizers = nil })
-	a.get("v1 namespaces", in("", "n")) // still present because of spec.finalizers
+	a.get("v1 namespaces", in("", "n")) // the namespace still exists because of spec.finalizers
 
 	_, err = update(a, "v1 namespaces/finalize", in("", "n"), func(ns *corev1.Namespace) { ns.Spec.Finalizers = []corev1.FinalizerName{"plain"} })
 	wantMessage(t, err, `Namespace "n" is invalid: spec.finalizers[0]: Invalid value: "plain": name is neither a standard finalizer name nor is it fully qualified`)

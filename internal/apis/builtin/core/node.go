@@ -41,7 +41,7 @@ func nodes() builtin.Row[*corev1.Node] {
 	}
 }
 
-// prepareNode drops the fields of the former dynamic kubelet configuration.
+// prepareNode drops the fields of dynamic kubelet configuration, a feature that has been removed.
 func prepareNode(op *builtin.Operation, node *corev1.Node) {
 	prepareNodeUpdate(op, node, &corev1.Node{})
 	prepareNodeStatus(op, node, &corev1.Node{})
@@ -67,8 +67,8 @@ func prepareNodeStatus(_ *builtin.Operation, node, old *corev1.Node) {
 	}
 }
 
-// nodeWarnings warns about fields without effect, and about addresses that programs parse in
-// different ways.
+// nodeWarnings returns warnings for fields that have no effect, and for addresses that different programs
+// parse differently.
 func nodeWarnings(_ *builtin.Operation, node, _ *corev1.Node) []string {
 	var warnings []string
 	if node.Spec.ConfigSource != nil {
@@ -83,8 +83,8 @@ func nodeWarnings(_ *builtin.Operation, node, _ *corev1.Node) []string {
 	return warnings
 }
 
-// alignPodCIDRs sets podCIDR to the first of podCIDRs, for clients that use only one of them. If
-// they differ, the older field takes precedence.
+// alignPodCIDRs makes podCIDR equal to the first element of podCIDRs, for clients that use only one of the two
+// fields. If both are set and differ, podCIDR, the older field, takes precedence.
 func alignPodCIDRs(node *corev1.Node) {
 	spec := &node.Spec
 	switch {
@@ -145,7 +145,7 @@ func nodeStatusText(node *corev1.Node) string {
 	return text
 }
 
-// Labels of node roles.
+// Labels that specify the roles of a node.
 const (
 	nodeRolePrefix = "node-role.kubernetes.io/"
 	nodeRoleLabel  = "kubernetes.io/role"

@@ -24,18 +24,18 @@ func validateNode(f validation.Field, node, old *corev1.Node) {
 		validateNodeUpdate(f.Child("spec"), &node.Spec, before)
 	}
 	validatePodCIDRs(f.Child("spec").Child("podCIDRs"), node.Spec.PodCIDRs, cidrs)
-	if node.Spec.PodPreemptionPolicy != nil { // NodePreemptionPolicy has one value
+	if node.Spec.PodPreemptionPolicy != nil { // only this field has declared rules that are enforced
 		validation.ValidateDeclared(f.Child("spec"), declared.Validate_NodeSpec, &node.Spec, before, "")
 	}
 	validateNodeRest(f, node)
 }
 
 func validateNodeStatus(f validation.Field, node, _ *corev1.Node) {
-	validateNodeAddresses(f.Child("status").Child("addresses"), node.Status.Addresses) // a new node may have duplicate addresses
+	validateNodeAddresses(f.Child("status").Child("addresses"), node.Status.Addresses) // the addresses of a new node may contain duplicates
 	validateNodeRest(f, node)
 }
 
-// validateNodeRest contains the rules for all writes of a node.
+// validateNodeRest contains the rules that apply to all writes of a node.
 func validateNodeRest(f validation.Field, node *corev1.Node) {
 	meta, status := f.Child("metadata"), f.Child("status")
 	validateNodeAnnotations(meta.Child("annotations"), node.Annotations)
@@ -52,8 +52,8 @@ func validateNodeRest(f validation.Field, node *corev1.Node) {
 	}
 }
 
-// validateNodeUpdate rejects changes of fields that controllers set once and on which pods and
-// volumes depend.
+// validateNodeUpdate rejects changes of fields that controllers set only once and that pods and volumes depend
+// on.
 func validateNodeUpdate(f validation.Field, spec, old *corev1.NodeSpec) {
 	if len(old.PodCIDRs) > 0 && !slices.Equal(spec.PodCIDRs, old.PodCIDRs) {
 		f.Child("podCIDRs").Forbidden(`node updates may not change podCIDR except from "" to valid`)
@@ -66,7 +66,7 @@ func validateNodeUpdate(f validation.Field, spec, old *corev1.NodeSpec) {
 	}
 }
 
-// validatePodCIDRs validates the pod CIDRs of a node: at most one for each family.
+// validatePodCIDRs validates the pod CIDRs of a node. A node can have at most one CIDR for each IP family.
 func validatePodCIDRs(f validation.Field, cidrs, old []string) {
 	for i, cidr := range cidrs {
 		f.Index(i).CIDR(cidr, old...)
@@ -117,7 +117,7 @@ func validateTaints(f validation.Field, taints []corev1.Taint) {
 	}
 }
 
-// validateNodeAnnotations validates annotations that fields have replaced.
+// validateNodeAnnotations validates annotations that have been superseded by fields.
 func validateNodeAnnotations(f validation.Field, annotations map[string]string) {
 	if text := annotations[corev1.TaintsAnnotationKey]; text != "" {
 		var taints []corev1.Taint
@@ -160,7 +160,7 @@ func validateNodeAddresses(f validation.Field, addresses []corev1.NodeAddress) {
 	}
 }
 
-// validateDeclaredFeatures requires sorted features without duplicates.
+// validateDeclaredFeatures requires that the features are valid, sorted and unique.
 func validateDeclaredFeatures(f validation.Field, features []string) {
 	for i, feature := range features {
 		at := f.Index(i)
@@ -181,10 +181,10 @@ func validateDeclaredFeatures(f validation.Field, features []string) {
 	}
 }
 
-// isFeatureName reports whether text is the name of a feature, or of a part of it after a slash.
-// Names consist of letters and digits, start with a letter, and the first letter is upper case.
+// isFeatureName reports whether text is a feature name: one or more segments of letters and digits, separated
+// by slashes. Each segment starts with a letter, and the first segment starts with an upper-case letter.
 func isFeatureName(text string) bool {
-	first := true // first byte of the segment
+	first := true // the next byte is the first byte of a segment
 	for i := range len(text) {
 		c := text[i]
 		upper, lower := 'A' <= c && c <= 'Z', 'a' <= c && c <= 'z'
@@ -200,8 +200,9 @@ func isFeatureName(text string) bool {
 	return !first
 }
 
-// validateConfigSource validates the source of the former dynamic kubelet configuration. In the
-// status, it has a UID and a resource version; in the spec, it must not have them.
+// validateConfigSource validates a source of dynamic kubelet configuration, a feature that has been removed.
+// used is true for the status, where the source must have a UID and a resource version; in the spec, it must
+// have neither.
 func validateConfigSource(f validation.Field, source *corev1.NodeConfigSource, used bool) {
 	if source == nil {
 		return

@@ -102,8 +102,8 @@ func TestNodeStatuses(t *testing.T) {
 	})
 }
 
-// TestNodeFields checks that the fields of the former dynamic kubelet configuration are dropped,
-// unless they are already stored.
+// TestNodeFields checks that the fields of dynamic kubelet configuration are dropped unless they are already
+// stored.
 func TestNodeFields(t *testing.T) {
 	t.Parallel()
 	op := &builtin.Operation{Env: &builtin.Env{Gates: feature.Defaults()}}

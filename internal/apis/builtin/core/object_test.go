@@ -131,8 +131,8 @@ func TestNodeRegistersWithStatus(t *testing.T) {
 	}
 }
 
-// TestAddressesInBothForms checks that a single address and a list of addresses are kept
-// consistent, for old and new clients.
+// TestAddressesInBothForms checks that the field for a single address and the field for a list of addresses
+// are kept consistent, for old and new clients.
 func TestAddressesInBothForms(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)
@@ -178,8 +178,8 @@ func TestEventDeletionIgnoresPropagation(t *testing.T) {
 	}
 }
 
-// TestNames checks that names are validated as in kube-apiserver. For events, every path segment is
-// valid.
+// TestNames checks that names are validated as in kube-apiserver. The name of an event can be any path
+// segment.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

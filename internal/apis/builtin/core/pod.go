@@ -53,8 +53,8 @@ func preparePodUpdate(op *builtin.Operation, pod, old *corev1.Pod) {
 	podspec.DropDisabledFields(op.Env.Gates, &pod.Spec, &old.Spec)
 }
 
-// alignPodIPs sets podIP to the first of podIPs, for clients that use only one of them. If they
-// differ, the older field takes precedence.
+// alignPodIPs makes podIP equal to the first element of podIPs, for clients that use only one of the two
+// fields. If both are set and differ, podIP, the older field, takes precedence.
 func alignPodIPs(pod *corev1.Pod) {
 	status := &pod.Status
 	switch {
@@ -79,11 +79,11 @@ func preparePodStatus(op *builtin.Operation, pod, old *corev1.Pod) {
 	}
 }
 
-// defaultGracePeriod is the default grace period of a pod's deletion, in seconds.
+// defaultGracePeriod is the default grace period for the deletion of a pod, in seconds.
 const defaultGracePeriod = 30
 
-// podGracePeriod returns 0 for pods that cannot be running, and otherwise the requested grace
-// period or the grace period of the pod, in seconds.
+// podGracePeriod returns the grace period for the deletion of a pod, in seconds. It is 0 for pods that cannot
+// be running. Otherwise, it is the requested grace period or, by default, the grace period in the pod's spec.
 func podGracePeriod(pod *corev1.Pod, asked *int64) int64 {
 	if pod.Spec.NodeName == "" || pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return 0
@@ -124,7 +124,8 @@ func podFieldKeys() []string {
 	}
 }
 
-// podFieldLabel also accepts an older name of a key, and status.podIPs, which matches no pod.
+// podFieldLabel accepts the field selector keys of pods, the legacy key spec.host, and status.podIPs, which
+// never matches a pod.
 func podFieldLabel(label, value string) (string, string, error) {
 	if label == "spec.host" {
 		label = "spec.nodeName"

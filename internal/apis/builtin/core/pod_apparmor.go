@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// syncAppArmor copies the AppArmor annotations of a new pod to its fields, because kubelets read
-// only the fields. It warns if a client sets an annotation without the field.
+// syncAppArmor copies the AppArmor annotations of a new pod to the corresponding fields, because kubelets read
+// only the fields. It adds a warning if a client sets an annotation without the field.
 func syncAppArmor(op *builtin.Operation, pod *corev1.Pod) {
 	if len(pod.Annotations) == 0 || pod.Spec.OS != nil && pod.Spec.OS.Name == corev1.Windows {
 		return
@@ -31,8 +31,9 @@ func syncAppArmor(op *builtin.Operation, pod *corev1.Pod) {
 	}
 }
 
-// copyAppArmor sets the profile of a container that has no profile, unless it equals the profile of the pod.
-// It reports whether only the annotation specifies a profile, or the annotation has no valid profile.
+// copyAppArmor sets the AppArmor profile of a container to profile, which the annotation specifies. It does
+// nothing if the container already has a profile or if profile equals whole, the profile of the pod. It
+// reports whether it set the profile, or profile is nil because the annotation is invalid.
 func copyAppArmor(c *corev1.Container, whole, profile *corev1.AppArmorProfile) (warn bool) {
 	switch {
 	case profile == nil:

@@ -25,7 +25,7 @@ func bindingVersion() *codec.Version {
 	return builtin.VirtualVersion[corev1.Binding](corev1.SchemeGroupVersion.WithKind("Binding"))
 }
 
-// podBinding declares the subresource with which schedulers assign a pod to a node.
+// podBinding declares the /binding subresource, with which schedulers assign a pod to a node.
 func podBinding() builtin.Subresource {
 	return builtin.Subresource{
 		Name: "binding", Version: bindingVersion(),
@@ -33,8 +33,8 @@ func podBinding() builtin.Subresource {
 	}
 }
 
-// bindings declares the older API for assigning a pod to a node. The body contains the name of the
-// pod.
+// bindings declares the older API for assigning a pod to a node, in which the request body contains the name
+// of the pod.
 func bindings() builtin.Virtual {
 	return builtin.Virtual{
 		Name: "bindings", Version: bindingVersion(), Namespaced: true,
@@ -83,7 +83,7 @@ func (b binder) CreateNamed(ctx context.Context, name types.NamespacedName, obj 
 	return nil, err
 }
 
-// rawPods returns a storage that writes pods without the rules for client requests.
+// rawPods returns storage that writes pods without applying the rules for client requests.
 func rawPods(pods *registry.Store) *registry.SubresourceStore {
 	return &registry.SubresourceStore{Store: pods, Strategy: &registry.Strategy{Namespaced: true}}
 }
@@ -100,7 +100,7 @@ func validateBinding(binding *corev1.Binding) field.ErrorList {
 	return errs
 }
 
-// preconditionsOf returns the UID and resource version that a binding requires of its pod.
+// preconditionsOf returns the UID and resource version that the pod must have according to the binding.
 func preconditionsOf(binding *corev1.Binding) *metav1.Preconditions {
 	var p metav1.Preconditions
 	if binding.UID != "" {
@@ -112,7 +112,7 @@ func preconditionsOf(binding *corev1.Binding) *metav1.Preconditions {
 	return &p
 }
 
-// assign sets the pod's node and copies the annotations and labels of the binding to the pod.
+// assign sets the pod's node. It also copies the binding's annotations and labels to the pod.
 func assign(pod *corev1.Pod, binding *corev1.Binding, now time.Time) error {
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -130,7 +130,7 @@ func assign(pod *corev1.Pod, binding *corev1.Binding, now time.Time) error {
 	return nil
 }
 
-// merged adds entries to a map, which may be nil.
+// merged returns m with the entries of more added. It modifies m, unless m is nil.
 func merged(m, more map[string]string) map[string]string {
 	if m == nil {
 		return more

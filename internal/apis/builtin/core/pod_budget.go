@@ -21,14 +21,14 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// maxDisruptedPods is the maximum number of evictions in the status of a budget that the controller
-// has not processed.
+// maxDisruptedPods is the maximum number of evictions that are listed in a budget's status, that is, evictions
+// that the controller has not processed yet.
 const maxDisruptedPods = 2000
 
 func budgetResource() schema.GroupResource { return policyv1.Resource("poddisruptionbudgets") }
 
-// budgetOf returns the disruption budget of a pod, or nil if it has none. It returns an error for
-// more than one budget, because the eviction could update only one of them.
+// budgetOf returns the disruption budget of a pod, or nil if the pod has none. It returns an error if the pod
+// has more than one budget, because an eviction can update only one of them.
 func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodDisruptionBudget, error) {
 	store := e.env.Store(budgetResource())
 	if store == nil {
@@ -52,8 +52,7 @@ func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodD
 			continue // an invalid selector matches no pod
 		}
 		if found != nil {
-			// kube-apiserver responds with 500 in this case, although the objects of the client are the
-			// cause.
+			// kube-apiserver responds with 500 in this case, although the client's objects are the cause.
 			return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
 				Status: metav1.StatusFailure, Code: http.StatusConflict, Reason: metav1.StatusReasonConflict,
 				Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
@@ -64,8 +63,8 @@ func (e *evicter) budgetOf(ctx context.Context, pod *corev1.Pod) (*policyv1.PodD
 	return found, nil
 }
 
-// spend uses one disruption of a budget and records the pod in its status, so that the controller
-// no longer counts it as healthy.
+// spend uses one of the disruptions that a budget allows and records the pod in the budget's status, so that
+// the controller no longer counts the pod as healthy.
 func (e *evicter) spend(ctx context.Context, budget *policyv1.PodDisruptionBudget, pod *corev1.Pod, dryRun bool) error {
 	if dryRun {
 		return checkBudget(budget)
@@ -94,13 +93,13 @@ func (e *evicter) spend(ctx context.Context, budget *policyv1.PodDisruptionBudge
 	return err
 }
 
-// checkBudget returns an error if a budget allows no disruption.
+// checkBudget returns an error if a budget currently allows no disruption.
 func checkBudget(budget *policyv1.PodDisruptionBudget) error {
 	status := &budget.Status
 	resource := policyv1.Resource("poddisruptionbudget")
 	switch {
 	case status.ObservedGeneration < budget.Generation:
-		const seconds = 10 // the controller will have processed the eviction by then
+		const seconds = 10 // by then, the controller will probably have processed the budget
 		return overBudget(seconds, fmt.Sprintf("The disruption budget %s is still being processed by the server.", budget.Name))
 	case status.DisruptionsAllowed < 0:
 		return apierrors.NewForbidden(resource, budget.Name, fmt.Errorf("pdb disruptions allowed is negative"))

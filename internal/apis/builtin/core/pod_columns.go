@@ -41,7 +41,7 @@ func podColumns() *builtin.Columns[*corev1.Pod] {
 	}
 }
 
-// podRowConditions returns the row conditions with which clients recognize completed pods.
+// podRowConditions returns the row conditions that identify completed pods to clients.
 func podRowConditions(pod *corev1.Pod) []metav1.TableRowCondition {
 	switch pod.Status.Phase {
 	case corev1.PodSucceeded:
@@ -72,14 +72,15 @@ func readinessGateText(pod *corev1.Pod) string {
 	return fmt.Sprintf("%d/%d", open, len(gates))
 }
 
-// podSummary contains the values of the cells of a pod.
+// podSummary contains the values for the table cells of a pod.
 type podSummary struct {
 	ready, total int
 	reason       string
 	restarts     int
-	restarted    metav1.Time // time of the last restart; zero if unknown
+	restarted    metav1.Time // zero if the time of the last restart is unknown
 
-	// Restarts of sidecars. They are added to the restarts of the containers after initialization.
+	// Restarts of sidecars. They are added to the restarts of the regular containers once the pod is
+	// initialized.
 	sidecarRestarts  int
 	sidecarRestarted metav1.Time
 }
@@ -106,11 +107,11 @@ func summarize(pod *corev1.Pod) *podSummary {
 	return s
 }
 
-// nodeLost is the reason of pods on unreachable nodes.
+// nodeLost is the status reason for pods on unreachable nodes.
 const nodeLost = "NodeLost"
 
-// addInitContainers evaluates the init containers up to the first one that is not complete. It
-// reports whether the pod is still initializing.
+// addInitContainers evaluates the init containers up to and including the first incomplete one. It reports
+// whether the pod is still initializing.
 func (s *podSummary) addInitContainers(pod *corev1.Pod) (initializing bool) {
 	sidecars := map[string]bool{}
 	for i := range pod.Spec.InitContainers {
@@ -163,11 +164,11 @@ func terminationText(terminated *corev1.ContainerStateTerminated) string {
 	return fmt.Sprintf("ExitCode:%d", terminated.ExitCode)
 }
 
-// completed is the reason of containers that ended successfully.
+// completed is the reason of a container that has terminated successfully.
 const completed = "Completed"
 
-// addContainers evaluates the containers from last to first, so that the result has the reason of
-// the first container with a reason.
+// addContainers evaluates the containers from last to first, so that the reason of the first container that
+// has one takes precedence.
 func (s *podSummary) addContainers(pod *corev1.Pod) {
 	s.restarts, s.restarted = s.sidecarRestarts, s.sidecarRestarted
 	running, failure := false, ""
@@ -193,8 +194,8 @@ func (s *podSummary) addContainers(pod *corev1.Pod) {
 	}
 }
 
-// reasonAfterCompletion returns the reason of a pod with a completed container, which may still
-// have running containers.
+// reasonAfterCompletion returns the reason for a pod that has a completed container. Other containers may
+// still be running.
 func reasonAfterCompletion(pod *corev1.Pod, running bool, failure string) string {
 	switch {
 	case running && isTrue(podCondition(pod, corev1.PodReady)):

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// podCondition returns the condition of a type, or nil if the pod has none.
+// podCondition returns the condition with the given type, or nil if the pod has no such condition.
 func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
 	for i := range pod.Status.Conditions {
 		if c := &pod.Status.Conditions[i]; c.Type == kind {
@@ -17,7 +17,8 @@ func podCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCond
 	return nil
 }
 
-// setPodCondition sets a condition. If the status has changed, the transition time is now.
+// setPodCondition adds or replaces a condition. Its transition time becomes now, unless the status is
+// unchanged.
 func setPodCondition(pod *corev1.Pod, condition corev1.PodCondition, now time.Time) {
 	condition.LastTransitionTime = metav1.NewTime(now.Truncate(time.Second))
 	old := podCondition(pod, condition.Type)

@@ -14,13 +14,13 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// podConnection finds pods and their kubelets.
+// podConnection provides access to pods and to the kubelets that run them.
 type podConnection struct {
 	env  *builtin.Env
 	pods *registry.Store
 }
 
-// kubelet returns the location of the kubelet of a node.
+// kubelet returns the connection information of a node's kubelet.
 func (c podConnection) kubelet(ctx context.Context, node string) (*kubelet.ConnectionInfo, error) {
 	found, err := readStored[*corev1.Node](ctx, c.env.Store(corev1.Resource("nodes")), types.NamespacedName{Name: node})
 	if err != nil {
@@ -29,7 +29,8 @@ func (c podConnection) kubelet(ctx context.Context, node string) (*kubelet.Conne
 	return c.env.Connections.Kubelets.ConnectionInfo(found)
 }
 
-// assigned returns the kubelet of a pod, or an error if the pod has no node.
+// assigned returns the connection information of a pod's kubelet, or an error if the pod is not assigned to a
+// node.
 func (c podConnection) assigned(ctx context.Context, pod *corev1.Pod) (*kubelet.ConnectionInfo, error) {
 	if pod.Spec.NodeName == "" {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("pod %s does not have a host assigned", pod.Name))
@@ -37,7 +38,7 @@ func (c podConnection) assigned(ctx context.Context, pod *corev1.Pod) (*kubelet.
 	return c.kubelet(ctx, pod.Spec.NodeName)
 }
 
-// containerNames returns the names of all containers of a pod.
+// containerNames returns the names of all containers of a pod, including init and ephemeral containers.
 func containerNames(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.InitContainers {
@@ -52,9 +53,9 @@ func containerNames(pod *corev1.Pod) []string {
 	return names
 }
 
-// containerOf returns the requested container, or the only container if asked is empty. The name
-// becomes part of a path, so the function returns an error if the pod has no container with this
-// name.
+// containerOf returns the name of the requested container, or of the only container if asked is empty. It
+// returns an error if the pod has no container with the requested name, because the name becomes part of a URL
+// path.
 func containerOf(pod *corev1.Pod, asked string) (string, error) {
 	switch {
 	case asked != "" && !slices.Contains(containerNames(pod), asked):

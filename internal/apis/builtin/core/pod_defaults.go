@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// defaultPod sets the defaults of pod specifications, and the defaults that templates do not have.
+// defaultPod sets the defaults of a pod, including those that do not apply to pod templates.
 func defaultPod(pod *corev1.Pod) {
 	alignPodIPs(pod)
 	spec := &pod.Spec
@@ -27,7 +27,8 @@ func defaultPod(pod *corev1.Pod) {
 	roundPodStatus(&pod.Status)
 }
 
-// defaultHostPorts sets the host ports of containers in the host network to their container ports.
+// defaultHostPorts sets unset host ports to the container ports. It applies to containers that use the host
+// network.
 func defaultHostPorts(ports []corev1.ContainerPort) {
 	for i := range ports {
 		builtin.SetDefaultValue(&ports[i].HostPort, ports[i].ContainerPort)

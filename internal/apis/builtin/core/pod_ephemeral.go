@@ -9,15 +9,15 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// podEphemeralContainers declares the subresource that adds containers to a running pod, for
-// debugging.
+// podEphemeralContainers declares the /ephemeralcontainers subresource, which adds containers to a running pod
+// for debugging.
 func podEphemeralContainers() builtin.Subresource {
 	return podPart("ephemeralcontainers", func(to, sent *corev1.Pod) {
 		to.Spec.EphemeralContainers = sent.Spec.EphemeralContainers
 	}, validateEphemeralContainers)
 }
 
-// validateEphemeralContainers accepts new containers. It rejects changes and removals of existing
+// validateEphemeralContainers accepts additional containers, but rejects changes and removals of existing
 // containers.
 func validateEphemeralContainers(f validation.Field, pod, old *corev1.Pod) {
 	if isMirror(old) {

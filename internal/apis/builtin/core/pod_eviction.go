@@ -20,7 +20,8 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// podEviction declares the subresource that deletes a pod if its disruption budget permits it.
+// podEviction declares the /eviction subresource, which deletes a pod if its disruption budget permits the
+// deletion.
 func podEviction() builtin.Subresource {
 	version := builtin.VirtualVersion[policyv1.Eviction](policyv1.SchemeGroupVersion.WithKind("Eviction"))
 	version.Aliases = []schema.GroupVersionKind{{Group: policyv1.GroupName, Version: "v1beta1", Kind: "Eviction"}}
@@ -39,7 +40,8 @@ type evicter struct {
 
 var _ rest.NamedCreater = (*evicter)(nil)
 
-// evictionAttempts is the maximum number of attempts if the pod or its budget changes concurrently.
+// evictionAttempts is the maximum number of attempts to evict a pod if the pod or its budget changes
+// concurrently.
 const evictionAttempts = 20
 
 // CreateNamed implements rest.NamedCreater. The record is nil, because the response is a Status.
@@ -65,7 +67,8 @@ func (e *evicter) CreateNamed(ctx context.Context, name types.NamespacedName, ob
 	}
 }
 
-// deletionOf returns the deletion options of an eviction.
+// deletionOf returns the options for the deletion of an evicted pod. It returns an error if the dry-run
+// options of the request and the eviction differ.
 func deletionOf(eviction *policyv1.Eviction, dryRun []string) (metav1.DeleteOptions, error) {
 	var deletion metav1.DeleteOptions
 	if eviction.DeleteOptions != nil {
@@ -81,8 +84,8 @@ func deletionOf(eviction *policyv1.Eviction, dryRun []string) (metav1.DeleteOpti
 	return deletion, nil
 }
 
-// evict makes one attempt. again reports whether it failed because the pod changed, so that the
-// caller should retry.
+// evict makes one attempt to evict a pod. again reports whether the attempt failed because the pod changed, in
+// which case the caller should retry.
 func (e *evicter) evict(ctx context.Context, name types.NamespacedName, deletion metav1.DeleteOptions) (again bool, err error) {
 	pod, err := readStored[*corev1.Pod](ctx, e.pods, name)
 	if err != nil {
@@ -90,7 +93,7 @@ func (e *evicter) evict(ctx context.Context, name types.NamespacedName, deletion
 	}
 	if needsNoBudget(pod) {
 		if pod.Status.Phase == corev1.PodPending {
-			return e.removeUnchanged(ctx, pod, deletion) // the pod may have started since it was read
+			return e.removeUnchanged(ctx, pod, deletion) // the pod might have started since it was read
 		}
 		return false, e.remove(ctx, name, deletion)
 	}
@@ -109,7 +112,8 @@ func (e *evicter) evict(ctx context.Context, name types.NamespacedName, deletion
 	return false, e.remove(ctx, name, deletion)
 }
 
-// needsNoBudget reports whether the pod is not running yet, has ended, or is being deleted.
+// needsNoBudget reports whether a pod can be evicted regardless of budgets, because it is not running yet, has
+// ended, or is being deleted.
 func needsNoBudget(pod *corev1.Pod) bool {
 	switch pod.Status.Phase {
 	case corev1.PodPending, corev1.PodSucceeded, corev1.PodFailed:
@@ -118,8 +122,8 @@ func needsNoBudget(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil
 }
 
-// mayGoUnhealthy reports whether a pod that is not ready may be evicted without using a disruption
-// of the budget.
+// mayGoUnhealthy reports whether a pod may be evicted without using a disruption of the budget, because the
+// pod is not ready.
 func mayGoUnhealthy(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool {
 	if isTrue(podCondition(pod, corev1.PodReady)) {
 		return false
@@ -130,8 +134,8 @@ func mayGoUnhealthy(pod *corev1.Pod, budget *policyv1.PodDisruptionBudget) bool 
 	return budget.Status.DesiredHealthy > 0 && budget.Status.CurrentHealthy >= budget.Status.DesiredHealthy
 }
 
-// removeUnchanged deletes a pod unless it has changed since it was read. It does not retry if the
-// client has set preconditions.
+// removeUnchanged deletes a pod unless it has changed since it was read. again is false if the failure is
+// caused by a precondition of the client.
 func (e *evicter) removeUnchanged(ctx context.Context, pod *corev1.Pod, deletion metav1.DeleteOptions) (again bool, err error) {
 	var preconditions metav1.Preconditions
 	if deletion.Preconditions != nil {
@@ -147,7 +151,7 @@ func (e *evicter) removeUnchanged(ctx context.Context, pod *corev1.Pod, deletion
 	return again && apierrors.IsConflict(err), err
 }
 
-// remove sets the condition DisruptionTarget of a pod and deletes it.
+// remove sets a pod's DisruptionTarget condition and then deletes the pod.
 func (e *evicter) remove(ctx context.Context, name types.NamespacedName, deletion metav1.DeleteOptions) error {
 	if errs := metav1validation.ValidateDeleteOptions(&deletion); len(errs) > 0 {
 		return apierrors.NewInvalid(metav1.SchemeGroupVersion.WithKind("DeleteOptions").GroupKind(), "", errs)
@@ -159,7 +163,7 @@ func (e *evicter) remove(ctx context.Context, name types.NamespacedName, deletio
 		}
 		if p := deletion.Preconditions; p != nil && p.ResourceVersion != nil {
 			preconditions, version := *p, fmt.Sprint(marked.Revision())
-			preconditions.ResourceVersion = &version // setting the condition has changed the version
+			preconditions.ResourceVersion = &version // setting the condition has changed the pod's version
 			deletion.Preconditions = &preconditions
 		}
 	}
@@ -182,8 +186,8 @@ func (e *evicter) mark(ctx context.Context, name types.NamespacedName, precondit
 	return record, err
 }
 
-// checkEvicted returns kube-apiserver's error for failed preconditions, which contains the kind
-// instead of the resource.
+// checkEvicted returns an error if the preconditions do not match the pod. As in kube-apiserver, the error
+// contains the kind instead of the resource.
 func checkEvicted(pod *corev1.Pod, p *metav1.Preconditions) error {
 	resource := schema.GroupResource{Resource: "Pod"}
 	switch {

@@ -8,8 +8,9 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// mergeLabelKeys adds the matchLabelKeys and mismatchLabelKeys of a new pod to its label selectors,
-// with the values of the pod's labels, so that the scheduler evaluates selectors only.
+// mergeLabelKeys converts the matchLabelKeys and mismatchLabelKeys of a new pod to requirements of the
+// corresponding label selectors. The requirements contain the values of the pod's labels. The scheduler
+// therefore needs to evaluate only selectors.
 func mergeLabelKeys(op *builtin.Operation, pod *corev1.Pod) {
 	for i := range pod.Spec.TopologySpreadConstraints {
 		if c := &pod.Spec.TopologySpreadConstraints[i]; op.Env.Gates.Enabled(feature.MatchLabelKeysInPodTopologySpreadSelectorMerge) {
@@ -41,8 +42,8 @@ func mergeTermKeys(labels map[string]string, required []corev1.PodAffinityTerm, 
 	}
 }
 
-// addLabelKeys adds requirements for keys to selector, with the values in labels. A nil selector
-// matches no object and is not changed.
+// addLabelKeys adds a requirement to selector for each key that labels contains. A nil selector is not
+// changed, because it matches no object.
 func addLabelKeys(selector *metav1.LabelSelector, labels map[string]string, keys []string, operator metav1.LabelSelectorOperator) {
 	if selector == nil {
 		return

@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// completePodResources completes partial pod-level resources. It is not part of the defaults on
-// decoding, because admission may add containers.
+// completePodResources sets missing pod-level resources of a pod that has pod-level resources. It is not part
+// of the defaults that are set during decoding, because admission plugins may add containers later.
 func completePodResources(spec *corev1.PodSpec) {
 	whole := spec.Resources
 	if whole == nil || len(whole.Requests) == 0 && len(whole.Limits) == 0 {
@@ -15,7 +15,7 @@ func completePodResources(spec *corev1.PodSpec) {
 	}
 	requests := podspec.TotalRequests(spec)
 	limits := podspec.TotalLimits(spec)
-	for name, quantity := range limits { // huge pages are not shared among containers
+	for name, quantity := range limits { // huge pages are not shared between containers
 		if _, asked := whole.Requests[name]; !asked && podspec.IsHugePages(name) {
 			addMissing(&whole.Limits, corev1.ResourceList{name: quantity})
 		}

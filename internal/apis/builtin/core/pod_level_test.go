@@ -104,7 +104,7 @@ func TestPodDefaults(t *testing.T) {
 	}
 }
 
-// fullPod returns a pod of about 4 KiB in JSON, without defaults.
+// fullPod returns a pod whose JSON encoding is about 4 KiB, without defaults.
 func fullPod() *corev1.Pod {
 	pod := newPod("p", "n")
 	pod.Spec.Containers = nil

@@ -23,7 +23,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// podLog declares the subresource that reads the log of a container. Its kind in discovery is Pod.
+// podLog declares the /log subresource, which reads the log of a container. Its kind in discovery is Pod.
 func podLog() builtin.Subresource {
 	return builtin.Subresource{Name: "log", Storage: func(env *builtin.Env, store *registry.Store) rest.Storage {
 		return &logReader{podConnection{env, store}}
@@ -54,7 +54,7 @@ func (*logReader) ConnectOptions(values url.Values, _ string) (runtime.Object, e
 	return options, q.err
 }
 
-// Connect implements rest.Connecter. The response for an unscheduled pod is 204.
+// Connect implements rest.Connecter. If the pod is not scheduled yet, the response is 204.
 func (l *logReader) Connect(ctx context.Context, name types.NamespacedName, obj runtime.Object, onError rest.ErrorWriter) (http.Handler, error) {
 	options := obj.(*corev1.PodLogOptions)
 	splits := l.env.Gates.Enabled(feature.PodLogsQuerySplitStreams)
@@ -113,7 +113,7 @@ func validateLogStream(o *corev1.PodLogOptions, splits bool) field.ErrorList {
 	return nil
 }
 
-// logQuery returns the query of the request to the kubelet.
+// logQuery returns the query parameters for the request to the kubelet.
 func logQuery(o *corev1.PodLogOptions, splits bool) url.Values {
 	query := url.Values{}
 	for name, set := range map[string]bool{"follow": o.Follow, "previous": o.Previous, "timestamps": o.Timestamps} {

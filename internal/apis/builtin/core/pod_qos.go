@@ -5,14 +5,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// qosResources are the resources that determine the QoS class.
+// qosResources contains the resources that determine the QoS class.
 var qosResources = [...]corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// qosClass returns the quality of service class: Guaranteed if all containers have limits equal to
+// qosClass returns the quality of service class. It is Guaranteed if all containers have limits that equal
 // their requests, BestEffort if no container has requests or limits, and Burstable otherwise.
 func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	requests, limits := corev1.ResourceList{}, corev1.ResourceList{}
-	limited := true // all containers have limits for all resources
+	limited := true // whether all containers have limits for all qosResources
 	add := func(r *corev1.ResourceRequirements) {
 		addPositive(requests, r.Requests)
 		if addPositive(limits, r.Limits) < len(qosResources) {
@@ -38,8 +38,8 @@ func qosClass(spec *corev1.PodSpec) corev1.PodQOSClass {
 	return corev1.PodQOSBurstable
 }
 
-// addPositive adds the quantities of CPU and memory to a sum and returns the number of added
-// resources.
+// addPositive adds the positive quantities of CPU and memory in list to sum. It returns the number of
+// quantities that it added.
 func addPositive(sum, list corev1.ResourceList) int {
 	count := 0
 	for _, name := range qosResources {

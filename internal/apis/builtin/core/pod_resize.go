@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// podResize declares the subresource that changes the resources of running containers.
+// podResize declares the /resize subresource, which changes the resources of running containers.
 func podResize() builtin.Subresource {
 	return podPart("resize", func(to, sent *corev1.Pod) {
 		to.Spec.Containers = resized(to.Spec.Containers, sent.Spec.Containers)
@@ -22,9 +22,9 @@ func podResize() builtin.Subresource {
 	}, validateResize)
 }
 
-// resized returns the old containers with the resources and resize policies of the new containers.
-// It includes new containers whose name differs from the old container with the same index, so that
-// validation rejects them.
+// resized returns copies of the old containers with the requested resources and resize policies. If the name
+// of a requested container differs from the old container with the same index, the result contains the
+// requested container, so that validation rejects the request.
 func resized(old, sent []corev1.Container) []corev1.Container {
 	containers := make([]corev1.Container, len(sent))
 	for i := range sent {
@@ -74,8 +74,8 @@ func validateResize(f validation.Field, pod, old *corev1.Pod) {
 	validateRest(spec, withoutResizable(&pod.Spec), withoutResizable(&old.Spec))
 }
 
-// validateRest requires that nothing except resizable resources has changed. The arguments do not
-// contain these resources.
+// validateRest requires that nothing except resizable resources has changed. The caller has removed these
+// resources from both arguments.
 func validateRest(f validation.Field, spec, old *corev1.PodSpec) {
 	for i := range old.InitContainers {
 		if validation.Changed(&spec.InitContainers[i], &old.InitContainers[i]) {
@@ -92,12 +92,12 @@ func validateRest(f validation.Field, spec, old *corev1.PodSpec) {
 	}
 }
 
-// hasResources reports whether a pod has pod-level resources.
+// hasResources reports whether a pod has pod-level requests or limits.
 func hasResources(spec *corev1.PodSpec) bool {
 	return spec.Resources != nil && len(spec.Resources.Requests)+len(spec.Resources.Limits) > 0
 }
 
-// changesInit reports whether the resources of init containers that are not sidecars differ.
+// changesInit reports whether the resources of an init container that is not a sidecar have changed.
 func changesInit(spec, old *corev1.PodSpec) bool {
 	for i := range old.InitContainers {
 		policy := old.InitContainers[i].RestartPolicy
@@ -109,8 +109,8 @@ func changesInit(spec, old *corev1.PodSpec) bool {
 	return false
 }
 
-// canResize reports whether no container of a pod is running, or the kubelet reports the actual resources of
-// the first running container.
+// canResize reports whether a pod can be resized. This requires that no container is running, or that the
+// kubelet reports the actual resources of the first running container.
 func canResize(pod *corev1.Pod) bool {
 	for i := range pod.Status.ContainerStatuses {
 		if status := &pod.Status.ContainerStatuses[i]; status.State.Running != nil {
@@ -133,7 +133,7 @@ func validateSameContainers(containers, old []corev1.Container, path *field.Path
 	return errs
 }
 
-// validateResources rejects the removal of requests and limits, which a kubelet cannot remove from
+// validateResources rejects the removal of requests and limits, because kubelets cannot remove them from
 // running containers.
 func validateResources(pod, old *corev1.Pod, spec *field.Path) field.ErrorList {
 	var errs field.ErrorList
@@ -155,8 +155,8 @@ func validateResources(pod, old *corev1.Pod, spec *field.Path) field.ErrorList {
 	return errs
 }
 
-// validateNoneRemoved rejects the removal of requests and limits. prefix precedes the word
-// "resource" in errors.
+// validateNoneRemoved rejects the removal of requests and limits. prefix precedes the word "resource" in error
+// messages.
 func validateNoneRemoved(now, old *corev1.ResourceRequirements, path *field.Path, prefix string) field.ErrorList {
 	var errs field.ErrorList
 	if anyRemoved(now.Requests, old.Requests) {
@@ -177,7 +177,7 @@ func anyRemoved(now, old corev1.ResourceList) bool {
 	return false
 }
 
-// withoutResizable returns a copy of spec without the fields that a resize may change.
+// withoutResizable returns a copy of spec without the resources that a resize may change.
 func withoutResizable(spec *corev1.PodSpec) *corev1.PodSpec {
 	rest := spec.DeepCopy()
 	for _, containers := range [][]corev1.Container{rest.Containers, rest.InitContainers} {

@@ -16,15 +16,15 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// nodeTerms returns a node affinity with required terms.
+// nodeTerms returns an affinity that requires one of the given node selector terms.
 func nodeTerms(terms ...corev1.NodeSelectorTerm) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
 	}}
 }
 
-// TestGatedTerms checks that the node selection of a gated pod can only become stricter, and that
-// an empty term remains empty.
+// TestGatedTerms checks that a change of a gated pod's node selection can only make it stricter, and that an
+// empty term must remain empty.
 func TestGatedTerms(t *testing.T) {
 	t.Parallel()
 	one := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "a", Operator: corev1.NodeSelectorOpExists}}}
@@ -83,8 +83,8 @@ func TestAnnotationsAreKept(t *testing.T) {
 	mustUpdate(a, "v1 pods", in("ns", "p"), func(pod *corev1.Pod) { pod.Annotations["a"] = "b" })
 }
 
-// TestAppArmor checks that an annotation of a new pod is copied to the field, and must be
-// consistent with it.
+// TestAppArmor checks that an annotation of a new pod is copied to the field, and that the annotation and the
+// field must be consistent.
 func TestAppArmor(t *testing.T) {
 	t.Parallel()
 	const key = podspec.AppArmorContainer + "c"
@@ -133,7 +133,7 @@ func TestAppArmor(t *testing.T) {
 	}
 }
 
-// TestPodStatusRules checks rules for status updates that the recordings do not contain.
+// TestPodStatusRules checks rules for status updates that the recorded requests do not cover.
 func TestPodStatusRules(t *testing.T) {
 	t.Parallel()
 	ended := func(name string, code int32) corev1.ContainerStatus {
@@ -256,7 +256,7 @@ func TestPodStatusRules(t *testing.T) {
 	}
 }
 
-// TestStatusOfGates checks that fields of disabled features are dropped.
+// TestStatusOfGates checks that status fields of disabled features are dropped.
 func TestStatusOfGates(t *testing.T) {
 	t.Parallel()
 	write := func(pod *corev1.Pod) {
@@ -295,7 +295,7 @@ func TestStatusOfGates(t *testing.T) {
 	}
 }
 
-// TestResizeByGates checks how feature gates affect resizing.
+// TestResizeByGates checks how feature gates affect the resize subresource.
 func TestResizeByGates(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

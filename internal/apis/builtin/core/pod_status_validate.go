@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validatePodStatus validates the status of a pod.
+// validatePodStatus validates a write to /status.
 func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
 	validateAnnotationsKept(f, pod, old)
 	f, s := f.Child("status"), &pod.Status
@@ -21,7 +21,7 @@ func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
 	}
 	for i := range s.Conditions {
 		at := f.Child("conditions").Index(i)
-		at.Child("Type").QualifiedName(string(s.Conditions[i].Type)) // the field name of kube-apiserver
+		at.Child("Type").QualifiedName(string(s.Conditions[i].Type)) // the capital letter is the same as in kube-apiserver
 		validateObservedGeneration(at, s.Conditions[i].ObservedGeneration)
 	}
 	if name := s.NominatedNodeName; name != "" && name != old.Status.NominatedNodeName {
@@ -41,7 +41,7 @@ func validatePodStatus(f validation.Field, pod, old *corev1.Pod) {
 	}
 }
 
-// validateObservedGeneration validates the field observedGeneration of the object at f.
+// validateObservedGeneration validates the field observedGeneration of the object to which f refers.
 func validateObservedGeneration(f validation.Field, generation int64) {
 	if generation < 0 {
 		f.Child("observedGeneration").Invalid(generation, "must be a non-negative integer")
@@ -66,8 +66,8 @@ func validatePodIPs(f validation.Field, ips, old []corev1.PodIP) {
 	}
 }
 
-// internalIPs returns addresses as kube-apiserver formats them in errors, with the field name of
-// its internal type.
+// internalIPs returns addresses in the type that kube-apiserver formats in errors. Its field name is that of
+// kube-apiserver's internal type.
 func internalIPs(ips []corev1.PodIP) []struct{ IP string } {
 	quoted := make([]struct{ IP string }, len(ips))
 	for i := range ips {
@@ -76,7 +76,7 @@ func internalIPs(ips []corev1.PodIP) []struct{ IP string } {
 	return quoted
 }
 
-// validateHostIPs requires that hostIP is the first of hostIPs.
+// validateHostIPs requires that hostIP equals the first element of hostIPs.
 func validateHostIPs(f validation.Field, s, old *corev1.PodStatus) {
 	ips := s.HostIPs
 	if len(ips) > 0 && ips[0].IP != s.HostIP {
@@ -97,8 +97,7 @@ func validateHostIPs(f validation.Field, s, old *corev1.PodStatus) {
 	}
 }
 
-// statusList contains the statuses of the containers, init containers or ephemeral containers of a
-// pod.
+// statusList contains the statuses of a pod's containers, init containers or ephemeral containers.
 type statusList struct {
 	name       string
 	now, old   []corev1.ContainerStatus
@@ -123,10 +122,10 @@ func validateContainerStatuses(f validation.Field, pod *corev1.Pod, old *corev1.
 	}
 }
 
-// restarts determines which terminated containers of a pod may restart.
+// restarts determines which terminated containers of a pod may be restarted.
 type restarts struct {
 	spec       *corev1.PodSpec
-	containers map[string]*corev1.Container // nil if all may restart
+	containers map[string]*corev1.Container // nil if all containers may be restarted
 }
 
 func newRestarts(spec *corev1.PodSpec) restarts {
@@ -143,7 +142,7 @@ func newRestarts(spec *corev1.PodSpec) restarts {
 	return r
 }
 
-// validate rejects the restart of a container that must not restart.
+// validate rejects the restart of a container that may not be restarted.
 func (r *restarts) validate(f validation.Field, list *statusList) {
 	if r.containers == nil && !list.ephemeral || len(list.old) == 0 {
 		return
@@ -163,8 +162,8 @@ func (r *restarts) validate(f validation.Field, list *statusList) {
 	}
 }
 
-// allowed reports whether a container that terminated with an exit code may restart, according to
-// its own rules and policy or, if it has none, to the policy of the pod.
+// allowed reports whether a container that terminated with the given exit code may be restarted. This is
+// determined by the restart rules and policy of the container or, if it has none, by the policy of the pod.
 func (r *restarts) allowed(name string, code int32) bool {
 	policy := corev1.ContainerRestartPolicy(r.spec.RestartPolicy)
 	if c := r.containers[name]; c != nil && c.RestartPolicy != nil {
@@ -205,7 +204,7 @@ func (l *statusList) validateHealth(f validation.Field, status *corev1.Container
 	}
 }
 
-// findContainer returns the container with a name, or nil if there is none.
+// findContainer returns the container with the given name, or nil if no container has this name.
 func findContainer(containers []corev1.Container, name string) *corev1.Container {
 	for i := range containers {
 		if containers[i].Name == name {
@@ -215,7 +214,7 @@ func findContainer(containers []corev1.Container, name string) *corev1.Container
 	return nil
 }
 
-// hasResource reports whether a container, which may be nil, has a request or limit for a resource.
+// hasResource reports whether a container has a request or limit for a resource. c may be nil.
 func hasResource(c *corev1.Container, name corev1.ResourceName) bool {
 	if c == nil {
 		return false
@@ -225,8 +224,8 @@ func hasResource(c *corev1.Container, name corev1.ResourceName) bool {
 	return requested || limited
 }
 
-// hasClaim reports whether a container, which may be nil, uses a claim or a request of a claim.
-// name is "claim" or "claim/request".
+// hasClaim reports whether a container uses a claim, or one request of a claim. name has the form "claim" or
+// "claim/request". c may be nil.
 func hasClaim(c *corev1.Container, name string) bool {
 	return c != nil && slices.ContainsFunc(c.Resources.Claims, func(claim corev1.ResourceClaim) bool {
 		if claim.Request != "" {
@@ -236,7 +235,7 @@ func hasClaim(c *corev1.Container, name string) bool {
 	})
 }
 
-// validateStatusUser validates the user of a container's processes.
+// validateStatusUser validates the user that runs a container's processes.
 func validateStatusUser(f validation.Field, user *corev1.ContainerUser, os *corev1.PodOS) {
 	if user == nil || user.Linux == nil {
 		return
@@ -272,8 +271,8 @@ func validateClaimStatuses(f validation.Field, statuses []corev1.PodResourceClai
 	}
 }
 
-// validateExtendedClaim validates the mapping from the extended resources of containers to the
-// requests of the claim that was created for them.
+// validateExtendedClaim validates the status of the claim that was created for the extended resources of a
+// pod. The status maps the extended resources of containers to requests of the claim.
 func validateExtendedClaim(f validation.Field, status *corev1.PodExtendedResourceClaimStatus, spec *corev1.PodSpec) {
 	if status == nil {
 		return

@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// podStreams declares a subresource that upgrades the connection: exec, attach or portforward.
+// podStreams declares the subresource exec, attach or portforward, which upgrades the connection.
 func podStreams(name, options string, decode func(*query) runtime.Object) builtin.Subresource {
 	return connectSubresource(name, options, func(env *builtin.Env, store *registry.Store) rest.Storage {
 		return &podStreamer{podConnection{env, store}, options, decode}
@@ -92,15 +92,15 @@ func (s *podStreamer) Connect(ctx context.Context, name types.NamespacedName, op
 	return s.env.Connections.Kubelets.Stream(stream, onError), nil
 }
 
-// authorizeCreate requires permission for the verb create for all methods: a GET that upgrades to a
-// WebSocket has the same effect as a POST.
+// authorizeCreate requires that the user has permission for the verb create, regardless of the HTTP method. A
+// GET that upgrades to a WebSocket has the same effect as a POST.
 func (s *podStreamer) authorizeCreate(ctx context.Context) error {
 	if !s.env.Gates.Enabled(feature.AuthorizePodWebsocketUpgradeCreatePermission) || s.env.Auth.Authorizer == nil {
 		return nil
 	}
 	asked := authorizer.AttributesOf(request.UserFrom(ctx), request.InfoFrom(ctx))
 	if asked.Verb == "create" {
-		return nil // the request is already authorized
+		return nil // the request has already been authorized for this verb
 	}
 	asked.Verb = "create"
 	decision, reason, err := s.env.Auth.Authorizer.Authorize(ctx, &asked)
@@ -113,7 +113,7 @@ func (s *podStreamer) authorizeCreate(ctx context.Context) error {
 	return authorizer.Forbidden(&asked, reason)
 }
 
-// streamOf returns the kubelet request for options.
+// streamOf returns the kubelet request for the options of exec, attach or portforward.
 func streamOf(pod *corev1.Pod, options runtime.Object) (*kubelet.Stream, error) {
 	switch o := options.(type) {
 	case *corev1.PodExecOptions:

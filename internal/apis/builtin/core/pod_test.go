@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// newPod returns a pod on a node, or an unscheduled pod if node is empty.
+// newPod returns a pod that is assigned to node. If node is empty, the pod is unscheduled.
 func newPod(name, node string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"app": "x"}},
@@ -153,7 +153,7 @@ func TestPodDeletion(t *testing.T) {
 		grace *int64 // grace period in the spec
 		asked *int64
 		phase corev1.PodPhase
-		want  int64 // 0 deletes immediately
+		want  int64 // 0 means that the pod is deleted immediately
 	}{
 		"unscheduled":     {},
 		"scheduled":       {node: "n", want: 30},
@@ -381,7 +381,8 @@ func TestResizeNeedsTheNode(t *testing.T) {
 	}
 }
 
-// TestResizeWithManyErrors removes a container in a request that also has the maximum number of other errors.
+// TestResizeWithManyErrors checks that a resize that removes a container is rejected even if it causes the
+// maximum number of other errors.
 func TestResizeWithManyErrors(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validatePod validates a pod and, if old is not nil, its changes.
+// validatePod validates a pod and, if old is not nil, the differences from old.
 func validatePod(f validation.Field, pod, old *corev1.Pod) {
 	validateWholePod(f, pod, old)
 	if old == nil {
@@ -32,7 +32,7 @@ func validatePod(f validation.Field, pod, old *corev1.Pod) {
 	validatePodUpdate(f.Child("spec"), &pod.Spec, &old.Spec)
 }
 
-// validateWholePod contains the rules for all writes of a pod.
+// validateWholePod contains the rules that apply to all writes of a pod.
 func validateWholePod(f validation.Field, pod, old *corev1.Pod) {
 	var before *corev1.PodSpec
 	var meta *metav1.ObjectMeta
@@ -48,8 +48,8 @@ func validateAnnotationsKept(f validation.Field, pod, old *corev1.Pod) {
 	podspec.ValidateAnnotationsUnchanged(f.Child("metadata").Child("annotations"), &pod.ObjectMeta, &old.ObjectMeta)
 }
 
-// mutable is the error for changes of immutable fields. It lists the mutable fields like
-// kube-apiserver.
+// mutable is the error detail for changes of immutable fields. As in kube-apiserver, it lists the mutable
+// fields.
 const mutable = "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`," +
 	"`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations)," +
 	"`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n"
@@ -82,7 +82,7 @@ func validatePodUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	}
 }
 
-// withoutMutable returns spec with the mutable fields of old.
+// withoutMutable returns a copy of spec in which the mutable fields have the values of old.
 func withoutMutable(spec, old *corev1.PodSpec) *corev1.PodSpec {
 	rest := spec.DeepCopy()
 	for i := range rest.Containers {
@@ -102,8 +102,8 @@ func withoutMutable(spec, old *corev1.PodSpec) *corev1.PodSpec {
 	return rest
 }
 
-// keepNodeChoice restores the node selector and node affinity of old, because unscheduled pods may
-// add requirements.
+// keepNodeChoice sets the node selector and node affinity of rest to those of old. It is used for unscheduled
+// pods, which may add requirements to these fields.
 func keepNodeChoice(rest, old *corev1.PodSpec) {
 	rest.NodeSelector = old.NodeSelector
 	now, before := nodeAffinity(rest), nodeAffinity(old)
@@ -142,8 +142,8 @@ func validateDeadlineUpdate(f validation.Field, seconds, old *int64) {
 	}
 }
 
-// validateGateUpdate rejects new scheduling gates. A new name is reported once, for its last
-// occurrence.
+// validateGateUpdate rejects new scheduling gates. If the name of a new gate occurs several times, only the
+// last occurrence is reported.
 func validateGateUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	before := validation.NewDuplicates[string](len(old.SchedulingGates))
 	for i := range old.SchedulingGates {
@@ -158,7 +158,7 @@ func validateGateUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	}
 }
 
-// sameToleration identifies a toleration. Its seconds may change.
+// sameToleration identifies a toleration. It does not contain tolerationSeconds, which may change.
 type sameToleration struct {
 	key, value string
 	operator   corev1.TolerationOperator
@@ -211,7 +211,7 @@ func validateGatedUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	}
 }
 
-// extends reports whether now starts with the requirements in before.
+// extends reports whether now starts with all requirements in before.
 func extends(now, before []corev1.NodeSelectorRequirement) bool {
 	return len(now) >= len(before) && slices.EqualFunc(now[:len(before)], before, func(a, b corev1.NodeSelectorRequirement) bool {
 		return equality.Semantic.DeepEqual(a, b)

@@ -30,7 +30,7 @@ func TestPodUpdates(t *testing.T) {
 	for _, tt := range []struct {
 		name, pod string
 		change    func(spec *corev1.PodSpec)
-		want      string // "" if the pod is valid
+		want      string // "" if the update is valid
 	}{
 		{"image", "bound", func(s *corev1.PodSpec) { s.Containers[0].Image = "other" }, ""},
 		{"image with spaces", "bound", func(s *corev1.PodSpec) { s.Containers[0].Image = " other" }, "must not have leading or trailing whitespace"},
@@ -83,7 +83,7 @@ func TestValidPodAllocatesNothing(t *testing.T) {
 	})
 }
 
-// TestHostilePods checks that comparisons within lists take linear time.
+// TestHostilePods checks that validation compares list elements in linear time.
 func TestHostilePods(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
@@ -119,7 +119,8 @@ func TestHostilePods(t *testing.T) {
 	}
 }
 
-// BenchmarkValidatePod measures the validation of a pod of 4 KiB, without and with its defaults.
+// BenchmarkValidatePod measures the validation of a pod of 4 KiB, once without and once with setting its
+// defaults.
 func BenchmarkValidatePod(b *testing.B) {
 	defaults := declared(b).resource("v1 pods").Version.Default
 	pod, validator := fullPod(), validation.NewValidator(feature.Defaults())
@@ -139,8 +140,7 @@ func BenchmarkValidatePod(b *testing.B) {
 	})
 }
 
-// TestLongPodUpdate changes an immutable list of a pod. kube-apiserver's comparison of such lists takes
-// hours.
+// TestLongPodUpdate changes a long immutable list of a pod. kube-apiserver takes hours to compare such lists.
 func TestLongPodUpdate(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

@@ -23,16 +23,17 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// locate returns the target URL of requests for an object, and the transport to it.
+// locate returns the URL of the server to which requests for an object are forwarded, and the transport to
+// use.
 type locate func(ctx context.Context, env *builtin.Env, store *registry.Store, name proxyName) (*url.URL, http.RoundTripper, error)
 
-// proxyName is the parsed name of a proxy request: [SCHEME:]NAME[:PORT].
+// proxyName is the parsed name in a proxy request. Its syntax is [SCHEME:]NAME[:PORT].
 type proxyName struct {
 	types.NamespacedName
 	scheme, port string
 }
 
-// proxySubresource declares the subresource proxy. kind is the kind of its options.
+// proxySubresource declares the /proxy subresource of a kind.
 func proxySubresource(kind string, locate locate, newOptions func(path string) runtime.Object, pathOf func(runtime.Object) string) builtin.Subresource {
 	options := kind + "ProxyOptions"
 	return connectSubresource("proxy", options, func(env *builtin.Env, store *registry.Store) rest.Storage {
@@ -96,7 +97,7 @@ func (p *proxier) Connect(ctx context.Context, name types.NamespacedName, option
 	return p.env.Connections.Kubelets.Forward(to, transport, onError), nil
 }
 
-// cleanPath removes . and .. segments from a path and keeps a final slash.
+// cleanPath removes . and .. segments from a path, but keeps a trailing slash.
 func cleanPath(from string) string {
 	if from == "" {
 		return ""
@@ -108,7 +109,7 @@ func cleanPath(from string) string {
 	return to
 }
 
-// errAddress returns the error for an address outside the cluster.
+// errAddress returns the error for a connection to an address that is not allowed.
 func errAddress() error { return apierrors.NewBadRequest(kubelet.ErrAddressNotAllowed.Error()) }
 
 func locatePod(ctx context.Context, env *builtin.Env, pods *registry.Store, name proxyName) (*url.URL, http.RoundTripper, error) {
@@ -184,7 +185,7 @@ func locateService(ctx context.Context, env *builtin.Env, services *registry.Sto
 	return &url.URL{Scheme: name.scheme, Host: host}, env.Connections.Kubelets.Direct(), nil
 }
 
-// servicePortName returns the name of a service port. port is its name or number.
+// servicePortName returns the name of a service port. port is the name or number of the service port.
 func servicePortName(service *corev1.Service, port string) (string, error) {
 	number, err := strconv.ParseInt(port, 10, 64)
 	if err != nil {
@@ -198,9 +199,8 @@ func servicePortName(service *corev1.Service, port string) (string, error) {
 	return "", apierrors.NewServiceUnavailable(fmt.Sprintf("no service port %d found for service %q", number, service.Name))
 }
 
-// isPodAddress reports whether an endpoint is the address of a pod in the namespace of the service.
-// Without this check, the author of an Endpoints object could make the server connect to any
-// address.
+// isPodAddress reports whether an endpoint is the address of an existing pod in the namespace of the service.
+// Without this check, anyone who can write an Endpoints object could make the server connect to any address.
 func isPodAddress(ctx context.Context, env *builtin.Env, pods *registry.Store, namespace string, endpoint *egress.EndpointAddress) bool {
 	ref := endpoint.TargetRef
 	if ref == nil || ref.Namespace != namespace || !env.Connections.Kubelets.AllowedAddress(endpoint.IP) {

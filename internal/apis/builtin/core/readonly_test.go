@@ -64,7 +64,7 @@ func TestComponentStatuses(t *testing.T) {
 func TestFieldSelectors(t *testing.T) {
 	t.Parallel()
 	const unsupported = "field label not supported: "
-	tests := []struct{ resource, key, want string }{ // want is the key of the fields of the object, or the error
+	tests := []struct{ resource, key, want string }{ // want is the key in the object's field set, or the error message
 		{"v1 pods", "spec.nodeName", "spec.nodeName"},
 		{"v1 pods", "spec.host", "spec.nodeName"},
 		{"v1 pods", "status.podIPs", "status.podIPs"},

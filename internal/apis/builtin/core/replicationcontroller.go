@@ -14,8 +14,8 @@ import (
 
 func podTemplatePods(template *corev1.PodTemplate) *corev1.PodSpec { return &template.Template.Spec }
 
-// replicationControllerPods returns the pod specification, or nil if there is none, which
-// validation rejects.
+// replicationControllerPods returns the pod spec of the template. If the controller has no template, which
+// validation rejects, it returns nil.
 func replicationControllerPods(rc *corev1.ReplicationController) *corev1.PodSpec {
 	if rc.Spec.Template == nil {
 		return nil

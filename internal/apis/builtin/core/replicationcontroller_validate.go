@@ -63,8 +63,8 @@ func validatePodTemplate(f validation.Field, template, old *corev1.PodTemplate) 
 	podspec.ValidateTemplate(f.Child("template"), &template.Template, before)
 }
 
-// validateReplicationControllerName accepts every generateName. As in kube-apiserver, it validates
-// the generated name instead, unlike for most kinds.
+// validateReplicationControllerName accepts every generateName. As in kube-apiserver, only the generated name
+// is validated, unlike for most kinds.
 func validateReplicationControllerName(name string, prefix bool) []string {
 	if prefix {
 		return nil

@@ -30,7 +30,8 @@ func resourceQuotaColumns() *builtin.Columns[*corev1.ResourceQuota] {
 // limitsPrefix is the prefix of limits. Resource names without a prefix are requests.
 const limitsPrefix = "limits."
 
-// usageTexts formats "USED/HARD" for limits and for all other resources.
+// usageTexts formats the usage of each resource as "USED/HARD". limits contains the resources with
+// limitsPrefix, and requests contains all other resources.
 func usageTexts(status *corev1.ResourceQuotaStatus) (requests, limits string) {
 	names := make([]corev1.ResourceName, 0, len(status.Hard))
 	for name := range status.Hard {
@@ -50,8 +51,8 @@ func usageTexts(status *corev1.ResourceQuotaStatus) (requests, limits string) {
 	return strings.Join(request, ", "), strings.Join(limit, ", ")
 }
 
-// resourceQuotaWarnings warns about requests above the limits. As in kube-apiserver, updates cause
-// no warnings.
+// resourceQuotaWarnings returns warnings for requests that exceed the limits. As in kube-apiserver, updates
+// cause no warnings.
 func resourceQuotaWarnings(_ *builtin.Operation, quota, old *corev1.ResourceQuota) []string {
 	if old != nil {
 		return nil

@@ -39,8 +39,8 @@ func validateQuotaAmounts(f validation.Field, amounts corev1.ResourceList) {
 	}
 }
 
-// isQuotaResource reports whether quotas can limit a resource with a name without a prefix. Storage
-// requires the prefix "requests.".
+// isQuotaResource reports whether quotas can limit a resource whose name has no prefix. Quotas can limit
+// storage only with the prefix "requests.".
 func isQuotaResource(name corev1.ResourceName) bool {
 	return podspec.IsStandardResource(name) && name != corev1.ResourceStorage
 }
@@ -51,7 +51,7 @@ const (
 	conflictingScopes = "conflicting scopes"
 )
 
-// validateScopes validates the scopes of a quota, which only apply to some resources.
+// validateScopes validates the scopes of a quota. Some scopes apply only to some resources.
 func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 	seen, rules := validation.NewDuplicates[corev1.ResourceQuotaScope](len(spec.Scopes)), scopeRules{hard: spec.Hard}
 	for _, scope := range spec.Scopes {
@@ -67,8 +67,8 @@ func validateScopes(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 	}
 }
 
-// validateScopeSelector validates the newer form of scopes, which has values. As in kube-apiserver,
-// paths do not contain the index of the expression.
+// validateScopeSelector validates the scope selector, the newer form of scopes, in which scopes have values.
+// As in kube-apiserver, the paths of errors do not contain the index of the expression.
 func validateScopeSelector(f validation.Field, spec *corev1.ResourceQuotaSpec) {
 	f, expressions := f.Child("scopeSelector").Child("matchExpressions"), spec.ScopeSelector.MatchExpressions
 	seen, rules := validation.NewDuplicates[corev1.ResourceQuotaScope](len(expressions)), scopeRules{hard: spec.Hard}
@@ -120,14 +120,14 @@ func isScope(scope corev1.ResourceQuotaScope) bool {
 	return false
 }
 
-// scopeRules determines whether scopes apply to the resources of a quota. It checks the resources once for each
-// scope, because a list can contain a scope many times.
+// scopeRules determines whether scopes apply to the resources of a quota. It caches the result for each scope,
+// because a list can contain the same scope many times.
 type scopeRules struct {
 	hard                  corev1.ResourceList
 	checked, inapplicable validation.Duplicates[corev1.ResourceQuotaScope]
 }
 
-// applies reports whether a scope applies to all resources of the quota that have no prefix.
+// applies reports whether a scope applies to all unprefixed resources of the quota.
 func (r *scopeRules) applies(scope corev1.ResourceQuotaScope) bool {
 	if !r.checked.IsDuplicate(scope) && !appliesToAll(scope, r.hard) {
 		r.inapplicable.IsDuplicate(scope)
@@ -168,7 +168,7 @@ func conflict(scopes *validation.Duplicates[corev1.ResourceQuotaScope]) bool {
 		scopes.Has(corev1.ResourceQuotaScopeTerminating) && scopes.Has(corev1.ResourceQuotaScopeNotTerminating)
 }
 
-// sameScopes reports whether two lists have the same scopes, in any order.
+// sameScopes reports whether two lists contain the same scopes, regardless of order.
 func sameScopes(scopes, old []corev1.ResourceQuotaScope) bool {
 	return hasAll(scopes, old) && hasAll(old, scopes)
 }

@@ -72,8 +72,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// TestScaleManagers checks that a client that sets the replicas through /scale becomes their
-// manager, in the Scale and in the object.
+// TestScaleManagers checks that a client that sets the replicas through /scale becomes their field manager,
+// both in the Scale and in the main object.
 func TestScaleManagers(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

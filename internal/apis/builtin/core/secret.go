@@ -22,7 +22,7 @@ func secrets() builtin.Row[*corev1.Secret] {
 	}
 }
 
-// mergeStringData moves stringData, which is write-only, to data.
+// mergeStringData moves the entries of stringData, which is write-only, to data.
 func mergeStringData(secret *corev1.Secret) {
 	if len(secret.StringData) > 0 && secret.Data == nil {
 		secret.Data = make(map[string][]byte, len(secret.StringData))
@@ -33,7 +33,7 @@ func mergeStringData(secret *corev1.Secret) {
 	secret.StringData = nil
 }
 
-// secretWarnings warns about certificates that cannot be used.
+// secretWarnings returns a warning for a TLS secret whose certificate and key cannot be used.
 func secretWarnings(_ *builtin.Operation, secret, _ *corev1.Secret) []string {
 	if secret.Type != corev1.SecretTypeTLS {
 		return nil

@@ -29,11 +29,11 @@ func validateSecret(f validation.Field, secret, old *corev1.Secret) {
 	validateSecretData(f, secret)
 }
 
-// validateSecretData validates the data of secrets whose type Kubernetes defines.
+// validateSecretData validates the data of secrets whose type is defined by Kubernetes.
 func validateSecretData(f validation.Field, secret *corev1.Secret) {
 	data := f.Child("data")
 	switch secret.Type {
-	case corev1.SecretTypeServiceAccountToken: // a controller adds the data
+	case corev1.SecretTypeServiceAccountToken: // a controller adds the data later
 		if secret.Annotations[corev1.ServiceAccountNameKey] == "" {
 			f.Child("metadata").Child("annotations").Key(corev1.ServiceAccountNameKey).Required("")
 		}
@@ -41,7 +41,7 @@ func validateSecretData(f validation.Field, secret *corev1.Secret) {
 		validateJSON(data, secret.Data, corev1.DockerConfigKey)
 	case corev1.SecretTypeDockerConfigJson:
 		validateJSON(data, secret.Data, corev1.DockerConfigJsonKey)
-	case corev1.SecretTypeBasicAuth: // one of the keys is required; its value may be empty
+	case corev1.SecretTypeBasicAuth: // one of the two keys is required; its value may be empty
 		_, user := secret.Data[corev1.BasicAuthUsernameKey]
 		_, password := secret.Data[corev1.BasicAuthPasswordKey]
 		if !user && !password {
@@ -61,8 +61,7 @@ func validateSecretData(f validation.Field, secret *corev1.Secret) {
 	}
 }
 
-// validateJSON requires that the value of key is a JSON object. The error does not contain the
-// value.
+// validateJSON requires that the value of key is a JSON object. The error does not reveal the value.
 func validateJSON(f validation.Field, data map[string][]byte, key string) {
 	value, ok := data[key]
 	if !ok {

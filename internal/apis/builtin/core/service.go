@@ -78,7 +78,7 @@ func externalText(service *corev1.Service) string {
 	return builtin.Unknown
 }
 
-// ingressAddresses returns the addresses of a load balancer without duplicates.
+// ingressAddresses returns the distinct addresses and host names of a load balancer.
 func ingressAddresses(status *corev1.LoadBalancerStatus) []string {
 	var addresses []string
 	for i := range status.Ingress {

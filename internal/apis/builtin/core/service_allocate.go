@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/registry"
 )
 
-// nodePortLocks declares the locks of node ports, which the API does not serve.
+// nodePortLocks declares the objects that lock node ports. The API does not serve them.
 func nodePortLocks() builtin.Row[*networkingv1.IPAddress] {
 	return builtin.Row[*networkingv1.IPAddress]{
 		Names:   builtin.Names{Plural: "nodeports", Kind: "NodePort"},
@@ -33,19 +33,19 @@ func portBitmap() builtin.Row[*corev1.RangeAllocation] {
 	}
 }
 
-// serviceAllocator allocates the addresses and ports of one service and releases unused ones, in
-// the transaction of its write.
+// serviceAllocator allocates the addresses and ports of one service, and releases those that the service no
+// longer uses. Both happen in the transaction that writes the service.
 type serviceAllocator struct {
 	op               *builtin.Operation
 	addresses, ports *allocation.Locks
-	bitmap           *allocation.Bitmap // nil if the store has none
+	bitmap           *allocation.Bitmap // nil if the store has no bitmap
 	batch            allocation.Batch
-	// guessed contains the ports of a dry run.
+	// guessed contains the ports that a dry run has returned or accepted.
 	guessed []int32
 }
 
-// beginService implements Strategy.BeginTransaction. It does not allocate if the control plane has
-// no address ranges for services.
+// beginService implements Strategy.BeginTransaction. It allocates nothing if the control plane has no service
+// address ranges.
 func beginService(op *builtin.Operation, service, old *corev1.Service) (registry.Transaction, error) {
 	if len(op.Env.Services.Ranges) == 0 {
 		return registry.Transaction{}, nil
@@ -86,7 +86,7 @@ func newServiceAllocator(op *builtin.Operation, service, old *corev1.Service) (*
 	return a, nil
 }
 
-// families completes the families of a service.
+// families sets the missing IP families of a service.
 func (a *serviceAllocator) families(service, old *corev1.Service) error {
 	return invalidService(service, completeFamilies(service, old, clusterFamilies(a.op.Env.Services.Ranges)))
 }
@@ -118,8 +118,8 @@ func portsOf(service *corev1.Service) []int32 {
 	return ports
 }
 
-// nodePortsOf returns the distinct allocated node ports of a service. It returns none if the type of the
-// service has no node ports.
+// nodePortsOf returns the distinct node ports that are allocated to a service. It returns none if services of
+// this type have no node ports.
 func nodePortsOf(service *corev1.Service) []int32 {
 	if !hasNodePorts(&service.Spec) {
 		return nil
@@ -145,7 +145,7 @@ func Allocations(service *corev1.Service) (addresses, ports []string) {
 	return addresses, ports
 }
 
-// release releases the addresses and ports of old that service does not have.
+// release releases the addresses and ports that old uses and service does not use.
 func (a *serviceAllocator) release(service, old *corev1.Service) error {
 	kept := addressesOf(service)
 	for _, ip := range addressesOf(old) {
@@ -173,8 +173,8 @@ func (a *serviceAllocator) release(service, old *corev1.Service) error {
 
 func portName(port int32) string { return strconv.Itoa(int(port)) }
 
-// canonical returns the canonical form of an address, which is the name of its lock. Stored
-// services may have other forms.
+// canonical returns the canonical form of an address, which is the name of its lock. Stored services might
+// contain other forms.
 func canonical(ip string) string {
 	if address, err := netip.ParseAddr(ip); err == nil {
 		return address.String()
@@ -182,14 +182,14 @@ func canonical(ip string) string {
 	return ip
 }
 
-// clusterIPs allocates an address of each family of the service.
+// clusterIPs allocates one address for each IP family of the service.
 func (a *serviceAllocator) clusterIPs(service, old *corev1.Service) error {
 	spec := &service.Spec
 	if !needsClusterIP(service) || spec.ClusterIP == corev1.ClusterIPNone {
 		return nil
 	}
 	held := addressesOf(old)
-	ips := make([]string, len(spec.IPFamilies)) // spec.ClusterIPs may share memory with the old service
+	ips := make([]string, len(spec.IPFamilies)) // a copy, because spec.ClusterIPs may share memory with the old service
 	copy(ips, spec.ClusterIPs)
 	for i, family := range spec.IPFamilies {
 		var err error
@@ -209,8 +209,8 @@ func (a *serviceAllocator) clusterIPs(service, old *corev1.Service) error {
 	return nil
 }
 
-// anyAddress allocates an address. As in kube-apiserver, a dry run returns the first address of a
-// range, which is never allocated.
+// anyAddress allocates any free address. As in kube-apiserver, a dry run returns the first address of a range,
+// which is never allocated.
 func (a *serviceAllocator) anyAddress(family corev1.IPFamily) (ip string, err error) {
 	err = a.withCIDRs(func(all allocation.CIDRs) error {
 		cidrs := all.Family(family == corev1.IPv6Protocol)
@@ -231,12 +231,12 @@ func (a *serviceAllocator) anyAddress(family corev1.IPFamily) (ip string, err er
 	return ip, err
 }
 
-// chosenAddress allocates an address that the client chose. As in kube-apiserver, a dry run checks
-// only that a range contains it.
+// chosenAddress allocates an address that the client chose. As in kube-apiserver, a dry run only checks that a
+// range contains the address.
 func (a *serviceAllocator) chosenAddress(service *corev1.Service, family corev1.IPFamily, ip string) error {
 	address, err := netip.ParseAddr(ip)
 	if err != nil {
-		return err // validation rejects this before
+		return err // validation has already rejected invalid addresses
 	}
 	err = a.withCIDRs(func(all allocation.CIDRs) error {
 		switch cidrs := all.Family(family == corev1.IPv6Protocol); {
@@ -258,8 +258,8 @@ func (a *serviceAllocator) chosenAddress(service *corev1.Service, family corev1.
 	return err
 }
 
-// withCIDRs calls do with the cached address ranges. If do returns an error and the stored ranges differ from
-// the cached ranges, it calls do again with the stored ranges.
+// withCIDRs calls do with the cached address ranges. If do returns an error and the address ranges in the
+// store differ from the cached ones, withCIDRs calls do again with those in the store.
 func (a *serviceAllocator) withCIDRs(do func(allocation.CIDRs) error) error {
 	lister := a.op.Env.Store(networkingv1.Resource("servicecidrs")).Storage
 	known, err := allocation.ReadCIDRs(a.op.Context, lister, false)

@@ -31,8 +31,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// newServiceAPI returns an API that allocates the addresses of ranges to services, and node ports
-// from 30000 on. Its storage has a cache, as in a server.
+// newServiceAPI returns an API that allocates addresses from ranges, and the given number of node ports,
+// starting at 30000. Its storage is cached, as in a server.
 func newServiceAPI(t testing.TB, ports int, ranges ...string) (*api, *builtin.Env) {
 	t.Helper()
 	backend := storagetest.InMemory(t)
@@ -98,7 +98,7 @@ func (a *api) service(service *corev1.Service) *corev1.Service {
 	return created
 }
 
-// stored lists the objects of a row.
+// stored lists the stored objects of a row.
 func stored[P codec.Object](t testing.TB, env *builtin.Env, resource schema.GroupResource) []P {
 	t.Helper()
 	list, err := env.Store(resource).List(context.Background(), "", rest.ListOptions{})
@@ -119,7 +119,7 @@ func stored[P codec.Object](t testing.TB, env *builtin.Env, resource schema.Grou
 	return all
 }
 
-// checkAllocations compares the addresses and ports of services with their locks.
+// checkAllocations checks that the addresses and ports of services match their locks.
 func checkAllocations(t testing.TB, env *builtin.Env) {
 	t.Helper()
 	addresses, ports := map[string]string{}, map[string]string{}
@@ -163,8 +163,8 @@ const (
 	v6 = corev1.IPv6Protocol
 )
 
-// TestServiceFamilies checks the IP families of new services, depending on the service and the
-// cluster.
+// TestServiceFamilies checks the IP families of new services, which depend on the service and on the families
+// of the cluster.
 func TestServiceFamilies(t *testing.T) {
 	t.Parallel()
 	const range4, range6 = "10.0.0.0/24", "fd00::/112"
@@ -309,8 +309,8 @@ func TestServiceFamiliesUpdate(t *testing.T) {
 	}
 }
 
-// TestServiceTypes changes a service to each type. It must never have unnecessary allocations, and
-// must keep its address if possible.
+// TestServiceTypes changes the type of a service several times. The service must never have unnecessary
+// allocations, and must keep its address if possible.
 func TestServiceTypes(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 2768, "10.0.0.0/24")
@@ -348,7 +348,7 @@ func TestServiceTypes(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// TestServiceNodePorts checks node ports that clients choose and share.
+// TestServiceNodePorts checks node ports that clients choose, and node ports that several service ports share.
 func TestServiceNodePorts(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 2768, "10.0.0.0/24")
@@ -383,8 +383,8 @@ func TestServiceNodePorts(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// TestServiceRangeExhausted checks the error of an exhausted range, and an allocation after a
-// deletion.
+// TestServiceRangeExhausted checks the error for an exhausted range. It also checks that an allocation
+// succeeds after a service has been deleted.
 func TestServiceRangeExhausted(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 3, "10.0.0.0/29")
@@ -406,8 +406,8 @@ func TestServiceRangeExhausted(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// TestServiceCIDRs checks that the ranges of additional ServiceCIDR objects are used while these objects are
-// ready.
+// TestServiceCIDRs checks that addresses are allocated from the ranges of additional ServiceCIDR objects, but
+// only while these objects are ready.
 func TestServiceCIDRs(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 100, "10.0.0.0/29")
@@ -428,7 +428,7 @@ func TestServiceCIDRs(t *testing.T) {
 	}
 	refused := func(name string) {
 		t.Helper()
-		stored[*networkingv1.ServiceCIDR](t, env, networkingv1.Resource("servicecidrs")) // until the cache contains them
+		stored[*networkingv1.ServiceCIDR](t, env, networkingv1.Resource("servicecidrs")) // waits until the cache contains the changes
 		_, err := a.tryService(newService(name, nil))
 		wantMessage(t, err, "Internal error occurred: failed to allocate a serviceIP: range is full")
 	}
@@ -442,7 +442,7 @@ func TestServiceCIDRs(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// TestServiceDryRun checks that a dry run allocates nothing and returns kube-apiserver's response.
+// TestServiceDryRun checks that a dry run allocates nothing and returns the same response as kube-apiserver.
 func TestServiceDryRun(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 2768, "10.0.0.0/24")
@@ -460,8 +460,8 @@ func TestServiceDryRun(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// TestAddressOfService checks that the address of an existing service cannot be deleted, and that
-// it is released if a write of the status removes the service.
+// TestAddressOfService checks that the address of an existing service cannot be deleted. It also checks that
+// the address is released when a write to /status removes the last finalizer and thereby the service.
 func TestAddressOfService(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 100, "10.0.0.0/24")
@@ -485,8 +485,8 @@ func TestAddressOfService(t *testing.T) {
 	}
 }
 
-// TestServicesModel creates, updates and deletes services concurrently with nearly exhausted
-// ranges, and then compares services with allocations.
+// TestServicesModel creates, updates and deletes services concurrently while the ranges are nearly exhausted.
+// Afterwards, it checks that the services match the allocations.
 func TestServicesModel(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 20, "10.0.0.0/27", "fd00::/123")
@@ -506,8 +506,8 @@ func TestServicesModel(t *testing.T) {
 	checkAllocations(t, env)
 }
 
-// randomServiceWrite performs a random write. It accepts only conflicts and exhausted ranges as
-// errors.
+// randomServiceWrite performs a random write. It fails the test for any error except a conflict or an
+// exhausted range.
 func (a *api) randomServiceWrite(name string) {
 	change := func(spec *corev1.ServiceSpec) {
 		spec.Type = []corev1.ServiceType{corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeExternalName}[rand.IntN(4)]
@@ -537,8 +537,8 @@ func (a *api) randomServiceWrite(name string) {
 	}
 }
 
-// BenchmarkServiceCreate creates and deletes a service if there are 10,000 other services: without an
-// address, and with an address of a nearly empty and a nearly full range.
+// BenchmarkServiceCreate measures the creation and deletion of a service while 10,000 other services exist. It
+// does so without an address, and with an address from ranges of different occupancy.
 func BenchmarkServiceCreate(b *testing.B) {
 	for _, bench := range []struct {
 		name, ip string
@@ -564,7 +564,7 @@ func BenchmarkServiceCreate(b *testing.B) {
 	}
 }
 
-// BenchmarkFreeAddress finds a free address if 10,000 addresses are allocated.
+// BenchmarkFreeAddress measures the search for a free address while 10,000 addresses are allocated.
 func BenchmarkFreeAddress(b *testing.B) {
 	for _, cidr := range []string{"10.0.0.0/12", "10.0.0.0/18"} {
 		b.Run(cidr, func(b *testing.B) {
@@ -585,7 +585,7 @@ func BenchmarkFreeAddress(b *testing.B) {
 	}
 }
 
-// TestServicePortBitmap checks that a bitmap of kube-apiserver is used and updated.
+// TestServicePortBitmap checks that the server uses and updates a bitmap that kube-apiserver has created.
 func TestServicePortBitmap(t *testing.T) {
 	t.Parallel()
 	a, env := newServiceAPI(t, 8, "10.0.0.0/24")
@@ -593,7 +593,7 @@ func TestServicePortBitmap(t *testing.T) {
 	bits := func() []byte {
 		return stored[*corev1.RangeAllocation](t, env, corev1.Resource("rangeallocations"))[0].Data
 	}
-	// 30000, 30002 and 30007, in the encoding of kube-apiserver.
+	// Ports 30000, 30002 and 30007, in the encoding of kube-apiserver.
 	if _, err := ranges.Create(t.Context(), &corev1.RangeAllocation{
 		ObjectMeta: metav1.ObjectMeta{Name: "servicenodeports"}, Range: "30000-30007", Data: []byte{0b1000_0101},
 	}, storage.WriteOptions{}); err != nil {

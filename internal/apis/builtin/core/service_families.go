@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// clusterFamilies returns the IP families of ranges in their order. The first is the default.
+// clusterFamilies returns the IP families of ranges, in the same order. The first family is the default.
 func clusterFamilies(ranges []netip.Prefix) []corev1.IPFamily {
 	var families []corev1.IPFamily
 	for _, r := range ranges {
@@ -22,8 +22,8 @@ func clusterFamilies(ranges []netip.Prefix) []corev1.IPFamily {
 	return families
 }
 
-// defaultFamilyPolicy sets the IP family policy: the policy of the old service, RequireDualStack
-// for a headless service without a selector, or SingleStack.
+// defaultFamilyPolicy sets the IP family policy if it is not set. The default is the policy of the old
+// service, RequireDualStack for a headless service without a selector, or SingleStack.
 func defaultFamilyPolicy(service, old *corev1.Service) {
 	spec := &service.Spec
 	switch {
@@ -41,8 +41,8 @@ func isSingleStack(spec *corev1.ServiceSpec) bool {
 	return spec.IPFamilyPolicy != nil && *spec.IPFamilyPolicy == corev1.IPFamilyPolicySingleStack
 }
 
-// dropSecondFamily removes the second address and family if a service becomes single-stack and the
-// client has not changed the lists.
+// dropSecondFamily removes the second address and the second family of a single-stack service from each list
+// that the client has not changed.
 func dropSecondFamily(spec, before *corev1.ServiceSpec) {
 	if !isSingleStack(spec) {
 		return
@@ -55,9 +55,8 @@ func dropSecondFamily(spec, before *corev1.ServiceSpec) {
 	}
 }
 
-// keepsPreferredFamilies reports whether an update does not change the families of a
-// PreferDualStack service. The service then keeps its number of families, even if the families of
-// the cluster have changed.
+// keepsPreferredFamilies reports whether an update leaves the families of a PreferDualStack service unchanged.
+// The service then keeps its number of families, even if the families of the cluster have changed.
 func keepsPreferredFamilies(service, old *corev1.Service) bool {
 	if old == nil || service.Spec.Type != old.Spec.Type {
 		return false
@@ -70,9 +69,9 @@ func keepsPreferredFamilies(service, old *corev1.Service) bool {
 	return slices.Equal(service.Spec.ClusterIPs, old.Spec.ClusterIPs) && slices.Equal(service.Spec.IPFamilies, old.Spec.IPFamilies)
 }
 
-// completeFamilies adds the missing families of a service: first the families of its addresses,
-// then the families of the cluster, up to the number that the policy requires. It returns errors for
-// families that the cluster does not have.
+// completeFamilies appends missing IP families to a service, up to the number that its policy requires. It
+// appends the families of its addresses first, then the families of the cluster. It returns errors for
+// families that the cluster lacks.
 func completeFamilies(service, old *corev1.Service, cluster []corev1.IPFamily) field.ErrorList {
 	if !needsClusterIP(service) || keepsPreferredFamilies(service, old) {
 		return nil
@@ -83,7 +82,7 @@ func completeFamilies(service, old *corev1.Service, cluster []corev1.IPFamily) f
 		return errs
 	}
 	headless := spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0
-	if !headless { // a headless service may have families that the cluster does not have
+	if !headless { // a headless service may have families that the cluster lacks
 		if errs := checkFamilies(spec, cluster, path); len(errs) > 0 {
 			return errs
 		}
@@ -97,7 +96,7 @@ func completeFamilies(service, old *corev1.Service, cluster []corev1.IPFamily) f
 	return nil
 }
 
-// inferFamilies appends the families of addresses that have no family with the same index.
+// inferFamilies appends the families of those addresses whose index is beyond the end of the list of families.
 func inferFamilies(spec *corev1.ServiceSpec, cluster []corev1.IPFamily, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, ip := range spec.ClusterIPs {

@@ -45,7 +45,7 @@ func (a *serviceAllocator) nodePorts(service, old *corev1.Service) error {
 	return nil
 }
 
-// sharedPorts tracks the node ports of one service. In a new service, ports with the same number and
+// sharedPorts tracks the node ports of one service. In a new service, ports that have the same number and
 // different protocols share a node port. On update, the client decides which ports share a node port.
 type sharedPorts struct {
 	creation bool
@@ -53,8 +53,8 @@ type sharedPorts struct {
 	known    map[sharedPort]bool
 }
 
-// sharedPort is the key of a node port in sharedPorts.known. In a new service, number is the number of the
-// service port; on update, it is 0.
+// sharedPort is the key of sharedPorts.known. number is the number of the service port in a new service; on
+// update, it is 0.
 type sharedPort struct{ nodePort, number int32 }
 
 func newSharedPorts(service, old *corev1.Service) *sharedPorts {
@@ -81,7 +81,8 @@ func (s *sharedPorts) key(port *corev1.ServicePort) sharedPort {
 	return sharedPort{nodePort: port.NodePort}
 }
 
-// fill sets a missing node port to the node port of another port with the same number.
+// fill sets a missing node port to the node port of another service port with the same number, if there is
+// such a port.
 func (s *sharedPorts) fill(port *corev1.ServicePort) {
 	if port.NodePort == 0 {
 		port.NodePort = s.byNumber[port.Port]
@@ -112,11 +113,12 @@ func (a *serviceAllocator) healthCheckPort(service, old *corev1.Service) (err er
 	return err
 }
 
-// firstGuess is the first node port in kube-apiserver's responses to dry runs.
+// firstGuess is the first node port that kube-apiserver returns in a dry run.
 const firstGuess = 32769
 
-// anyPort allocates a port. failure is the prefix of errors. As in kube-apiserver, a dry run returns
-// firstGuess, or the port after the highest port so far. This port may be outside the range.
+// anyPort allocates any free port. failure is the prefix of error messages. As in kube-apiserver, a dry run
+// returns firstGuess or, if ports have already been returned or chosen, the highest of them plus one. This
+// port might be out of range.
 func (a *serviceAllocator) anyPort(failure string) (int32, error) {
 	if a.op.DryRun {
 		guess := int32(firstGuess)
@@ -137,7 +139,8 @@ func (a *serviceAllocator) anyPort(failure string) (int32, error) {
 	return int32(port), err
 }
 
-// chosenPort allocates a port that the client chose. In a dry run, it may be outside the range.
+// chosenPort allocates a port that the client chose. A dry run does not check whether the port is in the
+// range.
 func (a *serviceAllocator) chosenPort(port int32) error {
 	if a.op.DryRun {
 		a.guessed = append(a.guessed, port)

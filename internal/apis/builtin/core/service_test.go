@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// allocated returns the spec of a service of a type with all fields that any type requires.
+// allocated returns the spec of a service of the given type, with all required fields set.
 func allocated(kind corev1.ServiceType) corev1.ServiceSpec {
 	spec := corev1.ServiceSpec{
 		Type: kind, ClusterIP: "10.0.0.1", ClusterIPs: []string{"10.0.0.1"},
@@ -39,7 +39,7 @@ func TestServiceUpdate(t *testing.T) {
 	tests := map[string]struct {
 		old    corev1.ServiceSpec
 		change func(spec *corev1.ServiceSpec)
-		want   func(spec *corev1.ServiceSpec) // the expected spec, for the old spec
+		want   func(spec *corev1.ServiceSpec) // want changes the old spec to the expected spec
 	}{
 		"left out addresses and ports are kept": {
 			balancer(),
@@ -93,7 +93,7 @@ func TestServiceUpdate(t *testing.T) {
 	}
 }
 
-// TestServiceUpdateRejected checks that invalid values set by a client are not dropped silently.
+// TestServiceUpdateRejected checks that invalid values set by a client are rejected and not silently dropped.
 func TestServiceUpdateRejected(t *testing.T) {
 	t.Parallel()
 	a := newAPI(t)

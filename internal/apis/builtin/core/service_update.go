@@ -10,13 +10,13 @@ import (
 
 func prepareService(_ *builtin.Operation, service *corev1.Service) {
 	if service.Spec.ClusterIP != "" && len(service.Spec.ClusterIPs) == 0 {
-		service.Spec.ClusterIPs = []string{service.Spec.ClusterIP} // older clients write only one address
+		service.Spec.ClusterIPs = []string{service.Spec.ClusterIP} // older clients set only clusterIP
 	}
 	defaultFamilyPolicy(service, nil)
 }
 
-// prepareServiceUpdate copies allocated fields that the client omitted, and clears the fields of
-// the old type after a change of type.
+// prepareServiceUpdate copies allocated values that the client omitted from old. If the type has changed, it
+// clears the fields that only the old type uses.
 func prepareServiceUpdate(_ *builtin.Operation, service, old *corev1.Service) {
 	keepClusterIPs(service, old)
 	keepNodePorts(service, old)
@@ -45,8 +45,8 @@ func needsClusterIP(service *corev1.Service) bool {
 	return false
 }
 
-// hasNodePorts reports whether services of this type may have node ports, and needsNodePorts
-// whether all their ports must have one.
+// hasNodePorts reports whether services of this type may have node ports. needsNodePorts reports whether all
+// ports of the service must have a node port.
 func hasNodePorts(spec *corev1.ServiceSpec) bool {
 	return spec.Type == corev1.ServiceTypeNodePort || spec.Type == corev1.ServiceTypeLoadBalancer
 }
@@ -84,8 +84,8 @@ func keepClusterIPs(service, old *corev1.Service) {
 	}
 }
 
-// keepNodePorts sets missing node ports to the node ports of the old ports with the same name, unless
-// another port uses them.
+// keepNodePorts sets missing node ports to the node ports of the old service ports with the same name, unless
+// another port of the service uses them.
 func keepNodePorts(service, old *corev1.Service) {
 	if !hasNodePorts(&service.Spec) || !hasNodePorts(&old.Spec) {
 		return
@@ -106,8 +106,7 @@ func keepNodePorts(service, old *corev1.Service) {
 	}
 }
 
-// alignClusterIPs applies a change of clusterIP to clusterIPs, for clients that do not set the
-// list.
+// alignClusterIPs applies a change of clusterIP to clusterIPs, for clients that set only clusterIP.
 func alignClusterIPs(service, old *corev1.Service) {
 	if service.Spec.ClusterIP == old.Spec.ClusterIP {
 		if len(service.Spec.ClusterIPs) == 0 {
@@ -116,7 +115,7 @@ func alignClusterIPs(service, old *corev1.Service) {
 		return
 	}
 	if !slices.Equal(service.Spec.ClusterIPs, old.Spec.ClusterIPs) {
-		return // the client has changed both
+		return // the client has changed both fields
 	}
 	service.Spec.ClusterIPs = nil
 	if service.Spec.ClusterIP != "" {
@@ -124,8 +123,8 @@ func alignClusterIPs(service, old *corev1.Service) {
 	}
 }
 
-// dropForType clears the fields that only the old type needs and that the client has not changed.
-// Validation rejects fields that the client has changed.
+// dropForType clears the fields that only the old type uses, unless the client has changed them. Validation
+// rejects fields that the client has changed.
 func dropForType(service, old *corev1.Service) {
 	spec, before := &service.Spec, &old.Spec
 	if needsClusterIP(old) && !needsClusterIP(service) {
@@ -155,7 +154,7 @@ func dropForType(service, old *corev1.Service) {
 	}
 }
 
-// unlessSame returns value, or nil if it equals old.
+// unlessSame returns value, or nil if *value equals *old.
 func unlessSame[T comparable](value, old *T) *T {
 	if value != nil && old != nil && *value == *old {
 		return nil
@@ -163,7 +162,7 @@ func unlessSame[T comparable](value, old *T) *T {
 	return value
 }
 
-// nodePorts returns the sorted node ports of a service.
+// nodePorts returns the distinct node ports of a service, sorted.
 func nodePorts(service *corev1.Service) []int32 {
 	var ports []int32
 	for i := range service.Spec.Ports {

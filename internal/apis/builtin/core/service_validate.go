@@ -17,8 +17,8 @@ const (
 	maxAffinitySeconds = 86400
 )
 
-// validateService validates a service. It does not check whether the addresses and ports are
-// available; the allocator does.
+// validateService validates a service. It does not check whether addresses and ports are available, because
+// the allocator does.
 func validateService(f validation.Field, service, old *corev1.Service) {
 	spec, before := &service.Spec, &corev1.ServiceSpec{}
 	if old != nil {
@@ -29,7 +29,7 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 		count := f.ErrorCount()
 		validateAddresses(f, spec, before)
 		if f.ErrorCount() > count {
-			return // kube-apiserver allocates addresses before it validates the rest
+			return // kube-apiserver allocates addresses before it validates the remaining fields
 		}
 	}
 	validateServiceType(f, spec)
@@ -47,8 +47,8 @@ func validateService(f validation.Field, service, old *corev1.Service) {
 	}
 }
 
-// validateAddresses validates the addresses and families of a service, unless its type is
-// ExternalName.
+// validateAddresses validates the addresses and IP families of a service. It is not called for services of
+// type ExternalName.
 func validateAddresses(f validation.Field, spec, before *corev1.ServiceSpec) {
 	count := f.ErrorCount()
 	valid := validateClusterIPs(f, spec, before)
@@ -75,9 +75,9 @@ func validateServiceType(f validation.Field, spec *corev1.ServiceSpec) {
 	}
 }
 
-// validateServicePorts requires unique names if there is more than one port, unique combinations of
-// number and protocol, and unique combinations of node port and protocol. In a new service, the
-// allocator rejects a node port that ports with different numbers share.
+// validateServicePorts requires that port names are unique, and that all ports are named if there is more than
+// one. It also requires unique combinations of number and protocol, and of node port and protocol. In a new
+// service, the allocator rejects a node port that ports with different numbers share.
 func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec, creation bool) {
 	if len(spec.Ports) == 0 && spec.ClusterIP != corev1.ClusterIPNone && spec.Type != corev1.ServiceTypeExternalName {
 		f.Required("")
@@ -115,8 +115,8 @@ func validateServicePorts(f validation.Field, spec *corev1.ServiceSpec, creation
 	}
 }
 
-// validatePort contains the rules that ports of services and of Endpoints share. named is set if
-// the port requires a name, because there are several.
+// validatePort contains the rules that ports of services and of Endpoints have in common. named specifies that
+// the port must have a name, because there are several ports.
 func validatePort(f validation.Field, name string, port int32, protocol corev1.Protocol, named bool) {
 	if name != "" {
 		f.Child("name").DNSLabel(name)
@@ -206,7 +206,7 @@ func validateTrafficPolicies(f validation.Field, service *corev1.Service) {
 
 func validateLoadBalancer(f validation.Field, spec, before *corev1.ServiceSpec) {
 	if len(spec.LoadBalancerSourceRanges) > 0 {
-		ranges := f.Child("LoadBalancerSourceRanges") // the field name of kube-apiserver
+		ranges := f.Child("LoadBalancerSourceRanges") // the capital letter is the same as in kube-apiserver
 		if spec.Type != corev1.ServiceTypeLoadBalancer {
 			ranges.Forbidden(onlyForLoadBalancers)
 		}
@@ -241,14 +241,14 @@ func validateExternalName(f validation.Field, spec *corev1.ServiceSpec) {
 		f.Child("externalName").Required("")
 		return
 	}
-	if name[len(name)-1] == '.' { // the name is absolute
+	if name[len(name)-1] == '.' { // a trailing dot makes the name absolute
 		name = name[:len(name)-1]
 	}
 	f.Child("externalName").DNSSubdomain(name)
 }
 
-// validateClusterIPs checks that clusterIP is the first of clusterIPs, which has at most one
-// address for each family. It reports whether each address is valid by itself.
+// validateClusterIPs requires that clusterIP equals the first element of clusterIPs, and that clusterIPs
+// contains at most one address of each family. It reports whether each address is valid by itself.
 func validateClusterIPs(f validation.Field, spec, before *corev1.ServiceSpec) (valid bool) {
 	ips, at := spec.ClusterIPs, f.Child("clusterIPs")
 	switch {
@@ -301,7 +301,7 @@ func validateIPFamilies(f validation.Field, spec *corev1.ServiceSpec) {
 	}
 }
 
-// validateFamiliesOfIPs requires that each address has the family with the same index.
+// validateFamiliesOfIPs requires that each address belongs to the IP family with the same index.
 func validateFamiliesOfIPs(f validation.Field, spec *corev1.ServiceSpec) {
 	if spec.ClusterIP == corev1.ClusterIPNone {
 		return
@@ -313,7 +313,8 @@ func validateFamiliesOfIPs(f validation.Field, spec *corev1.ServiceSpec) {
 	}
 }
 
-// validateReleasedFamily requires the policy SingleStack to remove the second address or family.
+// validateReleasedFamily rejects an update that removes the second address or family, unless the policy is
+// SingleStack.
 func validateReleasedFamily(f validation.Field, spec, before *corev1.ServiceSpec) {
 	if isSingleStack(spec) || spec.IPFamilyPolicy == nil {
 		return
@@ -326,9 +327,9 @@ func validateReleasedFamily(f validation.Field, spec, before *corev1.ServiceSpec
 	}
 }
 
-// validateIPFamiliesUpdate rejects changes of the families of a service with addresses, except adding or
-// removing the second family. As in kube-apiserver, the error contains the addresses instead of the families
-// if the number of families changes.
+// validateIPFamiliesUpdate rejects changes of the IP families of a service with addresses, except adding or
+// removing the second family. As in kube-apiserver, if the number of families changes, the error contains the
+// addresses instead of the families.
 func validateIPFamiliesUpdate(f validation.Field, service, old *corev1.Service) {
 	families, before := service.Spec.IPFamilies, old.Spec.IPFamilies
 	if len(addressesOf(service)) == 0 || len(addressesOf(old)) == 0 || len(families) == 0 {
@@ -347,8 +348,8 @@ func validateIPFamiliesUpdate(f validation.Field, service, old *corev1.Service) 
 	}
 }
 
-// validateSingleStack requires one address for one family. The addresses and families are already
-// valid individually.
+// validateSingleStack rejects a second address or family if the policy is SingleStack. The addresses and
+// families have already been validated individually.
 func validateSingleStack(f validation.Field, spec *corev1.ServiceSpec) {
 	if spec.IPFamilyPolicy == nil || *spec.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack {
 		return
@@ -361,8 +362,7 @@ func validateSingleStack(f validation.Field, spec *corev1.ServiceSpec) {
 	}
 }
 
-// validateServiceUpdate rejects changes of immutable fields, unless the type of the service
-// changes.
+// validateServiceUpdate rejects changes of fields that are immutable unless the type of the service changes.
 func validateServiceUpdate(f validation.Field, service, old *corev1.Service) {
 	if needsHealthCheckPort(service) && needsHealthCheckPort(old) && service.Spec.HealthCheckNodePort != old.Spec.HealthCheckNodePort {
 		f.Child("healthCheckNodePort").Forbidden("field is immutable")
@@ -374,8 +374,8 @@ func validateServiceUpdate(f validation.Field, service, old *corev1.Service) {
 	}
 }
 
-// validateClusterIPsUpdate rejects changes of addresses while the type of the service has
-// addresses.
+// validateClusterIPsUpdate rejects changes of existing addresses, unless the type of the service changes to or
+// from ExternalName.
 func validateClusterIPsUpdate(f validation.Field, service, old *corev1.Service) {
 	if service.Spec.Type == corev1.ServiceTypeExternalName || !needsClusterIP(old) || old.Spec.ClusterIP == "" {
 		return

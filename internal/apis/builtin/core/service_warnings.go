@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// serviceWarnings warns about deprecated fields, fields without effect, and addresses that programs
-// parse in different ways.
+// serviceWarnings returns warnings for deprecated fields, for fields that have no effect, and for addresses
+// that different programs parse differently.
 func serviceWarnings(_ *builtin.Operation, service, _ *corev1.Service) []string {
 	spec, path := &service.Spec, field.NewPath("spec")
 	headless := spec.ClusterIP == corev1.ClusterIPNone
@@ -29,7 +29,7 @@ func serviceWarnings(_ *builtin.Operation, service, _ *corev1.Service) []string 
 		warnings = append(warnings, "spec.externalIPs is deprecated and may no longer be implemented in some clusters")
 	}
 	warnings = append(warnings, addressWarnings(path.Child("externalIPs"), spec.ExternalIPs)...)
-	// This field accepts any text, and GetWarningsForIP requires a valid address.
+	// This field accepts any text, but GetWarningsForIP requires a valid address.
 	if ip := path.Child("loadBalancerIP"); spec.LoadBalancerIP != "" && len(validation.IsValidIPForLegacyField(ip, spec.LoadBalancerIP, false, nil)) == 0 {
 		warnings = append(warnings, validation.GetWarningsForIP(ip, spec.LoadBalancerIP)...)
 	}

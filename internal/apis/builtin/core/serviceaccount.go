@@ -11,7 +11,7 @@ import (
 
 func prepareServiceAccount(_ *builtin.Operation, account *corev1.ServiceAccount) {
 	for i := range account.Secrets {
-		// Secrets are in the account's own namespace; only the name has an effect.
+		// A secret is always in the namespace of the account, so only its name has an effect.
 		account.Secrets[i] = corev1.ObjectReference{Name: account.Secrets[i].Name}
 	}
 }
@@ -20,7 +20,8 @@ func prepareServiceAccountUpdate(op *builtin.Operation, account, _ *corev1.Servi
 	prepareServiceAccount(op, account)
 }
 
-// mountableSecrets is the annotation that restricts the pods of an account to its secrets.
+// mountableSecrets is the annotation that restricts the pods of an account to the secrets that the account
+// lists.
 const mountableSecrets = "kubernetes.io/enforce-mountable-secrets"
 
 func serviceAccountWarnings(_ *builtin.Operation, account, old *corev1.ServiceAccount) []string {

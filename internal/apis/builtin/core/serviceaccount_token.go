@@ -31,17 +31,17 @@ const (
 	defaultTokenExpiration = 60 * 60
 	minTokenExpiration     = 10 * 60
 	maxTokenExpiration     = 1 << 32
-	// podTokenExpiration is the lifetime that admission requests for the token of each pod, in
-	// seconds. The server extends the lifetime of these tokens, because their clients may not
-	// reload the file.
+	// podTokenExpiration is the lifetime that the admission plugin requests for the token of each pod, in
+	// seconds. The server extends the lifetime of such tokens, because some clients do not reload the token
+	// file.
 	podTokenExpiration      = 60*60 + 7
 	extendedTokenExpiration = 365 * 24 * 60 * 60
 )
 
-// issuedCredentialID is the audit annotation with the ID of an issued token.
+// issuedCredentialID is the key of the audit annotation that contains the ID of an issued token.
 const issuedCredentialID = "authentication.kubernetes.io/issued-credential-id"
 
-// serviceAccountToken declares the subresource that issues tokens of a service account.
+// serviceAccountToken declares the /token subresource, which issues tokens for a service account.
 func serviceAccountToken() builtin.Subresource {
 	version := builtin.VirtualVersion[authenticationv1.TokenRequest](authenticationv1.SchemeGroupVersion.WithKind("TokenRequest"))
 	version.Default = func(obj codec.Object) {
@@ -117,7 +117,7 @@ func checkTokenRequestName(asked *authenticationv1.TokenRequest, name types.Name
 	return nil
 }
 
-// complete sets the default values of a request.
+// complete checks the UID in a request and sets default values.
 func (t *tokenIssuer) complete(asked *authenticationv1.TokenRequest, account *corev1.ServiceAccount, now time.Time) error {
 	if t.env.Gates.Enabled(feature.TokenRequestServiceAccountUIDValidation) {
 		if asked.UID != "" && asked.UID != account.UID {
@@ -146,7 +146,7 @@ func validateTokenRequest(asked *authenticationv1.TokenRequest) field.ErrorList 
 	return nil
 }
 
-// bind returns the token's claims about the service account and the bound object.
+// bind returns the claims of the token about the service account and the bound object.
 func (t *tokenIssuer) bind(ctx context.Context, ref *authenticationv1.BoundObjectReference, account *corev1.ServiceAccount) (*serviceaccount.Bound, error) {
 	bound := &serviceaccount.Bound{Namespace: account.Namespace, ServiceAccount: tokenRef(account)}
 	if ref == nil {
@@ -176,8 +176,8 @@ func (t *tokenIssuer) bind(ctx context.Context, ref *authenticationv1.BoundObjec
 	return bound, nil
 }
 
-// bindPod binds the token to a pod and adds a claim about its node. If the node does not exist, the
-// claim contains only its name.
+// bindPod binds the token to a pod and adds a claim about the pod's node. If the node does not exist, this
+// claim contains only the name of the node.
 func (t *tokenIssuer) bindPod(ctx context.Context, bound *serviceaccount.Bound, name types.NamespacedName, account string) (uid string, err error) {
 	pod, err := readStored[*corev1.Pod](ctx, t.env.Store(podResource()), name)
 	if err != nil {
@@ -210,8 +210,8 @@ func tokenRef(obj metav1.Object) serviceaccount.Ref {
 	return serviceaccount.Ref{Name: obj.GetName(), UID: string(obj.GetUID())}
 }
 
-// issue signs the token and sets the actual lifetime in asked. The response contains the requested
-// expiration of an extended token.
+// issue signs the token and sets its lifetime in asked. If the lifetime of a token is extended, asked and
+// therefore the response contain the requested lifetime.
 func (t *tokenIssuer) issue(ctx context.Context, asked *authenticationv1.TokenRequest, bound *serviceaccount.Bound, now time.Time) (string, error) {
 	issuer := t.env.Auth.Tokens
 	seconds := *asked.Spec.ExpirationSeconds
@@ -236,7 +236,7 @@ func (t *tokenIssuer) issue(ctx context.Context, asked *authenticationv1.TokenRe
 	if err != nil {
 		return "", apierrors.NewInternalError(fmt.Errorf("failed to generate token: %w", err))
 	}
-	_ = request.Annotate(ctx, issuedCredentialID, serviceaccount.CredentialID(claims.ID)) // it fails only if the event has too many annotations
+	_ = request.Annotate(ctx, issuedCredentialID, serviceaccount.CredentialID(claims.ID)) // fails only if the event has too many annotations
 	return token, nil
 }
 
@@ -244,7 +244,7 @@ func isSubset(some, of []string) bool {
 	return !slices.ContainsFunc(some, func(s string) bool { return !slices.Contains(of, s) })
 }
 
-// readStored returns an object of a store. It is shared and must not be modified.
+// readStored returns an object from a store. The object is shared and must not be modified.
 func readStored[T codec.Object](ctx context.Context, store *registry.Store, name types.NamespacedName) (T, error) {
 	record, err := store.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

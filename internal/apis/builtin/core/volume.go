@@ -13,8 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// accessModes contains all access modes with their short forms, in the order in which they are
-// shown.
+// accessModes contains all access modes and their short forms, in display order.
 var accessModes = [...]struct {
 	mode  corev1.PersistentVolumeAccessMode
 	short string
@@ -43,7 +42,7 @@ func phaseText(meta *metav1.ObjectMeta, phase string) string {
 	return phase
 }
 
-// className returns the storage class in the annotation, which is older, or in the field.
+// className returns the storage class from the beta annotation or, if it is not set, from the field.
 func className(meta *metav1.ObjectMeta, field *string) string {
 	if name, ok := meta.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return name
@@ -77,8 +76,7 @@ func preparePersistentVolume(op *builtin.Operation, pv *corev1.PersistentVolume)
 	pv.Status = corev1.PersistentVolumeStatus{Phase: corev1.VolumePending, LastPhaseTransitionTime: thisSecond(op.Context)}
 }
 
-// preparePersistentVolumeStatus sets the time of the last phase change if the client has not set
-// it.
+// preparePersistentVolumeStatus sets the time of the last phase change, unless the client has set it.
 func preparePersistentVolumeStatus(op *builtin.Operation, pv, old *corev1.PersistentVolume) {
 	told, before := pv.Status.LastPhaseTransitionTime, old.Status.LastPhaseTransitionTime
 	switch {

@@ -18,8 +18,8 @@ func validatePersistentVolume(f validation.Field, pv, old *corev1.PersistentVolu
 	podspec.ValidatePersistentVolumeSpec(f.Child("spec"), pv.Name, &pv.Spec, before)
 }
 
-// validatePersistentVolumeUpdate rejects changes of the source and the mode of a volume. As in
-// kube-apiserver, the paths of some errors lack "spec".
+// validatePersistentVolumeUpdate rejects changes of a volume's source and mode. As in kube-apiserver, the
+// paths of some errors lack "spec".
 func validatePersistentVolumeUpdate(f validation.Field, spec, old *corev1.PersistentVolumeSpec) {
 	source := withOldExpandSecret(&spec.PersistentVolumeSource, &old.PersistentVolumeSource)
 	if validation.Changed(source, &old.PersistentVolumeSource) {
@@ -36,8 +36,8 @@ func validatePersistentVolumeUpdate(f validation.Field, spec, old *corev1.Persis
 	}
 }
 
-// withOldExpandSecret returns source without a new secret for expansion. Volumes that are older
-// than this field may add it.
+// withOldExpandSecret returns source without a newly added expansion secret. Adding this secret is allowed,
+// because the field did not exist when older volumes were created.
 func withOldExpandSecret(source, old *corev1.PersistentVolumeSource) *corev1.PersistentVolumeSource {
 	if source.CSI == nil || old.CSI == nil || source.CSI.ControllerExpandSecretRef == nil || old.CSI.ControllerExpandSecretRef != nil {
 		return source
@@ -48,8 +48,8 @@ func withOldExpandSecret(source, old *corev1.PersistentVolumeSource) *corev1.Per
 	return &same
 }
 
-// withOldLabels returns the affinity with the label names of the old affinity if these are the beta
-// names of the same labels.
+// withOldLabels returns a copy of affinity in which labels that replace the beta labels of old are changed
+// back to these beta labels.
 func withOldLabels(affinity, old *corev1.VolumeNodeAffinity) *corev1.VolumeNodeAffinity {
 	if affinity == nil || affinity.Required == nil || old.Required == nil {
 		return affinity

@@ -36,7 +36,7 @@ func newVolume() *volume {
 	return pv
 }
 
-// from returns a change that replaces the source of a volume.
+// from returns a function that replaces the source of a volume.
 func from(source corev1.PersistentVolumeSource) func(*volume) {
 	return func(pv *volume) { pv.Spec.PersistentVolumeSource = source }
 }
@@ -141,7 +141,7 @@ func TestPersistentVolumeUpdates(t *testing.T) {
 	rules.Update(t, func() *volume {
 		pv := newVolume()
 		pv.Spec.NodeAffinity = nodesWith("zone")
-		pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0] = "a b" // stored before the rule existed
+		pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions[0].Values[0] = "a b" // stored before the validation rule existed
 		return pv
 	}, nil)
 	gates, err := feature.Defaults().Parse("MutablePVNodeAffinity=true")
@@ -244,8 +244,8 @@ func TestVolumeClaimStatuses(t *testing.T) {
 	})
 }
 
-// TestVolumeClaimUpdateSources checks that a claim with a data source keeps the value of the
-// client, so that a change is rejected.
+// TestVolumeClaimUpdateSources checks that an update of a claim that has a data source does not drop the
+// client's data source, so that validation rejects the change.
 func TestVolumeClaimUpdateSources(t *testing.T) {
 	t.Parallel()
 	op := &builtin.Operation{Env: &builtin.Env{Gates: feature.Defaults()}}

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// persistentVolumeWarnings warns about deprecated fields and unsupported volume types.
+// persistentVolumeWarnings returns warnings for deprecated fields and unsupported volume types.
 func persistentVolumeWarnings(_ *builtin.Operation, pv, _ *corev1.PersistentVolume) []string {
 	warnings := classWarnings(pv.Annotations)
 	if _, ok := pv.Annotations[corev1.MountOptionAnnotation]; ok {
@@ -41,7 +41,7 @@ func persistentVolumeWarnings(_ *builtin.Operation, pv, _ *corev1.PersistentVolu
 	return warnings
 }
 
-// volumeClaimWarnings warns about deprecated fields and fractional bytes.
+// volumeClaimWarnings returns warnings for deprecated fields and for quantities that are not whole bytes.
 func volumeClaimWarnings(_ *builtin.Operation, claim, _ *corev1.PersistentVolumeClaim) []string {
 	warnings := classWarnings(claim.Annotations)
 	for _, list := range [...]struct {

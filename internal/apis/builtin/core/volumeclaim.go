@@ -34,8 +34,8 @@ func prepareVolumeClaim(op *builtin.Operation, claim *corev1.PersistentVolumeCla
 	prepareVolumeClaimUpdate(op, claim, &corev1.PersistentVolumeClaim{})
 }
 
-// prepareVolumeClaimUpdate drops data sources that are ignored. A claim with a data source keeps
-// it, so that validation detects and rejects changes.
+// prepareVolumeClaimUpdate drops data sources that have no effect. If the old claim has a data source, it
+// drops nothing, so that validation detects and rejects changes.
 func prepareVolumeClaimUpdate(_ *builtin.Operation, claim, old *corev1.PersistentVolumeClaim) {
 	spec, before := &claim.Spec, &old.Spec
 	if before.DataSource == nil && before.DataSourceRef == nil && spec.DataSourceRef == nil && !isClassicSource(spec.DataSource) {
@@ -44,25 +44,25 @@ func prepareVolumeClaimUpdate(_ *builtin.Operation, claim, old *corev1.Persisten
 	pairDataSources(spec)
 }
 
-// sourcesElsewhere visits data sources in other namespaces. A claim with any data source uses the
-// feature, so that validation detects and rejects changes.
+// sourcesElsewhere visits data sources in other namespaces. If the old claim has any data source reference, it
+// counts as a use of the feature, so that validation detects and rejects changes.
 func sourcesElsewhere(u *builtin.FieldVisitor, claim *corev1.PersistentVolumeClaim) {
 	if !u.Clears() || isElsewhere(claim.Spec.DataSourceRef) {
 		builtin.VisitField(u, &claim.Spec.DataSourceRef)
 	}
 }
 
-// claimHealth visits the health of volumes in the status.
+// claimHealth visits the volume health in the status.
 func claimHealth(u *builtin.FieldVisitor, claim *corev1.PersistentVolumeClaim) {
 	builtin.VisitField(u, &claim.Status.HealthStatus)
 }
 
-// isElsewhere reports whether a data source specifies its namespace.
+// isElsewhere reports whether a data source specifies a namespace.
 func isElsewhere(ref *corev1.TypedObjectReference) bool {
 	return ref != nil && deref(ref.Namespace, "") != ""
 }
 
-// isClassicSource reports whether source is nil or has a kind that dataSource supports. All other
+// isClassicSource reports whether source is nil or has a kind that the field dataSource supports. All other
 // kinds require dataSourceRef.
 func isClassicSource(source *corev1.TypedLocalObjectReference) bool {
 	if source == nil {
@@ -73,8 +73,8 @@ func isClassicSource(source *corev1.TypedLocalObjectReference) bool {
 		source.Kind == "VolumeSnapshot" && group == "snapshot.storage.k8s.io"
 }
 
-// pairDataSources sets the missing one of dataSource and dataSourceRef, for clients that use only
-// one of them.
+// pairDataSources copies dataSource to dataSourceRef or vice versa if only one of them is set, for clients
+// that use only one of the fields.
 func pairDataSources(spec *corev1.PersistentVolumeClaimSpec) {
 	source, ref := spec.DataSource, spec.DataSourceRef
 	switch {
@@ -100,7 +100,7 @@ func persistentVolumeClaimColumns() *builtin.Columns[*corev1.PersistentVolumeCla
 			builtin.WideColumn("VolumeMode", "string", spec["volumeMode"]),
 		},
 		Cells: func(claim *corev1.PersistentVolumeClaim, now time.Time) []any {
-			capacity, modes := "", "" // of the status; empty until the claim is bound
+			capacity, modes := "", "" // from the status; empty until the claim is bound
 			if claim.Spec.VolumeName != "" {
 				capacity = claim.Status.Capacity.Storage().String()
 				modes = accessModeText(claim.Status.AccessModes)

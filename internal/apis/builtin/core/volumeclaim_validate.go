@@ -20,9 +20,8 @@ func validateVolumeClaim(f validation.Field, claim, old *corev1.PersistentVolume
 	podspec.ValidateClaimSpec(f.Child("spec"), &claim.Spec, before)
 }
 
-// validateVolumeClaimUpdate rejects changes of the spec, which quotas and limits have checked. The
-// exceptions are binding a volume, and a larger request or another attributes class of a bound
-// claim.
+// validateVolumeClaimUpdate rejects changes of the spec, because quotas and limits are based on it. The
+// exceptions are binding a volume and, for a bound claim, a larger request or another volume attributes class.
 func validateVolumeClaimUpdate(f validation.Field, claim, old *corev1.PersistentVolumeClaim) {
 	const annotation = corev1.BetaStorageClassAnnotation
 	upgrade := upgradesClass(claim, old)
@@ -40,11 +39,10 @@ func validateVolumeClaimUpdate(f validation.Field, claim, old *corev1.Persistent
 	if size.Cmp(before) < 0 && size.Cmp(old.Status.Capacity[corev1.ResourceStorage]) <= 0 {
 		f.Child("spec").Child("resources").Child("requests").Child("storage").Forbidden("field can not be less than status.capacity")
 	}
-	validation.Immutable(f.Child("volumeMode"), claim.Spec.VolumeMode, old.Spec.VolumeMode) // as kube-apiserver: without "spec"
+	validation.Immutable(f.Child("volumeMode"), claim.Spec.VolumeMode, old.Spec.VolumeMode) // as in kube-apiserver, the path lacks "spec"
 }
 
-// upgradesClass reports whether an update moves the storage class from the annotation, which is
-// older, to the field.
+// upgradesClass reports whether an update moves the storage class from the beta annotation to the field.
 func upgradesClass(claim, old *corev1.PersistentVolumeClaim) bool {
 	before, annotated := old.Annotations[corev1.BetaStorageClassAnnotation]
 	now, still := claim.Annotations[corev1.BetaStorageClassAnnotation]
@@ -52,14 +50,14 @@ func upgradesClass(claim, old *corev1.PersistentVolumeClaim) bool {
 	return annotated && old.Spec.StorageClassName == nil && class != nil && *class == before && (!still || now == before)
 }
 
-// fixedParts returns both specifications without their permitted differences.
+// fixedParts returns both specs with permitted differences removed.
 func fixedParts(claim, old *corev1.PersistentVolumeClaim, upgrade bool) (now, was *corev1.PersistentVolumeClaimSpec) {
 	spec, before := claim.Spec, old.Spec
 	if before.VolumeName == "" {
 		before.VolumeName = spec.VolumeName
 	}
 	class, annotated := old.Annotations[corev1.BetaStorageClassAnnotation]
-	given := before.StorageClassName == nil && spec.StorageClassName != nil // set by the controller for default classes
+	given := before.StorageClassName == nil && spec.StorageClassName != nil // by the controller that sets the default class
 	if given && (upgrade || !annotated || *spec.StorageClassName == class) {
 		spec.StorageClassName = nil
 	}
@@ -87,7 +85,7 @@ func validateVolumeClaimStatus(f validation.Field, claim, old *corev1.Persistent
 		switch state {
 		case corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible,
 			corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible:
-		default: // as in kube-apiserver, the error contains the resource
+		default: // as in kube-apiserver, the error contains the name of the resource
 			validation.NotSupported(at, name, corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible,
 				corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible, corev1.PersistentVolumeClaimNodeResizePending)
 		}
@@ -102,7 +100,7 @@ func validateVolumeClaimStatus(f validation.Field, claim, old *corev1.Persistent
 	}
 }
 
-// validateClaimResource accepts storage as the only unprefixed resource of a volume.
+// validateClaimResource rejects native resources other than storage.
 func validateClaimResource(f validation.Field, name corev1.ResourceName) {
 	before := f.ErrorCount()
 	f.QualifiedName(string(name))

@@ -10,18 +10,17 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Batch collects the allocations and releases of one write of a service. It is not safe for
-// concurrent use.
+// Batch collects the allocations and releases for one write of a service. It is not safe for concurrent use.
 type Batch struct {
 	// Service is the written service.
 	Service types.NamespacedName
-	// Version is the resource version of the service that was read; "" on creation.
+	// Version is the resource version of the existing service. It is "" on creation.
 	Version string
-	// DryRun disables Ops.
+	// DryRun makes Ops return no operations.
 	DryRun bool
 	ops    []*storage.Op
-	// claimed contains the allocated numbers, and touched one lock of each kind of number that was
-	// allocated or released.
+	// claimed contains the allocated numbers. touched contains one number that was allocated or released for
+	// each kind of lock.
 	claimed map[lockName]bool
 	touched map[*Locks]string
 }
@@ -33,7 +32,7 @@ type lockName struct {
 
 func (b *Batch) has(locks *Locks, name string) bool { return b.claimed[lockName{locks, name}] }
 
-// Claim allocates a number that the client chose. If it is allocated already, the error is an
+// Claim allocates a number that the client chose. If the number is already allocated, the error is an
 // UnavailableError.
 func (b *Batch) Claim(ctx context.Context, locks *Locks, name string) error {
 	if b.has(locks, name) {
@@ -49,8 +48,8 @@ func (b *Batch) Claim(ctx context.Context, locks *Locks, name string) error {
 	return b.add(ctx, locks, name)
 }
 
-// ClaimAny allocates a number of one of the ranges and returns its name. It returns ErrFull if all
-// numbers are allocated.
+// ClaimAny allocates any number from one of the ranges and returns its name. It returns ErrFull if all numbers
+// are allocated.
 func (b *Batch) ClaimAny(ctx context.Context, locks *Locks, ranges ...Range) (string, error) {
 	name, err := locks.free(ctx, ranges, func(name string) bool { return b.has(locks, name) })
 	if err != nil {
@@ -70,9 +69,9 @@ func (b *Batch) add(ctx context.Context, locks *Locks, name string) error {
 	return b.prepare(ctx, locks, name, storage.OpRequest{Object: locks.new(ctx, name, b.Service)})
 }
 
-// Release releases a number of the service. The lock was written together with the service or
-// before it, so it exists in every store state that is at least as new as the service. Release does
-// not change the locks of other services. It returns the errors of the storage.
+// Release releases a number of the service. The lock was written together with the service or before it, so
+// the lock exists in every store state that is at least as new as the service. Release does not change locks
+// that other services own. It returns storage errors.
 func (b *Batch) Release(ctx context.Context, locks *Locks, name string) error {
 	locks.bitmap.set(name, false)
 	lock, err := locks.find(ctx, name, b.Version)
@@ -102,18 +101,16 @@ func (b *Batch) prepare(ctx context.Context, locks *Locks, name string, req stor
 	return err
 }
 
-// Refresh updates the cache of the locks to the newest state of the store. It must be called after
-// a failed commit: the cache may lack a lock, and the next attempt must not choose its number
-// again.
+// Refresh updates the cache of the locks to the newest state of the store. It must be called after a failed
+// commit. Otherwise the cache might lack a lock, and the next attempt might choose the same number again.
 func (b *Batch) Refresh(ctx context.Context) {
 	for locks, name := range b.touched {
-		_, _ = locks.find(ctx, name, newest) // an error is also returned by the next attempt
+		_, _ = locks.find(ctx, name, newest) // the next attempt returns the same error
 	}
 }
 
-// Ops returns the operations that must be committed together with the write of the service. bitmap
-// may be nil. The caller must not modify the slice. It returns an error if the write of the bitmap
-// cannot be prepared.
+// Ops returns the operations that must be committed together with the write of the service. bitmap may be nil.
+// The caller must not modify the slice. Ops returns an error if it cannot prepare the write of the bitmap.
 func (b *Batch) Ops(ctx context.Context, bitmap *Bitmap) ([]*storage.Op, error) {
 	if b.DryRun || bitmap == nil || !bitmap.changed {
 		return b.ops, nil

@@ -15,13 +15,14 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// BitmapName is the name of the RangeAllocation in which kube-apiserver allocates node ports, with
-// one bit per port.
+// BitmapName is the name of the RangeAllocation that kube-apiserver uses for node ports. Its bitmap has one
+// bit per port.
 const BitmapName = "servicenodeports"
 
-// Bitmap is the record in which kube-apiserver allocates node ports. If a store contains a bitmap, it is the
-// only lock for ports, because a kube-apiserver that shares or has created the store uses no other lock.
-// Writes are conditional on its revision. It is not safe for concurrent use.
+// Bitmap is the record in which kube-apiserver allocates node ports. If a store contains a bitmap, the bitmap
+// is the only lock for the ports in its range, because the kube-apiserver that created or shares the store
+// uses no other lock. Each write requires that the revision has not changed. Bitmap is not safe for concurrent
+// use.
 type Bitmap struct {
 	storage storage.Interface
 	record  *codec.Record
@@ -30,8 +31,8 @@ type Bitmap struct {
 	changed bool
 }
 
-// ReadBitmap returns the bitmap, or nil if the store has no bitmap. It returns the error of the
-// read, and an error for an invalid bitmap.
+// ReadBitmap returns the bitmap, or nil if the store has none. It returns an error if the read fails or the
+// bitmap is invalid.
 func ReadBitmap(ctx context.Context, ranges storage.Interface) (*Bitmap, error) {
 	record, err := ranges.Get(ctx, types.NamespacedName{Name: BitmapName}, storage.ReadOptions{})
 	if errors.Is(err, storage.ErrNotFound) {
@@ -52,8 +53,7 @@ func ReadBitmap(ctx context.Context, ranges storage.Interface) (*Bitmap, error) 
 	return b, nil
 }
 
-// NewBitmap decodes a stored bitmap. It returns an error if the range of ports is invalid. object
-// is not retained.
+// NewBitmap decodes a stored bitmap. It returns an error if its port range is invalid. object is not retained.
 func NewBitmap(object *corev1.RangeAllocation) (*Bitmap, error) {
 	ports, err := utilnet.ParsePortRange(object.Range)
 	if err != nil {
@@ -62,7 +62,7 @@ func NewBitmap(object *corev1.RangeAllocation) (*Bitmap, error) {
 	return &Bitmap{ports: *ports, bits: new(big.Int).SetBytes(object.Data)}, nil
 }
 
-// bit returns the index of a port's bit, or false if the port is out of range.
+// bit returns the index of a port's bit. It returns false if the port is out of range or b is nil.
 func (b *Bitmap) bit(name string) (int, bool) {
 	if b == nil {
 		return 0, false
@@ -71,13 +71,14 @@ func (b *Bitmap) bit(name string) (int, bool) {
 	return port - b.ports.Base, err == nil && b.ports.Contains(port)
 }
 
-// Has reports whether a port is allocated. known is false if the bitmap does not contain the port.
+// Has reports whether a port is allocated. known is false if the port is out of the bitmap's range or b is
+// nil.
 func (b *Bitmap) Has(name string) (allocated, known bool) {
 	bit, known := b.bit(name)
 	return known && b.bits.Bit(bit) == 1, known
 }
 
-// set allocates or releases a port. It returns false if the bitmap does not contain the port.
+// set allocates or releases a port. It returns false if the port is out of the bitmap's range.
 func (b *Bitmap) set(name string, allocated bool) bool {
 	bit, known := b.bit(name)
 	if !known {
@@ -94,7 +95,7 @@ func (b *Bitmap) set(name string, allocated bool) bool {
 	return true
 }
 
-// op returns the write of a changed bitmap.
+// op returns the write of the bitmap.
 func (b *Bitmap) op(ctx context.Context) (*storage.Op, error) {
 	obj, err := b.record.Object()
 	if err != nil {

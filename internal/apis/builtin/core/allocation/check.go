@@ -15,7 +15,7 @@ type Check struct {
 	bitmap           *Bitmap
 }
 
-// account contains the users of a number and the owner of its lock.
+// account contains the services that use numbers and the services that own the locks, by number.
 type account struct {
 	held, allocated map[string]types.NamespacedName
 	found           []string
@@ -59,7 +59,7 @@ func (a *account) allocate(lock *networkingv1.IPAddress) {
 	a.allocated[lock.Name], _ = Owner(lock)
 }
 
-// Inconsistencies returns a description of each inconsistency. There should be no inconsistency unless another
+// Inconsistencies returns a description of each inconsistency. Inconsistencies should occur only if another
 // program has written to the store.
 func (c *Check) Inconsistencies() []string {
 	found := c.addresses.compare(nil)

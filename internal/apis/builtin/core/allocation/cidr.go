@@ -18,8 +18,8 @@ import (
 // CIDRs contains the prefixes of all ready ServiceCIDR objects, of both IP families.
 type CIDRs []netip.Prefix
 
-// ReadCIDRs reads the ServiceCIDR objects, from the store if current is set, otherwise from the
-// cache. It returns the errors of the list. The caller owns the result.
+// ReadCIDRs reads the ServiceCIDR objects. It reads from the store if current is set, and from the cache
+// otherwise. It returns an error if the list fails. The caller owns the result.
 func ReadCIDRs(ctx context.Context, objects rest.Lister, current bool) (CIDRs, error) {
 	version := cached
 	if current {
@@ -45,8 +45,8 @@ func ReadCIDRs(ctx context.Context, objects rest.Lister, current bool) (CIDRs, e
 	return cidrs, nil
 }
 
-// ready reports whether addresses of an object may be allocated. An object without the condition is
-// ready, because kube-controller-manager sets the condition and may not run.
+// ready reports whether addresses may be allocated from an object. An object without the Ready condition is
+// ready, because kube-controller-manager, which sets the condition, might not run.
 func ready(object *networkingv1.ServiceCIDR) bool {
 	condition := meta.FindStatusCondition(object.Status.Conditions, networkingv1.ServiceCIDRConditionReady)
 	return object.DeletionTimestamp == nil && (condition == nil || condition.Status == metav1.ConditionTrue)
@@ -55,7 +55,7 @@ func ready(object *networkingv1.ServiceCIDR) bool {
 func parse(texts []string) []netip.Prefix {
 	var cidrs []netip.Prefix
 	for _, text := range texts {
-		if cidr, err := netip.ParsePrefix(text); err == nil { // validation rejects others
+		if cidr, err := netip.ParsePrefix(text); err == nil { // validation rejects invalid prefixes
 			cidrs = append(cidrs, cidr.Masked())
 		}
 	}

@@ -1,12 +1,12 @@
-// Package allocation allocates addresses and ports to services, each to at most one service at a
-// time. An allocation is a lock: an object that is created in the transaction of the write of the
-// service. The transaction fails if the object exists. The locks are the only record of
-// allocations, so no repair is necessary.
+// Package allocation allocates addresses and ports to services. Each address and port is allocated to at most
+// one service at a time. An allocation is a lock, which is an object that is created in the transaction that
+// writes the service. The transaction fails if the object already exists. The locks are the only record of
+// allocations, so the allocations never need to be repaired.
 //
 //   - range.go: ranges of numbers, and the order in which they are tried.
-//   - lock.go: the locks, their creation and deletion.
+//   - lock.go: creation and deletion of locks.
 //   - cidr.go: the address ranges in ServiceCIDR objects.
 //   - bitmap.go: the record of ports that kube-apiserver uses.
 //
-// Package core determines the addresses and ports that a service needs.
+// Package core determines which addresses and ports a service needs.
 package allocation

@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// UnavailableError explains why a number cannot be allocated, with the message of kube-apiserver.
-// All other errors are storage errors.
+// UnavailableError explains why a number cannot be allocated. Its messages are those of kube-apiserver. All
+// other errors in this package are storage errors.
 type UnavailableError string
 
 func (r UnavailableError) Error() string { return string(r) }
@@ -34,17 +34,17 @@ const (
 // IsUnavailable reports whether err wraps an UnavailableError.
 func IsUnavailable(err error) bool { return errors.As(err, new(UnavailableError)) }
 
-// Locks stores one object per allocated number. The key is unique, and Spec.ParentRef is the owner. Locks of
-// ports also have the type IPAddress.
+// Locks stores one object per allocated number. The unique key of the object is its lock, and its
+// Spec.ParentRef is the owner. The locks of ports also have the type IPAddress.
 type Locks struct {
 	storage storage.Interface
 	new     func(ctx context.Context, name string, service types.NamespacedName) *networkingv1.IPAddress
 	taken   error
-	// bitmap replaces the locks for the ports that it contains; nil if the store has no bitmap.
+	// bitmap replaces the locks of the ports in its range. It is nil if the store has no bitmap.
 	bitmap *Bitmap
 }
 
-// AddressLocks returns the locks of addresses: the IPAddress objects in storage.
+// AddressLocks returns the locks of addresses, which are the IPAddress objects in storage.
 func AddressLocks(storage storage.Interface) *Locks {
 	return &Locks{storage: storage, new: newAddress, taken: ErrAddressTaken}
 }
@@ -54,13 +54,13 @@ func PortLocks(storage storage.Interface, bitmap *Bitmap) *Locks {
 	return &Locks{storage: storage, new: newLock, taken: ErrPortTaken, bitmap: bitmap}
 }
 
-// Resource versions of reads: "0" reads from the cache, "" from the store.
+// Resource versions for reads: cached reads from the cache, and newest reads from the store.
 const (
 	cached = "0"
 	newest = ""
 )
 
-// find returns the lock of a number, or nil if the number is free.
+// find returns the lock of a number, or nil if the number is not locked.
 func (l *Locks) find(ctx context.Context, name, version string) (*codec.Record, error) {
 	record, err := l.storage.Get(ctx, types.NamespacedName{Name: name}, storage.ReadOptions{ResourceVersion: version})
 	if errors.Is(err, storage.ErrNotFound) {
@@ -81,13 +81,12 @@ func (l *Locks) has(ctx context.Context, name, version string) (bool, error) {
 	return lock != nil, err
 }
 
-// probes is the number of random elements of a range that are tried before all locks are read. If
-// three quarters of a range are allocated, 16 probes find a free element with a probability of 99
-// %.
+// probes is the number of random elements of a range that are tried before all locks are read. If three
+// quarters of a range are allocated, 16 probes find a free element with a probability of 99 %.
 const probes = 16
 
-// free returns the name of a free number, preferably a random one of the dynamic bands. It returns
-// ErrFull if all numbers in the store are allocated.
+// free returns the name of a free number, preferably a random number from the dynamic band of one of the
+// ranges. It returns ErrFull if all numbers are allocated according to the store.
 func (l *Locks) free(ctx context.Context, ranges []Range, claimed func(name string) bool) (string, error) {
 	for _, r := range ranges {
 		for range probes {
@@ -114,8 +113,8 @@ func (l *Locks) free(ctx context.Context, ranges []Range, claimed func(name stri
 	return "", ErrFull
 }
 
-// all returns a function that reports whether a number is allocated in the current state of the
-// store.
+// all returns a function that reports whether a number is allocated. The function uses the state that the
+// store has when all is called.
 func (l *Locks) all(ctx context.Context) (allocated func(name string) bool, err error) {
 	list, err := l.storage.List(ctx, "", rest.ListOptions{})
 	if err != nil {
@@ -147,13 +146,13 @@ func newLock(ctx context.Context, name string, service types.NamespacedName) *ne
 	}
 }
 
-// services is the resource of owners.
+// services is the resource of the objects that own locks.
 const services = "services"
 
-// ManagedBy is the value of the managed-by label of the IPAddress objects of services.
+// ManagedBy is the value of the managed-by label on IPAddress objects that were created for services.
 const ManagedBy = "ipallocator.k8s.io"
 
-// newAddress returns an IPAddress object like kube-apiserver.
+// newAddress returns the same IPAddress object that kube-apiserver would create.
 func newAddress(ctx context.Context, name string, service types.NamespacedName) *networkingv1.IPAddress {
 	address := newLock(ctx, name, service)
 	address.Labels = map[string]string{networkingv1.LabelIPAddressFamily: string(familyOf(name)), networkingv1.LabelManagedBy: ManagedBy}

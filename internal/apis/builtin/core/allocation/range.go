@@ -12,17 +12,18 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// Range is a range of numbers that can be allocated: the addresses of a CIDR, or ports. The first
-// numbers, the static band, are allocated last, so that clients can choose a free number from them.
+// Range is a range of numbers that can be allocated, either the addresses of a CIDR or ports. The first
+// numbers form the static band. They are allocated last, so that clients can choose a free number from this
+// band.
 type Range struct {
 	// size is the number of elements, and static the number of elements in the static band.
 	size, static uint64
-	// name returns the name of the lock of the nth element.
+	// name returns the lock name of the nth element.
 	name func(n uint64) string
 }
 
-// Addresses returns the range of a CIDR: all addresses except the first and, for IPv4, the last.
-// KEP-3070 specifies the static band.
+// Addresses returns the range of a CIDR. The range contains all addresses except the first one and, for IPv4,
+// the last one. KEP-3070 specifies the static band.
 func Addresses(cidr netip.Prefix) Range {
 	cidr = cidr.Masked()
 	first := cidr.Addr().Next()
@@ -32,7 +33,7 @@ func Addresses(cidr netip.Prefix) Range {
 	}
 }
 
-// Ports returns the range of ports. KEP-3668 specifies the static band.
+// Ports returns the range for a port range. KEP-3668 specifies the static band.
 func Ports(ports utilnet.PortRange) Range {
 	size := uint64(max(ports.Size, 0))
 	return Range{
@@ -41,7 +42,7 @@ func Ports(ports utilnet.PortRange) Range {
 	}
 }
 
-// staticBand returns the size of the static band: size/part, but at least 16 and at most most. A
+// staticBand returns the size of the static band, which is size/part, but at least 16 and at most most. A
 // range of up to 16 elements has no static band.
 func staticBand(size, part, most uint64) uint64 {
 	const least = 16
@@ -51,7 +52,7 @@ func staticBand(size, part, most uint64) uint64 {
 	return min(max(size/part, least), most)
 }
 
-// total returns the number of addresses of a CIDR, but at most the maximum int64.
+// total returns the number of addresses in a CIDR, capped at the maximum int64.
 func total(cidr netip.Prefix) uint64 {
 	host := cidr.Addr().BitLen() - cidr.Bits()
 	if host >= 63 {
@@ -89,8 +90,8 @@ func add(address netip.Addr, n uint64) netip.Addr {
 	return netip.AddrFrom16(wide)
 }
 
-// random returns the name of a random element of the dynamic band, or false if the band is empty.
-// Allocated elements are spread, so most elements are free.
+// random returns the name of a random element of the dynamic band, or false if the band is empty. Because
+// allocated elements are spread over the band, a random element is usually free.
 func (r Range) random() (string, bool) {
 	if r.size <= r.static {
 		return "", false
@@ -98,8 +99,8 @@ func (r Range) random() (string, bool) {
 	return r.name(r.static + rand.Uint64N(r.size-r.static)), true
 }
 
-// candidates iterates over the names of all elements: first the dynamic band from a random element
-// on, then the static band.
+// candidates iterates over the names of all elements. It starts with the dynamic band and ends with the static
+// band. Within a band, it starts at a random element.
 func (r Range) candidates() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		static := min(r.static, r.size)
@@ -107,8 +108,8 @@ func (r Range) candidates() iter.Seq[string] {
 	}
 }
 
-// band yields size elements from first on, starting with a random element. It returns false if yield returns
-// false.
+// band yields the names of the size elements that start at first. It begins with a random element and wraps
+// around. It returns false if yield returns false.
 func (r Range) band(first, size uint64, yield func(string) bool) bool {
 	if size == 0 {
 		return true
