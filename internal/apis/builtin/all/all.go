@@ -32,8 +32,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/storagemigration"
 )
 
-// Groups returns all groups in the order of discovery. A group without resources reserves the
-// position of resources that another group declares.
+// Groups returns all groups in discovery order. A group without resources reserves the position of resources
+// that another group declares.
 func Groups() []builtin.Group {
 	return []builtin.Group{
 		core.V1(),

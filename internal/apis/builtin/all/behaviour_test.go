@@ -137,7 +137,7 @@ func TestRules(t *testing.T) {
 				t.Errorf("put without resourceVersion: %v, want %s", err, withoutVersion)
 			}
 			if got := s.resources[name].ReturnDeleted; got != (deleted == "object") {
-				t.Errorf("a deletion returns the object: %v, want %s", got, deleted)
+				t.Errorf("a deletion returns the object: %t, want a response of type %s", got, deleted)
 			}
 			if status != "-" {
 				s.checkStatus(t, name, status)
@@ -180,7 +180,7 @@ func (s *server) checkStatus(t *testing.T, name, want string) {
 	}
 }
 
-// TestFieldLabels compares the supported field selectors, and the errors for unsupported ones, with
+// TestFieldLabels compares the supported field selectors, and the errors for unsupported ones, with those of
 // kube-apiserver.
 func TestFieldLabels(t *testing.T) {
 	t.Parallel()

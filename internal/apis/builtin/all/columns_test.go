@@ -18,7 +18,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// recorded reads a compressed testdata file of JSON lines.
+// recorded decodes the lines of a gzip-compressed JSON Lines file in testdata.
 func recorded[T any](t *testing.T, name string) []T {
 	t.Helper()
 	file, err := os.Open("testdata/" + name)

@@ -180,7 +180,7 @@ func twice(t *testing.T, name string, v *codec.Version, obj codec.Object) codec.
 	again := obj.DeepCopyObject().(codec.Object)
 	v.Default(again)
 	if !equality.Semantic.DeepEqual(obj, again) {
-		t.Errorf("%s: the second time, defaults changed (-once +twice):\n%s", name, cmp.Diff(obj, again))
+		t.Errorf("%s: setting the defaults again changed the object (-once +twice):\n%s", name, cmp.Diff(obj, again))
 	}
 	return again
 }

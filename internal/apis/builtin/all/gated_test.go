@@ -75,7 +75,7 @@ func TestGated(t *testing.T) {
 	}
 }
 
-// gatedResource returns a resource over backend, built with one gate enabled or disabled.
+// gatedResource returns a resource that is stored in backend and built with one gate enabled or disabled.
 func gatedResource(t *testing.T, backend kv.Backend, gate string, on bool, name string) *rest.Resource {
 	t.Helper()
 	gates, err := feature.Defaults().With(feature.Set{feature.Gate(gate): on})
@@ -92,7 +92,7 @@ func gatedResource(t *testing.T, backend kv.Backend, gate string, on bool, name 
 			return r
 		}
 	}
-	t.Fatalf("there is no %s", name)
+	t.Fatalf("resource %s does not exist", name)
 	return nil
 }
 

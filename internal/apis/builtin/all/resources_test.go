@@ -87,7 +87,7 @@ func list(names []string) string {
 	return strings.Join(names, ",")
 }
 
-// TestResources compares the discovery information of each resource with kube-apiserver.
+// TestResources compares the discovery information of each resource with that of kube-apiserver.
 func TestResources(t *testing.T) {
 	t.Parallel()
 	resources, paths := build(t)
@@ -126,7 +126,7 @@ func compareResources(t *testing.T, resources []*rest.Resource, paths map[string
 	}
 }
 
-// TestSubresources compares the discovery information of subresources with kube-apiserver.
+// TestSubresources compares the discovery information of subresources with that of kube-apiserver.
 func TestSubresources(t *testing.T) {
 	t.Parallel()
 	resources, _ := buildAll(t)
@@ -166,8 +166,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestNoPathTwice checks that no two resources have the same storage path.
-func TestNoPathTwice(t *testing.T) {
+// TestUniquePaths checks that no storage path equals another one or lies below it.
+func TestUniquePaths(t *testing.T) {
 	t.Parallel()
 	_, paths := buildAll(t)
 	sorted := slices.Sorted(maps.Values(paths))

@@ -49,7 +49,7 @@ var lost = map[string]int{"PodCertificateRequest.Spec": 2} // pkixPublicKey, pro
 func sameMessage(t *testing.T, path string, a, b reflect.Type, seen map[reflect.Type]bool) {
 	t.Helper()
 	if a.Kind() != b.Kind() {
-		t.Errorf("%s: %s and %s", path, a, b)
+		t.Errorf("%s: the types %s and %s are of different kinds", path, a, b)
 		return
 	}
 	switch a.Kind() {
@@ -73,7 +73,7 @@ func sameMessage(t *testing.T, path string, a, b reflect.Type, seen map[reflect.
 			sameMessage(t, path+"."+field.Name, field.Type, other.Type, seen)
 		}
 		if len(fa)+lost[path] != len(fb) {
-			t.Errorf("%s: %d fields and %d", path, len(fa), len(fb))
+			t.Errorf("%s: the versions have %d and %d fields", path, len(fa), len(fb))
 		}
 	}
 }
