@@ -68,7 +68,7 @@ func TestEvictionWithoutBudget(t *testing.T) {
 		a.get("v1 pods", in("ns", "p"))
 		wantMessage(t, a.createNamed("v1 pods/eviction", in("ns", "p"), eviction("p", options)), "")
 		if _, err := a.tryGet("v1 pods", in("ns", "p")); !apierrors.IsNotFound(err) {
-			t.Errorf("%s: still there: %v", phase, err)
+			t.Errorf("%s: the pod still exists after the eviction: %v", phase, err)
 		}
 	}
 }

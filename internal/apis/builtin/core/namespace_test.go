@@ -85,6 +85,6 @@ func TestNamespaceDeletion(t *testing.T) {
 		t.Errorf("the deleted namespace: %+v", last)
 	}
 	if _, err := a.tryGet("v1 namespaces", in("", "n")); !apierrors.IsNotFound(err) {
-		t.Errorf("still there: %v", err)
+		t.Errorf("the namespace still exists: %v", err)
 	}
 }

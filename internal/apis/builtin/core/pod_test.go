@@ -75,7 +75,7 @@ func TestPodLabelKeysOnCreate(t *testing.T) {
 		t.Errorf("spread (-want +got):\n%s", diff)
 	}
 	if spread[1].LabelSelector != nil {
-		t.Errorf("a selector was made: %v", spread[1].LabelSelector)
+		t.Errorf("a nil selector was replaced with %v", spread[1].LabelSelector)
 	}
 	term := pod.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].PodAffinityTerm
 	if diff := cmp.Diff([]metav1.LabelSelectorRequirement{is, isNot}, term.LabelSelector.MatchExpressions); diff != "" {
@@ -184,7 +184,7 @@ func TestPodDeletion(t *testing.T) {
 			_, err := a.tryGet("v1 pods", in("ns", "p"))
 			if gone {
 				if !apierrors.IsNotFound(err) {
-					t.Errorf("still there: %v", err)
+					t.Errorf("the pod still exists: %v", err)
 				}
 				return
 			}
@@ -192,7 +192,7 @@ func TestPodDeletion(t *testing.T) {
 				t.Errorf("grace period is %v, want %d", got, test.want)
 			}
 			if due := obj.GetDeletionTimestamp(); due == nil || due.Before(&metav1.Time{Time: before.Add(time.Duration(test.want-1) * time.Second)}) {
-				t.Errorf("due at %v", due)
+				t.Errorf("deletion timestamp is %v, which is too early", due)
 			}
 			if obj.GetGeneration() != 2 {
 				t.Errorf("generation is %d, want 2", obj.GetGeneration())

@@ -180,7 +180,8 @@ func validateAddedTolerations(f validation.Field, tolerations, old []corev1.Tole
 	}
 }
 
-// validateGatedUpdate rejects changes that make the node selector or the node affinity less strict.
+// validateGatedUpdate rejects changes that make the node selector or the node affinity of a gated pod less
+// strict.
 func validateGatedUpdate(f validation.Field, spec, old *corev1.PodSpec) {
 	for key, value := range old.NodeSelector {
 		if now, ok := spec.NodeSelector[key]; !ok || now != value {

@@ -27,7 +27,8 @@ func resourceQuotaColumns() *builtin.Columns[*corev1.ResourceQuota] {
 	}
 }
 
-// limitsPrefix is the prefix of limits. Resource names without a prefix are requests.
+// limitsPrefix is the prefix of the names under which quotas constrain limits. Unprefixed names constrain
+// requests.
 const limitsPrefix = "limits."
 
 // usageTexts formats the usage of each resource as "USED/HARD". limits contains the resources with

@@ -63,7 +63,7 @@ func TestScale(t *testing.T) {
 		t.Error("the scale of another object was written")
 	}
 	if _, err := a.tryGet(scales, in("ns", "none")); !apierrors.IsNotFound(err) {
-		t.Errorf("scale of nothing: %v", err)
+		t.Errorf("scale of a missing object: %v", err)
 	}
 	r := a.resource(scales)
 	cells, _, err := r.Table.Cells(scale, scale.CreationTimestamp.Add(time.Minute))

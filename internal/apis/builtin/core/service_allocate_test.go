@@ -235,7 +235,7 @@ func TestServiceFamilies(t *testing.T) {
 			created, err := a.tryService(service)
 			if tt.refused != "" {
 				if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tt.refused) {
-					t.Errorf("%v, want %s", err, tt.refused)
+					t.Errorf("error %v, want %s", err, tt.refused)
 				}
 				return
 			}
@@ -295,7 +295,7 @@ func TestServiceFamiliesUpdate(t *testing.T) {
 			checkAllocations(t, env)
 			if tt.refused != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.refused) {
-					t.Errorf("%v, want %s", err, tt.refused)
+					t.Errorf("error %v, want %s", err, tt.refused)
 				}
 				return
 			}
@@ -303,7 +303,7 @@ func TestServiceFamiliesUpdate(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(after.Spec.ClusterIPs) != tt.want || tt.want > 0 && after.Spec.ClusterIP != before.Spec.ClusterIP {
-				t.Errorf("from %v to %v, want %d", before.Spec.ClusterIPs, after.Spec.ClusterIPs, tt.want)
+				t.Errorf("addresses changed from %v to %v, want %d addresses and the same first one", before.Spec.ClusterIPs, after.Spec.ClusterIPs, tt.want)
 			}
 		})
 	}
@@ -377,7 +377,7 @@ func TestServiceNodePorts(t *testing.T) {
 		},
 	} {
 		if _, err := a.tryService(newService("refused", change)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 	checkAllocations(t, env)
@@ -612,12 +612,12 @@ func TestServicePortBitmap(t *testing.T) {
 		a.service(newService(fmt.Sprint("s", i), one(0)))
 	}
 	if got := bits(); !slices.Equal(got, []byte{0xff}) {
-		t.Errorf("bits %b", got)
+		t.Errorf("the bitmap is %b", got)
 	}
 	_, err := a.tryService(newService("more", one(0)))
 	wantMessage(t, err, "Internal error occurred: failed to allocate a nodePort: range is full")
 	a.delete("v1 services", in("ns", "chosen"), metav1.DeleteOptions{})
 	if got := bits(); !slices.Equal(got, []byte{0b1111_1101}) {
-		t.Errorf("bits %b", got)
+		t.Errorf("the bitmap is %b", got)
 	}
 }

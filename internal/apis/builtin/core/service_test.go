@@ -107,7 +107,7 @@ func TestServiceUpdateRejected(t *testing.T) {
 	} {
 		_, err := update(a, "v1 services", in("ns", "s"), func(s *corev1.Service) { change(&s.Spec) })
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
+			t.Errorf("error %v, want %s", err, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ const (
 	onlyForLoadBalancers    = "may only be used when `type` is 'LoadBalancer'"
 	notForExternalNames     = "may not be set for ExternalName services"
 	onlyWithHealthCheckPort = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
-	// maxAffinitySeconds is one day, in seconds.
+	// maxAffinitySeconds is the maximum timeout for session affinity by client IP. It is one day, in seconds.
 	maxAffinitySeconds = 86400
 )
 

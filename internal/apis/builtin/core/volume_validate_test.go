@@ -256,10 +256,10 @@ func TestVolumeClaimUpdateSources(t *testing.T) {
 	prepareVolumeClaimUpdate(op, sent, old)
 	prepareVolumeClaimUpdate(op, plain, newClaim())
 	if diff := cmp.Diff(custom, sent.Spec.DataSource); diff != "" || sent.Spec.DataSourceRef == nil {
-		t.Errorf("of a claim with a source: %s", diff)
+		t.Errorf("the client's data source was not kept although the old claim has one: %s", diff)
 	}
 	if plain.Spec.DataSource != nil {
-		t.Error("of a claim without a source")
+		t.Error("an ignored data source was not dropped")
 	}
 }
 

@@ -66,7 +66,7 @@ func (c *Check) Inconsistencies() []string {
 	return append(found, c.ports.compare(c.bitmap)...)
 }
 
-// compare returns the inconsistencies of an account.
+// compare returns the inconsistencies of an account. bitmap replaces the locks in its range; it may be nil.
 func (a *account) compare(bitmap *Bitmap) []string {
 	var found []string
 	for number, service := range a.held {
