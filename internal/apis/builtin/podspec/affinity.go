@@ -23,10 +23,10 @@ func (p *pod) validateAffinity(f validation.Field) {
 		old = *p.old.Affinity
 	}
 	if a := affinity.NodeAffinity; a != nil {
-		validateNodeAffinity(f.Child("nodeAffinity"), a, !breaksNodeValues(f, old.NodeAffinity))
+		validateNodeAffinity(f.Child("nodeAffinity"), a, !violatesNodeValues(f, old.NodeAffinity))
 	}
 	rule := validation.Field.LabelSelector
-	if breaksSelectors(f, &old) {
+	if violatesSelectors(f, &old) {
 		rule = looseSelector
 	}
 	if a := affinity.PodAffinity; a != nil {
@@ -40,15 +40,15 @@ func (p *pod) validateAffinity(f validation.Field) {
 // selectorRule validates a label selector.
 type selectorRule = func(validation.Field, *metav1.LabelSelector)
 
-// looseSelector validates a selector except for its label values. Invalid values match no object.
+// looseSelector validates a selector, but accepts invalid label values. Such values match no object.
 func looseSelector(f validation.Field, selector *metav1.LabelSelector) {
 	f.Add(metav1validation.ValidateLabelSelector(selector,
 		metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true}, f.Path())...)
 }
 
-// breaksNodeValues reports whether required node labels have invalid values. The rule is newer than
-// stored pods, which may violate it.
-func breaksNodeValues(f validation.Field, a *corev1.NodeAffinity) bool {
+// violatesNodeValues reports whether required node labels have invalid values. Stored pods may have them,
+// because they may be older than this rule.
+func violatesNodeValues(f validation.Field, a *corev1.NodeAffinity) bool {
 	if a == nil || a.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return false
 	}
@@ -64,9 +64,9 @@ func breaksNodeValues(f validation.Field, a *corev1.NodeAffinity) bool {
 	})
 }
 
-// breaksSelectors reports whether any pod selector is invalid. The rule is newer than stored pods,
-// which may violate it.
-func breaksSelectors(f validation.Field, a *corev1.Affinity) bool {
+// violatesSelectors reports whether any pod selector is invalid. Stored pods may have invalid selectors, because
+// they may be older than this rule.
+func violatesSelectors(f validation.Field, a *corev1.Affinity) bool {
 	return f.Violates(func(f validation.Field) {
 		if a := a.PodAffinity; a != nil {
 			validateSelectors(f, a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
@@ -105,7 +105,7 @@ func validateWeight(f validation.Field, weight int32) {
 	}
 }
 
-// ValidateNodeSelector validates node selectors of pods, volumes and devices.
+// ValidateNodeSelector validates a node selector of a volume or device.
 func ValidateNodeSelector(f validation.Field, selector *corev1.NodeSelector) {
 	validateNodeSelector(f, selector, true)
 }
@@ -120,8 +120,8 @@ func validateNodeSelector(f validation.Field, selector *corev1.NodeSelector, lab
 	}
 }
 
-// validateNodeTerm validates a node selector term. labelValues is false for preferences, which
-// accept invalid label values. Such values match no node.
+// validateNodeTerm validates a node selector term. labelValues is false for preferences, in which invalid
+// label values are accepted because they match no node.
 func validateNodeTerm(f validation.Field, term *corev1.NodeSelectorTerm, labelValues bool) {
 	for i := range term.MatchExpressions {
 		validateNodeExpression(f.Child("matchExpressions").Index(i), &term.MatchExpressions[i], labelValues)
@@ -156,7 +156,7 @@ func validateNodeExpression(f validation.Field, r *corev1.NodeSelectorRequiremen
 	}
 }
 
-// validateNodeField validates a selector of node fields. The only supported field is metadata.name.
+// validateNodeField validates a requirement for a node field. The only supported field is metadata.name.
 func validateNodeField(f validation.Field, r *corev1.NodeSelectorRequirement) {
 	switch r.Operator {
 	case corev1.NodeSelectorOpIn, corev1.NodeSelectorOpNotIn:
@@ -199,8 +199,9 @@ func validatePodTerm(f validation.Field, term *corev1.PodAffinityTerm, rule sele
 	f.Child("topologyKey").QualifiedName(term.TopologyKey)
 }
 
-// validateLabelKeys validates matchLabelKeys and mismatchLabelKeys. On creation, the server adds
-// requirements for these keys to the selector. A key that occurs twice was in the selector before.
+// validateLabelKeys validates matchLabelKeys and mismatchLabelKeys. When a pod is created, the server adds
+// requirements for these keys to the selector. If the selector then contains a key twice, the client's
+// selector already contained it.
 func validateLabelKeys(f validation.Field, match, mismatch []string, selector *metav1.LabelSelector) {
 	for _, keys := range [...]struct {
 		field string
@@ -220,8 +221,8 @@ func validateLabelKeys(f validation.Field, match, mismatch []string, selector *m
 	}
 }
 
-// validateUnmergedKeys requires that the selector does not contain matchLabelKeys, if the server
-// does not merge the keys.
+// validateUnmergedKeys requires that the selector does not contain any key of matchLabelKeys. It is used if
+// the server does not merge these keys into the selector.
 func validateUnmergedKeys(f validation.Field, match []string, selector *metav1.LabelSelector) {
 	if len(match) == 0 {
 		return
@@ -250,7 +251,7 @@ func validateMergedKeys(f validation.Field, match []string, selector *metav1.Lab
 	for key := range selector.MatchLabels {
 		seen.IsDuplicate(key)
 	}
-	var positions map[string]int // positions of keys, created for the first error
+	var positions map[string]int // positions of keys in match; created on the first error
 	for i := range selector.MatchExpressions {
 		key := selector.MatchExpressions[i].Key
 		if !seen.IsDuplicate(key) {

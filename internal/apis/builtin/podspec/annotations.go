@@ -12,10 +12,11 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// AppArmorContainer is the prefix of the annotation with the AppArmor profile of a container.
+// AppArmorContainer is the prefix of the annotations that contain the AppArmor profiles of containers. It is
+// followed by the name of the container.
 const AppArmorContainer = corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix
 
-// Annotations that fields have replaced, and their values.
+// Annotations that have been superseded by fields, and their values.
 const (
 	seccompPod         = "seccomp.security.alpha.kubernetes.io/pod"
 	seccompContainer   = "container.seccomp.security.alpha.kubernetes.io/"
@@ -29,8 +30,8 @@ const (
 	appArmorUnconfined = corev1.DeprecatedAppArmorBetaProfileNameUnconfined
 )
 
-// ValidateAnnotations validates the annotations of a pod or template that Kubernetes interprets.
-// old is nil on creation.
+// ValidateAnnotations validates those annotations of a pod or template that Kubernetes interprets. old is nil
+// on creation.
 func ValidateAnnotations(f validation.Field, meta, old *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	if mirror, ok := meta.Annotations[corev1.MirrorPodAnnotationKey]; ok && spec.NodeName == "" {
 		f.Key(corev1.MirrorPodAnnotationKey).Invalid(mirror, "must set spec.nodeName if mirror pod annotation is set")
@@ -55,8 +56,8 @@ func ValidateAnnotations(f validation.Field, meta, old *metav1.ObjectMeta, spec 
 	}
 }
 
-// isDeletionCost reports whether the pod deletion cost, if present, is a 32-bit integer without a
-// plus sign or leading zeros.
+// isDeletionCost reports whether the pod deletion cost is either not set or a 32-bit integer without a plus
+// sign or leading zeros.
 func isDeletionCost(meta *metav1.ObjectMeta) bool {
 	cost, ok := meta.Annotations[corev1.PodDeletionCost]
 	if !ok {
@@ -126,8 +127,8 @@ func forbidChange(f validation.Field, key, change string) {
 	}
 }
 
-// ValidateAnnotationsMatchFields requires that annotations of a new pod equal the fields that have
-// replaced them, if both are present.
+// ValidateAnnotationsMatchFields requires that annotations of a new pod match the fields that have superseded
+// them, if both are set.
 func ValidateAnnotationsMatchFields(f validation.Field, meta *metav1.ObjectMeta, spec *corev1.PodSpec) {
 	if !hasProfiles(meta) {
 		return
@@ -212,7 +213,8 @@ func matchAppArmor(f validation.Field, profile *corev1.AppArmorProfile, text str
 	}
 }
 
-// AppArmorField converts an AppArmor annotation into a field; nil if it is invalid.
+// AppArmorField converts an AppArmor annotation to the corresponding field. It returns nil if the annotation
+// is invalid.
 func AppArmorField(text string) *corev1.AppArmorProfile {
 	switch path, local := strings.CutPrefix(text, appArmorLocal); {
 	case text == appArmorUnconfined:

@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// ValidateClaimSpec validates the specification of a claim, of a template of a StatefulSet, or of
-// an ephemeral volume. old is nil on creation.
+// ValidateClaimSpec validates the spec of a PersistentVolumeClaim, or of the claim template of a StatefulSet
+// or ephemeral volume. old is nil on creation.
 func ValidateClaimSpec(f validation.Field, spec, old *corev1.PersistentVolumeClaimSpec) {
 	if len(spec.AccessModes) == 0 {
 		f.Child("accessModes").Required("at least 1 access mode is required")
@@ -32,7 +32,7 @@ func ValidateClaimSpec(f validation.Field, spec, old *corev1.PersistentVolumeCla
 	validateDataSources(f, spec, old)
 }
 
-// validateAccessModes validates access modes. ReadWriteOncePod excludes other modes.
+// validateAccessModes validates access modes. ReadWriteOncePod cannot be combined with other modes.
 func validateAccessModes(f validation.Field, modes []corev1.PersistentVolumeAccessMode) {
 	alone, shared := false, false
 	for _, mode := range modes {
@@ -50,8 +50,8 @@ func validateAccessModes(f validation.Field, modes []corev1.PersistentVolumeAcce
 	}
 }
 
-// validateDataSources requires that dataSource, the older name of dataSourceRef, equals it. Stored
-// claims may have invalid API groups.
+// validateDataSources requires that dataSource equals dataSourceRef, which supersedes it, if both are set.
+// Stored claims may have invalid API groups.
 func validateDataSources(f validation.Field, spec, old *corev1.PersistentVolumeClaimSpec) {
 	anyGroup := old != nil && namesGroup(old)
 	if s := spec.DataSource; s != nil {

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// container is a container, init container or ephemeral container during validation.
+// container is a container, init container or ephemeral container that is being validated.
 type container struct {
 	*corev1.Container
 	pod *pod
@@ -65,8 +65,8 @@ func (c *container) validateMain(f validation.Field) {
 	c.validateRunning(f)
 }
 
-// validateInit rejects fields of an init container that only restartable init containers (sidecars)
-// have.
+// validateInit validates an init container. It rejects fields that only restartable init containers (sidecars)
+// may have.
 func (c *container) validateInit(f validation.Field) {
 	c.validateCommon(f)
 	c.validateRestart(f, true)
@@ -87,7 +87,7 @@ func (c *container) validateInit(f validation.Field) {
 	}
 }
 
-// validateRunning validates probes and lifecycle of long-running containers.
+// validateRunning validates the probes and lifecycle of a long-running container.
 func (c *container) validateRunning(f validation.Field) {
 	if at := f.Child("lifecycle"); c.Lifecycle != nil {
 		c.pod.validateHandler(at.Child("postStart"), c.Lifecycle.PostStart)
@@ -99,7 +99,7 @@ func (c *container) validateRunning(f validation.Field) {
 	c.pod.validateSoleProbe(f.Child("startupProbe"), c.StartupProbe)
 }
 
-// validateCommon contains the rules that all types of containers share.
+// validateCommon contains the rules that apply to all types of containers.
 func (c *container) validateCommon(f validation.Field) {
 	if c.Name == "" {
 		f.Child("name").Required("")
@@ -123,7 +123,7 @@ func (c *container) validateCommon(f validation.Field) {
 	c.validateSecurityContext(f.Child("securityContext"))
 }
 
-// validateImage validates an image name. Templates may have spaces around it, because some tools
+// validateImage validates an image name. In templates, it may be surrounded by spaces, because some tools
 // replace the whole text.
 func (c *container) validateImage(f validation.Field) {
 	if c.Image == "" {
@@ -142,7 +142,7 @@ func validatePullPolicy(f validation.Field, policy corev1.PullPolicy) {
 	validation.OneOf(f, policy, corev1.PullAlways, corev1.PullIfNotPresent, corev1.PullNever)
 }
 
-// Limits of restart rules.
+// Limits for restart rules.
 const (
 	maxRestartRules = 20
 	maxExitCodes    = 255
@@ -188,8 +188,8 @@ func (p *pod) validateRestartAction(f validation.Field, action corev1.ContainerR
 	validation.OneOf(f, action, one)
 }
 
-// RestartsAllContainers reports whether the exit of a container can restart all containers of the
-// pod.
+// RestartsAllContainers reports whether the exit of one container can cause the restart of all containers of
+// the pod.
 func RestartsAllContainers(spec *corev1.PodSpec) bool {
 	for _, containers := range [...][]corev1.Container{spec.Containers, spec.InitContainers} {
 		for i := range containers {
@@ -229,7 +229,7 @@ func (c *container) validatePorts(f validation.Field) {
 	}
 }
 
-// hostPort is a port of the node. Only one container of a pod can use it.
+// hostPort is a port on the node. Only one container of a pod can use it.
 type hostPort struct {
 	protocol corev1.Protocol
 	ip       string
@@ -240,7 +240,7 @@ func hostPortText(port *corev1.ContainerPort) string {
 	return string(port.Protocol) + "/" + port.HostIP + "/" + strconv.Itoa(int(port.HostPort))
 }
 
-// validateHostPorts rejects host ports that several containers use.
+// validateHostPorts rejects host ports that are used by several containers.
 func (p *pod) validateHostPorts(f validation.Field) {
 	taken := validation.NewDuplicates[hostPort](0)
 	for i := range p.spec.Containers {
@@ -257,9 +257,9 @@ func (p *pod) validateHostPorts(f validation.Field) {
 	}
 }
 
-// validateInitHostPorts rejects host ports that an init container uses twice. Init containers run
-// sequentially, so ports of different containers do not conflict. As in kube-apiserver, the error
-// is reported for the first init container.
+// validateInitHostPorts rejects host ports that occur twice in one init container. Ports of different init
+// containers do not conflict, because init containers run sequentially. As in kube-apiserver, the error is
+// reported for the first init container.
 func (p *pod) validateInitHostPorts(f validation.Field, i int) {
 	ports := p.spec.InitContainers[i].Ports
 	taken := validation.NewDuplicates[hostPort](len(ports))
@@ -272,7 +272,7 @@ func (p *pod) validateInitHostPorts(f validation.Field, i int) {
 	}
 }
 
-// validateNodePort requires that host port and container port are equal in the network of the node.
+// validateNodePort requires that host port and container port are equal if the pod uses the node's network.
 // Templates may omit the host port, which is set when pods are created.
 func (p *pod) validateNodePort(f validation.Field, port *corev1.ContainerPort) {
 	if p.spec.HostNetwork && port.HostPort != port.ContainerPort && (p.options.Pod || port.HostPort != 0) {

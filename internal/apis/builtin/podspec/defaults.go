@@ -1,6 +1,6 @@
-// Package podspec contains the defaults and validation of pod specifications, which pods and pod
-// templates share, and of their parts in other kinds, such as volumes and claims. Package core
-// contains the rules of pods.
+// Package podspec contains the defaults and validation of pod specs, which pods and pod templates have in
+// common. It also covers parts of pod specs that other kinds contain, such as volumes and claims. Package core
+// contains the rules that apply only to pods.
 package podspec
 
 import (
@@ -12,15 +12,15 @@ import (
 // gracePeriod is the default termination grace period of pods, in seconds.
 const gracePeriod = 30
 
-// Default sets the defaults of pods and pod templates. It does not change or allocate anything if
-// the specification is complete.
+// Default sets the defaults that pods and pod templates have in common. If all fields are already set, it does
+// not change or allocate anything.
 func Default(spec *corev1.PodSpec) {
 	builtin.SetDefaultValue(&spec.DNSPolicy, corev1.DNSClusterFirst)
 	builtin.SetDefaultValue(&spec.RestartPolicy, corev1.RestartPolicyAlways)
 	builtin.SetDefaultValue(&spec.SchedulerName, corev1.DefaultSchedulerName)
 	builtin.SetDefault(&spec.SecurityContext, corev1.PodSecurityContext{})
 	builtin.SetDefault(&spec.TerminationGracePeriodSeconds, gracePeriod)
-	// The account has a deprecated and a current field: clients may write either and read both.
+	// The account name has a deprecated and a current field. Clients may set either field and read both.
 	builtin.SetDefaultValue(&spec.ServiceAccountName, spec.DeprecatedServiceAccount)
 	spec.DeprecatedServiceAccount = spec.ServiceAccountName
 	for i := range spec.Volumes {
@@ -66,8 +66,8 @@ func defaultContainer(c *corev1.Container) {
 	}
 }
 
-// pullPolicy returns the default pull policy: Always for images that are expected to change, otherwise
-// IfNotPresent.
+// pullPolicy returns the default pull policy. It is Always for images whose name may refer to different
+// contents over time, and IfNotPresent for other images.
 func pullPolicy(image string) corev1.PullPolicy {
 	if isLatest(image) {
 		return corev1.PullAlways

@@ -25,7 +25,7 @@ func TestServiceAccountHasTwoNames(t *testing.T) {
 	}
 }
 
-// TestVolumes checks the defaults of volume types that recorded requests do not contain.
+// TestVolumes checks the defaults of volume types that do not occur in the recorded requests.
 func TestVolumes(t *testing.T) {
 	t.Parallel()
 	mode := int32(0o644)

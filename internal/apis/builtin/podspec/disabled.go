@@ -7,21 +7,20 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// PrepareForCreate returns a hook for Strategy.PrepareForCreate that drops the fields of disabled
-// features from a pod specification. spec returns the specification of an object.
+// PrepareForCreate returns a hook for Strategy.PrepareForCreate. The hook drops the fields of disabled
+// features from the pod spec that spec returns.
 func PrepareForCreate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T) {
 	return func(op *builtin.Operation, obj *T) { DropDisabledFields(op.Env.Gates, spec(obj), nil) }
 }
 
-// PrepareForUpdate returns the corresponding hook for Strategy.PrepareForUpdate. Fields that the
-// old object uses are preserved.
+// PrepareForUpdate returns a hook for Strategy.PrepareForUpdate. The hook drops the fields of disabled
+// features, except fields that the old object uses.
 func PrepareForUpdate[T any](spec func(*T) *corev1.PodSpec) func(*builtin.Operation, *T, *T) {
 	return func(op *builtin.Operation, obj, old *T) { DropDisabledFields(op.Env.Gates, spec(obj), spec(old)) }
 }
 
-// DropDisabledFields clears the fields of disabled features, unless the old specification
-// uses them. Both specifications may be nil. Feature gates that are locked to their
-// default are not checked.
+// DropDisabledFields clears the fields of disabled features in spec, unless old uses them. Both arguments may
+// be nil. Feature gates that are locked to their default are not checked.
 func DropDisabledFields(gates feature.Gates, spec, old *corev1.PodSpec) {
 	if spec == nil {
 		return
@@ -58,8 +57,8 @@ func spreadLabelKeys(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	}
 }
 
-// restartRules visits the restart policies of containers and init containers, except Always of init
-// containers: sidecars are older than the feature.
+// restartRules visits the restart rules of all containers and the restart policies of containers and init
+// containers. It skips init containers with the policy Always, because sidecars are older than the feature.
 func restartRules(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	eachContainer(spec, func(c *corev1.Container) {
 		builtin.VisitField(u, &c.RestartPolicyRules)
@@ -74,7 +73,7 @@ func restartRules(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	}
 }
 
-// stopSignals visits stop signals. It also removes a lifecycle that contains only a signal.
+// stopSignals visits stop signals. It also removes a lifecycle that would otherwise be empty.
 func stopSignals(u *builtin.FieldVisitor, spec *corev1.PodSpec) {
 	eachContainer(spec, func(c *corev1.Container) {
 		if c.Lifecycle == nil || c.Lifecycle.StopSignal == nil {
@@ -180,7 +179,7 @@ func eachProbe(spec *corev1.PodSpec, f func(*corev1.Probe)) {
 	})
 }
 
-// eachOwner calls f for the user fields of volumes.
+// eachOwner calls f for each field in a volume that specifies the user who owns files.
 func eachOwner(spec *corev1.PodSpec, f func(user **int64)) {
 	for i := range spec.Volumes {
 		volume := &spec.Volumes[i]

@@ -71,8 +71,8 @@ func TestDropDisabledFields(t *testing.T) {
 	DropDisabledFields(feature.Gates{}, nil, nil)
 }
 
-// TestKeepEnabled checks that the fields of enabled gates are preserved, regardless of the gate's
-// default.
+// TestKeepEnabled checks that the state of a gate, and not its default, determines whether its fields are
+// preserved.
 func TestKeepEnabled(t *testing.T) {
 	t.Parallel()
 	gates, err := feature.Defaults().Parse("EvictionRequestAPI=true,GenericWorkload=false")

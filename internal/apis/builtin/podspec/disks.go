@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// This file validates volumes of remote disks and file systems, in pods and PersistentVolumes.
+// This file validates volumes on remote disks and file systems, in pods and PersistentVolumes.
 
 func required(f validation.Field, name, value string) {
 	if value == "" {
@@ -18,7 +18,7 @@ func required(f validation.Field, name, value string) {
 	}
 }
 
-// ValidateHostPath validates a volume of a path of the node.
+// ValidateHostPath validates a volume that mounts a path of the node.
 func ValidateHostPath(f validation.Field, s *corev1.HostPathVolumeSource) {
 	if s.Path == "" {
 		f.Child("path").Required("")
@@ -31,7 +31,7 @@ func ValidateHostPath(f validation.Field, s *corev1.HostPathVolumeSource) {
 	}
 }
 
-// validateLocal validates a volume of a disk of the node.
+// validateLocal validates a volume on a local disk of the node.
 func validateLocal(f validation.Field, s *corev1.LocalVolumeSource) {
 	if s.Path == "" {
 		f.Child("path").Required("")
@@ -40,7 +40,7 @@ func validateLocal(f validation.Field, s *corev1.LocalVolumeSource) {
 	validateNoBacksteps(f.Child("path"), s.Path)
 }
 
-// ValidateNFS validates a volume of an NFS server.
+// ValidateNFS validates a volume on an NFS server.
 func ValidateNFS(f validation.Field, s *corev1.NFSVolumeSource) {
 	required(f, "server", s.Server)
 	required(f, "path", s.Path)
@@ -49,13 +49,13 @@ func ValidateNFS(f validation.Field, s *corev1.NFSVolumeSource) {
 	}
 }
 
-// ValidateGCEDisk validates a volume of Google Compute Engine.
+// ValidateGCEDisk validates a volume on a Google Compute Engine disk.
 func ValidateGCEDisk(f validation.Field, s *corev1.GCEPersistentDiskVolumeSource) {
 	required(f, "pdName", s.PDName)
 	validatePartition(f.Child("partition"), s.Partition)
 }
 
-// ValidateAWSDisk validates a volume of Amazon Elastic Block Store.
+// ValidateAWSDisk validates a volume on an Amazon Elastic Block Store disk.
 func ValidateAWSDisk(f validation.Field, s *corev1.AWSElasticBlockStoreVolumeSource) {
 	required(f, "volumeID", s.VolumeID)
 	validatePartition(f.Child("partition"), s.Partition)
@@ -77,8 +77,8 @@ func validateISCSI(f validation.Field, volume *corev1.Volume) {
 // iscsiFormat is the error message for an invalid iSCSI node name.
 const iscsiFormat = "must be valid format"
 
-// validateISCSITarget validates an iSCSI volume. start is the error message for a node name of an
-// unknown format.
+// validateISCSITarget validates an iSCSI volume. start is the error message for a node name whose format is
+// unknown.
 func validateISCSITarget(f validation.Field, portal, iqn string, lun int32, initiator *string, start string) {
 	required(f, "targetPortal", portal)
 	if iqn == "" {
@@ -92,8 +92,8 @@ func validateISCSITarget(f validation.Field, portal, iqn string, lun int32, init
 	}
 }
 
-// validateIQN validates an iSCSI node name, which has the format iqn (a domain), eui or naa (a
-// number). start is the error message for other formats.
+// validateIQN validates an iSCSI node name. The name must have the format iqn, which contains a domain, or the
+// format eui or naa, which contain a number. start is the error message for other formats.
 func validateIQN(f validation.Field, name, start string) {
 	switch {
 	case !strings.HasPrefix(name, "iqn") && !strings.HasPrefix(name, "eui") && !strings.HasPrefix(name, "naa"):
@@ -130,7 +130,7 @@ func validateRBD(f validation.Field, volume *corev1.Volume) {
 	required(f, "image", volume.RBD.RBDImage)
 }
 
-// validateMonitors requires the monitors of a Ceph cluster.
+// validateMonitors requires at least one monitor of a Ceph cluster.
 func validateMonitors(f validation.Field, monitors []string) {
 	if len(monitors) == 0 {
 		f.Required("")
@@ -183,7 +183,7 @@ func ValidateFC(f validation.Field, s *corev1.FCVolumeSource) {
 	}
 }
 
-// ValidateFlex validates a volume that a driver on the node mounts.
+// ValidateFlex validates a volume that is mounted by a FlexVolume driver on the node.
 func ValidateFlex(f validation.Field, driver string, options map[string]string) {
 	required(f, "driver", driver)
 	for key := range options {
@@ -206,12 +206,12 @@ func validateAzureShare(f validation.Field, secret, share string) {
 	required(f, "shareName", share)
 }
 
-// ValidateVsphere validates a volume of VMware vSphere.
+// ValidateVsphere validates a VMware vSphere volume.
 func ValidateVsphere(f validation.Field, s *corev1.VsphereVirtualDiskVolumeSource) {
 	required(f, "volumePath", s.VolumePath)
 }
 
-// ValidatePhoton validates a volume of VMware Photon.
+// ValidatePhoton validates a VMware Photon volume.
 func ValidatePhoton(f validation.Field, s *corev1.PhotonPersistentDiskVolumeSource) {
 	required(f, "pdID", s.PdID)
 }
@@ -221,7 +221,7 @@ func ValidatePortworx(f validation.Field, s *corev1.PortworxVolumeSource) {
 	required(f, "volumeID", s.VolumeID)
 }
 
-// ValidateAzureDisk validates a volume of Microsoft Azure.
+// ValidateAzureDisk validates a Microsoft Azure disk volume.
 func ValidateAzureDisk(f validation.Field, s *corev1.AzureDiskVolumeSource) {
 	required(f, "diskName", s.DiskName)
 	required(f, "diskURI", s.DataDiskURI)

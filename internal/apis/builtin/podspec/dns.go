@@ -9,14 +9,14 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of resolv.conf.
+// Limits for resolv.conf.
 const (
 	maxNameservers = 3
 	maxSearches    = 32
 	maxSearchChars = 2048
 )
 
-// validateDNS validates the DNS policy and configuration. The policy None requires nameservers.
+// validateDNS validates the DNS policy and configuration. If the policy is None, nameservers are required.
 func (p *pod) validateDNS(f validation.Field) {
 	policy, config := p.spec.DNSPolicy, p.spec.DNSConfig
 	if policy == "" {
@@ -54,7 +54,7 @@ func (p *pod) validateDNS(f validation.Field) {
 	}
 }
 
-// validateSearches validates search domains, which may end with a dot and contain underscores.
+// validateSearches validates search domains. They may contain underscores and end with a dot.
 func validateSearches(f validation.Field, searches []string) {
 	if len(searches) > maxSearches {
 		f.Invalid(searches, "must not have more than 32 search paths")

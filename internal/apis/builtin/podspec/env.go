@@ -69,8 +69,8 @@ func validateConfigKey(f validation.Field, key string) {
 	f.ConfigMapKey(key)
 }
 
-// validateFileRef validates a variable that is read from a file. An init container writes the file
-// to an emptyDir volume.
+// validateFileRef validates an environment variable whose value is read from a file. The file must be in an
+// emptyDir volume, where an init container writes it.
 func (c *container) validateFileRef(f validation.Field, ref *corev1.FileKeySelector) {
 	if ref.VolumeName == "" {
 		f.Child("volumeName").Required("")
@@ -91,8 +91,8 @@ func (c *container) validateFileRef(f validation.Field, ref *corev1.FileKeySelec
 	}
 }
 
-// validateEnvFrom validates the sources of variables. As in kube-apiserver, errors about their
-// number are reported for the list.
+// validateEnvFrom validates the sources of environment variables. As in kube-apiserver, an error about the
+// number of sources is reported for the list, not for the element.
 func (c *container) validateEnvFrom(f validation.Field) {
 	for i := range c.EnvFrom {
 		from, at, n := &c.EnvFrom[i], f.Index(i), 0
@@ -123,8 +123,8 @@ func validateRefName(f validation.Field, name string) {
 	f.DNSSubdomain(name)
 }
 
-// validateFieldRef validates a reference to a field of the pod. isField reports whether a field can
-// be referenced, and fields lists such fields for the error.
+// validateFieldRef validates a reference to a field of the pod. isField reports whether a field can be
+// referenced. fields lists these fields for error messages.
 func validateFieldRef(f validation.Field, ref *corev1.ObjectFieldSelector, isField func(string) bool, fields func() []string) {
 	path := f.Child("fieldPath")
 	switch name, key, subscripted := cutSubscript(ref.FieldPath); {
@@ -145,7 +145,7 @@ func validateFieldRef(f validation.Field, ref *corev1.ObjectFieldSelector, isFie
 	}
 }
 
-// cutSubscript splits a path with a subscript, such as metadata.labels['key'].
+// cutSubscript splits a path that ends with a subscript, such as metadata.labels['key'].
 func cutSubscript(path string) (name, key string, ok bool) {
 	name, rest, found := strings.Cut(path, "['")
 	key, closed := strings.CutSuffix(rest, "']")
@@ -155,7 +155,8 @@ func cutSubscript(path string) (name, key string, ok bool) {
 	return name, key, true
 }
 
-// isPodField reports whether a field of a pod can be referenced.
+// isPodField reports whether kube-apiserver accepts path as the path of a pod field. Not all of these fields can
+// be referenced in every place.
 func isPodField(path string) bool {
 	switch path {
 	case "metadata.annotations", "metadata.labels", "spec.restartPolicy", "spec.schedulerName", "status.phase", "spec.host":
@@ -192,8 +193,8 @@ func isFileField(path string) bool {
 	return false
 }
 
-// validateResourceRef validates a reference to a resource of a container. It requires a container
-// name in a volume, which does not belong to a container.
+// validateResourceRef validates a reference to a resource of a container. In a volume, the reference must name
+// the container, because a volume does not belong to a container.
 func validateResourceRef(f validation.Field, ref *corev1.ResourceFieldSelector, inVolume bool) {
 	if inVolume && ref.ContainerName == "" {
 		f.Child("containerName").Required("")
@@ -222,7 +223,7 @@ func validateResourceRef(f validation.Field, ref *corev1.ResourceFieldSelector, 
 	}
 }
 
-// contains reports whether a list, which is formatted as in error messages, contains an item.
+// contains reports whether list contains item. The elements of list are separated by ", ".
 func contains(list, item string) bool {
 	for one := range strings.SplitSeq(list, ", ") {
 		if one == item {
@@ -232,8 +233,8 @@ func contains(list, item string) bool {
 	return false
 }
 
-// divisorsOf returns the valid divisors of a resource and their description, or "" if the resource
-// cannot be referenced.
+// divisorsOf returns the valid divisors of a resource and a description of the resource. Both are "" if the
+// resource cannot be referenced.
 func divisorsOf(name string) (divisors, about string) {
 	const bytes = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
 	switch {
@@ -249,7 +250,7 @@ func divisorsOf(name string) (divisors, about string) {
 	return "", ""
 }
 
-// validateDescending requires a relative path without "..".
+// validateDescending requires that a path is relative and does not contain "..".
 func validateDescending(f validation.Field, path string) {
 	if strings.HasPrefix(path, "/") {
 		f.Invalid(path, "must be a relative path")
@@ -257,7 +258,7 @@ func validateDescending(f validation.Field, path string) {
 	validateNoBacksteps(f, path)
 }
 
-// validateNoBacksteps requires a path without "..".
+// validateNoBacksteps requires that a path does not contain "..".
 func validateNoBacksteps(f validation.Field, path string) {
 	if hasBacksteps(path) {
 		f.Invalid(path, "must not contain '..'")

@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateEphemeral validates an ephemeral container, which cannot reserve resources. targets
-// contains the names of containers that it may target.
+// validateEphemeral validates an ephemeral container. Ephemeral containers cannot reserve resources. targets
+// contains the names of the containers that e may target.
 func (p *pod) validateEphemeral(f validation.Field, e *corev1.EphemeralContainer, targets *validation.Duplicates[string]) {
 	const reason = "cannot be set for an Ephemeral Container"
 	c := container{(*corev1.Container)(&e.EphemeralContainerCommon), p}

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/rest/names"
 )
 
-// This file validates volumes with files from objects: secrets, config maps, the pod itself, and
-// projections.
+// This file validates volumes whose files come from API objects: secrets, config maps, the pod itself, and
+// projections of several sources.
 
 func validateMode(f validation.Field, mode *int32) {
 	if mode != nil && (*mode < 0 || *mode > 0o777) {
@@ -54,8 +54,8 @@ func validateItems(f validation.Field, items []corev1.KeyToPath) {
 	}
 }
 
-// validateFilePath validates the path of a file. Names that start with two dots are reserved for
-// the kubelet, which updates files atomically.
+// validateFilePath validates the path of a file. Names that start with two dots are reserved for the kubelet,
+// which uses them to update files atomically.
 func validateFilePath(f validation.Field, path string) {
 	validateDescending(f, path)
 	if strings.HasPrefix(path, "..") && !strings.HasPrefix(path, "../") {
@@ -71,7 +71,7 @@ func validateDownwardVolume(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// validateDownwardFile validates a file with a field of the pod. As in kube-apiserver, errors are
+// validateDownwardFile validates a file that contains a field of the pod. As in kube-apiserver, errors are
 // reported for the volume instead of the item.
 func validateDownwardFile(f validation.Field, file *corev1.DownwardAPIVolumeFile) {
 	if file.Path == "" {
@@ -94,7 +94,8 @@ func validateDownwardFile(f validation.Field, file *corev1.DownwardAPIVolumeFile
 	validateID(f.Child("user"), file.User)
 }
 
-// projection is a projected volume during validation. paths contains the paths of previous files.
+// projection is a projected volume that is being validated. paths contains the paths of the files that have
+// already been validated.
 type projection struct {
 	validation.Field
 	paths validation.Duplicates[string]
@@ -109,7 +110,8 @@ func validateProjected(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// path records the path of a file. It adds an error for a duplicate path; of is the source in the error.
+// path records the path of a file. If the path is a duplicate, it adds an error that quotes of, the source of
+// the file.
 func (p *projection) path(path, of string) {
 	if path != "" && p.paths.IsDuplicate(path) {
 		p.Invalid(of, "conflicting duplicate paths")
@@ -160,7 +162,7 @@ func (p *projection) validateKeys(f validation.Field, name string, items []corev
 	}
 }
 
-// Lifetimes of tokens, in seconds.
+// Limits for the lifetimes of tokens and certificates, in seconds.
 const (
 	minTokenLifetime       = 10 * 60
 	maxTokenLifetime       = 1 << 32
@@ -168,7 +170,8 @@ const (
 	maxCertificateLifetime = 91 * 24 * 3600
 )
 
-// validateToken validates a token, except its path, whose rules depend on the old object.
+// validateToken validates a service account token, except its path, because the rules for the path depend on
+// the old object.
 func (p *projection) validateToken(f validation.Field, s *corev1.ServiceAccountTokenProjection) {
 	if s.ExpirationSeconds != nil {
 		switch at := f.Child("expirationSeconds"); {
@@ -212,8 +215,8 @@ func (p *projection) validateTrustBundle(f validation.Field, s *corev1.ClusterTr
 	p.path(s.Path, s.Path)
 }
 
-// validateBundleName validates the name of a trust bundle. The part before the last colon is a
-// signer name with a colon instead of the slash.
+// validateBundleName validates the name of a trust bundle. The part before the last colon is a signer name in
+// which the slash is replaced with a colon.
 func validateBundleName(f validation.Field, name string) {
 	if name == "" {
 		f.Required("must be a valid object name")

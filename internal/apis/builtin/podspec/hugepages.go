@@ -14,8 +14,8 @@ func IsHugePages(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// validateHugePages requires multiples of the page size. Stored pods may violate the rule, which is
-// newer.
+// validateHugePages requires that quantities of huge pages are multiples of the page size. Stored pods may
+// violate this rule, because they may be older than it.
 func (p *pod) validateHugePages(f validation.Field) {
 	if p.old != nil && f.Violates(func(f validation.Field) { (&pod{spec: p.old}).validateHugePages(f) }) {
 		return

@@ -2,15 +2,15 @@ package podspec
 
 import "strings"
 
-// maxPath is the maximum length of an image path in registries.
+// maxPath is the maximum length of an image path that registries accept.
 const maxPath = 255
 
-// isLatest reports whether an image has neither a tag nor a digest, or the tag latest. It returns
-// false for invalid names, which validation or the kubelet rejects.
+// isLatest reports whether an image name has the tag latest, or neither a tag nor a digest. It returns false
+// for invalid names, which validation or the kubelet rejects.
 //
-//	image = [ domain "/" ] path [ ":" tag ] [ "@" digest ]
+//	image  = [ domain "/" ] path [ ":" tag ] [ "@" digest ]
 //	domain = host [ ":" port ]
-//	path = component { "/" component }
+//	path   = component { "/" component }
 func isLatest(image string) bool {
 	name, digest, digested := strings.Cut(image, "@")
 	if digested && !isDigest(digest) || isHex(image, 64) { // an image ID has 64 hexadecimal digits
@@ -27,8 +27,8 @@ func isLatest(image string) bool {
 	return tag == "latest"
 }
 
-// splitDomain splits off the first component of a name if it is a host: it then contains a dot, a
-// port or a capital letter.
+// splitDomain splits off the first component of a name if it is a host, that is, if it is localhost or
+// contains a dot, a colon or a capital letter.
 func splitDomain(name string) (domain, rest string) {
 	first, rest, ok := strings.Cut(name, "/")
 	if ok && (strings.ContainsAny(first, ".:") || first == "localhost" || strings.ToLower(first) != first) {
@@ -37,8 +37,8 @@ func splitDomain(name string) (domain, rest string) {
 	return "", name
 }
 
-// pathLength returns the length of the path, including the parts that names of official images
-// omit.
+// pathLength returns the length of an image path. It includes the prefix "library/", which the names of
+// official images omit.
 func pathLength(domain, path string) int {
 	if (domain == "" || domain == "docker.io" || domain == "index.docker.io") && !strings.Contains(path, "/") {
 		return len("library/") + len(path)
@@ -76,10 +76,10 @@ func isPath(path string) bool {
 	return true
 }
 
-// isComponent reports whether s consists of lower-case letters and digits, with separators between
-// them: a dot, one or two underscores, or any number of dashes.
+// isComponent reports whether s consists of lower-case letters and digits, with separators between them. A
+// separator is a dot, one or two underscores, or any number of dashes.
 func isComponent(s string) bool {
-	separator := 0 // start of the current separator
+	separator := 0 // index of the first byte of the current separator
 	for i := range len(s) {
 		if !isAlphanumeric(s[i]) {
 			continue
@@ -103,7 +103,7 @@ func isSeparator(s string) bool {
 	return all(s, func(c byte) bool { return c == '-' })
 }
 
-// isDigest reports whether s is a hash of a supported algorithm.
+// isDigest reports whether s is a digest that uses a supported algorithm.
 func isDigest(digest string) bool {
 	algorithm, hash, _ := strings.Cut(digest, ":")
 	switch algorithm {

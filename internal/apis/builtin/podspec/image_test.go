@@ -20,7 +20,7 @@ func TestIsLatest(t *testing.T) {
 		"localhost/x":                          true,
 		"localhost:5000/x":                     true,
 		"localhost:5000/x:latest":              true,
-		"Registry/x":                           true, // the first component has a capital letter, so it is a host
+		"Registry/x":                           true, // the first component is a host, because it contains a capital letter
 		"[::1]:5000/x":                         true,
 		"[fd00::1]/x:latest":                   true,
 		"a.b-c.d:443/e":                        true,
@@ -35,7 +35,7 @@ func TestIsLatest(t *testing.T) {
 		hash:                                   false, // an image ID
 		hash[1:]:                               true,
 		strings.Repeat("a", 247):               true,
-		strings.Repeat("a", 248):               false, // the path of an official image includes library/
+		strings.Repeat("a", 248):               false, // the path of an official image also includes "library/"
 		"quay.io/" + strings.Repeat("a", 255):  true,
 		"quay.io/" + strings.Repeat("a", 256):  false,
 
@@ -75,7 +75,8 @@ func TestIsLatest(t *testing.T) {
 	}
 }
 
-// FuzzIsLatest checks invariants for arbitrary names.
+// FuzzIsLatest checks that isLatest returns false for names that are obviously invalid, and that adding the
+// tag latest does not change a result of true.
 func FuzzIsLatest(f *testing.F) {
 	for _, image := range []string{"nginx", "quay.io:5000/a/b:latest", "[::1]:1/a", "a@sha256:0", "a__b:x"} {
 		f.Add(image)

@@ -21,8 +21,8 @@ func (p *pod) validateContainerResources(f validation.Field, r *corev1.ResourceR
 	p.validateUsedClaims(f.Child("claims"), r.Claims)
 }
 
-// validatePodResources validates pod-level resources: the requests must be at least the sum of the
-// containers' requests, and no container's limit may exceed the pod-level limit.
+// validatePodResources validates pod-level resources. The requests must be at least the sum of the containers'
+// requests, and no container's limit may exceed the pod-level limit.
 func (p *pod) validatePodResources(f validation.Field) {
 	if len(p.spec.Overhead) > 0 {
 		validateRequirements(f.Child("overhead"), &corev1.ResourceRequirements{Limits: p.spec.Overhead}, ValidateContainerResource)
@@ -56,7 +56,7 @@ func (p *pod) validatePodResources(f validation.Field) {
 	}
 }
 
-// validateRequirements requires equal requests and limits of resources that cannot be
+// validateRequirements validates requests and limits. They must be equal for resources that cannot be
 // overcommitted.
 func validateRequirements(f validation.Field, r *corev1.ResourceRequirements, rule resourceRule) {
 	limits, requests := f.Child("limits"), f.Child("requests")
@@ -100,8 +100,8 @@ func ValidateQuantity(f validation.Field, name corev1.ResourceName, quantity res
 	}
 }
 
-// ValidateResourceName validates a resource name. Names without a prefix are reserved for
-// Kubernetes. It reports whether the name is valid.
+// ValidateResourceName validates a resource name and reports whether it is valid. Names without a prefix are
+// reserved for Kubernetes.
 func ValidateResourceName(f validation.Field, name corev1.ResourceName) bool {
 	if isBasic(name) {
 		return true
@@ -118,7 +118,7 @@ func ValidateResourceName(f validation.Field, name corev1.ResourceName) bool {
 	return true
 }
 
-// ValidateContainerResource validates the name of a resource of a container.
+// ValidateContainerResource validates the name of a resource that a container requests or limits.
 func ValidateContainerResource(f validation.Field, name corev1.ResourceName) {
 	ValidateResourceName(f, name)
 	if !strings.Contains(string(name), "/") {
@@ -140,13 +140,13 @@ func isBasic(name corev1.ResourceName) bool {
 	return name == corev1.ResourceCPU || name == corev1.ResourceMemory
 }
 
-// isNative reports whether Kubernetes defines the resource.
+// isNative reports whether a resource is defined by Kubernetes.
 func isNative(name corev1.ResourceName) bool {
 	return !strings.Contains(string(name), "/") || strings.Contains(string(name), corev1.ResourceDefaultNamespacePrefix)
 }
 
-// IsExtendedResource reports whether a resource is an extended resource. Quotas prefix the names of
-// such resources with "requests.".
+// IsExtendedResource reports whether a resource is an extended resource, which is not defined by Kubernetes.
+// Its name must be short enough for the prefix "requests.", which quotas add.
 func IsExtendedResource(name corev1.ResourceName) bool {
 	if isNative(name) || strings.HasPrefix(string(name), corev1.DefaultResourceRequestsPrefix) {
 		return false
@@ -155,11 +155,11 @@ func IsExtendedResource(name corev1.ResourceName) bool {
 	return names.IsQualified(string(name)) && len(domain)+len(corev1.DefaultResourceRequestsPrefix) <= apivalidation.DNS1123SubdomainMaxLength
 }
 
-// CanOvercommit reports whether the limits of a resource on a node may exceed its capacity.
+// CanOvercommit reports whether the total limits of a resource on a node may exceed the node's capacity.
 func CanOvercommit(name corev1.ResourceName) bool { return isNative(name) && !IsHugePages(name) }
 
-// IsStandardResource reports whether Kubernetes defines a resource with this name, which has no
-// prefix. It includes resources that only quotas have.
+// IsStandardResource reports whether an unprefixed resource name is defined by Kubernetes. This includes
+// resources that occur only in quotas.
 func IsStandardResource(name corev1.ResourceName) bool {
 	return IsHugePages(name) || strings.HasPrefix(string(name), corev1.ResourceRequestsHugePagesPrefix) || isCounted(name) ||
 		slices.Contains([]corev1.ResourceName{
@@ -169,7 +169,7 @@ func IsStandardResource(name corev1.ResourceName) bool {
 		}, name)
 }
 
-// isCounted reports whether a resource is a number of objects.
+// isCounted reports whether a resource is a number of API objects.
 func isCounted(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourcePods, corev1.ResourceQuotas, corev1.ResourceServices, corev1.ResourceReplicationControllers,
@@ -233,8 +233,8 @@ func (p *pod) validateClaims(f validation.Field) {
 	}
 }
 
-// validateUsedClaims validates the claims that a container uses: a claim of the pod, or one request
-// of a claim.
+// validateUsedClaims validates the resource claims that a container uses. Each entry refers to a claim of the
+// pod, or to one request of such a claim.
 func (p *pod) validateUsedClaims(f validation.Field, claims []corev1.ResourceClaim) {
 	if len(claims) == 0 {
 		return
@@ -264,11 +264,11 @@ func (p *pod) validateUsedClaims(f validation.Field, claims []corev1.ResourceCla
 	}
 }
 
-// maxListed is the maximum number of names in an error message.
+// maxListed is the maximum number of names that an error message lists.
 const maxListed = 64
 
-// unknownClaim returns the error message for a claim that the pod does not have. Long lists of claims can
-// need the message many times, so it is created once.
+// unknownClaim returns the error message for a claim that the pod does not have. The message is created only
+// once, because a long list of claims can cause many such errors.
 func (p *pod) unknownClaim() string {
 	if p.unknownClaimText == "" {
 		p.unknownClaimText = "must be one of the names in pod.spec.resourceClaims" + p.claimNames()

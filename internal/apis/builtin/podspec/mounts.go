@@ -6,14 +6,14 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// volumeIndex finds the valid volumes of a pod by name.
+// volumeIndex finds those volumes of a pod that are valid, by name.
 type volumeIndex struct {
 	volumes []corev1.Volume
 	faulty  map[int]bool   // nil if all volumes are valid
-	at      map[string]int // nil for at most fewVolumes volumes, for which a linear search is faster
+	at      map[string]int // nil for up to fewVolumes volumes, because a linear search is then faster
 }
 
-// fewVolumes is the maximum number of volumes that are searched linearly.
+// fewVolumes is the maximum number of volumes for which a linear search is used.
 const fewVolumes = 16
 
 func indexVolumes(volumes []corev1.Volume, faulty map[int]bool) volumeIndex {
@@ -29,7 +29,7 @@ func indexVolumes(volumes []corev1.Volume, faulty map[int]bool) volumeIndex {
 	return index
 }
 
-// find returns the volume with a name, or nil.
+// find returns the volume with the given name, or nil if there is no valid volume with this name.
 func (x *volumeIndex) find(name string) *corev1.Volume {
 	if x.at != nil {
 		if i, ok := x.at[name]; ok {
@@ -45,8 +45,8 @@ func (x *volumeIndex) find(name string) *corev1.Volume {
 	return nil
 }
 
-// validateMounts requires that each path of a container has at most one mount or device. As in
-// kube-apiserver, errors of some fields are reported for the list.
+// validateMounts requires that each path in a container is used by at most one mount or device. As in
+// kube-apiserver, errors in some fields are reported for the list.
 func (c *container) validateMounts(f validation.Field) {
 	paths := validation.NewDuplicates[string](len(c.VolumeMounts))
 	devices := c.devicePlaces()
@@ -131,7 +131,7 @@ func validateRecursiveReadOnly(f validation.Field, mode corev1.RecursiveReadOnly
 	}
 }
 
-// places contains the names and paths of mounts or devices.
+// places contains the names and paths of a container's mounts or devices.
 type places struct{ names, paths validation.Duplicates[string] }
 
 func (c *container) devicePlaces() places {

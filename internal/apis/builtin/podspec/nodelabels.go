@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Node labels for which k8s.io/api has no constants.
+// Node labels for which k8s.io/api does not define constants.
 const (
 	betaArch    = "beta.kubernetes.io/arch"
 	betaOS      = "beta.kubernetes.io/os"

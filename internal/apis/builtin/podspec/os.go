@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateOS rejects fields that do not apply to the operating system of the pod.
+// validateOS rejects fields that do not apply to the pod's operating system.
 func (p *pod) validateOS(f validation.Field) {
 	if p.spec.OS == nil {
 		return
@@ -78,7 +78,7 @@ func (p *pod) validateWindows(f validation.Field) {
 	})
 }
 
-// eachContext calls a function for each container that has a security context.
+// eachContext calls a function for each security context of a container.
 func (p *pod) eachContext(f validation.Field, call func(validation.Field, *corev1.SecurityContext)) {
 	p.eachContainer(f, func(at validation.Field, c *corev1.Container) {
 		if c.SecurityContext != nil {
@@ -99,7 +99,7 @@ func (p *pod) eachContainer(f validation.Field, call func(validation.Field, *cor
 	}
 }
 
-// validateHostProcesses requires that all containers of a Windows pod are host processes, or none.
+// validateHostProcesses requires that either all containers of a Windows pod are host processes or none is.
 func (p *pod) validateHostProcesses(f validation.Field) {
 	var whole *bool
 	if sc := p.spec.SecurityContext; sc != nil && sc.WindowsOptions != nil {

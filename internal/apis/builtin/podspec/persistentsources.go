@@ -6,24 +6,24 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// This file validates the sources of persistent volumes. Their secret references contain a
-// namespace, because a PersistentVolume has none.
+// This file validates the sources of persistent volumes. Secret references in these sources contain a
+// namespace, because PersistentVolumes are not namespaced.
 
 type persistentVolume struct {
 	name string
 	spec *corev1.PersistentVolumeSpec
 }
 
-// persistentSource is a source of a persistent volume and its validation. path is the field path
-// for errors; "" selects the name.
+// persistentSource describes a source of a persistent volume and how it is validated. path is the field path
+// in error messages; if it is "", name is used.
 type persistentSource struct {
 	name, path string
 	set        bool
 	validate   func(validation.Field, persistentVolume)
 }
 
-// validatePersistentSources validates the first source of a volume, in the order of kube-apiserver, and
-// rejects all other sources, except a flexVolume. It returns the name of the first source.
+// validatePersistentSources validates the first source of a volume, in the order of kube-apiserver. It rejects
+// all other sources, except a flexVolume. It returns the name of the first source.
 func validatePersistentSources(f validation.Field, v persistentVolume) (first string) {
 	n := 0
 	for _, s := range [...]persistentSource{
@@ -92,15 +92,15 @@ func validatePersistentCephFS(f validation.Field, v persistentVolume) {
 	validateMonitors(f.Child("monitors"), v.spec.CephFS.Monitors)
 }
 
-// maxPortal is the maximum total length of a volume name and a target portal if the initiator name
-// is set. Both are then part of the name of an iSCSI interface.
+// maxPortal limits the length of a volume name plus target portal if an initiator name is set. Both are then
+// part of the name of an iSCSI interface.
 const maxPortal = 64
 
 func validatePersistentISCSI(f validation.Field, v persistentVolume) {
 	s := v.spec.ISCSI
 	validateISCSITarget(f, s.TargetPortal, s.IQN, s.Lun, s.InitiatorName, iscsiFormat)
 	if s.InitiatorName != nil && len(v.name)+len(":")+len(s.TargetPortal) > maxPortal {
-		f.Child("targetportal").Invalid(s.TargetPortal, // the field name of kube-apiserver
+		f.Child("targetportal").Invalid(s.TargetPortal, // the lower-case spelling is the same as in kube-apiserver
 			"Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.")
 	}
 	if s.SecretRef != nil {

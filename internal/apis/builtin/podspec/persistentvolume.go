@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// ValidatePersistentVolumeSpec validates the specification of a PersistentVolume. name is the name
-// of the volume, whose length one rule limits. old is nil on creation.
+// ValidatePersistentVolumeSpec validates the spec of a PersistentVolume. name is the name of the volume; one
+// of the rules limits its length. old is nil on creation.
 func ValidatePersistentVolumeSpec(f validation.Field, name string, spec, old *corev1.PersistentVolumeSpec) {
 	validateVolumeSpec(f, name, spec)
 	validateCapacity(f.Child("capacity"), spec.Capacity)
@@ -27,7 +27,8 @@ func ValidatePersistentVolumeSpec(f validation.Field, name string, spec, old *co
 	validateVolumeMode(f.Child("volumeMode"), spec.VolumeMode)
 }
 
-// ValidateInlineVolumeSpec validates an inline volume of an attachment without a PersistentVolume.
+// ValidateInlineVolumeSpec validates an inline volume, which is part of a VolumeAttachment instead of a
+// PersistentVolume.
 func ValidateInlineVolumeSpec(f validation.Field, spec *corev1.PersistentVolumeSpec) {
 	const inline = "in the context of inline volumes"
 	validateVolumeSpec(f, "", spec)
@@ -50,7 +51,7 @@ func ValidateInlineVolumeSpec(f validation.Field, spec *corev1.PersistentVolumeS
 	}
 }
 
-// validateVolumeSpec contains the rules that PersistentVolumes and inline volumes share.
+// validateVolumeSpec contains the rules that apply to both PersistentVolumes and inline volumes.
 func validateVolumeSpec(f validation.Field, name string, spec *corev1.PersistentVolumeSpec) {
 	if len(spec.AccessModes) == 0 {
 		f.Child("accessModes").Required("")
@@ -76,7 +77,7 @@ func validateVolumeSpec(f validation.Field, name string, spec *corev1.Persistent
 	}
 }
 
-// validateCapacity requires that the capacity contains storage and no other resource.
+// validateCapacity requires that the capacity contains storage and no other resources.
 func validateCapacity(f validation.Field, capacity corev1.ResourceList) {
 	if len(capacity) == 0 {
 		f.Required("")
@@ -110,7 +111,7 @@ func validateVolumeMode(f validation.Field, mode *corev1.PersistentVolumeMode) {
 	}
 }
 
-// ValidateBasicQuantity requires a quantity of zero or more, with the error message for capacities.
+// ValidateBasicQuantity requires that a quantity is not negative. Its error message is the one for capacities.
 func ValidateBasicQuantity(f validation.Field, quantity resource.Quantity) {
 	if n := quantity.Value(); n < 0 {
 		f.Invalid(n, "must be a valid resource quantity")

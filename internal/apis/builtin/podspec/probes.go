@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateSoleProbe validates a liveness or startup probe and requires the success threshold 1.
+// validateSoleProbe validates a liveness or startup probe, whose success threshold must be 1.
 func (p *pod) validateSoleProbe(f validation.Field, probe *corev1.Probe) {
 	if probe == nil {
 		return
@@ -20,8 +20,8 @@ func (p *pod) validateSoleProbe(f validation.Field, probe *corev1.Probe) {
 	}
 }
 
-// validateReadinessProbe rejects a grace period: a failed readiness probe does not terminate the
-// container.
+// validateReadinessProbe validates a readiness probe. It rejects a grace period, because a failed readiness
+// probe does not terminate the container.
 func (p *pod) validateReadinessProbe(f validation.Field, probe *corev1.Probe) {
 	if probe == nil {
 		return
@@ -54,7 +54,7 @@ func (p *pod) validateHandler(f validation.Field, handler *corev1.LifecycleHandl
 	}
 }
 
-// actions are the alternative actions of a probe or lifecycle hook. Exactly one must be set.
+// actions contains the alternative actions of a probe or lifecycle hook. Exactly one must be set.
 type actions struct {
 	exec      *corev1.ExecAction
 	httpGet   *corev1.HTTPGetAction
@@ -63,7 +63,7 @@ type actions struct {
 	sleep     *corev1.SleepAction
 }
 
-// validateActions validates the first action that is set, and rejects all other actions.
+// validateActions validates the first action that is set and rejects the remaining actions.
 func (p *pod) validateActions(f validation.Field, a actions) {
 	n := 0
 	sole := func(at validation.Field) bool {
@@ -114,7 +114,7 @@ func validateHTTPGet(f validation.Field, get *corev1.HTTPGetAction) {
 	}
 }
 
-// validateSleep requires that a pod sleeps no longer than its termination grace period.
+// validateSleep requires that a sleep action is no longer than the pod's termination grace period.
 func (p *pod) validateSleep(f validation.Field, sleep *corev1.SleepAction) {
 	period := p.spec.TerminationGracePeriodSeconds
 	if period != nil && (sleep.Seconds < 0 || sleep.Seconds > *period) {

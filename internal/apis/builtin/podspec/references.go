@@ -5,8 +5,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// EachSecret calls f with the name of each secret that a pod references directly. Secrets of its
-// PersistentVolumes are not included. Names can repeat.
+// EachSecret calls f with the name of each secret that a pod references directly, but not of secrets that its
+// PersistentVolumes reference. Names can repeat.
 func EachSecret(spec *corev1.PodSpec, f func(name string)) {
 	call := named(f)
 	for i := range spec.ImagePullSecrets {
@@ -34,7 +34,8 @@ func EachSecret(spec *corev1.PodSpec, f func(name string)) {
 	})
 }
 
-// secretOf returns the secret of a volume that is not projected, or "" for volumes without a secret.
+// secretOf returns the name of the secret that a volume references, or "" if the volume references no secret.
+// It ignores projected volumes.
 func secretOf(v *corev1.VolumeSource) string {
 	var ref *corev1.LocalObjectReference
 	switch {
@@ -92,7 +93,7 @@ func EachConfigMap(spec *corev1.PodSpec, f func(name string)) {
 	})
 }
 
-// EachClaim calls f with the name of each PersistentVolumeClaim of a pod.
+// EachClaim calls f with the name of each PersistentVolumeClaim that a pod uses.
 func EachClaim(pod *corev1.Pod, f func(name string)) {
 	for i := range pod.Spec.Volumes {
 		if name := ClaimName(pod.Name, &pod.Spec.Volumes[i]); name != "" {
@@ -101,9 +102,8 @@ func EachClaim(pod *corev1.Pod, f func(name string)) {
 	}
 }
 
-// ClaimName returns the name of the PersistentVolumeClaim of a volume of a pod, or "" if it has
-// none. The claim of an ephemeral volume is created with a name that consists of the names of pod
-// and volume.
+// ClaimName returns the name of the PersistentVolumeClaim that a volume of a pod uses, or "" if it uses none.
+// The claim of an ephemeral volume is named after the pod and the volume.
 func ClaimName(pod string, v *corev1.Volume) string {
 	switch {
 	case v.PersistentVolumeClaim != nil:
@@ -114,8 +114,8 @@ func ClaimName(pod string, v *corev1.Volume) string {
 	return ""
 }
 
-// EachResourceClaim calls f with the name of each known ResourceClaim of a pod. The names of claims
-// that were created from templates are in the status of the pod.
+// EachResourceClaim calls f with the name of each ResourceClaim of a pod, if it is known. The names of claims
+// that are created from templates are taken from the status of the pod.
 func EachResourceClaim(pod *corev1.Pod, f func(name string)) {
 	call := named(f)
 	for i := range pod.Spec.ResourceClaims {
@@ -135,8 +135,9 @@ func EachResourceClaim(pod *corev1.Pod, f func(name string)) {
 	}
 }
 
-// EachVolumeSecret calls f with each secret that the kubelet needs to mount a PersistentVolume.
-// Volumes of older types may omit the namespace, which then is the namespace of their claim.
+// EachVolumeSecret calls f with the namespace and name of each secret that the kubelet needs to mount a
+// PersistentVolume. If a reference has no namespace, which older volume types allow, the namespace is that of
+// the volume's claim.
 func EachVolumeSecret(pv *corev1.PersistentVolume, f func(namespace, name string)) {
 	call := func(ref *corev1.SecretReference, namespace string) {
 		if ref == nil || ref.Name == "" {
@@ -175,7 +176,7 @@ func EachVolumeSecret(pv *corev1.PersistentVolume, f func(namespace, name string
 	}
 }
 
-// named returns a function that calls f with nonempty names only.
+// named returns a function that calls f unless the name is empty.
 func named(f func(string)) func(string) {
 	return func(name string) {
 		if name != "" {
@@ -184,8 +185,9 @@ func named(f func(string)) func(string) {
 	}
 }
 
-// FirstReferencedKind returns the first kind of API object that a pod references, as kube-apiserver
-// names it in messages, or "" if there is none. An unknown volume type counts as a reference.
+// FirstReferencedKind returns the first kind of API object that a pod references, or "" if the pod references
+// none. The name of the kind is the one that kube-apiserver uses in messages. An unknown volume type counts as
+// a reference.
 func FirstReferencedKind(spec *corev1.PodSpec) string {
 	if spec.ServiceAccountName != "" {
 		return "serviceaccounts"

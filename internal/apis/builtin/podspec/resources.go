@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// RoundUpQuantities rounds the quantities in list up to multiples of 0.001, the highest precision of
-// Kubernetes. It modifies list.
+// RoundUpQuantities rounds the quantities in list up to multiples of 0.001, the highest precision that
+// Kubernetes supports. It modifies list.
 func RoundUpQuantities(list corev1.ResourceList) {
 	for name, quantity := range list {
 		if exact := quantity.RoundUp(resource.Milli); !exact {

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// podOf decodes a pod specification with the given fields and the required fields.
+// podOf decodes a pod spec that consists of the given fields and the required fields.
 func podOf(t *testing.T, fields string) *corev1.PodSpec {
 	t.Helper()
 	spec := &corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}
@@ -34,7 +34,7 @@ func gatesOf(t *testing.T, value string) feature.Gates {
 	return gates
 }
 
-// on returns the fields of a pod whose container has the given field.
+// on returns the JSON fields of a pod whose container has the given field.
 func on(field string) string { return `"containers":[{"name":"c","image":"i",` + field + `}]` }
 
 func specFaults(t *testing.T, gates feature.Gates, spec, old *corev1.PodSpec, options Options) []string {
@@ -60,7 +60,7 @@ func wantFaults(t *testing.T, name string, got []string, want ...string) {
 	}
 }
 
-// TestRules checks rules that the recordings do not cover, and limits.
+// TestRules checks rules that the recorded requests do not cover.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -128,7 +128,7 @@ func TestRules(t *testing.T) {
 		{"keys that are not added to the selector", `"topologySpreadConstraints":[{"maxSkew":1,"topologyKey":"z","whenUnsatisfiable":"DoNotSchedule","matchLabelKeys":["a"],"labelSelector":{"matchLabels":{"a":"b"}}}]`, "MatchLabelKeysInPodTopologySpreadSelectorMerge=false",
 			[]string{`topologySpreadConstraints[0].matchLabelKeys[0]: Invalid value: "a": exists in both matchLabelKeys and labelSelector`}},
 		{"half a page", on(`"resources":{"limits":{"cpu":"1","hugepages-2Mi":"3Mi"}}`), "", []string{`containers[0].resources.limits[hugepages-2Mi]: Invalid value: "3Mi": must be divisible by the page size 2Mi`}},
-		// apimachinery needs hours to parse these page sizes.
+		// apimachinery would need hours to parse these page sizes.
 		{"pages of no size", on(`"resources":{"limits":{"cpu":"1","hugepages-1e-2147483647":"1"}}`), "", nil},
 		{"pages of any size", on(`"resources":{"limits":{"cpu":"1","hugepages-1.0000000000000000001e2147483647":"1"}}`), "", nil},
 	} {
@@ -136,8 +136,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesOfPods checks that a pod must have the fields that are set when it is created from a
-// template.
+// TestRulesOfPods checks that a pod must have fields that a template may omit because they are set when a pod
+// is created from it.
 func TestRulesOfPods(t *testing.T) {
 	t.Parallel()
 	token := `"volumes":[{"name":"a","projected":{"sources":[{"serviceAccountToken":{"path":"p"}}]}}]`
@@ -158,7 +158,7 @@ func TestRulesOfPods(t *testing.T) {
 	}
 }
 
-// TestRatcheting checks values that are rejected in new objects and accepted in stored objects.
+// TestRatcheting checks values that are rejected in new objects but accepted in stored objects.
 func TestRatcheting(t *testing.T) {
 	t.Parallel()
 	term := `{"topologyKey":"z","labelSelector":{"matchExpressions":[{"key":"a","operator":"In","values":["b c"]}]}}`
@@ -239,8 +239,8 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// TestManyUnknownClaims validates many claims that the pod does not have. The error contains the claims that it
-// has: a copy for each error would be a terabyte.
+// TestManyUnknownClaims validates many references to claims that the pod does not have. The error message
+// lists the claims that it does have. One copy of the message for each error would need a terabyte.
 func TestManyUnknownClaims(t *testing.T) {
 	t.Parallel()
 	spec := podOf(t, "")

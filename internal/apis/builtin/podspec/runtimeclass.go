@@ -7,8 +7,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// ValidateRuntimeClass validates the fields that a runtime class adds to its pods: overhead, node
-// selector and tolerations. old is the previous class, or nil.
+// ValidateRuntimeClass validates the fields that a runtime class adds to its pods: overhead, node selector and
+// tolerations. old is nil on creation.
 func ValidateRuntimeClass(f validation.Field, class, old *nodev1.RuntimeClass) {
 	p := pod{spec: addedBy(class)}
 	if old != nil {
@@ -19,7 +19,7 @@ func ValidateRuntimeClass(f validation.Field, class, old *nodev1.RuntimeClass) {
 	validateDistinct(f.Child("scheduling").Child("tolerations"), p.spec.Tolerations)
 }
 
-// addedBy returns a pod specification with only the fields of the runtime class.
+// addedBy returns a pod spec that contains only the fields that a runtime class adds.
 func addedBy(class *nodev1.RuntimeClass) *corev1.PodSpec {
 	var spec corev1.PodSpec
 	if class.Overhead != nil {
@@ -31,7 +31,7 @@ func addedBy(class *nodev1.RuntimeClass) *corev1.PodSpec {
 	return &spec
 }
 
-// validateDistinct rejects duplicate tolerations, which pods may have.
+// validateDistinct rejects duplicate tolerations. They are valid in pods, but not in runtime classes.
 func validateDistinct(f validation.Field, tolerations []corev1.Toleration) {
 	type toleration struct {
 		key, value string

@@ -55,8 +55,8 @@ func compared(t corev1.Toleration) bool {
 	return t.Operator == corev1.TolerationOpLt || t.Operator == corev1.TolerationOpGt
 }
 
-// validateTolerationValue validates a toleration's value for its operator, with kube-apiserver's
-// errors. Their list of operators contains the comparison operators even if these are disabled.
+// validateTolerationValue validates whether a toleration's value suits its operator. As in kube-apiserver, the
+// error message lists the comparison operators even if they are disabled.
 func validateTolerationValue(f validation.Field, t *corev1.Toleration, compares bool) {
 	switch t.Operator {
 	case corev1.TolerationOpEqual, "":
@@ -83,7 +83,7 @@ func (p *pod) validateSpread(f validation.Field) {
 	}
 	rules := p.keptSpread(f)
 	seen := validation.NewDuplicates[spread](len(p.spec.TopologySpreadConstraints))
-	for i := len(p.spec.TopologySpreadConstraints) - 1; i >= 0; i-- { // an error is reported for the first of two equal constraints
+	for i := len(p.spec.TopologySpreadConstraints) - 1; i >= 0; i-- { // of two equal constraints, the first one is reported
 		c, at := &p.spec.TopologySpreadConstraints[i], f.Index(i)
 		validateSpreadConstraint(at, c)
 		rules.validate(at, c)
@@ -93,8 +93,8 @@ func (p *pod) validateSpread(f validation.Field) {
 	}
 }
 
-// spreadRules are the newer rules of topology spread selectors. A stored constraint may violate
-// them.
+// spreadRules specifies which rules for the selectors of topology spread constraints apply. anySelector and
+// anyKeys disable rules that are newer than some stored constraints.
 type spreadRules struct{ anySelector, anyKeys, merged bool }
 
 func (p *pod) keptSpread(f validation.Field) spreadRules {

@@ -47,7 +47,7 @@ func (c *container) validateSecurityContext(f validation.Field) {
 	}
 }
 
-// validateID requires a user or group ID of 31 bits.
+// validateID requires that a user or group ID fits in 31 bits.
 func validateID(f validation.Field, id *int64) {
 	if id != nil {
 		f.Between(*id, 0, math.MaxInt32)
@@ -76,7 +76,7 @@ func validateSeccomp(f validation.Field, profile *corev1.SeccompProfile) {
 	}
 }
 
-// maxAppArmorProfile is the maximum length of a path on Linux, without the terminating zero byte.
+// maxAppArmorProfile is the maximum length of a Linux path, without the terminating zero byte.
 const maxAppArmorProfile = 4095
 
 func validateAppArmor(f validation.Field, profile *corev1.AppArmorProfile) {
@@ -142,9 +142,8 @@ func (p *pod) validateSecurity(f validation.Field) {
 	validateWindowsOptions(at.Child("windowsOptions"), sc.WindowsOptions)
 }
 
-// validateSELinuxChangePolicy validates the SELinux change policy. Without the feature gate
-// SELinuxMount, Recursive is the only policy, but a pod that already has another policy may change
-// it.
+// validateSELinuxChangePolicy validates the SELinux change policy. If the feature gate SELinuxMount is
+// disabled, the only valid policy is Recursive, unless the old pod already has a policy.
 func (p *pod) validateSELinuxChangePolicy(f validation.Field, policy *corev1.PodSELinuxChangePolicy) {
 	had := p.old != nil && p.old.SecurityContext != nil && p.old.SecurityContext.SELinuxChangePolicy != nil
 	switch {
@@ -161,10 +160,10 @@ const (
 	sysctlPattern = `^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$`
 )
 
-// validateSysctls validates sysctls. Dots and slashes in a name are equivalent.
+// validateSysctls validates sysctls. Dots and slashes in sysctl names are equivalent.
 func (p *pod) validateSysctls(f validation.Field) {
 	sysctls := p.spec.SecurityContext.Sysctls
-	ofNode := p.old != nil && hasNodeSysctls(p.old) // stored pods may have such sysctls
+	ofNode := p.old != nil && hasNodeSysctls(p.old) // stored pods may have sysctls of the node
 	names := validation.NewDuplicates[string](len(sysctls))
 	for i := range sysctls {
 		name, at := sysctls[i].Name, f.Index(i).Child("name")
@@ -186,8 +185,8 @@ func (p *pod) validateSysctls(f validation.Field) {
 	}
 }
 
-// nodeNamespace returns the field that makes a sysctl a sysctl of the node, or "" if it is a sysctl
-// of the pod. The separators of sysctl are dots.
+// nodeNamespace returns the name of the field because of which a sysctl affects the whole node, or "" if the
+// sysctl affects only the pod. The separators in sysctl must be dots.
 func nodeNamespace(spec *corev1.PodSpec, sysctl string) string {
 	switch {
 	case spec.HostNetwork && strings.HasPrefix(sysctl, "net."):
@@ -230,7 +229,7 @@ func isIPCSysctl(name string) bool {
 		strings.HasPrefix(name, "fs.mqueue.")
 }
 
-// validateHostUsers rejects host namespaces in a pod with its own user namespace.
+// validateHostUsers rejects host namespaces and block devices in a pod that has its own user namespace.
 func (p *pod) validateHostUsers(f validation.Field) {
 	if hasHostUsers(p.spec) {
 		return
@@ -247,7 +246,7 @@ func (p *pod) validateHostUsers(f validation.Field) {
 		f.Child("HostIPC").Forbidden(reason)
 	}
 	if p.old != nil && !hasHostUsers(p.old) && hasDevices(p.old) {
-		return // stored pods may have such namespaces
+		return // stored pods may have devices
 	}
 	p.eachContainer(f, func(at validation.Field, c *corev1.Container) {
 		if len(c.VolumeDevices) > 0 {
@@ -261,7 +260,7 @@ func hasDevices(spec *corev1.PodSpec) (has bool) {
 	return has
 }
 
-// Limits of Windows user names.
+// Limits for Windows user names and credential specs.
 const (
 	maxGMSASpec      = 64 << 10
 	maxWindowsDomain = 256

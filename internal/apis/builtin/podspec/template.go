@@ -29,16 +29,16 @@ func validateTemplateMetadata(f validation.Field, template *corev1.PodTemplateSp
 	ValidateAnnotations(f.Child("annotations"), &template.ObjectMeta, old, &template.Spec)
 }
 
-// ValidateTemplateLabels requires that a pod selector matches the labels of a template. A nil
-// selector matches no pod, and an empty selector is not checked.
+// ValidateTemplateLabels requires that a pod selector matches the labels of a template. A nil selector matches
+// no pod. An empty selector is not checked.
 func ValidateTemplateLabels(f validation.Field, selector labels.Selector, template *corev1.PodTemplateSpec) {
 	if !selector.Empty() && !selector.Matches(labels.Set(template.Labels)) {
 		f.Child("metadata").Child("labels").Invalid(template.Labels, "`selector` does not match template `labels`")
 	}
 }
 
-// ValidateRestartAlways requires the restart policy Always. of is the kind that replaces failed
-// pods.
+// ValidateRestartAlways requires the restart policy Always and forbids an active deadline. of is the kind that
+// contains the template, for error messages.
 func ValidateRestartAlways(f validation.Field, template *corev1.PodTemplateSpec, of string) {
 	spec := f.Child("spec")
 	if policy := template.Spec.RestartPolicy; policy != corev1.RestartPolicyAlways {

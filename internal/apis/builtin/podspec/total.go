@@ -5,18 +5,18 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TotalRequests returns the maximum total of the requests of containers that run at the same time.
+// TotalRequests returns, for each resource, the maximum total request of containers that run at the same time.
 func TotalRequests(spec *corev1.PodSpec) corev1.ResourceList {
 	return Total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Requests })
 }
 
-// TotalLimits returns the maximum total of the limits of containers that run at the same time.
+// TotalLimits returns, for each resource, the maximum total limit of containers that run at the same time.
 func TotalLimits(spec *corev1.PodSpec) corev1.ResourceList {
 	return Total(spec, func(c *corev1.Container) corev1.ResourceList { return c.Resources.Limits })
 }
 
-// Total returns the maximum total of the resources of containers that run at the same time: all
-// containers and sidecars, or one init container and the sidecars that start before it. of returns
+// Total returns, for each resource, the maximum total of containers that run at the same time. These are
+// either all containers and sidecars, or one init container and the sidecars that start before it. of returns
 // the resources of one container.
 func Total(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList) corev1.ResourceList {
 	running, sidecars, starting := corev1.ResourceList{}, corev1.ResourceList{}, corev1.ResourceList{}
@@ -26,7 +26,8 @@ func Total(spec *corev1.PodSpec, of func(*corev1.Container) corev1.ResourceList)
 	for i := range spec.InitContainers {
 		c := &spec.InitContainers[i]
 		list := of(c)
-		// The totals of the previous sidecars are already in starting, so only the resources of c can raise it.
+		// starting already includes the total of the previous sidecars, so only the resources of c can raise
+		// it.
 		for name, quantity := range list {
 			total := sidecars[name].DeepCopy()
 			total.Add(quantity)
@@ -51,7 +52,7 @@ func addAll(sum, list corev1.ResourceList) {
 	}
 }
 
-// raise sets a quantity in list to the maximum of its value and quantity.
+// raise sets the quantity of a resource in list to the given quantity if this is higher.
 func raise(list corev1.ResourceList, name corev1.ResourceName, quantity resource.Quantity) {
 	if current, ok := list[name]; !ok || quantity.Cmp(current) > 0 {
 		list[name] = quantity

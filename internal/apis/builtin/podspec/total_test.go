@@ -25,8 +25,8 @@ func TestTotal(t *testing.T) {
 	}
 }
 
-// TestTotalOfManyContainers adds resources of many init containers to those of a sidecar with many resources. A
-// copy of the sidecar's resources for each container would take hours.
+// TestTotalOfManyContainers computes the total of many init containers, some of which are sidecars with many
+// resources. Copying the sidecars' resources for each container would take hours.
 func TestTotalOfManyContainers(t *testing.T) {
 	t.Parallel()
 	const n = 200_000

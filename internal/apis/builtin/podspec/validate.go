@@ -8,17 +8,16 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Options contains the differences between the validation of pods and of pod templates.
+// Options specifies how the validation of pods differs from that of pod templates.
 type Options struct {
-	// Pod is set if the specification belongs to a pod, and not to a pod template. A template may omit
-	// fields that are set when a pod is created from it.
+	// Pod specifies that the spec belongs to a pod, not to a pod template. A template may omit fields that are
+	// set when a pod is created from it.
 	Pod bool
-	// Name is the name of the pod, from which other names are derived.
+	// Name is the name of the pod. The names of some other objects are derived from it.
 	Name string
 }
 
-// Validate validates the specification of a pod or template. old is the previous specification, or
-// nil on creation.
+// Validate validates the spec of a pod or template. old is nil on creation.
 func Validate(f validation.Field, spec, old *corev1.PodSpec, options Options) {
 	p := pod{spec: spec, old: old, options: options, restartedAll: old != nil && RestartsAllContainers(old)}
 	p.validateVolumes(f.Child("volumes"))
@@ -37,14 +36,14 @@ func Validate(f validation.Field, spec, old *corev1.PodSpec, options Options) {
 	p.validateHugePages(f)
 }
 
-// pod is a pod specification during validation, with the state that several rules share.
+// pod is a pod spec that is being validated, with state that several rules share.
 type pod struct {
 	spec, old    *corev1.PodSpec // old may be nil
 	options      Options
 	volumes      volumeIndex
-	claims       validation.Duplicates[string] // names of the resource claims that containers can use
-	restartedAll bool                          // a container of old has a rule that restarts all containers
-	// unknownClaimText is the result of unknownClaim, or "" before its first use.
+	claims       validation.Duplicates[string] // names of the resource claims that containers may use
+	restartedAll bool                          // whether old contains a rule that restarts all containers
+	// unknownClaimText is the cached result of unknownClaim, or "" before the first call.
 	unknownClaimText string
 }
 
@@ -56,7 +55,7 @@ func restartable(c *corev1.Container) bool {
 // hasHostUsers reports whether the pod uses the node's user namespace.
 func hasHostUsers(spec *corev1.PodSpec) bool { return spec.HostUsers == nil || *spec.HostUsers }
 
-// validateLifetime validates restart policy, deadline and grace period.
+// validateLifetime validates the restart policy, the active deadline and the grace period.
 func (p *pod) validateLifetime(f validation.Field) {
 	policy, at := p.spec.RestartPolicy, f.Child("restartPolicy")
 	if policy == "" {

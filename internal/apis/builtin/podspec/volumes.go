@@ -9,7 +9,7 @@ import (
 // Default values of volumes.
 const (
 	fileMode       = 0o644
-	tokenLifetime  = 3600 // seconds
+	tokenLifetime  = 3600 // in seconds
 	iscsiInterface = "default"
 	rbdPool        = "rbd"
 	rbdUser        = "admin"
@@ -96,8 +96,7 @@ func defaultAzureDisk(s *corev1.AzureDiskVolumeSource) {
 	}
 }
 
-// DefaultPersistentVolumeSpec sets the defaults of the volume in a PersistentVolume or
-// VolumeAttachment.
+// DefaultPersistentVolumeSpec sets the defaults of the volume spec in a PersistentVolume or VolumeAttachment.
 func DefaultPersistentVolumeSpec(spec *corev1.PersistentVolumeSpec) {
 	RoundUpQuantities(spec.Capacity)
 	if s := spec.ISCSI; s != nil {
@@ -114,7 +113,8 @@ func DefaultPersistentVolumeSpec(spec *corev1.PersistentVolumeSpec) {
 	defaultAzureDisk(spec.AzureDisk)
 }
 
-// DefaultVolumeClaim sets the defaults of a claim: an object, or a template in a StatefulSet.
+// DefaultVolumeClaim sets the defaults of a PersistentVolumeClaim object or of a claim template in a
+// StatefulSet.
 func DefaultVolumeClaim(claim *corev1.PersistentVolumeClaim) {
 	builtin.SetDefaultValue(&claim.Status.Phase, corev1.ClaimPending)
 	defaultClaimSpec(&claim.Spec)

@@ -40,7 +40,7 @@ func (p *pod) validateVolumes(f validation.Field) {
 	p.volumes = indexVolumes(p.spec.Volumes, faulty)
 }
 
-// validateInPod contains the rules of a volume that depend on its pod and on the old volume.
+// validateInPod contains the rules for a volume that depend on its pod and on the old volumes.
 func (p *pod) validateInPod(f validation.Field, volume *corev1.Volume, anyTokenPath bool) {
 	if volume.Ephemeral != nil {
 		p.validateClaimName(f.Child("name"), volume.Name)
@@ -63,8 +63,8 @@ func (p *pod) validateInPod(f validation.Field, volume *corev1.Volume, anyTokenP
 	}
 }
 
-// validateTokenPaths validates the paths of tokens in all volumes. The rule is newer than stored
-// pods, which may violate it.
+// validateTokenPaths validates the paths of tokens in all volumes. Stored pods may violate this rule, because
+// they may be older than it.
 func validateTokenPaths(f validation.Field, spec *corev1.PodSpec) {
 	eachProjection(spec, func(source *corev1.VolumeProjection) {
 		if source.ServiceAccountToken != nil {
@@ -73,8 +73,8 @@ func validateTokenPaths(f validation.Field, spec *corev1.PodSpec) {
 	})
 }
 
-// validateClaimName validates the name of the claim of an ephemeral volume, which consists of the
-// names of pod and volume.
+// validateClaimName validates the name of the claim of an ephemeral volume. This name consists of the names of
+// the pod and the volume.
 func (p *pod) validateClaimName(f validation.Field, name string) {
 	pod := p.options.Name
 	if pod == "" || name == "" || names.IsSubdomain(pod) && names.IsSubdomain(name) && len(pod)+1+len(name) <= apivalidation.DNS1123SubdomainMaxLength {
@@ -86,15 +86,15 @@ func (p *pod) validateClaimName(f validation.Field, name string) {
 	}
 }
 
-// source is a volume source and its validation.
+// source describes a volume source and how it is validated.
 type source struct {
 	name     string
 	set      bool
 	validate func(validation.Field, *corev1.Volume)
 }
 
-// validateSources validates the first source of a volume, in the order of kube-apiserver, and rejects all
-// other sources.
+// validateSources validates the first source of a volume, in the order of kube-apiserver, and rejects the
+// remaining sources.
 func validateSources(f validation.Field, volume *corev1.Volume) {
 	n := 0
 	for _, s := range [...]source{
@@ -113,7 +113,7 @@ func validateSources(f validation.Field, volume *corev1.Volume) {
 		{"cinder", volume.Cinder != nil, validateCinder},
 		{"cephFS", volume.CephFS != nil, validateCephFS},
 		{"quobyte", volume.Quobyte != nil, func(f validation.Field, v *corev1.Volume) { ValidateQuobyte(f, v.Quobyte) }},
-		{"downwarAPI", volume.DownwardAPI != nil, validateDownwardVolume}, // the field name of kube-apiserver
+		{"downwarAPI", volume.DownwardAPI != nil, validateDownwardVolume}, // the misspelling is the same as in kube-apiserver
 		{"fc", volume.FC != nil, func(f validation.Field, v *corev1.Volume) { ValidateFC(f, v.FC) }},
 		{"flexVolume", volume.FlexVolume != nil, func(f validation.Field, v *corev1.Volume) { ValidateFlex(f, v.FlexVolume.Driver, v.FlexVolume.Options) }},
 		{"configMap", volume.ConfigMap != nil, validateConfigMapVolume},
@@ -178,7 +178,7 @@ func validateImageVolume(f validation.Field, volume *corev1.Volume) {
 	}
 }
 
-// maxCSIDriver is the maximum length of the name of a CSI driver.
+// maxCSIDriver is the maximum length of a CSI driver name.
 const maxCSIDriver = 63
 
 func validateCSI(f validation.Field, volume *corev1.Volume) {
@@ -216,8 +216,8 @@ func validateEphemeralVolume(f validation.Field, volume *corev1.Volume) {
 	ValidateClaimSpec(f.Child("spec"), &template.Spec, nil)
 }
 
-// ValidateClaimMetadata validates the metadata of a claim template, which may only contain labels
-// and annotations.
+// ValidateClaimMetadata validates the metadata of a claim template. It may contain only labels and
+// annotations.
 func ValidateClaimMetadata(f validation.Field, meta *metav1.ObjectMeta) {
 	f.Child("annotations").Annotations(meta.Annotations)
 	f.Child("labels").Labels(meta.Labels)

@@ -17,7 +17,7 @@ func (w *warner) volumes() {
 	}
 }
 
-// source warns about volume types that kubelets no longer support.
+// source adds warnings for volume types that kubelets no longer support.
 func (w *warner) source(path string, volume *corev1.Volume) {
 	for _, old := range [...]struct {
 		name, text string
@@ -42,7 +42,7 @@ func (w *warner) source(path string, volume *corev1.Volume) {
 	}
 }
 
-// ClaimWarnings returns warnings for fractional bytes in a claim.
+// ClaimWarnings returns warnings for storage quantities in a claim that are not whole bytes.
 func ClaimWarnings(path string, spec *corev1.PersistentVolumeClaimSpec) []string {
 	var warnings []string
 	for _, list := range [...]struct {
@@ -56,8 +56,8 @@ func ClaimWarnings(path string, spec *corev1.PersistentVolumeClaimSpec) []string
 	return warnings
 }
 
-// files warns about files of a volume that overwrite each other: files with the same path, or a file below
-// the path of another file.
+// files adds warnings for files of a volume that conflict, because they have the same path or because one file
+// is below the path of another file.
 func (w *warner) files(volume *corev1.Volume) {
 	if s := volume.ConfigMap; s != nil {
 		o := overlaps{warner: w, volume: fmt.Sprintf("%q (ConfigMap %q)", volume.Name, s.Name)}
@@ -79,7 +79,7 @@ func (w *warner) files(volume *corev1.Volume) {
 	}
 }
 
-// overlaps finds overlapping paths of files of a volume in linear time.
+// overlaps finds overlapping file paths within a volume. The search takes linear time.
 type overlaps struct {
 	*warner
 	volume string
@@ -90,18 +90,19 @@ type overlaps struct {
 
 // pathNode is a file or directory.
 type pathNode struct {
-	at    []int // indexes of the files with this path
-	below []int // indexes of the files in the directory and its subdirectories
+	at    []int // indexes of the files that have this path
+	below []int // indexes of all files below this path
 }
 
-// pathElement is the key of a node in overlaps.found: an element of a path in the directory parent. Keys are short, because
-// a path can have a million elements.
+// pathElement is the key of a node in overlaps.found. It consists of the parent directory's node and one path
+// element. Keys are short, because a path can have a million elements.
 type pathElement struct {
 	parent int
 	name   string
 }
 
-// projectedFile is the path and the source of a file. source is "" if the path identifies it.
+// projectedFile contains the path and the source of a file. source is "" if the path alone identifies the file
+// in messages.
 type projectedFile struct{ path, source string }
 
 func (p projectedFile) String() string {
@@ -178,7 +179,7 @@ func (o *overlaps) add(path, source string) {
 	o.files = append(o.files, file)
 }
 
-// node returns the node of an element, and creates it if necessary.
+// node returns the node of a path element, and creates it if necessary.
 func (o *overlaps) node(parent int, name string) int {
 	element := pathElement{parent, name}
 	node, ok := o.found[element]

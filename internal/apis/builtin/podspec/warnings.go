@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// TemplateWarnings returns the warnings for a new or changed template. path is the path of its
-// specification.
+// TemplateWarnings returns the warnings for a new or changed template. path is the path of the template's
+// spec.
 func TemplateWarnings(path string, template, old *corev1.PodTemplateSpec) []string {
 	if old != nil && validation.Equal(template, old) {
 		return nil
@@ -23,17 +23,17 @@ func TemplateWarnings(path string, template, old *corev1.PodTemplateSpec) []stri
 	return w.all()
 }
 
-// Warnings returns the warnings for a valid pod specification.
+// Warnings returns the warnings for a valid pod spec. path is the path of the spec.
 func Warnings(path string, spec *corev1.PodSpec, meta *metav1.ObjectMeta) []string {
 	return newWarner(path, spec, meta).all()
 }
 
-// maxWarnings is the maximum number of warnings for one specification.
+// maxWarnings is the maximum number of warnings for one pod spec.
 const maxWarnings = 100
 
 type warner struct {
 	spec       *corev1.PodSpec
-	path, meta string // paths of the specification and of the metadata
+	path, meta string // paths of the spec and of the metadata
 	notes      map[string]string
 	warnings   []string
 }
@@ -68,7 +68,7 @@ func (w *warner) add(texts []string) {
 	w.warnings = append(w.warnings, texts[:min(len(texts), maxWarnings-len(w.warnings))]...)
 }
 
-// nodes warns about deprecated node labels and about label values that no node can have.
+// nodes adds warnings for deprecated node labels, and for label values that no node can have.
 func (w *warner) nodes() {
 	for key := range w.spec.NodeSelector {
 		if text := DeprecatedNodeLabel(key); text != "" {
@@ -112,7 +112,7 @@ func (w *warner) preference(path string, term *corev1.NodeSelectorTerm) {
 	}
 }
 
-// affinity warns about missing selectors, which match no object.
+// affinity adds warnings for missing selectors, which match no object.
 func (w *warner) affinity() {
 	const nothing = ": a null labelSelector results in matching no pod"
 	for i := range w.spec.TopologySpreadConstraints {
@@ -144,7 +144,7 @@ func (w *warner) affinity() {
 	}
 }
 
-// annotations warns about annotations without effect.
+// annotations adds warnings for annotations that have no effect.
 func (w *warner) annotations() {
 	for _, annotation := range [...]struct{ key, text string }{
 		{"scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`},
@@ -166,8 +166,8 @@ func (w *warner) seccomp(key string) {
 	}
 }
 
-// appArmor warns about annotations of templates. For pods, syncAppArmor warns when it copies the
-// annotation.
+// appArmor adds warnings for AppArmor annotations of templates. For pods, syncAppArmor adds these warnings
+// when it copies the annotations.
 func (w *warner) appArmor() {
 	if sc := w.spec.SecurityContext; len(w.notes) == 0 || sc != nil && sc.AppArmorProfile != nil {
 		return
@@ -198,7 +198,7 @@ func (w *warner) lists() {
 	}
 }
 
-// addresses warns about addresses that programs parse in different ways.
+// addresses adds warnings for addresses that different programs parse differently.
 func (w *warner) addresses() {
 	path := field.NewPath(w.path)
 	if config := w.spec.DNSConfig; config != nil {
@@ -211,7 +211,7 @@ func (w *warner) addresses() {
 	}
 }
 
-// eachContainer calls a function for each container, with its path.
+// eachContainer calls a function for each container, with the path of the container.
 func (w *warner) eachContainer(call func(path string, c *corev1.Container)) {
 	for _, list := range [...]struct {
 		name       string
@@ -242,14 +242,14 @@ func (w *warner) containers() {
 	})
 }
 
-// hides reports whether the value of a variable replaces the value of a previous variable with the
-// same name, instead of referencing it.
+// hides reports whether the value of an environment variable replaces the value of an earlier variable with
+// the same name, instead of extending it.
 func hides(env *corev1.EnvVar) bool {
 	before := "$(" + env.Name + ")"
 	return env.ValueFrom != nil || env.Value == before || !strings.Contains(env.Value, before)
 }
 
-// fractions warns about fractional bytes.
+// fractions adds warnings for quantities that are not whole bytes.
 func (w *warner) fractions(path string, resources corev1.ResourceList) {
 	for _, name := range [...]corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
 		if quantity, ok := resources[name]; ok && quantity.MilliValue()%1000 != 0 {
@@ -258,14 +258,14 @@ func (w *warner) fractions(path string, resources corev1.ResourceList) {
 	}
 }
 
-// placedPort is a port and its field path.
+// placedPort is a port together with its field path.
 type placedPort struct {
 	*corev1.ContainerPort
 	path string
 }
 
-// ports warns about duplicate ports, which are valid without host ports. It checks a limited number
-// of equal ports.
+// ports adds warnings for duplicate ports, which are valid unless they have host ports. It compares a port
+// with at most maxWarnings earlier ports that have the same number and protocol.
 func (w *warner) ports() {
 	type key struct {
 		port     int32

@@ -70,7 +70,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestTemplateWarnings checks the warnings for new and changed templates, with their paths.
+// TestTemplateWarnings checks the warnings for new and changed templates, including their paths.
 func TestTemplateWarnings(t *testing.T) {
 	t.Parallel()
 	template := &corev1.PodTemplateSpec{Spec: *podOf(t, `"imagePullSecrets":[{"name":""}]`)}
@@ -84,8 +84,8 @@ func TestTemplateWarnings(t *testing.T) {
 	wantFaults(t, "as it was", TemplateWarnings("spec.template.spec", template, template.DeepCopy()))
 }
 
-// TestManyWarnings checks that a template with very many problems has a limited number of warnings,
-// which are found quickly.
+// TestManyWarnings checks that the number of warnings for a template with very many problems is limited, and
+// that they are found quickly.
 func TestManyWarnings(t *testing.T) {
 	t.Parallel()
 	const n = 20_000
@@ -97,11 +97,12 @@ func TestManyWarnings(t *testing.T) {
 		spec.Containers[0].Env = append(spec.Containers[0].Env, corev1.EnvVar{Name: "A"})
 	}
 	if got := Warnings("spec", spec, &metav1.ObjectMeta{}); len(got) != maxWarnings {
-		t.Errorf("%d warnings", len(got))
+		t.Errorf("%d warnings, want %d", len(got), maxWarnings)
 	}
 }
 
-// TestDeepPathWarnings checks files in many directories. A text for each directory would take hours.
+// TestDeepPathWarnings checks files in deeply nested directories. Storing the full path of each directory
+// would take hours.
 func TestDeepPathWarnings(t *testing.T) {
 	t.Parallel()
 	spec := podOf(t, `"volumes":[{"name":"v","configMap":{"name":"m"}}]`)

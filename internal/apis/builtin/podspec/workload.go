@@ -19,7 +19,8 @@ func (p *pod) validateSchedulingGroup(f validation.Field) {
 	f.Child("podGroupName").DNSSubdomain(*group.PodGroupName)
 }
 
-// validateEvictionResponders contains the rules that markers of k8s.io/api do not declare.
+// validateEvictionResponders validates eviction responders. It contains the rules that are not declared by
+// markers in k8s.io/api, and calls those that are.
 func (p *pod) validateEvictionResponders(f validation.Field) {
 	if len(p.spec.EvictionResponders) == 0 {
 		return
