@@ -18,48 +18,48 @@ import (
 	"mainstay.dev/mainstay/internal/rest/names"
 )
 
-// InvalidFor reports each of the problems that the validation of a format found in value.
+// InvalidFor reports an error for each problem that a format check has found in value.
 func (f Field) InvalidFor(value any, problems []string) {
 	for _, problem := range problems {
 		f.Invalid(value, problem)
 	}
 }
 
-// OneOf requires one of the values of an enumeration. The error lists them in the given order.
+// OneOf requires that a value is one of the supported values of an enumeration. The error lists them in the
+// given order.
 func OneOf[S ~string](f Field, value S, supported ...S) {
 	if !slices.Contains(supported, value) {
 		NotSupported(f, value, supported...)
 	}
 }
 
-// NotSupported reports a value that is not in an enumeration.
+// NotSupported reports that a value is not one of the supported values.
 func NotSupported[S ~string](f Field, value any, supported ...S) {
 	f.Add(field.NotSupported(f.Path(), value, slices.Clone(supported)))
 }
 
-// Immutable requires an unchanged value. old is the value in the old object. Only call it on
-// update.
+// Immutable requires that a value equals old, its value in the old object. Call it only on update.
 func Immutable[T any](f Field, value, old T) {
 	if Changed(value, old) {
 		f.Invalid(value, apivalidation.FieldImmutableErrorMsg)
 	}
 }
 
-// ImmutableValue is like Immutable, for comparable types. It does not allocate memory.
+// ImmutableValue is like Immutable, but for comparable types. It does not allocate memory.
 func ImmutableValue[T comparable](f Field, value, old T) {
 	if value != old {
 		f.Invalid(value, apivalidation.FieldImmutableErrorMsg)
 	}
 }
 
-// NonNegative requires a number of zero or more.
+// NonNegative requires that a number is not negative.
 func (f Field) NonNegative(n int64) {
 	if n < 0 {
 		f.Invalid(n, apivalidation.IsNegativeErrorMsg)
 	}
 }
 
-// NumberOrPercent requires a number of zero or more, or a percentage.
+// NumberOrPercent requires a non-negative number or a percentage.
 func (f Field) NumberOrPercent(value intstr.IntOrString) {
 	if value.Type == intstr.Int {
 		f.NonNegative(int64(value.IntVal))
@@ -70,8 +70,8 @@ func (f Field) NumberOrPercent(value intstr.IntOrString) {
 	}
 }
 
-// AtMost100Percent rejects percentages above 100%. It accepts all integers, because the total
-// number is unknown.
+// AtMost100Percent rejects percentages above 100 %. It accepts all integers, because the total to which they
+// relate is unknown.
 func (f Field) AtMost100Percent(value intstr.IntOrString) {
 	if value.Type == intstr.Int || len(validation.IsValidPercent(value.StrVal)) > 0 {
 		return
@@ -106,9 +106,9 @@ func (f Field) PortName(name string) {
 	}
 }
 
-// ConfigMapKey requires a valid key of a ConfigMap or Secret.
+// ConfigMapKey requires a valid key for the data of a ConfigMap or Secret.
 func (f Field) ConfigMapKey(key string) {
-	if !names.IsLabelValue(key) { // most keys are label values, and an object can have 100,000 keys
+	if !names.IsLabelValue(key) { // fast path: most keys are label values, and an object can have 100,000 keys
 		f.InvalidFor(key, validation.IsConfigMapKey(key))
 	}
 }
@@ -142,15 +142,15 @@ func (f Field) WildcardSubdomain(value string) {
 	}
 }
 
-// PathSegment requires a valid path segment of the API. This applies in addition to the rules for
-// the names of a kind.
+// PathSegment requires a string that is valid as a segment of an API path. Names must satisfy this in addition
+// to the rules of their kind.
 func (f Field) PathSegment(value string) {
 	if problems := content.IsPathSegmentName(value); len(problems) > 0 {
 		f.InvalidFor(value, problems)
 	}
 }
 
-// RequiredPathSegment is like PathSegment, for a required value.
+// RequiredPathSegment is like PathSegment, but also rejects an empty value.
 func (f Field) RequiredPathSegment(value string) {
 	if value == "" {
 		f.Required("")
@@ -159,7 +159,7 @@ func (f Field) RequiredPathSegment(value string) {
 	}
 }
 
-// QualifiedName requires a name with an optional prefix, such as the key of a label.
+// QualifiedName requires a name with an optional prefix, such as a label key.
 func (f Field) QualifiedName(value string) {
 	if !names.IsQualified(value) {
 		f.InvalidFor(value, validation.IsQualifiedName(value))
@@ -173,8 +173,8 @@ func (f Field) LabelValue(value string) {
 	}
 }
 
-// EnvName requires a valid name of an environment variable: printable ASCII characters except the
-// equals sign.
+// EnvName requires a valid name for an environment variable, which consists of printable ASCII characters
+// except the equals sign.
 func (f Field) EnvName(value string) {
 	if problems := validation.IsRelaxedEnvVarName(value); len(problems) > 0 {
 		f.InvalidFor(value, problems)
@@ -203,13 +203,13 @@ func (f Field) Annotations(annotations map[string]string) {
 	}
 }
 
-// LabelSelector requires a valid label selector, or nil.
+// LabelSelector requires a valid label selector. A nil selector is valid.
 func (f Field) LabelSelector(selector *metav1.LabelSelector) {
 	f.labelSelector(selector, metav1validation.LabelSelectorValidationOptions{})
 }
 
-// LooseLabelSelector is like LabelSelector, without the validation of label values. It is for updates of
-// objects whose selector is already invalid.
+// LooseLabelSelector is like LabelSelector, but does not validate label values. It is used for updates of
+// objects whose stored selector is already invalid.
 func (f Field) LooseLabelSelector(selector *metav1.LabelSelector) {
 	f.labelSelector(selector, metav1validation.LabelSelectorValidationOptions{AllowInvalidLabelValueInSelector: true})
 }
@@ -248,7 +248,7 @@ func plainRequirement(r *metav1.LabelSelectorRequirement) bool {
 	return names.IsQualified(r.Key)
 }
 
-// IP requires an IP address. With the feature gate StrictIPCIDRValidation (KEP-4858), it rejects
+// IP requires an IP address. If the feature gate StrictIPCIDRValidation (KEP-4858) is enabled, it rejects
 // ambiguous forms, such as leading zeros, unless old contains the value.
 func (f Field) IP(value string, old ...string) {
 	if addr, err := netip.ParseAddr(value); err == nil && addr.Zone() == "" && !addr.Is4In6() {
@@ -257,7 +257,7 @@ func (f Field) IP(value string, old ...string) {
 	f.addUnlessOld(validation.IsValidIPForLegacyField(f.Path(), value, f.Enabled(feature.StrictIPCIDRValidation), nil), value, old)
 }
 
-// CIDR is like IP, for CIDRs.
+// CIDR is like IP, but for CIDRs.
 func (f Field) CIDR(value string, old ...string) {
 	if prefix, err := netip.ParsePrefix(value); err == nil && prefix == prefix.Masked() && !prefix.Addr().Is4In6() {
 		return
@@ -265,19 +265,20 @@ func (f Field) CIDR(value string, old ...string) {
 	f.addUnlessOld(validation.IsValidCIDRForLegacyField(f.Path(), value, f.Enabled(feature.StrictIPCIDRValidation), nil), value, old)
 }
 
-// addUnlessOld reports the errors of a value unless old contains the value. Long lists can contain many
-// invalid values, so it does not search old after maxErrors errors: the object is invalid in any case.
+// addUnlessOld reports the errors of a value unless old contains the value. After maxErrors errors, it no
+// longer searches old, because the object is invalid in any case and a long list can contain many invalid
+// values.
 func (f Field) addUnlessOld(errs field.ErrorList, value string, old []string) {
 	if len(errs) > 0 && (f.ErrorCount() >= maxErrors || !slices.Contains(old, value)) {
 		f.Add(errs...)
 	}
 }
 
-// NonSpecialIP requires an address that other machines can reach. It rejects unspecified, loopback
-// and link-local addresses.
+// NonSpecialIP requires an address that is neither unspecified, loopback nor link-local, so that other
+// machines might be able to reach it.
 func (f Field) NonSpecialIP(value string) {
 	addr, err := netip.ParseAddr(value)
-	if err != nil { // addresses with leading zeros are accepted here; IP validates them
+	if err != nil { // leading zeros are accepted here, because IP validates them
 		if len(validation.IsValidIPForLegacyField(f.Path(), value, false, nil)) > 0 {
 			f.Invalid(value, "must be a valid IP address")
 		}

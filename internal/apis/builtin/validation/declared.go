@@ -11,14 +11,14 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// DeclaredRules is a validation function that was generated from the markers of a type (package
-// declarative).
+// DeclaredRules is a validation function that was generated from the +k8s: markers of a type. See package
+// declarative.
 type DeclaredRules[T any] func(ctx context.Context, op operation.Operation, path *field.Path, obj, old *T) field.ErrorList
 
-// ValidateDeclared runs generated rules on obj, whose field is f, and reports the enforced errors:
-// errors of beta markers with the feature gate DeclarativeValidationBeta, and never of alpha
-// markers (KEP-5073). old is nil on creation. subresource is the written subresource, or "" for the
-// resource itself.
+// ValidateDeclared runs generated rules on obj, which is the value of f, and reports the errors that are
+// enforced. Errors of beta markers are enforced if the feature gate DeclarativeValidationBeta is enabled.
+// Errors of alpha markers are never enforced (KEP-5073). old is nil on creation. subresource is the
+// subresource that is written, or "" for the main resource.
 func ValidateDeclared[T any](f Field, rules DeclaredRules[T], obj, old *T, subresource string) {
 	op := operation.Operation{Type: operation.Create, Options: f.object.validator.options}
 	if old != nil {
@@ -32,7 +32,7 @@ func ValidateDeclared[T any](f Field, rules DeclaredRules[T], obj, old *T, subre
 	f.Add(slices.DeleteFunc(errs, func(e *field.Error) bool { return e.IsAlpha() || e.IsBeta() && !beta })...)
 }
 
-// declaredOptions returns the feature gates that markers mention, and whether they are enabled.
+// declaredOptions returns all feature gates that markers mention, and whether each gate is enabled.
 func declaredOptions(gates feature.Gates) map[string]bool {
 	options := make(map[string]bool)
 	for _, gate := range [...]feature.Gate{

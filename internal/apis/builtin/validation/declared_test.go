@@ -60,8 +60,8 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-// TestDeclaredOptions checks that all feature gates in markers are defined as options: rules that
-// depend on an undefined option reject all objects.
+// TestDeclaredOptions checks that all feature gates in markers are defined as options. Rules that depend on an
+// undefined option would reject all objects.
 func TestDeclaredOptions(t *testing.T) {
 	t.Parallel()
 	var files []string

@@ -10,16 +10,16 @@ import (
 )
 
 const (
-	// maxComparedLines is the maximum number of lines that kube-apiserver's algorithm compares. In
-	// the worst case, its time is cubic in the number of lines.
+	// maxComparedLines is the maximum number of lines for which kube-apiserver's diff algorithm is used. In
+	// the worst case, the algorithm takes cubic time.
 	maxComparedLines = 1000
-	// maxQuotedLines is the maximum number of lines of each value in the diff of long values.
+	// maxQuotedLines is the maximum number of lines that are quoted from each value if the values are long.
 	maxQuotedLines = 100
 )
 
-// Diff returns a unified diff of the JSON of two values, like kube-apiserver. If the JSON is long, the
-// diff consists of one hunk with the lines from the first to the last difference, without the lines beyond
-// maxQuotedLines.
+// Diff returns a unified diff of the JSON of two values, in the format of kube-apiserver. If the JSON is long,
+// the diff has a single hunk that extends from the first to the last difference, but contains at most
+// maxQuotedLines lines of each value.
 func Diff(old, value any) string {
 	before, err := prettyLines(old)
 	if err != nil {
@@ -47,7 +47,7 @@ func Diff(old, value any) string {
 	return text.String()
 }
 
-// prettyLines returns the lines of the JSON of a value.
+// prettyLines returns the lines of a value's indented JSON.
 func prettyLines(value any) ([][]byte, error) {
 	text, err := json.MarshalIndent(value, "", " ")
 	if err != nil {

@@ -21,7 +21,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// TestDiffOfLongValues compares values for which kube-apiserver's algorithm takes hours.
+// TestDiffOfLongValues compares values that kube-apiserver's algorithm would take hours to compare.
 func TestDiffOfLongValues(t *testing.T) {
 	t.Parallel()
 	list := func(changed string) []string {
@@ -40,7 +40,7 @@ func TestDiffOfLongValues(t *testing.T) {
 		t.Errorf("starts with %q, want %q", got[0], want)
 	}
 	if len(got) != 202 || got[1] != `- "2a",` || got[101] != `+ "2b",` {
-		t.Errorf("%d lines: %q, %q", len(got), got[1], got[101])
+		t.Errorf("the diff has %d lines and contains %q and %q", len(got), got[1], got[101])
 	}
 	if got, want := validation.Diff(list("a"), list("a")[:1]), "@@ -2,200000 +2,1 @@\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("got %.100q, want %q", got, want)

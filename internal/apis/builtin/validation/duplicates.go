@@ -1,18 +1,18 @@
 package validation
 
-// smallList is the maximum number of elements for a linear search, which is faster than a map and
-// needs no memory.
+// smallList is the maximum number of elements for which a linear search is used. For so few elements, a linear
+// search is faster than a map and allocates no memory.
 const smallList = 16
 
-// Duplicates finds duplicates in a list in linear time. The zero value is ready to use, and does
-// not allocate memory for short lists. It is not safe for concurrent use.
+// Duplicates finds duplicates in a list in linear time. The zero value is ready to use, and does not allocate
+// memory for short lists. Duplicates is not safe for concurrent use.
 type Duplicates[T comparable] struct {
 	few  [smallList]T
 	n    int
 	many map[T]struct{}
 }
 
-// NewDuplicates returns Duplicates with a capacity for a list of n elements.
+// NewDuplicates returns a Duplicates with capacity for n elements.
 func NewDuplicates[T comparable](n int) Duplicates[T] {
 	if n <= smallList {
 		return Duplicates[T]{}
@@ -20,7 +20,7 @@ func NewDuplicates[T comparable](n int) Duplicates[T] {
 	return Duplicates[T]{many: make(map[T]struct{}, n)}
 }
 
-// Has reports whether a value was added.
+// Has reports whether a value has been added.
 func (s *Duplicates[T]) Has(value T) bool {
 	if s.many != nil {
 		_, has := s.many[value]
@@ -34,7 +34,7 @@ func (s *Duplicates[T]) Has(value T) bool {
 	return false
 }
 
-// IsDuplicate adds a value, and reports whether it had been added before.
+// IsDuplicate adds a value. It reports whether the value had been added before.
 func (s *Duplicates[T]) IsDuplicate(value T) bool {
 	if s.many != nil {
 		if _, present := s.many[value]; present {

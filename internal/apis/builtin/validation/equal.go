@@ -6,14 +6,14 @@ import (
 	"mainstay.dev/mainstay/internal/codec/protoequal"
 )
 
-// Changed reports whether a value differs from the old value. Rules that are newer than stored
-// objects apply to changed values only, so that these objects can still be updated (ratcheting).
+// Changed reports whether a value differs from the old value. Rules that are newer than some stored objects
+// apply only to changed values, so that these objects can still be updated (ratcheting).
 func Changed[T any](value, old T) bool { return !Equal(&value, &old) }
 
-// Equal reports whether two pointers of the same type point to equal values. The pointers must not
-// be nil. A nil list equals an empty list, and quantities are equal if their amounts are.
+// Equal reports whether two pointers of the same type point to equal values. The pointers must not be nil. A
+// nil list equals an empty list. Quantities are equal if their amounts are equal.
 //
-// Types with a protobuf encoding are compared by their encoding first.
+// If a type has a protobuf encoding, Equal compares the encodings first.
 func Equal(a, b any) bool {
 	return protoequal.Equal(a, b) || equality.Semantic.DeepEqual(a, b)
 }

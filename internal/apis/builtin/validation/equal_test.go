@@ -19,7 +19,7 @@ func specForEqual() *corev1.PodSpec {
 	}
 }
 
-// TestEqual checks that the comparison of encodings has the same result as reflection.
+// TestEqual checks that comparing encodings has the same result as reflection.
 func TestEqual(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

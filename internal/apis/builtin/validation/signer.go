@@ -9,14 +9,14 @@ import (
 	"mainstay.dev/mainstay/internal/rest/names"
 )
 
-// Limits of the names of signers: a domain, and a path with the names of a namespace and of an
-// object in it.
+// Maximum lengths in signer names. A signer name consists of a domain and a path, and the path can contain the
+// names of a namespace and of an object.
 const (
 	maxSignerDomain = validation.DNS1123SubdomainMaxLength
 	maxSignerName   = maxSignerDomain + 1 + validation.DNS1123LabelMaxLength + 1 + validation.DNS1123SubdomainMaxLength
 )
 
-// SignerName requires a signer name: a domain and a path, such as example.com/signer.
+// SignerName requires a signer name, which consists of a domain and a path, such as example.com/signer.
 func (f Field) SignerName(name string) {
 	if name == "" {
 		f.Required("")
@@ -40,7 +40,7 @@ func (f Field) SignerName(name string) {
 	}
 }
 
-// signerPart reports an error for the first label of a part that plain rejects, with the message of
+// signerPart reports an error for the first label in part that plain rejects. The error message is that of
 // check.
 func (f Field) signerPart(part string, plain func(string) bool, check func(string) []string) {
 	for label := range strings.SplitSeq(part, ".") {

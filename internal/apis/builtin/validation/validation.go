@@ -1,15 +1,15 @@
-// Package validation provides the framework and common checks for the validation rules of built-in
-// kinds. A rule is a function of a Field, which is a path in the validated object, and of the
-// current and previous value of this field:
+// Package validation provides the framework and common checks for the validation rules of built-in kinds. A
+// rule is a function whose arguments are a Field, which is a path in the validated object, and the current and
+// previous value of this field:
 //
 //	func validatePort(f validation.Field, port, old *corev1.ServicePort) {
 //		f.Child("port").PortNumber(port.Port)
 //		validation.OneOf(f.Child("protocol"), port.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP)
 //	}
 //
-// The same function validates creation, with a nil old, and update. It reports errors to the Field
-// and returns nothing. Validation of a valid object allocates no memory: a Field consists of two
-// words, and is converted to a path only for an error. Errors have the messages of kube-apiserver.
+// The same function validates creations, for which old is nil, and updates. It reports errors to the Field and
+// returns nothing. The validation of a valid object allocates no memory: a Field consists of two words, and is
+// converted to a path only if there is an error. Error messages are those of kube-apiserver.
 package validation
 
 import (
@@ -21,23 +21,24 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// maxErrors is the maximum number of reported errors of one object. Clients read only a few, and an
-// object with 100,000 errors would be more expensive to reject than to store.
+// maxErrors is the maximum number of errors that are reported for one object. Clients read only a few errors,
+// and rejecting an object with 100,000 errors would be more expensive than storing it.
 const maxErrors = 1000
 
-// maxErrorSize is the maximum total size of the messages of the reported errors, in bytes. The first error is
-// always reported. Many messages quote a value, and each error of a list can quote the whole list.
+// maxErrorSize is the maximum total size of the error messages for one object, in bytes. The first error is
+// always reported. The limit is necessary because many messages quote a value, and each error about an element
+// of a list can quote the whole list.
 const maxErrorSize = 4 << 20
 
-// Validator runs rules. Validate is safe for concurrent use.
+// Validator runs validation rules. Validate is safe for concurrent use.
 type Validator struct {
-	// DenyPrivileged rejects privileged containers, like kube-apiserver without --allow-privileged.
-	// It must be set before the first use.
+	// DenyPrivileged causes privileged containers to be rejected, like in a kube-apiserver without
+	// --allow-privileged. It must be set before the first call of Validate.
 	DenyPrivileged bool
 
 	gates   feature.Gates
-	options map[string]bool // feature gates for declared rules
-	objects sync.Pool       // *object, to be used again
+	options map[string]bool // the feature gates that declared rules use
+	objects sync.Pool       // of *object, for reuse
 }
 
 // NewValidator returns a Validator with the given feature gates.
@@ -45,8 +46,8 @@ func NewValidator(gates feature.Gates) *Validator {
 	return &Validator{gates: gates, options: declaredOptions(gates)}
 }
 
-// Validate runs rules on one object and returns their errors, up to maxErrors and maxErrorSize. The
-// Field is the path of the object itself. rules must not retain it.
+// Validate runs rules on one object and returns the errors that they report, up to maxErrors and maxErrorSize.
+// rules must not retain the Field, which refers to the object itself.
 func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.ErrorList {
 	o, _ := v.objects.Get().(*object)
 	if o == nil {
@@ -60,7 +61,7 @@ func (v *Validator) Validate(ctx context.Context, rules func(Field)) field.Error
 	return limitSize(errs)
 }
 
-// limitSize returns the first errors, up to maxErrorSize.
+// limitSize returns the first errors whose total size is at most maxErrorSize, but at least one error.
 func limitSize(errs field.ErrorList) field.ErrorList {
 	size := 0
 	for i, err := range errs {
@@ -77,10 +78,10 @@ type object struct {
 	validator *Validator
 	places    []place
 	errs      field.ErrorList
-	count     int // number of errors, including errors beyond maxErrors
+	count     int // number of errors, including those beyond maxErrors
 }
 
-// place is an element of a path: a child, a list element or a map element of its parent.
+// place is the last element of a path. It is a child, a list element or a map element of its parent.
 type place struct {
 	parent int32 // index in object.places; -1 for the object itself
 	kind   step
@@ -96,20 +97,20 @@ const (
 	keyed
 )
 
-// Field is a path in the validated object. Errors are reported to it. It must only be used by the
-// goroutine that runs the rules.
+// Field is a path in the validated object. Rules report errors to it. It must be used only by the goroutine
+// that runs the rules.
 type Field struct {
 	object *object
 	at     int32
 }
 
-// Child returns the field with a name, which is the JSON name.
+// Child returns the field with the given JSON name.
 func (f Field) Child(name string) Field { return f.below(place{kind: child, name: name}) }
 
-// Index returns the list element with an index.
+// Index returns the list element with the given index.
 func (f Field) Index(i int) Field { return f.below(place{kind: element, index: int32(i)}) }
 
-// Key returns the element of a map, or of a list with keys.
+// Key returns the element with the given key of a map, or of a list whose elements have keys.
 func (f Field) Key(key string) Field { return f.below(place{kind: keyed, name: key}) }
 
 func (f Field) below(p place) Field {
@@ -118,7 +119,8 @@ func (f Field) below(p place) Field {
 	return Field{f.object, int32(len(f.object.places) - 1)}
 }
 
-// Path returns the path of apimachinery, which allocates memory. It is nil for the object itself.
+// Path converts the Field to a path of apimachinery, which allocates memory. It returns nil for the object
+// itself.
 func (f Field) Path() *field.Path {
 	p := f.object.places[f.at]
 	if p.parent < 0 {
@@ -145,12 +147,12 @@ func (f Field) Enabled(gate feature.Gate) bool { return f.object.validator.gates
 // DenyPrivileged reports whether privileged containers are rejected.
 func (f Field) DenyPrivileged() bool { return f.object.validator.DenyPrivileged }
 
-// ErrorCount returns the number of errors of the object so far, including errors beyond the maximum
-// number. Rules use it to skip checks after an error.
+// ErrorCount returns the number of errors that have been reported for the object, including those beyond
+// maxErrors. Rules use it to skip checks after an error.
 func (f Field) ErrorCount() int { return f.object.count }
 
-// Violates reports whether rules find errors, and discards these errors. It is for rules that are newer than
-// stored objects: if the old object violates such rules, they do not apply to the new object.
+// Violates reports whether rules find errors, and discards these errors. It is used for rules that are newer
+// than some stored objects: if the old object violates such a rule, the rule does not apply to the new object.
 func (f Field) Violates(rules func(Field)) bool {
 	kept, count := f.object.errs, f.object.count
 	f.object.errs = nil
@@ -160,7 +162,7 @@ func (f Field) Violates(rules func(Field)) bool {
 	return broken
 }
 
-// Add reports errors with complete paths.
+// Add reports errors whose paths are complete.
 func (f Field) Add(errs ...*field.Error) {
 	room := max(0, maxErrors-len(f.object.errs))
 	f.object.errs = append(f.object.errs, errs[:min(room, len(errs))]...)
@@ -173,17 +175,17 @@ func (f Field) Required(detail string) { f.Add(field.Required(f.Path(), detail))
 // Invalid reports an invalid value.
 func (f Field) Invalid(value any, detail string) { f.Add(field.Invalid(f.Path(), value, detail)) }
 
-// Forbidden reports that the field must not be set, or must not have its value.
+// Forbidden reports that the field must not be set, or must not have its current value.
 func (f Field) Forbidden(detail string) { f.Add(field.Forbidden(f.Path(), detail)) }
 
-// Duplicate reports that a previous element has the same value.
+// Duplicate reports that an earlier element has the same value.
 func (f Field) Duplicate(value any) { f.Add(field.Duplicate(f.Path(), value)) }
 
-// NotFound reports a reference to a missing object.
+// NotFound reports a reference to an object that does not exist.
 func (f Field) NotFound(value any) { f.Add(field.NotFound(f.Path(), value)) }
 
-// TooLong reports a text that is longer than max bytes.
+// TooLong reports a string that is longer than max bytes.
 func (f Field) TooLong(max int) { f.Add(field.TooLong(f.Path(), "", max)) }
 
-// TooMany reports a list of n elements, of which at most max are valid.
+// TooMany reports a list that has n elements although at most max are allowed.
 func (f Field) TooMany(n, max int) { f.Add(field.TooMany(f.Path(), n, max)) }

@@ -41,9 +41,9 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestObjectsAreApart checks that reused memory contains no data of the previous object, and that
-// its errors do not change.
-func TestObjectsAreApart(t *testing.T) {
+// TestReusedMemory checks that reused memory contains no data of the previously validated object, and that
+// the errors of this object do not change when the memory is reused.
+func TestReusedMemory(t *testing.T) {
 	t.Parallel()
 	v := validation.NewValidator(feature.Gates{})
 	first := v.Validate(t.Context(), func(f validation.Field) { f.Child("a").Child("b").Required("") })
@@ -53,7 +53,7 @@ func TestObjectsAreApart(t *testing.T) {
 	}
 }
 
-// TestViolates checks that a trial run neither adds nor hides errors.
+// TestViolates checks that Violates neither adds nor discards reported errors.
 func TestViolates(t *testing.T) {
 	t.Parallel()
 	got := errs(t, func(f validation.Field) {
@@ -71,7 +71,7 @@ func TestViolates(t *testing.T) {
 	}
 }
 
-func TestFormsByHand(t *testing.T) {
+func TestFormats(t *testing.T) {
 	t.Parallel()
 	for value, good := range map[string]bool{"*.a": true, "*.a.b": true, "a.b": false, "*": false, "*.": false, "*.*.a": false, "*.A": false,
 		"*." + strings.Repeat("a.", 125) + "a": true, "*." + strings.Repeat("a.", 126): false, "*." + strings.Repeat("a.", 125) + "ab": false} {
@@ -102,7 +102,7 @@ func TestLooseLabelSelector(t *testing.T) {
 	}
 }
 
-func TestFaultsAreBounded(t *testing.T) {
+func TestErrorCountIsBounded(t *testing.T) {
 	t.Parallel()
 	errs := validation.NewValidator(feature.Gates{}).Validate(t.Context(), func(f validation.Field) {
 		for i := range 100_000 {
@@ -110,11 +110,11 @@ func TestFaultsAreBounded(t *testing.T) {
 		}
 	})
 	if len(errs) != 1000 {
-		t.Errorf("%d errors", len(errs))
+		t.Errorf("%d errors, want 1000", len(errs))
 	}
 }
 
-// TestErrorSizeIsBounded reports errors that each quote a value of 1 MiB.
+// TestErrorSizeIsBounded checks the number of reported errors if each error quotes a large value.
 func TestErrorSizeIsBounded(t *testing.T) {
 	t.Parallel()
 	for size, want := range map[int]int{1 << 20: 3, 10 << 20: 1, 1 << 10: 1000} {
@@ -132,19 +132,19 @@ func TestErrorSizeIsBounded(t *testing.T) {
 
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
-	for _, announced := range []int{0, 5, 16, 17, 100} {
-		seen := validation.NewDuplicates[string](announced)
+	for _, capacity := range []int{0, 5, 16, 17, 100} {
+		seen := validation.NewDuplicates[string](capacity)
 		for round := range 2 {
 			for i := range 100 {
 				if has, again := seen.Has(fmt.Sprint(i)), seen.IsDuplicate(fmt.Sprint(i)); has != again || again != (round == 1) {
-					t.Fatalf("announced %d: %d in round %d: %t, %t", announced, i, round, has, again)
+					t.Fatalf("capacity %d: element %d in round %d: Has is %t, IsDuplicate is %t", capacity, i, round, has, again)
 				}
 			}
 		}
 	}
 }
 
-func TestLabelsByHand(t *testing.T) {
+func TestDNSLabel(t *testing.T) {
 	t.Parallel()
 	for value, good := range map[string]bool{
 		"": false, "a": true, "a-b": true, "-a": false, "a-": false, "A": false, "a.b": false, "ä": false, "0": true,
@@ -156,7 +156,7 @@ func TestLabelsByHand(t *testing.T) {
 	}
 }
 
-// TestValidObjectsDoNotAllocate checks that the validation of a valid object does not allocate.
+// TestValidObjectsDoNotAllocate checks that validating a valid object does not allocate memory.
 func TestValidObjectsDoNotAllocate(t *testing.T) {
 	v := validation.NewValidator(feature.Defaults())
 	ports := make([]corev1.ServicePort, 10)

@@ -1,5 +1,5 @@
-// Package validationtest tests the rules of a kind with a table: each case is a valid object with a
-// change, and the expected errors.
+// Package validationtest tests the validation rules of a kind with a table. Each case specifies a change to a
+// valid object and the expected errors.
 package validationtest
 
 import (
@@ -11,25 +11,25 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Case is a change of an object.
+// Case specifies a change to an object and the expected errors.
 type Case[T any] struct {
 	Name   string
 	Change func(obj *T)
-	// Want contains a substring of each error, in order; empty if the object is valid.
+	// Want contains a substring of each expected error, in order. It is empty if the changed object is valid.
 	Want []string
 }
 
-// Rules validates objects of one kind, like Strategy.Validate.
+// Rules validates objects of one kind. Strategy.Validate has the same signature.
 type Rules[T any] func(f validation.Field, obj, old *T)
 
-// Create validates changed copies of a new object. The object itself must be valid.
+// Create validates changed copies of a new object. It also checks that the unchanged object is valid.
 func (r Rules[T]) Create(t *testing.T, valid func() *T, cases []Case[T]) {
 	t.Helper()
 	r.run(t, valid, nil, append(cases, Case[T]{Name: "valid", Change: func(*T) {}}))
 }
 
-// Update validates changed copies of a stored object. An update without changes must be accepted,
-// even if the object is invalid.
+// Update validates changed copies of a stored object as updates. It also checks that an update without changes
+// is accepted, even if the object is invalid.
 func (r Rules[T]) Update(t *testing.T, stored func() *T, cases []Case[T]) {
 	t.Helper()
 	r.run(t, stored, stored(), append(cases, Case[T]{Name: "as it is", Change: func(*T) {}}))
