@@ -49,8 +49,8 @@ func validateActions(f validation.Field, actions []admissionregistrationv1.Valid
 	}
 }
 
-// validateParamRef validates a reference to parameters, which selects objects either by name or by
-// labels.
+// validateParamRef validates a reference to policy parameters. The reference selects objects either by name or
+// by labels.
 func validateParamRef(f validation.Field, ref *admissionregistrationv1.ParamRef) {
 	if ref == nil {
 		return

@@ -54,8 +54,8 @@ func defaultMutatingBinding(binding *admissionregistrationv1.MutatingAdmissionPo
 	defaultMatchResources(binding.Spec.MatchResources)
 }
 
-// defaultMatch sets the match policy Equivalent, so that a rule matches requests in all versions of
-// its resource, and selectors that match all objects.
+// defaultMatch sets the match policy Equivalent, with which a rule matches requests in all versions of its
+// resource. It also sets selectors that match all objects.
 func defaultMatch(policy **admissionregistrationv1.MatchPolicyType, namespaces, objects **metav1.LabelSelector) {
 	builtin.SetDefault(policy, admissionregistrationv1.Equivalent)
 	builtin.SetDefault(namespaces, metav1.LabelSelector{})

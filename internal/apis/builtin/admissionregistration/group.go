@@ -1,5 +1,5 @@
-// Package admissionregistration declares the resources of admissionregistration.k8s.io. Admission
-// plugins evaluate them.
+// Package admissionregistration declares the resources of admissionregistration.k8s.io. Admission plugins
+// evaluate the objects of these resources.
 package admissionregistration
 
 import (

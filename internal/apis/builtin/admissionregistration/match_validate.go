@@ -19,7 +19,7 @@ const (
 	maxMatchConditions = 64
 )
 
-// validateWildcardAlone reports an error if values contains the wildcard and another value.
+// validateWildcardAlone reports an error if values contains both the wildcard and other values.
 func validateWildcardAlone[S ~string](f validation.Field, values []S, what string) {
 	if len(values) > 1 && slices.Contains(values, wildcard) {
 		f.Invalid(values, "if '*' is present, must not specify other "+what)
@@ -36,7 +36,7 @@ func validateRule(f validation.Field, rule *admissionregistrationv1.RuleWithOper
 		validation.OneOf(operations.Index(i), operation, admissionregistrationv1.OperationAll, admissionregistrationv1.Connect,
 			admissionregistrationv1.Create, admissionregistrationv1.Delete, admissionregistrationv1.Update)
 	}
-	if len(rule.APIGroups) == 0 { // more than one list may be empty
+	if len(rule.APIGroups) == 0 { // several of the lists may be empty at once
 		f.Child("apiGroups").Required("")
 	}
 	validateWildcardAlone(f.Child("apiGroups"), rule.APIGroups, "API groups")
@@ -57,14 +57,14 @@ func validateRule(f validation.Field, rule *admissionregistrationv1.RuleWithOper
 	}
 }
 
-// validateResources rejects resources that a wildcard already includes. Like kube-apiserver, it
-// ignores entries before a wildcard with a slash, and compares subresources of the last entry only.
+// validateResources rejects resources that are already covered by a wildcard. Like kube-apiserver, it ignores
+// entries before a wildcard with a slash, and compares only the subresource of the last entry.
 func validateResources(f validation.Field, resources []string) {
 	if len(resources) == 0 {
 		f.Required("")
 	}
 	everySubresource, everyResource := validation.NewDuplicates[string](len(resources)), validation.NewDuplicates[string](len(resources))
-	plain := false // the last entry without a slash is not a wildcard
+	plain := false // whether the last entry without a slash is not a wildcard
 	for i, text := range resources {
 		resource, subresource, slash := strings.Cut(text, "/")
 		if text == "" {
@@ -96,8 +96,8 @@ func validateResources(f validation.Field, resources []string) {
 	}
 }
 
-// validateMatchResources validates the match constraints of a policy or binding. All fields have
-// default values.
+// validateMatchResources validates the match constraints of a policy or binding. All fields in match have
+// defaults, so it reports missing fields.
 func validateMatchResources(f validation.Field, match *admissionregistrationv1.MatchResources) {
 	if match == nil {
 		return
@@ -147,7 +147,7 @@ func validateNamedRule(f validation.Field, rule *admissionregistrationv1.NamedRu
 	validateRule(f, &rule.RuleWithOperations)
 }
 
-// validateMatchConditions validates match conditions and requires unique names.
+// validateMatchConditions validates match conditions, whose names must be unique.
 func validateMatchConditions(f validation.Field, conditions []admissionregistrationv1.MatchCondition, compiler *policy.Compiler, params bool) {
 	if len(conditions) > maxMatchConditions {
 		f.TooMany(len(conditions), maxMatchConditions)
@@ -172,8 +172,8 @@ func validateMatchConditions(f validation.Field, conditions []admissionregistrat
 	}
 }
 
-// compile reports the errors of an expression. Compilation is slow, so it returns an error if the
-// request is canceled.
+// compile returns the error of an expression, or nil if the expression is valid. Because compilation is slow,
+// it returns an error if the request has been canceled.
 func compile(f validation.Field, compiler *policy.Compiler, text string, sees policy.Scope, results ...*cel.Type) error {
 	if err := f.Context().Err(); err != nil {
 		return fmt.Errorf("compile expressions: %w", err)

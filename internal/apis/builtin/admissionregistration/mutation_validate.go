@@ -40,8 +40,7 @@ func validateMutatingPolicy(f validation.Field, p, old *admissionregistrationv1.
 	}
 }
 
-// validateMutable rejects rules for the operation DELETE, because objects are not mutated when they are
-// deleted.
+// validateMutable rejects rules for the operation DELETE, because a deletion does not mutate the object.
 func validateMutable(f validation.Field, match *admissionregistrationv1.MatchResources) {
 	if match == nil {
 		return
@@ -54,7 +53,8 @@ func validateMutable(f validation.Field, match *admissionregistrationv1.MatchRes
 	}
 }
 
-// validateMutation requires exactly one of two fields, according to the type of the patch.
+// validateMutation requires the field that belongs to the patch type, and rejects the field of the other patch
+// type.
 func (e *expressions) validateMutation(f validation.Field, m *admissionregistrationv1.Mutation) {
 	patch, apply := f.Child("jsonPatch"), f.Child("applyConfiguration")
 	switch m.PatchType {

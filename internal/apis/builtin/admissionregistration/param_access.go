@@ -16,9 +16,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// The messages of a policy can contain the fields of its parameters. The author of a policy
-// therefore needs permission to read all objects of the parameter kind, and the author of a binding
-// needs permission to read the referenced objects.
+// The messages of a policy can contain field values of its parameters. The author of a policy therefore needs
+// permission to read all objects of the parameter kind. The author of a binding needs permission to read the
+// objects that the binding references.
 
 func validateValidatingPolicyAccess(op *builtin.Operation, f validation.Field, p, old *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	var was *admissionregistrationv1.ParamKind
@@ -41,7 +41,7 @@ func validateParamKindAccess(op *builtin.Operation, f validation.Field, kind, wa
 		return
 	}
 	asked := authorizer.Attributes{Namespace: "*", Name: "*"}
-	if user := mayNotRead(op, kind, asked); user != nil {
+	if user := unauthorizedReader(op, kind, asked); user != nil {
 		f.Child("spec").Child("paramKind").Forbidden(fmt.Sprintf(
 			`user %v must have "get" permission on all objects of the referenced paramKind (kind=%s, apiVersion=%s)`, user, kind.Kind, kind.APIVersion))
 	}
@@ -71,14 +71,14 @@ func validateMutatingBindingAccess(op *builtin.Operation, f validation.Field, b,
 	})
 }
 
-// validateParamRefAccess requires permission to read the referenced parameters. If the policy does not exist,
-// it requires permission for all kinds.
+// validateParamRefAccess requires permission to read the parameters that ref references. If the policy does
+// not exist, it requires permission to read all kinds.
 func validateParamRefAccess(op *builtin.Operation, f validation.Field, ref *admissionregistrationv1.ParamRef, kindOf func() *admissionregistrationv1.ParamKind) {
 	if ref == nil {
 		return
 	}
 	asked := authorizer.Attributes{Namespace: ref.Namespace, Name: ref.Name}
-	if user := mayNotRead(op, kindOf(), asked); user != nil {
+	if user := unauthorizedReader(op, kindOf(), asked); user != nil {
 		f.Child("spec").Child("paramRef").Forbidden(fmt.Sprintf(`user %v does not have "get" permission on the object referenced by paramRef`, user))
 	}
 }
@@ -101,10 +101,10 @@ func policyOf[T codec.Object](op *builtin.Operation, resource, name string) T {
 	return policy
 }
 
-// mayNotRead returns the user of the request if it is not allowed to read the objects of kind, or
-// of all kinds if kind is nil. It returns nil if it is allowed, and for writes of the server
-// itself, which have no user.
-func mayNotRead(op *builtin.Operation, kind *admissionregistrationv1.ParamKind, asked authorizer.Attributes) *request.User {
+// unauthorizedReader returns the user of the request if the user is not allowed to read the objects of kind, or of all
+// kinds if kind is nil. It returns nil if the user is allowed to read them. It also returns nil for writes by
+// the server itself, which have no user.
+func unauthorizedReader(op *builtin.Operation, kind *admissionregistrationv1.ParamKind, asked authorizer.Attributes) *request.User {
 	user := request.UserFrom(op.Context)
 	if op.Env.Auth.Authorizer == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
 		return nil

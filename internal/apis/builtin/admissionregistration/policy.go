@@ -77,7 +77,7 @@ func paramRefText(ref *admissionregistrationv1.ParamRef) string {
 	case ref == nil:
 		return builtin.Unset
 	case ref.Name == "":
-		return ref.Selector.String() // as in kube-apiserver, with the names of Go fields
+		return ref.Selector.String() // as in kube-apiserver, this contains the names of Go fields
 	case ref.Namespace == "":
 		return "*/" + ref.Name
 	}

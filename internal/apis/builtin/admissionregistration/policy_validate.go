@@ -17,23 +17,22 @@ import (
 
 const (
 	maxAuditAnnotations = 20
-	// maxAnnotationExpression is the maximum length of the expression of an audit annotation, in
-	// bytes.
+	// maxAnnotationExpression is the maximum length of the value expression of an audit annotation, in bytes.
 	maxAnnotationExpression = 5 << 10
 )
 
-// expressions validates the expressions of one policy in their order of evaluation. It does not
-// validate unchanged expressions of a stored policy again.
+// expressions validates the expressions of one policy in the order in which they are evaluated. If unchanged
+// is set, it does not validate them again, because they are stored already.
 type expressions struct {
 	compiler  policy.Compiler
 	params    bool
 	unchanged bool
 }
 
-// scope returns the variables of expressions for validation and mutation.
+// scope returns the variables that expressions for validation and mutation can use.
 func (e *expressions) scope() policy.Scope { return policy.Scope{Params: e.params, Authorizer: true} }
 
-// check reports the errors of an expression. written is the value that errors contain.
+// check validates an expression and reports its errors. written is the expression as quoted in errors.
 func (e *expressions) check(f validation.Field, text, written string, sees policy.Scope, results ...*cel.Type) {
 	if e.unchanged {
 		return
@@ -140,7 +139,7 @@ func (e *expressions) validateVariables(f validation.Field, variables []admissio
 	}
 }
 
-// isIdentifier reports whether name can be the name of a variable in expressions.
+// isIdentifier reports whether name can be used as the name of a variable in expressions.
 func isIdentifier(name string) bool {
 	switch name {
 	case "true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let",
@@ -180,8 +179,8 @@ func (e *expressions) validateValidation(f validation.Field, v *admissionregistr
 	}
 }
 
-// validateAnnotations validates audit annotations. Their keys are prefixed with the name of the
-// policy.
+// validateAnnotations validates the audit annotations of a policy. The server prefixes their keys with the
+// name of the policy.
 func (e *expressions) validateAnnotations(f validation.Field, policyName string, annotations []admissionregistrationv1.AuditAnnotation) {
 	if len(annotations) > maxAuditAnnotations {
 		f.Invalid(annotations, fmt.Sprintf("must not have more than %d auditAnnotations", maxAuditAnnotations))

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// staticSuffix is the suffix of the names of configurations in files.
+// staticSuffix is the name suffix of configurations that are loaded from files.
 const staticSuffix = ".static.k8s.io"
 
 func isStatic(name string) bool { return strings.HasSuffix(name, staticSuffix) }
@@ -20,15 +20,15 @@ func reservedName() string {
 	return fmt.Sprintf("names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", staticSuffix)
 }
 
-// validateNotStatic rejects new objects with a name that is reserved for configurations in files.
+// validateNotStatic rejects a new object whose name is reserved for configurations that are loaded from files.
 func validateNotStatic(f validation.Field, name string, isNew bool) {
 	if isNew && isStatic(name) && f.Enabled(feature.ManifestBasedAdmissionControlConfig) {
 		f.Child("metadata").Child("name").Invalid(name, reservedName())
 	}
 }
 
-// warnOfStatic is a hook for Strategy.Warnings. It warns about a name that servers with
-// configurations in files reject.
+// warnOfStatic is a hook for Strategy.Warnings. It returns a warning if a new object has a name that is
+// rejected by servers that load configurations from files.
 func warnOfStatic[T any, P interface {
 	*T
 	metav1.Object

@@ -10,9 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// TestWarnedOfStaticNames checks that a new object whose name other servers reject causes a
-// warning.
-func TestWarnedOfStaticNames(t *testing.T) {
+// TestStaticNameWarnings checks that a new object causes a warning if other servers would reject its name.
+func TestStaticNameWarnings(t *testing.T) {
 	t.Parallel()
 	off, err := feature.Defaults().Parse("ManifestBasedAdmissionControlConfig=false")
 	if err != nil {
@@ -32,7 +31,7 @@ func TestWarnedOfStaticNames(t *testing.T) {
 		{off, "a.static.k8s.io", nil, true},
 		{off, "a.static.k8s.io", object("a.static.k8s.io"), false},
 		{off, "a.example.com", nil, false},
-		{feature.Defaults(), "a.static.k8s.io", nil, false}, // rejected
+		{feature.Defaults(), "a.static.k8s.io", nil, false}, // rejected without a warning
 	} {
 		op := &builtin.Operation{Env: &builtin.Env{Gates: tt.gates}}
 		got := warnOfStatic(op, object(tt.name), tt.old)

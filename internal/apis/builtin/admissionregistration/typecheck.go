@@ -16,19 +16,18 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// maxTypesToCheck is the maximum number of kinds for which the expressions of a policy are
-// type-checked.
+// maxTypesToCheck is the maximum number of kinds against which the expressions of a policy are type-checked.
 const maxTypesToCheck = 10
 
-// maxResourcesToCheck is the maximum number of resources that are looked up for the type checks of a policy. A rule
-// with a thousand groups, versions and resources each has 10^9.
+// maxResourcesToCheck is the maximum number of resources that are looked up when a policy is type-checked. The
+// limit is necessary because a rule with a thousand groups, versions and resources each has 10^9 combinations.
 const maxResourcesToCheck = 10_000
 
 func prepareValidatingPolicy(op *builtin.Operation, p *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	typeCheck(op, p, 1)
 }
 
-// prepareValidatingPolicyUpdate type-checks a policy that has changed or was never checked.
+// prepareValidatingPolicyUpdate type-checks a policy if it has changed or has not been checked yet.
 func prepareValidatingPolicyUpdate(op *builtin.Operation, p, old *admissionregistrationv1.ValidatingAdmissionPolicy) {
 	generation := old.Generation
 	if validation.Changed(p.Spec, old.Spec) {
@@ -39,8 +38,8 @@ func prepareValidatingPolicyUpdate(op *builtin.Operation, p, old *admissionregis
 	}
 }
 
-// typeCheck writes the type errors in the expressions of a policy to its status, for the types that
-// its rules name. kube-apiserver does this in a controller, after the policy has become effective.
+// typeCheck type-checks the expressions of a policy for the kinds that its rules name, and records the errors
+// in the status. kube-apiserver does this in a controller, after the policy has taken effect.
 func typeCheck(op *builtin.Operation, p *admissionregistrationv1.ValidatingAdmissionPolicy, generation int64) {
 	types := op.Env.Types
 	if types == nil {
@@ -59,7 +58,7 @@ func typeCheck(op *builtin.Operation, p *admissionregistrationv1.ValidatingAdmis
 	p.Status.TypeChecking = &admissionregistrationv1.TypeChecking{ExpressionWarnings: c.check()}
 }
 
-// typesToCheck returns the sorted kinds that rules name without a wildcard.
+// typesToCheck returns the kinds that rules name without a wildcard, sorted.
 func typesToCheck(types builtin.TypeResolver, spec *admissionregistrationv1.ValidatingAdmissionPolicySpec) []schema.GroupVersionKind {
 	if spec.MatchConstraints == nil {
 		return nil
@@ -81,8 +80,8 @@ func typesToCheck(types builtin.TypeResolver, spec *admissionregistrationv1.Vali
 	return kinds
 }
 
-// eachResource calls yield for each resource of a rule. It skips rules with a wildcard for groups
-// or versions, resources with a wildcard, and subresources.
+// eachResource calls yield for each resource of a rule, until yield returns false. It skips rules with a
+// wildcard for groups or versions, resources with a wildcard, and subresources.
 func eachResource(rule *admissionregistrationv1.Rule, yield func(schema.GroupVersionResource) bool) {
 	if slices.Contains(rule.APIGroups, wildcard) || slices.Contains(rule.APIVersions, wildcard) {
 		return
@@ -102,7 +101,7 @@ func eachResource(rule *admissionregistrationv1.Rule, yield func(schema.GroupVer
 	}
 }
 
-// typeChecker checks the expressions of one policy.
+// typeChecker type-checks the expressions of one policy.
 type typeChecker struct {
 	op     *builtin.Operation
 	spec   *admissionregistrationv1.ValidatingAdmissionPolicySpec
@@ -113,7 +112,7 @@ type typeChecker struct {
 type checkedKind struct {
 	gvk      schema.GroupVersionKind
 	typ      *typed.Type
-	compiler *policy.Compiler // nil before the first use
+	compiler *policy.Compiler // nil before it is first used
 }
 
 func (c *typeChecker) check() []admissionregistrationv1.ExpressionWarning {
@@ -134,12 +133,12 @@ func (c *typeChecker) check() []admissionregistrationv1.ExpressionWarning {
 	return warnings
 }
 
-// issues returns the errors of an expression for each kind.
+// issues returns the errors of an expression for all kinds.
 func (c *typeChecker) issues(text string) string {
 	var all []string
 	for i := range c.kinds {
 		if c.op.Context.Err() != nil {
-			return "" // the request was canceled
+			return "" // the request has been canceled
 		}
 		k := &c.kinds[i]
 		if err := c.compiler(k).Check(text, c.scope()); err != nil {
@@ -153,14 +152,15 @@ func (c *typeChecker) scope() policy.Scope {
 	return policy.Scope{Params: c.spec.ParamKind != nil, Authorizer: true}
 }
 
-// compiler returns a compiler for expressions about a kind, with the variables of the policy.
+// compiler returns the compiler for expressions that refer to objects of a kind. The variables of the policy
+// are declared.
 func (c *typeChecker) compiler(k *checkedKind) *policy.Compiler {
 	if k.compiler != nil {
 		return k.compiler
 	}
 	k.compiler = &policy.Compiler{Variables: true, Object: k.typ, Params: c.params}
 	for i := range c.spec.Variables {
-		_ = k.compiler.Declare(c.spec.Variables[i].Name, c.spec.Variables[i].Expression, c.scope()) // errors are reported where the variable is used
+		_ = k.compiler.Declare(c.spec.Variables[i].Name, c.spec.Variables[i].Expression, c.scope()) // reported where the variable is used
 	}
 	return k.compiler
 }

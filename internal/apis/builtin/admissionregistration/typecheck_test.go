@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// countingTypes resolves the pods of the core group, and counts lookups.
+// countingTypes resolves only the pods of the core group. It counts lookups.
 type countingTypes struct{ lookups int }
 
 func (c *countingTypes) KindOf(gvr schema.GroupVersionResource) schema.GroupVersionKind {
@@ -22,8 +22,8 @@ func (c *countingTypes) KindOf(gvr schema.GroupVersionResource) schema.GroupVers
 
 func (c *countingTypes) TypeOf(schema.GroupVersionKind) *typed.Type { return nil }
 
-// TestTypesToCheckIsBounded checks the number of lookups for rules with many combinations of groups, versions and
-// resources.
+// TestTypesToCheckIsBounded checks that the number of lookups is limited for rules with many combinations of
+// groups, versions and resources.
 func TestTypesToCheckIsBounded(t *testing.T) {
 	t.Parallel()
 	many := func(first, format string) []string {

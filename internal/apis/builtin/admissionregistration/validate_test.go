@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation/validationtest"
 )
 
-// oneRule returns a rule for all operations on some resources.
+// oneRule returns a rule for the creation of the given resources.
 func oneRule(resources ...string) admissionregistrationv1.RuleWithOperations {
 	scope := admissionregistrationv1.AllScopes
 	return admissionregistrationv1.RuleWithOperations{
@@ -80,8 +80,8 @@ func TestWebhooks(t *testing.T) {
 	})
 }
 
-// TestOldWebhooks checks that values that were valid in the past do not prevent updates of a
-// configuration.
+// TestOldWebhooks checks that a configuration can be updated even if it contains values that are no longer
+// valid.
 func TestOldWebhooks(t *testing.T) {
 	t.Parallel()
 	stored := func() *hooks {

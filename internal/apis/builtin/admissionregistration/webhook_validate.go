@@ -16,7 +16,7 @@ import (
 
 const maxWebhookTimeout = 30 // seconds
 
-// hook contains the common fields of validating and mutating webhooks.
+// hook contains the fields that validating and mutating webhooks have in common.
 type hook struct {
 	name         string
 	client       *admissionregistrationv1.WebhookClientConfig
@@ -76,8 +76,8 @@ func validateMutatingWebhooks(f validation.Field, configuration, old *admissionr
 	validateHooks(f.Child("webhooks"), mutatingHooks(configuration.Webhooks), before)
 }
 
-// validateHooks validates webhooks. It tolerates a violation in all webhooks if a stored webhook
-// already has it.
+// validateHooks validates webhooks. If a stored webhook already violates one of the newer rules, that rule is
+// not applied to any webhook.
 func validateHooks(f validation.Field, hooks, old []hook) {
 	tolerated := violationsOf(old)
 	if len(hooks) == len(old) && slices.EqualFunc(hooks, old, func(a, b hook) bool { return !validation.Changed(a.conditions, b.conditions) }) {
@@ -97,11 +97,12 @@ func validateHooks(f validation.Field, hooks, old []hook) {
 	}
 }
 
-// violations are violations of newer rules, which are tolerated in stored webhooks only.
+// violations specifies which newer rules are violated. Violations are tolerated only if stored webhooks
+// already have them.
 type violations struct {
 	sideEffects, unknownVersions, sameNames, labelValues bool
-	// conditions is set if the match conditions have not changed. A newer CEL environment might
-	// reject them.
+	// conditions specifies that the match conditions have not changed. Unchanged conditions are not validated
+	// again, because a newer CEL environment might reject them.
 	conditions bool
 }
 
@@ -195,8 +196,8 @@ func validateClient(f validation.Field, client *admissionregistrationv1.WebhookC
 	}
 }
 
-// validateVersions requires an AdmissionReview version that the previous release of the server supports.
-// Otherwise, that release could not call the webhook after a downgrade.
+// validateVersions requires at least one AdmissionReview version that the previous server release supports.
+// Otherwise, the server could not call the webhook after a downgrade to that release.
 func validateVersions(f validation.Field, versions []string, anyVersion bool) {
 	if len(versions) == 0 {
 		f.Required("must specify one of v1, v1beta1")
