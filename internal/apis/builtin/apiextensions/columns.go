@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// columns returns the table columns of definitions. As in kube-apiserver, the creation column is a
-// time, not an age.
+// columns returns the table columns of definitions. As in kube-apiserver, the creation column contains a time
+// and not an age.
 func columns() *builtin.Columns[*apiextensionsv1.CustomResourceDefinition] {
 	return &builtin.Columns[*apiextensionsv1.CustomResourceDefinition]{
 		Definitions: []metav1.TableColumnDefinition{
@@ -36,7 +36,7 @@ func columns() *builtin.Columns[*apiextensionsv1.CustomResourceDefinition] {
 	}
 }
 
-// servedVersions lists the served versions and marks the stored version.
+// servedVersions formats the served versions and marks the storage version.
 func servedVersions(crd *apiextensionsv1.CustomResourceDefinition) string {
 	var versions []string
 	for i := range crd.Spec.Versions {

@@ -24,7 +24,7 @@ func TestColumns(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if len(c.Definitions) != len(want) {
-		t.Errorf("%d columns", len(c.Definitions))
+		t.Errorf("%d columns, want %d", len(c.Definitions), len(want))
 	}
 	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
 	if cells := c.Cells(crd, time.Time{}); cells[7] != true {

@@ -18,9 +18,9 @@ func V1() builtin.Group {
 	stored := builtin.ConvertedVersion(v1beta1.WithKind("CustomResourceDefinition"),
 		definition.DefaultV1beta1, definition.FromV1beta1, definition.ToV1beta1)
 	return builtin.Group{GroupVersion: apiextensionsv1.SchemeGroupVersion, Resources: []builtin.Entry{
-		// kube-apiserver stores definitions as JSON of v1beta1, and discovery contains the hash of
-		// that version: jfWCUB31mvA=. Mainstay stores them in this form in etcd. In the embedded
-		// store they are JSON of v1, which is sent to clients unchanged and can be decoded in part.
+		// kube-apiserver stores definitions as JSON of v1beta1, and discovery contains the hash of that
+		// version (jfWCUB31mvA=). Mainstay uses the same form if the storage is shared with kube-apiserver.
+		// Otherwise, it stores JSON of v1, which can be sent to clients unchanged and decoded in part.
 		builtin.Resource(builtin.Row[*apiextensionsv1.CustomResourceDefinition]{
 			Names: builtin.Names{
 				Plural: "customresourcedefinitions", Kind: "CustomResourceDefinition", ShortNames: []string{"crd", "crds"},
@@ -49,8 +49,8 @@ func V1() builtin.Group {
 	}}
 }
 
-// validateStoragePath rejects a new definition if its objects would be stored under the prefix of a
-// built-in resource. Otherwise, its author could write built-in objects without validation.
+// validateStoragePath rejects a new definition if its objects would be stored under the path of a built-in
+// resource. Otherwise, its author could write built-in objects without validation.
 func validateStoragePath(op *builtin.Operation, f validation.Field, crd, old *apiextensionsv1.CustomResourceDefinition) {
 	if old == nil && op.Env.StoresPath(crd.Spec.Group+"/"+crd.Spec.Names.Plural) {
 		f.Child("metadata").Child("name").Forbidden("the server stores objects of a built-in resource under this name")
