@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// prepare sets the condition Available of local APIServices.
+// prepare sets the Available condition of local APIServices to true.
 func prepare(op *builtin.Operation, service *apiregistrationv1.APIService) {
 	if service.Spec.Service != nil {
 		return

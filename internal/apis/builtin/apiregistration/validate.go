@@ -13,15 +13,15 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of priorities.
+// Maximum priorities.
 const (
 	maxGroupPriority   = 20000
 	maxVersionPriority = 1000
 )
 
-// validateLocalVersion rejects a registration that assigns a built-in group version to another
-// server, which would then receive its requests. A registration with another name is invalid and
-// has no effect.
+// validateLocalVersion rejects an APIService that assigns a built-in group version to another server, because
+// that server would then receive the requests for the group version. An APIService whose name does not match
+// its group version is not rejected here, because it is invalid and has no effect.
 func validateLocalVersion(op *builtin.Operation, f validation.Field, service, _ *apiregistrationv1.APIService) {
 	gv := schema.GroupVersion{Group: service.Spec.Group, Version: service.Spec.Version}
 	named := service.Name == gv.Version+"."+gv.Group
@@ -53,11 +53,11 @@ func validateAPIService(f validation.Field, service, _ *apiregistrationv1.APISer
 	}
 }
 
-// anyName accepts all names. validateName validates them together with the version.
+// anyName accepts all names, because validateName validates them together with the version.
 func anyName(string, bool) []string { return nil }
 
-// validateName requires the name VERSION.GROUP, so that a group version has at most one
-// registration. Generated names are invalid.
+// validateName requires that the name is VERSION.GROUP, so that each group version has at most one APIService.
+// Generated names are therefore invalid.
 func validateName(f validation.Field, service *apiregistrationv1.APIService) {
 	want := service.Spec.Version + "." + service.Spec.Group
 	for _, name := range [...]struct{ field, value string }{{"generateName", service.GenerateName}, {"name", service.Name}} {
@@ -70,7 +70,7 @@ func validateName(f validation.Field, service *apiregistrationv1.APIService) {
 	}
 }
 
-// validateLocal rejects connection settings in registrations without a service.
+// validateLocal rejects connection settings in an APIService without a service.
 func validateLocal(f validation.Field, spec *apiregistrationv1.APIServiceSpec) {
 	if len(spec.CABundle) > 0 {
 		f.Child("caBundle").Invalid(fmt.Sprintf("%d bytes", len(spec.CABundle)), "local APIServices may not have a caBundle")
