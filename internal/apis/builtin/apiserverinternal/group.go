@@ -1,5 +1,5 @@
-// Package apiserverinternal declares the resource of internal.apiserver.k8s.io. API servers with a
-// common storage use it to publish their storage versions.
+// Package apiserverinternal declares the resource of internal.apiserver.k8s.io. API servers that share a
+// storage use it to publish their storage versions.
 package apiserverinternal
 
 import (
@@ -25,7 +25,7 @@ func V1Alpha1() builtin.Group {
 	}}
 }
 
-// shownServers is the maximum number of servers in a cell.
+// shownServers is the maximum number of servers in a table cell.
 const shownServers = 3
 
 func columns() *builtin.Columns[*apiserverinternalv1alpha1.StorageVersion] {
@@ -47,7 +47,7 @@ func columns() *builtin.Columns[*apiserverinternalv1alpha1.StorageVersion] {
 	}
 }
 
-// serverVersions formats the encoding versions of the first servers.
+// serverVersions formats the encoding versions of the first shownServers servers.
 func serverVersions(servers []apiserverinternalv1alpha1.ServerStorageVersion) string {
 	if len(servers) == 0 {
 		return builtin.Unset

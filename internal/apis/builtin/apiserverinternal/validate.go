@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// versionName requires a name of the form GROUP.RESOURCE, such as apps.deployments.
+// versionName requires that a name has the form GROUP.RESOURCE, such as apps.deployments.
 func versionName(name string, _ bool) []string {
 	at := strings.LastIndex(name, ".")
 	if at < 0 {
@@ -55,7 +55,7 @@ func validateServer(f validation.Field, server *apiserverinternalv1alpha1.Server
 	if !decodable.Has(server.EncodingVersion) {
 		f.Child("decodableVersions").Invalid(server.DecodableVersions, "decodableVersions must include encodingVersion "+server.EncodingVersion)
 	}
-	shown := "" // the decodable versions in errors
+	shown := "" // the decodable versions as quoted in errors
 	for i, version := range server.ServedVersions {
 		at := f.Child("servedVersions").Index(i)
 		validateAPIVersion(at, version)
@@ -69,7 +69,8 @@ func validateServer(f validation.Field, server *apiserverinternalv1alpha1.Server
 	}
 }
 
-// maxShown is the maximum length of a list of versions in an error, in bytes. Each of many errors contains the list.
+// maxShown is the maximum length of a list of versions in an error message, in bytes. It is limited because
+// there can be many errors and each contains the list.
 const maxShown = 4096
 
 func shortened(text string) string {
@@ -79,8 +80,8 @@ func shortened(text string) string {
 	return text[:maxShown] + "..."
 }
 
-// validateCommonVersion requires that the common encoding version in the status is the version of
-// all servers.
+// validateCommonVersion requires that the common encoding version in the status matches the encoding versions
+// of all servers.
 func validateCommonVersion(f validation.Field, status *apiserverinternalv1alpha1.StorageVersionStatus) {
 	actual, common := CommonEncodingVersion(status.StorageVersions), status.CommonEncodingVersion
 	switch {
@@ -94,8 +95,8 @@ func validateCommonVersion(f validation.Field, status *apiserverinternalv1alpha1
 	}
 }
 
-// CommonEncodingVersion returns the encoding version of all servers, or nil if there are no servers
-// or their versions differ.
+// CommonEncodingVersion returns the encoding version that all servers use. It returns nil if there are no
+// servers or if their versions differ.
 func CommonEncodingVersion(servers []apiserverinternalv1alpha1.ServerStorageVersion) *string {
 	for i := range servers {
 		if servers[i].EncodingVersion != servers[0].EncodingVersion {
@@ -108,7 +109,7 @@ func CommonEncodingVersion(servers []apiserverinternalv1alpha1.ServerStorageVers
 	return new(servers[0].EncodingVersion)
 }
 
-// validateConditions validates conditions. As in kube-apiserver, the errors have the path of the status.
+// validateConditions validates conditions. f is the status: as in kube-apiserver, error paths lack "conditions".
 func validateConditions(f validation.Field, conditions []apiserverinternalv1alpha1.StorageVersionCondition) {
 	first := map[apiserverinternalv1alpha1.StorageVersionConditionType]int{}
 	for i := range conditions {
@@ -129,7 +130,7 @@ func validateConditions(f validation.Field, conditions []apiserverinternalv1alph
 	}
 }
 
-// validateAPIVersion accepts VERSION and GROUP/VERSION.
+// validateAPIVersion requires the form VERSION or GROUP/VERSION.
 func validateAPIVersion(f validation.Field, text string) {
 	group, version, grouped := strings.Cut(text, "/")
 	switch {

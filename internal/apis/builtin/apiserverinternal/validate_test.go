@@ -58,8 +58,8 @@ func TestValidateStatus(t *testing.T) {
 	}
 }
 
-// TestErrorSize checks that the size of the errors of many served versions does not grow with the number of decodable
-// versions.
+// TestErrorSize checks that the size of the errors for many served versions does not grow with the number of
+// decodable versions.
 func TestErrorSize(t *testing.T) {
 	t.Parallel()
 	decodable, served := make([]string, 100_000), make([]string, 100_000)
@@ -77,6 +77,6 @@ func TestErrorSize(t *testing.T) {
 		size += len(fault.Error())
 	}
 	if len(faults) == 0 || size > 16<<20 {
-		t.Errorf("%d errors have %d bytes", len(faults), size)
+		t.Errorf("%d errors have a total size of %d bytes, want at most 16 MiB", len(faults), size)
 	}
 }
