@@ -28,7 +28,7 @@ func controllerRevisionColumns() *builtin.Columns[*appsv1.ControllerRevision] {
 	}
 }
 
-// controllerText formats an owner like kubectl.
+// controllerText formats an owner reference in the same way as kubectl.
 func controllerText(owner *metav1.OwnerReference) string {
 	if owner == nil {
 		return builtin.None

@@ -14,15 +14,16 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// startTemplateGeneration sets the annotation with the template generation when an object is decoded, so that
-// the creator of the object becomes the field manager of the annotation, as in kube-apiserver.
+// startTemplateGeneration sets the annotation that contains the template generation. This happens when an
+// object is decoded, so that the client that creates the object becomes the field manager of the annotation,
+// as in kube-apiserver.
 func startTemplateGeneration(ds *appsv1.DaemonSet) {
 	if _, ok := ds.Annotations[appsv1.DeprecatedTemplateGeneration]; !ok {
 		setTemplateGeneration(ds, 0)
 	}
 }
 
-// prepareDaemonSet sets the first template generation. It is stored in an annotation, which clients
+// prepareDaemonSet sets the first template generation. The generation is stored in an annotation that clients
 // can set only on creation.
 func prepareDaemonSet(op *builtin.Operation, ds *appsv1.DaemonSet) {
 	podspec.DropDisabledFields(op.Env.Gates, &ds.Spec.Template.Spec, nil)
@@ -38,8 +39,8 @@ func prepareDaemonSetUpdate(op *builtin.Operation, ds, old *appsv1.DaemonSet) {
 	setTemplateGeneration(ds, generation)
 }
 
-// prepareDaemonSetStatus preserves the template generation, because a write to /status can change
-// other annotations.
+// prepareDaemonSetStatus preserves the template generation. This is necessary because a write to /status can
+// change annotations.
 func prepareDaemonSetStatus(_ *builtin.Operation, ds, old *appsv1.DaemonSet) {
 	setTemplateGeneration(ds, templateGeneration(old))
 }

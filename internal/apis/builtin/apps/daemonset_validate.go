@@ -44,7 +44,7 @@ func validateDaemonSetStrategy(f validation.Field, strategy *appsv1.DaemonSetUpd
 	}
 }
 
-// validateRollingDaemonSet requires exactly one of maxSurge and maxUnavailable.
+// validateRollingDaemonSet requires that exactly one of maxSurge and maxUnavailable is nonzero.
 func validateRollingDaemonSet(f validation.Field, rolling *appsv1.RollingUpdateDaemonSet) {
 	validateNumberOrPercent(f.Child("maxUnavailable"), rolling.MaxUnavailable)
 	validateNumberOrPercent(f.Child("maxSurge"), rolling.MaxSurge)

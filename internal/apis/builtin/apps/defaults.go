@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// revisionHistory is the default number of old revisions of a rolling update.
+// revisionHistory is the default number of old revisions that are kept for rollbacks.
 const revisionHistory = 10
 
 // progressDeadline is the default progress deadline of a deployment, in seconds.
@@ -58,13 +58,14 @@ func defaultStatefulSet(set *appsv1.StatefulSet) {
 	builtin.SetDefaultValue(&spec.PersistentVolumeClaimRetentionPolicy.WhenScaled, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	for i := range spec.VolumeClaimTemplates {
 		claim := &spec.VolumeClaimTemplates[i]
-		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // overwrites the values of the client
+		claim.APIVersion, claim.Kind = corev1.SchemeGroupVersion.String(), "PersistentVolumeClaim" // overwrites the client's values
 		podspec.DefaultVolumeClaim(claim)
 	}
 	podspec.Default(&spec.Template.Spec)
 }
 
-// defaultUpdateStrategy sets the parameters of a rolling update only if it has also set the type.
+// defaultUpdateStrategy sets the default update strategy. It sets rolling update parameters only if the client
+// has not set the strategy type.
 func defaultUpdateStrategy(strategy *appsv1.StatefulSetUpdateStrategy) {
 	if strategy.Type == "" {
 		strategy.Type = appsv1.RollingUpdateStatefulSetStrategyType

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// deploymentChanged reports whether an update increments the generation. Changed annotations increment it,
-// because they describe a rollout.
+// deploymentChanged reports whether an update increments the generation. Changes of annotations do, because
+// annotations describe a rollout.
 func deploymentChanged(deployment, old *appsv1.Deployment) bool {
 	return validation.Changed(deployment.Spec, old.Spec) ||
 		validation.Changed(deployment.Annotations, old.Annotations)

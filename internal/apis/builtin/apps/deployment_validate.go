@@ -27,8 +27,8 @@ func validateDeployment(f validation.Field, d, old *appsv1.Deployment) {
 	}
 }
 
-// validateDeploymentStrategy requires that maxSurge and maxUnavailable are not both zero. Otherwise
-// a rollout could not make progress.
+// validateDeploymentStrategy validates the strategy. maxSurge and maxUnavailable must not both be zero,
+// because then a rollout could not make progress.
 func validateDeploymentStrategy(f validation.Field, strategy *appsv1.DeploymentStrategy) {
 	at := f.Child("rollingUpdate")
 	switch strategy.Type {

@@ -37,7 +37,7 @@ func validateStatefulSet(f validation.Field, set, old *appsv1.StatefulSet) {
 	validateStatefulSetPods(f, spec, before)
 }
 
-// validateStatefulSetOnce validates immutable fields, on creation only.
+// validateStatefulSetOnce validates immutable fields. It is called only on creation.
 func validateStatefulSetOnce(f validation.Field, spec *appsv1.StatefulSetSpec) {
 	if spec.ServiceName != "" {
 		f.Child("serviceName").DNSLabel(spec.ServiceName)
@@ -58,7 +58,7 @@ func validatePodManagement(f validation.Field, policy appsv1.PodManagementPolicy
 }
 
 func validateStatefulSetUpdate(f validation.Field, spec, old *appsv1.StatefulSetSpec) {
-	same := *spec // a copy that is compared except for mutable fields
+	same := *spec // a copy in which the mutable fields are replaced before the comparison
 	same.Replicas, same.Ordinals, same.Template, same.UpdateStrategy = old.Replicas, old.Ordinals, old.Template, old.UpdateStrategy
 	same.MinReadySeconds, same.RevisionHistoryLimit = old.MinReadySeconds, old.RevisionHistoryLimit
 	same.PersistentVolumeClaimRetentionPolicy = old.PersistentVolumeClaimRetentionPolicy
@@ -68,8 +68,8 @@ func validateStatefulSetUpdate(f validation.Field, spec, old *appsv1.StatefulSet
 	}
 }
 
-// withClaims returns the pod template as pods use it: with a volume for each volume claim template
-// before all other volumes. Such a volume replaces a volume with the same name.
+// withClaims returns the pod template as used for pods. It starts with one volume for each volume claim
+// template, followed by the template's volumes. A volume for a claim replaces a volume with the same name.
 func withClaims(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 	if len(spec.VolumeClaimTemplates) == 0 {
 		return &spec.Template

@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/podspec"
 )
 
-// The following functions return the pod specifications of workloads.
+// The following functions return the pod specs of workloads.
 
 func deploymentPods(d *appsv1.Deployment) *corev1.PodSpec { return &d.Spec.Template.Spec }
 

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// This file contains rules that all workloads share. Fields that are pointers in newer versions are
-// nil only in objects without defaults.
+// This file contains rules that apply to several kinds of workloads. Fields that are pointers may be nil only
+// in objects without defaults.
 
 func validateCount(f validation.Field, n *int32) {
 	if n != nil {
@@ -45,7 +45,7 @@ func isEmpty(selector *metav1.LabelSelector) bool {
 	return len(selector.MatchLabels)+len(selector.MatchExpressions) == 0
 }
 
-// validateNumberOrPercent validates a number or a percentage of at most 100. n may be nil.
+// validateNumberOrPercent validates a number or a percentage of at most 100 %. n may be nil.
 func validateNumberOrPercent(f validation.Field, n *intstr.IntOrString) {
 	if n != nil {
 		f.NumberOrPercent(*n)
@@ -62,7 +62,7 @@ func isZero(value *intstr.IntOrString) bool {
 	return err != nil || n == 0
 }
 
-// counter is a number in a status.
+// counter is a field of a status that contains a number.
 type counter struct {
 	name string
 	n    int64
@@ -74,7 +74,8 @@ func validateCounters(f validation.Field, counters ...counter) {
 	}
 }
 
-// atMost requires that a number of replicas is at most another number, whose name is of.
+// atMost requires that a number of replicas is not greater than another number. name and of are the names of
+// the two numbers.
 func atMost(f validation.Field, name string, n, most int32, of string) {
 	if n > most {
 		f.Child(name).Invalid(n, "cannot be greater than "+of)

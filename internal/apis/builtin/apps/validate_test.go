@@ -50,8 +50,8 @@ func TestDeploymentRules(t *testing.T) {
 	}
 }
 
-// TestClaimTemplates checks that pods have one volume for claim templates with the same name, and
-// that the kind in a template is ignored.
+// TestClaimTemplates checks that pods have only one volume if several claim templates have the same name, and
+// that the kind in a claim template is ignored.
 func TestClaimTemplates(t *testing.T) {
 	t.Parallel()
 	claim := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{
