@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// review creates a review with a body, as user jane.
+// review creates a review with the given body, as the user jane.
 func review(t *testing.T, env *builtin.Env, resource, body string) (string, error) {
 	t.Helper()
 	ctx := request.NewContext(t.Context(), &request.Info{}, time.Time{})
@@ -44,7 +44,7 @@ func review(t *testing.T, env *builtin.Env, resource, body string) (string, erro
 		}
 		return strings.TrimSpace(string(answer)), nil
 	}
-	t.Fatalf("no %s", resource)
+	t.Fatalf("resource %s does not exist", resource)
 	return "", nil
 }
 
@@ -93,7 +93,7 @@ func TestToken(t *testing.T) {
 		}
 	}
 	if _, err := review(t, env, "tokenreviews", `{"spec":{}}`); !apierrors.IsBadRequest(err) || err.Error() != "token is required for TokenReview in authentication" {
-		t.Errorf("no token: %v", err)
+		t.Errorf("review without a token: %v", err)
 	}
 	if _, err := review(t, env, "tokenreviews", `{"spec":{"token":"good","audiences":["vault"]}}`); !apierrors.IsInternalError(err) {
 		t.Errorf("an audience that was not requested: %v", err)

@@ -1,5 +1,5 @@
-// Package authentication declares the reviews of authentication.k8s.io: SelfSubjectReview and
-// TokenReview. The authenticator is injected.
+// Package authentication declares the reviews of authentication.k8s.io: SelfSubjectReview and TokenReview. The
+// authenticator is provided by builtin.Env.
 package authentication
 
 import (

@@ -14,12 +14,12 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// selfReviews serves SelfSubjectReview.
+// selfReviews serves SelfSubjectReviews.
 type selfReviews struct{ kind *codec.Kind }
 
 var _ rest.Creater = selfReviews{}
 
-// Create implements rest.Creater. It ignores the fields of the object in the request.
+// Create implements rest.Creater. It does not use the fields of the requested object.
 func (r selfReviews) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, _ metav1.CreateOptions) (*codec.Record, error) {
 	if validate != nil {
 		if err := validate(ctx, obj, nil); err != nil {

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// tokenReviews serves TokenReview.
+// tokenReviews serves TokenReviews.
 type tokenReviews struct {
 	env  *builtin.Env
 	kind *codec.Kind
