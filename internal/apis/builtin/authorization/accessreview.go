@@ -16,19 +16,19 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// accessReviews serves one of the three reviews of a single action. They differ in the user and in the
-// permitted fields, which open determines.
+// accessReviews serves one of the three kinds of reviews that ask about a single action. The kinds differ in
+// the user and in the permitted fields, which are both determined by open.
 type accessReviews struct {
 	env  *builtin.Env
 	kind *codec.Kind
 	open func(codec.Object) question
 }
 
-// question contains the common fields of the three reviews.
+// question contains the fields that the three kinds have in common.
 type question struct {
-	// spec is the requested action. It has no user if self is set.
+	// spec describes the action. It contains no user if self is set.
 	spec authorizationv1.SubjectAccessReviewSpec
-	// self is set if the review is about the user of the request.
+	// self specifies that the review is about the user who sends the request.
 	self   bool
 	errs   field.ErrorList
 	status *authorizationv1.SubjectAccessReviewStatus

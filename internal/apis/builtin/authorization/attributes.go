@@ -15,9 +15,9 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// attributesOf returns the attributes of a valid spec. Selectors and requirements that cannot be
-// parsed are dropped and returned as problems. Without them, the review is about more objects, so
-// dropping them cannot make the review allow more.
+// attributesOf returns the authorizer attributes of a valid spec. It drops selectors and requirements that
+// cannot be parsed, and returns the reasons as problems. Without them, the action applies to more objects, so
+// dropping them cannot cause the authorizer to allow more.
 func attributesOf(user *request.User, spec *authorizationv1.SubjectAccessReviewSpec) (attributes *authorizer.Attributes, problems []string) {
 	if path := spec.NonResourceAttributes; path != nil {
 		return &authorizer.Attributes{User: user, Verb: path.Verb, Path: path.Path}, nil
@@ -47,7 +47,7 @@ func ignored(selector string, kept int) string {
 	return fmt.Sprintf("spec.resourceAttributes.%s %s due to parse error", selector, how)
 }
 
-// evaluationError joins the error of the authorizer and the problems of the spec.
+// evaluationError joins the authorizer's error, if any, and the problems of the spec.
 func evaluationError(err error, problems []string) string {
 	if err != nil {
 		problems = append([]string{err.Error()}, problems...)
@@ -55,7 +55,8 @@ func evaluationError(err error, problems []string) string {
 	return strings.Join(problems, "; ")
 }
 
-// labelRequirements returns the requirements that can be parsed, and an error if others cannot be parsed.
+// labelRequirements returns the requirements that can be parsed. It returns an error if some of the
+// requirements cannot be parsed.
 func labelRequirements(s *authorizationv1.LabelSelectorAttributes) (labels.Requirements, error) {
 	if s == nil {
 		return nil, nil
@@ -95,8 +96,8 @@ func labelRequirements(s *authorizationv1.LabelSelectorAttributes) (labels.Requi
 	return kept, errors.Join(errs...)
 }
 
-// fieldRequirements returns the requirements that can be parsed, and an error if others cannot be parsed.
-// Field selectors support requirements with one value only.
+// fieldRequirements returns the requirements that can be parsed. It returns an error if some of the
+// requirements cannot be parsed. Field selectors support only requirements with a single value.
 func fieldRequirements(s *authorizationv1.FieldSelectorAttributes) (fields.Requirements, error) {
 	if s == nil {
 		return nil, nil

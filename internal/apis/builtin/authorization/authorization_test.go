@@ -21,7 +21,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// review creates a review with a body, as user jane, and returns the status of the response or the
+// review creates a review with the given body, as the user jane. It returns the status in the response, or the
 // error.
 func review(t *testing.T, env *builtin.Env, resource, body string) (status, problem string) {
 	t.Helper()
@@ -57,11 +57,11 @@ func review(t *testing.T, env *builtin.Env, resource, body string) (status, prob
 		}
 		return string(parts.Status), ""
 	}
-	t.Fatalf("no %s", resource)
+	t.Fatalf("resource %s does not exist", resource)
 	return "", ""
 }
 
-// TestErrorsAsRecorded compares errors with a recorded kube-apiserver.
+// TestErrorsAsRecorded compares error messages with those recorded from kube-apiserver.
 func TestErrorsAsRecorded(t *testing.T) {
 	t.Parallel()
 	const begin = `.authorization.k8s.io "" is invalid: `
@@ -98,7 +98,7 @@ func (f authorizerFunc) Authorize(_ context.Context, a *authorizer.Attributes) (
 	return f(a)
 }
 
-// TestAuthorizerRequests checks the requests to the authorizer.
+// TestAuthorizerRequests checks which attributes the authorizer receives for a review.
 func TestAuthorizerRequests(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -165,7 +165,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestErrorSize checks that the response for many invalid requirements is not much larger than the request.
+// TestErrorSize checks that the error for many invalid requirements is not larger than the request.
 func TestErrorSize(t *testing.T) {
 	t.Parallel()
 	for _, selector := range []string{"fieldSelector", "labelSelector"} {

@@ -1,4 +1,5 @@
-// Package authorization declares the reviews of authorization.k8s.io. The authorizer is injected.
+// Package authorization declares the reviews of authorization.k8s.io. The authorizer is provided by
+// builtin.Env.
 package authorization
 
 import (

@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// rulesReviews serves SelfSubjectRulesReview.
+// rulesReviews serves SelfSubjectRulesReviews.
 type rulesReviews struct {
 	env  *builtin.Env
 	kind *codec.Kind

@@ -12,13 +12,13 @@ import (
 
 func specPath() *field.Path { return field.NewPath("spec") }
 
-// shown returns the attributes in the form in which kube-apiserver formats them in errors: with the
-// names of Go fields.
+// shown returns the attributes in the form in which kube-apiserver quotes them in errors, with the names of Go
+// fields.
 func shown(attributes *authorizationv1.NonResourceAttributes) any {
 	return struct{ Path, Verb string }{attributes.Path, attributes.Verb}
 }
 
-// validateSpec requires exactly one action.
+// validateSpec requires that a spec describes exactly one action.
 func validateSpec(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList {
 	switch resource, path := spec.ResourceAttributes, spec.NonResourceAttributes; {
 	case resource != nil && path != nil:
@@ -36,7 +36,7 @@ func validateUser(spec *authorizationv1.SubjectAccessReviewSpec) field.ErrorList
 	return field.ErrorList{field.Invalid(specPath().Child("user"), spec.User, "at least one of user or group must be specified")}
 }
 
-// validateMetadata rejects metadata, except managed fields, which the server adds.
+// validateMetadata rejects all metadata except managed fields, which are added by the server.
 func validateMetadata(metadata metav1.ObjectMeta, message string) field.ErrorList {
 	rest := metadata
 	rest.ManagedFields = nil
@@ -46,8 +46,8 @@ func validateMetadata(metadata metav1.ObjectMeta, message string) field.ErrorLis
 	return field.ErrorList{field.Invalid(field.NewPath("metadata"), metadata, message)}
 }
 
-// maxErrors is the maximum number of reported errors of selectors. A review can have 100,000 requirements, and any
-// user can create reviews.
+// maxErrors is the maximum number of errors that are reported for selectors. It is limited because any user
+// can create reviews, and a review can have 100,000 requirements.
 const maxErrors = 1000
 
 func validateSelectors(resource *authorizationv1.ResourceAttributes) field.ErrorList {
@@ -55,7 +55,7 @@ func validateSelectors(resource *authorizationv1.ResourceAttributes) field.Error
 		return nil
 	}
 	var errs field.ErrorList
-	// Unknown operators are dropped later, so that newer clients get a response.
+	// Unknown operators are accepted here and dropped later, so that newer clients get a response.
 	if s := resource.FieldSelector; s != nil {
 		path := specPath().Child("resourceAttributes", "fieldSelector")
 		errs = append(errs, validateForm(path, s.RawSelector, len(s.Requirements))...)
@@ -81,7 +81,7 @@ func validateSelectors(resource *authorizationv1.ResourceAttributes) field.Error
 	return errs
 }
 
-// validateForm requires at most one of the two forms of a selector.
+// validateForm requires that exactly one of the two forms of a selector is used.
 func validateForm(path *field.Path, raw string, requirements int) field.ErrorList {
 	switch {
 	case raw != "" && requirements > 0:
