@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// shownMetrics is the maximum number of metrics in a cell.
+// shownMetrics is the maximum number of metrics in a table cell.
 const shownMetrics = 2
 
 func columns() *builtin.Columns[*autoscalingv2.HorizontalPodAutoscaler] {
@@ -41,8 +41,7 @@ func columns() *builtin.Columns[*autoscalingv2.HorizontalPodAutoscaler] {
 	}
 }
 
-// metricsText formats each metric as CURRENT/TARGET. Metrics and their statuses have the same
-// index.
+// metricsText formats each metric as CURRENT/TARGET. A metric and its status have the same index.
 func metricsText(hpa *autoscalingv2.HorizontalPodAutoscaler) string {
 	if len(hpa.Spec.Metrics) == 0 {
 		return builtin.None
@@ -90,7 +89,7 @@ func metricText(metric *autoscalingv2.MetricSpec, status *autoscalingv2.MetricSt
 	return "<unknown type>"
 }
 
-// valueText formats a metric that is not about pods.
+// valueText formats a metric that does not measure pods.
 func valueText(target *autoscalingv2.MetricTarget, current *autoscalingv2.MetricValueStatus) string {
 	if target.AverageValue != nil {
 		return fmt.Sprintf("%s/%s (avg)", quantityText(current.AverageValue), target.AverageValue)
@@ -98,7 +97,7 @@ func valueText(target *autoscalingv2.MetricTarget, current *autoscalingv2.Metric
 	return quantityText(current.Value) + "/" + target.Value.String()
 }
 
-// useText formats the utilization of a resource.
+// useText formats the utilization of a compute resource.
 func useText(target *autoscalingv2.MetricTarget, current *autoscalingv2.MetricValueStatus) string {
 	if target.AverageValue != nil {
 		return quantityText(current.AverageValue) + "/" + target.AverageValue.String()

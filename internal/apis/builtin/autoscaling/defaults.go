@@ -10,8 +10,7 @@ import (
 // scalingPeriod is the period of the default policies, in seconds.
 const scalingPeriod = 15
 
-// defaultV1 sets fewer defaults than defaultV2, because the default metric depends on the converted
-// object.
+// defaultV1 sets fewer defaults than defaultV2, because the default metric is set during the conversion to v2.
 func defaultV1(hpa *autoscalingv1.HorizontalPodAutoscaler) {
 	builtin.SetDefault(&hpa.Spec.MinReplicas, 1)
 }
@@ -29,7 +28,8 @@ func defaultV2(hpa *autoscalingv2.HorizontalPodAutoscaler) {
 	}
 }
 
-// defaultScaleUp sets the policies: at most double the number of pods, or add four.
+// defaultScaleUp sets the default policies for scaling up. They allow the number of pods to double or to grow
+// by four, whichever is more.
 func defaultScaleUp(rules *autoscalingv2.HPAScalingRules) {
 	builtin.SetDefault(&rules.StabilizationWindowSeconds, 0)
 	builtin.SetDefault(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
@@ -41,8 +41,8 @@ func defaultScaleUp(rules *autoscalingv2.HPAScalingRules) {
 	}
 }
 
-// defaultScaleDown does not set the stabilization window, whose default is a flag of the
-// controller.
+// defaultScaleDown sets the default policies for scaling down. It does not set the stabilization window,
+// because its default is a flag of the controller.
 func defaultScaleDown(rules *autoscalingv2.HPAScalingRules) {
 	builtin.SetDefault(&rules.SelectPolicy, autoscalingv2.MaxChangePolicySelect)
 	if rules.Policies == nil {

@@ -1,5 +1,5 @@
-// Package autoscaling declares the resources of the autoscaling group. The hub version is
-// autoscaling/v2; autoscaling/v1 is converted.
+// Package autoscaling declares the resources of the autoscaling group. The hub version is autoscaling/v2.
+// Objects in autoscaling/v1 are converted.
 package autoscaling
 
 import (
@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// V2 returns the group version autoscaling/v2, with a resource that is also served in autoscaling/v1.
+// V2 returns the group version autoscaling/v2. Its resource is also served in autoscaling/v1.
 func V2() builtin.Group {
 	return builtin.Group{GroupVersion: autoscalingv2.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*autoscalingv2.HorizontalPodAutoscaler]{

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateMetrics requires an object or external metric if the minimum number of replicas is 0. Pod
-// metrics have no value without pods.
+// validateMetrics validates metrics. If the minimum number of replicas is 0, it requires an object or external
+// metric, because pod metrics have no value while there are no pods.
 func validateMetrics(f validation.Field, spec *autoscalingv2.HorizontalPodAutoscalerSpec) {
 	measurable := !scalesToZero(spec)
 	for i := range spec.Metrics {
@@ -25,8 +25,8 @@ func validateMetrics(f validation.Field, spec *autoscalingv2.HorizontalPodAutosc
 	}
 }
 
-// validateObjectVersions validates the API versions of measured objects. The rule is newer than
-// stored autoscalers.
+// validateObjectVersions validates the API versions of objects in object metrics. Stored autoscalers may
+// violate this rule, because they may be older than it.
 func validateObjectVersions(f validation.Field, metrics []autoscalingv2.MetricSpec) {
 	for i := range metrics {
 		if metrics[i].Type != autoscalingv2.ObjectMetricSourceType || metrics[i].Object == nil {
@@ -39,8 +39,8 @@ func validateObjectVersions(f validation.Field, metrics []autoscalingv2.MetricSp
 	}
 }
 
-// validateMetric requires the source of the type of the metric. As in kube-apiserver, only the
-// first of several sources is validated.
+// validateMetric requires that the source matches the type of the metric. As in kube-apiserver, if several
+// sources are set, only the first one is validated.
 func validateMetric(f validation.Field, metric *autoscalingv2.MetricSpec) {
 	if metric.Type == "" {
 		f.Child("type").Required("must specify a metric source type")
@@ -145,7 +145,7 @@ func validateMetricName(f validation.Field, name string) {
 	}
 }
 
-// validateUse validates the target for the utilization of a resource.
+// validateUse validates the target for the utilization of a compute resource.
 func validateUse(f validation.Field, target *autoscalingv2.MetricTarget) {
 	validateTarget(f, target)
 	switch {

@@ -14,43 +14,43 @@ import (
 	"mainstay.dev/mainstay/internal/codec/precheck"
 )
 
-// Annotations of v1 for fields that only v2 has.
+// Annotations with which v1 represents fields that exist only in v2.
 const (
 	metricsAnnotation        = "autoscaling.alpha.kubernetes.io/metrics"
 	currentMetricsAnnotation = "autoscaling.alpha.kubernetes.io/current-metrics"
 	conditionsAnnotation     = "autoscaling.alpha.kubernetes.io/conditions"
 	behaviorAnnotation       = "autoscaling.alpha.kubernetes.io/behavior"
-	// Older annotations for parts of the behavior. They are not written any more.
+	// Older annotations for parts of the behavior. They are no longer written.
 	scaleDownToleranceAnnotation = "autoscaling.alpha.kubernetes.io/scale-down-tolerance"
 	scaleUpToleranceAnnotation   = "autoscaling.alpha.kubernetes.io/scale-up-tolerance"
 )
 
-// defaultCPUUtilization is the target of a v1 autoscaler without metrics, in percent.
+// defaultCPUUtilization is the target CPU utilization of a v1 autoscaler without metrics, in percent.
 const defaultCPUUtilization = 80
 
-// prepare drops the annotations, which only v1 has.
+// prepare drops the annotations that are used only in v1.
 func prepare(_ *builtin.Operation, hpa *autoscalingv2.HorizontalPodAutoscaler) {
-	hpa.Annotations = withoutOurs(hpa.Annotations)
+	hpa.Annotations = withoutV1Annotations(hpa.Annotations)
 }
 
 func prepareUpdate(op *builtin.Operation, hpa, _ *autoscalingv2.HorizontalPodAutoscaler) {
 	prepare(op, hpa)
 }
 
-// v1 returns the version autoscaling/v1. It has one field for a metric, the CPU utilization, and
-// annotations for all others.
+// v1 returns the version autoscaling/v1. It has a field for the CPU utilization, and represents all other
+// metrics with annotations.
 func v1() *codec.Version {
 	return builtin.ConvertedVersion(autoscalingv1.SchemeGroupVersion.WithKind("HorizontalPodAutoscaler"), defaultV1, fromV1, toV1)
 }
 
-// withoutOurs returns a copy of annotations without the annotations of v1. It does not modify its argument.
-func withoutOurs(annotations map[string]string) map[string]string {
-	ours := [...]string{
+// withoutV1Annotations returns a copy of annotations without the annotations of v1. It does not modify its argument.
+func withoutV1Annotations(annotations map[string]string) map[string]string {
+	v1Only := [...]string{
 		metricsAnnotation, currentMetricsAnnotation, conditionsAnnotation, behaviorAnnotation,
 		scaleDownToleranceAnnotation, scaleUpToleranceAnnotation,
 	}
 	copied := false
-	for _, key := range ours {
+	for _, key := range v1Only {
 		if _, ok := annotations[key]; !ok {
 			continue
 		}
@@ -83,7 +83,7 @@ func toV1(in *autoscalingv2.HorizontalPodAutoscaler) (*autoscalingv1.HorizontalP
 			out.Spec.TargetCPUUtilizationPercentage = metric.Resource.Target.AverageUtilization
 		}
 	}
-	// The annotation contains all current metrics, including CPU, because v1 has no field for its
+	// The annotation contains all current metrics, including CPU, because v1 has no field for the average CPU
 	// value.
 	var current []autoscalingv1.MetricStatus
 	for i := range in.Status.CurrentMetrics {
@@ -100,7 +100,7 @@ func toV1(in *autoscalingv2.HorizontalPodAutoscaler) (*autoscalingv1.HorizontalP
 			LastTransitionTime: c.LastTransitionTime, Reason: c.Reason, Message: c.Message, ObservedGeneration: c.ObservedGeneration,
 		})
 	}
-	out.Annotations = withoutOurs(out.Annotations)
+	out.Annotations = withoutV1Annotations(out.Annotations)
 	return out, annotate(out, others, current, conditions, in.Spec.Behavior)
 }
 
@@ -169,7 +169,7 @@ func fromV1(in *autoscalingv1.HorizontalPodAutoscaler) (*autoscalingv2.Horizonta
 		out.Spec.Behavior = behaviorFromV1(b)
 	}
 	statusFromV1(in, out)
-	out.Annotations = withoutOurs(out.Annotations)
+	out.Annotations = withoutV1Annotations(out.Annotations)
 	return out, nil
 }
 
@@ -196,7 +196,7 @@ func statusFromV1(in *autoscalingv1.HorizontalPodAutoscaler, out *autoscalingv2.
 	}
 }
 
-// annotation decodes the value of an annotation. ok is false if it is missing or invalid.
+// annotation decodes the value of an annotation. ok is false if the annotation is missing or invalid.
 func annotation[T any](in *autoscalingv1.HorizontalPodAutoscaler, key string) (value T, ok bool) {
 	text, ok := in.Annotations[key]
 	if !ok || precheck.ShapeOf(&value).CheckJSON([]byte(text)) != nil || json.Unmarshal([]byte(text), &value) != nil {

@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// behavior is the JSON form of the behavior annotation: the types of v2 with the Go names of their
-// fields. kube-apiserver writes this form, and clients compare it.
+// behavior is the JSON form of the behavior annotation. It contains the types of v2, but the keys are the
+// names of their Go fields. kube-apiserver writes this form, and clients compare it.
 type behavior struct {
 	ScaleUp, ScaleDown *scalingRules
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// In v1, the fields that are set determine the type of a target, and required quantities are not
+// In v1, the type of a target is determined by the fields that are set, and required quantities are not
 // pointers.
 
 func valueOf(q *resource.Quantity) resource.Quantity {
@@ -86,8 +86,8 @@ func metricFromV1(in *autoscalingv1.MetricSpec) autoscalingv2.MetricSpec {
 	return out
 }
 
-// objectTarget treats a zero value as missing if there is an average value, because v1 cannot omit
-// the value.
+// objectTarget returns the target of an object metric. If the metric has an average value, a value of zero
+// means that the value is not set, because v1 cannot omit the value.
 func objectTarget(m *autoscalingv1.ObjectMetricSource) autoscalingv2.MetricTarget {
 	if m.AverageValue == nil {
 		return autoscalingv2.MetricTarget{Type: autoscalingv2.ValueMetricType, Value: &m.TargetValue}

@@ -17,8 +17,8 @@ import (
 
 func quantityOf(n int64) *resource.Quantity { return resource.NewQuantity(n, resource.DecimalSI) }
 
-// filler creates random objects that both versions can represent: quantities and times have the
-// precision of JSON, and targets have the type of their values.
+// filler creates random objects that both versions can represent. Quantities and times have a precision that
+// JSON preserves, and the types of targets match their values.
 func filler(seed int64) *randfill.Filler {
 	return randfill.New().RandSource(rand.NewSource(seed)).NilChance(0.3).NumElements(1, 3).Funcs(
 		func(q *resource.Quantity, c randfill.Continue) { *q = *quantityOf(c.Int63n(1000) + 1) },
@@ -94,7 +94,7 @@ func fillStatus(m *autoscalingv2.MetricStatus, c randfill.Continue) {
 	}
 }
 
-// FuzzRoundTrip converts autoscalers to v1, back, and again to v1.
+// FuzzRoundTrip converts autoscalers to v1, back to v2, and to v1 again.
 func FuzzRoundTrip(f *testing.F) {
 	for seed := range int64(200) {
 		f.Add(seed)
@@ -103,7 +103,7 @@ func FuzzRoundTrip(f *testing.F) {
 		fill := filler(seed)
 		hpa := &autoscalingv2.HorizontalPodAutoscaler{}
 		fill.Fill(hpa)
-		// In v1, the metric with its own field is last.
+		// The conversion from v1 appends the metric that has its own field last.
 		if seed%2 == 0 || len(hpa.Spec.Metrics) == 0 {
 			hpa.Spec.Metrics = append(hpa.Spec.Metrics, cpuUtilization(int32(seed&0xff)))
 		}
@@ -119,19 +119,19 @@ func FuzzRoundTrip(f *testing.F) {
 			t.Fatal(err)
 		}
 		if !equality.Semantic.DeepEqual(hpa, back) {
-			t.Errorf("v2, v1, v2:\n%s", cmp.Diff(hpa, back))
+			t.Errorf("converting from v2 to v1 and back changed the object:\n%s", cmp.Diff(hpa, back))
 		}
 		again, err := toV1(back)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !equality.Semantic.DeepEqual(shown, again) {
-			t.Errorf("v1, v2, v1:\n%s", cmp.Diff(shown, again))
+			t.Errorf("converting from v1 to v2 and back changed the object:\n%s", cmp.Diff(shown, again))
 		}
 	})
 }
 
-// FuzzAnnotations decodes arbitrary text as the annotations of v1.
+// FuzzAnnotations converts v1 autoscalers whose annotations contain arbitrary text.
 func FuzzAnnotations(f *testing.F) {
 	f.Add(`[{"type":"Pods","pods":{"metricName":"qps","targetAverageValue":"10"}}]`, `{"ScaleDown":{"Policies":[{"Type":"Pods","Value":1}]}}`)
 	f.Add(`{`, `null`)
@@ -144,7 +144,7 @@ func FuzzAnnotations(f *testing.F) {
 			t.Fatal(err)
 		}
 		if len(hpa.Annotations) > 0 || len(hpa.Spec.Metrics) == 0 {
-			t.Errorf("made %+v", hpa)
+			t.Errorf("the converted object has annotations or lacks metrics: %+v", hpa)
 		}
 		if _, err := toV1(hpa); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func FuzzAnnotations(f *testing.F) {
 	})
 }
 
-// TestAnnotations compares annotations with a recorded kube-apiserver.
+// TestAnnotations compares annotations with those recorded from kube-apiserver.
 func TestAnnotations(t *testing.T) {
 	t.Parallel()
 	percent, window, selected := int32(70), int32(60), autoscalingv2.MaxChangePolicySelect
@@ -186,7 +186,8 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// TestDefaultMetric checks that v1 without metrics has the CPU utilization as its metric.
+// TestDefaultMetric checks that a v1 autoscaler without metrics is converted to one with a CPU utilization
+// metric.
 func TestDefaultMetric(t *testing.T) {
 	t.Parallel()
 	hpa, err := fromV1(&autoscalingv1.HorizontalPodAutoscaler{})
@@ -205,6 +206,6 @@ func TestAnnotationWithAbsurdQuantity(t *testing.T) {
 		metricsAnnotation: `[{"type":"Pods","pods":{"metricName":"m","TARGETaverageValue":"1e-999999999"}}]`,
 	}}}
 	if metrics, ok := annotation[[]autoscalingv1.MetricSpec](in, metricsAnnotation); ok {
-		t.Errorf("read %v", metrics)
+		t.Errorf("the invalid annotation was decoded as %v", metrics)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// Limits of the behavior of an autoscaler.
+// Limits for the behavior of an autoscaler.
 const (
 	maxWindowSeconds = 3600
 	maxPeriodSeconds = 1800
@@ -38,8 +38,8 @@ func validate(f validation.Field, hpa, old *autoscalingv2.HorizontalPodAutoscale
 	}
 }
 
-// validateReplicas validates the numbers of replicas. Without the feature gate, only autoscalers
-// that already scale to zero may do so.
+// validateReplicas validates the minimum and maximum number of replicas. If the feature gate is disabled, only
+// autoscalers that already scale to zero may do so.
 func validateReplicas(f validation.Field, spec, old *autoscalingv2.HorizontalPodAutoscalerSpec) {
 	switch most := spec.MaxReplicas; {
 	case most == 0:
@@ -71,8 +71,8 @@ func validateReference(f validation.Field, ref *autoscalingv2.CrossVersionObject
 	f.Child("name").RequiredPathSegment(ref.Name)
 }
 
-// validateTargetVersion requires a group in the API version of the target, except for the only
-// scalable kind of the core group.
+// validateTargetVersion requires that the API version of the target contains a group, unless the target is a
+// ReplicationController, the only scalable kind in the core group.
 func validateTargetVersion(f validation.Field, target *autoscalingv2.CrossVersionObjectReference) {
 	version, err := schema.ParseGroupVersion(target.APIVersion)
 	switch {

@@ -89,8 +89,8 @@ func TestUpdateRules(t *testing.T) {
 	})
 }
 
-// TestScaleToZeroByGate checks that without the gate, an autoscaler may scale to zero only if it
-// did before.
+// TestScaleToZeroByGate checks that, if the gate is disabled, an autoscaler may scale to zero only if it
+// already did so before.
 func TestScaleToZeroByGate(t *testing.T) {
 	t.Parallel()
 	gates, err := feature.Defaults().Parse("HPAScaleToZero=false")
