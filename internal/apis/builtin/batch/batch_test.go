@@ -63,7 +63,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestSchedules contains schedules that the parser of the CronJob controller treats in an unusual way.
+// TestSchedules checks schedules that the parser of the CronJob controller handles in an unusual way.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	for schedule, want := range map[string]string{

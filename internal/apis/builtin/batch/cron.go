@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// cronField specifies the values of one of the five fields of a schedule.
+// cronField specifies the valid values of one of the five fields in a schedule.
 type cronField struct {
 	least, most int
-	names       string // names of the numbers from least on, separated by spaces
+	names       string // names of the values, starting with least, separated by spaces
 }
 
-// checkCron validates a schedule: five fields, or a descriptor such as @daily. Its messages are
-// the messages of the parser of the CronJob controller.
+// checkCron validates a schedule, which consists of five fields or is a descriptor such as        daily. Its
+// error messages are those of the parser in the CronJob controller.
 func checkCron(schedule string) error {
 	if strings.HasPrefix(schedule, "@") {
 		return checkDescriptor(schedule)
@@ -53,7 +53,7 @@ func checkDescriptor(word string) error {
 	return fmt.Errorf("unrecognized descriptor: %s", word)
 }
 
-// check validates a number, a range or a star, each with an optional step.
+// check validates a number, range or star, each of which may be followed by a step.
 func (f cronField) check(part string) error {
 	span, step, stepped := strings.Cut(part, "/")
 	low, high, ranged := strings.Cut(span, "-")

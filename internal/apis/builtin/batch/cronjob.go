@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// maxCronJobName is the maximum length of the name of a CronJob. The names of its jobs have a
-// suffix.
+// maxCronJobName is the maximum length of the name of a CronJob. The names of its jobs are longer, because the
+// controller appends a suffix.
 const maxCronJobName = 52
 
 func validateCronJobName(name string, prefix bool) []string {

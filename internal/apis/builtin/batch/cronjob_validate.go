@@ -17,7 +17,7 @@ func validateCronJob(f validation.Field, cj, old *batchv1.CronJob) {
 	if spec.Schedule == "" {
 		f.Child("schedule").Required("")
 	} else {
-		zoned := old != nil && old.Spec.Schedule == spec.Schedule // stored schedules may contain a time zone
+		zoned := old != nil && old.Spec.Schedule == spec.Schedule // a stored schedule may contain a time zone
 		validateSchedule(f.Child("schedule"), spec.Schedule, zoned)
 	}
 	if seconds := spec.StartingDeadlineSeconds; seconds != nil {
@@ -42,7 +42,8 @@ func validateCronJob(f validation.Field, cj, old *batchv1.CronJob) {
 	validateJobTemplate(f.Child("jobTemplate").Child("spec"), &spec.JobTemplate.Spec)
 }
 
-// validateJobTemplate rejects a selector, because each job receives its own selector on creation.
+// validateJobTemplate validates the job template of a CronJob. It rejects a selector, because each job is
+// given its own selector on creation.
 func validateJobTemplate(f validation.Field, spec *batchv1.JobSpec) {
 	validateJobSpec(f, spec, nil)
 	if spec.Selector != nil {

@@ -13,7 +13,7 @@ import (
 // Default values of jobs and cron jobs.
 const (
 	backoffLimit         = 6
-	backoffLimitPerIndex = math.MaxInt32 // for all indexes together, if there is a limit for each index
+	backoffLimitPerIndex = math.MaxInt32 // limit for all indexes together if each index has its own limit
 	successfulHistory    = 3
 	failedHistory        = 1
 )
@@ -22,7 +22,7 @@ func defaultJob(job *batchv1.Job) {
 	labelJob(job)
 	spec := &job.Spec
 	if spec.Parallelism == nil {
-		builtin.SetDefault(&spec.Completions, 1) // a work queue: only parallelism is set
+		builtin.SetDefault(&spec.Completions, 1) // if only parallelism is set, the job is a work queue
 	}
 	builtin.SetDefault(&spec.Parallelism, 1)
 	if spec.BackoffLimitPerIndex != nil {
@@ -44,8 +44,9 @@ func jobPods(job *batchv1.Job) *corev1.PodSpec { return &job.Spec.Template.Spec 
 
 func cronJobPods(cj *batchv1.CronJob) *corev1.PodSpec { return &cj.Spec.JobTemplate.Spec.Template.Spec }
 
-// labelJob copies the labels of the template to a job without labels. Both share one map, so that the job
-// also has the labels that prepareJob adds to the template. Clients select jobs by these labels.
+// labelJob gives the labels of the template to a job that has no labels. Job and template share the same map,
+// so that the job also receives the labels that prepareJob adds to the template. Clients select jobs by these
+// labels.
 func labelJob(job *batchv1.Job) {
 	if len(job.Labels) == 0 && len(job.Spec.Template.Labels) > 0 {
 		job.Labels = job.Spec.Template.Labels
@@ -64,8 +65,8 @@ func defaultFailurePolicy(policy *batchv1.PodFailurePolicy) {
 	}
 }
 
-// defaultCronJob sets the defaults of the pods in a job template. Other defaults of jobs are set
-// when they are created.
+// defaultCronJob sets the defaults of a CronJob, including those of the pods in its job template. The other
+// defaults of jobs are set when the jobs are created.
 func defaultCronJob(cj *batchv1.CronJob) {
 	builtin.SetDefaultValue(&cj.Spec.ConcurrencyPolicy, batchv1.AllowConcurrent)
 	builtin.SetDefault(&cj.Spec.Suspend, false)

@@ -15,8 +15,7 @@ import (
 const orphanWarning = "child pods are preserved by default when jobs are deleted; " +
 	"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
 
-// Pod labels without a prefix. Newer labels have replaced them, but they are still set for older
-// clients.
+// Unprefixed pod labels. They have been superseded by prefixed labels, but are still set for older clients.
 const (
 	legacyJobNameLabel       = "job-name"
 	legacyControllerUIDLabel = "controller-uid"
@@ -37,9 +36,9 @@ func jobFieldLabel(label, value string) (string, string, error) {
 	return "", "", fmt.Errorf("field label %q not supported for Job", label)
 }
 
-// prepareJob labels the pods of a job with its name and UID and selects them by UID, unless the job
-// has a manual selector. It does not overwrite values of the client; validation rejects wrong
-// values.
+// prepareJob labels the pods of a job with its name and UID, and makes the job select its pods by this UID. It
+// does nothing if the job has a manual selector. It does not overwrite labels that the client has set;
+// validation rejects wrong values.
 func prepareJob(op *builtin.Operation, job *batchv1.Job) {
 	podspec.DropDisabledFields(op.Env.Gates, jobPods(job), nil)
 	if job.Spec.ManualSelector != nil && *job.Spec.ManualSelector {
@@ -66,7 +65,7 @@ func setMissing(set *map[string]string, key, value string) {
 	}
 }
 
-// jobScheduling visits the field for the scheduling of all pods of a job.
+// jobScheduling visits the field that specifies how all pods of a job are scheduled.
 func jobScheduling(u *builtin.FieldVisitor, job *batchv1.Job) {
 	builtin.VisitField(u, &job.Spec.Scheduling)
 }

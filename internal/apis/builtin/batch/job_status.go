@@ -13,9 +13,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// jobStatusUpdate is an update of the status of a job. Since KEP-4368, controllers other than the job
-// controller may write it, so the server validates it. Most rules apply only if one of their fields changes,
-// so that a stored status that violates them can be updated.
+// jobStatusUpdate is an update of a job's status. The server validates the update because, since KEP-4368,
+// controllers other than the job controller may write the status. Most rules apply only if one of the fields
+// concerned changes, so that a stored status that violates them can still be updated.
 type jobStatusUpdate struct {
 	f        validation.Field // path of the status
 	job, old *batchv1.Job
@@ -57,7 +57,7 @@ func (u *jobStatusUpdate) validateCounters() {
 	}
 }
 
-// isElastic reports whether a job may be scaled down, which removes succeeded indexes (KEP-3715).
+// isElastic reports whether a job may be scaled down (KEP-3715). Scaling down removes succeeded indexes.
 func isElastic(spec *batchv1.JobSpec) bool {
 	return isIndexed(spec) && !validation.Changed(spec.Completions, spec.Parallelism)
 }
@@ -84,7 +84,7 @@ func (u *jobStatusUpdate) validateUncounted() {
 	validate(f.Child("failed"), uncounted.Failed)
 }
 
-// validateConditions validates the combination of conditions, and requires that true conditions
+// validateConditions validates the combination of conditions. It also requires that conditions that are true
 // stay true.
 func (u *jobStatusUpdate) validateConditions() {
 	const (
@@ -119,7 +119,7 @@ func (u *jobStatusUpdate) validateConditions() {
 
 func (u *jobStatusUpdate) has(kind batchv1.JobConditionType) bool { return hasCondition(u.job, kind) }
 
-// isChanged reports whether one of the conditions changes to or from true.
+// isChanged reports whether any of the conditions changes to or from true.
 func (u *jobStatusUpdate) isChanged(kinds ...batchv1.JobConditionType) bool {
 	return slices.ContainsFunc(kinds, func(kind batchv1.JobConditionType) bool { return u.has(kind) != hasCondition(u.old, kind) })
 }
@@ -128,7 +128,7 @@ func isFinished(job *batchv1.Job) bool {
 	return hasCondition(job, batchv1.JobComplete) || hasCondition(job, batchv1.JobFailed)
 }
 
-// validateFinished requires that a finished job has been started and has no pods left.
+// validateFinished requires that a finished job has a start time and no active pods.
 func (u *jobStatusUpdate) validateFinished() {
 	if !isFinished(u.job) {
 		return
@@ -217,7 +217,8 @@ func (u *jobStatusUpdate) validateIndexes() {
 // indexRange is an inclusive range of pod indexes.
 type indexRange struct{ first, last int }
 
-// parseIndexes parses a list of increasing numbers and ranges below completions, such as "0,2-3".
+// parseIndexes parses a list of increasing numbers and ranges, such as "0,2-3". All indexes must be below
+// completions.
 func parseIndexes(list string, completions int32) ([]indexRange, error) {
 	if list == "" {
 		return nil, nil
@@ -266,7 +267,7 @@ func parseIndex(text string, completions int32) (int, error) {
 	return n, nil
 }
 
-// countIndexes returns the number of indexes in a list. See parseIndexes for its format.
+// countIndexes returns the number of indexes in a list. See parseIndexes for the format of the list.
 func countIndexes(list string, completions int32) (int, error) {
 	ranges, err := parseIndexes(list, completions)
 	total := 0
@@ -276,7 +277,7 @@ func countIndexes(list string, completions int32) (int, error) {
 	return total, err
 }
 
-// firstOverlap returns the first index that both lists contain. The lists are sorted.
+// firstOverlap returns the first index that both lists contain. Both lists must be sorted.
 func firstOverlap(a, b []indexRange) (index int, overlap bool) {
 	for i, j := 0, 0; i < len(a) && j < len(b); {
 		if first := max(a[i].first, b[j].first); first <= min(a[i].last, b[j].last) {

@@ -14,11 +14,11 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of jobs.
+// Limits for jobs.
 const (
 	maxManagedBy = 63
-	// Limits of Indexed jobs. They are lower for jobs with a backoff limit per index, which store
-	// more state per index.
+	// Limits of Indexed jobs. Jobs with a backoff limit per index have lower limits, because they store more
+	// state per index.
 	maxParallelIndexes    = 100_000
 	maxFailingIndexes     = 100_000
 	maxFailingCompletions = 100_000
@@ -46,8 +46,8 @@ func validateJob(f validation.Field, job, old *batchv1.Job) {
 	}
 }
 
-// validateJobPodNames validates the names of the pods of an Indexed job, which consist of the name
-// of the job and an index.
+// validateJobPodNames validates the names of the pods of an Indexed job. A pod name consists of the name of
+// the job and an index.
 func validateJobPodNames(f validation.Field, job *batchv1.Job) {
 	if !isIndexed(&job.Spec) || job.Spec.Completions == nil || *job.Spec.Completions <= 0 {
 		return
@@ -58,8 +58,8 @@ func validateJobPodNames(f validation.Field, job *batchv1.Job) {
 	}
 }
 
-// validateGeneratedSelector requires that a generated selector is unchanged and that the template
-// has the matching labels.
+// validateGeneratedSelector validates a generated selector and requires that the template has the matching
+// labels.
 func validateGeneratedSelector(f validation.Field, job *batchv1.Job) {
 	if manual := job.Spec.ManualSelector; manual != nil && *manual || job.Spec.Selector == nil {
 		return
@@ -79,7 +79,7 @@ func validateGeneratedSelector(f validation.Field, job *batchv1.Job) {
 	selector := job.Spec.Selector
 	uid := string(job.UID)
 	generated := len(selector.MatchLabels) == 1 && (selector.MatchLabels[batchv1.ControllerUidLabel] == uid || selector.MatchLabels[legacyControllerUIDLabel] == uid)
-	if len(selector.MatchLabels) > 0 && !generated { // a job has a selector since its creation, and it is immutable
+	if len(selector.MatchLabels) > 0 && !generated { // every job has a selector, which is immutable
 		f.Child("selector").Invalid(selector, "`selector` not auto-generated")
 	}
 }
@@ -88,8 +88,8 @@ func isIndexed(spec *batchv1.JobSpec) bool {
 	return spec.CompletionMode != nil && *spec.CompletionMode == batchv1.IndexedCompletion
 }
 
-// validateJobSpec validates the spec of a job, or of the template of a CronJob. old is nil on
-// creation and for templates.
+// validateJobSpec validates the spec of a job or of the job template of a CronJob. old is nil on creation and
+// for templates.
 func validateJobSpec(f validation.Field, spec *batchv1.JobSpec, old *batchv1.Job) {
 	for _, count := range [...]struct {
 		name string
@@ -142,7 +142,8 @@ func validateJobRestart(f validation.Field, spec *batchv1.JobSpec) {
 	}
 }
 
-// validateIndexes rejects fields for individual indexes in jobs that are not Indexed.
+// validateIndexes validates the fields that concern individual indexes. It rejects them in jobs that are not
+// Indexed.
 func validateIndexes(f validation.Field, spec *batchv1.JobSpec) {
 	if !isIndexed(spec) {
 		const reason = "requires indexed completion mode"
@@ -196,8 +197,8 @@ func validateReplacement(f validation.Field, spec *batchv1.JobSpec) {
 	validation.OneOf(f, *policy, batchv1.Failed, batchv1.TerminatingOrFailed)
 }
 
-// validateJobUpdate rejects changes of fields that determine the pods of a job, except their number
-// and, while no pods run, scheduling directives and resources.
+// validateJobUpdate rejects changes of fields that determine the pods of a job. The exceptions are the number
+// of pods and, while no pods run, scheduling directives and resources.
 func validateJobUpdate(f validation.Field, spec *batchv1.JobSpec, oldJob *batchv1.Job) {
 	old, mutable := &oldJob.Spec, hasMutableTemplate(oldJob)
 	validateCompletionsUpdate(f.Child("completions"), spec, old)
@@ -216,13 +217,13 @@ func validateJobUpdate(f validation.Field, spec *batchv1.JobSpec, oldJob *batchv
 
 func isSuspended(spec *batchv1.JobSpec) bool { return spec.Suspend != nil && *spec.Suspend }
 
-// hasMutableTemplate reports whether a job is suspended and has no pods: it was never started, or
-// the job controller has stopped it (KEP-2926, KEP-5440).
+// hasMutableTemplate reports whether a job is suspended and has no pods, either because it has never been
+// started or because the job controller has stopped it (KEP-2926, KEP-5440).
 func hasMutableTemplate(job *batchv1.Job) bool {
 	return isSuspended(&job.Spec) && (job.Status.StartTime == nil || hasCondition(job, batchv1.JobSuspended))
 }
 
-// withoutPlacement returns the pod specification with the old values of fields that a suspended job
+// withoutPlacement returns the pod spec of spec, but with the old values of those fields that a suspended job
 // may change.
 func withoutPlacement(spec, old *batchv1.JobSpec) *corev1.PodSpec {
 	pods, before := spec.Template.Spec, &old.Template.Spec // pods is a copy
@@ -253,8 +254,8 @@ func withResources(containers, old []corev1.Container) []corev1.Container {
 	return containers
 }
 
-// validateCompletionsUpdate rejects changes of completions, except if an Indexed job changes
-// parallelism in the same way.
+// validateCompletionsUpdate rejects changes of completions, unless an Indexed job changes parallelism to the
+// same value.
 func validateCompletionsUpdate(f validation.Field, spec, old *batchv1.JobSpec) {
 	if !isIndexed(spec) || spec.Completions == nil || old.Completions == nil {
 		validation.Immutable(f, spec.Completions, old.Completions)

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of policies.
+// Limits for pod failure policies and success policies.
 const (
 	maxFailureRules  = 20
 	maxSuccessRules  = 20
