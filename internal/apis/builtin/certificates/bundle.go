@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// anyName accepts all names. validateBundle validates them together with the signer.
+// anyName accepts all names, because validateBundle validates them together with the signer.
 func anyName(string, bool) []string { return nil }
 
 func bundleColumns() *builtin.Columns[*certificatesv1.ClusterTrustBundle] {

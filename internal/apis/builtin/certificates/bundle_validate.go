@@ -14,12 +14,12 @@ import (
 
 const (
 	maxBundle = 1 << 20
-	// hidden replaces certificates in errors.
+	// hidden replaces certificates in error messages.
 	hidden = "<value omitted>"
 )
 
-// validateBundle validates certificates only if they change, so that labels of a bundle can be
-// updated after the parser of a Go release has become stricter.
+// validateBundle validates a trust bundle. It validates certificates only if they change, so that the labels
+// of a bundle can still be updated if a newer Go release parses certificates more strictly.
 func validateBundle(f validation.Field, bundle, old *certificatesv1.ClusterTrustBundle) {
 	validateBundleName(f, bundle, old)
 	f = f.Child("spec")
@@ -34,8 +34,8 @@ func validateBundle(f validation.Field, bundle, old *certificatesv1.ClusterTrust
 	}
 }
 
-// validateBundleName validates the name of a bundle: a DNS subdomain, which starts with the name of
-// the signer if the bundle has one.
+// validateBundleName requires that the name of a bundle is a DNS subdomain. If the bundle has a signer, the
+// name must start with the name of the signer.
 func validateBundleName(f validation.Field, bundle, old *certificatesv1.ClusterTrustBundle) {
 	if old != nil && bundle.Spec.SignerName == old.Spec.SignerName {
 		return
@@ -64,14 +64,14 @@ func bundleNameProblems(signer, name string, prefix bool) []string {
 	return apivalidation.NameIsDNSSubdomain(rest, prefix)
 }
 
-// validateAnchors requires certificates of authorities without duplicates.
+// validateAnchors requires that text contains CA certificates and no duplicates.
 func validateAnchors(f validation.Field, text string) {
 	if len(text) > maxBundle {
 		f.TooLong(maxBundle)
 		return
 	}
 	before, n := f.ErrorCount(), 0
-	indices := map[string][]int{} // indexes of certificates
+	indices := map[string][]int{} // indexes of the certificates with the same contents
 	for block, rest := pem.Decode([]byte(text)); block != nil; block, rest = pem.Decode(rest) {
 		if problem := anchorProblem(block); problem != "" {
 			f.Invalid(hidden, fmt.Sprintf("entry %d %s", n, problem))

@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// maxExpiration is the default maximum lifetime of the certificate of a pod, in seconds.
+// maxExpiration is the default for the maximum lifetime of a pod certificate, in seconds.
 const maxExpiration = 24 * 60 * 60
 
 func defaultPodRequest(request *certificatesv1.PodCertificateRequest) {

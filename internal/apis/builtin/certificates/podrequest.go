@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// preparePodRequestStatus preserves the metadata. Unlike for other kinds with this rule, the client
-// becomes a manager of the metadata, as in kube-apiserver.
+// preparePodRequestStatus preserves the metadata. As in kube-apiserver, the client nevertheless becomes a
+// manager of the metadata, unlike with other kinds that preserve it.
 func preparePodRequestStatus(_ *builtin.Operation, r, old *certificatesv1.PodCertificateRequest) {
 	metav1.ResetObjectMetaForStatus(&r.ObjectMeta, &old.ObjectMeta)
 }

@@ -21,14 +21,15 @@ import (
 const (
 	maxChain    = 100 << 10
 	minLifetime = time.Hour
-	// maxClockSkew is the maximum difference between the clocks of a signer and this server.
+	// maxClockSkew is the maximum allowed difference between the clocks of a signer and this server.
 	maxClockSkew = 5 * time.Minute
-	// refreshMargin is the minimum validity of a certificate before and after its refresh time.
+	// refreshMargin is the minimum time for which a certificate must be valid before and after its refresh
+	// time.
 	refreshMargin = 10 * time.Minute
 )
 
-// validatePodRequestStatus validates the result of a request: a certificate with its times, or a
-// condition that it was denied or has failed. The result cannot change.
+// validatePodRequestStatus validates the result of a request. The result is either a certificate with its
+// times, or a condition that the request was denied or has failed. Once set, the result cannot change.
 func validatePodRequestStatus(f validation.Field, r, old *certificatesv1.PodCertificateRequest) {
 	f, status := f.Child("status"), &r.Status
 	before := f.ErrorCount()
@@ -60,7 +61,7 @@ func validatePodConditions(f validation.Field, conditions []metav1.Condition) {
 		certificatesv1.PodCertificateRequestConditionTypeDenied, certificatesv1.PodCertificateRequestConditionTypeFailed
 	outcomes := 0
 	for i := range conditions {
-		// As in kube-apiserver, these paths have a dot before the index.
+		// As in kube-apiserver, these paths contain a dot before the index.
 		at := f.Child(fmt.Sprintf("[%d]", i))
 		switch kind := conditions[i].Type; kind {
 		case issued, denied, failed:
@@ -77,8 +78,8 @@ func validatePodConditions(f validation.Field, conditions []metav1.Condition) {
 	}
 }
 
-// outcome returns the type of the condition with the result of a request, or "" if there is no
-// result.
+// outcome returns the type of the condition that contains the result of a request, or "" if the request has no
+// result yet.
 func outcome(r *certificatesv1.PodCertificateRequest) string {
 	for i := range r.Status.Conditions {
 		if c := &r.Status.Conditions[i]; c.Status == metav1.ConditionTrue && podRequestState(r) == c.Type {
@@ -88,8 +89,8 @@ func outcome(r *certificatesv1.PodCertificateRequest) string {
 	return ""
 }
 
-// validateIssued validates an issued certificate. As in kube-apiserver, it reports only the first
-// error, because later rules depend on earlier ones.
+// validateIssued validates an issued certificate. As in kube-apiserver, it stops at the first rule that is
+// violated, because later rules depend on earlier ones.
 func validateIssued(f validation.Field, r *certificatesv1.PodCertificateRequest, now time.Time) {
 	leaf, rest := parseLeaf(f.Child("certificateChain"), r.Status.CertificateChain)
 	if leaf == nil {
@@ -107,8 +108,8 @@ func validateIssued(f validation.Field, r *certificatesv1.PodCertificateRequest,
 	validateIntermediates(f.Child("certificateChain"), r.Status.CertificateChain, rest)
 }
 
-// parseLeaf returns the first certificate of a chain, or nil if there is none, and the remaining
-// text.
+// parseLeaf returns the first certificate of a chain and the text that follows it. The certificate is nil if
+// the chain contains none.
 func parseLeaf(f validation.Field, chain string) (*x509.Certificate, []byte) {
 	if len(chain) > maxChain {
 		f.TooLong(maxChain)
@@ -131,7 +132,7 @@ func parseLeaf(f validation.Field, chain string) (*x509.Certificate, []byte) {
 	return leaf, rest
 }
 
-// validateLeaf requires that a certificate has the requested key and valid names.
+// validateLeaf requires that a certificate has the requested key and that its names are valid.
 func validateLeaf(f validation.Field, r *certificatesv1.PodCertificateRequest, leaf *x509.Certificate) {
 	for _, name := range leaf.DNSNames {
 		if name == "" {
@@ -150,7 +151,7 @@ func validateLeaf(f validation.Field, r *certificatesv1.PodCertificateRequest, l
 		}
 	}
 	request, err := x509.ParseCertificateRequest(r.Spec.StubPKCS10Request)
-	if err != nil { // v1 does not have the fields of the older version that the request was created with
+	if err != nil { // the request was created in an older version, with fields that v1 does not have
 		return
 	}
 	asked, ok := request.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
@@ -173,8 +174,8 @@ func hasTimes(f validation.Field, status *certificatesv1.PodCertificateRequestSt
 	return status.NotBefore != nil && status.NotAfter != nil && status.BeginRefreshAt != nil
 }
 
-// timesProblem returns the first invalid time in a status, with its field and value. problem is
-// empty if all times are valid.
+// timesProblem returns the first invalid time in a status, with the field and the value of the time. problem
+// is "" if all times are valid.
 func timesProblem(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificate, now time.Time) (place string, value any, problem string) {
 	begin, end, refresh := r.Status.NotBefore.Time, r.Status.NotAfter.Time, r.Status.BeginRefreshAt.Time
 	lifetime, most := leaf.NotAfter.Sub(leaf.NotBefore), *r.Spec.MaxExpirationSeconds
@@ -197,8 +198,8 @@ func timesProblem(r *certificatesv1.PodCertificateRequest, leaf *x509.Certificat
 	return "", nil, ""
 }
 
-// validateIntermediates validates the syntax of intermediate certificates. It does not verify the chain,
-// because the clients that trust one of the certificates verify it.
+// validateIntermediates validates the syntax of intermediate certificates. It does not verify the chain. This
+// is done by clients, which trust one of the certificates.
 func validateIntermediates(f validation.Field, chain string, text []byte) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != certificateBlock {

@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// podRequestV1beta1 returns the version v1beta1 of pod certificate requests. Its fields
-// pkixPublicKey and proofOfPossession are dropped; v1 has stubPKCS10Request instead.
+// podRequestV1beta1 returns the version v1beta1 of pod certificate requests. The conversion to v1 drops its
+// fields pkixPublicKey and proofOfPossession, which stubPKCS10Request has replaced in v1.
 func podRequestV1beta1() *codec.Version {
 	gvk := certificatesv1beta1.SchemeGroupVersion.WithKind("PodCertificateRequest")
 	return builtin.ConvertedVersion(gvk, defaultPodRequestV1beta1, podRequestFromV1beta1, podRequestToV1beta1)

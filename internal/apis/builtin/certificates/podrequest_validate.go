@@ -19,17 +19,17 @@ import (
 	"mainstay.dev/mainstay/internal/rest/names"
 )
 
-// Limits of pod certificate requests.
+// Limits for pod certificate requests.
 const (
 	maxUID = 128
-	// Lifetimes, in seconds. The signers of Kubernetes issue certificates for at most one day.
+	// Lifetimes, in seconds. Signers of Kubernetes issue certificates for at most one day.
 	minPodExpiration        = 3600
 	maxPodExpiration        = 91 * 24 * 60 * 60
 	maxKubernetesExpiration = maxExpiration
 	maxStubRequest          = 10 << 10
 )
 
-// validatePodRequest validates a new request, and requires that its spec does not change.
+// validatePodRequest validates a new request. On update, it requires that the spec does not change.
 func validatePodRequest(f validation.Field, r, old *certificatesv1.PodCertificateRequest) {
 	f, spec := f.Child("spec"), &r.Spec
 	if old != nil {
@@ -85,10 +85,10 @@ func validatePodExpiration(f validation.Field, spec *certificatesv1.PodCertifica
 	}
 }
 
-// validateStub requires a signed PKCS #10 request with a permitted key type.
+// validateStub requires a signed PKCS #10 request whose key has a permitted type.
 func validateStub(f validation.Field, stub []byte) {
 	omitted, at := field.OmitValueType{}, f.Child("stubPKCS10Request")
-	if len(stub) == 0 { // as in kube-apiserver: older versions have other fields
+	if len(stub) == 0 { // as in kube-apiserver, the message also mentions the fields of older versions
 		f.Invalid(omitted, "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set")
 		return
 	}

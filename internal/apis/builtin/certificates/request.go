@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// prepareRequest sets the user of the request in the spec. Approvers depend on it.
+// prepareRequest copies the user who sends the request to the spec. Approvers rely on these fields.
 func prepareRequest(op *builtin.Operation, csr *certificatesv1.CertificateSigningRequest) {
 	csr.Spec.Username, csr.Spec.UID, csr.Spec.Groups, csr.Spec.Extra = "", "", nil, nil
 	user := request.UserFrom(op.Context)
@@ -30,13 +30,13 @@ func prepareRequest(op *builtin.Operation, csr *certificatesv1.CertificateSignin
 	}
 }
 
-// prepareRequestUpdate preserves everything except metadata.
+// prepareRequestUpdate preserves the spec, because only the metadata can be updated.
 func prepareRequestUpdate(_ *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	csr.Spec = old.Spec
 }
 
-// prepareRequestStatus preserves the conditions of approvers. If the client adds or removes one,
-// validation rejects the request.
+// prepareRequestStatus preserves conditions that were set by approvers. If the client adds or removes such a
+// condition, validation rejects the request.
 func prepareRequestStatus(op *builtin.Operation, csr, old *certificatesv1.CertificateSigningRequest) {
 	keepConditions(csr, old, certificatesv1.CertificateApproved)
 	keepConditions(csr, old, certificatesv1.CertificateDenied)
@@ -71,7 +71,7 @@ func conditionsOf(csr *certificatesv1.CertificateSigningRequest, kind certificat
 	return found
 }
 
-// stampConditions sets missing times of conditions.
+// stampConditions sets the times of conditions that have none.
 func stampConditions(csr, old *certificatesv1.CertificateSigningRequest, now metav1.Time) {
 	for i := range csr.Status.Conditions {
 		c := &csr.Status.Conditions[i]
@@ -91,7 +91,7 @@ func stampConditions(csr, old *certificatesv1.CertificateSigningRequest, now met
 	}
 }
 
-// approval declares the subresource with which approvers decide about a request.
+// approval declares the /approval subresource, with which approvers approve or deny a request.
 func approval() builtin.Subresource {
 	return builtin.NewObjectSubresource(builtin.ObjectSubresource[*certificatesv1.CertificateSigningRequest]{
 		Name: "approval", ResetFields: []string{"spec", "status.certificate"},
@@ -99,7 +99,7 @@ func approval() builtin.Subresource {
 	})
 }
 
-// signerNameDoc is the description of spec.signerName in v1beta1.
+// signerNameDoc is the description of the field spec.signerName in v1beta1.
 const signerNameDoc = "Requested signer for the request. It is a qualified name in the form: `scope-hostname.io/name`. If empty, it will be defaulted:\n" +
 	" 1. If it's a kubelet client certificate, it is assigned\n    \"kubernetes.io/kube-apiserver-client-kubelet\".\n" +
 	" 2. If it's a kubelet serving certificate, it is assigned\n    \"kubernetes.io/kubelet-serving\".\n" +
@@ -107,8 +107,8 @@ const signerNameDoc = "Requested signer for the request. It is a qualified name 
 	"Distribution of trust for signers happens out of band. You can select on this field using `spec.signerName`."
 
 func requestColumns() *builtin.Columns[*certificatesv1.CertificateSigningRequest] {
-	// As in kube-apiserver, the descriptions come from v1beta1. Linking its package would
-	// increase the size of the binary. The description of the duration is the same in v1.
+	// As in kube-apiserver, the descriptions are those of v1beta1. They are copied, because importing that
+	// package would increase the size of the binary. The description of expirationSeconds is the same in v1.
 	durationDoc := certificatesv1.CertificateSigningRequestSpec{}.SwaggerDoc()["expirationSeconds"]
 	return &builtin.Columns[*certificatesv1.CertificateSigningRequest]{
 		Definitions: []metav1.TableColumnDefinition{

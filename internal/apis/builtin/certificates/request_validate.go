@@ -21,7 +21,7 @@ const (
 	certificateBlock = "CERTIFICATE"
 )
 
-// validateRequest validates a new request. The spec is immutable.
+// validateRequest validates a new request. Updates do not need validation, because the spec is immutable.
 func validateRequest(f validation.Field, csr, old *certificatesv1.CertificateSigningRequest) {
 	if old != nil {
 		return
@@ -50,7 +50,7 @@ func validateRequest(f validation.Field, csr, old *certificatesv1.CertificateSig
 	}
 }
 
-// checkRequest requires a PKCS #10 request that is signed with its own key.
+// checkRequest requires a PKCS #10 request that is signed with the key that it contains.
 func checkRequest(text []byte) error {
 	request, err := pki.ParseRequest(text)
 	if err != nil {
@@ -62,8 +62,8 @@ func checkRequest(text []byte) error {
 	return request.CheckSignature()
 }
 
-// maxRSABits is the maximum size of RSA keys. The time to verify a signature is quadratic in the
-// key size: half an hour for a key of 1 MiB. OpenSSL has the same limit.
+// maxRSABits is the maximum size of RSA keys. The time to verify a signature is quadratic in the key size, and
+// would be half an hour for a key of 1 MiB. OpenSSL has the same limit.
 const maxRSABits = 16 << 10
 
 func validateUsage(f validation.Field, usage certificatesv1.KeyUsage) {
@@ -77,8 +77,8 @@ func validateUsage(f validation.Field, usage certificatesv1.KeyUsage) {
 		certificatesv1.UsageSMIME, certificatesv1.UsageServerAuth, certificatesv1.UsageSigning, certificatesv1.UsageTimestamping)
 }
 
-// validateRequestStatus rejects the addition and removal of decisions, which signers must not
-// change.
+// validateRequestStatus validates a write to /status. It rejects the addition and removal of approvals and
+// denials, because signers must not change them.
 func validateRequestStatus(f validation.Field, csr, old *certificatesv1.CertificateSigningRequest) {
 	f = f.Child("status")
 	validateRequestConditions(f.Child("conditions"), csr, old)
@@ -102,11 +102,11 @@ func validateApproval(f validation.Field, csr, old *certificatesv1.CertificateSi
 	validateRequestConditions(f.Child("status").Child("conditions"), csr, old)
 }
 
-// validateRequestConditions validates conditions. It tolerates violations that stored conditions
-// already have.
+// validateRequestConditions validates conditions. It tolerates violations of newer rules that stored
+// conditions already have.
 func validateRequestConditions(f validation.Field, csr, old *certificatesv1.CertificateSigningRequest) {
 	tolerated := violationsOf(old.Status.Conditions)
-	if violationsOf(csr.Status.Conditions).both && !tolerated.both { // a declarative rule, with the message of such rules
+	if violationsOf(csr.Status.Conditions).both && !tolerated.both { // the message is the one of the equivalent declarative rule
 		f.Invalid(`{conditions[{"type": "Approved"}], conditions[{"type": "Denied"}]}`,
 			"must specify at most one of: `conditions[{\"type\": \"Approved\"}]`, `conditions[{\"type\": \"Denied\"}]`")
 	}
@@ -143,11 +143,11 @@ func validateConditionStatus(f validation.Field, condition *certificatesv1.Certi
 	}
 }
 
-// violations are violations of newer rules, which may exist in stored conditions.
+// violations specifies which newer rules are violated. Stored conditions may violate them.
 type violations struct {
-	both      bool // approved and denied
-	untyped   bool // a condition without a type
-	duplicate bool // several conditions of a type
+	both      bool // both approved and denied
+	untyped   bool // a condition has no type
+	duplicate bool // several conditions of the same type
 }
 
 func violationsOf(conditions []certificatesv1.CertificateSigningRequestCondition) violations {
@@ -180,7 +180,7 @@ func count(csr *certificatesv1.CertificateSigningRequest, kind certificatesv1.Re
 	return n
 }
 
-// checkCertificates requires PEM blocks with certificates, or an empty text.
+// checkCertificates requires that text consists of PEM blocks with certificates. An empty text is accepted.
 func checkCertificates(text []byte) error {
 	if len(text) == 0 {
 		return nil

@@ -27,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// newKey creates a key of a type that pods may use.
+// newKey creates a key of a type that pod certificate requests permit.
 func newKey(t *testing.T) crypto.Signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -99,7 +99,7 @@ func TestRequest(t *testing.T) {
 	validationtest.Rules[csr](validateRequest).Update(t, func() *csr { return &csr{} }, nil) // a stored request of an older version
 }
 
-// longKeyRequest returns a request with an RSA key of size bytes and an arbitrary signature.
+// longKeyRequest returns a request with an RSA key of size bytes. Its signature is arbitrary.
 func longKeyRequest(t *testing.T, size int) []byte {
 	t.Helper()
 	number := bytes.Repeat([]byte{0xa5}, size)
@@ -169,7 +169,7 @@ func TestDecisions(t *testing.T) {
 	status.Update(t, stored(failed), []validationtest.Case[csr]{
 		{Name: "not failed", Change: decided(), Want: []string{"updates may not remove a condition of type \"Failed\""}},
 	})
-	status.Update(t, stored(approved, denied, "", ""), []validationtest.Case[csr]{ // stored before the rules existed
+	status.Update(t, stored(approved, denied, "", ""), []validationtest.Case[csr]{ // stored before these rules existed
 		{Name: "failed", Change: decided(approved, denied, "", "", failed)},
 	})
 }
@@ -274,7 +274,7 @@ func TestPodRequest(t *testing.T) {
 	})
 }
 
-// ended returns a change that adds conditions to a request.
+// ended returns a function that adds conditions to a request.
 func ended(kinds ...string) func(*podRequest) {
 	return func(r *podRequest) {
 		for _, kind := range kinds {
