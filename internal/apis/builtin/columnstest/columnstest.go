@@ -1,4 +1,5 @@
-// Package columnstest compares the table columns of built-in resources with recorded columns.
+// Package columnstest compares the table columns of built-in resources with columns that were recorded from
+// kube-apiserver.
 package columnstest
 
 import (
@@ -23,7 +24,7 @@ func NewComparer() *Comparer {
 	return c
 }
 
-// collect adds the documentation of the fields of a type and of the types that it contains.
+// collect adds the documentation of all fields of a type, recursively.
 func (c *Comparer) collect(t reflect.Type, visited map[reflect.Type]bool) {
 	if visited[t] {
 		return
@@ -44,9 +45,10 @@ func (c *Comparer) collect(t reflect.Type, visited map[reflect.Type]bool) {
 	}
 }
 
-// Diff returns the differences between recorded columns and the columns of this server, or "" if there are
-// none. It ignores a different description if the description is the documentation of an API field, because
-// kube-apiserver copies it from the types, and its text changes from version to version.
+// Diff returns the differences between recorded columns and the columns of this server, or "" if they do not
+// differ. It ignores differences between descriptions if the server's description is the documentation of an
+// API field. kube-apiserver copies such descriptions from the API types, and their text changes between
+// versions.
 func (c *Comparer) Diff(recorded, got []metav1.TableColumnDefinition) string {
 	want := slices.Clone(recorded)
 	for i := range min(len(want), len(got)) {
