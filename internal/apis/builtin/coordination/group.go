@@ -25,8 +25,7 @@ func V1() builtin.Group {
 	}}
 }
 
-// V1Beta1 returns the group version coordination.k8s.io/v1beta1, with resources that are also served in
-// v1alpha2.
+// V1Beta1 returns the group version coordination.k8s.io/v1beta1. Its resources are also served in v1alpha2.
 func V1Beta1() builtin.Group {
 	return builtin.Group{GroupVersion: coordinationv1beta1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*coordinationv1beta1.LeaseCandidate]{

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// leaseElections visits the fields for coordinated leader election.
+// leaseElections visits the fields that are used for coordinated leader election.
 func leaseElections(u *builtin.FieldVisitor, lease *coordinationv1.Lease) {
 	builtin.VisitField(u, &lease.Spec.Strategy)
 	builtin.VisitField(u, &lease.Spec.PreferredHolder)

@@ -17,14 +17,14 @@ func validateLease(f validation.Field, lease, _ *coordinationv1.Lease) {
 		f.Child("leaseTransitions").NonNegative(int64(*n))
 	}
 	if spec.Strategy != nil {
-		validateStrategy(f.Child("strategy").Child("strategy"), *spec.Strategy) // the path of kube-apiserver
+		validateStrategy(f.Child("strategy").Child("strategy"), *spec.Strategy) // as in kube-apiserver, the path repeats the field name
 	}
 	if holder := spec.PreferredHolder; holder != nil && *holder != "" && (spec.Strategy == nil || *spec.Strategy == "") {
 		f.Child("preferredHolder").Forbidden("may only be specified if `strategy` is defined")
 	}
 }
 
-// validateStrategy requires a prefix for strategies that Kubernetes does not define.
+// validateStrategy requires that a strategy is defined by Kubernetes or has a prefix.
 func validateStrategy(f validation.Field, strategy coordinationv1.CoordinatedLeaseStrategy) {
 	if strings.Contains(string(strategy), "/") {
 		f.QualifiedName(string(strategy))

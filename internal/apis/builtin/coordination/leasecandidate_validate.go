@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// candidateName requires the name of a ConfigMap key, unlike for most kinds.
+// candidateName requires that a name is valid as a ConfigMap key, unlike the names of most kinds.
 func candidateName(name string, _ bool) []string { return apivalidation.IsConfigMapKey(name) }
 
 func validateCandidate(f validation.Field, candidate, old *coordinationv1beta1.LeaseCandidate) {
@@ -44,7 +44,7 @@ func validateCandidateVersions(f validation.Field, spec *coordinationv1beta1.Lea
 	}
 }
 
-// validateSemanticVersion returns the version, or nil if text is empty or invalid.
+// validateSemanticVersion parses and returns a version. It returns nil if text is empty or invalid.
 func validateSemanticVersion(f validation.Field, text string) *version.Version {
 	if text == "" {
 		return nil
@@ -57,8 +57,8 @@ func validateSemanticVersion(f validation.Field, text string) *version.Version {
 	return parsed
 }
 
-// validateCandidateStrategy accepts the strategies of Kubernetes and prefixed custom strategies. As
-// in kube-apiserver, errors are reported for a child field.
+// validateCandidateStrategy accepts the strategies that Kubernetes defines and custom strategies with a
+// prefix. As in kube-apiserver, some errors are reported for a child field.
 func validateCandidateStrategy(f validation.Field, strategy coordinationv1.CoordinatedLeaseStrategy) {
 	below := f.Child("strategy")
 	switch {
