@@ -1,6 +1,6 @@
 // Package declarative contains the validation rules that the types of k8s.io/api declare with +k8s: markers.
-// Kubernetes' own validation-gen generates one package for each package of types (KEP-5073). All other rules
-// are written by hand in apis/builtin/<group>, which calls the generated rules with
+// Kubernetes' validation-gen generates one package for each package of types (KEP-5073). All other rules are
+// handwritten in apis/builtin/<group>. The handwritten rules call the generated rules with
 // validation.ValidateDeclared. Run `go generate` after changing the version of k8s.io/api in go.mod.
 package declarative
 
