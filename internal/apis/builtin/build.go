@@ -156,7 +156,7 @@ func (r *resource) declare(env *Env, gv schema.GroupVersion) *storage.Spec {
 	}
 }
 
-// servedVersion is a version in which a resource is served.
+// servedVersion contains the settings of a resource that are specific to one served version.
 type servedVersion struct {
 	version      *codec.Version
 	convertLabel FieldLabelFunc
@@ -255,7 +255,8 @@ func (r *resource) hashedGVK(kind *codec.Kind) schema.GroupVersionKind {
 	return kind.Hub.GVK
 }
 
-// storageVersionHash returns the hash of a storage version, with the algorithm of kube-apiserver.
+// storageVersionHash returns the hash of a storage version. It is computed in the same way as in
+// kube-apiserver.
 func storageVersionHash(gvk schema.GroupVersionKind) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%s/%s", gvk.Group, gvk.Version, gvk.Kind))
 	return base64.StdEncoding.EncodeToString(sum[:8])

@@ -32,10 +32,10 @@ import (
 type Env struct {
 	// Gates contains the state of all feature gates.
 	Gates feature.Gates
-	// Enablement selects the served resources. Resources of stable versions are always built,
-	// because the server may use them.
+	// Enablement selects the served resources. Resources of stable versions are always built, because the
+	// server itself may use them.
 	Enablement Enablement
-	// Release is the emulated version of Kubernetes; nil emulates none.
+	// Release is the emulated version of Kubernetes. nil means that no version is emulated.
 	Release *emulation.Release
 	// Newer selects the resources that are served although Release lacks them.
 	Newer NewerResources

@@ -166,6 +166,6 @@ type FieldSelectors[O codec.Object] struct {
 	ConvertLabel FieldLabelFunc
 }
 
-// FieldLabelFunc converts a key and value of a field selector to the key and value of the hub version. It
-// returns an error for an unsupported key.
+// FieldLabelFunc converts the key and value of a field selector to those of the hub version. It returns an
+// error for an unsupported key.
 type FieldLabelFunc func(label, value string) (string, string, error)

@@ -22,7 +22,7 @@ type Scale[O codec.Object] struct {
 	Replicas func(obj O) **int32
 	// Observed returns the number of existing replicas.
 	Observed func(obj O) int32
-	// Selector returns the selector of the scaled pods, in string form.
+	// Selector returns the selector of the scaled pods, in the string form of label selectors.
 	Selector func(obj O) (string, error)
 }
 

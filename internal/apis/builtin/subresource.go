@@ -13,8 +13,7 @@ import (
 // Subresource declares a subresource of a row other than status.
 type Subresource struct {
 	Name string
-	// Version is the version of request and response bodies; nil selects the version of the
-	// resource.
+	// Version is the version of request and response bodies. nil selects the version of the resource.
 	Version *codec.Version
 	// Kind is the kind of request and response bodies that have their own kind and managed fields. If it is
 	// set, Version must also be set.
