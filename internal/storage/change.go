@@ -25,8 +25,8 @@ type Change struct {
 	deleted atomic.Pointer[codec.Record]
 }
 
-// NewChange returns the change of an event of the backend. prev is the record before the change, or nil
-// to decode it from the event. It may block on a key service unless NonBlocking returns true. The error is a
+// NewChange returns the Change for an event of the backend. prev is the record before the change, or nil to
+// decode it from the event. It may block on a key service unless NonBlocking returns true. The error is a
 // *CorruptError if a value cannot be decrypted, a *CorruptDeletionError if this value is the previous value
 // of a deletion, or wraps the error of the transformer if ctx has ended.
 func (s *Store) NewChange(ctx context.Context, ev *kv.Event, prev *codec.Record) (*Change, error) {

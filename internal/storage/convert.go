@@ -10,11 +10,11 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// This file converts objects whose kind has a function codec.Kind.Convert, which may call a webhook. Objects
-// are converted before they are decoded, in batches and with the context of the request.
+// This file converts objects whose codec.Kind has a Convert function, which may call a webhook. Objects are
+// converted before they are decoded, in batches and with the context of the request.
 
-// convertRecords yields the records of a plan after their conversion to the hub version. The iteration
-// blocks during calls of the webhook.
+// convertRecords yields the records of a plan after their conversion to the hub version. The iteration blocks
+// during calls to the webhook.
 func (s *Store) convertRecords(ctx context.Context, p *ListPlan, records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	if s.kind.Convert == nil {
 		return records
@@ -64,8 +64,8 @@ func (s *Store) convertRecords(ctx context.Context, p *ListPlan, records iter.Se
 	}
 }
 
-// convertBack converts an encoded object to the hub version before it is written, because an object must not
-// be written if a later read cannot convert it. The write then returns the converted record.
+// convertBack converts an encoded object to the hub version before it is written, to reject an object that
+// later reads could not convert. The write then returns the converted record.
 func (u *uncommittedRecord) convertBack(ctx context.Context, name types.NamespacedName) error {
 	if u.kind.Convert == nil {
 		return nil
@@ -81,8 +81,8 @@ func (u *uncommittedRecord) convertBack(ctx context.Context, name types.Namespac
 	return nil
 }
 
-// convertForSelectors converts the records of changes that selectors have to evaluate. Without
-// selectors, convertEvents converts only the records of events.
+// convertForSelectors converts the records of changes before selectors evaluate them. Without selectors, it
+// does nothing, and convertEvents converts only the records in events.
 func (c *cursor) convertForSelectors(ctx context.Context, changes []*Change) error {
 	if c.Unfiltered() || len(changes) == 0 || !changes[0].converts() {
 		return nil

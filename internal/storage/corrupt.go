@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// CorruptError reports a stored object that cannot be read, because its value cannot be decrypted or
-// decoded. The text is kube-apiserver's.
+// CorruptError reports a stored object that cannot be read, because its value cannot be decrypted or decoded.
+// The error text is the same as kube-apiserver's.
 type CorruptError struct {
 	// Key is the key of the object, without the global prefix if the request was for a single
 	// object.
@@ -40,7 +40,7 @@ func (e *CorruptError) Error() string {
 func (e *CorruptError) Unwrap() error { return e.Err }
 
 // CorruptDeletionError ends a watch when an unreadable object is deleted, because the event must contain the
-// object. It is an API error: 500.
+// object. It is an API error (500 StorageReadError).
 type CorruptDeletionError struct{ Err *CorruptError }
 
 func (e *CorruptDeletionError) Error() string {
@@ -63,8 +63,8 @@ func eventError(ev *kv.Event, err error) error {
 	return err
 }
 
-// ReadableError is the error of DeleteCorrupt for a readable object. Key is the key of the object. The
-// text is kube-apiserver's.
+// ReadableError is the error of DeleteCorrupt for a readable object. Key is the key of the object. The error
+// text is the same as kube-apiserver's.
 type ReadableError struct{ Key string }
 
 func (e *ReadableError) Error() string {
@@ -74,8 +74,8 @@ func (e *ReadableError) Error() string {
 // maxCorrupt is the maximum number of objects in a CorruptListError.
 const maxCorrupt = 100
 
-// CorruptListError reports the unreadable objects of a list. It is an API error: 500
-// StorageReadError, with a cause for each object.
+// CorruptListError reports the unreadable objects of a list. It is an API error (500 StorageReadError) with a
+// cause for each object.
 type CorruptListError struct {
 	Resource schema.GroupResource
 	Objects  []*CorruptError // at least one
@@ -115,7 +115,7 @@ func (e *CorruptListError) Status() metav1.Status {
 }
 
 // collectCorrupt yields the records up to the first unreadable object. After that, it yields no more records:
-// it reads the others only to collect the unreadable objects, and finally yields a *CorruptListError.
+// it reads the rest only to collect the unreadable objects, and finally yields a *CorruptListError.
 func (s *Store) collectCorrupt(records iter.Seq2[*codec.Record, error]) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		var found *CorruptListError
@@ -165,8 +165,8 @@ func readAll(records iter.Seq2[*codec.Record, error]) (iter.Seq2[*codec.Record, 
 	}, nil
 }
 
-// trimKey removes the key prefix of the server from the key of a *CorruptError, as kube-apiserver does for
-// requests of a single object.
+// trimKey removes the key prefix of the server from the key of a *CorruptError, as kube-apiserver does in
+// requests for a single object.
 func (s *Store) trimKey(err error) error {
 	var corrupt *CorruptError
 	if errors.As(err, &corrupt) {

@@ -24,11 +24,12 @@ const (
 
 // ChangeStream is a sequence of changes in order of revisions. It must not be used concurrently.
 type ChangeStream interface {
-	// Next returns the next changes, with all changes of a commit together. It blocks until there
-	// are changes, timer fires, catchUp is closed, or ctx ends. If catchUp is closed, Next returns all
-	// changes up to the current revision of the storage, for which it may block briefly. Both channels may be
-	// nil. The result may be empty after timer or catchUp, and if only the progress has changed. The slice is
-	// valid until the next call. All changes up to the revision progress have been returned.
+	// Next returns the next changes, with all changes of a commit together. It blocks until there are
+	// changes, timer fires, catchUp is closed, or ctx ends. If catchUp is closed, Next returns all changes up
+	// to the current revision of the storage; it may block briefly to read them. Both channels may be nil.
+	// The result may be empty after timer has fired or catchUp was closed, or if only the progress has
+	// changed. The slice is valid until the next call. All changes up to the revision progress have been
+	// returned.
 	Next(ctx context.Context, timer <-chan time.Time, catchUp <-chan struct{}) (changes []*Change, progress int64, err error)
 	// Close releases the stream. Changes that were returned stay valid.
 	Close() error
@@ -36,9 +37,9 @@ type ChangeStream interface {
 
 // A poller is a ChangeStream that can be read without blocking.
 type poller interface {
-	// Poll returns the result of Next if it is available without blocking. Otherwise there are no
-	// changes, and wake is called as specified by rest.Poller. The error is rest.ErrWouldBlock if
-	// only Next can read the next changes.
+	// Poll returns the result of Next if it is available without blocking. If nothing is available, Poll
+	// returns no changes and later calls wake (see rest.Poller). It returns rest.ErrWouldBlock if reading the
+	// next changes requires a blocking Next.
 	Poll(ctx context.Context, wake func()) (changes []*Change, progress int64, err error)
 }
 
@@ -48,16 +49,16 @@ type poller interface {
 type cursor struct {
 	*WatchPlan
 	stream ChangeStream
-	// visible limits the watch to namespaces, which can change; nil means no limit.
+	// visible limits the watch to a set of namespaces, which can change; nil means no limit.
 	visible *visibleNamespaces
 
-	// nextInitial and stopInitial are nil after the initial events.
+	// nextInitial and stopInitial read the initial events; nil if there are no more initial events.
 	nextInitial func() (*codec.Record, error, bool)
 	stopInitial func()
 	// progress is the revision of the next bookmark, bookmarked the revision of the last one.
 	progress, bookmarked int64
-	// due is the time of the next bookmark. timer fires then; it is nil before the first wait, and
-	// has no channel after the first Poll.
+	// due is the time of the next bookmark, at which timer fires. timer is nil before the first wait, and
+	// timer.C is nil after the first Poll.
 	due   time.Time
 	timer *time.Timer
 	// events is the result of Next. queued contains events that must be returned before more changes are
@@ -201,7 +202,7 @@ func (c *cursor) readChanges(ctx context.Context) error {
 	return c.advance(ctx, changes, progress)
 }
 
-// wakeForBookmark makes the timer call wake for this and all later bookmarks.
+// wakeForBookmark makes the timer call wake whenever a bookmark is due, from now on.
 func (c *cursor) wakeForBookmark(wake func()) {
 	if !c.Bookmarks || c.timer != nil && c.timer.C == nil {
 		return

@@ -24,8 +24,8 @@ var (
 	ErrExpired = errors.New("revision is no longer available")
 )
 
-// ExpiredError reports that the requested revision is compacted. It wraps ErrExpired, and is an API
-// error: 410 Expired.
+// ExpiredError reports that the requested revision is compacted. It wraps ErrExpired, and is an API error
+// (410 Expired).
 type ExpiredError struct {
 	Message string
 	// Continue is a token that continues a paged list at the newest revision; empty if the request was
@@ -66,7 +66,7 @@ func (e *PreconditionError) Error() string {
 }
 
 // FutureRevisionError reports that the requested revision is greater than the current one. Cached reads wait
-// for the revision before they return this error. It is an API error: 504 Timeout.
+// for the revision before they return this error. It is an API error (504 Timeout).
 type FutureRevisionError struct{ Requested, Current int64 }
 
 func (e *FutureRevisionError) Error() string {
@@ -90,7 +90,7 @@ func (e *FutureRevisionError) Status() metav1.Status {
 	}
 }
 
-// InvalidOptionError reports an invalid option of a request. It is an API error: 400 BadRequest.
+// InvalidOptionError reports an invalid option of a request. It is an API error (400 BadRequest).
 type InvalidOptionError struct{ Message string }
 
 func (e *InvalidOptionError) Error() string { return e.Message }

@@ -9,9 +9,9 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// FindAs returns the newest version of an object as its Go type of the hub version, or a nil T if it does
-// not exist. The object is shared and must not be modified. FindAs returns the errors of in.Get except
-// ErrNotFound, and an error if the object cannot be decoded or has another type.
+// FindAs returns the newest state of an object as T, which must be the Go type of the hub version. It returns
+// a nil T if the object does not exist. The object is shared and must not be modified. FindAs returns the
+// errors of in.Get except ErrNotFound, and an error if the object cannot be decoded or has another type.
 func FindAs[T codec.Object](ctx context.Context, in Interface, name types.NamespacedName) (T, error) {
 	var zero T
 	record, err := in.Get(ctx, name, ReadOptions{})

@@ -13,13 +13,13 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
-// Lists read the backend in chunks, so that their memory grows neither with the number of objects nor
-// with their size.
+// Lists read the backend in chunks to bound their memory use. The number of objects in later chunks depends
+// on the size of the objects.
 const (
-	firstChunk = 100  // number of objects in the first chunk of a range
-	minChunk   = 8    // minimum number of objects in a chunk
-	maxChunk   = 2000 // maximum number of objects in a chunk
-	chunkBytes = 4 << 20
+	firstChunk = 100     // number of objects in the first chunk of a range
+	minChunk   = 8       // minimum number of objects in a chunk
+	maxChunk   = 2000    // maximum number of objects in a chunk
+	chunkBytes = 4 << 20 // target size of later chunks, in bytes
 )
 
 // List implements Interface.
@@ -60,8 +60,8 @@ func (s *Store) ListPlanned(ctx context.Context, plan *ListPlan) (list *rest.Lis
 	return list, nil
 }
 
-// startsPlain reports whether the values of a list can be assumed to be readable: neither the resource
-// nor the values in the first chunk are encrypted.
+// startsPlain reports whether the list can be assumed to contain no encrypted values, because new values of
+// the resource are not encrypted and no value in the first chunk is.
 func (s *Store) startsPlain(r *reader) bool {
 	if !s.storesPlain() || r.plan.Namespaces != nil {
 		return false // the first of several ranges may be empty
@@ -120,7 +120,7 @@ type reader struct {
 	ctx   context.Context
 	plan  *ListPlan
 	at    kv.Revision
-	// ranges are the ranges that were not read to their end. chunk belongs to the first one.
+	// ranges are the ranges that have not been read completely. chunk was read from the first of them.
 	ranges []keyRange
 	chunk  kv.RangeResult
 	// fetched is the number of objects that were read. It may be larger than the number of objects that the
@@ -153,8 +153,8 @@ func (r *reader) first() error {
 	return nil
 }
 
-// read reads the chunk of the first range that begins at start. counted requests the number of objects
-// from there to the end of the range.
+// read reads the chunk of the first range that begins at start. counted requests the number of objects from
+// start to the end of the range.
 func (r *reader) read(start string, at kv.Revision, limit int, counted bool) error {
 	backend := r.store.backend
 	end := request.MeasureLatency(r.ctx, request.StageStorage)

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestLargeLimits checks lists with limits near the largest number.
+// TestLargeLimits checks lists with limits up to the largest int64.
 func TestLargeLimits(t *testing.T) {
 	t.Parallel()
 	store := storagetest.Pods(t, storagetest.InMemory(t))

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// Observer is called with each write before the write returns, so that the write is in effect when the
+// Observer is called with each write before the write returns, so that it has processed the write when the
 // client receives the response. Its functions may be called concurrently and out of order, even for the same
 // object: the write with the greater revision is the newer one.
 type Observer struct {

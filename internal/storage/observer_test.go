@@ -32,6 +32,6 @@ func TestObserverAnd(t *testing.T) {
 		t.Errorf("calls %s", calls)
 	}
 	if first.And(first).Deleted != nil {
-		t.Error("Deleted is set, although no observer has it")
+		t.Error("Deleted is set, although neither observer has a Deleted function")
 	}
 }

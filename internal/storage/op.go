@@ -16,17 +16,17 @@ import (
 	"mainstay.dev/mainstay/internal/storage/origin"
 )
 
-// OpRequest describes the write of one object in a transaction with writes of other objects.
+// OpRequest describes the write of one object in a transaction that also writes other objects.
 type OpRequest struct {
-	// Current is the record that the object must have at the commit. It must come from this storage.
-	// nil requires that there is no object.
+	// Current is the record that must still be the object's current record at the commit. It must come from
+	// this storage. nil requires that the object does not exist.
 	Current *codec.Record
 	// Object is the object to store; the storage takes ownership of it. nil deletes Current.
 	Object codec.Object
 	// TTL is the time after which the object is removed; 0 means never.
 	TTL time.Duration
-	// Unchanged, if not nil, requires that an object is unchanged, without a write. All other fields
-	// are ignored.
+	// Unchanged, if not nil, is the version that an object must have at the commit. The object is not
+	// written, and all other fields are ignored.
 	Unchanged *Version
 }
 
@@ -43,23 +43,23 @@ type Op struct {
 	backend kv.Backend
 	op      kv.Op
 	record  *uncommittedRecord // nil for a check
-	// observer is notified after the commit; nil is ignored.
+	// observer is notified after the commit. It may be nil.
 	observer *Observer
 }
 
-// Name returns the name of the object that is written.
+// Name returns the name of the object that is written or checked.
 func (o *Op) Name() types.NamespacedName { return o.name }
 
-// OpConflictError reports that an object of WriteOptions.With does not have the revision that its
-// OpRequest requires. Nothing of this transaction was written, but earlier transactions of other backends
-// stay; see WriteOptions.With.
+// OpConflictError reports that an object of WriteOptions.With does not have the revision that its OpRequest
+// requires. Nothing in this transaction was written, but earlier transactions on other backends stay
+// committed; see WriteOptions.With.
 type OpConflictError struct{ Name types.NamespacedName }
 
 func (e *OpConflictError) Error() string {
 	return fmt.Sprintf("%s, which is written together with the object, has changed", e.Name)
 }
 
-// errOpObject is returned for an OpRequest without Object and Current.
+// errOpObject is returned for an OpRequest with neither Object nor Current.
 var errOpObject = errors.New("an OpRequest needs an Object or a Current record")
 
 // Prepare implements Interface.
@@ -112,9 +112,9 @@ func (s *Store) prepareCheck(version *Version) (*Op, error) {
 	return &Op{name: version.Name, backend: s.backend, op: kv.Op{Key: key, Kind: kv.OpCheck, Expect: kv.Revision(version.Revision)}}, nil
 }
 
-// commit commits the write of one object together with other writes. If only the condition of the object
-// itself is not satisfied, the result is not committed, and its first entry is the current entry of the
-// object.
+// commit commits the write of one object together with other writes. If a condition of the other writes
+// fails, the error is an *OpConflictError. If only the condition of op fails, the error is nil, Committed is
+// false, and Current[0] is the current entry of the object.
 func (s *Store) commit(ctx context.Context, op kv.Op, with []*Op) (kv.CommitResult, error) {
 	if s.origins {
 		o := origin.Of(ctx, simulation.Now(ctx))
@@ -128,9 +128,9 @@ func (s *Store) commit(ctx context.Context, op kv.Op, with []*Op) (kv.CommitResu
 }
 
 // commitToOthers commits the writes that belong to other backends, before the write of the object, and
-// returns the remaining writes. Two backends have no common transaction: the committed writes stay even if
-// the object is not written. The caller must correct them later, for example with the periodic recount of a
-// quota.
+// returns the remaining writes. A transaction cannot span two backends, so these writes stay committed even
+// if the object is not written. The caller must correct them later, for example with the periodic recount of
+// a quota.
 func (s *Store) commitToOthers(ctx context.Context, with []*Op) (own []*Op, err error) {
 	for {
 		i := slices.IndexFunc(with, func(o *Op) bool { return o.backend != s.backend })
@@ -152,8 +152,8 @@ func (s *Store) commitToOthers(ctx context.Context, with []*Op) (own []*Op, err 
 	}
 }
 
-// commitTogether commits ops and with to one backend. A conflict of with is an *OpConflictError. A
-// conflict of ops is a result that is not committed.
+// commitTogether commits ops and with to one backend. If a condition of with fails, it returns an
+// *OpConflictError. If only a condition of ops fails, it returns a result whose Committed is false.
 func commitTogether(ctx context.Context, backend kv.Backend, ops []kv.Op, with []*Op) (kv.CommitResult, error) {
 	first := len(ops)
 	for _, o := range with {

@@ -31,15 +31,16 @@ func ValidateListOptions(options rest.ListOptions, watch bool) field.ErrorList {
 	}, true)
 }
 
-// Selection is the set of objects that a list or watch selects: a range of keys, and selectors. It is
-// immutable after a plan was made.
+// Selection describes the objects that a list or watch selects, by a range of keys and by selectors. It is
+// immutable once a plan contains it.
 type Selection struct {
 	// Prefix is the prefix of all keys. Keys are at least Start, and less than End if End is not empty.
 	Prefix, Start, End string
 	// Labels and Fields are the selectors; nil selects everything.
 	Labels labels.Selector
 	Fields fields.Selector
-	// Namespaces limits the selection of namespaced objects; nil means no limit.
+	// Namespaces are the namespaces to which a selection of namespaced objects is limited; nil means no
+	// limit.
 	Namespaces *request.Namespaces
 	// root is the prefix of keys before the namespace.
 	root string
@@ -95,8 +96,8 @@ func (s *Store) Select(namespace string, options rest.ListOptions) (Selection, e
 	return sel, nil
 }
 
-// requiredSegment returns the value that the field selector requires of a field, or the empty string if it
-// requires none or the value cannot be a segment of a key.
+// requiredSegment returns the value that the field selector requires for a field. It returns the empty string
+// if the selector requires no exact value, or if the value cannot be a segment of a key.
 func (sel *Selection) requiredSegment(name string) string {
 	if sel.Fields == nil {
 		return ""
@@ -111,7 +112,7 @@ func (sel *Selection) requiredSegment(name string) string {
 // ListPlan is a resolved list request.
 type ListPlan struct {
 	Selection
-	// At is the exact revision of the list; 0 selects by Min and Any.
+	// At is the exact revision of the list; if it is 0, Min and Any determine the revision.
 	At kv.Revision
 	// Min is the oldest acceptable revision if At is 0.
 	Min kv.Revision
@@ -120,11 +121,11 @@ type ListPlan struct {
 	Any bool
 	// Limit is the maximum number of objects of a page; 0 means no limit.
 	Limit int64
-	// continued is set for later pages.
+	// continued is set for all pages after the first.
 	continued bool
 }
 
-// PlanList resolves a list request by the rules of the API concepts page. The options must be valid by
+// PlanList resolves a list request by the rules of the API concepts page. The options must have passed
 // ValidateListOptions. The error is an *InvalidOptionError. PlanList does not block.
 func (s *Store) PlanList(namespace string, options rest.ListOptions) (*ListPlan, error) {
 	sel, err := s.Select(namespace, options)
@@ -165,7 +166,7 @@ func (s *Store) PlanList(namespace string, options rest.ListOptions) (*ListPlan,
 	return plan, nil
 }
 
-// resume sets start and revision of the plan from a continue token.
+// resume sets Start and At of the plan from a continue token.
 func (p *ListPlan) resume(options rest.ListOptions) error {
 	start, rv, err := decodeContinue(options.Continue, p.Prefix)
 	if err != nil {

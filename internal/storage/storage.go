@@ -5,9 +5,9 @@
 //
 // # Writes
 //
-// A write creates one codec.Record, which the writer, the watches and the watch cache share. Its
-// revision is not known before the commit. The write therefore passes an uncommittedRecord through the
-// backend (kv.Op.Note), and the first of its receivers creates the record:
+// A write creates one codec.Record, which the writer, the watches and the watch cache share. The revision of
+// the record is not known before the commit. The write therefore passes an uncommittedRecord through the
+// backend (kv.Op.Note), and the first receiver creates the record:
 //
 //	Store.Create, Update, Delete
 //	    │  Op{Key, Value, Note: *uncommittedRecord}
@@ -22,14 +22,14 @@
 //	                       │
 //	       response ◄──────┴──────► watch cache, lists, watches
 //
-// The record is immutable and caches its encodings: the object is encoded once, not once per reader.
-// Events of other processes over the same etcd have no Note; their records are decoded from the stored
-// value.
+// The record is immutable and caches its encodings: the object is encoded once, not once per reader. Events
+// from other processes that use the same etcd have no Note; the records of these events are decoded from the
+// stored value.
 //
 // # Watches
 //
-// Calls for a watch go in one direction: OpenWatch calls a WatchReader, which is a Cacher or a Store; a
-// Cacher calls its Store; a Store calls the backend.
+// When a watch is opened, calls go in one direction only: OpenWatch calls a WatchReader, which is a Cacher or
+// a Store; a Cacher calls its Store; a Store calls the backend.
 //
 //	Store.Watch                 Cacher.Watch
 //	    │                           │
@@ -58,36 +58,36 @@ import (
 )
 
 // Interface stores the objects of one kind. Store and its decorators, such as the watch cache, implement it.
-// All methods are safe for concurrent use, and block on I/O unless they state otherwise. Errors for clients
-// are declared in errors.go, for use with errors.Is and errors.As. Other errors come from the backend, the
-// transformer or the conversion. The error for a name that cannot be part of a key is an *InvalidOptionError.
-// Returned records are immutable and shared.
+// All methods are safe for concurrent use, and block on I/O unless they state otherwise. The errors that
+// clients receive are declared in errors.go; check for them with errors.Is and errors.As. Other errors come
+// from the backend, the transformer or the conversion. The error for a name that cannot be part of a key is
+// an *InvalidOptionError. Returned records are immutable and shared.
 type Interface interface {
-	// Create stores a new object. If the object exists, the error wraps ErrExists. It takes ownership of obj.
+	// Create stores a new object. If the object exists, the error wraps ErrExists. Create takes ownership of
+	// obj.
 	Create(ctx context.Context, obj codec.Object, options WriteOptions) (*codec.Record, error)
 
-	// Get returns an object that is not older than options.ResourceVersion, or an error that wraps
-	// ErrNotFound.
+	// Get returns the named object at a revision that the options allow, or an error that wraps ErrNotFound.
 	Get(ctx context.Context, name types.NamespacedName, options ReadOptions) (*codec.Record, error)
 
-	// List returns the objects of a namespace, or of all namespaces if it is empty. The options
-	// must be valid by ValidateListOptions. Errors may also occur during the iteration.
+	// List returns the objects of a namespace, or of all namespaces if namespace is empty. The options must
+	// have passed ValidateListOptions. Errors may also occur during the iteration.
 	List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error)
 
-	// Watch watches the objects of a namespace, or of all namespaces if it is empty, until ctx ends
-	// or the watch is closed. If the resourceVersion is compacted or not reached yet, the first Next
-	// returns an *ExpiredError or a *FutureRevisionError, because kube-apiserver sends these errors
-	// in the stream. Without SendInitialEvents, a watch from resourceVersion "" or "0" starts with
-	// the current objects as ADDED. AllowBookmarks adds bookmarks about once a minute and two seconds
+	// Watch watches the objects of a namespace, or of all namespaces if namespace is empty, until ctx ends or
+	// the watch is closed. If the resourceVersion has been compacted or has not been reached yet, the first
+	// Next returns an *ExpiredError or a *FutureRevisionError, because kube-apiserver sends these errors in
+	// the stream. Without SendInitialEvents, a watch from resourceVersion "" or "0" starts with the current
+	// objects as ADDED. AllowBookmarks adds bookmarks about once a minute, and one bookmark two seconds
 	// before options.Deadline.
 	Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error)
 
-	// Update is a guaranteed update: it calls update with the current record (nil if there is no
-	// object) until the returned object replaces exactly this record. It takes ownership of the
-	// object. An object with an unchanged encoding is not written, and the current record is
-	// returned. If update returns Remove, the object is deleted. Other errors of update end the
-	// call and are returned unchanged. The first call may receive a stale cached record. If it then returns
-	// an error, the error is ignored and update is called again with the newest record.
+	// Update is a guaranteed update: it calls update with the current record (nil if there is no object)
+	// until the returned object replaces exactly this record. The storage takes ownership of the returned
+	// object. An object with an unchanged encoding is not written, and the current record is returned. If
+	// update returns a Remove error, the object is deleted. Any other error of update is returned unchanged.
+	// The first call of update may receive a stale cached record. If this call returns an error, the error is
+	// ignored and update is called again with the newest record.
 	Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error)
 
 	// Delete removes an object and returns its last state with the revision of the deletion. The
@@ -135,9 +135,9 @@ type WriteOptions struct {
 	// the object itself. Only some updates of a subresource are subject to quotas.
 	Subresource string
 	// With contains writes of other objects that are committed in the same transaction. Writes to other
-	// backends are committed before this transaction. If one of these objects has changed, the write fails
-	// with an *OpConflictError. If the object itself has changed, Update calls its function again, which must
-	// return new Ops.
+	// backends are committed before this transaction. If one of these other objects has changed, the write
+	// fails with an *OpConflictError. If the updated object itself has changed, Update calls its UpdateFunc
+	// again, which must return new Ops.
 	With []*Op
 }
 
@@ -165,8 +165,8 @@ type UpdateOptions struct {
 
 // Spec describes the storage of one kind, which package factory opens.
 type Spec struct {
-	// Path is the path of the objects below the prefix of all keys, such as "pods",
-	// "services/specs" or "example.com/widgets".
+	// Path is the part of the objects' keys between the global key prefix and the namespace or name, such as
+	// "pods", "services/specs" or "example.com/widgets".
 	Path       string
 	Kind       *codec.Kind
 	Namespaced bool
@@ -178,7 +178,7 @@ type Spec struct {
 	// Uncached disables the watch cache, for objects that are read once, and for objects that the
 	// server follows with a Reflector.
 	Uncached bool
-	// Observer is called with each write before the write returns; nil is ignored. A second storage of
-	// the same objects needs no Observer if it is only read.
+	// Observer is notified of each write before the write returns. It may be nil. A second storage of the
+	// same objects needs no Observer if it is used only for reads.
 	Observer *Observer
 }

@@ -25,9 +25,9 @@ type Config struct {
 	Backend kv.Backend
 	// Prefix is the prefix of all keys of the server; empty means DefaultPrefix.
 	Prefix string
-	// ResourcePrefix is the prefix of all keys of the resource after Prefix, without slashes at the
-	// ends, such as "pods" or "apiextensions.k8s.io/customresourcedefinitions". Required. Keys are the same
-	// as kube-apiserver's if both prefixes are the same.
+	// ResourcePrefix follows Prefix in all keys of the resource. It has no leading or trailing slash, such as
+	// "pods" or "apiextensions.k8s.io/customresourcedefinitions". Required. Keys are the same as
+	// kube-apiserver's if both prefixes are the same.
 	ResourcePrefix string
 	// Kind encodes and decodes the objects. Required.
 	Kind *codec.Kind
@@ -42,7 +42,7 @@ type Config struct {
 	MaxObjectBytes int
 	// Metrics are shared by all Stores of a server; nil disables them.
 	Metrics *Metrics
-	// RecordOrigins stores the origin of each write for the history.
+	// RecordOrigins stores the origin of each write (see package origin) for the history.
 	RecordOrigins bool
 }
 
@@ -237,8 +237,8 @@ func (s *Store) readError(ctx context.Context, key string, at kv.Revision, err e
 	return fmt.Errorf("get %s: %w", key, err)
 }
 
-// compactedError returns an *ExpiredError with the message of the *kv.CompactedError in err. If err contains
-// none, it returns other.
+// compactedError returns an *ExpiredError with the message of the *kv.CompactedError that err wraps. It
+// returns other if err does not wrap one.
 func compactedError(err, other error) error {
 	var compacted *kv.CompactedError
 	if errors.As(err, &compacted) {

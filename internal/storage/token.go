@@ -15,8 +15,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// continueToken is kube-apiserver's continue token: the next key of a paged list and its revision. Its
-// format is part of the API, because clients can use it with another server.
+// continueToken is kube-apiserver's continue token. It contains the next key of a paged list and the revision
+// of the list. The format is part of the API, because clients can use a token with another server.
 type continueToken struct {
 	Version  string `json:"v"`
 	Revision int64  `json:"rv"`
@@ -63,7 +63,7 @@ func decodeContinue(token, prefix string) (string, int64, error) {
 	if !strings.HasPrefix(start, "/") {
 		start = "/" + start
 	}
-	// A path with dot segments could leave the prefix.
+	// Dot segments in the path could escape the prefix.
 	if cleaned := path.Clean(start); cleaned != start {
 		return "", 0, fmt.Errorf("%w: %s", errContinue, cleaned)
 	}

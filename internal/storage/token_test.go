@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// TestTokensOfKubeAPIServer decodes tokens of a kube-apiserver.
+// TestTokensOfKubeAPIServer decodes tokens that a kube-apiserver created.
 func TestTokensOfKubeAPIServer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -7,15 +7,15 @@ import (
 )
 
 // Transformer transforms values between Store and backend, for encryption at rest. The key of an entry is
-// authenticated with its value, so that a value cannot be moved to another object. Implementations must be
-// safe for concurrent use, and may block on a key service.
+// authenticated together with the value, so that a value cannot be moved to another object. Implementations
+// must be safe for concurrent use, and may block on a key service.
 type Transformer interface {
-	// FromStorage returns the value that was passed to ToStorage. stale reports that it was transformed
-	// with an outdated key or provider, and should be rewritten by the next update. It does not modify
-	// data; plain may share its memory.
+	// FromStorage returns the value that was passed to ToStorage. stale reports that data was transformed
+	// with an outdated key or provider and should be rewritten by the next update. FromStorage does not
+	// modify data; plain may share memory with data.
 	FromStorage(ctx context.Context, data []byte, key string) (plain []byte, stale bool, err error)
-	// ToStorage returns the stored form of a value. It does not modify plain; the result may share
-	// its memory.
+	// ToStorage returns the stored form of a value. It does not modify plain; the result may share memory
+	// with plain.
 	ToStorage(ctx context.Context, plain []byte, key string) ([]byte, error)
 }
 
@@ -23,7 +23,7 @@ type Transformer interface {
 // Transformer, it is safe for concurrent use.
 type Changeable interface {
 	Transformer
-	// IsIdentity reports whether values are currently transformed like with Identity.
+	// IsIdentity reports whether values are currently stored unchanged, as with Identity.
 	IsIdentity() bool
 }
 

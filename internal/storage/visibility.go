@@ -56,8 +56,9 @@ func (v *visibleNamespaces) listInitial(ctx context.Context, reader WatchReader,
 	}
 }
 
-// resume sets the namespaces of a client that has everything up to the revision from. The error is an
-// *ExpiredError if the set has changed since then, or a *FutureRevisionError if from is greater than current.
+// resume sets the namespaces of a client that has received all events up to the revision from. The error is
+// an *ExpiredError if the set has changed since then, or a *FutureRevisionError if from is greater than
+// current.
 func (v *visibleNamespaces) resume(from, current int64) error {
 	if from > current {
 		return &FutureRevisionError{Requested: from, Current: current}
@@ -98,10 +99,10 @@ func (c *Change) namespace() string {
 	return c.Prev.Name().Namespace
 }
 
-// queueDifference queues the events up to the revision progress, sorted by revision, for a client whose
-// visible namespaces were before. changes contains the changes in namespaces that are still visible. If the
-// client disconnects between these events, it has not received the revision progress, so it cannot resume
-// there and miss the remaining events.
+// queueDifference queues the events up to the revision progress, sorted by revision. before is the previous
+// set of visible namespaces. changes contains the changes in namespaces that are still visible. The client
+// receives the revision progress only with the last events. If it disconnects earlier, it therefore cannot
+// resume at progress and miss events.
 func (c *cursor) queueDifference(ctx context.Context, before *request.Namespaces, changes []*Change, progress int64) error {
 	now := c.visible.current
 	lost, err := c.listDifference(ctx, before, now, c.progress)
@@ -133,8 +134,8 @@ func (c *cursor) queueDifference(ctx context.Context, before *request.Namespaces
 	return nil
 }
 
-// listDifference returns the selected objects at a revision in the namespaces that the set in contains and
-// the set notIn does not contain.
+// listDifference returns the selected objects, as they were at a revision, in the namespaces that are in the
+// set in but not in the set notIn.
 func (c *cursor) listDifference(ctx context.Context, in, notIn *request.Namespaces, revision int64) ([]*codec.Record, error) {
 	plan := &ListPlan{Selection: c.Selection, At: kv.Revision(revision)}
 	plan.Namespaces = in.Without(notIn)

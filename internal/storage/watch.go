@@ -28,17 +28,17 @@ type WatchPlan struct {
 	From kv.Revision
 	// Bookmarks enables bookmarks, about once a minute.
 	Bookmarks bool
-	// Deadline is the time at which the watch will be ended; zero if there is none.
+	// Deadline is the time at which the watch will be ended; zero if the watch has no deadline.
 	Deadline time.Time
 
-	// visibility limits the watch to the visible namespaces of the client; nil means no limit.
+	// visibility limits the watch to the namespaces that the client may see; nil means no limit.
 	visibility request.Visibility
 	// converts is set if reading an object may block on a conversion webhook.
 	converts bool
 }
 
-// PlanWatch resolves a watch request by the rules of the API concepts page. An error is an
-// *InvalidOptionError or, for a resourceVersion, a *field.Error. It does not block.
+// PlanWatch resolves a watch request by the rules of the API concepts page. The error is a *field.Error for
+// an invalid resourceVersion, or an *InvalidOptionError. PlanWatch does not block.
 func (s *Store) PlanWatch(namespace string, options rest.ListOptions) (*WatchPlan, error) {
 	sel, err := s.Select(namespace, options)
 	if err != nil {
@@ -92,7 +92,7 @@ func OpenWatch(ctx context.Context, reader WatchReader, plan *WatchPlan) (rest.W
 	if err == nil {
 		c.stream, err = reader.Changes(ctx, &plan.Selection, kv.Revision(c.progress))
 		if err != nil && c.stopInitial != nil {
-			c.stopInitial() // otherwise the goroutine of the initial list, and the list, are never released
+			c.stopInitial() // releases the initial list and its goroutine
 		}
 	}
 	if errors.Is(err, ErrExpired) || errors.As(err, new(*FutureRevisionError)) {
@@ -211,8 +211,8 @@ func (b *backendStream) Next(ctx context.Context, timer <-chan time.Time, catchU
 	case <-timer:
 		limited, cancel := context.WithTimeout(ctx, progressTimeout)
 		defer cancel()
-		// After an error, the bookmark has the revision of the received changes. The watch of the backend reports
-		// permanent errors.
+		// If this fails, the bookmark has the revision of the changes received so far. A permanent error also
+		// ends the watch of the backend, which reports it.
 		_ = b.readAvailable(limited)
 		return b.changes, b.progress, ctx.Err()
 	case <-ctx.Done():

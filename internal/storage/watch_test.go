@@ -16,7 +16,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// failingReader is a WatchReader with an empty list, and with an error instead of changes.
+// failingReader is a WatchReader whose list is empty and whose Changes returns err.
 type failingReader struct {
 	storage.WatchReader
 	err error
@@ -60,7 +60,7 @@ func TestFailedOpenWatch(t *testing.T) {
 }
 
 // TestUnreadableEvent checks that a watch returns no part of a commit with an unreadable event, so that a
-// client which resumes the watch receives the whole commit when it is readable.
+// client that resumes the watch receives the whole commit once the event is readable.
 func TestUnreadableEvent(t *testing.T) {
 	t.Parallel()
 	const readable, unreadable = `{"apiVersion":"v1","kind":"Pod"}`, "k8s:enc:x"

@@ -55,7 +55,7 @@ func (s *Store) Create(ctx context.Context, obj codec.Object, options WriteOptio
 // preparedWrite is an encoded object.
 type preparedWrite struct {
 	record *uncommittedRecord
-	// data is the stored form: record.value after transformation.
+	// data is the value to store, which is record.value after transformation.
 	data []byte
 }
 
@@ -94,9 +94,9 @@ type objState struct {
 	record *codec.Record // nil if the object does not exist
 	// stale is set if the stored value should be rewritten, even if the object is unchanged.
 	stale bool
-	// fresh is set if the state was read from the backend since the call began. If it is not set, the
-	// state may be outdated: it can be the base of a write, because the backend checks the revision, but
-	// not of an error or of a response without a write.
+	// fresh is set if the state was read from the backend since the call began. Otherwise the state may be
+	// outdated. A write may be based on an outdated state, because the backend checks the revision. An error,
+	// or a response without a write, requires a fresh state.
 	fresh bool
 }
 
@@ -139,8 +139,8 @@ func (s *Store) stateOf(ctx context.Context, entry *kv.Entry) (objState, error) 
 	return objState{record: record, stale: stale, fresh: true}, err
 }
 
-// refresh replaces a state by the newest one, and reports whether the revision is the same. If it is, refresh
-// keeps the record of the state, because it is already converted.
+// refresh replaces a state with the newest one, and reports whether the revision is the same. If so, refresh
+// keeps the old record, because it is already converted.
 func (s *Store) refresh(ctx context.Context, key string, st *objState) (same bool, err error) {
 	newest, err := s.read(ctx, key)
 	if err != nil {
@@ -198,9 +198,9 @@ func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName,
 	}
 }
 
-// attempt makes one attempt of an update. If done is false, the caller must repeat it. In this case, if err is
-// nil, attempt has set st to the newest state; otherwise, err may be due to an outdated st, and the caller must
-// refresh st.
+// attempt makes one attempt of an update. If done is false, the caller must call attempt again. In this case,
+// if err is nil, attempt has set st to the newest state; otherwise, err may be due to an outdated st, and the
+// caller must refresh st.
 func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key string, st *objState, update UpdateFunc, options UpdateOptions) (_ *codec.Record, done bool, _ error) {
 	obj, write, err := propose(ctx, st, update, options.Preconditions)
 	var remove Remove
@@ -242,7 +242,7 @@ func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key stri
 	return nil, err != nil, err
 }
 
-// propose calls update with a state that satisfies the preconditions.
+// propose calls update with the record of st if the record satisfies the preconditions.
 func propose(ctx context.Context, st *objState, update UpdateFunc, preconditions *metav1.Preconditions) (codec.Object, WriteOptions, error) {
 	if err := codec.Convert(ctx, st.record); err != nil {
 		return nil, WriteOptions{}, err
