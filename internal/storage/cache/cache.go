@@ -2,8 +2,8 @@
 // memory, with the same consistency as the Store, and passes writes to it. It is independent of the
 // encoding and encryption of values.
 //
-// It differs from kube-apiserver's watch cache in two points. One watch of the backend feeds the caches of
-// all resources. Watches have no buffers: they read a shared log of changes, each at its own position, and a
+// It differs from kube-apiserver's watch cache in two ways. One watch of the backend feeds the caches of all
+// resources. Watches have no buffers: they read a shared log of changes, each at its own position, and a
 // waiting watch needs no goroutine.
 //
 // A Cacher calls its Store; a Store never calls a Cacher (package storage has a diagram). Files:
@@ -43,7 +43,7 @@ import (
 const (
 	// maxWait is the maximum time for which a read waits until the cache has reached a revision.
 	maxWait = 3 * time.Second
-	// loadTimeout is the timeout of the load of a cache.
+	// loadTimeout is the timeout for loading a cache.
 	loadTimeout = time.Minute
 	// loadBackoff is the time after a failed load during which reads use the store.
 	loadBackoff = 5 * time.Second
@@ -82,9 +82,9 @@ type Store interface {
 	NonBlocking(*kv.Event) bool
 }
 
-// Cacher is a storage.Interface that reads from memory. It has no objects in memory before the
-// first read and after an idle period (FeedConfig.Idle). If the feed does not run or a load fails,
-// it reads the Store. It is safe for concurrent use.
+// Cacher is a storage.Interface that reads from memory. It has no objects in memory before the first read and
+// after an idle period (FeedConfig.Idle). If the feed does not run or a load fails, the Cacher reads the
+// Store. It is safe for concurrent use.
 type Cacher struct {
 	store       Store
 	feed        *Feed
@@ -140,7 +140,7 @@ func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
 	}
 	st, err := c.load(ctx)
 	if err != nil {
-		// The read from the store returns the error.
+		// The caller then reads the store, which returns the error.
 		c.loadFailed.Store(time.Now().UnixNano())
 		return nil
 	}
@@ -154,7 +154,7 @@ func (c *Cacher) getOrLoad(ctx context.Context) *watchCache {
 }
 
 // load returns a loaded cache. It attaches the cache to the feed before it lists the objects, so that events
-// during the list are buffered. It continues after the end of ctx, because other readers wait for it.
+// during the list are buffered. The load continues after ctx ends, because other readers wait for it.
 func (c *Cacher) load(ctx context.Context) (*watchCache, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadTimeout)
 	defer cancel()
@@ -194,9 +194,9 @@ func (c *Cacher) current(ctx context.Context) (*watchCache, error) {
 	return st, nil
 }
 
-// newest returns the revision that a consistent read requires. Reads with a ReadPoint are lookups of the
-// server. If the backend supports it, they require the newest revision of their resource only, so that
-// writes of other resources do not delay them.
+// newest returns the revision that a consistent read requires. Reads with a ReadPoint are lookups by the
+// server itself. If the backend supports it, these lookups require only the newest revision of their
+// resource, so that writes of other resources do not delay them.
 func (c *Cacher) newest(ctx context.Context) (kv.Revision, error) {
 	backend, point := c.store.Backend(), rest.ReadPointFrom(ctx)
 	if point != nil {
@@ -321,8 +321,8 @@ func (c *Cacher) ListPlanned(ctx context.Context, plan *storage.ListPlan) (list 
 	return list, nil
 }
 
-// candidates returns the objects of a snapshot that the selectors of a plan must evaluate, and the name of the
-// used index; empty if there is none.
+// candidates returns the objects of a snapshot that the selectors of a plan must evaluate, and the name of
+// the index used, which is empty if no index is used.
 func (c *Cacher) candidates(st *watchCache, snap *snapshot, plan *storage.ListPlan) (iter.Seq2[*codec.Record, error], string) {
 	if term := c.indexTermOf(&plan.Selection); term.field != "" {
 		if t := st.byField(snap, term.field); t != nil {
@@ -347,9 +347,9 @@ func inRanges(plan *storage.ListPlan, of func(start, end string) iter.Seq2[*code
 	}
 }
 
-// exactSnapshot returns the objects at the revision of a plan. It returns nil if the cache does not have them, or if
-// the revision is compacted: a revision expires for all resources at the same time, even if the objects of
-// this resource have not changed.
+// exactSnapshot returns the objects at the revision of a plan. It returns nil if the cache does not have
+// these objects, or if the revision is compacted. A revision expires for all resources at the same time, even
+// if the objects of this resource have not changed.
 func (c *Cacher) exactSnapshot(ctx context.Context, plan *storage.ListPlan) (*watchCache, *snapshot) {
 	st := c.getOrLoad(ctx)
 	if st == nil {
@@ -408,7 +408,7 @@ func (c *Cacher) Create(ctx context.Context, obj codec.Object, options storage.W
 	return c.store.Create(ctx, obj, options)
 }
 
-// Delete implements storage.Interface. It starts with the newest known object.
+// Delete implements storage.Interface. Its first attempt uses the newest known record of the object.
 func (c *Cacher) Delete(ctx context.Context, name types.NamespacedName, validate func(codec.Object) error, options storage.UpdateOptions) (*codec.Record, error) {
 	options.Cached = c.newestKnown(name, options.Cached)
 	return c.store.Delete(ctx, name, validate, options)

@@ -31,7 +31,7 @@ func TestLoadReleasesRequest(t *testing.T) {
 	request := list()
 	testserver.Eventually(t, time.Minute, func() error {
 		if runtime.GC(); request.Value() != nil {
-			return errors.New("the request is in memory")
+			return errors.New("the request is still in memory")
 		}
 		return nil
 	})

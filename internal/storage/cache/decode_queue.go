@@ -11,7 +11,7 @@ import (
 // later events of the cache. One goroutine, the decoder, applies them, and ends when the queue is empty.
 // watchCache.mu guards the fields.
 type decodeQueue struct {
-	// queue contains the events in order. An event stays in it until its change was applied.
+	// queue contains the events in order. An event stays in the queue until its change was applied.
 	queue []kv.Event
 	// decoding is set while the decoder runs.
 	decoding bool
@@ -54,8 +54,8 @@ func (s *watchCache) awaitDecoded(ctx context.Context, revision kv.Revision) boo
 	}
 }
 
-// awaitDequeue returns a channel that is closed when events are next removed from the queue. It is closed
-// already if the queue is empty.
+// awaitDequeue returns a channel that is closed when events are next removed from the queue. If the queue is
+// empty, the channel is already closed.
 func (s *watchCache) awaitDequeue() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()

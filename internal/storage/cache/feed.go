@@ -34,7 +34,7 @@ type FeedConfig struct {
 	Backend kv.Backend
 	// Prefix is the prefix of the watched keys, such as "/registry"; "/" selects all keys. Required.
 	Prefix string
-	// Logger logs failures of the watch and unreadable changes; nil discards.
+	// Logger logs failures of the watch and unreadable changes; nil disables logging.
 	Logger *slog.Logger
 	// Metrics are the metrics of all caches of a server; nil disables them.
 	Metrics *Metrics
@@ -68,17 +68,17 @@ type Feed struct {
 	metrics        *Metrics
 	idle           time.Duration
 	memoryPressure func() bool
-	// encodings has the cached encodings of the records in the caches; may be nil.
+	// encodings contains the cached encodings of the records in the caches. It may be nil.
 	encodings *codec.EncodingCache
 	limits    LogLimits
 
 	// dispatched is the revision up to which every event has been dispatched, or stopped.
 	dispatched atomic.Int64
-	// caches contains the attached caches by key prefix: string to []*watchCache. The slices are immutable
-	// and not empty. mu guards writes.
+	// caches maps a key prefix (string) to the attached caches with this prefix ([]*watchCache). The slices
+	// are immutable and not empty. mu guards writes.
 	caches sync.Map
 
-	// decoders contains the goroutines of watchCache.decode.
+	// decoders tracks the goroutines of watchCache.decode.
 	decoders sync.WaitGroup
 
 	mu struct {
@@ -273,8 +273,8 @@ type delivery struct {
 	events []kv.Event
 }
 
-// dispatch passes the events of a batch to the caches of their keys. Each cache receives all its events in one
-// call, so that no reader sees a part of a commit.
+// dispatch passes the events of a batch to the caches of their keys. Each cache receives all its events in
+// one call, so that no reader sees only part of a commit.
 func (f *Feed) dispatch(ctx context.Context, batch kv.Batch) {
 	var deliveries []delivery
 	events := batch.Events
@@ -338,8 +338,8 @@ func (f *Feed) attach(s *watchCache) bool {
 	return true
 }
 
-// detach closes a cache and removes it, in this order: if dispatched has a revision whose events the cache did
-// not receive, readers must find the cache closed.
+// detach closes a cache before it removes the cache. When dispatched reaches a revision whose events the
+// cache did not receive, readers must find the cache closed.
 func (f *Feed) detach(s *watchCache) {
 	s.close()
 	f.mu.Lock()
@@ -354,8 +354,8 @@ func (f *Feed) detach(s *watchCache) {
 	}
 }
 
-// Release closes the caches of all stores whose keys have a prefix, and releases their memory. Their watches continue with the
-// history of the backend. A nil Feed has no caches.
+// Release closes the caches of all stores whose keys have a prefix, and releases their memory. The watches of
+// these caches continue with the history of the backend. A nil Feed has no caches.
 func (f *Feed) Release(prefix string) {
 	if f != nil {
 		f.detachFunc(func(s *watchCache) bool { return strings.HasPrefix(s.prefix, prefix) })
@@ -374,7 +374,7 @@ func (f *Feed) detachFunc(matches func(*watchCache) bool) {
 	})
 }
 
-// advance sets dispatched, and wakes the waiters of revisions up to it.
+// advance sets dispatched, and wakes the waiters for revisions up to it.
 func (f *Feed) advance(revision kv.Revision) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -27,7 +27,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// breakable is a backend that can interrupt the watches of all keys.
+// breakable is a backend that can interrupt its watches and refuse new ones.
 type breakable struct {
 	kv.Backend
 	mu     sync.Mutex
@@ -197,7 +197,7 @@ func TestReloadAfterCompaction(t *testing.T) {
 	f.expect(w, f.create("d"))
 }
 
-// TestExpiry checks that older continue tokens and exact revisions expire with a compaction, even for a
+// TestExpiry checks that older continue tokens and exact revisions expire after a compaction, even for a
 // resource that has not changed since then.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
@@ -246,7 +246,7 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestWholeCommits checks that no list contains a part of a transaction.
+// TestWholeCommits checks that no list contains only part of a transaction.
 func TestWholeCommits(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})
@@ -406,7 +406,7 @@ func (f *fixture) write(namespace, name, x, node, note string) {
 	}
 }
 
-// same compares the events of two watches until their end.
+// same compares the events of two watches up to an event of an object with the note "stop".
 func (f *fixture) same(pair [2]rest.Watch, selection string) {
 	var seen [2][]string
 	for i, w := range pair {
@@ -435,11 +435,12 @@ func (f *fixture) same(pair [2]rest.Watch, selection string) {
 	}
 }
 
-// TestForeignWrites checks events without the record of the writer, as for writes of another server.
+// TestForeignWrites checks events without the record of the writer, such as events of writes by another
+// server.
 func TestForeignWrites(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})
-	foreign := f.newStore("pods", nil) // with another Kind
+	foreign := f.newStore("pods", nil) // its own Kind prevents shared records
 	on := rest.ListOptions{Fields: fields.ParseSelectorOrDie("spec.nodeName=n1")}
 	w := f.watch(f.cacher, "", on)
 	pod := storagetest.Pod("ns", "a")

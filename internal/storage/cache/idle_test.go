@@ -64,7 +64,7 @@ func TestIdle(t *testing.T) {
 	}
 	w.Close()
 	until("end of an idle cache", func() bool { return c.loaded.Load() == nil })
-	until("end of its feeding", func() bool {
+	until("removal of the cache from the feed", func() bool {
 		_, ok := feed.caches.Load(store.Prefix())
 		return !ok
 	})

@@ -171,7 +171,7 @@ func compareIndexEntries(a, b indexEntry) int {
 	return strings.Compare(a.key, b.key)
 }
 
-// expireIndexesLocked drops the indexes that were last used before a time.
+// expireIndexesLocked drops the indexes that were last used before limit.
 func (s *watchCache) expireIndexesLocked(limit time.Time) {
 	for field, x := range s.mu.indexes {
 		if x.tree != nil && x.used.Before(limit) {
@@ -180,7 +180,7 @@ func (s *watchCache) expireIndexesLocked(limit time.Time) {
 	}
 }
 
-// recordsWithValue yields the objects of a range with a value of the indexed field.
+// recordsWithValue yields the objects in a range whose indexed field has the given value.
 func recordsWithValue(t *indexTree, value, start, end string) iter.Seq2[*codec.Record, error] {
 	return func(yield func(*codec.Record, error) bool) {
 		t.Ascend(indexEntry{value, item{key: start}}, func(i indexEntry) bool {

@@ -20,7 +20,7 @@ import (
 func (x *indexing) label() {
 	name := types.NamespacedName{Namespace: "ns" + strconv.Itoa(x.rng.IntN(2)), Name: "p" + strconv.Itoa(x.rng.IntN(5))}
 	if x.rng.IntN(4) == 0 {
-		_, _ = x.cacher.Delete(x.Context(), name, nil, storage.UpdateOptions{}) // the pod may not exist
+		_, _ = x.cacher.Delete(x.Context(), name, nil, storage.UpdateOptions{}) // the pod might not exist
 		return
 	}
 	labels := []string{"touched=" + strconv.Itoa(x.rng.IntN(1000))}

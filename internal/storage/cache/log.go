@@ -40,7 +40,7 @@ const (
 	// maxDecoded is the number of newest records whose decoded objects are retained until the next sweep
 	// of the feed.
 	maxDecoded = 256
-	// maxIdleBytes is the limit of a log that had no change for idleAfter.
+	// maxIdleBytes is the size limit, in bytes, of a log without changes for idleAfter.
 	maxIdleBytes = 1 << 20
 	idleAfter    = 10 * time.Second
 )
@@ -54,7 +54,7 @@ type changeLog struct {
 	// the length, which is a power of two.
 	ring       []logEntry
 	first, end uint64
-	// since is the revision after which the log has every change.
+	// since is the revision after which the log contains every change.
 	since int64
 	bytes int
 	// notifier wakes the watches without a topic.
@@ -227,7 +227,7 @@ func (l *changeLog) notifyAll() {
 	}
 }
 
-// index adds a change to its topics. The position of the change will be end.
+// index adds a change, which will be at position end, to its topics.
 func (l *changeLog) index(c *storage.Change) {
 	if len(l.topics) == 0 {
 		return
@@ -244,8 +244,8 @@ func (l *changeLog) index(c *storage.Change) {
 }
 
 // indexField adds a change to the topics of the old and new value of a field. If an object cannot be decoded,
-// or has not been converted, it adds the change to all topics of the field: their watches convert it, or
-// return the error.
+// or has not been converted, indexField adds the change to all topics of the field, whose watches then
+// convert the object or return the error.
 func (l *changeLog) indexField(field string, c *storage.Change) {
 	before, err := fieldValue(c.Prev, field)
 	after, err2 := fieldValue(c.Record, field)
@@ -345,7 +345,7 @@ func (l *changeLog) unsubscribe(t *topic) {
 	countTopic(l.byLabel, t.key.label, -1)
 }
 
-// countTopic adds n to the number of topics of a name, if it is not empty.
+// countTopic adds n to the number of topics of a field or label. An empty name is ignored.
 func countTopic(counts map[string]int, name string, n int) {
 	if name == "" {
 		return

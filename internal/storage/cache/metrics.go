@@ -90,9 +90,9 @@ func (m *Metrics) forResource(r schema.GroupResource) *resourceMetrics {
 	}
 }
 
-// Forget removes the series of a deleted resource, except list series with the label of an index. If a
-// resource with the same name has a cache below another prefix, its series start again at the next
-// load. f may be nil.
+// Forget removes the series of a deleted resource, except the series of lists that used an index. If a
+// resource with the same name has a cache below another prefix, its series start again at the next load. f
+// may be nil.
 func (f *Feed) Forget(resource schema.GroupResource) {
 	if f == nil {
 		return // caches are disabled

@@ -72,8 +72,8 @@ func TestPolled(t *testing.T) {
 	}
 }
 
-// TestPollWakes checks that a waiting watch is woken by its next event and by the end of the cache,
-// but not by other events or after its own end.
+// TestPollWakes checks that a waiting watch is woken by its next event and when the cache is closed, but not
+// by other events or after the watch was closed.
 func TestPollWakes(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, cache.LogLimits{})

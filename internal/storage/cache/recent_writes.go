@@ -47,8 +47,8 @@ func (s *watchCache) dropRecentWriteLocked(change *storage.Change) {
 	}
 }
 
-// latest returns the newest known record of an object, which was cached or written through the Cacher. It
-// returns nil if there is none.
+// latest returns the newest known record of an object, from the cache or from a recent write through the
+// Cacher. It returns nil if no record is known.
 func (s *watchCache) latest(key string) *codec.Record {
 	s.touch()
 	s.mu.RLock()

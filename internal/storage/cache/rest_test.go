@@ -8,7 +8,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// TestTrimIdle checks that an idle log releases its memory, without an effect on watches at its end.
+// TestTrimIdle checks that an idle log releases memory without affecting watches that have read all changes.
 func TestTrimIdle(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

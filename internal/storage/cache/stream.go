@@ -16,9 +16,9 @@ import (
 // does not split a commit.
 const readBatch = 128
 
-// logStream is the storage.ChangeStream of a cached watch: a position in the log of the loaded cache.
-// If the log no longer has the next change, or the cache was closed, it reads the history of the
-// backend through the Store until a log has the remaining changes.
+// logStream is the storage.ChangeStream of a cached watch: a position in the log of the loaded cache. If the
+// log no longer has the next change, or the cache was closed, the stream reads the history of the backend
+// through the Store until a log has the remaining changes.
 type logStream struct {
 	cacher *Cacher
 	ctx    context.Context    // context of the watch; limits watches of the backend
@@ -27,8 +27,8 @@ type logStream struct {
 	revision int64
 	changes  []*storage.Change
 
-	// cache is the attached cache; nil while backend is read. position is the position of the next
-	// change in its log, topic is the index of the selected changes; nil selects all changes.
+	// cache is the attached cache; nil while backend is read. position is the position of the next change in
+	// the log of the cache. topic is the index of the selected changes; nil selects all changes.
 	cache    *watchCache
 	position uint64
 	topic    *topic

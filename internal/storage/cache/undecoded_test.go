@@ -8,8 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestUndecodedChangesOfClosedCache checks that a closed cache reports no progress beyond the changes that it has
-// dropped without decoding them. A watch would otherwise continue after these changes.
+// TestUndecodedChangesOfClosedCache checks that the progress of a closed cache does not include changes that
+// the cache dropped without decoding them. Otherwise, a watch would skip these changes.
 func TestUndecodedChangesOfClosedCache(t *testing.T) {
 	t.Parallel()
 	const loaded, undecoded, dispatched = 5, 7, 9

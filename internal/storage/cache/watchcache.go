@@ -98,8 +98,8 @@ type watchCache struct {
 	}
 }
 
-// newWatchCache returns an empty cache. Its lifetime is independent of the request that loads it, whose context would retain the
-// request for as long as the cache is open.
+// newWatchCache returns an empty cache. Its lifetime does not depend on the context of the request that loads
+// it, because that context would keep the request in memory for as long as the cache is open.
 func newWatchCache(store Store, feed *Feed, release func(*watchCache)) *watchCache {
 	s := &watchCache{
 		store: store, feed: feed, prefix: store.Prefix(), report: feed.metrics.forResource(store.GroupResource()), limits: feed.limits,
@@ -154,8 +154,8 @@ func (s *watchCache) close() {
 	})
 }
 
-// isOpen reports whether the cache is open. An open cache has every event that was dispatched before the
-// call, applied or in the decode queue.
+// isOpen reports whether the cache is open. An open cache has applied every event that was dispatched before
+// the call, or has it in the decode queue.
 func (s *watchCache) isOpen() bool {
 	select {
 	case <-s.closed:
@@ -276,7 +276,8 @@ func (s *watchCache) notifyLocked() {
 }
 
 // changes returns the changes of a commit, or an error if one of its events is unreadable. before contains
-// the records of the keys before the commit. It returns nil if the loaded objects already include the commit.
+// the records of the keys before the commit. changes returns nil if the loaded objects already include the
+// commit.
 func (s *watchCache) changes(ctx context.Context, events []kv.Event, before []*codec.Record) ([]*storage.Change, error) {
 	if int64(events[0].Revision) <= s.loadedAt.Load() {
 		return nil, nil
@@ -323,7 +324,7 @@ func (s *watchCache) changeLocked(change *storage.Change, now time.Time) {
 	s.mu.log.append(change, replaced, now)
 }
 
-// retireLocked sets the last revision of the newest snapshot before a change at a revision.
+// retireLocked limits the newest snapshot to the revisions before a change.
 func (s *watchCache) retireLocked(revision int64) {
 	if s.mu.newest != nil {
 		s.mu.newest.to = revision - 1
