@@ -29,7 +29,8 @@ type Config struct {
 	// Policy is the retention.
 	Policy Policy
 	// FlushInterval is the time between two flushes; 0 selects one minute. The backend holds the changes
-	// since the last flush, so it should be a fraction of the time that the backend keeps changes.
+	// since the last flush, so the interval should be a fraction of the time for which the backend keeps
+	// changes.
 	FlushInterval time.Duration
 	// Logger receives messages for operators; nil discards them.
 	Logger *slog.Logger
@@ -81,8 +82,8 @@ type Archive struct {
 		gaps    []gap // in ascending order
 	}
 
-	// trimming is held while versions are deleted, and guards smallest: the size of an archive without
-	// history that exceeded the maximum size, in bytes.
+	// trimming is held while versions are deleted, and guards smallest. smallest is the size of the archive,
+	// in bytes, after the whole history was deleted, if this size still exceeded the maximum size.
 	trimming sync.Mutex
 	smallest int64
 
@@ -99,9 +100,9 @@ type Archive struct {
 // ErrNoDir is returned by Open for a Config without a directory.
 var ErrNoDir = errors.New("open the history: no directory given")
 
-// Open opens the archive in cfg.Dir, or creates it. On a full disk, it returns an archive without data,
-// which opens itself when there is space. The error wraps kv.ErrCorrupt if the archive is damaged. The
-// caller must call Close.
+// Open opens the archive in cfg.Dir, or creates it. On a full disk, it returns an archive without data, which
+// opens its database when there is space. The error wraps kv.ErrCorrupt if the archive is damaged. The caller
+// must call Close.
 func Open(cfg Config) (*Archive, error) {
 	policy := cfg.Policy.withDefaults()
 	if err := policy.check(); err != nil {
@@ -168,9 +169,9 @@ func (a *Archive) reopen() error {
 	return nil
 }
 
-// applyRules completes the floors and the rules. A resource with a new rule gets its own floor on disk, because
-// its floor and that of the other resources move independently. A resource whose rule was removed keeps
-// its floor, and has the maximum age of the other resources.
+// applyRules completes the floors and the rules. A resource with a new rule gets its own floor on disk,
+// because its floor and that of the other resources move independently. A resource whose rule was removed
+// keeps its floor, and then has the maximum age of the other resources.
 func (a *Archive) applyRules(db *database, st *state) error {
 	b := db.NewBatch()
 	st.rules = map[string]Rule{}
@@ -218,8 +219,8 @@ func (a *Archive) Position() kv.Revision { return kv.Revision(a.position.Load())
 // replaced by an older copy.
 var ErrOtherStore = errors.New("the history is newer than the store")
 
-// Start starts to follow a backend, which must be open until Close returns. It must be called once.
-// The error wraps ErrOtherStore if the archive is newer than the backend. Other errors come from the backend.
+// Start starts to follow a backend, which must stay open until Close returns. It must be called once. The
+// error wraps ErrOtherStore if the archive is newer than the backend. Other errors come from the backend.
 func (a *Archive) Start(ctx context.Context, backend kv.Backend) error {
 	newest, err := backend.CurrentRevision(ctx)
 	if err != nil {
@@ -293,7 +294,7 @@ func (a *Archive) Await(ctx context.Context, at kv.Revision) error {
 	}
 }
 
-// moveTo sets the position after its batch was written.
+// moveTo sets the position, after a batch with the changes up to the position was written.
 func (a *Archive) moveTo(at kv.Revision, current time.Time) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -96,7 +96,7 @@ func text(entries []kv.Entry) string {
 	return strings.Join(list, " ")
 }
 
-// minute returns a time after the start of the tests' clock.
+// minute returns the time n minutes after the start of the tests' clock.
 func minute(n int) time.Time {
 	return time.Date(2026, 1, 2, 0, n, 0, 0, time.UTC)
 }
@@ -191,7 +191,7 @@ func TestRestart(t *testing.T) {
 			t.Errorf("at %d: %s", at, got)
 		}
 	}
-	// A crash loses what was not flushed.
+	// A crash loses the changes that were not flushed.
 	fourth := put(t, backend, "pods/a/x", "4", minute(4))
 	catchUp(t, a)
 	a.life.RLock()
@@ -282,7 +282,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// blockedWatch is a Backend whose watches after the first one open when blocked is closed.
+// blockedWatch is a Backend whose watches, except the first one, open only after blocked is closed.
 type blockedWatch struct {
 	kv.Backend
 	calls   *atomic.Int64
@@ -298,7 +298,7 @@ func (b blockedWatch) Watch(ctx context.Context, start, end string, from kv.Revi
 	return b.Backend.Watch(ctx, start, end, from)
 }
 
-// hookContext calls a function when its channel is requested.
+// hookContext calls a function when its Done channel is requested.
 type hookContext struct {
 	context.Context
 	hook func()
@@ -339,7 +339,7 @@ func TestGap(t *testing.T) {
 	t.Parallel()
 	backend := openBackend(t, embedded.Config{})
 	dir := filepath.Join(t.TempDir(), "history")
-	var ahead atomic.Int64 // of the clock
+	var ahead atomic.Int64 // offset of the clock, in nanoseconds
 	config := Config{Dir: dir, now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }}
 	a := openArchive(t, backend, config)
 	put(t, backend, "pods/a/deleted", "1", minute(1))

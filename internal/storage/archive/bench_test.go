@@ -23,7 +23,8 @@ func cpuTime() time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// podValues returns encoded objects of 2 KiB that differ in a few bytes, like versions of a pod.
+// podValues returns a random value of 2 KiB for each key. Callers change a few bytes for each version, like
+// updates of a pod.
 func podValues(keys int) [][]byte {
 	random := rand.NewChaCha8([32]byte{})
 	values := make([][]byte, keys)

@@ -25,10 +25,10 @@ type Change struct {
 func (c *Change) Created() bool { return c.After != nil && c.After.Created == c.Revision }
 
 // Changes calls visit for the changes with revisions in [from, to] and matching keys, in order of revisions
-// and keys, until visit returns false. The archive must have reached to. Changes before the floor of a
-// resource may be missing. visit must not call methods of the archive. Changes returns the error of ctx,
-// kv.ErrClosed after Close, or an error that wraps kv.ErrCorrupt or kv.ErrUnavailable if the archive cannot
-// be read.
+// and keys, until visit returns false. The archive must have reached the revision to. Changes before the
+// floor of a resource may be missing. visit must not call methods of the archive. Changes returns the error
+// of ctx, kv.ErrClosed after Close, or an error that wraps kv.ErrCorrupt or kv.ErrUnavailable if the archive
+// cannot be read.
 func (a *Archive) Changes(ctx context.Context, from, to kv.Revision, matches func(key string) bool, visit func(*Change) (more bool)) error {
 	db, err := a.acquire()
 	if err != nil {

@@ -17,7 +17,7 @@ type Report struct {
 	Oldest time.Time
 	// Keys and Versions are the numbers of keys and versions.
 	Keys, Versions int64
-	// Sizes are the estimated sizes by resource on disk, in bytes.
+	// Sizes are the estimated sizes on disk, in bytes, by resource.
 	Sizes map[string]int64
 }
 
@@ -28,7 +28,8 @@ func Check(ctx context.Context, config Config) (report Report, err error) {
 	return report, err
 }
 
-// withExisting calls work with the archive in a directory that no server uses, if there is one.
+// withExisting calls work with the archive in a directory that no server uses. It does nothing if the
+// directory does not exist.
 func withExisting(config Config, work func(*Archive, *database) error) (err error) {
 	if _, err := os.Stat(config.Dir); errors.Is(err, os.ErrNotExist) {
 		return nil

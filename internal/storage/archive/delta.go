@@ -9,25 +9,26 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// A version is stored as a delta to the version before it, because most updates change a small part of
-// an object. At most maxDepth deltas follow each other. The last one is a delta to a complete value.
+// A version is stored as a delta to the version before it, because most updates change a small part of an
+// object. A chain has at most maxDepth deltas; the last delta of a chain is relative to a complete value.
 const maxDepth = 8
 
 // Limits of deltas.
 const (
-	// Minimum and maximum size of a base, in bytes.
+	// Minimum and maximum size, in bytes, of the value that a delta is relative to.
 	minDeltaBase = 64
 	maxDeltaBase = s2.MaxDictSize
 	// maxValue is the maximum size of a decoded value, in bytes. It limits the memory that a corrupt delta
 	// can use.
 	maxValue = 64 << 20
-	// encrypted is the prefix of encrypted values, which have no equal parts.
+	// encrypted is the prefix of encrypted values. The encrypted versions of a value have no parts in common.
 	encrypted = "k8s:enc:"
 	// maxChains is the maximum number of keys in chains.
 	maxChains = 1 << 14
 )
 
-// dictRoom is the capacity after a value with which s2 uses the value as a dictionary without a copy.
+// dictRoom is the spare capacity, in bytes, that s2 needs after a value to use it as a dictionary without a
+// copy.
 const dictRoom = 16
 
 // cloneValue returns a copy of a value for decodeDelta.
@@ -35,8 +36,8 @@ func cloneValue(value []byte) []byte {
 	return append(make([]byte, 0, len(value)+dictRoom), value...)
 }
 
-// encodeDelta returns the delta of a value to a base, or nil if it would not be smaller than half of the
-// value.
+// encodeDelta returns a value as a delta to base. It returns nil if the value should be stored completely,
+// for example because the delta is larger than half of the value.
 func encodeDelta(base, value []byte) []byte {
 	if len(base) < minDeltaBase || len(base) > maxDeltaBase || bytes.HasPrefix(value, []byte(encrypted)) {
 		return nil
@@ -64,8 +65,9 @@ func decodeDelta(base, delta []byte) ([]byte, error) {
 	return value, nil
 }
 
-// chains has the depth of the newest versions: the number of deltas to a complete value. If the depth
-// of a version is unknown, the next version is stored completely. It is used by one goroutine.
+// chains contains the depth of the newest version of each key, which is the number of deltas up to a complete
+// value. If the depth of a version is unknown, the next version is stored completely. It is not safe for
+// concurrent use.
 type chains map[string]chain
 
 type chain struct {
@@ -83,7 +85,7 @@ func (c chains) next(key string, previous kv.Revision) bool {
 func (c chains) record(key string, revision kv.Revision, delta bool) {
 	last := c[key]
 	if len(c) >= maxChains {
-		clear(c) // the keys that are in use are added again
+		clear(c) // keys that are still written are added again
 	}
 	if delta {
 		c[key] = chain{revision, last.depth + 1}

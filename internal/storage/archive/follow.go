@@ -21,7 +21,7 @@ const (
 	// Minimum and maximum delay before the archive follows the backend again after an error.
 	retryFirst = time.Second
 	retryLast  = time.Minute
-	// batchBytes is the size of a batch above which it is written.
+	// batchBytes is the size, in bytes, at which a batch is written.
 	batchBytes = 1 << 20
 )
 
@@ -39,7 +39,7 @@ func (a *Archive) follow() {
 		if time.Since(began) > retryLast {
 			delay = retryFirst
 		}
-		a.log.Warn("the history does not follow the store; it tries again", "dir", a.dir, "after", delay, "err", pebblefs.FirstLine(err))
+		a.log.Warn("the history cannot follow the store; retrying", "dir", a.dir, "after", delay, "err", pebblefs.FirstLine(err))
 		a.metrics.interrupted()
 		select {
 		case <-a.ctx.Done():
@@ -113,9 +113,9 @@ func (a *Archive) followOnce(compacted bool) error {
 
 var errWatchEnded = errors.New("the watch of the store has ended")
 
-// openWatch starts a watch at the position. If the backend does not have the changes since then, it
-// compares all keys first. A backend may report this only after the watch was opened; compacted is then set in
-// the next call.
+// openWatch starts a watch at the position. If the backend does not have the changes since then, it compares
+// all keys first. A backend may report the compaction only after the watch was opened; compacted is then set
+// in the next call.
 func (a *Archive) openWatch(db *database, compacted bool) (kv.Watch, error) {
 	if at := a.Position(); at > 0 && !compacted {
 		w, err := a.backend.Watch(a.ctx, a.prefix, kv.PrefixEnd(a.prefix), at+1)
@@ -155,7 +155,7 @@ func (f *follower) flush() error {
 	return nil
 }
 
-// hold is a hold of the backend.
+// hold is a hold on the history of the backend.
 type hold struct {
 	revision kv.Revision
 	release  func() // nil without a hold
@@ -168,7 +168,7 @@ func (h *hold) end() {
 	*h = hold{}
 }
 
-// holdPosition replaces the hold by a hold of the position, which must be durable.
+// holdPosition replaces the hold with a hold on the position, which must be durable.
 func (a *Archive) holdPosition() {
 	held, release, err := a.backend.Hold(context.WithoutCancel(a.ctx), a.Position()) // Close releases the hold
 	if err != nil {
@@ -200,7 +200,7 @@ func (f *follower) archive(batch kv.Batch) error {
 	return f.write(b, batch.Revision, now)
 }
 
-// write writes a batch that completes a revision.
+// write writes a batch with the last changes up to the revision at, and moves the position to at.
 func (f *follower) write(b *pebble.Batch, at kv.Revision, now time.Time) error {
 	_ = b.Set([]byte(metaPosition), uintValue(uint64(at)), nil)
 	_ = b.Set([]byte(metaCurrent), uintValue(encodeTime(now)), nil)
@@ -230,7 +230,8 @@ func (f *follower) add(b *pebble.Batch, ev *kv.Event, now time.Time) {
 	_ = b.Set(changeKey(c.revision, c.key), c.value(), nil)
 }
 
-// shorten replaces the value of a version by a delta to the version before it, if the delta is much smaller.
+// shorten replaces the value of a version with a delta to the version before it, if the delta is much
+// smaller.
 func (f *follower) shorten(v *version, before *kv.Entry) {
 	if before != nil && f.chains.next(v.key, before.Modified) {
 		if delta := encodeDelta(before.Value, v.value); delta != nil {

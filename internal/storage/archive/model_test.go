@@ -26,7 +26,7 @@ type model struct {
 	backend *embedded.Store
 	config  Config
 	archive *Archive
-	// states has the values by key at each revision, and times their times.
+	// states contains the values by key at each revision. times contains the times of the revisions.
 	states map[kv.Revision]map[string]string
 	times  map[kv.Revision]time.Time
 	newest kv.Revision
@@ -136,10 +136,11 @@ func (m *model) restart() {
 	release()
 }
 
-// powerFailure ends the backend and the archive. Their disk loses some, all or none of the unsynced data.
+// powerFailure simulates a power failure, in which the disk of the backend and the archive loses some, all or
+// none of the unsynced data.
 func (m *model) powerFailure() {
 	m.disk = m.disk.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: []int{0, 50, 100}[m.rand.IntN(3)], RNG: m.rand})
-	_ = m.archive.Close() // these writes are not in the copy
+	_ = m.archive.Close() // its writes are not in the copy
 	if err := m.backend.Close(); err != nil {
 		m.t.Fatal(err)
 	}

@@ -17,12 +17,12 @@ const (
 type Policy struct {
 	// MaxAge is the maximum time since a version was replaced or deleted; 0 selects DefaultMaxAge.
 	MaxAge time.Duration
-	// Resources has the rules of individual resources. The key is the part of the storage key between
+	// Resources contains the rules of individual resources. The key is the part of the storage key between
 	// Config.Prefix and the namespace or name, such as "pods" or "example.com/widgets".
 	Resources map[string]Rule
-	// MaxBytes is the maximum size of the archive on disk; 0 selects DefaultMaxBytes. If it is
-	// exceeded, the oldest versions of all resources are deleted first. The newest version of each key
-	// is never deleted, although it is part of the size.
+	// MaxBytes is the maximum size of the archive on disk; 0 selects DefaultMaxBytes. If it is exceeded, the
+	// oldest versions of all resources are deleted first. The newest version of each key is never deleted,
+	// although it counts toward the size.
 	MaxBytes int64
 }
 
@@ -67,7 +67,7 @@ func (p *Policy) rule(resource string) Rule {
 	return rule
 }
 
-// resourceOf returns the resource of a key that has its own rule, or "".
+// resourceOf returns the resource of a key if the resource has its own rule, and "" otherwise.
 func (a *Archive) resourceOf(key string) string {
 	for resource := range a.resourcesOf(key) {
 		if _, ok := a.policy.Resources[resource]; ok {

@@ -180,7 +180,8 @@ func (db *database) event(c *change) (kv.Event, error) {
 	return ev, nil
 }
 
-// version returns the complete version of a key at exactly a revision, or nil if it does not exist.
+// version returns the complete version of a key that was written at exactly the revision at, or nil if there
+// is no such version.
 func (db *database) version(key string, at kv.Revision) (*version, error) {
 	bounds := versionkey.Bounds(key, "")
 	it, err := db.NewIter(&bounds)

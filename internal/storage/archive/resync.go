@@ -47,8 +47,8 @@ type resyncer struct {
 	buf      []byte
 }
 
-// compare archives the differences of the keys of [start, end). entries are all keys of the backend in
-// this range.
+// compare archives the differences of the keys in [start, end). entries are all keys of the backend in this
+// range.
 func (r *resyncer) compare(entries []kv.Entry, start, end string) error {
 	bounds := versionkey.Bounds(start, end)
 	it, err := r.db.NewIter(&bounds)
@@ -85,8 +85,8 @@ func (r *resyncer) compare(entries []kv.Entry, start, end string) error {
 	return r.db.apply(b)
 }
 
-// put adds a version of the backend to a batch. previous is the revision of the replaced version; 0 if there
-// is none.
+// put adds a version of the backend to a batch. previous is the revision of the replaced version; 0 if the
+// archive does not have the key.
 func (r *resyncer) put(b *pebble.Batch, e *kv.Entry, previous kv.Revision) {
 	v := version{key: e.Key, revision: e.Modified, created: e.Created, value: e.Value}
 	if e.Modified > r.from && r.from > 0 {

@@ -71,8 +71,8 @@ func (r *rewriter) key(ctx context.Context, a *Archive, key string) error {
 	return r.write(versions)
 }
 
-// write replaces the versions of a key. The newest ones are written first: an interruption then leaves no
-// delta to a replaced value.
+// write replaces the versions of a key. The newest versions are written first, so that an interruption leaves
+// no delta to a replaced value.
 func (r *rewriter) write(versions []version) error {
 	b := r.db.NewBatch()
 	for i := len(versions) - 1; i >= 0; i-- {

@@ -71,7 +71,7 @@ func (a *Archive) Trim(ctx context.Context) error {
 	return a.limitSize(ctx, db)
 }
 
-// withRules yields the resources with a rule, and "" for the others.
+// withRules yields the resources with a rule, and "" for all other resources.
 func (a *Archive) withRules() func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		if !yield("") {
@@ -85,7 +85,8 @@ func (a *Archive) withRules() func(yield func(string) bool) {
 	}
 }
 
-// floorAt returns the floor for a maximum age: the newest revision that is older than a time.
+// floorAt returns the floor for the history since a time, which is the newest revision that is not newer than
+// the time.
 func (a *Archive) floorAt(db *database, t time.Time) (floor, error) {
 	oldest := a.oldest()
 	if !t.After(oldest.time) {
@@ -135,7 +136,8 @@ func (a *Archive) trimTo(ctx context.Context, db *database, resource string, to 
 	return a.applyTrim(t, resource, to)
 }
 
-// applyTrim applies a batch that completes a revision.
+// applyTrim applies a batch that deletes the last versions that were replaced up to at, and records at as the
+// floor.
 func (a *Archive) applyTrim(t *trimBatch, resource string, at floor) error {
 	_ = t.Set(floorKey(resource), at.value(), nil)
 	if err := t.apply(); err != nil {
@@ -229,7 +231,8 @@ type versionTrimmer struct {
 	oldest  floor // oldest kept version of key
 	// batch deletes versions of complete keys. It is written when it is large.
 	batch *trimBatch
-	// floor is the newest of the oldest kept versions of the keys with deleted versions.
+	// floor is the newest revision at which any key with deleted versions has its oldest kept version.
+	// Earlier states are incomplete.
 	floor floor
 }
 
@@ -300,10 +303,10 @@ func (a *Archive) trimGaps(db *database) error {
 	return db.apply(b)
 }
 
-// limitSize deletes the oldest part of the history if the archive is larger than the limit: the part by
-// which it is larger, but at least an eighth. If maxLimitSteps parts are not enough, it deletes all versions
-// except the newest ones. Their size then replaces the limit, so that the archive is not
-// compacted again and again.
+// limitSize deletes the oldest part of the history if the archive is larger than the limit. The part is in
+// proportion to the excess, but at least an eighth. If maxLimitSteps parts are not enough, it deletes all
+// versions except the newest ones. The size of the newest versions then replaces the limit, so that the
+// archive is not compacted again and again.
 func (a *Archive) limitSize(ctx context.Context, db *database) error {
 	for step := 1; ; step++ {
 		size := db.size()
@@ -326,7 +329,7 @@ func (a *Archive) limitSize(ctx context.Context, db *database) error {
 			return err
 		}
 		if to.time.IsZero() {
-			to.time = oldest.time // there are no changes up to this revision that are not deleted already
+			to.time = oldest.time // all changes up to this revision are already deleted
 		}
 		a.log.Warn("the history is too large: its oldest part is deleted", "dir", a.dir, "bytes", size, "limit", a.policy.MaxBytes, "before", to.time.UTC().Format(time.RFC3339))
 		a.metrics.limited()

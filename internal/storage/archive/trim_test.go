@@ -17,7 +17,7 @@ import (
 )
 
 // TestLimitSize checks that the oldest history is deleted if the archive is too large, and that the newest
-// state stays.
+// state can still be read.
 func TestLimitSize(t *testing.T) {
 	t.Parallel()
 	backend := openBackend(t, embedded.Config{})
@@ -66,8 +66,8 @@ func TestLimitSize(t *testing.T) {
 	}
 }
 
-// TestLimitPresent checks that an archive whose newest versions exceed the maximum size stays, and contains
-// them.
+// TestLimitPresent checks that an archive keeps the newest versions of all keys, even if these versions
+// exceed the maximum size.
 func TestLimitPresent(t *testing.T) {
 	t.Parallel()
 	backend := openBackend(t, embedded.Config{})
@@ -141,7 +141,7 @@ func TestLimitWithoutChanges(t *testing.T) {
 	}
 }
 
-// endingContext ends after a number of calls of Err.
+// endingContext is a context whose Err returns an error after a number of calls.
 type endingContext struct {
 	context.Context
 	left int
@@ -154,8 +154,8 @@ func (c *endingContext) Err() error {
 	return nil
 }
 
-// TestTrimManyVersions checks that a maximum number of versions is applied in several batches, which need
-// less memory than one: if it is interrupted, the deletions before the interruption are not lost.
+// TestTrimManyVersions checks that a maximum number of versions is applied in several batches, to limit
+// memory. If trimming is interrupted, the deletions before the interruption are not lost.
 func TestTrimManyVersions(t *testing.T) {
 	t.Parallel()
 	const keys, versions = 40, 3
@@ -207,7 +207,7 @@ func TestTrimManyVersions(t *testing.T) {
 	}
 }
 
-// TestChangedRules checks that versions are kept and deleted by the present rules after a resource gets its
+// TestChangedRules checks that versions are kept and deleted by the current rules after a resource gets its
 // own rule or loses it, and that a state with deleted versions cannot be read.
 func TestChangedRules(t *testing.T) {
 	t.Parallel()

@@ -49,7 +49,7 @@ func readVersion(it *pebble.Iterator, key string) (version, error) {
 
 var errDeltaBase = fmt.Errorf("the base of a delta is missing: %w", kv.ErrCorrupt)
 
-// versionAt decodes the version at an iterator, which must be a version of the key. It aliases the
+// versionAt decodes the version at an iterator, which must be a version of the key. The result aliases the
 // database.
 func versionAt(it *pebble.Iterator, key string) (version, error) {
 	of, rev, err := versionkey.Split(it.Key())

@@ -16,7 +16,7 @@ var ErrReadOnly = errors.New("the past cannot be changed")
 
 // View is the state of an archive at a revision, as a kv.Backend. Earlier states can also be read. Commit,
 // Compact and Snapshot return ErrReadOnly. A watch delivers the changes up to the revision, and then waits
-// until it is stopped. It is safe for concurrent use.
+// until it is stopped. A View is safe for concurrent use.
 type View struct {
 	archive *Archive
 	at      kv.Revision
