@@ -31,16 +31,16 @@ type Origin struct {
 // MaxText is the maximum size of each text in bytes. Longer texts are truncated.
 const MaxText = 256
 
-// encoding is the first byte of an encoded Origin. The time in Unix milliseconds and the texts follow,
-// in the order of texts, each text with its length before it.
+// encoding is the first byte of an encoded Origin. The time in Unix milliseconds and the texts follow, in the
+// order of texts, each preceded by its length.
 const encoding = 1
 
 func (o *Origin) texts() [7]*string {
 	return [...]*string{&o.User, &o.ImpersonatedBy, &o.Verb, &o.Subresource, &o.FieldManager, &o.UserAgent, &o.AuditID}
 }
 
-// Of returns the origin of a commit that the request of ctx makes at a time. If ctx has no request, only the
-// time is set.
+// Of returns the origin of a commit that is made at a time for the request of ctx. If ctx has no request,
+// only the time is set.
 func Of(ctx context.Context, at time.Time) Origin {
 	o := Origin{
 		Time: at, FieldManager: request.FieldManager(ctx), UserAgent: request.UserAgent(ctx), AuditID: request.AuditID(ctx),
