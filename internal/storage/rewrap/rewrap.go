@@ -150,8 +150,9 @@ func (w *rewriter) process(ctx context.Context, record *embedded.Record) error {
 	return w.flush(ctx)
 }
 
-// encrypt returns a stored value with the current encryption: the value itself if it is not stale, and nil if
-// the key has no transformer or the value is a tombstone or unreadable. It counts unreadable values.
+// encrypt returns a stored value with the current encryption: this is the value itself if it is not stale,
+// and nil if the key has no transformer or the value is a tombstone or unreadable. It counts unreadable
+// values.
 func (w *rewriter) encrypt(ctx context.Context, key string, value []byte) ([]byte, error) {
 	transformer := w.options.Transformer(key)
 	if transformer == nil || overlay.IsTombstone(value) {
