@@ -147,7 +147,8 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// TestDamage changes objects in many places: each change must be reported.
+// TestDamage changes each byte of each object, and truncates each object before each byte. Verify must report
+// each damage.
 func TestDamage(t *testing.T) {
 	t.Parallel()
 	s, target := openStore(t, t.TempDir()), newMemory()
@@ -273,8 +274,8 @@ func TestRestoredStore(t *testing.T) {
 	}
 }
 
-// TestCompacted checks that a new generation begins if the store no longer has the changes, and that the
-// missing moments are reported.
+// TestCompacted checks that a new generation begins if the store no longer has the changes, and that a moment
+// in the gap cannot be restored.
 func TestCompacted(t *testing.T) {
 	t.Parallel()
 	s, target := openStore(t, t.TempDir()), newMemory()
@@ -443,8 +444,8 @@ func TestPinBeforeBase(t *testing.T) {
 	}
 }
 
-// TestOverlappingSegments checks that a restore reads each version once if two segments contain the same commits,
-// because the upload of the first one had an effect although it failed.
+// TestOverlappingSegments checks that a restore reads each version once if two segments contain the same
+// commits, because the upload of the first segment took effect although it failed.
 func TestOverlappingSegments(t *testing.T) {
 	t.Parallel()
 	target := newMemory()
@@ -514,7 +515,8 @@ func FuzzReadObject(f *testing.F) {
 	})
 }
 
-// brokenBase is a Target that fails all uploads after the upload of a second base has begun, which never ends.
+// brokenBase is a Target on which the upload of a second base does not end before it is canceled. All uploads
+// of other objects fail after this upload has begun.
 type brokenBase struct {
 	*memory
 	bases atomic.Int64
@@ -531,8 +533,8 @@ func (b *brokenBase) Put(ctx context.Context, name string, r io.Reader) error {
 	return b.memory.Put(ctx, name, r)
 }
 
-// TestInterruptedBase checks that a periodic base is retried soon if it ended because a segment was not
-// uploaded.
+// TestInterruptedBase checks that a periodic base is retried soon if it was canceled because a segment was
+// not uploaded.
 func TestInterruptedBase(t *testing.T) {
 	t.Parallel()
 	s, target := openStore(t, t.TempDir()), &brokenBase{memory: newMemory()}

@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// putBase uploads a snapshot of the store. It also returns the pins that the store had before the snapshot;
-// the base contains their states.
+// putBase uploads a snapshot of the store. It also returns the pins that the store had before the snapshot.
+// The base contains the states that these pins retain.
 func (w *Writer) putBase(ctx context.Context, generation string) (base Base, pins embedded.PinSet, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -59,8 +59,8 @@ func (w *Writer) putBase(ctx context.Context, generation string) (base Base, pin
 	return base, pins, nil
 }
 
-// stream returns a reader of the bytes that a function writes. The caller must close it, which ends the
-// function.
+// stream returns a reader of the bytes that a function writes. The caller must close the reader, which makes
+// further writes of the function fail.
 func stream(write func(io.Writer) error) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(write(w)) }() // ends when r is closed

@@ -167,7 +167,7 @@ func (c *Catalog) Plan(at Moment, generation string) (*Plan, error) {
 	return p, nil
 }
 
-// baseFor returns the newest base that is not newer than a moment; nil if there is none.
+// baseFor returns the newest base that is not newer than a moment, or nil if all bases are newer.
 func (g *Generation) baseFor(at Moment) *Base {
 	for i := len(g.Bases) - 1; i >= 0; i-- {
 		if b := &g.Bases[i]; !at.isBefore(b.Revision, b.Time) {

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// minute returns a time of the tests.
+// minute returns the time n minutes after the first base.
 func minute(n int) time.Time { return time.Date(2026, 11, 27, 14, n, 0, 0, time.UTC) }
 
 func base(generation string, at kv.Revision, n int) Object {

@@ -1,5 +1,5 @@
-// Package backup copies an embedded store continuously to a directory or to a bucket of an object
-// store, and restores the store as it was at any moment within the retention.
+// Package backup copies an embedded store continuously to a directory or to a bucket of an object store, and
+// restores the store as it was at any point in time within the retention.
 //
 // A Writer follows a store. It uploads a base, which is a snapshot, and then segments with all later
 // commits, every few seconds. A new base is uploaded once per day, so that a restore needs the segments

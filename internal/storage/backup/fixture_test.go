@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// memory is a Target in memory. If fail returns an error for a call, the call fails; some failed uploads
-// have an effect nevertheless, as in a real network.
+// memory is a Target in memory. If fail returns an error for a call, the call fails; some failed uploads take
+// effect nevertheless, as with a real network.
 type memory struct {
 	mu      sync.Mutex
 	objects map[string][]byte

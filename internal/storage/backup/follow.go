@@ -85,8 +85,8 @@ func (w *Writer) resume() (kv.Watch, error) {
 	return w.watch(at + 1)
 }
 
-// end returns the last segment of a generation, or its base if it has no segments, with its revision and
-// its time.
+// end returns the last segment of a generation, with the last revision of the segment and its time. If there
+// are no segments, it returns the first base, with its revision and its time.
 func (g *Generation) end() (Object, kv.Revision, time.Time) {
 	if n := len(g.Segments); n > 0 {
 		s := &g.Segments[n-1]
@@ -111,7 +111,8 @@ func (c *Catalog) resumable() *Generation {
 	return newest
 }
 
-// markAt returns the mark of the commit of a revision; zero if there is none, or if it is compacted.
+// markAt returns the mark of the commit at a revision. It returns the zero mark if the backend has no such
+// commit, or no longer has it.
 func (w *Writer) markAt(ctx context.Context, at kv.Revision) (mark, error) {
 	watch, err := w.config.Backend.Watch(ctx, "", "", at)
 	if errors.Is(err, kv.ErrCompacted) {
@@ -172,9 +173,9 @@ type follower struct {
 	*Writer
 	watch   kv.Watch
 	segment *segmentBuilder
-	// due receives when the segment must be uploaded; nil while it is empty.
+	// due receives when the segment must be uploaded; nil while the segment is empty.
 	due <-chan time.Time
-	// base receives the result of a periodic base; nil if none is being uploaded.
+	// base receives the result of a periodic base; nil if no base is being uploaded.
 	base       chan baseResult
 	cancelBase context.CancelFunc
 	// last is the revision at which the upload ends if stopped is set.
@@ -339,7 +340,7 @@ func (f *follower) baseEnded(result baseResult) {
 	f.cancelBase()
 	if result.err != nil {
 		f.metrics.failed()
-		f.log.Warn("a base of the backup was not uploaded; it tries again", "after", baseRetry, "err", result.err)
+		f.log.Warn("a base of the backup was not uploaded; retrying", "after", baseRetry, "err", result.err)
 		f.retryBase()
 		return
 	}

@@ -35,7 +35,7 @@ const (
 	objectTrailerLen = 2 * sha256.Size
 )
 
-// zstdWindow is the window of the compression, in bytes. It limits the memory of a writer and a reader.
+// zstdWindow is the window size of the compression, in bytes. It limits the memory of writers and readers.
 const zstdWindow = 1 << 20
 
 // mark identifies a commit.
@@ -127,12 +127,12 @@ func readObject(r io.Reader, identities []age.Identity, read func(io.Reader) err
 		return mark{}, nil
 	}
 	if _, failed := io.Copy(io.Discard, sum); failed != nil {
-		return mark{}, failed // it may also be the cause of an error of read
+		return mark{}, failed // this may also have caused err
 	}
 	return sum.mark, err
 }
 
-// errStop is returned by the function read of readObject to ignore the rest of an object.
+// errStop is returned by the read argument of readObject to ignore the rest of an object.
 var errStop = errors.New("stop")
 
 func readContent(r io.Reader, encrypted bool, identities []age.Identity, read func(io.Reader) error) error {
@@ -209,7 +209,7 @@ type commit struct {
 //	events       number, and for each:
 //	    key      length, bytes
 //	    age      0 for a deletion; otherwise 1 plus the revision minus the creation revision
-//	    expires  Unix second; 0 if the key does not expire. Absent for a deletion, like value
+//	    expires  Unix seconds; 0 if the key does not expire. Absent for a deletion, like value
 //	    value    length, bytes
 func appendCommit(dst []byte, c *commit) []byte {
 	var body []byte
@@ -268,7 +268,7 @@ func decodePins(raw []byte) ([]kv.Pin, bool) {
 // segmentContent is the decoded content of a segment.
 type segmentContent struct {
 	commits []*commit // in the order of their revisions
-	// pins are the pins of the store after the commits, or later.
+	// pins are the pins of the store when the segment was uploaded.
 	pins []kv.Pin
 }
 
@@ -281,7 +281,7 @@ func readSegmentContent(r io.Reader) (content segmentContent, err error) {
 			return content, nil
 		}
 		if err == nil && (n == 0 || n > maxCommit || content.pins != nil) {
-			return content, errDamaged("the size or the place of a commit is wrong")
+			return content, errDamaged("the size or the position of a commit is wrong")
 		}
 		var body bytes.Buffer // grows with the bytes that arrive
 		if err == nil {

@@ -2,7 +2,7 @@ package backup
 
 import "time"
 
-// prune deletes the objects that are not needed to restore any moment within the retention.
+// prune deletes the objects that are not needed to restore states within the retention.
 func (w *Writer) prune() {
 	catalog, err := ReadCatalog(w.ctx, w.config.Target)
 	if err != nil {
@@ -17,8 +17,8 @@ func (w *Writer) prune() {
 	}
 }
 
-// obsolete returns the names of the objects that are not needed to restore a time after oldest. The
-// newest generation remains.
+// obsolete returns the names of the objects that are not needed to restore the states since oldest. It keeps
+// the newest generation.
 func (c *Catalog) obsolete(oldest time.Time) []string {
 	var names []string
 	for i := range c.Generations {

@@ -35,8 +35,8 @@ func (s *Source) Restore(ctx context.Context, p *Plan, dir string) (Restored, er
 	return r.restored, nil
 }
 
-// restorer reads the newest version of each key, and older versions that pins retain. It reads the segments from the newest
-// to the oldest, and then the base.
+// restorer reads the newest version of each key, and the older versions that pins retain. It reads the
+// segments from the newest to the oldest, and then the base.
 type restorer struct {
 	*Source
 	plan *Plan
@@ -69,7 +69,7 @@ func (r *restorer) records(ctx context.Context) iter.Seq2[embedded.Record, error
 	}
 }
 
-// readAll calls do for each version.
+// readAll calls do for each version to restore.
 func (r *restorer) readAll(ctx context.Context, do func(embedded.Record) error) error {
 	first := true
 	for segment, err := range r.segments(ctx) {

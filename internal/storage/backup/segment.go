@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/origin"
 )
 
-// maxSegment is the size of the commits of a segment, in bytes before compression, above which it is
+// maxSegment is the size of the commits of a segment, in bytes before compression, above which the segment is
 // uploaded before the interval is over.
 const maxSegment = 8 << 20
 
@@ -27,7 +27,7 @@ type segmentBuilder struct {
 	notBefore time.Time
 }
 
-// newSegmentBuilder returns an empty segment after a revision with a time.
+// newSegmentBuilder returns a builder of the segment after a revision. t is the minimum time of its commits.
 func newSegmentBuilder(after kv.Revision, t time.Time) *segmentBuilder {
 	return &segmentBuilder{segment: Segment{First: after + 1}, notBefore: t}
 }

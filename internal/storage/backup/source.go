@@ -14,7 +14,7 @@ import (
 // Source reads a backup. Its methods must not be called concurrently.
 type Source struct {
 	Target Target
-	// Identities decrypt the objects; nil if they are not encrypted.
+	// Identities decrypt the objects; nil if the objects are not encrypted.
 	Identities []age.Identity
 	// Progress is called with the number of bytes that have been read from the target. It may be nil.
 	// Calls are sequential.

@@ -11,8 +11,8 @@ type Target interface {
 	// Put creates or replaces an object. After an error, or if the process ends, the object does not
 	// exist or has its earlier content.
 	Put(ctx context.Context, name string, r io.Reader) error
-	// Get opens an object. The caller must close it. The error wraps ErrNotExist if the object does not
-	// exist; the first Read may return it instead of Get.
+	// Get opens an object. The caller must close it. If the object does not exist, Get or the first Read
+	// returns an error that wraps ErrNotExist.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
 	// List returns all objects, in any order.
 	List(ctx context.Context) ([]Object, error)

@@ -75,7 +75,7 @@ func (s *Source) verifySum(ctx context.Context, o Object) error {
 // gaps describes the missing objects of a generation.
 func (g *Generation) gaps() []error {
 	if len(g.Bases) == 0 {
-		return []error{fmt.Errorf("generation %s has no base, so that its segments cannot be restored", g.Name)}
+		return []error{fmt.Errorf("generation %s has no base, so its segments cannot be restored", g.Name)}
 	}
 	var problems []error
 	last := g.Bases[0].Revision

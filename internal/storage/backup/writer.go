@@ -40,8 +40,8 @@ type Config struct {
 	Interval time.Duration
 	// BaseInterval is the time between two bases; 0 selects DefaultBaseInterval.
 	BaseInterval time.Duration
-	// Retention is the minimum time for which each moment can be restored; 0 selects
-	// DefaultRetention. Objects that are not needed for later moments are deleted.
+	// Retention is the minimum time for which each state can be restored; 0 selects DefaultRetention. Objects
+	// that are needed only for older states are deleted.
 	Retention time.Duration
 	// Recipients encrypt the objects; nil disables encryption.
 	Recipients []age.Recipient
@@ -67,7 +67,7 @@ type Writer struct {
 	stop     sync.Once
 	tasks    sync.WaitGroup
 
-	// The fields below belong to run.
+	// The fields below are used only by run and the functions that it calls.
 
 	// generation is "" until a generation is resumed or begun. position is the newest uploaded revision of
 	// the generation, and positionTime the time of its commit.
@@ -75,7 +75,7 @@ type Writer struct {
 	position     kv.Revision
 	positionTime time.Time
 	baseRevision kv.Revision // revision of the newest base
-	// basePins are the known pins of the newest base; empty if another Writer has uploaded it.
+	// basePins are the known pins of the newest base; empty if another Writer has uploaded the base.
 	basePins embedded.PinSet
 	nextBase time.Time
 	hold     func()
@@ -86,7 +86,7 @@ type Writer struct {
 // state is the progress of a Writer, for health checks and metrics.
 type state struct {
 	sync.Mutex
-	// pending is the time since which commits may not be uploaded; zero if all commits are uploaded.
+	// pending is the time since which commits might not have been uploaded; zero if all commits are uploaded.
 	pending  time.Time
 	position kv.Revision
 	err      error // error of the last attempt
@@ -217,7 +217,7 @@ func (w *Writer) isStopping() bool {
 	}
 }
 
-// failed records that commits may not be uploaded.
+// failed records that some commits might not have been uploaded.
 func (w *Writer) failed(err error) {
 	w.metrics.failed()
 	w.state.Lock()
@@ -246,7 +246,7 @@ func (w *Writer) moveTo(at kv.Revision, t time.Time) {
 	w.holdFrom(at)
 }
 
-// holdHistory holds the commits that an earlier Writer may not have uploaded, until the target responds.
+// holdHistory holds the commits that an earlier Writer might not have uploaded, until the target responds.
 func (w *Writer) holdHistory() {
 	oldest, err := w.config.Backend.CompactedRevision(w.ctx)
 	if err == nil {
@@ -254,7 +254,7 @@ func (w *Writer) holdHistory() {
 	}
 }
 
-// holdFrom replaces the hold by a hold of the commits after a revision.
+// holdFrom replaces the hold with a hold on the commits after a revision.
 func (w *Writer) holdFrom(at kv.Revision) {
 	_, release, err := w.config.Backend.Hold(context.WithoutCancel(w.ctx), at) // Close releases the hold
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 type bucket struct {
 	client *minio.Client
 	name   string
-	prefix string // prefix of the object names; "" or with a slash at its end
+	prefix string // prefix of the object names; empty, or ends with a slash
 }
 
 // partSize is the size of a part of an upload, which is buffered in memory, in bytes. An upload has at

@@ -22,8 +22,8 @@ type directory struct{ path string }
 // partSuffix marks a file that is not complete.
 const partSuffix = ".part"
 
-// stalePart is the age at which a partial file is removed: a running process writes to its partial
-// files continuously.
+// stalePart is the age at which a partial file is removed. Partial files of running processes are newer,
+// because a process writes to its partial files continuously.
 const stalePart = time.Hour
 
 // String implements backup.Target.
