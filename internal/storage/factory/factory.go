@@ -81,7 +81,7 @@ func New(config Config) (*Factory, error) {
 // Open sets Kind.EncodingCache, so a Kind must not be used with factories that have different Encodings. The
 // error describes an invalid spec.
 func (f *Factory) Open(spec storage.Spec) (storage.Interface, error) {
-	if spec.Kind.EncodingCache != f.config.Encodings { // a reopened resource may be in use; its field must not be written
+	if spec.Kind.EncodingCache != f.config.Encodings { // the Kind of a reopened resource may be in use, so it must not be written again
 		spec.Kind.EncodingCache = f.config.Encodings
 	}
 	backend, feed := f.backendAndFeed(spec.Resource)
