@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// Dir is a Store in a directory: an embedded store. Each method locks it, and returns an error if
-// another process uses it.
+// Dir is an embedded store in a directory. Each method locks the store, and returns an error if another
+// process uses it.
 type Dir struct {
 	Path string
 	// AbandonForks permits copies without the states that forks need.
@@ -83,8 +83,8 @@ func (d Dir) Read(ctx context.Context, to Visitor) error {
 	return errors.Join(err, store.Close())
 }
 
-// Fill implements Store. It creates the new store in another directory, and renames the old store
-// to a backup. The new store's revision is greater than any revision of the source.
+// Fill implements Store. It creates the new store in another directory, and keeps the old store under another
+// name. The new store's revision is greater than any revision of the source.
 func (d Dir) Fill(ctx context.Context, from func(Visitor) error, check func(Store) error) error {
 	next := Dir{Path: d.Path + ".new"}
 	if err := os.RemoveAll(next.Path); err != nil {

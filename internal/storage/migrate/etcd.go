@@ -21,7 +21,7 @@ const (
 // pageKeys is the maximum number of entries of one read.
 const pageKeys = 5000
 
-// Etcd is a Store in etcd: the keys with a prefix.
+// Etcd is a Store that consists of the keys with some prefixes in an etcd cluster.
 type Etcd struct {
 	// Store is the connection to the cluster. The caller closes it.
 	Store *etcd.Store
@@ -58,7 +58,8 @@ func (e Etcd) prefixes() []string {
 
 // Read implements Store.
 func (e Etcd) Read(ctx context.Context, to Visitor) error {
-	// A key that expires in between is not read. In the other order, it would be read without its expiry.
+	// The expiries are read before the keys, so that a key that expires between the two reads is not read. In
+	// the other order, the key would be read without its expiry.
 	expiries, err := e.Store.Expiries(ctx)
 	if err != nil {
 		return err

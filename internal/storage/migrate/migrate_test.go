@@ -31,7 +31,7 @@ func newEtcd(t *testing.T) Etcd {
 	return Etcd{Store: s, Name: "etcd", Prefix: prefix, Others: []string{others}}
 }
 
-// fill writes entries of all kinds and returns the final contents.
+// fill writes entries with and without expiry under both prefixes, and returns the final contents.
 func fill(t *testing.T, b kv.Backend) map[string]string {
 	t.Helper()
 	want := make(map[string]string)
@@ -294,7 +294,7 @@ func TestExpiryDuringCopy(t *testing.T) {
 	}
 }
 
-// hookContext calls a function when its channel has been requested a number of times.
+// hookContext calls a function when its Done channel has been requested a number of times.
 type hookContext struct {
 	context.Context
 	left atomic.Int64
@@ -339,7 +339,7 @@ func TestExpiryDuringRead(t *testing.T) {
 	}
 }
 
-// TestFailedRename checks that a directory has its old store if the new store cannot be renamed.
+// TestFailedRename checks that a directory still has its old store if the new store cannot be renamed.
 func TestFailedRename(t *testing.T) {
 	t.Parallel()
 	to := Dir{Path: filepath.Join(t.TempDir(), "store")}
