@@ -168,7 +168,7 @@ func (b *builder) provider(p *Provider) (prefixed, error) {
 	return prefixed{cipher: identity{}}, nil
 }
 
-// newKeyList makes a provider of the keys of a configuration.
+// newKeyList returns a provider with the keys in config. with returns the cipher of a key.
 func newKeyList[C keyed](b *builder, prefix, name string, config *KeysConfig, with func([]byte) (C, error)) (prefixed, error) {
 	u := &cipherList{noMatch: fmt.Errorf("no matching key was found for the provided %s transformer", name), metrics: b.options.Metrics}
 	for _, key := range config.Keys {

@@ -1,7 +1,7 @@
 // Package encryption implements encryption at rest with an EncryptionConfiguration: it provides a
-// storage.Transformer for each resource. The format of values is kube-apiserver's, so that each
-// server can read the other's values. The packages below implement the ciphers. This package
-// selects the provider and key, and reloads the file:
+// storage.Transformer for each resource. The format of values is kube-apiserver's, so that Mainstay and
+// kube-apiserver can read each other's values. The packages below implement the ciphers. This package selects
+// the provider and key, and reloads the file:
 //
 //   - config, validate: the file.
 //   - providers: prefixes, and the keys for reading and writing.
@@ -178,8 +178,8 @@ func (l *loadedConfig) rule(resource schema.GroupResource) *cipherList {
 // CheckName is the name of the health check of all plugins.
 const CheckName = "kms-providers"
 
-// HasCheck reports whether the server must register the health check CheckName: the configuration has
-// plugins, or can have plugins after a reload.
+// HasCheck reports whether the server must register the health check CheckName, because the configuration has
+// plugins or can have plugins after a reload.
 func (t *Transformers) HasCheck() bool {
 	return t.options.Reload || len(t.current.Load().plugins) > 0
 }

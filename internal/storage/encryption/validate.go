@@ -14,8 +14,8 @@ import (
 // allResources is the resource of the wildcard "*.*".
 var allResources = schema.GroupResource{Group: "*", Resource: "*"}
 
-// validate returns the errors of a configuration, with kube-apiserver's messages. They never
-// contain a secret.
+// validate returns the errors of a configuration, with kube-apiserver's messages. The messages never contain
+// a secret.
 func (c *Configuration) validate(reload bool) field.ErrorList {
 	root := field.NewPath("resources")
 	if len(c.Resources) == 0 {
@@ -59,8 +59,8 @@ func (r *ResourceRule) validateResources(at *field.Path) (errs field.ErrorList) 
 	return errs
 }
 
-// overlaps reports whether a list has duplicates, and whether it has a resource in addition to a
-// wildcard that includes it.
+// overlaps reports whether a list has duplicates, and whether it contains both a wildcard and a resource that
+// the wildcard includes.
 func overlaps(names []string) (repeated, masked bool) {
 	seen := map[schema.GroupResource]bool{}
 	for _, name := range names {

@@ -123,9 +123,9 @@ func (g *GCM) Open(data, key []byte) ([]byte, error) {
 	return g.aead.Open(nil, data[:nonceSize], data[nonceSize:], key)
 }
 
-// SeededGCM is GCM with a key per value, which is derived from a seed and random bytes before the
-// value (HKDF-Expand with SHA-256). The number of values per seed is not limited. It is safe for
-// concurrent use.
+// SeededGCM is GCM with a separate key for each value. The key is derived with HKDF-Expand and SHA-256 from a
+// seed and from random bytes, which are stored before the value. The number of values per seed is not
+// limited. It is safe for concurrent use.
 type SeededGCM struct{ seed []byte }
 
 // NewSeededGCM returns a SeededGCM. It takes ownership of seed. The error reports a seed that is

@@ -60,8 +60,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestFormats decrypts values that other implementations of the formats have encrypted, constructed
-// here from primitives.
+// TestFormats decrypts values as other implementations of the formats encrypt them. The values are
+// constructed here from primitives.
 func TestFormats(t *testing.T) {
 	t.Parallel()
 	block, err := aes.NewCipher(testKey)

@@ -43,7 +43,7 @@ const (
 	maxAnnotations = 32 << 10
 )
 
-// envelope is the stored message without the value: the input of the plugin.
+// envelope is the stored message without the value. It is the input of the plugin.
 type envelope struct {
 	keyID       string
 	source      []byte // the key or seed, encrypted by the plugin
@@ -51,7 +51,7 @@ type envelope struct {
 	sourceType  sourceType
 }
 
-// check returns an error if an envelope of the store or a plugin is invalid.
+// check returns an error if an envelope from the store or from a plugin is invalid.
 func (e *envelope) check() error {
 	if e.sourceType != sourceKey && e.sourceType != sourceSeed {
 		return fmt.Errorf("unknown encryptedDEKSourceType: %d", e.sourceType)
@@ -71,7 +71,7 @@ func (e *envelope) check() error {
 	return nil
 }
 
-// checkKeyID returns an error if a key ID is invalid, and the value of the metric label error.
+// checkKeyID returns an error if a key ID is invalid. label is the value of the metric label error.
 func checkKeyID(id string) (label string, err error) {
 	switch {
 	case id == "":
@@ -97,7 +97,7 @@ func checkAnnotations(annotations map[string][]byte) error {
 	return errors.Join(errs...)
 }
 
-// digest identifies an envelope: envelopes that are equal for a plugin have the same digest.
+// digest returns a hash of an envelope. Envelopes that are equal for a plugin have the same digest.
 func (e *envelope) digest() [sha256.Size]byte {
 	var b []byte
 	add := func(part []byte) {

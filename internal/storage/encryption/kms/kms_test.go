@@ -243,7 +243,8 @@ func TestSlowAndDown(t *testing.T) {
 	}
 
 	plugin.Kill()
-	// A call fails if it uses the old connection before the client has noticed its end.
+	// A call fails if it uses the old connection before the client has detected that the connection is
+	// closed.
 	p.plugin.conn.WaitForStateChange(t.Context(), connectivity.Ready)
 	opens(t, p, sealed, false)
 	seal(t, p)

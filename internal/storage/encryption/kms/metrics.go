@@ -96,7 +96,7 @@ func NewMetrics(registerer prometheus.Registerer, server string) (*Metrics, erro
 	return m, nil
 }
 
-// keyUsed counts an operation with a key. key is the hash of its ID.
+// keyUsed counts an operation with a key. key is the hash of the key ID.
 func (m *Metrics) keyUsed(transformation, provider, key string) {
 	if m == nil {
 		return
@@ -108,7 +108,7 @@ func (m *Metrics) keyUsed(transformation, provider, key string) {
 	m.usedLast.WithLabelValues(transformation, provider, key, m.server).SetToCurrentTime()
 }
 
-// keyReported records that a plugin returned a key ID. key is its hash.
+// keyReported records that a plugin returned a key ID. key is the hash of the key ID.
 func (m *Metrics) keyReported(provider, key string) {
 	if m == nil {
 		return

@@ -66,20 +66,20 @@ func (p *plugin) status(ctx context.Context) (*api.StatusResponse, error) {
 func (p *plugin) encrypt(ctx context.Context, uid string, seed []byte) (*envelope, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	answer, err := p.client.Encrypt(ctx, &api.EncryptRequest{Plaintext: seed, Uid: uid})
+	response, err := p.client.Encrypt(ctx, &api.EncryptRequest{Plaintext: seed, Uid: uid})
 	if err != nil {
 		return nil, fmt.Errorf("failed to encrypt DEK, error: %w", err)
 	}
-	return &envelope{keyID: answer.KeyId, source: answer.Ciphertext, annotations: answer.Annotations, sourceType: sourceSeed}, nil
+	return &envelope{keyID: response.KeyId, source: response.Ciphertext, annotations: response.Annotations, sourceType: sourceSeed}, nil
 }
 
 // decrypt returns the key or seed of an envelope.
 func (p *plugin) decrypt(ctx context.Context, uid string, e *envelope) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	answer, err := p.client.Decrypt(ctx, &api.DecryptRequest{Ciphertext: e.source, Uid: uid, KeyId: e.keyID, Annotations: e.annotations})
+	response, err := p.client.Decrypt(ctx, &api.DecryptRequest{Ciphertext: e.source, Uid: uid, KeyId: e.keyID, Annotations: e.annotations})
 	if err != nil {
 		return nil, fmt.Errorf("failed to decrypt DEK, error: %w", err)
 	}
-	return answer.Plaintext, nil
+	return response.Plaintext, nil
 }

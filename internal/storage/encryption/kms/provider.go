@@ -1,8 +1,8 @@
-// Package kms encrypts stored values with keys of a key management service: KMS v2 of Kubernetes
-// (KEP-3299), a plugin with a gRPC API on a unix socket. The plugin encrypts a seed. Values are
-// encrypted here, each with a key derived from the seed, and stored with the encrypted seed in
-// kube-apiserver's format. Writes do not call the plugin; reads do so only for seeds that are not
-// cached.
+// Package kms encrypts stored values with keys of a key management service. It implements KMS v2 of
+// Kubernetes (KEP-3299), in which a plugin with a gRPC API on a unix socket calls the service. The plugin
+// encrypts a seed. Values are encrypted here, each with a key derived from the seed, and stored with the
+// encrypted seed in kube-apiserver's format. Writes do not call the plugin; reads do so only for seeds that
+// are not cached.
 //
 //   - provider: the current seed, and its replacement when the plugin's key changes or the plugin does not respond.
 //   - envelope: the stored message.
@@ -309,9 +309,9 @@ func (p *Provider) Seal(dst, plain, key []byte) ([]byte, error) {
 }
 
 // Open decrypts the result of Seal with the same storage key into new memory. stale reports that the plugin's
-// key has changed since then, or that the value was encrypted without a seed. It calls the plugin if the seed
-// is not cached, and then blocks until the call returns or ctx ends. It returns an error if data is invalid
-// or modified, if the plugin fails, or if it has not responded yet.
+// key has changed since Seal, or that the value was encrypted without a seed. Open calls the plugin if the
+// seed is not cached, and then blocks until the call returns or ctx ends. It returns an error if data is
+// invalid or modified, or if the plugin fails or has not responded yet.
 func (p *Provider) Open(ctx context.Context, data, key []byte) (plain []byte, stale bool, err error) {
 	value, e, err := decode(data)
 	if err != nil {

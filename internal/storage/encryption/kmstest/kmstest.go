@@ -39,8 +39,8 @@ type Behavior struct {
 	Garbage     bool          // Decrypt returns unrelated data
 }
 
-// Main runs the tests, or the plugin in the process of a plugin. It returns the exit code for
-// os.Exit.
+// Main runs the tests. In a process that Plugin.Start has started, it runs the plugin instead. It returns the
+// exit code for os.Exit.
 func Main(m *testing.M) int {
 	if folder := os.Getenv(dirEnv); folder != "" {
 		if err := serve(folder); err != nil {
@@ -139,8 +139,7 @@ func serve(folder string) error {
 	return server.Serve(listener)
 }
 
-// service encrypts with keys that are derived from their IDs, so that they are the same after a
-// restart.
+// service encrypts with keys that are derived from their IDs, so that the keys are the same after a restart.
 type service struct {
 	api.UnimplementedKeyManagementServiceServer
 	folder string
