@@ -216,7 +216,7 @@ func (m *mirror) apply(_ context.Context, events []rest.Event) error {
 			m.recordf("%s %s at %d after %d", e.Type, name, revision, m.revision)
 		}
 		if _, known := m.there[name]; known == (e.Type == watch.Added) {
-			m.recordf("%s %s at %d, of which it was known %t", e.Type, name, revision, known)
+			m.recordf("%s %s at %d, but known before is %t", e.Type, name, revision, known)
 		}
 		m.revision = revision
 		if e.Type == watch.Deleted {

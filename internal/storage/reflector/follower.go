@@ -20,8 +20,8 @@ import (
 type FollowerConfig[T any] struct {
 	// Name is the plural name of the objects in errors, logs and metrics.
 	Name string
-	// Read derives the data of an object. It may be called concurrently, and Lock is not held. An error is
-	// logged, and the object is treated as deleted.
+	// Read derives the data of an object. It may be called concurrently, and is called without Lock. An error
+	// is logged, and the object is treated as deleted.
 	Read func(*codec.Record) (T, error)
 
 	// Lock is held during calls of the functions below.
@@ -134,8 +134,8 @@ func (f *Follower[T]) apply(event *rest.Event) {
 	f.set(event.Record, f.tracker.Reflected)
 }
 
-// isReported reports whether a writer has already reported a change of the Reflector, or a later change. It
-// then records the change, and the object need not be read again.
+// isReported reports whether a writer has already reported a change of the Reflector, or a later change. If
+// so, it records the change, and the object need not be read again.
 func (f *Follower[T]) isReported(name types.NamespacedName, revision int64) bool {
 	f.config.Lock.Lock()
 	defer f.config.Lock.Unlock()

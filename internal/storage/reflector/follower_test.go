@@ -58,8 +58,8 @@ func podWith(name, image string) *corev1.Pod {
 	return pod
 }
 
-// TestFollower checks that writes through the observed storage are effective immediately, that other writes
-// are effective when the Reflector reports them, and that outdated reports are ignored.
+// TestFollower checks that writes through the observed storage take effect immediately, that other writes
+// take effect when the Reflector reports them, and that outdated reports are ignored.
 func TestFollower(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

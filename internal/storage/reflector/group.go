@@ -112,7 +112,8 @@ func (m *member) due() bool {
 	return m.pending.Swap(false) && m.watch != nil || m.watch == nil && !time.Now().Before(m.retry)
 }
 
-// step opens the watch if necessary, and applies the available events. It returns false if the watch cannot be polled.
+// step opens the watch if necessary and applies the available events. It returns false if the watch cannot be
+// polled.
 func (m *member) step(ctx context.Context) bool {
 	if m.watch == nil {
 		opened, err := m.reflector.open(ctx)

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// TestObjects checks that existing objects, writes of others and writes of this server are reported once
-// each, and that writes of this server are reported before they return.
+// TestObjects checks that existing objects, writes by other servers and writes by this server are reported
+// once each, and that writes by this server are reported before they return.
 func TestObjects(t *testing.T) {
 	t.Parallel()
 	stored := newPods(t)

@@ -66,14 +66,14 @@ type Config struct {
 	Metrics *Metrics     // nil disables metrics
 }
 
-// Reflector passes the content of a collection and its changes to the functions of its Config. It calls Replace once, and
-// then Apply with each change after the revision of the list, once and in order. A watch that ends after progress is
-// resumed at its last revision. If that is impossible, because history was compacted
-// (410 Expired), the watch made no progress, or a function of the Config failed, Replace is called
-// again with a new list, without the individual changes in between. The revision of a list is never
-// older than reported revisions. Failed attempts are retried with Backoff. The first failure is
-// logged as a warning, the following ones at debug level, and the first success after them at info
-// level: two lines per outage.
+// Reflector passes the content of a collection and its changes to the functions of its Config. It calls
+// Replace once, and then Apply with each change after the revision of the list, once and in order. A watch
+// that ends after progress is resumed at its last revision. If that is impossible, because history was
+// compacted (410 Expired), the watch made no progress, or a function of the Config failed, Replace is called
+// again with a new list, without the individual changes in between. The revision of a list is never older
+// than the revisions that were already reported. Failed attempts are retried with Backoff. The first failure
+// is logged as a warning, the following ones at debug level, and the first success after them at info level:
+// two lines per outage.
 type Reflector struct {
 	config Config
 	synced chan struct{} // closed after the first Replace

@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-var errAway = errors.New("the storage is away")
+var errAway = errors.New("the storage is unavailable")
 
 func away(string) error { return errAway }
 
@@ -142,7 +142,7 @@ func TestBrokenList(t *testing.T) {
 	}
 }
 
-// TestResume checks the revision of the next watch, which depends on the end of the previous watch.
+// TestResume checks the revision of the next watch, which depends on how the previous watch ended.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	expired := storage.TooOld(1, 2)
@@ -347,8 +347,8 @@ func TestFailingHandler(t *testing.T) {
 	}
 }
 
-// TestNothingIsLost checks that for all failures, the mirror receives each change once and in
-// order, and finally equals the storage.
+// TestNothingIsLost checks that despite failures, the mirror receives each change once and in order, and
+// finally equals the storage.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {

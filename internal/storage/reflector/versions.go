@@ -1,8 +1,9 @@
 package reflector
 
-// VersionTracker detects outdated reports of changes. A change is reported by a Reflector, in order of revisions, and, if
-// this server has written it, by a storage.Observer, so that the write is in effect before it returns. Writers report in
-// any order, before or after the Reflector. For each object, only the report with the greatest revision is valid.
+// VersionTracker detects outdated reports of changes. A Reflector reports all changes in order of revisions.
+// A storage.Observer also reports the writes of this server, so that they take effect before they return.
+// Writers report in any order, before or after the Reflector. For each object, only the report with the
+// greatest revision is valid.
 //
 // The zero value is ready to use. It is not safe for concurrent use.
 type VersionTracker struct {
@@ -13,8 +14,8 @@ type VersionTracker struct {
 	written map[string]int64
 }
 
-// Written records a write or deletion of an object by this server. It reports whether the revision is greater than the
-// revisions of all previous reports of the object.
+// Written records a write or deletion of an object by this server. It reports whether the revision is greater
+// than the revisions of all earlier reports of the object.
 func (t *VersionTracker) Written(name string, revision int64) bool {
 	if revision <= t.reflected || revision <= t.written[name] {
 		return false
@@ -37,7 +38,8 @@ func (t *VersionTracker) Reflected(name string, revision int64) bool {
 	return written < revision
 }
 
-// Replaced records that all objects of a list were reported. Later reports of writers up to its revision are outdated.
+// Replaced records that all objects of a list were reported. Later reports of writers up to the revision of
+// the list are outdated.
 func (t *VersionTracker) Replaced(revision int64) {
 	t.reflected = max(t.reflected, revision)
 	for name, written := range t.written {

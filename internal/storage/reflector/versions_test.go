@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// TestVersionTracker checks sequences of reports of one object by a Reflector (f), a list (l, which may not
+// TestVersionTracker checks sequences of reports of one object by a Reflector (f), a list (l, which might not
 // contain the object) and writers (w).
 func TestVersionTracker(t *testing.T) {
 	t.Parallel()
