@@ -118,7 +118,7 @@ func testGetAtRevision(e *env) {
 func testUpdateCreates(e *env) {
 	record, err := e.Update(e.ctx, key("ns", "a"), func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		if current != nil {
-			e.Error("there should be no object")
+			e.Error("the current record is not nil, although there is no object")
 		}
 		return Pod("ns", "a"), storage.WriteOptions{}, nil
 	}, storage.UpdateOptions{})
@@ -315,8 +315,8 @@ func testTTL(e *env) {
 	}
 }
 
-// testSharedRecord checks that the writer and watchers in the process share one
-// record, and thereby its encodings.
+// testSharedRecord checks that the writer and the watchers in a process share one record, and thus its
+// encodings.
 func testSharedRecord(e *env) {
 	w := e.watch("", fromNow(e))
 	written := e.create(Pod("ns", "a"))
