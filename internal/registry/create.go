@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// Create implements rest.Creater. If a generated name exists, it generates another name. After nameAttempts
-// names, it returns a conflict.
+// Create implements rest.Creater. If an object with the generated name exists, Create generates another name.
+// After nameAttempts names, it returns a conflict.
 func (s *Store) Create(ctx context.Context, obj codec.Object, validate rest.ValidateObjectFunc, options metav1.CreateOptions) (*codec.Record, error) {
 	generated := obj.GetName() == "" && obj.GetGenerateName() != ""
 	for attempt := 1; ; attempt++ {
@@ -75,15 +75,15 @@ func (s *Store) createOnce(ctx context.Context, obj codec.Object, validate rest.
 }
 
 // isRevision reports whether a client's resourceVersion identifies a revision of an object. As in
-// kube-apiserver, zero and text that is not an unsigned decimal number do not identify a revision. Programs
-// that create such objects exist: kubeadm's CoreDNS service has resourceVersion "0".
+// kube-apiserver, zero and text that is not an unsigned decimal number do not identify a revision. Some
+// clients create such objects: kubeadm's CoreDNS service has resourceVersion "0".
 func isRevision(resourceVersion string) bool {
 	revision, err := strconv.ParseUint(resourceVersion, 10, 64)
 	return err == nil && revision != 0
 }
 
-// existsError returns the 409 for a name that exists. The message reports if the object is being
-// deleted.
+// existsError returns the 409 for the creation of an existing object. The message states if that object is
+// being deleted.
 func (s *Store) existsError(ctx context.Context, name types.NamespacedName) error {
 	exists := apierrors.NewAlreadyExists(s.Resource, name.Name)
 	current, err := s.Storage.Get(ctx, name, storage.ReadOptions{})
@@ -96,8 +96,8 @@ func (s *Store) existsError(ctx context.Context, name types.NamespacedName) erro
 	return exists
 }
 
-// beforeCreate sets the system metadata of a new object, and prepares and validates it by the
-// strategy.
+// beforeCreate sets the system metadata of a new object, and prepares and validates the object by the rules
+// of the strategy.
 func (s *Store) beforeCreate(ctx context.Context, strategy *Strategy, obj codec.Object) error {
 	if strategy.Authorize != nil {
 		if err := strategy.Authorize(ctx, obj, nil); err != nil {

@@ -95,8 +95,8 @@ func TestCreateRejects(t *testing.T) {
 	}
 }
 
-// TestCreateIgnoresVersion tests the values of resourceVersion that kube-apiserver
-// accepts in a new object, because they do not identify a revision.
+// TestCreateIgnoresVersion checks the values of resourceVersion that are accepted in a new object, as in
+// kube-apiserver, because they do not identify a revision.
 func TestCreateIgnoresVersion(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"0", "00", "abc", "-1", "+1", " 1", "1.0", "18446744073709551616"} {
@@ -111,7 +111,7 @@ func TestCreateIgnoresVersion(t *testing.T) {
 	}
 }
 
-// TestDryRunOfAVersion checks errors that a real creation only detects when the object is stored.
+// TestDryRunOfAVersion checks that the dry run of a creation accepts a resourceVersion, as in kube-apiserver.
 func TestDryRunOfAVersion(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, nil, nil)
@@ -137,7 +137,7 @@ func TestCreateTwice(t *testing.T) {
 	wantStatus(t, err, 409, `object is being deleted: pods "p" already exists`)
 }
 
-// takenStorage returns ErrExists for the first creations.
+// takenStorage returns ErrExists for a number of creations. names contains the names of all created objects.
 type takenStorage struct {
 	storage.Interface
 	taken int
@@ -162,14 +162,14 @@ func TestGenerateName(t *testing.T) {
 		message    string // of the conflict, NAME standing for the last name
 		prefix     string
 	}{
-		"first try":         {base: "web-", tries: 1, prefix: "web-"},
-		"third try":         {base: "web-", taken: 2, tries: 3, prefix: "web-"},
-		"last try":          {base: "web-", taken: 7, tries: 8, prefix: "web-"},
-		"never":             {base: "web-", taken: 8, tries: 8, message: `pods "NAME" already exists, the server was not able to generate a unique name for the object`},
-		"long base":         {base: long, tries: 1, prefix: long[:58]},
-		"name wins":         {name: "p", base: "web-", tries: 1, prefix: "p"},
-		"taken and a name":  {name: "p", base: "web-", taken: 1, tries: 1, message: `pods "NAME" already exists`},
-		"nonsense for base": {base: "-", message: "-"},
+		"first try":        {base: "web-", tries: 1, prefix: "web-"},
+		"third try":        {base: "web-", taken: 2, tries: 3, prefix: "web-"},
+		"last try":         {base: "web-", taken: 7, tries: 8, prefix: "web-"},
+		"never":            {base: "web-", taken: 8, tries: 8, message: `pods "NAME" already exists, the server was not able to generate a unique name for the object`},
+		"long base":        {base: long, tries: 1, prefix: long[:58]},
+		"name wins":        {name: "p", base: "web-", tries: 1, prefix: "p"},
+		"taken and a name": {name: "p", base: "web-", taken: 1, tries: 1, message: `pods "NAME" already exists`},
+		"invalid base":     {base: "-", message: "-"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -239,8 +239,8 @@ func TestGeneratedNameConflict(t *testing.T) {
 	}
 }
 
-// TestHookOrder checks that the hooks of a strategy are called in the documented order, and
-// validating admission last, with the final object.
+// TestHookOrder checks that a creation calls the hooks of a strategy in the documented order, and validating
+// admission last, with the final object.
 func TestHookOrder(t *testing.T) {
 	t.Parallel()
 	var calls []string

@@ -45,8 +45,8 @@ func (s *Store) Delete(ctx context.Context, name types.NamespacedName, validate 
 	return record, removed, nil
 }
 
-// DeleteCorrupt implements rest.CorruptDeleter. It skips admission, preconditions, finalizers and
-// dependent writes, which require the object.
+// DeleteCorrupt implements rest.CorruptDeleter. It skips admission, preconditions, finalizers and the other
+// writes of the transaction, which require a readable object.
 func (s *Store) DeleteCorrupt(ctx context.Context, name types.NamespacedName, options metav1.DeleteOptions) error {
 	if _, err := s.Storage.DeleteCorrupt(ctx, name, isDryRun(options.DryRun)); err != nil {
 		return s.apiError(err, name.Name, "delete")

@@ -22,7 +22,7 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// graceful is a kind with a grace period of 30 seconds.
+// graceful returns the Strategy of a kind with a grace period of 30 seconds.
 func graceful() *registry.Strategy {
 	return &registry.Strategy{Generation: true, GracePeriod: func(_ codec.Object, asked *int64) int64 {
 		if asked != nil {
@@ -49,7 +49,7 @@ func TestDeleteAtOnce(t *testing.T) {
 	created := e.create(pod("p", func(p *corev1.Pod) { p.Spec.NodeName = "n" }))
 	got, gone := e.delete("p", metav1.DeleteOptions{GracePeriodSeconds: seconds(100)})
 	if !gone || e.get("p") != nil {
-		t.Fatal("it is still there")
+		t.Fatal("the object still exists")
 	}
 	if revision(t, got) <= revision(t, created) {
 		t.Errorf("revision %s; want the revision of the deletion, after %s", got.ResourceVersion, created.ResourceVersion)
@@ -77,15 +77,15 @@ func TestDeleteWithFinalizers(t *testing.T) {
 	}
 	again, gone := e.delete("p", metav1.DeleteOptions{})
 	if diff := cmp.Diff(marked, again); diff != "" || gone {
-		t.Errorf("a second deletion changed it (gone %v):\n%s", gone, diff)
+		t.Errorf("a second deletion changed the object (gone %v):\n%s", gone, diff)
 	}
 	one, err := e.change(e.Store, "p", func(p *corev1.Pod) { p.Finalizers = p.Finalizers[1:] }, noOptions())
 	if err != nil || e.get("p") == nil {
-		t.Fatalf("gone with a finalizer left: %v", err)
+		t.Fatalf("the object was removed although it has a finalizer: %v", err)
 	}
 	last, err := e.change(e.Store, "p", func(p *corev1.Pod) { p.Finalizers = nil }, noOptions())
 	if err != nil || e.get("p") != nil {
-		t.Fatalf("there without finalizers: %v", err)
+		t.Fatalf("the object still exists without finalizers: %v", err)
 	}
 	if len(last.Finalizers) != 0 || revision(t, last) != revision(t, one) {
 		t.Errorf("response %v at %s; want no finalizers, at %s, as before the removal", last.Finalizers, last.ResourceVersion, one.ResourceVersion)
@@ -111,7 +111,7 @@ func TestLastFinalizerByDryRun(t *testing.T) {
 		t.Errorf("response %v, %v", got, err)
 	}
 	if e.get("p") == nil {
-		t.Error("a dry run removed it")
+		t.Error("a dry run removed the object")
 	}
 }
 
@@ -182,10 +182,10 @@ func TestGracePeriodHoldsAgainstFinalizers(t *testing.T) {
 		t.Fatal(err)
 	}
 	if e.get("p") == nil {
-		t.Fatal("gone before its grace period was over")
+		t.Fatal("the object was removed before its grace period was over")
 	}
 	if _, gone := e.delete("p", metav1.DeleteOptions{GracePeriodSeconds: seconds(0)}); !gone {
-		t.Error("there after its grace period was ended")
+		t.Error("the object still exists after its grace period was set to 0")
 	}
 }
 
@@ -200,17 +200,17 @@ func TestPropagation(t *testing.T) {
 		byDefault bool
 		have      []string
 		options   metav1.DeleteOptions
-		want      []string // nil if it is deleted
+		want      []string // nil if the object is removed
 	}{
-		"nothing said":                      {},
+		"no policy":                         {},
 		"background":                        {options: policy(metav1.DeletePropagationBackground)},
 		"orphan":                            {options: policy(metav1.DeletePropagationOrphan), want: []string{orphan}},
 		"foreground":                        {options: policy(metav1.DeletePropagationForeground), want: []string{foreground}},
 		"orphanDependents":                  {options: orphans(true), want: []string{orphan}},
 		"orphanDependents false":            {options: orphans(false)},
 		"orphans by default":                {byDefault: true, want: []string{orphan}},
-		"not, when asked":                   {byDefault: true, options: policy(metav1.DeletePropagationBackground)},
-		"not, when asked the old way":       {byDefault: true, options: orphans(false)},
+		"background instead of the default": {byDefault: true, options: policy(metav1.DeletePropagationBackground)},
+		"orphanDependents false instead of the default": {byDefault: true, options: orphans(false)},
 		"after others":                      {have: []string{"a.com/a"}, options: policy(metav1.DeletePropagationForeground), want: []string{"a.com/a", foreground}},
 		"had orphan":                        {have: []string{orphan, "a.com/a"}, want: []string{orphan, "a.com/a"}},
 		"had foreground":                    {have: []string{foreground}, want: []string{foreground}},
@@ -272,7 +272,7 @@ func TestBlockedRemoval(t *testing.T) {
 		t.Fatalf("gone %v: %+v", gone, got)
 	}
 	if _, err := e.change(statusPart(e.Store), "p", func(p *corev1.Pod) { p.Status.Message = "x" }, noOptions()); err != nil || e.get("p") == nil {
-		t.Fatalf("a write of the status released it: %v", err)
+		t.Fatalf("an update of the status removed the object: %v", err)
 	}
 	if _, err := e.change(e.Store, "p", func(p *corev1.Pod) { p.Spec.NodeName = "" }, noOptions()); err != nil || e.get("p") != nil {
 		t.Errorf("not released: %v", err)

@@ -57,10 +57,10 @@ func (s *Store) apiError(err error, name, verb string) error {
 	return fmt.Errorf("%s %s %q: %w", verb, s.Resource, name, err)
 }
 
-// preconditionFailed returns the 409 for a failed precondition, with the messages of kube-apiserver:
-// for an update, the error of its storage including the key; for a deletion, an error that contains
-// the kind instead of the resource. For namespaces and definitions, which have a PrepareForDelete, it
-// contains the resource and a short message.
+// preconditionFailed returns the 409 for a failed precondition, with the messages of kube-apiserver. For an
+// update, the message contains the error of kube-apiserver's storage, including the key. For a deletion, it
+// contains the kind instead of the resource. For a deletion of a kind with a PrepareForDelete (namespaces and
+// definitions), it contains the resource and a short error.
 func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb string) error {
 	short := fmt.Errorf("Precondition failed: %s in precondition: %s, %s in object meta: %s", err.Field, err.Want, err.Field, err.Got)
 	switch {
@@ -73,8 +73,8 @@ func (s *Store) preconditionFailed(err *storage.PreconditionError, name, verb st
 	return apierrors.NewConflict(kind, name, err)
 }
 
-// maxFieldErrors is the maximum number of errors of one object in a response. A body of a few MB can
-// cause a million errors, and their message would need minutes and hundreds of MB.
+// maxFieldErrors is the maximum number of errors of one object in a response. A body of a few MB can cause a
+// million errors, and a message with all of them would take minutes and hundreds of MB.
 const maxFieldErrors = 1000
 
 // invalid returns the 422 for an invalid object.
@@ -92,9 +92,10 @@ func noSpace(err error) error {
 	}}
 }
 
-// unavailable returns the 503 of an unavailable store. The outcome of a write is then unknown, and clients repeat
-// requests with a Retry-After, so a write has none: a repeated creation with a generateName could store two
-// objects. A closed store has not performed the write.
+// unavailable returns the 503 for an unavailable store. Clients repeat a request if the response has a
+// Retry-After. The response to a write has none, because the outcome of the write is unknown: a repeated
+// creation with a generateName could store two objects. A closed store is an exception, because it has not
+// performed the write.
 func unavailable(err error, verb string) error {
 	status := apierrors.NewServiceUnavailable(fmt.Sprintf("storage is unavailable: %v", err))
 	if isRead := verb == "get" || verb == "list" || verb == "watch"; isRead || errors.Is(err, kv.ErrClosed) {

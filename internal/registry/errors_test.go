@@ -99,7 +99,7 @@ func TestErrors(t *testing.T) {
 	for name, test := range map[string]struct {
 		err  error
 		want metav1.Status
-		// update is the Status of updates if it differs, and write the Status of all writes; may be nil.
+		// update is the Status of updates if it differs, and write the Status of all writes. Both may be nil.
 		update, write *metav1.Status
 		// named reports that details and message contain the object's name.
 		named bool

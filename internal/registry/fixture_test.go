@@ -84,7 +84,7 @@ func (e *env) create(p *corev1.Pod) *corev1.Pod {
 	return e.read(record)
 }
 
-// read returns the object of a record, which must not be missing.
+// read returns a copy of the object of a record.
 func (e *env) read(record *codec.Record) *corev1.Pod {
 	e.Helper()
 	obj, err := record.Object()
@@ -107,7 +107,7 @@ func (e *env) get(name string) *corev1.Pod {
 	return e.read(record)
 }
 
-// change updates an object by a function.
+// change updates an object with the changes that f makes.
 func (e *env) change(u rest.Updater, name string, f func(*corev1.Pod), options rest.UpdateOptions) (*corev1.Pod, error) {
 	e.Helper()
 	record, _, err := u.Update(e.ctx, key(name), func(_ context.Context, current codec.Object) (codec.Object, error) {

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// TestMetadata compares the fast checks of metadata with apimachinery's: accepted names are valid,
-// and common names are accepted.
+// TestMetadata compares the validation errors with apimachinery's, and checks which changes the fast path
+// accepts.
 func TestMetadata(t *testing.T) {
 	t.Parallel()
 	s := &Strategy{Namespaced: true}
@@ -54,7 +54,7 @@ func TestMetadata(t *testing.T) {
 			t.Errorf("%s: accepted by the fast path: %t, want %t", name, quick, c.quick)
 		}
 	}
-	s.testDying(t)
+	s.testMarkedForDeletion(t)
 	for name, change := range map[string]func(m *metav1.ObjectMeta){
 		"a prefix of names":  func(m *metav1.ObjectMeta) { m.GenerateName = "A-" },
 		"another name":       func(m *metav1.ObjectMeta) { m.Name = "b" },
@@ -74,8 +74,8 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// testDying tests objects that are marked for deletion.
-func (s *Strategy) testDying(t *testing.T) {
+// testMarkedForDeletion tests objects that are marked for deletion.
+func (s *Strategy) testMarkedForDeletion(t *testing.T) {
 	t.Helper()
 	due, later, grace, longer := metav1.NewTime(time.Unix(2, 0)), metav1.NewTime(time.Unix(3, 0)), int64(1), int64(2)
 	for name, c := range map[string]struct {

@@ -119,7 +119,8 @@ func validateScale(scale *autoscalingv1.Scale) field.ErrorList {
 	return errs
 }
 
-// rescale returns the object with the replicas and managed fields of the Scale that update returns.
+// rescale calls update with the Scale of current. It returns a copy of current with the replicas and managed
+// fields of the Scale that update returns.
 func (s *Scale) rescale(ctx context.Context, objects *Scalable, current codec.Object, update rest.UpdateFunc) (codec.Object, error) {
 	before, err := s.scaleOf(objects, current)
 	if err != nil {
@@ -146,7 +147,7 @@ func (s *Scale) rescale(ctx context.Context, objects *Scalable, current codec.Ob
 		return nil, fmt.Errorf("set replicas: %w", err)
 	}
 	obj.SetManagedFields(entries)
-	// An update with a Scale without a resourceVersion is unconditional.
+	// If the Scale has no resourceVersion, the update is unconditional.
 	if scale.ResourceVersion != "" {
 		obj.SetResourceVersion(scale.ResourceVersion)
 	}
@@ -156,7 +157,7 @@ func (s *Scale) rescale(ctx context.Context, objects *Scalable, current codec.Ob
 	return obj, nil
 }
 
-// scaleOf returns the Scale of an object without managed fields.
+// scaleOf returns the Scale of an object, without managed fields.
 func (s *Scale) scaleOf(objects *Scalable, obj codec.Object) (*autoscalingv1.Scale, error) {
 	values, err := objects.Read(obj)
 	if err != nil {

@@ -26,9 +26,9 @@ type Store struct {
 	// Strategy contains the rules of the kind, and Storage stores the objects. Both are required.
 	Strategy *Strategy
 	Storage  storage.Interface
-	// Limiter limits the number of objects that are prepared and validated concurrently. It is
-	// released before the write. Validation of some kinds takes milliseconds of CPU; a limit
-	// prevents bursts of their writes from delaying other requests. nil means no limit.
+	// Limiter limits the number of objects that are prepared and validated concurrently. It is released
+	// before the write. Validating objects of some kinds takes milliseconds of CPU; the limit keeps a burst
+	// of writes of such objects from delaying other requests. nil means no limit.
 	Limiter  Limiter
 	Deletion Deletion
 }
@@ -38,8 +38,8 @@ type Deletion struct {
 	// IgnorePropagation makes deletions ignore their propagation policy: no finalizer for dependents
 	// is added or removed, so that no garbage collector is required.
 	IgnorePropagation bool
-	// Workers is the number of concurrent deletions in the deletion of a collection; 0 selects 1. Larger
-	// values than MaxDeletionWorkers are reduced to it.
+	// Workers is the number of objects that are deleted concurrently when a collection is deleted; 0 selects
+	// 1. Values above MaxDeletionWorkers select MaxDeletionWorkers.
 	Workers int
 }
 
@@ -141,8 +141,8 @@ func (w *watch) apiError(ctx context.Context, err error) error {
 	return w.store.apiError(err, "", "watch")
 }
 
-// withLimiter runs work while it holds the limiter, if there is one. It returns the error of work
-// or of ctx.
+// withLimiter calls work while it holds s.Limiter, unless s.Limiter is nil. It returns the error of work or
+// of ctx.
 func (s *Store) withLimiter(ctx context.Context, work func() error) error {
 	if s.Limiter == nil {
 		return work()

@@ -67,9 +67,9 @@ type Strategy struct {
 	// is called after PrepareForUpdate.
 	SpecChanged func(obj, old codec.Object) bool
 
-	// Authorize returns an error if the request's user may not write obj, for permissions that
-	// depend on its content (users cannot grant permissions that they do not have); nil permits
-	// all. old is nil on creation. It is called first, and its error is an API error.
+	// Authorize returns an error if the request's user may not write obj, for permissions that depend on its
+	// content (users cannot grant permissions that they do not have). A nil Authorize permits all writes. old
+	// is nil on creation. Authorize is called first, and its error is an API error.
 	Authorize func(ctx context.Context, obj, old codec.Object) error
 
 	// PrepareForCreate sets the fields of a new object that clients cannot set, Validate returns the errors
@@ -83,9 +83,9 @@ type Strategy struct {
 	ValidateUpdate   func(ctx context.Context, obj, old codec.Object) field.ErrorList
 	WarningsOnUpdate func(ctx context.Context, obj, old codec.Object) []string
 
-	// GracePeriod returns the grace period of a first deletion in seconds; 0 deletes immediately.
-	// requested is the gracePeriodSeconds of the request, or nil. A nil GracePeriod always deletes
-	// immediately.
+	// GracePeriod returns the grace period of the first deletion of an object, in seconds; 0 deletes
+	// immediately. requested is the gracePeriodSeconds of the request, or nil. A nil GracePeriod always
+	// deletes immediately.
 	GracePeriod func(obj codec.Object, requested *int64) int64
 	// OrphanByDefault orphans the dependents if a deletion has no propagation policy.
 	OrphanByDefault bool
@@ -96,7 +96,7 @@ type Strategy struct {
 	PrepareForDelete func(obj codec.Object)
 
 	// BeginTransaction creates the transaction of a creation, update or removal, after validation. If it is
-	// nil, an object is written alone.
+	// nil, objects are written without other objects.
 	BeginTransaction BeginTransactionFunc
 
 	// TTL returns the lifetime of an object after a write; 0 and a nil TTL mean unlimited.

@@ -25,12 +25,12 @@ type Transaction struct {
 // After a conflict, Rollback is called, and then the function is called again.
 type BeginTransactionFunc func(ctx context.Context, obj, old codec.Object, dryRun bool) (Transaction, error)
 
-// maxAttempts is the maximum number of attempts if other objects of the transaction change: with n
-// writers of one quota, a writer loses at most about n-1 times in a row.
+// maxAttempts is the maximum number of attempts if other objects of the transaction change concurrently. With
+// n writers of one quota, a writer loses at most about n-1 times in a row.
 const maxAttempts = 64
 
-// beginWrite returns the other writes of the transaction that writes obj over old. The write calls it when
-// obj is complete, except for changes by the transaction.
+// beginWrite returns the other writes of the transaction that writes obj over old. The write argument of
+// transact calls it when obj is complete, except for changes by the transaction.
 type beginWrite func(obj, old codec.Object) ([]*storage.Op, error)
 
 func noTransaction(codec.Object, codec.Object) ([]*storage.Op, error) { return nil, nil }
@@ -50,7 +50,7 @@ func (s *Store) transact(ctx context.Context, strategy *Strategy, dryRun bool, w
 	}
 	for attempt := 1; ; attempt++ {
 		err := write(func(obj, old codec.Object) (_ []*storage.Op, err error) {
-			rollback() // storage calls this again if the object was not the newest
+			rollback() // storage calls this function again if the object was outdated
 			open, err = strategy.BeginTransaction(ctx, obj, old, dryRun)
 			return open.With, err
 		})

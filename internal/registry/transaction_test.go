@@ -18,9 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// addresses assigns an address of a range to each pod. An address is a separate object that is
-// written and deleted together with the pod. reserved is the number of addresses reserved in memory
-// between BeginTransaction and the commit.
+// addresses assigns an address from a range to each pod. An address is a separate object that is written and
+// deleted together with the pod. reserved is the number of transactions that were begun and not rolled back.
 type addresses struct {
 	storage.Interface
 	size     int
@@ -119,20 +118,20 @@ func TestTransactions(t *testing.T) {
 	refuse := func(context.Context, codec.Object, codec.Object) error { return errors.New("refused") }
 	for name, write := range map[string]func() error{
 		"refused by admission": func() error { _, err := e.Create(e.ctx, pod("b"), refuse, metav1.CreateOptions{}); return err },
-		"of a name that is taken": func() error {
+		"of an existing name": func() error {
 			_, err := e.Create(e.ctx, pod("a"), nil, metav1.CreateOptions{})
 			return err
 		},
 		"a dry run": func() error {
 			_, err := e.Create(e.ctx, pod("b"), nil, metav1.CreateOptions{DryRun: []string{"All"}})
 			if err == nil {
-				err = errors.New("as it should be")
+				err = errors.New("the dry run succeeded") // as expected
 			}
 			return err
 		},
 	} {
 		if write() == nil {
-			t.Errorf("%s: it was created", name)
+			t.Errorf("%s: the pod was created", name)
 		}
 		if n, reserved := a.count(t), a.reserved.Load(); n != 1 || reserved != 1 {
 			t.Errorf("%s: %d addresses are stored, %d reserved", name, n, reserved)
@@ -167,8 +166,8 @@ func TestFinalizersAndTransactions(t *testing.T) {
 	}
 }
 
-// TestTransactionsRetry checks that a writer selects the next address after a conflict with
-// another writer over an address.
+// TestTransactionsRetry checks that a writer selects the next address if another writer creates the selected
+// address first.
 func TestTransactionsRetry(t *testing.T) {
 	t.Parallel()
 	e, a := newAddresses(t, 3)
@@ -189,7 +188,7 @@ func TestTransactionsRetry(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := obj.(*corev1.Pod).Status.PodIP; got != addressName(1) || a.begun.Load() != 2 || a.reserved.Load() != 1 {
-		t.Errorf("it has %s after %d attempts, %d reserved", got, a.begun.Load(), a.reserved.Load())
+		t.Errorf("the address is %s after %d attempts, %d reserved", got, a.begun.Load(), a.reserved.Load())
 	}
 	// If all attempts fail, the creation returns an error.
 	a.meanwhile = func(address string) {
@@ -202,7 +201,7 @@ func TestTransactionsRetry(t *testing.T) {
 		t.Errorf("create b: error %v, want a conflict", err)
 	}
 	if a.reserved.Load() != 1 {
-		t.Errorf("%d are reserved", a.reserved.Load())
+		t.Errorf("%d addresses are reserved, want 1", a.reserved.Load())
 	}
 }
 

@@ -22,7 +22,7 @@ func (s *Store) Update(ctx context.Context, name types.NamespacedName, update re
 	return (&SubresourceStore{Store: s, Strategy: s.Strategy}).update(ctx, name, update, options)
 }
 
-// update stores the result of its argument update by the rules of p.Strategy.
+// update stores the object that its argument update returns, by the rules of p.Strategy.
 func (p *SubresourceStore) update(ctx context.Context, name types.NamespacedName, update rest.UpdateFunc, options rest.UpdateOptions) (*codec.Record, bool, error) {
 	s, created := p.Store, false
 	var record, removed *codec.Record
@@ -121,8 +121,8 @@ func (s *Store) firstState(ctx context.Context, update rest.UpdateFunc, begin be
 }
 
 // checkResourceVersion enforces optimistic concurrency. It returns a 409 if obj and old have different
-// resourceVersions. If obj has no resourceVersion, or the number zero, which no object has, it sets the
-// resourceVersion of old, or returns a 422 if the strategy has RequireResourceVersion.
+// resourceVersions. If obj has no resourceVersion, or the resourceVersion zero, which no object has, it sets
+// the resourceVersion of old, or returns a 422 if the strategy has RequireResourceVersion.
 func (s *Store) checkResourceVersion(strategy *Strategy, obj, old codec.Object) error {
 	version := obj.GetResourceVersion()
 	if revision, err := strconv.ParseUint(version, 10, 64); err == nil && revision == 0 {
@@ -142,7 +142,7 @@ func (s *Store) checkResourceVersion(strategy *Strategy, obj, old codec.Object) 
 	return apierrors.NewConflict(s.Resource, old.GetName(), errors.New(modifiedMessage))
 }
 
-// beforeUpdate restores the system metadata, and prepares and validates the object by the
+// beforeUpdate restores the system metadata, and prepares and validates the object by the rules of the
 // strategy.
 func (s *Store) beforeUpdate(ctx context.Context, strategy *Strategy, obj, old codec.Object) error {
 	if strategy.Authorize != nil {
@@ -191,7 +191,7 @@ func preserveSystemMetadata(obj, old codec.Object) {
 // been stored before the current rules for names.
 func anyPathSegment(string, bool) []string { return nil }
 
-// isRemovable reports whether an object with a deletion timestamp can be removed: it has no
+// isRemovable reports whether an object has a deletion timestamp and can be removed, because it has no
 // finalizers and no grace period left, and BlocksRemoval returns false.
 func (s *Strategy) isRemovable(obj, old codec.Object) bool {
 	if old.GetDeletionTimestamp() == nil || len(obj.GetFinalizers()) > 0 || s.blocksRemoval(obj) {

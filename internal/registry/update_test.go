@@ -30,7 +30,7 @@ func watchFrom(e *env, name string) rest.ListOptions {
 	return rest.ListOptions{ResourceVersion: e.get(name).ResourceVersion}
 }
 
-// specCounted increments the generation if the spec changes.
+// specCounted returns a Strategy that increments the generation if the spec changes.
 func specCounted() *registry.Strategy {
 	return &registry.Strategy{
 		Generation: true,
@@ -43,7 +43,7 @@ func specCounted() *registry.Strategy {
 	}
 }
 
-// statusPart is the status subresource of pods.
+// statusPart returns the status subresource of pods.
 func statusPart(store *registry.Store) *registry.SubresourceStore {
 	return &registry.SubresourceStore{Store: store, Subresource: "status", Strategy: &registry.Strategy{
 		Namespaced: true, Generation: true, BlocksRemoval: store.Strategy.BlocksRemoval,
@@ -96,7 +96,7 @@ func TestOptimisticConcurrency(t *testing.T) {
 			if test.code != 0 {
 				wantStatus(t, err, test.code, test.message)
 				if e.get("p").Spec.NodeName != "n" {
-					t.Error("it was written all the same")
+					t.Error("the object was written nevertheless")
 				}
 				return
 			}
@@ -188,9 +188,9 @@ func TestGenerationCountsTheSpec(t *testing.T) {
 		{"nothing", e.Store, func(*corev1.Pod) {}, 1, false},
 		{"a label", e.Store, func(p *corev1.Pod) { p.Labels = map[string]string{"a": "b"} }, 1, true},
 		{"the spec", e.Store, func(p *corev1.Pod) { p.Spec.NodeName = "n" }, 2, true},
-		{"status, which is not the object's", e.Store, func(p *corev1.Pod) { p.Status.Message = "x" }, 2, false},
+		{"the status through the main resource", e.Store, func(p *corev1.Pod) { p.Status.Message = "x" }, 2, false},
 		{"the status", status, func(p *corev1.Pod) { p.Status.Message = "x" }, 2, true},
-		{"spec and label, which are not the status", status, func(p *corev1.Pod) { p.Spec.NodeName = "m"; p.Labels = nil }, 2, false},
+		{"the spec and a label through the status", status, func(p *corev1.Pod) { p.Spec.NodeName = "m"; p.Labels = nil }, 2, false},
 		{"generation itself", e.Store, func(p *corev1.Pod) { p.Generation = 50 }, 2, false},
 		{"the spec again", e.Store, func(p *corev1.Pod) { p.Spec.NodeName = "m" }, 3, true},
 	} {
@@ -229,10 +229,10 @@ func TestCreateOnUpdate(t *testing.T) {
 		code     int32
 		message  string
 	}{
-		"not allowed":           {code: 404, message: `pods "p" not found`},
-		"by the kind":           {strategy: registry.Strategy{AllowCreateOnUpdate: true, Generation: true}, created: true},
-		"by apply":              {strategy: registry.Strategy{Generation: true}, allow: true, created: true},
-		"of a version that was": {strategy: registry.Strategy{Generation: true}, allow: true, version: "5", created: true},
+		"not allowed":         {code: 404, message: `pods "p" not found`},
+		"by the kind":         {strategy: registry.Strategy{AllowCreateOnUpdate: true, Generation: true}, created: true},
+		"by apply":            {strategy: registry.Strategy{Generation: true}, allow: true, created: true},
+		"old resourceVersion": {strategy: registry.Strategy{Generation: true}, allow: true, version: "5", created: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -294,7 +294,7 @@ func TestUpdateErrorsPassAsTheyAre(t *testing.T) {
 		t.Errorf("error %v; want the error of admission", err)
 	}
 	if e.get("p").Spec.NodeName != "" {
-		t.Error("it was written all the same")
+		t.Error("the object was written nevertheless")
 	}
 }
 

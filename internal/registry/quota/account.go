@@ -13,13 +13,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// maxAttempts is the number of attempts of a write while other servers change its quotas. Writers
-// of one server wait for each other.
+// maxAttempts is the maximum number of attempts of a write while other servers change its quotas. Writers in
+// the same server wait for each other instead.
 const maxAttempts = 64
 
 // Account returns a storage that charges or credits the quotas of a namespace in the transaction of each
 // write. The charge depends only on the objects and on storage.WriteOptions.Subresource. Validating admission
-// (Check) has already run, so a write is rejected here only if concurrent writes have used the quota. It
+// (Check) has already run, so a write is rejected here only if concurrent writes have used the quota. Account
 // returns inner if quotas ignore the resource.
 func (l *Ledger) Account(resource schema.GroupResource, inner storage.Interface) storage.Interface {
 	if _, ok := evaluatorOf(resource); !ok {
@@ -140,8 +140,8 @@ func (c *charge) beginUpdate(ctx context.Context, subresource string, obj codec.
 	return c.begin(ctx, subresource, obj, old)
 }
 
-// begin returns the quota updates for a write of obj over old through a subresource, and locks the
-// namespace if there are any. An error rejects the write.
+// begin returns the quota updates for a write of obj over old through a subresource, and locks the namespace
+// if the write changes the usage of a quota. An error rejects the write.
 func (c *charge) begin(ctx context.Context, subresource string, obj, old codec.Object) ([]*storage.Op, error) {
 	w := &Write{Resource: c.resource, Subresource: subresource, Namespace: c.namespace, Object: obj, Old: old}
 	m, _ := measure(ctx, w)
@@ -194,7 +194,7 @@ func (c *charge) check(m *writeUsage) error {
 	return nil
 }
 
-// denied returns the error for a write of obj, which is not nil, because check permits each removal.
+// denied returns the error for a write of obj. obj is not nil, because check permits all removals.
 func (c *charge) denied(obj codec.Object, reason error) error {
 	err := error(apierrors.NewForbidden(c.resource, obj.GetName(), reason))
 	if f := c.ledger.config.WrapDenied; f != nil {
@@ -248,8 +248,8 @@ func (l *Ledger) charged(quota *corev1.ResourceQuota, change corev1.ResourceList
 	return l.config.RecordOwnership(quota, charged)
 }
 
-// retry reports whether a write must be retried because another server has changed a quota of its
-// namespace. It then refreshes the quotas. Otherwise it returns the error of the write.
+// retry reports whether a write must be retried because another server has changed a quota of its namespace.
+// If so, retry refreshes the quotas; otherwise it returns the error of the write.
 func (c *charge) retry(ctx context.Context, err error) (bool, error) {
 	var conflict *storage.OpConflictError
 	if !errors.As(err, &conflict) || conflict.Name.Namespace != c.namespace {

@@ -53,16 +53,15 @@ type Ledger struct {
 // Resource returns the resource of quotas.
 func Resource() schema.GroupResource { return schema.GroupResource{Resource: "resourcequotas"} }
 
-// New returns a Ledger without quotas. Call Configure before other methods than Observer and
-// Account.
+// New returns a Ledger without quotas. Call Configure before all methods except Observer and Account.
 func New() *Ledger { return &Ledger{namespaces: map[string][]*codec.Record{}} }
 
-// Configure sets the configuration. It must be called before the other methods except Observer and
-// Account, and not concurrently with them.
+// Configure sets the configuration. It must be called before all methods except Observer and Account, and not
+// concurrently with other methods.
 func (l *Ledger) Configure(config Config) { l.config = config }
 
-// records returns the quotas of a namespace, sorted by name. A write in a namespace without quotas has
-// no other cost.
+// records returns the quotas of a namespace, sorted by name. In a namespace without quotas, this lookup is
+// the only cost of quotas for a write.
 func (l *Ledger) records(namespace string) []*codec.Record {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -195,7 +194,8 @@ func find(records []*codec.Record, name types.NamespacedName) (int, bool) {
 	return slices.BinarySearchFunc(records, name.Name, func(r *codec.Record, name string) int { return strings.Compare(r.Name().Name, name) })
 }
 
-// Observer returns an observer of quota writes, which makes a write effective before its response.
+// Observer returns an observer of quota writes, with which each write takes effect in the ledger before its
+// response.
 func (l *Ledger) Observer() *storage.Observer {
 	return &storage.Observer{
 		Written: func(record *codec.Record) error {
@@ -281,7 +281,7 @@ func (l *Ledger) Lock(ctx context.Context, namespace string) (unlock func(), err
 	return l.locks.lock(ctx, namespace)
 }
 
-// locks is a set of locks by name. A lock exists while a goroutine holds it or waits for it.
+// locks is a set of locks by name. A lock exists while goroutines hold it or wait for it.
 type locks struct {
 	mu   sync.Mutex
 	held map[string]*lock
@@ -299,7 +299,7 @@ func (l *locks) lock(ctx context.Context, name string) (unlock func(), err error
 		return func() { one.free <- struct{}{}; l.release(name, one) }, nil
 	case <-ctx.Done():
 		l.release(name, one)
-		return nil, errors.Join(errors.New("wait for other writers of objects of the quota"), ctx.Err())
+		return nil, errors.Join(errors.New("wait for other writers of objects in the namespace"), ctx.Err())
 	}
 }
 

@@ -66,7 +66,7 @@ func measure(ctx context.Context, w *Write) (writeUsage, bool) {
 	return m, true
 }
 
-// change returns the changes of a quota's usage, or nil if it does not change.
+// change returns the changes of a quota's usage, or nil if the usage does not change.
 func (m *writeUsage) change(quota *corev1.ResourceQuota) corev1.ResourceList {
 	var change corev1.ResourceList
 	is := m.Object != nil && m.inScopes(&quota.Spec, m.Object)
@@ -227,8 +227,8 @@ func (m *writeUsage) checkCovered(limited []Limited, covered []corev1.ResourceNa
 	return nil
 }
 
-// uncovered returns the error for an object in a scope without a quota. kube-apiserver has the same
-// message, which does not contain the object, but status 500.
+// uncovered returns the error for an object in a scope without a quota. As in kube-apiserver, the message
+// does not contain the object, but kube-apiserver returns it with status 500.
 func uncovered(message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: message,

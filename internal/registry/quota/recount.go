@@ -17,9 +17,9 @@ import (
 // without an error if the resource does not exist. It may block.
 type ListFunc func(ctx context.Context, resource schema.GroupResource, namespace string) (*rest.List, error)
 
-// Recount returns the usage of a quota, computed from the objects of its namespace. It blocks for
-// one list per resource. The caller owns the result; an error of list is wrapped. Writes during the
-// recount are not included consistently.
+// Recount returns the usage of a quota, computed from the objects of its namespace. It blocks for one list
+// per resource. The caller owns the result; an error of list is wrapped. Writes during the recount may or may
+// not be included.
 func Recount(ctx context.Context, quota *corev1.ResourceQuota, list ListFunc) (corev1.ResourceList, error) {
 	used := corev1.ResourceList{}
 	for name := range quota.Spec.Hard {

@@ -25,7 +25,7 @@ var (
 
 // evaluator computes the usage of one resource's objects. The zero value only counts objects.
 type evaluator struct {
-	// count is the quota name of the number of objects, alias an older name or "".
+	// count is the quota resource for the number of objects. alias is an older name of count, or "".
 	count, alias corev1.ResourceName
 	// names reports whether a quota resource, other than count and alias, limits these objects.
 	names func(corev1.ResourceName) bool

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// shown formats a list of quantities, sorted.
+// shown formats a list of quantities, sorted by name.
 func shown(list corev1.ResourceList) string {
 	return formatQuantities(slices.Sorted(maps.Keys(list)), list)
 }
@@ -45,65 +45,65 @@ func TestUsage(t *testing.T) {
 		obj      codec.Object
 		want     string
 	}{
-		{"pod that asks for nothing", pods, pod(`{spec: {containers: [{name: c}]}}`), "count/pods=1,pods=1"},
-		{"containers together", pods, pod(`{spec: {containers: [
+		{"pod without requests", pods, pod(`{spec: {containers: [{name: c}]}}`), "count/pods=1,pods=1"},
+		{"sum of containers", pods, pod(`{spec: {containers: [
 			{name: a, resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {cpu: "1"}}},
 			{name: b, resources: {requests: {cpu: 200m, ephemeral-storage: 1Gi}, limits: {cpu: "1", memory: 2Gi, ephemeral-storage: 2Gi}}}]}}`),
 			"count/pods=1,cpu=300m,ephemeral-storage=1Gi,limits.cpu=2,limits.ephemeral-storage=2Gi,limits.memory=2Gi,memory=1Gi,pods=1," +
 				"requests.cpu=300m,requests.ephemeral-storage=1Gi,requests.memory=1Gi"},
-		{"a greater init container", pods, pod(`{spec: {initContainers: [{name: i, resources: {requests: {cpu: "2"}}}],
+		{"larger init container", pods, pod(`{spec: {initContainers: [{name: i, resources: {requests: {cpu: "2"}}}],
 			containers: [{name: a, resources: {requests: {cpu: "1"}}}]}}`), "count/pods=1,cpu=2,pods=1,requests.cpu=2"},
-		{"a sidecar", pods, pod(`{spec: {initContainers: [{name: i, restartPolicy: Always, resources: {requests: {cpu: "2"}}}],
+		{"sidecar", pods, pod(`{spec: {initContainers: [{name: i, restartPolicy: Always, resources: {requests: {cpu: "2"}}}],
 			containers: [{name: a, resources: {requests: {cpu: "1"}}}]}}`), "count/pods=1,cpu=3,pods=1,requests.cpu=3"},
 		{"overhead", pods, pod(`{spec: {overhead: {cpu: 50m, memory: 10Mi}, containers: [{name: a, resources: {requests: {cpu: "1"}, limits: {memory: 1Mi}}}]}}`),
 			"count/pods=1,cpu=1050m,limits.memory=11Mi,memory=10Mi,pods=1,requests.cpu=1050m,requests.memory=10Mi"},
-		{"by itself", pods, pod(`{spec: {resources: {requests: {cpu: "4"}, limits: {memory: 8Gi}}, containers: [{name: a, resources: {requests: {cpu: "1"}}}]}}`),
+		{"pod-level resources", pods, pod(`{spec: {resources: {requests: {cpu: "4"}, limits: {memory: 8Gi}}, containers: [{name: a, resources: {requests: {cpu: "1"}}}]}}`),
 			"count/pods=1,cpu=4,limits.memory=8Gi,pods=1,requests.cpu=4"},
-		{"others' resources", pods, pod(`{spec: {containers: [{name: a, resources: {
+		{"extended resources", pods, pod(`{spec: {containers: [{name: a, resources: {
 			requests: {example.com/gpu: "2", hugepages-2Mi: 4Mi, deviceclass.resource.kubernetes.io/x: "1"}, limits: {example.com/gpu: "2"}}}]}}`),
 			"count/pods=1,hugepages-2Mi=4Mi,pods=1,requests.deviceclass.resource.kubernetes.io/x=1,requests.example.com/gpu=2,requests.hugepages-2Mi=4Mi"},
-		{"while it is resized", pods, pod(`{spec: {containers: [{name: a, resources: {requests: {cpu: "1"}}}]},
+		{"resize in progress", pods, pod(`{spec: {containers: [{name: a, resources: {requests: {cpu: "1"}}}]},
 			status: {containerStatuses: [{name: a, allocatedResources: {cpu: "3"}, resources: {requests: {cpu: "2"}, limits: {cpu: "5"}}}]}}`),
 			"count/pods=1,cpu=3,limits.cpu=5,pods=1,requests.cpu=3"},
-		{"that cannot be resized", pods, pod(`{spec: {containers: [{name: a, resources: {requests: {cpu: "9"}}}]},
+		{"infeasible resize", pods, pod(`{spec: {containers: [{name: a, resources: {requests: {cpu: "9"}}}]},
 			status: {conditions: [{type: PodResizePending, reason: Infeasible, status: "True"}], containerStatuses: [{name: a, allocatedResources: {cpu: "3"}}]}}`),
 			"count/pods=1,cpu=3,pods=1,requests.cpu=3"},
-		{"has succeeded", pods, pod(`{spec: {containers: [{name: a, resources: {requests: {cpu: "1"}}}]}, status: {phase: Succeeded}}`), "count/pods=1"},
-		{"has failed", pods, pod(`{spec: {containers: [{name: a}]}, status: {phase: Failed}}`), "count/pods=1"},
-		{"is deleted", pods, pod(`{metadata: {deletionTimestamp: "` + past + `", deletionGracePeriodSeconds: 7200}, spec: {containers: [{name: a}]}}`), "count/pods=1,pods=1"},
-		{"should be gone", pods, pod(`{metadata: {deletionTimestamp: "` + past + `", deletionGracePeriodSeconds: 30}, spec: {containers: [{name: a}]}}`), "count/pods=1"},
+		{"succeeded pod", pods, pod(`{spec: {containers: [{name: a, resources: {requests: {cpu: "1"}}}]}, status: {phase: Succeeded}}`), "count/pods=1"},
+		{"failed pod", pods, pod(`{spec: {containers: [{name: a}]}, status: {phase: Failed}}`), "count/pods=1"},
+		{"pod marked for deletion", pods, pod(`{metadata: {deletionTimestamp: "` + past + `", deletionGracePeriodSeconds: 7200}, spec: {containers: [{name: a}]}}`), "count/pods=1,pods=1"},
+		{"overdue pod", pods, pod(`{metadata: {deletionTimestamp: "` + past + `", deletionGracePeriodSeconds: 30}, spec: {containers: [{name: a}]}}`), "count/pods=1"},
 
 		{"service", services, service(`{spec: {type: ClusterIP, ports: [{port: 1}]}}`), "count/services=1,services=1,services.loadbalancers=0,services.nodeports=0"},
-		{"of nodes", services, service(`{spec: {type: NodePort, ports: [{port: 1}, {port: 2}]}}`), "count/services=1,services=1,services.loadbalancers=0,services.nodeports=2"},
-		{"balanced", services, service(`{spec: {type: LoadBalancer, ports: [{port: 1}, {port: 2}]}}`), "count/services=1,services=1,services.loadbalancers=1,services.nodeports=2"},
-		{"balanced without ports", services, service(`{spec: {type: LoadBalancer, allocateLoadBalancerNodePorts: false, ports: [{port: 1}, {port: 2, nodePort: 30001}]}}`),
+		{"NodePort service", services, service(`{spec: {type: NodePort, ports: [{port: 1}, {port: 2}]}}`), "count/services=1,services=1,services.loadbalancers=0,services.nodeports=2"},
+		{"LoadBalancer service", services, service(`{spec: {type: LoadBalancer, ports: [{port: 1}, {port: 2}]}}`), "count/services=1,services=1,services.loadbalancers=1,services.nodeports=2"},
+		{"LoadBalancer service without allocated node ports", services, service(`{spec: {type: LoadBalancer, allocateLoadBalancerNodePorts: false, ports: [{port: 1}, {port: 2, nodePort: 30001}]}}`),
 			"count/services=1,services=1,services.loadbalancers=1,services.nodeports=1"},
 
 		{"claim", claims, claim(`{spec: {resources: {requests: {storage: 1Gi}}}}`), "count/persistentvolumeclaims=1,persistentvolumeclaims=1,requests.storage=1Gi"},
-		{"of a class", claims, claim(`{spec: {storageClassName: gold, resources: {requests: {storage: 1Gi}}}}`),
+		{"claim with a storage class", claims, claim(`{spec: {storageClassName: gold, resources: {requests: {storage: 1Gi}}}}`),
 			"count/persistentvolumeclaims=1,gold.storageclass.storage.k8s.io/persistentvolumeclaims=1,gold.storageclass.storage.k8s.io/requests.storage=1Gi," +
 				"persistentvolumeclaims=1,requests.storage=1Gi"},
-		{"of a class by the annotation", claims, claim(`{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: old}}, spec: {storageClassName: gold}}`),
+		{"claim with the annotation of a storage class", claims, claim(`{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: old}}, spec: {storageClassName: gold}}`),
 			"count/persistentvolumeclaims=1,old.storageclass.storage.k8s.io/persistentvolumeclaims=1,persistentvolumeclaims=1"},
-		{"that was greater", claims, claim(`{spec: {resources: {requests: {storage: 1Gi}}}, status: {allocatedResources: {storage: 3Gi}}}`),
+		{"shrinking claim", claims, claim(`{spec: {resources: {requests: {storage: 1Gi}}}, status: {allocatedResources: {storage: 3Gi}}}`),
 			"count/persistentvolumeclaims=1,persistentvolumeclaims=1,requests.storage=3Gi"},
-		{"of a part of a byte", claims, claim(`{spec: {resources: {requests: {storage: 1500m}}}}`), "count/persistentvolumeclaims=1,persistentvolumeclaims=1,requests.storage=2"},
+		{"claim for a fraction of a byte", claims, claim(`{spec: {resources: {requests: {storage: 1500m}}}}`), "count/persistentvolumeclaims=1,persistentvolumeclaims=1,requests.storage=2"},
 
 		{"devices", resourceClaims, devices(`{spec: {devices: {requests: [{name: a, exactly: {deviceClassName: gpu, allocationMode: ExactCount, count: 2}},
 			{name: b, exactly: {deviceClassName: gpu, allocationMode: All}}]}}}`), "count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=34"},
-		{"one or the other", resourceClaims, devices(`{spec: {devices: {requests: [{name: a, firstAvailable: [
+		{"alternative device requests", resourceClaims, devices(`{spec: {devices: {requests: [{name: a, firstAvailable: [
 			{name: x, deviceClassName: gpu, allocationMode: ExactCount, count: 2}, {name: y, deviceClassName: gpu, allocationMode: ExactCount, count: 3},
 			{name: z, deviceClassName: nic, allocationMode: ExactCount, count: 1}]}]}}}`),
 			"count/resourceclaims.resource.k8s.io=1,gpu.deviceclass.resource.k8s.io/devices=3,nic.deviceclass.resource.k8s.io/devices=1"},
 
-		{"old name", schema.GroupResource{Resource: "secrets"}, &corev1.Secret{}, "count/secrets=1,secrets=1"},
+		{"resource with an alias", schema.GroupResource{Resource: "secrets"}, &corev1.Secret{}, "count/secrets=1,secrets=1"},
 		{"any resource", schema.GroupResource{Group: "example.com", Resource: "widgets"}, &metav1.PartialObjectMetadata{}, "count/widgets.example.com=1"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			e, ok := evaluatorOf(tt.resource)
 			if !ok {
-				t.Fatal("it is not counted")
+				t.Fatal("the resource is not counted")
 			}
 			used := e.usageOf(tt.obj, time.Now())
 			if got := shown(used); got != tt.want {
@@ -114,7 +114,7 @@ func TestUsage(t *testing.T) {
 					t.Errorf("%s is used and not tracked", name)
 				}
 				if counted := CountedResources(corev1.ResourceList{name: {}}); !slices.Contains(counted, tt.resource) {
-					t.Errorf("of %s, %v are counted", name, counted)
+					t.Errorf("the counted resources of %s are %v", name, counted)
 				}
 			}
 		})
@@ -150,30 +150,30 @@ func TestScopes(t *testing.T) {
 		{"not best effort", corev1.ResourceQuotaScopeBestEffort, "Exists", "", pods, burstable, false},
 		{"NotBestEffort", corev1.ResourceQuotaScopeNotBestEffort, "Exists", "", pods, burstable, true},
 		{"best effort by its status", corev1.ResourceQuotaScopeBestEffort, "Exists", "", pods, pod(`{status: {qosClass: BestEffort}, spec: {containers: [{name: c, resources: {limits: {memory: 1Mi}}}]}}`), true},
-		{"by the pod", corev1.ResourceQuotaScopeBestEffort, "Exists", "", pods, pod(`{spec: {resources: {requests: {cpu: 1m}}, containers: [{name: c}]}}`), false},
+		{"not best effort by pod-level resources", corev1.ResourceQuotaScopeBestEffort, "Exists", "", pods, pod(`{spec: {resources: {requests: {cpu: 1m}}, containers: [{name: c}]}}`), false},
 		{"terminating", corev1.ResourceQuotaScopeTerminating, "Exists", "", pods, pod(`{spec: {activeDeadlineSeconds: 0}}`), true},
 		{"not terminating", corev1.ResourceQuotaScopeTerminating, "Exists", "", pods, plain, false},
 		{"NotTerminating", corev1.ResourceQuotaScopeNotTerminating, "Exists", "", pods, plain, true},
-		{"has a priority", corev1.ResourceQuotaScopePriorityClass, "Exists", "", pods, pod(`{spec: {priorityClassName: high}}`), true},
-		{"has none", corev1.ResourceQuotaScopePriorityClass, "Exists", "", pods, plain, false},
-		{"must have none", corev1.ResourceQuotaScopePriorityClass, "DoesNotExist", "", pods, plain, true},
+		{"with a priority class", corev1.ResourceQuotaScopePriorityClass, "Exists", "", pods, pod(`{spec: {priorityClassName: high}}`), true},
+		{"without a priority class", corev1.ResourceQuotaScopePriorityClass, "Exists", "", pods, plain, false},
+		{"DoesNotExist without a priority class", corev1.ResourceQuotaScopePriorityClass, "DoesNotExist", "", pods, plain, true},
 		{"in", corev1.ResourceQuotaScopePriorityClass, "In", "low,high", pods, pod(`{spec: {priorityClassName: high}}`), true},
 		{"not in", corev1.ResourceQuotaScopePriorityClass, "In", "low", pods, pod(`{spec: {priorityClassName: high}}`), false},
-		{"none is not in", corev1.ResourceQuotaScopePriorityClass, "In", "low", pods, plain, false},
+		{"In without a priority class", corev1.ResourceQuotaScopePriorityClass, "In", "low", pods, plain, false},
 		{"NotIn", corev1.ResourceQuotaScopePriorityClass, "NotIn", "low", pods, pod(`{spec: {priorityClassName: high}}`), true},
-		{"none is NotIn", corev1.ResourceQuotaScopePriorityClass, "NotIn", "low", pods, plain, true},
+		{"NotIn without a priority class", corev1.ResourceQuotaScopePriorityClass, "NotIn", "low", pods, plain, true},
 		{"across namespaces", corev1.ResourceQuotaScopeCrossNamespacePodAffinity, "Exists", "", pods, pod(`{spec: {affinity: {podAntiAffinity: {
 			preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1, podAffinityTerm: {topologyKey: k, namespaces: [x]}}]}}}}`), true},
-		{"by a selector", corev1.ResourceQuotaScopeCrossNamespacePodAffinity, "Exists", "", pods, pod(`{spec: {affinity: {podAffinity: {
+		{"across namespaces by a selector", corev1.ResourceQuotaScopeCrossNamespacePodAffinity, "Exists", "", pods, pod(`{spec: {affinity: {podAffinity: {
 			requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: k, namespaceSelector: {}}]}}}}`), true},
 		{"within its namespace", corev1.ResourceQuotaScopeCrossNamespacePodAffinity, "Exists", "", pods, pod(`{spec: {affinity: {podAffinity: {
 			requiredDuringSchedulingIgnoredDuringExecution: [{topologyKey: k}]}}}}`), false},
-		{"class of attributes", corev1.ResourceQuotaScopeVolumeAttributesClass, "In", "gold", claims, claim(`{spec: {volumeAttributesClassName: gold}}`), true},
-		{"that it had", corev1.ResourceQuotaScopeVolumeAttributesClass, "In", "gold", claims, claim(`{spec: {volumeAttributesClassName: new}, status: {currentVolumeAttributesClassName: gold}}`), true},
-		{"that it is to get", corev1.ResourceQuotaScopeVolumeAttributesClass, "In", "gold", claims, claim(`{status: {modifyVolumeStatus: {targetVolumeAttributesClassName: gold}}}`), true},
-		{"no class", corev1.ResourceQuotaScopeVolumeAttributesClass, "Exists", "", claims, claim(`{}`), false},
-		{"none of other kinds", corev1.ResourceQuotaScopeBestEffort, "Exists", "", services, &corev1.Service{}, false},
-		{"none of claims", corev1.ResourceQuotaScopeBestEffort, "Exists", "", claims, claim(`{}`), false},
+		{"desired attributes class", corev1.ResourceQuotaScopeVolumeAttributesClass, "In", "gold", claims, claim(`{spec: {volumeAttributesClassName: gold}}`), true},
+		{"current attributes class", corev1.ResourceQuotaScopeVolumeAttributesClass, "In", "gold", claims, claim(`{spec: {volumeAttributesClassName: new}, status: {currentVolumeAttributesClassName: gold}}`), true},
+		{"target attributes class", corev1.ResourceQuotaScopeVolumeAttributesClass, "In", "gold", claims, claim(`{status: {modifyVolumeStatus: {targetVolumeAttributesClassName: gold}}}`), true},
+		{"no attributes class", corev1.ResourceQuotaScopeVolumeAttributesClass, "Exists", "", claims, claim(`{}`), false},
+		{"scope of pods for a service", corev1.ResourceQuotaScopeBestEffort, "Exists", "", services, &corev1.Service{}, false},
+		{"scope of pods for a claim", corev1.ResourceQuotaScopeBestEffort, "Exists", "", claims, claim(`{}`), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -221,17 +221,17 @@ func TestCheck(t *testing.T) {
 		want    string
 	}{
 		{"within", Write{Resource: pods, Object: cpu}, []*corev1.ResourceQuota{quotaOf("q", "pods=1,requests.cpu=1", "pods=0,requests.cpu=400m")}, nil, ""},
-		{"over in two", Write{Resource: pods, Object: cpu}, []*corev1.ResourceQuota{quotaOf("q", "pods=1,requests.cpu=1", "pods=1,requests.cpu=600m")}, nil,
+		{"two limits exceeded", Write{Resource: pods, Object: cpu}, []*corev1.ResourceQuota{quotaOf("q", "pods=1,requests.cpu=1", "pods=1,requests.cpu=600m")}, nil,
 			"exceeded quota: q, requested: pods=1,requests.cpu=600m, used: pods=1,requests.cpu=600m, limited: pods=1,requests.cpu=1"},
-		{"over in what was so before", Write{Resource: pods, Object: cpu}, []*corev1.ResourceQuota{quotaOf("q", "pods=5,services=1", "pods=1,services=3")}, nil, ""},
+		{"another resource already over its limit", Write{Resource: pods, Object: cpu}, []*corev1.ResourceQuota{quotaOf("q", "pods=5,services=1", "pods=1,services=3")}, nil, ""},
 		{"the second quota", Write{Resource: pods, Object: cpu}, []*corev1.ResourceQuota{quotaOf("p", "pods=5", "pods=1"), quotaOf("q", "pods=1", "pods=1")}, nil,
 			"exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"},
-		{"says nothing", Write{Resource: pods, Object: pod(`{spec: {initContainers: [{name: b}], containers: [{name: c, resources: {limits: {cpu: "1"}}}, {name: a}]}}`)},
+		{"required fields are missing", Write{Resource: pods, Object: pod(`{spec: {initContainers: [{name: b}], containers: [{name: c, resources: {limits: {cpu: "1"}}}, {name: a}]}}`)},
 			[]*corev1.ResourceQuota{quotaOf("q", "cpu=1,limits.cpu=1,requests.storage=1", "cpu=0,limits.cpu=0,requests.storage=0")}, nil,
 			"failed quota: q: must specify cpu for: a,b,c; limits.cpu for: a,b"},
 		{"not counted yet", Write{Resource: pods, Object: cpu}, []*corev1.ResourceQuota{quotaOf("q", "pods=5,cpu=7", "pods=1")}, nil, "status unknown for quota: q, resources: cpu,pods"},
 		{"another scope", Write{Resource: pods, Object: cpu}, []*corev1.ResourceQuota{quotaOf("q", "pods=0", "pods=0", corev1.ResourceQuotaScopeBestEffort)}, nil, ""},
-		{"an update of its spec", Write{Resource: pods, Object: cpu, Old: important}, []*corev1.ResourceQuota{quotaOf("q", "requests.cpu=0", "requests.cpu=0")}, nil, ""},
+		{"update of the spec", Write{Resource: pods, Object: cpu, Old: important}, []*corev1.ResourceQuota{quotaOf("q", "requests.cpu=0", "requests.cpu=0")}, nil, ""},
 		{"a resize", Write{Resource: pods, Subresource: "resize", Object: cpu, Old: pod(`{spec: {containers: [{name: c, resources: {requests: {cpu: 100m}}}]}}`)},
 			[]*corev1.ResourceQuota{quotaOf("q", "requests.cpu=500m,pods=1", "requests.cpu=100m,pods=1")}, nil,
 			"exceeded quota: q, requested: requests.cpu=500m, used: requests.cpu=100m, limited: requests.cpu=500m"},
@@ -240,7 +240,7 @@ func TestCheck(t *testing.T) {
 			"exceeded quota: q, requested: services.nodeports=1, used: services.nodeports=0, limited: services.nodeports=0"},
 		{"limited without a quota", Write{Resource: claims, Object: gold}, nil, []Limited{{Resource: claims, Contains: []string{"gold.storageclass.storage.k8s.io/requests"}}},
 			"insufficient quota to consume: gold.storageclass.storage.k8s.io/requests.storage"},
-		{"limited with one", Write{Resource: claims, Object: gold}, []*corev1.ResourceQuota{quotaOf("q", "gold.storageclass.storage.k8s.io/requests.storage=5Gi", "gold.storageclass.storage.k8s.io/requests.storage=0")},
+		{"limited with a quota", Write{Resource: claims, Object: gold}, []*corev1.ResourceQuota{quotaOf("q", "gold.storageclass.storage.k8s.io/requests.storage=5Gi", "gold.storageclass.storage.k8s.io/requests.storage=0")},
 			[]Limited{{Resource: claims, Contains: []string{"gold.storageclass.storage.k8s.io/requests"}}}, ""},
 		{"a limited scope", Write{Resource: pods, Object: important}, nil, []Limited{{Resource: pods, Scopes: priority}},
 			"insufficient quota to match these scopes: [{PriorityClass In [high]}]"},
@@ -252,7 +252,7 @@ func TestCheck(t *testing.T) {
 			m, _ := measure(t.Context(), &tt.write)
 			if !m.enforces(tt.write.Old == nil, tt.write.Subresource) {
 				if tt.want != "" {
-					t.Error("it is not checked")
+					t.Error("the write is not checked")
 				}
 				return
 			}
