@@ -55,9 +55,9 @@ type Config struct {
 	Store Store
 	// Feed dispatches events. It must watch the backend of the store. Required.
 	Feed *Feed
-	// IndexFields are names of fields (codec.Kind.Fields) that many lists and watches compare with a
-	// value, such as spec.nodeName of pods. A list that requires a value then evaluates only the objects with
-	// this value, and a change wakes only the watches that require its old or new value.
+	// IndexFields are names of fields (codec.Kind.Fields) that many lists and watches compare with a value,
+	// such as spec.nodeName of pods. A list that requires a value then evaluates only the objects with this
+	// value, and a change wakes only the watches that require the old or the new value of the field.
 	IndexFields []string
 }
 
@@ -92,7 +92,8 @@ type Cacher struct {
 
 	// loaded is the loaded cache. If it is nil or closed, the next read loads a new one.
 	loaded atomic.Pointer[watchCache]
-	// loading is a mutex, held while a cache is loaded. A channel allows waiting with a context.
+	// loading is a mutex that is held while a cache is loaded. It is a channel, so that readers can wait for
+	// it with a context.
 	loading chan struct{}
 	// loadFailed is the time of the last failed load, in Unix nanoseconds.
 	loadFailed atomic.Int64
@@ -272,8 +273,8 @@ func (c *Cacher) Get(ctx context.Context, name types.NamespacedName, options sto
 	return record, codec.Convert(ctx, record)
 }
 
-// cacheAt returns the loaded cache at a revision: min or a later one if any is set, otherwise the newest one. It
-// returns nil if the store must be read instead.
+// cacheAt returns the loaded cache after it has reached the revision min if any is set, and the newest
+// revision otherwise. It returns nil if the store must be read instead.
 func (c *Cacher) cacheAt(ctx context.Context, any bool, min kv.Revision) (*watchCache, error) {
 	if any {
 		return c.notOlderThan(ctx, min)
@@ -357,7 +358,7 @@ func (c *Cacher) exactSnapshot(ctx context.Context, plan *storage.ListPlan) (*wa
 	}
 	dispatched := c.feed.Dispatched()
 	if plan.At > dispatched {
-		// The event of a recent commit may not have been dispatched yet.
+		// The event of a recent commit might not have been dispatched yet.
 		current, err := c.store.Backend().CurrentRevision(ctx)
 		if err != nil || plan.At > current || !c.wait(ctx, st, plan.At) {
 			return nil, nil

@@ -7,9 +7,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// decodeQueue contains events whose values must be decrypted, which may block on a key service, and all
-// later events of the cache. One goroutine, the decoder, applies them, and ends when the queue is empty.
-// watchCache.mu guards the fields.
+// decodeQueue contains events whose values must be decrypted, and all later events of the cache. Decryption
+// may block on a key service. One goroutine, the decoder, applies the events and ends when the queue is
+// empty. watchCache.mu guards the fields.
 type decodeQueue struct {
 	// queue contains the events in order. An event stays in the queue until its change was applied.
 	queue []kv.Event

@@ -17,7 +17,7 @@ import (
 
 const (
 	// progressDelay is the time that a reader waits for a revision before it requests progress from the
-	// backend. It repeats the request every progressPeriod.
+	// backend. The reader repeats the request every progressPeriod.
 	progressDelay  = 2 * time.Millisecond
 	progressPeriod = 100 * time.Millisecond
 	// restartDelay is the delay before a failed watch is opened again.
@@ -43,7 +43,7 @@ type FeedConfig struct {
 	// MemoryPressure reports whether the process is short of memory. The feed then evicts half of Encodings
 	// every second, and drops caches that were not read for a few seconds. nil means never.
 	MemoryPressure func() bool
-	// Encodings contains the cached encodings of the records in the caches; nil is valid.
+	// Encodings limits the cached encodings of the records in the caches. It may be nil.
 	Encodings *codec.EncodingCache
 	// Log limits the log of recent changes of each cache.
 	Log LogLimits
@@ -68,7 +68,7 @@ type Feed struct {
 	metrics        *Metrics
 	idle           time.Duration
 	memoryPressure func() bool
-	// encodings contains the cached encodings of the records in the caches. It may be nil.
+	// encodings limits the cached encodings of the records in the caches. It may be nil.
 	encodings *codec.EncodingCache
 	limits    LogLimits
 
@@ -419,8 +419,8 @@ func (f *Feed) WaitFor(ctx context.Context, revision kv.Revision) error {
 	return f.await(ctx, w)
 }
 
-// await waits for a revision. Its event usually arrives within progressDelay. Otherwise await requests
-// progress, because the revision may have changed only keys that the feed does not watch.
+// await waits for a revision. The event of the revision usually arrives within progressDelay. Otherwise await
+// requests progress, because the revision may have changed only keys that the feed does not watch.
 func (f *Feed) await(ctx context.Context, w waiter) error {
 	request := time.NewTimer(progressDelay)
 	defer request.Stop()

@@ -80,8 +80,8 @@ func (e *logEntry) release() {
 	}
 }
 
-// topicKey identifies a topic. It selects by the key of one object, a prefix of keys, the value of a field, or
-// the value of a label with an optional prefix. Unused fields are empty.
+// topicKey identifies a topic. It selects changes by the key of one object, a prefix of keys, the value of a
+// field, or the value of a label with an optional prefix. Unused fields are empty.
 type topicKey struct{ key, prefix, field, label, value string }
 
 // topic is the index of the changes that some watches select. It exists while there are such watches. A change

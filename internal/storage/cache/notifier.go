@@ -2,9 +2,9 @@ package cache
 
 import "sync"
 
-// notifier notifies watches of the next change: polling watches by a function call, without a
-// goroutine, and blocking watches by a channel. notify is called while watchCache.mu is held, and
-// watches register while it is held for reading, so that no watch misses a change. It is safe for
+// notifier notifies watches of the next change. It wakes polling watches with a function call, without a
+// goroutine, and blocking watches with a channel. notify is called while watchCache.mu is held, and watches
+// register while watchCache.mu is held for reading, so that no watch misses a change. A notifier is safe for
 // concurrent use. The zero value is ready to use.
 type notifier struct {
 	mu sync.Mutex
@@ -23,7 +23,7 @@ func (n *notifier) next() <-chan struct{} {
 	return n.changed
 }
 
-// register makes the next notify call wake once. A second call before that replaces wake.
+// register makes the next notify call wake once. A second call before the next notify replaces wake.
 func (n *notifier) register(s *logStream, wake func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// sharedBackend is a backend with several writing processes, like etcd: it is not a kv.PrefixRevisioner. It
-// counts the reads of the newest revision, each of which requires a quorum.
+// sharedBackend is a backend that several processes write to, like etcd. It is therefore not a
+// kv.PrefixRevisioner. It counts the reads of the newest revision, each of which requires a quorum.
 type sharedBackend struct {
 	kv.Backend
 	reads atomic.Int64
@@ -30,7 +30,7 @@ func (b *sharedBackend) CurrentRevision(ctx context.Context) (kv.Revision, error
 }
 
 // TestReadPointSharesRevision checks that reads with a common ReadPoint read the newest revision of a shared
-// backend once, also through the decorators of control planes.
+// backend only once, even through the decorators of control planes.
 func TestReadPointSharesRevision(t *testing.T) {
 	t.Parallel()
 	for _, decorated := range []bool{false, true} {

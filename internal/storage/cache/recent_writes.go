@@ -13,8 +13,8 @@ import (
 // that immediately follows it starts with an outdated object and is repeated.
 const maxRecentWrites = 64
 
-// Update implements storage.Interface. It starts with the newest object that was cached or written through
-// c. The update, with its admission, is thus rarely repeated: usually only after a concurrent write.
+// Update implements storage.Interface. It starts with the newest object that was cached or written through c.
+// The update and its admission are therefore rarely repeated, usually only after a concurrent write.
 func (c *Cacher) Update(ctx context.Context, name types.NamespacedName, update storage.UpdateFunc, options storage.UpdateOptions) (*codec.Record, error) {
 	options.Cached = c.newestKnown(name, options.Cached)
 	stored := false

@@ -16,14 +16,14 @@ import (
 // does not split a commit.
 const readBatch = 128
 
-// logStream is the storage.ChangeStream of a cached watch: a position in the log of the loaded cache. If the
-// log no longer has the next change, or the cache was closed, the stream reads the history of the backend
-// through the Store until a log has the remaining changes.
+// logStream is the storage.ChangeStream of a cached watch. It has a position in the log of the loaded cache.
+// If the log no longer has the next change, or the cache was closed, the stream reads the history of the
+// backend through the Store until a log has the remaining changes.
 type logStream struct {
 	cacher *Cacher
 	ctx    context.Context    // context of the watch; limits watches of the backend
 	sel    *storage.Selection // shared with the watch
-	// revision is the progress: all selected changes up to it have been returned.
+	// revision is the progress of the stream. All selected changes up to this revision have been returned.
 	revision int64
 	changes  []*storage.Change
 

@@ -60,7 +60,7 @@ type watchCache struct {
 	// used is the time of the last read, in Unix nanoseconds; watches is the number of open watches.
 	used    atomic.Int64
 	watches atomic.Int64
-	// loadedAt is the revision of the load; 0 before its end.
+	// loadedAt is the revision of the load; 0 until the load is complete.
 	loadedAt atomic.Int64
 	// lifetime ends when the cache is closed; closed is its Done channel. release then removes the
 	// cache from its Cacher.
