@@ -264,8 +264,8 @@ func (a *Archive) Close() error {
 	return err
 }
 
-// Await waits until the archive has reached a revision, which need not exist yet, or ctx ends. The error
-// wraps kv.ErrUnavailable after a failed write, and is kv.ErrClosed after Close.
+// Await waits until the archive has reached a revision, which need not exist yet, or until ctx ends. The
+// error wraps kv.ErrUnavailable after a failed write, and is kv.ErrClosed after Close.
 func (a *Archive) Await(ctx context.Context, at kv.Revision) error {
 	for requested := false; ; {
 		a.mu.Lock()

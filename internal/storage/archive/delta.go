@@ -75,7 +75,7 @@ type chain struct {
 	depth    int
 }
 
-// next reports whether the version after a previous one may be a delta.
+// next reports whether the version after the version at revision previous may be a delta.
 func (c chains) next(key string, previous kv.Revision) bool {
 	last, ok := c[key]
 	return ok && last.revision == previous && last.depth < maxDepth

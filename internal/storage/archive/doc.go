@@ -6,7 +6,7 @@
 // the changes that a crash would lose (kv.Backend.Hold). If an archive was closed for longer than the backend
 // keeps history, it compares all keys (resync.go) and records a gap. The states in a gap are unknown.
 //
-// Values are stored as the backend has them. Values that are encrypted in the backend are therefore
+// Values are stored as they are in the backend. Values that are encrypted in the backend are therefore
 // encrypted in the archive, with the same key and the same authenticated data.
 //
 // # Reads

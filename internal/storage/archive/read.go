@@ -53,9 +53,9 @@ func (a *Archive) checkGaps(at kv.Revision) error {
 	return nil
 }
 
-// checkFloor returns an *ExpiredError if the state of the keys with a prefix is incomplete at a
-// revision. It must be called after the iterator of the read was created: trim moves a floor before it
-// deletes versions.
+// checkFloor returns an *ExpiredError if the state of the keys with a prefix is incomplete at a revision. It
+// must be called after the iterator of the read was created, because trimTo moves a floor before it deletes
+// versions.
 func (a *Archive) checkFloor(prefix string, at kv.Revision) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
-// Maximum size of a batch of a replay.
+// Limits of a batch of a replay: the number of events, and the size of their values, in bytes. A commit is
+// not split.
 const (
 	replayEvents = 500
 	replayBytes  = 1 << 20
@@ -74,7 +75,7 @@ func (w *replay) Err() error {
 // Stop implements kv.Watch.
 func (w *replay) Stop() { w.cancel() }
 
-// run delivers all events, and then waits for the end of the watch.
+// run delivers all events, and then waits until the watch is stopped or the archive is closed.
 func (w *replay) run() {
 	defer w.cancel()
 	err := w.deliver()

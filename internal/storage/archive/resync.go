@@ -13,9 +13,9 @@ import (
 // resyncPage is the number of keys that a resync reads per request.
 const resyncPage = 500
 
-// resync archives the differences between the archive and the backend at a held revision. The states
-// between the position of the archive and the revision are unknown, which resync records as a gap. If
-// it is interrupted, the next resync continues it.
+// resync archives the differences between the archive and the backend at a held revision. The states between
+// the position of the archive and the revision are unknown, so resync records a gap. If a resync is
+// interrupted, the next one continues it.
 func (a *Archive) resync(db *database, at kv.Revision) error {
 	from, now := a.Position(), a.now()
 	a.log.Info("the history is compared with the store", "dir", a.dir, "from", from, "to", at)

@@ -9,8 +9,8 @@ import (
 type RewriteReport struct {
 	// Versions is the number of versions, and Rewritten the number of versions with a new value.
 	Versions, Rewritten int64
-	// Unreadable describes the first versions for which the function returned an error. They were not
-	// changed. UnreadableCount is the total number of such versions.
+	// Unreadable describes the first versions for which the function returned an error. These versions were
+	// not changed. UnreadableCount is the total number of such versions.
 	Unreadable      []string
 	UnreadableCount int64
 }
@@ -18,10 +18,10 @@ type RewriteReport struct {
 // maxUnreadable is the maximum number of versions in RewriteReport.Unreadable.
 const maxUnreadable = 10
 
-// Rewrite replaces the values of all versions in the archive of a directory that no server uses, for
-// example to encrypt them with another key, and removes the replaced values from its files. rewrite
-// returns the new value, and whether it differs; an error leaves the version unchanged. A missing
-// directory has no versions. Rewrite can be interrupted and called again.
+// Rewrite replaces the values of all versions in an archive, for example to encrypt them with another key,
+// and removes the replaced values from its files. No server may use the archive. rewrite returns the new
+// value and reports whether it differs; an error leaves the version unchanged. A missing directory has no
+// versions. Rewrite can be interrupted and called again.
 func Rewrite(ctx context.Context, config Config, rewrite func(key string, value []byte) (next []byte, changed bool, err error)) (report RewriteReport, err error) {
 	err = withExisting(config, func(a *Archive, db *database) error {
 		r := rewriter{db: db, rewrite: rewrite, report: &report}

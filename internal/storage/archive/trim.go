@@ -35,7 +35,7 @@ func (a *Archive) retain() {
 // Trim deletes the versions that the policy does not retain. An archive calls it periodically after
 // Start. It returns the errors of CatchUp and of the database.
 func (a *Archive) Trim(ctx context.Context) error {
-	// The changes until now must be known: after a start, the archive is behind the backend.
+	// All changes until now must be archived first, because the archive is behind the backend after a start.
 	now := a.now()
 	if _, err := a.CatchUp(ctx); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (t *trimBatch) delete(c *change) {
 	_ = t.Delete(changeKey(c.revision, c.key), nil)
 }
 
-// apply makes the remaining versions independent of the deleted ones, and applies the batch.
+// apply makes the remaining versions independent of the deleted versions, and applies the batch.
 func (t *trimBatch) apply() error {
 	for key, at := range t.newest {
 		if err := t.complete(key, at); err != nil {
@@ -229,14 +229,15 @@ type versionTrimmer struct {
 	key     string
 	visited int   // number of visited versions of key
 	oldest  floor // oldest kept version of key
-	// batch deletes versions of complete keys. It is written when it is large.
+	// batch contains the deletions. If it is large, it is written before the next key.
 	batch *trimBatch
 	// floor is the newest revision at which any key with deleted versions has its oldest kept version.
 	// Earlier states are incomplete.
 	floor floor
 }
 
-// visit handles the version at the iterator. The versions of a key are visited from the newest one.
+// visit handles the version at the iterator. The versions of a key are visited in order, starting with the
+// newest one.
 func (t *versionTrimmer) visit(it *pebble.Iterator) error {
 	key, rev, err := versionkey.Split(it.Key())
 	if err != nil {
