@@ -27,8 +27,8 @@ type Generation struct {
 	Segments []Segment
 }
 
-// ReadCatalog lists the objects of a target. It ignores objects of other programs. It returns the
-// error of the target.
+// ReadCatalog lists the objects of a target. It ignores objects whose names are not those of bases or
+// segments. It returns the error of the target.
 func ReadCatalog(ctx context.Context, t Target) (*Catalog, error) {
 	objects, err := t.List(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func (m Moment) isBefore(at kv.Revision, t time.Time) bool {
 	return !m.Time.IsZero() && m.Time.Before(t)
 }
 
-// Plan is a base and the segments after it that are needed to restore a moment.
+// Plan contains the base and the later segments that are needed to restore the state at a Moment.
 type Plan struct {
 	Generation string
 	Base       Base
@@ -123,11 +123,12 @@ type Plan struct {
 	moment Moment
 }
 
-// ErrNotCovered reports that a backup does not contain a moment.
+// ErrNotCovered reports that a backup does not contain the state at a Moment.
 var ErrNotCovered = errors.New("the backup does not contain this moment")
 
-// Plan selects the objects to restore a moment. generation restricts the choice to one generation if it
-// is not empty. The error wraps ErrNotCovered, or kv.ErrCorrupt if objects are missing.
+// Plan selects the objects that are needed to restore the state at a Moment. generation restricts the choice
+// to one generation if it is not empty. The error wraps ErrNotCovered, or kv.ErrCorrupt if objects are
+// missing.
 func (c *Catalog) Plan(at Moment, generation string) (*Plan, error) {
 	var best *Generation
 	var base *Base

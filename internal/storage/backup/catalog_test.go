@@ -28,7 +28,7 @@ func segment(generation string, first, last kv.Revision, n int) Object {
 	return s.Object
 }
 
-// catalog returns the catalog of a target that contains the objects and objects of other programs.
+// catalog returns the catalog of a target that contains the given objects and objects with other names.
 func catalog(t *testing.T, objects ...Object) *Catalog {
 	t.Helper()
 	target := newMemory()

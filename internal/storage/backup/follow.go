@@ -21,8 +21,8 @@ func (w *Writer) follow() error {
 	return f.run()
 }
 
-// open returns a watch that begins after the position. It resumes the generation of this process or of
-// an earlier one, or begins a new one.
+// open returns a watch that begins after the position. It resumes the generation of this process or of an
+// earlier process, or begins a new generation.
 func (w *Writer) open() (kv.Watch, error) {
 	if w.generation == "" {
 		watch, err := w.resume()
@@ -150,7 +150,7 @@ func commitOf(events []kv.Event) []kv.Event {
 
 // begin begins a new generation with a base.
 func (w *Writer) begin() (kv.Watch, error) {
-	// The store must still have the commit of the base when the base is complete.
+	// putBase reads the mark of the base's commit last, so the store must hold this commit until then.
 	_, release, err := w.config.Backend.Hold(w.ctx, 0)
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func (f *follower) run() error {
 	if err != nil {
 		return err
 	}
-	if newest <= f.position { // otherwise, the upload of the later commits records this
+	if newest <= f.position { // otherwise, the upload of the later commits calls setPending
 		f.setPending(time.Time{})
 	}
 	f.seen = f.position
@@ -306,7 +306,7 @@ func (f *follower) checkPins() {
 	}
 }
 
-// baseResult is the result of the upload of a base.
+// baseResult is the result of uploading a base.
 type baseResult struct {
 	base Base
 	pins embedded.PinSet
@@ -329,7 +329,7 @@ func (f *follower) startBase() {
 	})
 }
 
-// retryBase schedules a base that was not uploaded.
+// retryBase schedules another attempt after a base was not uploaded.
 func (f *follower) retryBase() {
 	f.nextBase = time.Now().Add(min(baseRetry, f.config.BaseInterval))
 }

@@ -41,7 +41,7 @@ const zstdWindow = 1 << 20
 // mark identifies a commit.
 type mark [sha256.Size]byte
 
-// errDamaged returns an error for a damaged object.
+// errDamaged returns an error for a damaged object. It wraps kv.ErrCorrupt.
 func errDamaged(problem string) error {
 	return fmt.Errorf("the object is damaged: %s: %w", problem, kv.ErrCorrupt)
 }
@@ -83,7 +83,7 @@ func newObjectWriter(to io.Writer, recipients []age.Recipient) (*objectWriter, e
 	return w, nil
 }
 
-// close completes the object.
+// close completes the content, and writes the mark at and the checksum.
 func (w *objectWriter) close(at mark) error {
 	for _, c := range w.closers {
 		if err := c.Close(); err != nil {
@@ -97,7 +97,7 @@ func (w *objectWriter) close(at mark) error {
 	return err
 }
 
-// readHeader reads the header of an object.
+// readHeader reads the header of an object, and reports whether the content is encrypted.
 func readHeader(r io.Reader) (encrypted bool, err error) {
 	header := make([]byte, objectHeaderLen)
 	if _, err := io.ReadFull(r, header); errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -137,7 +137,7 @@ func (m *model) pin(random *rand.Rand) {
 	if err := m.store.Pin(m.t.Context(), owner, pinnedPrefix, at); err != nil {
 		m.t.Fatal(err)
 	}
-	// The pin is in the backup with the segment of a later commit.
+	// The backup contains the pin when it contains the segment of a later commit.
 	m.pins[owner] = &modelPin{at: at, since: m.commit(random)}
 }
 

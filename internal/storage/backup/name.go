@@ -48,8 +48,8 @@ func (s *Segment) setName(generation string) {
 	s.Name = fmt.Sprintf("%s/%019d-%019d-%s-%s%s", generation, s.First, s.Last, s.FirstTime.UTC().Format(nameTime), s.LastTime.UTC().Format(nameTime), segmentSuffix)
 }
 
-// parseName parses the name of an object. It returns neither a base nor a segment for an object of
-// another program.
+// parseName parses the name of an object. It returns neither a base nor a segment if the object has another
+// name.
 func parseName(o Object) (generation string, base *Base, segment *Segment) {
 	generation, rest, ok := strings.Cut(o.Name, "/")
 	if !ok || generation == "" {

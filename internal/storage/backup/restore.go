@@ -20,8 +20,8 @@ type Restored struct {
 	Time     time.Time
 }
 
-// prefetch is the number of segments that are downloaded concurrently. Each has about maxSegment bytes or
-// less.
+// prefetch is the number of segments that are downloaded concurrently. Each segment has about maxSegment
+// bytes or less.
 const prefetch = 8
 
 // Restore creates a store in dir with the state of a plan. dir must be empty or must not exist, and is
@@ -153,8 +153,8 @@ func recordOf(ev *kv.Event) embedded.Record {
 	return record
 }
 
-// completePins returns the pins that can be restored: their revision is not greater than the restored
-// revision and, if it is less than the revision of the base, a pin of the base covers it.
+// completePins returns the pins that can be restored. The revision of such a pin is not greater than the
+// restored revision. If it is less than the revision of the base, a pin of the base must cover the pin.
 func (r *restorer) completePins(base embedded.PinSet) embedded.PinSet {
 	return slices.DeleteFunc(slices.Clone(r.pins), func(p kv.Pin) bool {
 		return p.Revision > r.restored.Revision || p.Revision < r.plan.Base.Revision && !base.Covers(p)
@@ -166,7 +166,7 @@ func (p *Plan) includes(c *commit) bool {
 	return c.revision > p.Base.Revision && !p.moment.isBefore(c.revision, time.UnixMilli(c.time))
 }
 
-// segments returns the content of the segments, from the newest segment to the oldest. It reads several
+// segments returns the contents of the segments, from the newest segment to the oldest. It reads several
 // segments concurrently.
 func (r *restorer) segments(ctx context.Context) iter.Seq2[segmentContent, error] {
 	return func(yield func(segmentContent, error) bool) {

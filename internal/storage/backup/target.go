@@ -8,8 +8,8 @@ import (
 
 // Target stores objects with names such as "a/b". It is safe for concurrent use.
 type Target interface {
-	// Put creates or replaces an object. After an error, or if the process ends, the object does not
-	// exist or has its earlier content.
+	// Put creates or replaces an object as a whole. After an error, or if the process ends, the object is
+	// unchanged, or completely written nevertheless.
 	Put(ctx context.Context, name string, r io.Reader) error
 	// Get opens an object. The caller must close it. If the object does not exist, Get or the first Read
 	// returns an error that wraps ErrNotExist.

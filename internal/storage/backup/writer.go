@@ -51,9 +51,9 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Writer uploads the commits of a store to a target. A failure of the target never blocks the
-// store: the store holds the commits that are not uploaded for at most kv.MaxHold. If a failure lasts longer,
-// the Writer begins a new generation, and the commits in between are missing from the backup. Its methods are
+// Writer uploads the commits of a store to a target. A failure of the target never blocks the store. The
+// store holds the commits that are not uploaded, but at most for kv.MaxHold. If a failure lasts longer, the
+// Writer begins a new generation, and the commits in between are missing from the backup. Its methods are
 // safe for concurrent use.
 type Writer struct {
 	config  Config
@@ -118,9 +118,9 @@ func Start(config Config) (*Writer, error) {
 	return w, nil
 }
 
-// Close uploads the remaining commits until ctx ends, and stops. It must be called before the store is
-// closed. The error means that commits were not uploaded; a later Writer uploads them if the store still
-// has them.
+// Close uploads the remaining commits, at most until ctx ends, and stops the Writer. It must be called before
+// the store is closed. The error means that commits were not uploaded; a later Writer uploads them if the
+// store still has them.
 func (w *Writer) Close(ctx context.Context) error {
 	w.stop.Do(func() { close(w.stopping) })
 	cancel := context.AfterFunc(ctx, w.cancel)

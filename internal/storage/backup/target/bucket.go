@@ -22,7 +22,7 @@ type bucket struct {
 	prefix string // prefix of the object names; empty, or ends with a slash
 }
 
-// partSize is the size of a part of an upload, which is buffered in memory, in bytes. An upload has at
+// partSize is the size of a part of an upload, in bytes. Each part is buffered in memory. An upload has at
 // most 10,000 parts.
 const partSize = 16 << 20
 

@@ -29,7 +29,7 @@ var s3Binary = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), err
 })
 
-// startS3 starts an S3 server with a bucket, and returns the URL of the bucket. The credentials are in
+// startS3 starts an S3 server with a bucket, and returns the URL of the bucket. It sets the credentials in
 // the environment.
 func startS3(t *testing.T) string {
 	t.Helper()

@@ -121,7 +121,7 @@ func (d *directory) List(ctx context.Context) ([]backup.Object, error) {
 		}
 		if strings.HasSuffix(path, partSuffix) {
 			if time.Since(info.ModTime()) > stalePart {
-				_ = os.Remove(path) // an error leaves the file
+				_ = os.Remove(path) // on error, the file remains until a later List
 			}
 			return nil
 		}
@@ -141,7 +141,7 @@ func (d *directory) Delete(_ context.Context, name string) error {
 		return err
 	}
 	if dir := filepath.Dir(d.file(name)); dir != d.path {
-		_ = os.Remove(dir) // an error means that it has other files
+		_ = os.Remove(dir) // fails if the directory has other files
 	}
 	return nil
 }
