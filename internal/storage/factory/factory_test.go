@@ -14,8 +14,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// TestOpenAgain opens a resource again while an object of its first storage is encoded, like a
-// server that bypasses a cache. It is useful with -race only.
+// TestOpenAgain opens the storage of a resource again while an object of the first storage is being encoded.
+// It is useful only with -race.
 func TestOpenAgain(t *testing.T) {
 	t.Parallel()
 	backend := storagetest.InMemory(t)
