@@ -21,7 +21,7 @@ const (
 // pageKeys is the maximum number of entries of one read.
 const pageKeys = 5000
 
-// Etcd is a Store that consists of the keys with some prefixes in an etcd cluster.
+// Etcd is a Store that consists of the keys with the prefixes Prefix and Others in an etcd cluster.
 type Etcd struct {
 	// Store is the connection to the cluster. The caller closes it.
 	Store *etcd.Store
