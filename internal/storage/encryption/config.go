@@ -46,7 +46,7 @@ type KeysConfig struct {
 
 // Key is a named secret. Its formatted output, including %#v and logs, does not contain the secret.
 type Key struct {
-	// Name is a part of the prefix of the values that are encrypted with the key.
+	// Name is part of the prefix of values that are encrypted with the key.
 	Name string `json:"name"`
 	// Secret is the key in base64: 16, 24 or 32 bytes for AES, 32 bytes for secretbox.
 	Secret string `json:"secret"`

@@ -93,7 +93,7 @@ func (m *Metrics) reloaded(err error) {
 	m.lastReload.WithLabelValues(status, m.server).SetToCurrentTime()
 }
 
-// configInfo is a metric with the hash of the configuration as label.
+// configInfo is a metric with the hash of the configuration as a label.
 type configInfo struct {
 	desc *prometheus.Desc
 	now  atomic.Pointer[prometheus.Metric]

@@ -101,7 +101,7 @@ func (u *cipherList) seal(dst, plain []byte, v *value) ([]byte, error) {
 	return dst, err
 }
 
-// open tries every cipher with a matching prefix, because several may have the same prefix and
+// open tries every cipher with a matching prefix, because several ciphers may have the same prefix but
 // different keys. Values that identity rejects are passed to the ciphers after it.
 func (u *cipherList) open(ctx context.Context, data []byte, v *value) ([]byte, bool, error) {
 	start := time.Now()

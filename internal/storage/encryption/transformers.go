@@ -1,6 +1,6 @@
 // Package encryption implements encryption at rest with an EncryptionConfiguration: it provides a
 // storage.Transformer for each resource. The format of values is kube-apiserver's, so that Mainstay and
-// kube-apiserver can read each other's values. The packages below implement the ciphers. This package selects
+// kube-apiserver can read each other's values. The subpackages implement the ciphers. This package selects
 // the provider and key, and reloads the file:
 //
 //   - config, validate: the file.
@@ -189,13 +189,13 @@ func (t *Transformers) HasCheck() bool {
 func (t *Transformers) Check(ctx context.Context) error { return t.current.Load().check(ctx) }
 
 // neverEncrypted reports whether the stored objects of a resource are internal and have no API. As in
-// kube-apiserver, wildcards do not apply to them. nodeports is specific to Mainstay.
+// kube-apiserver, wildcards do not apply to these resources. nodeports is specific to Mainstay.
 func neverEncrypted(resource schema.GroupResource) bool {
 	return resource.Group == "" && slices.Contains([]string{"apiserveripinfo", "rangeallocations", "nodeports"}, resource.Resource)
 }
 
-// For returns the transformer of a resource. With Options.Reload, it follows changes of the
-// configuration and implements storage.Changeable; otherwise it is storage.Identity for a resource
+// For returns the transformer of a resource. With Options.Reload, the transformer follows changes of the
+// configuration and implements storage.Changeable. Otherwise, For returns storage.Identity for a resource
 // without a rule.
 func (t *Transformers) For(resource schema.GroupResource) storage.Transformer {
 	if neverEncrypted(resource) || !t.options.Reload && t.current.Load().rule(resource) == nil {

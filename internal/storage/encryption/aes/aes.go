@@ -73,7 +73,7 @@ func (c *CBC) Open(data, _ []byte) ([]byte, error) {
 
 var errPadding = errors.New("invalid PKCS7 data (empty or not padded)")
 
-// unpad removes the padding: n bytes with the value n.
+// unpad removes the padding, which consists of n bytes with the value n.
 func unpad(plain []byte) ([]byte, error) {
 	n := int(plain[len(plain)-1])
 	if n == 0 || n > len(plain) {
@@ -88,9 +88,8 @@ func unpad(plain []byte) ([]byte, error) {
 	return plain[:size], nil
 }
 
-// GCM is AES-GCM with a random nonce before the value. A key must not encrypt more than 2^32
-// values, because the probability of equal nonces is too high afterwards (NIST SP 800-38D). It is
-// safe for concurrent use.
+// GCM is AES-GCM with a random nonce before the value. A key must not encrypt more than 2^32 values, because
+// the probability of a repeated nonce is then too high (NIST SP 800-38D). It is safe for concurrent use.
 type GCM struct{ aead cipher.AEAD }
 
 // NewGCM returns a GCM with a key of 16, 24 or 32 bytes. It returns an error for other sizes.

@@ -15,8 +15,8 @@ import (
 )
 
 // Fields of the stored message, which is k8s.io/apiserver's EncryptedObject
-// (pkg/storage/value/encrypt/envelope/kmsv2/v2/api.proto). It is written and read field by
-// field, so that the encrypted value is appended to it and never copied.
+// (pkg/storage/value/encrypt/envelope/kmsv2/v2/api.proto). The message is written and read field by field, so
+// that the encrypted value is appended to it and never copied.
 const (
 	fieldData        protowire.Number = 1
 	fieldKeyID       protowire.Number = 2
@@ -137,7 +137,7 @@ func (e *envelope) encode() []byte {
 
 var errMessage = errors.New("the stored data is not an EncryptedObject")
 
-// decode decodes a message. value and the envelope share its memory.
+// decode decodes a message. value and the envelope share the memory of data.
 func decode(data []byte) (value []byte, e *envelope, err error) {
 	e = &envelope{}
 	for len(data) > 0 {

@@ -4,7 +4,8 @@
 // encrypted seed in kube-apiserver's format. Writes do not call the plugin; reads do so only for seeds that
 // are not cached.
 //
-//   - provider: the current seed, and its replacement when the plugin's key changes or the plugin does not respond.
+//   - provider: the current seed, its replacement when the plugin's key changes, and its expiry when the plugin
+//     does not respond.
 //   - envelope: the stored message.
 //   - plugin: the calls.
 package kms
@@ -30,8 +31,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/encryption/aes"
 )
 
-// Intervals of kube-apiserver. The seed remains valid for writes for seedLifetime after the last
-// status response. After this time, no server writes with the previous key of the plugin.
+// These durations are the same as kube-apiserver's. The seed remains valid for writes for seedLifetime after
+// the last status response. After this time, no server writes with the previous key of the plugin.
 const (
 	healthyInterval   = time.Minute
 	unhealthyInterval = 10 * time.Second
@@ -141,7 +142,7 @@ func (p *Provider) Run(ctx context.Context) error {
 	}
 }
 
-// Close closes the connection to the plugin. Later calls of the plugin fail.
+// Close closes the connection to the plugin. Later calls to the plugin fail.
 func (p *Provider) Close() { _ = p.plugin.conn.Close() }
 
 func (p *Provider) lastError() error {
@@ -150,8 +151,8 @@ func (p *Provider) lastError() error {
 	return p.mu.err
 }
 
-// Check calls the plugin for its health and key ID, and encrypts a new seed if the key ID has
-// changed. It returns a recent result without a call. It blocks for at most the timeout of two calls,
+// Check calls the plugin for its health and key ID, and encrypts a new seed if the key ID has changed. If a
+// recent result is cached, Check returns it without a call. It blocks for at most the timeout of two calls,
 // even if ctx ends. The error has kube-apiserver's text.
 func (p *Provider) Check(ctx context.Context) error {
 	p.mu.Lock()
@@ -267,7 +268,7 @@ func (p *Provider) cacheSource(digest [sha256.Size]byte, s *source) {
 	p.metrics.cached(p.name, p.sources.Len())
 }
 
-// errNotReady returns the error before the first response of the plugin.
+// errNotReady returns the error for calls before the plugin has responded for the first time.
 func (p *Provider) errNotReady() error {
 	if err := p.lastError(); err != nil {
 		return fmt.Errorf("the KMS plugin %s has not responded yet: %w", p.name, err)
@@ -275,7 +276,7 @@ func (p *Provider) errNotReady() error {
 	return fmt.Errorf("the KMS plugin %s has not responded yet", p.name)
 }
 
-// maxHeader is the maximum size of a value's header: a tag and a length.
+// maxHeader is the maximum size of a value's header, which consists of a tag and a length, in bytes.
 const maxHeader = 1 + 10
 
 // Overhead returns the maximum number of bytes by which Seal lengthens a value; 0 before the first

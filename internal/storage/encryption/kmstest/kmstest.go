@@ -115,7 +115,7 @@ func (p *Plugin) Kill() {
 	p.process = nil
 }
 
-// Calls returns the number of calls of a method: Status, Encrypt or Decrypt.
+// Calls returns the number of calls to a method, which is Status, Encrypt or Decrypt.
 func (p *Plugin) Calls(method string) int {
 	p.t.Helper()
 	info, err := os.Stat(filepath.Join(p.folder, method))
