@@ -14,9 +14,9 @@ const (
 	MaxBackoff = 10 * time.Second
 )
 
-// Backoff returns exponential delays with jitter: the first is between 50 and 100 ms, the bounds
-// double with each delay, up to limit/2 and limit. The jitter spreads the retries of clients that
-// failed together. To reset the delays, create a new backoff.
+// Backoff returns exponential delays with jitter. The first delay is between 50 and 100 ms. Both bounds
+// double with each delay, up to limit/2 and limit. The jitter spreads the retries of clients that failed
+// together. To reset the delays, create a new backoff.
 func Backoff(limit time.Duration) wait.Backoff {
 	return wait.Backoff{Duration: minBackoff, Factor: 2, Jitter: 1, Steps: math.MaxInt32, Cap: limit / 2}
 }

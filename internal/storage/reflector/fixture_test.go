@@ -67,7 +67,8 @@ func (p *pods) call(name string) error {
 	return p.fail(name)
 }
 
-// set changes the errors, and returns the calls before the change.
+// set calls change under the lock, for example to change the errors. It returns the calls that were recorded
+// before.
 func (p *pods) set(change func()) (calls string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -24,7 +24,7 @@ type FollowerConfig[T any] struct {
 	// is logged, and the object is treated as deleted.
 	Read func(*codec.Record) (T, error)
 
-	// Lock is held during calls of the functions below.
+	// Lock is held during calls to the functions below.
 	Lock sync.Locker
 	// Set adds or replaces the data of an object.
 	Set func(types.NamespacedName, T)
@@ -204,7 +204,7 @@ func (f Followers) Reflector(resource schema.GroupResource, collection Collectio
 	return f[resource].Reflector(collection)
 }
 
-// Observer returns the observer of the writes of one of Resources, or nil for other resources.
+// Observer returns the observer of writes to one of Resources, or nil for other resources.
 func (f Followers) Observer(resource schema.GroupResource) *storage.Observer {
 	if follower := f[resource]; follower != nil {
 		return follower.Observer()

@@ -1,7 +1,7 @@
-// Package reflector follows a stored collection, like client-go's Reflector: it lists the collection, watches it from
-// the revision of the list, resumes watches that end, and lists again if it cannot resume. All server loops over stored
-// objects use it, for example over definitions and APIServices. A Reflector stores no objects; the functions of its
-// Config do. The package also contains
+// Package reflector follows a stored collection, like client-go's Reflector: it lists the collection, watches
+// it from the revision of the list, resumes watches that end, and lists again if it cannot resume. All parts
+// of the server that follow stored objects use it, for example definitions and APIServices. A Reflector
+// stores no objects; the functions of its Config do. The package also contains
 //
 //   - Backoff, the delays between attempts;
 //   - VersionTracker, which drops outdated reports if a Reflector and writers report the same changes;
@@ -67,13 +67,13 @@ type Config struct {
 }
 
 // Reflector passes the content of a collection and its changes to the functions of its Config. It calls
-// Replace once, and then Apply with each change after the revision of the list, once and in order. A watch
-// that ends after progress is resumed at its last revision. If that is impossible, because history was
-// compacted (410 Expired), the watch made no progress, or a function of the Config failed, Replace is called
-// again with a new list, without the individual changes in between. The revision of a list is never older
-// than the revisions that were already reported. Failed attempts are retried with Backoff. The first failure
-// is logged as a warning, the following ones at debug level, and the first success after them at info level:
-// two lines per outage.
+// Replace once, and then Apply with each later change, exactly once and in order. A watch that ends after
+// progress is resumed at its last revision. If that is impossible, because history was compacted (410
+// Expired), the watch made no progress, or a function of the Config failed, Replace is called again with a
+// new list, without the individual changes in between. The revision of a list is never older than the
+// revisions that were already reported. Failed attempts are retried with Backoff. The first failure is logged
+// as a warning, the following ones at debug level, and the first success after them at info level: two lines
+// per outage.
 type Reflector struct {
 	config Config
 	synced chan struct{} // closed after the first Replace

@@ -1,9 +1,8 @@
 package reflector
 
 // VersionTracker detects outdated reports of changes. A Reflector reports all changes in order of revisions.
-// A storage.Observer also reports the writes of this server, so that they take effect before they return.
-// Writers report in any order, before or after the Reflector. For each object, only the report with the
-// greatest revision is valid.
+// A storage.Observer also reports the writes of this server before they return. Writers report in any order,
+// before or after the Reflector. For each object, only the report with the greatest revision is valid.
 //
 // The zero value is ready to use. It is not safe for concurrent use.
 type VersionTracker struct {
