@@ -1,6 +1,6 @@
 // Package storagetest contains a test suite for implementations of storage.Interface, which runs with every
 // backend, with and without a cache. It also provides a store in memory for other tests (memory.go). It must
-// only be imported by tests.
+// be imported only by tests.
 package storagetest
 
 import (
@@ -206,7 +206,7 @@ func (e *env) pod(record *codec.Record) *corev1.Pod {
 	return obj.(*corev1.Pod)
 }
 
-// list returns the names of a list's items, joined by spaces.
+// list returns a list and the names of its items, joined by spaces.
 func (e *env) list(namespace string, options rest.ListOptions) (*rest.List, string) {
 	e.Helper()
 	list, err := e.List(e.ctx, namespace, options)

@@ -25,7 +25,7 @@ func transactionTests() []test {
 	}
 }
 
-// tickets is a second storage over the same backend.
+// tickets returns a second storage over the same backend.
 func (e *env) tickets() storage.Interface {
 	return e.open(storage.Config{ResourcePrefix: "tickets", Kind: PodKind(), Namespaced: true})
 }
@@ -97,8 +97,7 @@ func testConflictWritesNothing(e *env) {
 	}
 }
 
-// testUnchanged checks a write that requires another object to be unchanged, without a write of that
-// object.
+// testUnchanged checks a write that requires another object to be unchanged, but does not write that object.
 func testUnchanged(e *env) {
 	tickets := e.tickets()
 	ticket, err := tickets.Create(e.ctx, Pod("ns", "ticket"), storage.WriteOptions{})
@@ -136,7 +135,7 @@ func testUnchanged(e *env) {
 	}
 }
 
-// testUpdateTogether checks that an update that starts with an outdated record calls its function again,
+// testUpdateTogether checks that an update that starts with an outdated record calls its UpdateFunc again,
 // which prepares new Ops.
 func testUpdateTogether(e *env) {
 	tickets := e.tickets()

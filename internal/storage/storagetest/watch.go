@@ -60,7 +60,7 @@ func (e *env) catchUp() {
 	e.list("", rest.ListOptions{})
 }
 
-// history makes some changes of pod a and returns the events of a watch.
+// history changes the pods a and b and returns the events that a watch must receive.
 func history(e *env) []string {
 	created := e.create(Pod("ns", "a", "x=1"))
 	changed := e.change(key("ns", "a"), label("x", "2"))
