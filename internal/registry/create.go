@@ -82,8 +82,8 @@ func isRevision(resourceVersion string) bool {
 	return err == nil && revision != 0
 }
 
-// existsError returns the 409 for the creation of an existing object. The message states if that object is
-// being deleted.
+// existsError returns the 409 for the creation of an existing object. If that object is being deleted, the
+// message states this.
 func (s *Store) existsError(ctx context.Context, name types.NamespacedName) error {
 	exists := apierrors.NewAlreadyExists(s.Resource, name.Name)
 	current, err := s.Storage.Get(ctx, name, storage.ReadOptions{})

@@ -137,7 +137,8 @@ func TestCreateTwice(t *testing.T) {
 	wantStatus(t, err, 409, `object is being deleted: pods "p" already exists`)
 }
 
-// takenStorage returns ErrExists for a number of creations. names contains the names of all created objects.
+// takenStorage returns ErrExists for a number of creations. names contains the names of all attempted
+// creations.
 type takenStorage struct {
 	storage.Interface
 	taken int

@@ -120,7 +120,7 @@ func TestGracePeriods(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		asked *int64
-		// left is the resulting grace period, or -1 if the object is deleted.
+		// left is the resulting grace period, or -1 if the object is removed.
 		left    int64
 		written bool
 	}
@@ -289,8 +289,8 @@ func TestStatusWriteReleases(t *testing.T) {
 	}
 }
 
-// TestDeletePreconditionsWithPrepareForDelete checks the conflict message of kinds with PrepareForDelete, which
-// differs as in kube-apiserver.
+// TestDeletePreconditionsWithPrepareForDelete checks the conflict message of kinds with PrepareForDelete. As
+// in kube-apiserver, it differs from the message of other kinds.
 func TestDeletePreconditionsWithPrepareForDelete(t *testing.T) {
 	t.Parallel()
 	e := newEnv(t, &registry.Strategy{PrepareForDelete: func(codec.Object) {}}, nil)

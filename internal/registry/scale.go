@@ -38,8 +38,8 @@ type ScaleValues struct {
 	// the label selector of the counted pods.
 	SpecReplicas, StatusReplicas int32
 	Selector                     string
-	// MissingError is the error of a read request if the object has no desired number of replicas;
-	// nil reports the number as 0.
+	// MissingError is the error for read requests if the object has no desired number of replicas. If it is
+	// nil, the number is reported as 0.
 	MissingError error
 }
 

@@ -175,8 +175,8 @@ func (c *charge) changesUsage(m *writeUsage) bool {
 	return false
 }
 
-// isItself reports whether the written object is the quota. A quota is not charged for itself,
-// because a transaction cannot write it twice.
+// isItself reports whether the written object is the quota itself. A quota is not charged for itself, because
+// a transaction cannot write it twice.
 func (c *charge) isItself(m *writeUsage, quota *corev1.ResourceQuota) bool {
 	return c.resource == Resource() && (m.Object != nil && m.Object.GetName() == quota.Name || m.Old != nil && m.Old.GetName() == quota.Name)
 }

@@ -58,7 +58,7 @@ func isDeviceResource(name corev1.ResourceName) bool {
 	return strings.HasSuffix(string(name), corev1.ResourceClaimsPerClass)
 }
 
-// deviceUsage adds the maximum number of devices of each class for a resource claim.
+// deviceUsage adds the maximum number of devices of each class that a resource claim can use.
 func deviceUsage(used corev1.ResourceList, obj codec.Object, _ time.Time) {
 	claim, ok := obj.(*resourcev1.ResourceClaim)
 	if !ok {

@@ -101,7 +101,7 @@ func podRequests(pod *corev1.Pod) corev1.ResourceList {
 	return total
 }
 
-// podLimits returns the limits of a pod. The overhead counts for resources with a limit.
+// podLimits returns the limits of a pod. The overhead is added only to resources with a limit.
 func podLimits(pod *corev1.Pod) corev1.ResourceList {
 	statuses, infeasible := statusesOf(pod), isInfeasible(pod)
 	total := podspec.Total(&pod.Spec, func(c *corev1.Container) corev1.ResourceList {
@@ -190,8 +190,8 @@ func add(to corev1.ResourceList, name corev1.ResourceName, quantity resource.Qua
 	to[name] = sum
 }
 
-// podConstraints returns an error if a container of a new pod does not set a limited resource. As
-// in kube-apiserver, only cpu and memory are required, although its source calls that a mistake.
+// podConstraints returns an error if a container of a new pod does not set a limited resource. As in
+// kube-apiserver, only cpu and memory are required, although a comment in its source calls this a mistake.
 func podConstraints(limited []corev1.ResourceName, obj codec.Object) error {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

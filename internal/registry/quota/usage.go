@@ -15,7 +15,7 @@ import (
 // countPrefix is the prefix of the quota resources that count the objects of any API resource.
 const countPrefix = "count/"
 
-// The resources whose objects have usage besides their number.
+// The resources whose objects have usage other than their number.
 var (
 	pods           = schema.GroupResource{Resource: "pods"}
 	services       = schema.GroupResource{Resource: "services"}
