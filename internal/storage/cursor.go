@@ -22,7 +22,7 @@ const (
 	initialBatch = 100
 )
 
-// ChangeStream is a sequence of changes in order of revisions. It must not be used concurrently.
+// ChangeStream is a sequence of changes, ordered by revision. It must not be used concurrently.
 type ChangeStream interface {
 	// Next returns the next changes, with all changes of a commit together. It blocks until there are
 	// changes, timer fires, catchUp is closed, or ctx ends. If catchUp is closed, Next returns all changes up
@@ -70,8 +70,8 @@ type cursor struct {
 
 var _ rest.Watch = (*cursor)(nil)
 
-// newCursor returns a watch after the revision from. The caller must set stream, which the cursor then
-// owns. initial is the list of the initial objects, or nil.
+// newCursor returns a watch of the changes after the revision from. The caller must set stream, which the
+// cursor then owns. initial is the list of the initial objects, or nil.
 func newCursor(plan *WatchPlan, initial *rest.List, from int64, visible *visibleNamespaces) *cursor {
 	c := &cursor{WatchPlan: plan, visible: visible, progress: from}
 	if initial != nil {
@@ -157,7 +157,8 @@ func (c *cursor) clearEvents() {
 }
 
 // notifyInitialized notifies the request, once, that the initial events were sent. Next and Poll call it when
-// all initial events were returned by earlier calls: their caller has sent these events before it reads again.
+// earlier calls have returned all initial events. Their caller sends events before it reads again, so these
+// events were sent.
 func (c *cursor) notifyInitialized(ctx context.Context) {
 	if !c.initialized {
 		c.initialized = true
@@ -213,8 +214,8 @@ func (c *cursor) wakeForBookmark(wake func()) {
 	c.timer = time.AfterFunc(time.Until(c.due), wake)
 }
 
-// bookmarkTimer returns a channel that receives when the next bookmark is due; nil without bookmarks.
-// The caller must call stop.
+// bookmarkTimer returns a channel that receives a value when the next bookmark is due, or nil if the watch
+// has no bookmarks. The caller must call stop.
 func (c *cursor) bookmarkTimer() (due <-chan time.Time, stop func()) {
 	nothing := func() {}
 	switch {

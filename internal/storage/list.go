@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/telemetry/tracing"
 )
 
-// Lists read the backend in chunks to bound their memory use. The number of objects in later chunks depends
-// on the size of the objects.
+// Lists read the backend in chunks to limit memory use. The number of objects in later chunks depends on the
+// size of the objects.
 const (
 	firstChunk = 100     // number of objects in the first chunk of a range
 	minChunk   = 8       // minimum number of objects in a chunk
@@ -141,7 +141,7 @@ func (r *reader) first() error {
 		r.ranges = append(r.ranges, keyRange{start, end})
 	}
 	if len(r.ranges) == 0 {
-		r.ranges = append(r.ranges, keyRange{r.plan.Start, r.plan.Start}) // for the revision
+		r.ranges = append(r.ranges, keyRange{r.plan.Start, r.plan.Start}) // an empty range, whose read returns the revision
 	}
 	if err := r.read(r.ranges[0].start, r.plan.At, limit, r.plan.Limit > 0 && r.plan.Unfiltered() && r.plan.Namespaces == nil); err != nil {
 		return err

@@ -125,8 +125,8 @@ type ListPlan struct {
 	continued bool
 }
 
-// PlanList resolves a list request by the rules of the API concepts page. The options must have passed
-// ValidateListOptions. The error is an *InvalidOptionError. PlanList does not block.
+// PlanList resolves a list request by the rules of the Kubernetes API concepts page. The options must have
+// passed ValidateListOptions. The error is an *InvalidOptionError. PlanList does not block.
 func (s *Store) PlanList(namespace string, options rest.ListOptions) (*ListPlan, error) {
 	sel, err := s.Select(namespace, options)
 	if err != nil {

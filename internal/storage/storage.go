@@ -1,7 +1,7 @@
-// Package storage stores the objects of one kind under keys, with versions, preconditions, guaranteed
-// updates, lists at a revision and watches. A Store implements Interface over a kv.Backend, and
-// package cache decorates a Store with the same Interface. The package does not depend on HTTP or on
-// the rules of a resource.
+// Package storage stores the objects of one kind under keys. It supports versions, preconditions, guaranteed
+// updates, lists at a revision, and watches. A Store implements Interface over a kv.Backend, and package
+// cache decorates a Store with the same Interface. The package does not depend on HTTP or on the rules of a
+// resource.
 //
 // # Writes
 //
@@ -82,12 +82,12 @@ type Interface interface {
 	// before options.Deadline.
 	Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error)
 
-	// Update is a guaranteed update: it calls update with the current record (nil if there is no object)
-	// until the returned object replaces exactly this record. The storage takes ownership of the returned
-	// object. An object with an unchanged encoding is not written, and the current record is returned. If
-	// update returns a Remove error, the object is deleted. Any other error of update is returned unchanged.
-	// The first call of update may receive a stale cached record. If this call returns an error, the error is
-	// ignored and update is called again with the newest record.
+	// Update is a guaranteed update. It calls update with the current record (nil if the object does not
+	// exist) until the object that update returns replaces exactly that record. The storage takes ownership
+	// of the returned object. An object with an unchanged encoding is not written, and the current record is
+	// returned. If update returns a Remove error, the object is deleted. Any other error of update is
+	// returned unchanged. The first call of update may receive a stale cached record. If this call returns an
+	// error, the error is ignored and update is called again with the newest record.
 	Update(ctx context.Context, name types.NamespacedName, update UpdateFunc, options UpdateOptions) (*codec.Record, error)
 
 	// Delete removes an object and returns its last state with the revision of the deletion. The
@@ -108,9 +108,9 @@ type Interface interface {
 	// Count returns the number of objects in all namespaces.
 	Count(ctx context.Context) (int64, error)
 
-	// Cached returns the last known number of objects in memory and the sum of their stored sizes,
-	// in bytes. known is false if the storage has no cache or the cache was never loaded. It does not
-	// access the store and does not block.
+	// Cached returns the last known number of objects in memory and the sum of their stored sizes, in bytes.
+	// known is false if the storage has no cache or the cache was never loaded. Cached does not access the
+	// store and does not block.
 	Cached() (objects, bytes int64, known bool)
 }
 
@@ -129,10 +129,10 @@ func (Remove) Error() string { return "object is to be removed" }
 type WriteOptions struct {
 	// TTL is the time after which the object is removed; 0 means never.
 	TTL time.Duration
-	// DryRun performs all checks without the write.
+	// DryRun performs all checks but writes nothing.
 	DryRun bool
-	// Subresource is the subresource through which the object is written, such as resize; "" for
-	// the object itself. Only some updates of a subresource are subject to quotas.
+	// Subresource is the subresource through which the object is written, such as resize; "" for the object
+	// itself. Quotas apply only to some updates of subresources.
 	Subresource string
 	// With contains writes of other objects that are committed in the same transaction. Writes to other
 	// backends are committed before this transaction. If one of these other objects has changed, the write
@@ -157,9 +157,10 @@ type UpdateOptions struct {
 	// Preconditions must hold for the current object; otherwise the error is a
 	// *PreconditionError.
 	Preconditions *metav1.Preconditions
-	// DryRun performs all checks without the write.
+	// DryRun performs all checks but writes nothing.
 	DryRun bool
-	// Cached is a record that is probably the newest one; it saves a read. It may be nil or outdated.
+	// Cached is a record of the object that is probably the newest one. It saves a read. It may be nil or
+	// outdated.
 	Cached *codec.Record
 }
 

@@ -25,9 +25,9 @@ type Config struct {
 	Backend kv.Backend
 	// Prefix is the prefix of all keys of the server; empty means DefaultPrefix.
 	Prefix string
-	// ResourcePrefix follows Prefix in all keys of the resource. It has no leading or trailing slash, such as
-	// "pods" or "apiextensions.k8s.io/customresourcedefinitions". Required. Keys are the same as
-	// kube-apiserver's if both prefixes are the same.
+	// ResourcePrefix follows Prefix in all keys of the resource, for example "pods" or
+	// "apiextensions.k8s.io/customresourcedefinitions". It has no leading or trailing slash. Required. Keys
+	// are the same as kube-apiserver's if both prefixes are the same.
 	ResourcePrefix string
 	// Kind encodes and decodes the objects. Required.
 	Kind *codec.Kind

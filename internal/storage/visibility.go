@@ -49,7 +49,7 @@ func (v *visibleNamespaces) listInitial(ctx context.Context, reader WatchReader,
 		list, err := reader.ListPlanned(ctx, plan)
 		if err != nil || v.visibility.IsCurrent(v.current, list.Revision) {
 			closed := make(chan struct{})
-			close(closed) // read the set before the first changes
+			close(closed) // makes the cursor read the set before the first changes
 			v.changed = closed
 			return list, err
 		}

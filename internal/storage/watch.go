@@ -23,12 +23,12 @@ type WatchPlan struct {
 	// from Min on is acceptable; otherwise the newest one is required.
 	Min kv.Revision
 	Any bool
-	// From is the revision after which changes are reported, without initial objects; 0 means the
-	// newest revision.
+	// From is the revision after which changes are reported if Initial is not set; 0 means the newest
+	// revision.
 	From kv.Revision
 	// Bookmarks enables bookmarks, about once a minute.
 	Bookmarks bool
-	// Deadline is the time at which the watch will be ended; zero if the watch has no deadline.
+	// Deadline is the time at which the watch will end; zero if the watch has no deadline.
 	Deadline time.Time
 
 	// visibility limits the watch to the namespaces that the client may see; nil means no limit.
@@ -37,8 +37,8 @@ type WatchPlan struct {
 	converts bool
 }
 
-// PlanWatch resolves a watch request by the rules of the API concepts page. The error is a *field.Error for
-// an invalid resourceVersion, or an *InvalidOptionError. PlanWatch does not block.
+// PlanWatch resolves a watch request by the rules of the Kubernetes API concepts page. The error is a
+// *field.Error for an invalid resourceVersion, or an *InvalidOptionError. PlanWatch does not block.
 func (s *Store) PlanWatch(namespace string, options rest.ListOptions) (*WatchPlan, error) {
 	sel, err := s.Select(namespace, options)
 	if err != nil {
@@ -280,8 +280,9 @@ func (b *backendStream) readAvailable(ctx context.Context) error {
 	return nil
 }
 
-// append appends the changes of a batch. An undecodable event ends the stream after the commits before it:
-// a client that receives a part of a commit would skip the rest of it when it resumes the watch.
+// append appends the changes of a batch. An event that cannot be decoded ends the stream after the previous
+// commit. A client that received only part of a commit would skip the rest of the commit when it resumes the
+// watch.
 func (b *backendStream) append(ctx context.Context, batch kv.Batch) {
 	for i := range batch.Events {
 		change, err := b.store.NewChange(ctx, &batch.Events[i], nil)

@@ -171,7 +171,7 @@ func (s *Store) Update(ctx context.Context, name types.NamespacedName, update Up
 	return record, s.trimKey(err)
 }
 
-// guaranteedUpdate repeats attempt until it succeeds, or until it fails for the newest state.
+// guaranteedUpdate calls attempt until an attempt succeeds, or fails for the newest state.
 func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName, key string, update UpdateFunc, options UpdateOptions) (*codec.Record, error) {
 	st, err := s.initialState(ctx, key, options.Cached)
 	if err != nil {
@@ -198,9 +198,9 @@ func (s *Store) guaranteedUpdate(ctx context.Context, name types.NamespacedName,
 	}
 }
 
-// attempt makes one attempt of an update. If done is false, the caller must call attempt again. In this case,
-// if err is nil, attempt has set st to the newest state; otherwise, err may be due to an outdated st, and the
-// caller must refresh st.
+// attempt makes one attempt to update an object. If done is false, the caller must call attempt again. In
+// this case, if err is nil, attempt has set st to the newest state; otherwise, err may be due to an outdated
+// st, and the caller must refresh st.
 func (s *Store) attempt(ctx context.Context, name types.NamespacedName, key string, st *objState, update UpdateFunc, options UpdateOptions) (_ *codec.Record, done bool, _ error) {
 	obj, write, err := propose(ctx, st, update, options.Preconditions)
 	var remove Remove
@@ -254,7 +254,7 @@ func propose(ctx context.Context, st *objState, update UpdateFunc, preconditions
 }
 
 // check checks the preconditions of an existing object. For a missing object it returns nil, because the
-// UpdateFunc decides.
+// UpdateFunc handles missing objects.
 func (st *objState) check(preconditions *metav1.Preconditions) error {
 	if preconditions == nil || st.record == nil {
 		return nil
