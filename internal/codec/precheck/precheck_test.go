@@ -223,6 +223,9 @@ func TestProtobufWithoutJSONEncoding(t *testing.T) {
 		{"two objects", revision(`{}{}`), errJSON},
 		{"managed fields of a template", managed(`{"f:metadata":{}}`), nil},
 		{"invalid managed fields of a template", managed("\x00"), errJSON},
+		{"invalid managed fields of the object", &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ManagedFields: []metav1.ManagedFieldsEntry{
+			{FieldsV1: metav1.NewFieldsV1("\x00")},
+		}}}, nil},
 		{"a default", schema("1"), nil},
 		{"an invalid default", schema("tru"), errJSON},
 		{"no time", event(1), nil},

@@ -55,8 +55,8 @@ func ShapeOf(v any) *Shape {
 	if made, ok := shapes.Load(t); ok {
 		return made.(*Shape)
 	}
-	c := compiler{shapes: map[reflect.Type]*Shape{}}
-	made := c.shape(t)
+	c := compiler{object: t, shapes: map[shapeKey]*Shape{}}
+	made := c.shape(t, false)
 	for _, s := range c.shapes {
 		s.prune()
 	}
@@ -68,42 +68,57 @@ func ShapeOf(v any) *Shape {
 }
 
 // compiler creates the shape of a type and of the types in it.
-type compiler struct{ shapes map[reflect.Type]*Shape }
+type compiler struct {
+	object reflect.Type // the type of the whole object
+	shapes map[shapeKey]*Shape
+}
 
-func (c compiler) shape(t reflect.Type) *Shape {
+type shapeKey struct {
+	reflect.Type
+	// ofMetadata is set for the types in the metadata of the object. Invalid managed fields there are not an
+	// error: the server ignores them.
+	ofMetadata bool
+}
+
+func (c compiler) shape(t reflect.Type, ofMetadata bool) *Shape {
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if made, ok := c.shapes[t]; ok {
+	key := shapeKey{t, ofMetadata}
+	if made, ok := c.shapes[key]; ok {
 		return made
 	}
 	s := &Shape{}
-	c.shapes[t] = s // set early, because types may be recursive
+	c.shapes[key] = s // set early, because types may be recursive
 	switch {
 	case t == reflect.TypeFor[resource.Quantity]():
 		s.isQuantity = true
 	case t == reflect.TypeFor[metav1.Time](), t == reflect.TypeFor[metav1.MicroTime]():
 		s.checkValue = checkTime
-	case t == reflect.TypeFor[runtime.RawExtension](), t == reflect.TypeFor[metav1.FieldsV1](), t == reflect.TypeFor[apiextensionsv1.JSON]():
+	case t == reflect.TypeFor[metav1.FieldsV1]():
+		if !ofMetadata {
+			s.checkValue = checkJSONText
+		}
+	case t == reflect.TypeFor[runtime.RawExtension](), t == reflect.TypeFor[apiextensionsv1.JSON]():
 		s.checkValue = checkJSONText
 	case t == reflect.TypeFor[intstr.IntOrString]():
 		s.checkValue = checkIntOrString
 	case t.Kind() == reflect.Slice && t.Elem().Kind() != reflect.Uint8:
-		s.elem, s.isList = part{c.shape(t.Elem()), memory(t.Elem())}, true
+		s.elem, s.isList = part{c.shape(t.Elem(), ofMetadata), memory(t.Elem())}, true
 	case t.Kind() == reflect.Map:
-		s.elem, s.isMap = part{c.shape(t.Elem()), int(t.Key().Size()) + memory(t.Elem())}, true
+		s.elem, s.isMap = part{c.shape(t.Elem(), ofMetadata), int(t.Key().Size()) + memory(t.Elem())}, true
 	case t.Kind() == reflect.Struct:
 		s.members, s.numbers = map[string]part{}, map[int32]part{}
-		c.fields(s, t)
+		c.fields(s, t, ofMetadata)
 	}
 	return s
 }
 
-func (c compiler) fields(s *Shape, t reflect.Type) {
+func (c compiler) fields(s *Shape, t reflect.Type, ofMetadata bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		sub := c.shape(f.Type)
+		sub := c.shape(f.Type, ofMetadata || t == c.object && f.Type == reflect.TypeFor[metav1.ObjectMeta]())
 		p := part{shape: sub}
 		if f.Type.Kind() == reflect.Pointer {
 			p.size = memory(f.Type)
