@@ -1,4 +1,4 @@
-// Package driver is the contract between a server and the backends of its store. A backend package
+// Package driver defines the interface between a server and the backends of its store. A backend package
 // provides a Driver; the server selects one by the scheme of the store's URL.
 package driver
 
@@ -24,7 +24,7 @@ type Driver struct {
 	Schemes []string
 	// Shared is set if several processes can use a store at the same time.
 	Shared bool
-	// InDataDir is set if the store is a part of the server's data directory.
+	// InDataDir is set if the store is in the server's data directory.
 	InDataDir bool
 	// Check returns an error that describes all invalid URLs of one store. It does not access the
 	// store. If Check is nil, all URLs are valid.
@@ -36,14 +36,14 @@ type Driver struct {
 
 // Config describes a store and the environment of a backend.
 type Config struct {
-	// URLs locate one store: several URLs are members of one cluster.
+	// URLs are the URLs of one store. Several URLs are those of the members of one cluster.
 	URLs []string
 	// Prefix is the prefix of the server's keys. A shared store may contain other keys.
 	Prefix string
 	// ID identifies the store in metrics; "" selects the backend's default.
 	ID string
-	// Held is a revision that the backend must not compact soon after it was opened, because a reader
-	// continues there; 0 means none. A shared store may compact it.
+	// Held is a revision from which a reader will continue, so the backend must not compact it soon after it
+	// was opened; 0 means none. A shared store may still compact it.
 	Held kv.Revision
 	// Dial connects to the store; nil connects directly.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -55,7 +55,7 @@ type Config struct {
 	Simulation *simulation.Simulation
 }
 
-// List is a registry of drivers. Their schemes are distinct.
+// List is a list of drivers, which have distinct schemes.
 type List []Driver
 
 // Find returns the driver of a store and checks the URLs. It returns an error if there is no URL, if a
