@@ -1,11 +1,11 @@
-// Package versionkey is the layout of versions in a Pebble database. A version is the value of a key
-// at a revision. Its key in the database is
+// Package versionkey defines the layout of versions in a Pebble database. A version is the value of a key at
+// a revision. The key of a version in the database is
 //
 //	k<key> 00 <^revision: 8>
 //
-// with the complement of the revision in big endian, so that the newest version of a key sorts first.
-// The version at revision R is the first one at or after <key> 00 ^R. Keys contain no zero byte, so
-// that all versions of "a" sort before the versions of "ab".
+// where ^revision is the bitwise complement of the revision in big endian, so that the newest version of a
+// key sorts first. The version of a key at revision R is the first one at or after k<key> 00 <^R>. Keys
+// contain no zero byte, so that all versions of "a" sort before the versions of "ab".
 //
 // The lowest bit of the first byte of a value is set if the version is a deletion.
 package versionkey
@@ -29,7 +29,7 @@ const (
 	suffixLen = 8
 )
 
-// Len returns the length of a version key.
+// Len returns the length of the version keys of a key, in bytes.
 func Len(key string) int { return 1 + len(key) + 1 + suffixLen }
 
 // Put writes a version key to dst, which must have length Len(key).
@@ -57,9 +57,9 @@ func Split(raw []byte) (key []byte, rev kv.Revision, err error) {
 	return raw[1:n], kv.Revision(^binary.BigEndian.Uint64(raw[n+1:])), nil
 }
 
-// AppendBound appends the position in the key space of the database between the versions of keys smaller than
-// bound and the versions of all other keys. Unlike a key, a bound may contain a zero byte: no key is between
-// "a" and "a\x00...".
+// AppendBound appends a database key that separates the versions of keys smaller than bound from the versions
+// of all other keys. Unlike a key, bound may contain a zero byte. All bounds that begin with "a\x00" are
+// equivalent, because no key begins with it.
 func AppendBound(dst []byte, bound string) []byte {
 	dst = append(dst, Prefix)
 	for i := 0; i < len(bound); i++ {
@@ -71,8 +71,8 @@ func AppendBound(dst []byte, bound string) []byte {
 	return append(dst, bound...)
 }
 
-// Bounds returns the options of an iterator over the versions of the keys of [start, end). An empty
-// end means no end.
+// Bounds returns the options of an iterator over the versions of the keys in [start, end). An empty end means
+// no end.
 func Bounds(start, end string) pebble.IterOptions {
 	options := pebble.IterOptions{LowerBound: AppendBound(nil, start), UpperBound: []byte{Prefix + 1}}
 	if end != "" {
@@ -81,9 +81,9 @@ func Bounds(start, end string) pebble.IterOptions {
 	return options
 }
 
-// NewComparer returns a bytewise comparer, like Pebble's default, that splits a version key into key
-// and revision, so that bloom filters and seeks use keys without versions. Its name is part of the
-// format on disk.
+// NewComparer returns a bytewise comparer, like Pebble's default, that splits a version key into key and
+// revision, so that bloom filters and seeks use keys without versions. The name of the comparer is part of
+// the format on disk.
 func NewComparer() *pebble.Comparer {
 	c := *pebble.DefaultComparer
 	c.Name = "mainstay.versions.1"
