@@ -14,13 +14,13 @@ const impossible kv.Revision = math.MaxInt64
 func (b *Backend) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, error) {
 	for {
 		stored := make([]kv.Op, len(ops))
-		places := make([]*place, len(ops))
+		attachments := make([]*attachment, len(ops))
 		for i := range ops {
 			stored[i] = ops[i]
-			if places[i] = b.find(ops[i].Key); places[i] == nil {
+			if attachments[i] = b.find(ops[i].Key); attachments[i] == nil {
 				continue
 			}
-			if err := b.translate(ctx, places[i], &stored[i]); err != nil {
+			if err := b.translate(ctx, attachments[i], &stored[i]); err != nil {
 				return kv.CommitResult{}, err
 			}
 		}
@@ -28,8 +28,8 @@ func (b *Backend) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, er
 		if err != nil || result.Committed {
 			return result, err
 		}
-		// The entries can be shared with other readers, the slice is not.
-		for i, p := range places {
+		// The entries can be shared with other readers, but the slice is not.
+		for i, p := range attachments {
 			if p == nil {
 				continue
 			}
@@ -40,18 +40,18 @@ func (b *Backend) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, er
 		if conflicts(ops, result.Current) {
 			return result, nil
 		}
-		// The stored key was changed after translate.
+		// A stored key was changed after translate had read it, so the commit is repeated.
 	}
 }
 
-// translate replaces an operation on a visible key by the operation on the stored key.
-func (b *Backend) translate(ctx context.Context, p *place, op *kv.Op) error {
+// translate replaces an operation on a visible key with the equivalent operation on the stored key.
+func (b *Backend) translate(ctx context.Context, p *attachment, op *kv.Op) error {
 	base, err := p.get(ctx, op.Key)
 	if err != nil || base == nil {
 		return err
 	}
 	if op.Expect != 0 && op.Expect != base.Modified && op.Kind != kv.OpDelete {
-		return nil // the same operation on the stored key
+		return nil // the operation applies to the stored key unchanged
 	}
 	stored, _, err := b.Backend.Get(ctx, op.Key, 0)
 	if err != nil {
@@ -71,7 +71,7 @@ func (b *Backend) translate(ctx context.Context, p *place, op *kv.Op) error {
 		return nil
 	case op.Expect == base.Modified && stored == nil:
 		op.Expect = 0
-	case op.Expect == kv.AnyRevision: // two tombstones would be two deletions
+	case op.Expect == kv.AnyRevision: // a second tombstone would be reported as a second deletion
 		if op.Expect = 0; stored != nil {
 			op.Expect = stored.Modified
 		}
@@ -82,7 +82,7 @@ func (b *Backend) translate(ctx context.Context, p *place, op *kv.Op) error {
 	return nil
 }
 
-// conflicts reports whether an entry does not satisfy its operation.
+// conflicts reports whether a current entry does not satisfy Expect of its operation.
 func conflicts(ops []kv.Op, current []*kv.Entry) bool {
 	for i := range ops {
 		var modified kv.Revision

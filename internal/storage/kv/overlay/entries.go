@@ -16,7 +16,8 @@ type Entries struct {
 
 var _ Base = (*Entries)(nil)
 
-// NewEntries returns a base with entries, whose keys are relative. It takes ownership of the slice.
+// NewEntries returns a Base with the given entries, whose keys are relative to the prefix. It takes ownership
+// of the slice, and sorts it.
 func NewEntries(revision kv.Revision, entries []kv.Entry) *Entries {
 	slices.SortFunc(entries, func(x, y kv.Entry) int { return cmp.Compare(x.Key, y.Key) })
 	return &Entries{revision, entries}
@@ -54,7 +55,7 @@ func (e *Entries) Scan(start, end string, _ int) Cursor {
 	return &entriesCursor{e.between(start, end)}
 }
 
-// entriesCursor is a cursor over the rest of Entries.
+// entriesCursor is a cursor over the remaining entries of a scan.
 type entriesCursor struct{ rest []kv.Entry }
 
 // Next implements Cursor.

@@ -1,6 +1,6 @@
-// Package overlay gives prefixes of a store a base: immutable entries with which the prefix begins. Reads
-// return the entries of the base until a write replaces them; writes never change the base. Many prefixes
-// can therefore begin with the same content, and share it.
+// Package overlay adds a base to prefixes of a store. A base is the immutable initial content of a prefix.
+// Reads return the entries of the base until a write replaces them; writes never change the base. Many
+// prefixes can therefore share the same initial content.
 //
 // The stored key and the base determine the visible entry of a key:
 //
@@ -10,8 +10,8 @@
 //	value         any        the stored entry
 //	Tombstone     present    no entry: it was deleted
 //
-// The deletion of a key that the base contains stores Tombstone, so that each change is one write of one
-// key. The store therefore provides commits, revisions and watches.
+// Deleting a key that the base contains stores Tombstone, so each change is one write to one key. Commits,
+// revisions and watches are therefore those of the store.
 package overlay
 
 import (
@@ -23,25 +23,28 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Tombstone is the stored value of a deleted key that the base contains. No object has this encoding.
+// Tombstone is the value that is stored for a deleted key if the base contains the key. No object is encoded
+// as this value.
 const Tombstone = "\x00deleted"
 
-// IsTombstone reports whether a stored value marks a deletion. Programs that decode the values of a store skip it.
+// IsTombstone reports whether a stored value marks a deletion. Code that decodes the values of a store must
+// skip such values.
 func IsTombstone(value []byte) bool { return string(value) == Tombstone }
 
 // isTombstone reports whether an entry marks a deletion.
 func isTombstone(e *kv.Entry) bool { return e != nil && IsTombstone(e.Value) }
 
-// Base is immutable content of a prefix. Its keys are relative to the prefix, and its entries are older than all
-// writes of the prefixes that it is attached to. Its methods return the same errors as a kv.Backend. It is
-// safe for concurrent use.
+// Base is the immutable initial content of a prefix. Its keys are relative to the prefix, and its entries are
+// older than all writes to the prefixes that it is attached to. Its methods return the same errors as a
+// kv.Backend. It is safe for concurrent use.
 type Base interface {
-	// Revision returns the revision of the content; no entry is newer. 0 means older than every revision of the store.
+	// Revision returns the revision of the content. No entry is newer than it. 0 means that the content is
+	// older than every revision of the store.
 	Revision() kv.Revision
 	// Get returns the entry of a key, or nil.
 	Get(ctx context.Context, key string) (*kv.Entry, error)
 	// Scan returns a cursor over the entries of [start, end) in ascending order. An empty end means no end.
-	// The cursor may read size entries per request.
+	// size is a hint for the number of entries that the cursor reads per request.
 	Scan(start, end string, size int) Cursor
 	// Count returns the number of keys of [start, end).
 	Count(ctx context.Context, start, end string) (int64, error)
@@ -56,8 +59,9 @@ type Cursor interface {
 // Backend is a kv.Backend in which prefixes can have a base. It calls the underlying backend for all methods
 // that are not defined here. It is safe for concurrent use.
 //
-// Two details differ from the contract of kv. Entry.Created of a key that the base contains is the revision of
-// its first write in the prefix. A range that is larger than an attached prefix returns only stored keys.
+// Two details differ from the contract of kv. If the base contains a key, Entry.Created of a stored entry is
+// the revision of the first write to the key in the prefix. A range that extends beyond an attached prefix
+// returns only stored keys.
 type Backend struct {
 	kv.Backend
 
@@ -65,7 +69,7 @@ type Backend struct {
 	bases map[string]Base // by prefix
 }
 
-// New returns a Backend without bases over another backend.
+// New returns a Backend that wraps another backend and has no bases yet.
 func New(backend kv.Backend) *Backend {
 	return &Backend{Backend: backend, bases: map[string]Base{}}
 }
@@ -78,24 +82,25 @@ func (b *Backend) Attach(prefix string, base Base) {
 	b.bases[prefix] = base
 }
 
-// Detach removes the base of a prefix, which must not be in use. It has no effect on a prefix without a base.
+// Detach removes the base of a prefix. The prefix must not be in use. Detach has no effect on a prefix
+// without a base.
 func (b *Backend) Detach(prefix string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.bases, prefix)
 }
 
-// place is the position of a key in an attached prefix.
-type place struct {
+// attachment is an attached prefix with its base.
+type attachment struct {
 	prefix string
 	base   Base
 }
 
 // relative returns a key without the prefix.
-func (p *place) relative(key string) string { return key[len(p.prefix):] }
+func (p *attachment) relative(key string) string { return key[len(p.prefix):] }
 
-// entry returns an entry of the base under its key in the prefix.
-func (p *place) entry(e *kv.Entry) *kv.Entry {
+// entry returns a copy of an entry of the base with its absolute key, or nil if e is nil.
+func (p *attachment) entry(e *kv.Entry) *kv.Entry {
 	if e == nil {
 		return nil
 	}
@@ -105,7 +110,7 @@ func (p *place) entry(e *kv.Entry) *kv.Entry {
 }
 
 // get returns the entry of the base for a key, or nil.
-func (p *place) get(ctx context.Context, key string) (*kv.Entry, error) {
+func (p *attachment) get(ctx context.Context, key string) (*kv.Entry, error) {
 	e, err := p.base.Get(ctx, p.relative(key))
 	if err != nil {
 		return nil, fmt.Errorf("read the base of %s: %w", p.prefix, err)
@@ -113,16 +118,16 @@ func (p *place) get(ctx context.Context, key string) (*kv.Entry, error) {
 	return p.entry(e), nil
 }
 
-// checkRevision returns an error for a revision before the base.
-func (p *place) checkRevision(at kv.Revision) error {
+// checkRevision returns an error that wraps kv.ErrCompacted if a revision is older than the base.
+func (p *attachment) checkRevision(at kv.Revision) error {
 	if oldest := p.base.Revision(); at > 0 && at < oldest {
 		return fmt.Errorf("%s at revision %d, the oldest being %d: %w", p.prefix, at, oldest, kv.ErrCompacted)
 	}
 	return nil
 }
 
-// find returns the place of a key, or nil if it has no base.
-func (b *Backend) find(key string) *place {
+// find returns the attached prefix that contains a key, or nil if there is none.
+func (b *Backend) find(key string) *attachment {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	if len(b.bases) == 0 {
@@ -133,14 +138,14 @@ func (b *Backend) find(key string) *place {
 			continue
 		}
 		if base := b.bases[key[:i+1]]; base != nil {
-			return &place{key[:i+1], base}
+			return &attachment{key[:i+1], base}
 		}
 	}
 	return nil
 }
 
-// findRange returns the place of a range within an attached prefix, or nil.
-func (b *Backend) findRange(start, end string) *place {
+// findRange returns the attached prefix that contains a whole range, or nil if there is none.
+func (b *Backend) findRange(start, end string) *attachment {
 	p := b.find(start)
 	if p == nil || end == "" || end > kv.PrefixEnd(p.prefix) {
 		return nil
@@ -149,7 +154,7 @@ func (b *Backend) findRange(start, end string) *place {
 }
 
 // visible returns the visible entry of a key with a base, given its stored entry.
-func (p *place) visible(ctx context.Context, key string, stored *kv.Entry) (*kv.Entry, error) {
+func (p *attachment) visible(ctx context.Context, key string, stored *kv.Entry) (*kv.Entry, error) {
 	switch {
 	case isTombstone(stored):
 		return nil, nil
@@ -178,8 +183,8 @@ func (b *Backend) PrefixRevision(ctx context.Context, prefix string) (revision k
 	return kv.PrefixRevision(ctx, b.Backend, prefix)
 }
 
-// relativeEnd returns the end of a range without the prefix.
-func (p *place) relativeEnd(end string) string {
+// relativeEnd returns the end of a range relative to the prefix; "" means the end of the prefix.
+func (p *attachment) relativeEnd(end string) string {
 	if !strings.HasPrefix(end, p.prefix) { // the end of the prefix
 		return ""
 	}

@@ -41,7 +41,7 @@ func TestContractWithBase(t *testing.T) {
 	})
 }
 
-// TestContractOfFork checks the contract for a copy of a copy without keys in the tested range.
+// TestContractOfFork checks the contract for a copy of a copy whose base has no keys.
 func TestContractOfFork(t *testing.T) {
 	t.Parallel()
 	kvtest.Run(t, func(t *testing.T) kv.Backend {
@@ -61,7 +61,7 @@ type pair struct {
 	revisions map[kv.Revision]kv.Revision
 }
 
-// newPair returns a pair with base entries.
+// newPair returns a pair whose base contains the given keys.
 func newPair(t *testing.T, keys ...string) *pair {
 	t.Helper()
 	base, expected := storagetest.InMemory(t), storagetest.InMemory(t)
@@ -93,7 +93,7 @@ func newPair(t *testing.T, keys ...string) *pair {
 	return p
 }
 
-// commit applies an op to both stores. Expect of op is a revision of the overlay.
+// commit applies an op to both stores. op.Expect is a revision in the overlay.
 func (p *pair) commit(op kv.Op) {
 	p.t.Helper()
 	got, err := p.copied.Commit(p.t.Context(), op)
@@ -158,8 +158,8 @@ func (p *pair) check(req kv.RangeRequest) {
 	}
 }
 
-// newLayeredPair returns a pair whose base is a chain of layers: a copy of a changed copy of keys. The
-// returned function changes the sources and deletes the history.
+// newLayeredPair returns a pair whose base is a chain of layers: a copy of a changed copy of the given keys.
+// The returned function changes the sources of the copies, and sometimes compacts their history.
 func newLayeredPair(t *testing.T, random *rand.Rand, keys ...string) (*pair, func()) {
 	t.Helper()
 	store := storagetest.InMemory(t)
@@ -217,7 +217,8 @@ func newLayeredPair(t *testing.T, random *rand.Rand, keys ...string) (*pair, fun
 	}
 }
 
-// TestModel compares an overlay with a store after random writes: all reads, results of commits and events.
+// TestModel compares the reads, commit results and events of an overlay with those of a store during random
+// writes.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(20) {
@@ -315,7 +316,7 @@ func (r *receiver) receive(of kv.Backend) {
 	}
 }
 
-// TestSeparateCopies checks that the writes of a prefix are not visible in another prefix with the same base.
+// TestSeparateCopies checks that writes to a prefix are not visible in another prefix with the same base.
 func TestSeparateCopies(t *testing.T) {
 	t.Parallel()
 	base := overlay.NewEntries(0, []kv.Entry{{Key: "a", Value: []byte("base")}, {Key: "b", Value: []byte("base")}})
@@ -502,7 +503,8 @@ func (w *slowlyEndingWatch) Batches() <-chan kv.Batch { return w.batches }
 func (w *slowlyEndingWatch) Err() error               { return w.err }
 func (w *slowlyEndingWatch) Stop()                    { w.stop() }
 
-// TestEndOfWatch checks that a stopped watch ends after the watch of the stored keys, whose error is unknown before.
+// TestEndOfWatch checks that a stopped watch ends only after the watch of the stored keys, because the error
+// of that watch is unknown until then.
 func TestEndOfWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -33,7 +33,7 @@ func (b *Backend) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResul
 }
 
 // rangeOf reads a range of a prefix with a base.
-func (b *Backend) rangeOf(ctx context.Context, p *place, req kv.RangeRequest) (kv.RangeResult, error) {
+func (b *Backend) rangeOf(ctx context.Context, p *attachment, req kv.RangeRequest) (kv.RangeResult, error) {
 	result := kv.RangeResult{Revision: req.At}
 	if req.CountOnly || req.WithCount {
 		inBase, err := p.base.Count(ctx, p.relative(req.Start), p.relativeEnd(req.End))
@@ -71,7 +71,7 @@ func (b *Backend) rangeOf(ctx context.Context, p *place, req kv.RangeRequest) (k
 
 // count returns the number of visible keys of a range, and the revision of the count. Its cost is proportional
 // to the number of stored keys.
-func (b *Backend) count(ctx context.Context, p *place, req kv.RangeRequest, inBase int64) (kv.Revision, int64, error) {
+func (b *Backend) count(ctx context.Context, p *attachment, req kv.RangeRequest, inBase int64) (kv.Revision, int64, error) {
 	stored, total := pages{backend: b.Backend, start: req.Start, end: req.End, at: req.At, size: pageSize}, inBase
 	for {
 		e, err := stored.peek(ctx)
@@ -92,49 +92,49 @@ func (b *Backend) count(ctx context.Context, p *place, req kv.RangeRequest, inBa
 }
 
 // merge returns a cursor over the visible entries of [start, end) at a revision; 0 means the newest revision.
-// size is the number of needed entries; 0 means all.
-func (b *Backend) merge(p *place, start, end string, at kv.Revision, size int) *merged {
+// size is the number of entries that the caller needs; 0 means all.
+func (b *Backend) merge(p *attachment, start, end string, at kv.Revision, size int) *merged {
 	if size == 0 || size >= pageSize {
 		size = pageSize
 	} else {
 		size++ // the last entry determines whether there are more
 	}
 	return &merged{
-		place:  p,
-		stored: pages{backend: b.Backend, start: start, end: end, at: at, size: size},
-		base:   p.base.Scan(p.relative(start), p.relativeEnd(end), size),
+		attachment: p,
+		stored:     pages{backend: b.Backend, start: start, end: end, at: at, size: size},
+		base:       p.base.Scan(p.relative(start), p.relativeEnd(end), size),
 	}
 }
 
 // merged is a cursor over the visible entries of a range.
 type merged struct {
-	place  *place
-	stored pages
-	base   Cursor
+	attachment *attachment
+	stored     pages
+	base       Cursor
 	// below is the next entry of base if readBelow is set; nil at the end of base.
 	below     *kv.Entry
 	readBelow bool
 }
 
-// Next implements Cursor. Keys have the prefix of the place.
+// Next implements Cursor. The keys of the entries are absolute.
 func (m *merged) Next(ctx context.Context) (*kv.Entry, error) {
 	for {
-		own, err := m.stored.peek(ctx) // first, because it determines the revision
+		own, err := m.stored.peek(ctx) // before base is read, because it determines the revision
 		if err != nil {
 			return nil, err
 		}
 		if !m.readBelow {
 			if m.below, err = m.base.Next(ctx); err != nil {
-				return nil, fmt.Errorf("read the base of %s: %w", m.place.prefix, err)
+				return nil, fmt.Errorf("read the base of %s: %w", m.attachment.prefix, err)
 			}
 			m.readBelow = true
 		}
 		below := m.below
-		if own == nil || below != nil && below.Key < m.place.relative(own.Key) {
-			m.readBelow = below == nil // the end is final
-			return m.place.entry(below), nil
+		if own == nil || below != nil && below.Key < m.attachment.relative(own.Key) {
+			m.readBelow = below == nil // base.Next is not called again after the end
+			return m.attachment.entry(below), nil
 		}
-		if below != nil && below.Key == m.place.relative(own.Key) {
+		if below != nil && below.Key == m.attachment.relative(own.Key) {
 			m.readBelow = false
 		}
 		m.stored.advance()
@@ -176,5 +176,5 @@ func (s *pages) peek(ctx context.Context) (*kv.Entry, error) {
 	return &s.page[0], nil
 }
 
-// advance skips the entry of peek.
+// advance skips the entry that peek returned.
 func (s *pages) advance() { s.page = s.page[1:] }

@@ -9,7 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Watch implements kv.Backend. A watch of an attached prefix cannot begin before the revision of its base.
+// Watch implements kv.Backend. A watch of an attached prefix cannot start at or before the revision of its
+// base.
 func (b *Backend) Watch(ctx context.Context, start, end string, from kv.Revision) (kv.Watch, error) {
 	if p := b.findRange(start, end); p != nil && from > 0 && from <= p.base.Revision() {
 		return nil, fmt.Errorf("watch %s from revision %d, the base being %d: %w", p.prefix, from, p.base.Revision(), kv.ErrCompacted)
@@ -38,7 +39,7 @@ type watch struct {
 // run translates batches until the watch ends.
 func (w *watch) run(ctx context.Context, b *Backend) {
 	defer close(w.batches)
-	defer func() { // the error of the stored watch is valid after its end
+	defer func() { // the error of the stored watch is valid only after its end
 		w.Stop()
 		for range w.stored.Batches() {
 		}
@@ -66,7 +67,7 @@ func (w *watch) run(ctx context.Context, b *Backend) {
 func (b *Backend) translateEvents(ctx context.Context, stored []kv.Event) ([]kv.Event, error) {
 	var changed []kv.Event
 	for i := range stored {
-		var p *place
+		var p *attachment
 		tombstone := IsTombstone(stored[i].Value) || isTombstone(stored[i].Prev)
 		if stored[i].Prev == nil {
 			p = b.find(stored[i].Key)
@@ -87,11 +88,11 @@ func (b *Backend) translateEvents(ctx context.Context, stored []kv.Event) ([]kv.
 	return changed, nil
 }
 
-// translateEvent converts an event of the underlying backend, in place, to the event that a client of the overlay sees:
-// a tombstone becomes a deletion, and the previous value of a key may be in the base. p is the place of a key
-// without a previous stored entry; nil if it has no base. A prefix can be detached before its last events are
-// received.
-func translateEvent(ctx context.Context, p *place, ev *kv.Event) error {
+// translateEvent converts an event of the underlying backend, in place, to the event that a client of the
+// overlay receives. A tombstone becomes a deletion, and the previous entry of a key may be in the base. If ev
+// has no previous stored entry, p is the attached prefix of the key. p is nil if there is none: a prefix can
+// be detached before its last events are received.
+func translateEvent(ctx context.Context, p *attachment, ev *kv.Event) error {
 	if isTombstone(ev.Prev) {
 		ev.Prev, ev.Created = nil, ev.Revision
 	} else if p != nil {
