@@ -1,4 +1,4 @@
-// Package history implements the retention of history for the backends of package kv. Marks map
-// revisions to times. Holds are revisions that readers use. The package performs no I/O and only
-// reads the monotonic clock.
+// Package history implements the retention of history for the backends of package kv. Marks maps revisions to
+// times, and Holds protects the revisions that readers use. The package performs no I/O, and reads no clock
+// other than the monotonic clock.
 package history

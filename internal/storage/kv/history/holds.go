@@ -9,15 +9,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Holds is the set of revisions that readers of this process use. It limits compaction to these
-// revisions. All methods are safe for concurrent use.
+// Holds is the set of revisions that readers in this process use. It prevents compaction beyond the oldest of
+// them. All methods are safe for concurrent use.
 type Holds struct {
 	released chan struct{}
 	mu       struct {
 		sync.Mutex
 		held map[*hold]struct{}
-		// wanted is the newest revision requested for compaction. floor is the newest revision
-		// permitted for compaction. Revisions before floor cannot be held.
+		// wanted is the newest revision to which compaction was requested. floor is the newest revision to
+		// which compaction was permitted; older revisions cannot be held.
 		wanted, floor kv.Revision
 	}
 }
@@ -53,8 +53,7 @@ func (h *Holds) Add(ctx context.Context, at kv.Revision, limit time.Duration) (r
 		return nil, fmt.Errorf("hold revision %d, the oldest being %d: %w", at, h.mu.floor, kv.ErrCompacted)
 	}
 	h.mu.held[x] = struct{}{}
-	// The lock is held: if the context has already ended, remove runs concurrently and must wait
-	// until the hold is registered.
+	// If ctx has already ended, remove runs in another goroutine as soon as Add has released the lock.
 	stop := context.AfterFunc(ctx, func() { h.remove(x) })
 	return func() { stop(); h.remove(x) }, nil
 }
@@ -75,13 +74,13 @@ func (h *Holds) remove(x *hold) {
 	}
 }
 
-// Released returns a channel that receives a value after the release of a hold that delayed compaction.
-// Grant may then permit more than before.
+// Released returns a channel that receives a value after the release of a hold that delayed compaction. Grant
+// may then permit compaction to a newer revision than before.
 func (h *Holds) Released() <-chan struct{} { return h.released }
 
-// Grant requests compaction to a revision and returns the permitted revision: the newest revision
-// ever requested, but not later than the oldest held revision. expired contains the removed holds
-// whose limit has passed.
+// Grant requests compaction to a revision and returns the revision to which compaction is permitted. This is
+// the newest revision ever requested, but not later than the oldest held revision. Grant removes the holds
+// whose limit has passed, and returns them in expired.
 func (h *Holds) Grant(to kv.Revision) (granted kv.Revision, expired []Expired) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -105,7 +104,7 @@ type Expired struct {
 	Age      time.Duration
 }
 
-// Oldest returns the number of holds and the age of the oldest hold; zero without holds.
+// Oldest returns the number of holds and the age of the oldest hold, which is 0 if there are no holds.
 func (h *Holds) Oldest() (holds int, age time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

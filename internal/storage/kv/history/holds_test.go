@@ -49,7 +49,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestHoldsEnd checks that a hold without release ends after its limit.
+// TestHoldsEnd checks that a hold that is not released ends with its context or after its limit.
 func TestHoldsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,23 +8,23 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// MaxMarks is the maximum number of marks. Above it, every second mark of the older half is
+// MaxMarks is the maximum number of marks. When it is reached, every second mark of the older half is
 // removed, which reduces the precision of old times.
 const MaxMarks = 4096
 
-// Mark records that Revision was the newest revision at a time, measured by two clocks.
+// Mark records that Revision was the newest revision at a point in time, as measured by two clocks.
 type Mark struct {
 	Revision kv.Revision
-	// Time is the time of the machine's clock, which may jump in either direction between two marks
+	// Time is the time according to the machine's clock, which may jump in either direction between two marks
 	// and between runs of the process.
 	Time time.Time
-	// Uptime is the total time that the backend was open, over all runs. It never decreases, so ages
-	// are measured by it.
+	// Uptime is the total time that the backend was open, over all runs. It never decreases, so the age of
+	// history is measured by it.
 	Uptime time.Duration
 }
 
-// Marks are the marks of one store, in ascending order of revision and uptime. The zero value is
-// empty. All methods are safe for concurrent use.
+// Marks contains the marks of one store, in ascending order of revision and uptime. The zero value is empty.
+// All methods are safe for concurrent use.
 type Marks struct {
 	mu   sync.Mutex
 	list []Mark
@@ -65,7 +65,7 @@ func (m *Marks) thinLocked() (thinned []Mark) {
 	return thinned
 }
 
-// Forget removes the marks of revisions before a revision, because they are compacted.
+// Forget removes the marks of all revisions before the given one, because these revisions are compacted.
 func (m *Marks) Forget(before kv.Revision) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
