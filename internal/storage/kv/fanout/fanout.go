@@ -1,9 +1,10 @@
-// Package fanout lets many watches share one watch of a backend. Without it, each watch of the embedded
-// store has a goroutine, and each commit compares its keys with all waiting watches. A shared watch costs
-// a map entry while it has no events.
+// Package fanout lets many watches share one watch of a backend. Without this package, each watch of the
+// embedded store has a goroutine, and each commit compares its keys with all waiting watches. With it, a
+// watch without events costs only a map entry.
 //
-// A watch is live if the hub passes events to it. If a watch begins at an earlier revision, or its receiver is too
-// slow, it reads the missed events with a separate watch of the backend until it has caught up with the hub.
+// A watch is live while the hub, which is the Backend of this package, passes events to it. If a watch begins
+// at an earlier revision, or its receiver is too slow, it reads the missed events with a separate watch of
+// the backend until it has caught up with the hub.
 package fanout
 
 import (
@@ -18,20 +19,21 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Backend is a kv.Backend that serves all watches with one watch of another backend. Create it with New. It is safe for concurrent use.
+// Backend is a kv.Backend that serves its watches from one watch of another backend, the shared watch. Create
+// it with New. It is safe for concurrent use.
 type Backend struct {
 	kv.Backend
 	prefix string
-	// ctx ends the shared watch, and done is closed when its goroutine has ended.
+	// ctx ends the shared watch, and done is closed when the goroutine of the shared watch has ended.
 	ctx  context.Context
 	done chan struct{}
 
 	mu struct {
 		sync.Mutex
-		// position is the revision up to which all events were dispatched. It is stopped if the shared
-		// watch has ended.
+		// position is the revision up to which all events were dispatched. It equals stopped while the shared
+		// watch is not open.
 		position kv.Revision
-		// requested is the revision of a request for progress that is not yet complete; 0 without one.
+		// requested is the revision of a pending request for progress, or 0 if there is none.
 		requested kv.Revision
 		// byPrefix contains the live watches of prefixes that end with a slash; others contains the live
 		// watches of other ranges.
@@ -43,10 +45,11 @@ type Backend struct {
 // stopped is the position of a Backend without a shared watch.
 const stopped = -1
 
-// New returns a Backend for watches of keys with a prefix; "" selects all keys. Other watches are not shared. The
-// shared watch runs until ctx ends, and the watches then end with kv.ErrClosed. If it fails, they end with its
-// error; until it is open again, new watches are not shared. If the backend is unavailable now, the shared
-// watch is opened later. Other errors come from the backend.
+// New returns a Backend that shares the watches of keys with a prefix; "" selects all keys. Watches of other
+// ranges are not shared. The shared watch runs until ctx ends; the live watches then end with kv.ErrClosed.
+// If the shared watch fails, the live watches end with its error, and new watches are not shared until it is
+// open again. If the backend is unavailable when New is called, the shared watch is opened later. New returns
+// all other errors of the backend.
 func New(ctx context.Context, backend kv.Backend, prefix string) (*Backend, error) {
 	b := &Backend{Backend: backend, ctx: ctx, prefix: prefix, done: make(chan struct{})}
 	b.mu.position, b.mu.byPrefix, b.mu.others = stopped, map[string][]*watch{}, map[*watch]struct{}{}
@@ -58,10 +61,10 @@ func New(ctx context.Context, backend kv.Backend, prefix string) (*Backend, erro
 	return b, nil
 }
 
-// Wait waits until the shared watch has ended, after the end of the context of New.
+// Wait blocks until the context of New has ended or the backend is closed, and the shared watch has ended.
 func (b *Backend) Wait() { <-b.done }
 
-// open opens the shared watch.
+// open opens the shared watch, which starts after the newest revision.
 func (b *Backend) open() (kv.Watch, error) {
 	position, err := b.CurrentRevision(b.ctx)
 	if err != nil {
@@ -104,7 +107,8 @@ func (b *Backend) run(source kv.Watch) {
 	}
 }
 
-// reopen opens the shared watch when the backend is available. It returns nil if ctx ends or the backend is closed.
+// reopen opens the shared watch when the backend is available. It returns nil if ctx ends or the backend is
+// closed.
 func (b *Backend) reopen() kv.Watch {
 	for {
 		select {
@@ -122,8 +126,8 @@ func (b *Backend) reopen() kv.Watch {
 	}
 }
 
-// progressInterval is the interval of progress reports to all live watches, so that their receivers can resume after
-// the history was compacted.
+// progressInterval is the interval of progress reports to all live watches, so that their receivers can
+// resume after the history was compacted.
 const progressInterval = 30 * time.Second
 
 // follow dispatches the events of the shared watch until it ends, and returns its error.
@@ -178,7 +182,7 @@ func (b *Backend) dispatch(batch kv.Batch) {
 	b.reportLocked()
 }
 
-// eachLocked calls f with the live watches of a key.
+// eachLocked calls f for each live watch whose range contains a key.
 func (b *Backend) eachLocked(key string, f func(*watch)) {
 	for i := range len(key) {
 		if key[i] == '/' {
@@ -206,7 +210,8 @@ func (b *Backend) liveLocked() []*watch {
 	return all
 }
 
-// reportLocked reports progress to all live watches if it was requested and the hub has reached the revision.
+// reportLocked reports progress to all live watches if progress was requested and the hub has reached the
+// requested revision.
 func (b *Backend) reportLocked() {
 	if b.mu.requested == 0 || b.mu.position < b.mu.requested {
 		return
@@ -252,7 +257,7 @@ func (b *Backend) Watch(ctx context.Context, start, end string, from kv.Revision
 		return b.Backend.Watch(ctx, start, end, from)
 	}
 	w := newWatch(ctx, b, start, end, from)
-	if from < compacted || !b.join(w) { // the events may not be dispatched yet, although they are compacted
+	if from < compacted || !b.join(w) { // compacted events might not have been dispatched yet
 		own, err := b.Backend.Watch(w.ctx, start, end, from)
 		if err != nil {
 			w.cancel()
@@ -265,8 +270,8 @@ func (b *Backend) Watch(ctx context.Context, start, end string, from kv.Revision
 	return w, nil
 }
 
-// join makes a watch live if the hub has not yet passed its next revision. It does not add a watch that has
-// ended.
+// join makes a watch live and returns true, unless the hub has already passed the next revision of the watch
+// or the watch has ended.
 func (b *Backend) join(w *watch) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

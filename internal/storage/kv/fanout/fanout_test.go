@@ -43,7 +43,7 @@ func commit(t *testing.T, b kv.Backend, key string) kv.Revision {
 	return result.Revision
 }
 
-// TestSlowReceiver checks that a receiver that does not read for thousands of batches receives all events in
+// TestSlowReceiver checks that a receiver that falls thousands of batches behind receives all events in
 // order, and that it does not delay another receiver.
 func TestSlowReceiver(t *testing.T) {
 	t.Parallel()
@@ -89,7 +89,7 @@ func TestSlowReceiver(t *testing.T) {
 	}
 }
 
-// failing is a backend whose watches can be ended.
+// failing is a backend whose watches can be made to fail.
 type failing struct {
 	kv.Backend
 	mu   sync.Mutex
@@ -148,7 +148,7 @@ func (w *failingWatch) Err() error {
 	}
 }
 
-// fail ends all open watches.
+// fail ends all open watches with errFailed.
 func (f *failing) fail() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,8 +158,8 @@ func (f *failing) fail() {
 	f.open = nil
 }
 
-// TestFailure checks that a failure of the shared watch ends its watches with the error, and that later watches
-// receive all events.
+// TestFailure checks that a failure of the shared watch ends the live watches with its error, and that later
+// watches receive all events.
 func TestFailure(t *testing.T) {
 	t.Parallel()
 	backend := &failing{Backend: storagetest.InMemory(t)}
@@ -200,7 +200,7 @@ func TestFailure(t *testing.T) {
 	}
 }
 
-// unavailable is a backend without a current revision until it is available.
+// unavailable is a backend whose CurrentRevision returns kv.ErrUnavailable until available is set.
 type unavailable struct {
 	kv.Backend
 	available atomic.Bool
@@ -219,8 +219,8 @@ func (u *unavailable) Watch(ctx context.Context, start, end string, from kv.Revi
 	return u.Backend.Watch(ctx, start, end, from)
 }
 
-// TestUnavailable checks that watches work while the shared watch is not open, and that it is opened when the backend is
-// available.
+// TestUnavailable checks that watches work while the shared watch is not open, and that the shared watch is
+// opened when the backend becomes available.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	backend := &unavailable{Backend: storagetest.InMemory(t), opened: make(chan kv.Revision, 2)}

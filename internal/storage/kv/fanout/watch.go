@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// maxQueue is the maximum number of batches that wait for a receiver. A slower receiver receives the
-	// events from the history of the backend.
+	// maxQueue is the maximum number of batches that wait for a receiver. If the queue is full, the receiver
+	// gets the following events from the history of the backend.
 	maxQueue = 256
 	// minCatchUpDelay is the delay before a watch without events requests the progress that it needs to
-	// become live. It doubles with each request, up to maxCatchUpDelay.
+	// become live. The delay doubles with each request, up to maxCatchUpDelay.
 	minCatchUpDelay = 5 * time.Millisecond
 	maxCatchUpDelay = time.Second
 )
@@ -30,8 +30,8 @@ type watch struct {
 
 	// pending are the events of the batch that is being dispatched. The lock of the hub guards it.
 	pending []kv.Event
-	// next is the first revision that was not delivered. While the watch is live, mu guards it, and
-	// otherwise it belongs to catchUp.
+	// next is the first revision that was not delivered. mu guards it while the watch is live; otherwise, it
+	// belongs to the goroutine of the watch.
 	next kv.Revision
 
 	mu sync.Mutex
@@ -41,7 +41,7 @@ type watch struct {
 	sending bool
 	// sent is the revision of the last batch that was sent to batches.
 	sent kv.Revision
-	// overflow is set if batches were dropped after the queue was full.
+	// overflow is set if batches were dropped because the queue was full.
 	overflow bool
 	ended    bool
 	err      error
@@ -77,14 +77,12 @@ func (w *watch) Notify(f func()) {
 	w.notify = f
 }
 
-// announceLocked calls notify.
 func (w *watch) announceLocked() {
 	if w.notify != nil {
 		w.notify()
 	}
 }
 
-// closeLocked closes batches.
 func (w *watch) closeLocked() {
 	close(w.batches)
 	w.announceLocked()
@@ -93,8 +91,8 @@ func (w *watch) closeLocked() {
 // Stop implements kv.Watch.
 func (w *watch) Stop() { w.cancel() }
 
-// deliver passes a batch to the receiver, or to the queue if the receiver is not ready. It does not block. The
-// lock of the hub is held.
+// deliver passes a batch to the receiver, or to the queue if the receiver is not ready. It does not block.
+// The caller holds the lock of the hub.
 func (w *watch) deliver(b kv.Batch) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -122,7 +120,7 @@ func (w *watch) deliver(b kv.Batch) {
 	}
 }
 
-// send sends the queue. After an overflow it reads the dropped events from the backend.
+// send sends the batches of the queue. After an overflow, it then reads the dropped events from the backend.
 func (w *watch) send() {
 	for {
 		b, more := w.take()
@@ -146,8 +144,8 @@ func (w *watch) send() {
 	}
 }
 
-// take removes the first batch of the queue. It returns nil if the next events were dropped. more is false if
-// there is nothing to send; the goroutine must then end.
+// take removes the first batch of the queue and returns it. If more is true and b is nil, the next events
+// were dropped. If more is false, there is nothing to send, and the goroutine must end.
 func (w *watch) take() (b *kv.Batch, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +165,7 @@ func (w *watch) take() (b *kv.Batch, more bool) {
 	return nil, false
 }
 
-// reread continues a watch after its last batch, with the history of the backend.
+// reread continues a watch after the last batch that was sent, with events from the history of the backend.
 func (w *watch) reread() {
 	w.hub.leave(w)
 	w.mu.Lock()
@@ -181,7 +179,7 @@ func (w *watch) reread() {
 	w.catchUp(own)
 }
 
-// catchUp passes on the batches of a watch of the backend until the hub can continue.
+// catchUp forwards the batches of own, a separate watch of the backend, until the watch can become live.
 func (w *watch) catchUp(own kv.Watch) {
 	defer own.Stop()
 	delay := minCatchUpDelay
@@ -221,7 +219,7 @@ func (w *watch) catchUp(own kv.Watch) {
 	}
 }
 
-// exit ends the watch in its goroutine.
+// exit ends the watch and closes its channel. Only the goroutine of the watch may call it.
 func (w *watch) exit(err error) {
 	w.finish(err)
 	w.mu.Lock()
@@ -229,8 +227,8 @@ func (w *watch) exit(err error) {
 	w.closeLocked()
 }
 
-// finish ends the watch with an error, or nil for Stop and the end of the context. A goroutine of the watch
-// closes the channel, if there is one.
+// finish ends the watch. err is nil if Stop or the context ended it. If the watch has a goroutine, that
+// goroutine closes the channel.
 func (w *watch) finish(err error) {
 	w.mu.Lock()
 	if w.ended {
