@@ -1,5 +1,5 @@
-// Package pebblefs opens Pebble databases so that failed writes do not end the process. It contains file
-// systems: Guard hides failed writes, and Private restricts files to their user.
+// Package pebblefs opens Pebble databases so that failed writes do not end the process. It contains two file
+// systems: Guard hides failed writes from Pebble, and Private makes files accessible only to their owner.
 package pebblefs
 
 import (
@@ -22,16 +22,16 @@ import (
 // After a failed write,
 //   - writes to log files are discarded and reported as successful; the store checks Failure
 //     before it acknowledges a commit;
-//   - all other writes block, so that flushes and compactions do not replace readable files by
+//   - all other writes block, so that flushes and compactions do not replace readable files with
 //     incomplete ones;
 //   - after a call of Abandon, all writes are discarded, and new files are created in memory, so
 //     that Pebble can be closed;
 //   - a table that was being written is removed when Pebble closes it, which frees its space. No
 //     manifest on disk contains it, because Pebble adds only closed tables.
 //
-// A guard that is not armed yet belongs to an engine without readers. After a failed write, it
-// abandons the disk immediately, and Arm returns the error. Errors are hidden from Pebble even
-// during Open, because Pebble retries some operations until they succeed.
+// Until Arm is called, the engine has no readers. A failed write then abandons the disk immediately, and Arm
+// returns the error. Errors are hidden from Pebble even during Open, because Pebble retries some operations
+// until they succeed.
 type Guard struct {
 	vfs.FS
 	state atomic.Int32
@@ -39,8 +39,8 @@ type Guard struct {
 	abandoned chan struct{}
 	// discarded contains the files created after Abandon, by the last element of their names.
 	discarded *vfs.MemFS
-	// Slow is called if the sync of a file, except of a log, does not end within StallAfter. It may be
-	// nil.
+	// Slow is called with the name of a file, other than a log, whose sync takes longer than StallAfter. It
+	// may be nil.
 	Slow func(name string)
 
 	mu struct {
@@ -50,8 +50,8 @@ type Guard struct {
 		failed func(error)
 		// read is the name of the last file opened for reading.
 		read string
-		// unsynced contains the files with delayed syncs; the value is true for directories. It is nil
-		// if syncs are not delayed.
+		// unsynced contains the names of the files with delayed syncs; the value is true for directories. It
+		// is nil if syncs are not delayed.
 		unsynced map[string]bool
 	}
 }
@@ -62,7 +62,7 @@ const (
 	stateAbandoned
 )
 
-// New returns a guard of a file system.
+// New returns a Guard that wraps inner. It is not armed.
 func New(inner vfs.FS) *Guard {
 	return &Guard{FS: inner, abandoned: make(chan struct{}), discarded: vfs.NewMem()}
 }
@@ -70,7 +70,8 @@ func New(inner vfs.FS) *Guard {
 // Unwrap implements vfs.FS.
 func (g *Guard) Unwrap() vfs.FS { return g.FS }
 
-// Arm makes the guard call failed once after a failed write. It returns an earlier failure.
+// Arm makes the guard call failed once, after the first failed write. If a write has already failed, Arm
+// returns its error.
 func (g *Guard) Arm(failed func(error)) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,7 +79,8 @@ func (g *Guard) Arm(failed func(error)) error {
 	return g.mu.err
 }
 
-// Fail records the first failed write. All later writes are discarded or block.
+// Fail records err as the error of the first failed write. It has no effect after an earlier failure. All
+// later writes are discarded or block.
 func (g *Guard) Fail(err error) {
 	g.mu.Lock()
 	if g.mu.err != nil {
@@ -143,8 +145,8 @@ func (g *Guard) runWrite(name string, write func() error) error {
 	return nil
 }
 
-// StallAfter is the duration of a disk write after which it is reported. It is much longer than a write
-// to a busy disk, and shorter than request timeouts.
+// StallAfter is the time after which a disk write is reported as slow. It is much longer than a write to a
+// busy disk takes, and shorter than request timeouts.
 const StallAfter = 5 * time.Second
 
 // syncWatched syncs a file that no commit waits for, such as a table or the manifest, and reports a
@@ -194,7 +196,7 @@ func IsLog(name string) bool { return strings.HasSuffix(name, ".log") }
 
 func isTable(name string) bool { return strings.HasSuffix(name, ".sst") }
 
-// DeferSyncs delays all syncs until SyncDeferred, for the creation of a store, which has no value
+// DeferSyncs delays all syncs until SyncDeferred is called. It is used to create a store, which is of no use
 // before it is complete.
 func (g *Guard) DeferSyncs() {
 	g.mu.Lock()
@@ -240,7 +242,7 @@ func (g *Guard) deferSync(f *guardedFile) bool {
 	return true
 }
 
-// renamed tracks a renamed file with a delayed sync.
+// renamed records the new name of a file with a delayed sync.
 func (g *Guard) renamed(oldname, newname string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -309,7 +311,7 @@ func (g *Guard) Stat(name string) (vfs.FileInfo, error) {
 	return g.FS.Stat(name)
 }
 
-// OpenDir implements vfs.FS. A directory is opened to be synced.
+// OpenDir implements vfs.FS. Directories are opened only to sync them.
 func (g *Guard) OpenDir(name string) (vfs.File, error) {
 	f, err := g.FS.OpenDir(name)
 	if err != nil {
@@ -344,7 +346,7 @@ func (g *Guard) MkdirAll(dir string, perm os.FileMode) error {
 	return g.runWrite(dir, func() error { return g.FS.MkdirAll(dir, perm) })
 }
 
-// Remove implements vfs.FS. It ignores errors: a remaining file is harmless.
+// Remove implements vfs.FS. After a failed write, it does nothing, because a remaining file is harmless.
 func (g *Guard) Remove(name string) error {
 	if g.state.Load() != stateWrites {
 		return nil

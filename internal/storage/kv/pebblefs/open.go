@@ -13,7 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Open opens a database, and converts a panic about its content into an error that wraps kv.ErrCorrupt.
+// Open opens a database. It converts a panic caused by the content of the database into an error that wraps
+// kv.ErrCorrupt.
 func Open(dir string, o *pebble.Options) (db *pebble.DB, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -23,8 +24,8 @@ func Open(dir string, o *pebble.Options) (db *pebble.DB, err error) {
 	return pebble.Open(dir, o)
 }
 
-// Logger forwards Pebble's log. Its fatal errors do not end the process: Failed is called, which must stop
-// writes.
+// Logger forwards Pebble's log messages to Log. Fatal errors do not end the process. Instead, Failed is
+// called, which must stop writes.
 type Logger struct {
 	Log    *slog.Logger
 	Failed func(error)
@@ -52,8 +53,8 @@ func IsFull(err error) bool {
 	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
-// FirstLine returns the first line of an error of Pebble. Some of them continue with details and stack
-// traces.
+// FirstLine returns the first line of the message of an error of Pebble. Some messages continue with details
+// and stack traces.
 func FirstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return text

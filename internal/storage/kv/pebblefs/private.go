@@ -13,8 +13,8 @@ import (
 // fileMode is the mode of all files of a store, which may contain unencrypted secrets.
 const fileMode fs.FileMode = 0o600
 
-// Private is the file system of the operating system. Pebble uses the umask for new files;
-// Private sets fileMode.
+// Private wraps the file system of the operating system and sets the mode of new files to 0600. Pebble itself
+// leaves the mode to the umask.
 type Private struct{ vfs.FS }
 
 // Unwrap implements vfs.FS.
@@ -59,8 +59,8 @@ func (p Private) Lock(name string) (closer io.Closer, err error) {
 	return closer, nil
 }
 
-// Protect sets the mode of the files in a directory that were made by a version without Private. It
-// returns the first error of the file system.
+// Protect sets the mode of all files in a directory to 0600, because versions without Private created files
+// with other modes. It returns the first error of the file system.
 func Protect(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
