@@ -48,7 +48,7 @@ func alarmError(alarm *pb.AlarmMember) error {
 	case pb.AlarmType_NOSPACE:
 		return fmt.Errorf("%w: the database of member %x of etcd has reached its quota: compact, defragment, and disarm the alarm", kv.ErrNoSpace, alarm.MemberID)
 	case pb.AlarmType_CORRUPT:
-		return fmt.Errorf("%w: member %x of etcd has other data than the others: replace it, and disarm the alarm", kv.ErrCorrupt, alarm.MemberID)
+		return fmt.Errorf("%w: the data of member %x of etcd differs from the data of the other members: replace the member, and disarm the alarm", kv.ErrCorrupt, alarm.MemberID)
 	}
 	return fmt.Errorf("%w: member %x of etcd has raised the alarm %s", kv.ErrUnavailable, alarm.MemberID, alarm.Alarm)
 }

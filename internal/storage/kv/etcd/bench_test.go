@@ -83,7 +83,8 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkCurrentRevision measures the revision request of a consistent read from the cache.
+// BenchmarkCurrentRevision measures the request for the newest revision, which a consistent read from the
+// cache requires.
 func BenchmarkCurrentRevision(b *testing.B) {
 	s := benchStore(b)
 	for _, readers := range []int{1, 100} {

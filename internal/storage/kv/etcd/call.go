@@ -29,7 +29,7 @@ const (
 
 // callSpec describes a request to etcd.
 type callSpec struct {
-	// name is a verb for errors and metrics.
+	// name is the name of the operation in traces and metrics.
 	name string
 	// timeout limits the total time, and attempt the time of each attempt; if attempt is 0, only timeout
 	// limits an attempt.
@@ -37,24 +37,24 @@ type callSpec struct {
 	repeat           repeatPolicy
 }
 
-// repeatPolicy reports whether a failed request may be repeated. sent reports whether it may have reached
+// repeatPolicy reports whether a failed request may be retried. sent is true if the request may have reached
 // a server.
 type repeatPolicy func(err error, sent bool) bool
 
-// repeatRead allows every repetition, because reads have no effect.
+// repeatRead permits a retry after every temporary error, because reads have no side effects.
 func repeatRead(err error, _ bool) bool {
 	return transient(err) || isEtcdError(err, rpctypes.ErrTooManyRequests)
 }
 
-// repeatWrite allows the repetition of writes that were certainly not performed. etcd returns these
-// errors before it processes a request.
+// repeatWrite permits a retry if the write was certainly not performed: it was not sent, or etcd returned
+// ErrNoLeader or ErrTooManyRequests, which it returns before it processes a request.
 func repeatWrite(err error, sent bool) bool {
 	return !sent && code(err) == codes.Unavailable || isEtcdError(err, rpctypes.ErrNoLeader) || isEtcdError(err, rpctypes.ErrTooManyRequests)
 }
 
-// call sends a request, and repeats it on another member if that is safe. f must pass the call options
-// to etcd's client if possible; without them, a write is not repeated. Errors are converted to the
-// corresponding errors of package kv, if there are any.
+// call sends a request, and retries it on another member if that is safe. f must pass the call options to
+// etcd's client if a write must not be repeated: without them, call does not know that a request was sent.
+// call converts errors to the corresponding errors of package kv, if there are any.
 func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Context, ...grpc.CallOption) (T, error)) (answer T, err error) {
 	began := time.Now()
 	ctx, span := tracing.StartNamed(ctx, "etcd", a.name)
@@ -63,7 +63,7 @@ func call[T any](ctx context.Context, s *Store, a callSpec, f func(context.Conte
 	all, cancel := context.WithTimeout(ctx, a.timeout)
 	defer cancel()
 	pause := firstPause
-	var reason error // the error of the last attempt
+	var reason error // the last error of an unavailable member, which explains a later timeout
 	for {
 		var to peer.Peer
 		answer, err = attempt(all, a, &to, f)

@@ -107,8 +107,7 @@ func (f *follow) history(s *Store, prefix string, from kv.Revision) {
 	}
 }
 
-// TestMemberLost checks that requests and watches continue after the leader, one of three members, was
-// stopped.
+// TestMemberLost checks that requests and watches continue while the leader of three members is stopped.
 func TestMemberLost(t *testing.T) {
 	t.Parallel()
 	c := etcdtest.Start(t, etcdtest.Options{Members: 3})
@@ -144,8 +143,8 @@ func leader(t *testing.T, c *etcdtest.Cluster) *etcdtest.Member {
 	return found
 }
 
-// TestPartition checks that requests succeed while one member is reachable for clients only, and
-// that a watch of that member moves to another member.
+// TestPartition checks that requests succeed while one member is reachable only for clients, and that a watch
+// on that member moves to another member.
 func TestPartition(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -155,7 +154,7 @@ func TestPartition(t *testing.T) {
 	alone := leader(t, c)
 	s := open(t, Config{Endpoints: c.URLs()})
 	var follows []*follow
-	for range 3 { // each on another member
+	for range 3 { // each on a different member
 		follows = append(follows, newFollow(t, s, "/a/"))
 	}
 	first := mustPut(t, s, "/a/0", "0")
@@ -228,8 +227,8 @@ func TestOutage(t *testing.T) {
 	f.history(s, "/a/", first)
 }
 
-// TestUnresponsiveMember checks that requests succeed, although later, if a member accepts connections but
-// never responds.
+// TestUnresponsiveMember checks that requests succeed after a delay if a member accepts connections but never
+// responds.
 func TestUnresponsiveMember(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -358,7 +357,7 @@ func TestSize(t *testing.T) {
 		t.Errorf("%s: %g bytes", label, bytes)
 	}
 	if label, _ := size(without); label != "" {
-		t.Errorf("label without Config.ClusterID: %s", label)
+		t.Errorf("the disabled metric exists with the label %s", label)
 	}
 	c.Members[0].Stop()
 	if _, again := size(registry); again != bytes {

@@ -25,7 +25,7 @@ func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, erro
 	defer leave()
 	res, err := s.commit(ctx, ops)
 	if errors.Is(err, errLeaseNotFound) {
-		// The transaction was not performed: etcd no longer has the lease, for example after a
+		// The transaction was not performed, because etcd no longer has the lease, for example after a
 		// restore.
 		res, err = s.commit(ctx, ops)
 	}
@@ -104,8 +104,8 @@ func (s *Store) write(name string) callSpec {
 	return callSpec{name: name, timeout: s.config.RequestTimeout * 8 / 5, repeat: repeatWrite}
 }
 
-// transaction converts ops to an etcd transaction. If the expectations fail, the same transaction
-// reads the keys.
+// transaction converts ops to an etcd transaction. If an expectation is not satisfied, the transaction reads
+// the keys instead.
 func (s *Store) transaction(ctx context.Context, ops []kv.Op) (*pb.TxnRequest, error) {
 	txn := &pb.TxnRequest{}
 	for _, op := range ops {

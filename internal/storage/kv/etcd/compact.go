@@ -36,7 +36,7 @@ func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	return nil
 }
 
-// compactReleased performs a delayed compaction after a hold is released, until Close.
+// compactReleased performs the compaction that a hold delayed each time that a hold is released, until Close.
 func (s *Store) compactReleased() {
 	for {
 		select {
@@ -103,12 +103,12 @@ func (s *Store) CompactedRevision(ctx context.Context) (kv.Revision, error) {
 	return compacted, nil
 }
 
-// compactor implements the compaction protocol: the server that finds the key unchanged since its
-// last round writes the revision that was the newest revision one interval ago, and compacts to it. The other
-// servers detect the changed key.
+// compactor implements the compaction protocol. In each round, the server that finds compactKey unchanged
+// since its last round writes the revision that was the newest one interval ago, and compacts to this
+// revision. The other servers find that the key was changed, and do not compact.
 type compactor struct {
 	version  int64       // of compactKey in the last round
-	revision kv.Revision // newest revision at that time
+	revision kv.Revision // newest revision at the time of the last round
 	agreed   kv.Revision // value of compactKey in the last round; 0 if unknown
 }
 
@@ -141,8 +141,8 @@ func (s *Store) compactOnce(ctx context.Context, c compactor) (compactor, error)
 		return c, err
 	}
 	defer leave()
-	// If this server has holds, it still performs the round, with an older revision. Otherwise
-	// another client would compact to the newer revision.
+	// If this server has holds, it still performs the round, but with an older revision. Without this round,
+	// another client would compact to a newer revision.
 	to := s.grant(c.revision+1) - 1
 	agreed := max(to, c.agreed)
 	resp, err := call(ctx, s, s.write("compaction"), func(ctx context.Context, _ ...grpc.CallOption) (*clientv3.TxnResponse, error) {

@@ -32,21 +32,21 @@ type Config struct {
 	// CAFile contains the CA certificates for etcd's serving certificates; "" selects the CAs of
 	// the operating system.
 	CAFile string
-	// CertFile and KeyFile are the client certificate; both or neither must be set. All three files
-	// are reloaded for each connection.
+	// CertFile and KeyFile contain the client certificate and its key; both or neither must be set. These
+	// files and CAFile are reloaded for each connection.
 	CertFile, KeyFile string
 	// HealthPrefix is a prefix that this client is permitted to read. Health checks read the key
 	// "health" below it. "" selects /registry.
 	HealthPrefix string
 	// DialTimeout is the timeout of one attempt to connect; 0 selects 5s.
 	DialTimeout time.Duration
-	// OpenTimeout is the maximum time that Driver waits for a response of etcd when it opens a store; 0
+	// OpenTimeout is the maximum time that Driver waits for a response from etcd when it opens a store; 0
 	// selects 20s.
 	OpenTimeout time.Duration
 	// RequestTimeout is the timeout of a small read, after which etcd counts as unavailable. The
 	// timeout of writes and large reads is up to twice as long. 0 selects 5s.
 	RequestTimeout time.Duration
-	// CompactionInterval is the interval of compactions, and the age of the compacted history. If
+	// CompactionInterval is the time between two compactions, and the age from which history is compacted. If
 	// it is not positive, this client does not compact.
 	CompactionInterval time.Duration
 	// Dial connects to etcd; nil connects directly.
@@ -64,7 +64,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Registerer registers the metrics of the store; nil disables them.
 	Registerer prometheus.Registerer
-	// ClusterID is the value of the metrics' label storage_cluster_id; "" means etcd-0.
+	// ClusterID is the value of the label storage_cluster_id of the metrics; "" means etcd-0.
 	ClusterID string
 }
 

@@ -12,7 +12,7 @@ import (
 )
 
 // Driver returns the driver of etcd clusters. The driver's Config determines the endpoints, the health
-// prefix, the cluster ID and the environment of a store; config has the other settings.
+// prefix, the cluster ID and the environment of a store; config provides the other settings.
 func Driver(config Config) driver.Driver {
 	return driver.Driver{
 		Schemes: []string{"http", "https"},
@@ -60,8 +60,8 @@ func openReady(ctx context.Context, config Config, prefix string) (*Store, error
 	return store, nil
 }
 
-// awaitComplete waits until etcd responds, and checks the data below prefix. An election between these two
-// requests is not an error.
+// awaitComplete waits until etcd responds, and checks the data below prefix. It retries if etcd becomes
+// unavailable between these two requests, for example because of an election.
 func (s *Store) awaitComplete(ctx context.Context, prefix string) error {
 	for {
 		err := s.Await(ctx)

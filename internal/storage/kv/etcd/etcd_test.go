@@ -15,7 +15,7 @@ func TestBackend(t *testing.T) {
 	})
 }
 
-// open opens a store and closes it with the test.
+// open opens a store and closes it when the test ends.
 func open(t testing.TB, config Config) *Store {
 	t.Helper()
 	s, err := Open(config)

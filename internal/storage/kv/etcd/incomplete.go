@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// ErrIncomplete reports that a migration to the prefix did not finish.
+// ErrIncomplete reports that a migration to a prefix did not finish.
 var ErrIncomplete = errors.New("the data is incomplete: a migration was interrupted")
 
 // incompleteKey returns the key that marks a prefix during a migration to it. The key is outside

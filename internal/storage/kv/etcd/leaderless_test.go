@@ -13,12 +13,12 @@ import (
 	"google.golang.org/grpc"
 )
 
-// leaderless is a member of etcd without a leader: it rejects all watches.
+// leaderless simulates an etcd member without a leader, which rejects all watches.
 type leaderless struct {
 	pb.UnimplementedWatchServer
 	rejected atomic.Int64
 	limit    int64
-	exceeded context.CancelFunc // called above limit
+	exceeded context.CancelFunc // called when rejected exceeds limit
 }
 
 func (m *leaderless) Watch(pb.Watch_WatchServer) error {

@@ -10,10 +10,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// A lease is expensive for etcd, and a key with a lease is not. Keys share leases by
-// kube-apiserver's rules: a key may expire late by 5 % of its time to live, at most by
-// Config.LeaseReuse, and a lease has at most 1,000 keys, because they are deleted in one
-// transaction.
+// A lease is expensive for etcd, but a key with a lease is not. Keys therefore share leases, by
+// kube-apiserver's rules: the expiry of a key may be late by up to 5 % of its time to live, but at most by
+// Config.LeaseReuse, and a lease has at most 1,000 keys, because etcd deletes them in one transaction.
 const (
 	leaseSlackPart = 20
 	maxLeaseKeys   = 1000
@@ -38,7 +37,8 @@ func (l *leases) init() {
 	l.granting = make(chan struct{}, 1)
 }
 
-// find returns a lease that lasts at least ttl seconds, or 0 if there is none.
+// find returns the ID of a lease that lasts for at least ttl more seconds, and counts another key for it. It
+// returns 0 if there is no such lease.
 func (l *leases) find(ttl int64) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,8 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Ranges are read in pages: the first page has firstPage keys, the others about pageBytes, based on
-// the size of the previous keys. The remaining pages are streamed if etcd supports it.
+// Ranges are read in pages. The first page has at most firstPage keys. Each later page has at most maxPage
+// keys and about pageBytes, estimated from the size of the previous entries. If etcd supports streams, the
+// rest of the range is streamed instead.
 const (
 	firstPage = 500
 	maxPage   = 10000
@@ -63,8 +64,8 @@ func (s *Store) resolveRevision(ctx context.Context, at kv.Revision) (kv.Revisio
 	return newest, nil
 }
 
-// checkCompacted returns kv.ErrCompacted for the one revision that etcd retains beyond the contract of kv;
-// see Compact.
+// checkCompacted returns an error if a revision is negative, or if it is compacted according to the contract
+// of kv. etcd itself retains one older revision; see Compact.
 func (s *Store) checkCompacted(at kv.Revision) error {
 	if at < 0 {
 		return fmt.Errorf("revision %d is negative", at)

@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/etcdtest"
 )
 
-// manyEntries entries do not fit in one response: the first page contains 5 MB.
+// manyEntries is a number of entries that do not fit in one response. The first page contains 5 MB.
 const manyEntries = 1700
 
 func putMany(t *testing.T, s *Store) {

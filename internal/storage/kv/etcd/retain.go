@@ -22,7 +22,7 @@ func (s *Store) Hold(ctx context.Context, at kv.Revision) (kv.Revision, func(), 
 		case err == nil:
 			return held, release, nil
 		case at == 0 && errors.Is(err, kv.ErrCompacted):
-			// The newest revision has been compacted since it was read.
+			// Try again, because the newest revision was compacted after it was read.
 		default:
 			return 0, nil, fmt.Errorf("hold revision %d: %w", at, err)
 		}
@@ -75,7 +75,7 @@ func (s *Store) recordTimes() {
 }
 
 // recordTime records the time of a revision that is or recently was the newest, at most once per
-// interval.
+// markInterval.
 func (s *Store) recordTime(revision kv.Revision) {
 	now := time.Now()
 	if last, ok := s.marks.Last(); ok {

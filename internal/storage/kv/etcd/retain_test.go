@@ -54,8 +54,8 @@ func TestHeldCompaction(t *testing.T) {
 	agreed(c2.revision)
 }
 
-// TestMarks checks that marks are a minute apart regardless of the number of callers, and that
-// times before the start of the process are unknown.
+// TestMarks checks that marks are a minute apart regardless of the number of calls, and that times before the
+// start of the process are unknown.
 func TestMarks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

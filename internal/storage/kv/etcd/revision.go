@@ -11,9 +11,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// revisions requests the newest revision from etcd, once for all waiting callers. A caller that
-// arrives during a request waits for the next one, because a response is only valid for callers
-// that arrived before the request.
+// revisions requests the newest revision from etcd, with one request for all waiting callers. A caller that
+// arrives during a request waits for the next one, because a response is only valid for callers that arrived
+// before the request.
 type revisions struct {
 	mu      sync.Mutex
 	next    *revisionRequest
@@ -64,7 +64,7 @@ func (s *Store) newest(ctx context.Context) (kv.Revision, error) {
 	}
 }
 
-// requestRevisions requests revisions until no caller waits.
+// requestRevisions requests revisions until no caller is waiting.
 func (s *Store) requestRevisions() {
 	r := &s.revisions
 	for {
@@ -82,8 +82,8 @@ func (s *Store) requestRevisions() {
 	}
 }
 
-// requestRevision reads the key of the health checks, which all clients may read. The response to a
-// linearizable read contains the newest revision, even if the key does not exist.
+// requestRevision reads the key of the health checks, which this client is permitted to read. The response to
+// a linearizable read contains the newest revision, even if the key does not exist.
 func (s *Store) requestRevision() (kv.Revision, error) {
 	ctx, leave, err := s.beginCall(s.ctx, false)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // sizeTimeout is the timeout of the request to etcd during a scrape of the metrics, as in kube-apiserver.
 const sizeTimeout = time.Second
 
-// sizeMetric is the metric of etcd's database size. It requests the size on a scrape, and caches it
-// for an interval. Without a response the metric is absent.
+// sizeMetric is the metric of etcd's database size. It requests the size when the metrics are scraped, and
+// caches it for Config.SizeInterval. If etcd does not respond, the metric is absent.
 type sizeMetric struct {
 	store *Store
 	desc  *prometheus.Desc

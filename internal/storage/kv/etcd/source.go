@@ -83,8 +83,8 @@ func (src *source) close() {
 	src.tasks.Wait()
 }
 
-// requestProgress requests progress from etcd, unless a request is pending. It does not block,
-// unlike etcd's client without a connection.
+// requestProgress requests progress from etcd, unless a request is pending. It does not block, unlike the
+// method of etcd's client, which blocks if there is no connection.
 func (src *source) requestProgress() {
 	select {
 	case src.progressRequested <- struct{}{}:
@@ -145,8 +145,8 @@ func (s *Store) watchError(resp *clientv3.WatchResponse) error {
 	return errors.New(status.Convert(err).Message())
 }
 
-// events converts etcd's events. It returns kv.ErrCompacted if the previous entry of a change was
-// compacted before etcd could read it, because events without it would be incomplete.
+// events converts etcd's events. It returns kv.ErrCompacted if the previous entry of a change was compacted
+// before etcd could read it, because an event without the previous entry would be incomplete.
 func events(from []*clientv3.Event) ([]kv.Event, error) {
 	if len(from) == 0 {
 		return nil, nil

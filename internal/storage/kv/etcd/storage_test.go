@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/storagetest"
 )
 
-// backends opens stores over one cluster for each directory.
+// backends returns a function that opens stores. Stores with the same directory share an etcd cluster.
 func backends() func(testing.TB, string) kv.Backend {
 	var clusters sync.Map
 	return func(t testing.TB, dir string) kv.Backend {
@@ -32,7 +32,7 @@ func backends() func(testing.TB, string) kv.Backend {
 	}
 }
 
-// TestStorage runs the suite of storage over etcd, with the cache and without.
+// TestStorage runs the storage test suite on etcd, with and without the cache.
 func TestStorage(t *testing.T) {
 	t.Parallel()
 	t.Run("Plain", func(t *testing.T) {

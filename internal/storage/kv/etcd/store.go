@@ -23,15 +23,16 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// Keepalive of idle connections, and the delay before reconnecting. etcd's servers reject pings at
-// intervals below 5s.
+// Settings for the keepalive of idle connections, and the maximum delay before reconnecting. An etcd server
+// rejects pings at intervals shorter than 5s.
 const (
 	keepAliveTime    = 10 * time.Second
 	keepAliveTimeout = 5 * time.Second
 	maxConnectDelay  = 3 * time.Second
 )
 
-// maxSend is larger than etcd's limit, so that the server's limit applies.
+// maxSend is the maximum size of a request, in bytes. It is larger than etcd's default limit, so that the
+// server's limit applies.
 const maxSend = 16 << 20
 
 // Store implements kv.Backend with an etcd cluster. It is safe for concurrent use.
@@ -53,14 +54,14 @@ type Store struct {
 	// compacted is the newest known compacted revision, as defined by package kv: the oldest revision
 	// from which a watch can start.
 	compacted atomic.Int64
-	// failingSince is the time of the first of the current series of failed requests, in Unix
-	// nanoseconds; 0 if the last request succeeded.
+	// failingSince is the time at which the current series of failed requests began, in Unix nanoseconds; 0
+	// if the last request succeeded.
 	failingSince atomic.Int64
 	// noStreamUntil is the time before which RangeStream is not used, in Unix nanoseconds.
 	noStreamUntil atomic.Int64
 	// full is set after etcd has rejected a write because of its space quota.
 	full atomic.Bool
-	// alarm is the error of etcd's alarms, or nil, and alarmsAt the time of the check, in Unix
+	// alarm is the error of etcd's alarms, or nil, and alarmsAt is the time of the last check, in Unix
 	// nanoseconds.
 	alarm    atomic.Pointer[error]
 	alarmsAt atomic.Int64
@@ -187,7 +188,7 @@ func (s *Store) Health(ctx context.Context) error {
 	return nil
 }
 
-// beginCall registers a call, which Close waits for. The returned context ends with ctx and, except for
+// beginCall registers a call, which Close waits for. The returned context ends when ctx ends and, except for
 // commits, when Close is called. The caller must call leave. It returns kv.ErrClosed after Close.
 func (s *Store) beginCall(ctx context.Context, commit bool) (_ context.Context, leave func(), err error) {
 	if err := ctx.Err(); err != nil {

@@ -30,7 +30,7 @@ func TestConfig(t *testing.T) {
 		"a path":             {Config{Endpoints: []string{"http://etcd/v3"}}, "is not a URL such as"},
 		"two schemes":        {Config{Endpoints: []string{"http://a:1", "https://b:1"}}, "some etcd servers are http and others https"},
 		"half a certificate": {Config{Endpoints: []string{"https://a:1"}, CertFile: "x"}, "must be given together"},
-		"an idle authority":  {Config{Endpoints: []string{"http://a:1"}, CAFile: "x"}, "its servers are http"},
+		"an unused CA file":  {Config{Endpoints: []string{"http://a:1"}, CAFile: "x"}, "its servers are http"},
 		"a negative timeout": {Config{Endpoints: []string{"http://a:1"}, DialTimeout: -1}, "negative"},
 	} {
 		err := tt.config.Check()
@@ -40,7 +40,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestLeases checks that keys with similar times of expiry share a lease, up to 1000 keys per lease.
+// TestLeases checks that keys with similar expiration times share a lease, up to 1000 keys per lease.
 func TestLeases(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})
@@ -66,7 +66,7 @@ func TestLeases(t *testing.T) {
 		if err != nil || left.GrantedTTL != 3660 && left.GrantedTTL != 7260 {
 			t.Errorf("lease of %ds, %v", left.GrantedTTL, err)
 		}
-		// A revoked lease is replaced.
+		// The put below must replace the revoked lease.
 		if _, err := s.client.Revoke(t.Context(), l.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +74,7 @@ func TestLeases(t *testing.T) {
 	put(1, time.Hour)
 }
 
-// TestCompactionProtocol checks that two clients compact in turns, once per interval, to the newest
+// TestCompactionProtocol checks that two clients compact alternately, once per interval, to the newest
 // revision of one interval ago, and that they write the same key as kube-apiserver.
 func TestCompactionProtocol(t *testing.T) {
 	t.Parallel()
@@ -198,7 +198,7 @@ func TestCorrupt(t *testing.T) {
 	if _, err := s.Commit(t.Context(), kv.Op{Key: "a", Value: []byte("x")}); !errors.Is(err, kv.ErrCorrupt) {
 		t.Errorf("write: %v", err)
 	}
-	if err := s.Health(t.Context()); !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), "has other data than the others") {
+	if err := s.Health(t.Context()); !errors.Is(err, kv.ErrCorrupt) || !strings.Contains(err.Error(), "differs from the data of the other members") {
 		t.Errorf("health: %v", err)
 	}
 	if err := c.Members[0].ClearCorrupt(); err != nil {
@@ -216,8 +216,8 @@ func TestQuotaReached(t *testing.T) {
 	c := etcdtest.Start(t, etcdtest.Options{QuotaBytes: 1 << 20})
 	s := open(t, Config{Endpoints: c.URLs()})
 	var err error
-	// etcd compares the file size with the quota, and writes to the file ten times per second. The
-	// number of writes accepted before that depends on their speed.
+	// etcd compares the file size with the quota, and writes to the file ten times per second. The number of
+	// accepted writes therefore depends on their speed.
 	for i := range 2000 {
 		if _, err = s.Commit(t.Context(), kv.Op{Key: fmt.Sprint(i), Value: make([]byte, 100<<10)}); err != nil {
 			break
@@ -239,7 +239,7 @@ func TestQuotaReached(t *testing.T) {
 	if err := another.Health(t.Context()); !errors.Is(err, kv.ErrNoSpace) || !strings.Contains(err.Error(), "compact, defragment, and disarm the alarm") {
 		t.Errorf("health of another client: %v", err)
 	}
-	// Free space with the steps of an operator.
+	// Free space in the same way as an operator.
 	if _, err := s.Commit(t.Context(), kv.Op{Key: "0", Kind: kv.OpDelete, Expect: kv.AnyRevision}); err != nil {
 		t.Errorf("delete in a full store: %v", err)
 	}
@@ -287,7 +287,8 @@ type failing struct{}
 
 func (failing) Write([]byte) (int, error) { return 0, errFailing }
 
-// TestRevisionsAreShared checks concurrent calls of CurrentRevision, which share requests to etcd.
+// TestRevisionsAreShared checks that concurrent calls of CurrentRevision, which share requests to etcd,
+// return revisions that are new enough.
 func TestRevisionsAreShared(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Endpoints: etcdtest.Start(t, etcdtest.Options{}).URLs()})

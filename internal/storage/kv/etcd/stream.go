@@ -13,13 +13,13 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// streamRecheck is the interval after which RangeStream is tried again on an etcd without it,
-// because its members may have been upgraded.
+// streamRecheck is the time after which RangeStream is tried again if etcd did not support it, because the
+// members may have been upgraded in the meantime.
 const streamRecheck = 10 * time.Minute
 
-// shouldStream reports whether the rest of a range should be read with RangeStream, which etcd has
-// since 3.7 (KEP-5966). etcd counts the keys of the range for each page, but only once for a
-// stream, which it sends in parts.
+// shouldStream reports whether the rest of a range should be read with RangeStream, which etcd supports since
+// version 3.7 (KEP-5966). etcd counts the keys of the range for each page, but only once for a stream, which
+// it sends in parts.
 func (s *Store) shouldStream(req kv.RangeRequest) bool {
 	return !s.config.NoRangeStream && req.Limit == 0 && !req.CountOnly && time.Now().UnixNano() >= s.noStreamUntil.Load()
 }
@@ -47,8 +47,8 @@ func (s *Store) stream(ctx context.Context, end string, res *kv.RangeResult) (bo
 type streamOutcome int
 
 const (
-	streamEnded       streamOutcome = iota // at the end of the range
-	streamPaused                           // after half of the request timeout; the next stream continues
+	streamEnded       streamOutcome = iota // the stream ended at the end of the range
+	streamPaused                           // half of the request timeout has passed; the next stream continues
 	streamUnsupported                      // this etcd does not support streams
 )
 

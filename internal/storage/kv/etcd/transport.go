@@ -32,7 +32,7 @@ func (c Config) tls() (*tls.Config, error) {
 	if c.CAFile != "" {
 		bundle, err := os.ReadFile(c.CAFile)
 		if err != nil {
-			return nil, fmt.Errorf("read the authority of etcd: %w", err)
+			return nil, fmt.Errorf("read the CA of etcd: %w", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(bundle) {

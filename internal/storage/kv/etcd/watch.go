@@ -34,7 +34,7 @@ type watch struct {
 	batches    chan kv.Batch
 	err        error // set before batches is closed
 
-	// progressRequests receives the newest revision of each progress request.
+	// progressRequests contains the revision of the newest progress request that run has not received yet.
 	progressRequests chan kv.Revision
 
 	// The following fields are used by run only.
@@ -42,9 +42,9 @@ type watch struct {
 	// failed is set if etcd has closed the last source or has not opened it.
 	failed bool
 	queue  queue
-	// next is the first revision without events in the queue.
+	// next is the first revision whose events were not added to the queue yet.
 	next kv.Revision
-	// seen is the newest revision whose progress is in the queue.
+	// seen is the newest revision whose progress was added to the queue.
 	seen kv.Revision
 	// requested is the revision of the newest progress request.
 	requested kv.Revision
@@ -189,9 +189,9 @@ func (w *watch) detach() {
 	}
 }
 
-// reopen starts a new source at the end of the last source. If etcd is unavailable, the watch remains without
-// a source and the caller must retry. A member without a leader opens a source and closes it immediately, so
-// reopen pauses after both failures.
+// reopen starts a new source at the revision where the last source ended. If etcd is unavailable, the watch
+// remains without a source and the caller must retry. A member without a leader opens a source and closes it
+// immediately, so reopen pauses after both kinds of failure.
 func (w *watch) reopen() (err error) {
 	if w.failed {
 		select {
@@ -211,8 +211,9 @@ func (w *watch) reopen() (err error) {
 	return nil
 }
 
-// deliverProgress reports to the receiver that all events up to a revision were delivered, immediately or
-// when etcd confirms it. etcd sends no progress for watches from a future revision.
+// deliverProgress makes the watch report to the receiver that all events up to a revision were delivered.
+// Usually, it requests the progress from etcd. If the watch starts after the revision, it reports the
+// progress itself, because etcd sends no progress for watches from a future revision.
 func (w *watch) deliverProgress(want kv.Revision) {
 	w.requested = max(w.requested, want)
 	switch {
@@ -251,7 +252,7 @@ func (s *Store) RequestProgress(ctx context.Context) error {
 	return nil
 }
 
-// queue contains batches that were not received yet.
+// queue contains the batches that the receiver has not received yet.
 type queue struct {
 	batches       []kv.Batch
 	events, bytes int
@@ -268,8 +269,8 @@ func (q *queue) first() kv.Batch {
 	return q.batches[0]
 }
 
-// add appends a batch. It merges the batch into the last queued batch if the result is small enough; the
-// receiver has not received the last queued batch yet.
+// add appends a batch. It merges the batch into the last queued batch if the result is small enough, which is
+// possible because the receiver has not received the last queued batch yet.
 func (q *queue) add(b kv.Batch) {
 	q.events += len(b.Events)
 	q.bytes += size(b)
