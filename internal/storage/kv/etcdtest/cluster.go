@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// startTimeout is the timeout for the start of a member.
+	// startTimeout is the timeout for starting a member.
 	startTimeout = time.Minute
 	// statusTimeout is the timeout of one status request.
 	statusTimeout = 10 * time.Second
@@ -32,8 +32,8 @@ type Options struct {
 	Members int
 	// TLS requires https and a client certificate; see Cluster.Files.
 	TLS bool
-	// SlowElections uses etcd's default timeouts. Otherwise a failed member is detected after a
-	// fraction of a second, but a loaded machine causes elections.
+	// SlowElections uses etcd's default timeouts. Otherwise, shorter timeouts detect a failed member within a
+	// fraction of a second, but can cause elections on a loaded machine.
 	SlowElections bool
 	// QuotaBytes is the maximum size of the database in bytes; 0 means etcd's default.
 	QuotaBytes int64
@@ -44,7 +44,7 @@ type Options struct {
 // Cluster is a running etcd cluster of a test.
 type Cluster struct {
 	Members []*Member
-	// Files are the certificates of a cluster with TLS.
+	// Files contains the paths of the certificates and keys if Options.TLS is set.
 	Files Files
 }
 
@@ -79,7 +79,8 @@ func Start(t testing.TB, opts Options) *Cluster {
 		t.Fatal(err)
 	}
 	shared := &links{cut: make(map[string]bool)}
-	// The folder is removed last: a member may still be writing when the test ends.
+	// The directory is created before the cleanup below is registered, so that it is removed after all
+	// members have stopped.
 	dir := t.TempDir()
 	var peers []string
 	for i := range n {
@@ -113,8 +114,8 @@ func Start(t testing.TB, opts Options) *Cluster {
 	return c
 }
 
-// RenewFiles replaces the certificates by certificates of a new CA. Members use them after a
-// restart.
+// RenewFiles replaces the certificates with certificates of a new CA. Members use the new certificates after
+// a restart.
 func (c *Cluster) RenewFiles(t testing.TB) {
 	t.Helper()
 	c.Files.write(t)
@@ -169,8 +170,8 @@ func freeAddress(t testing.TB) string {
 // URL returns the client URL of the member, which is the URL of its proxy.
 func (m *Member) URL() string { return m.scheme + "://" + m.clients.address() }
 
-// start starts the member and waits until it serves reads. If another program uses one of the
-// addresses, it tries again with other addresses.
+// start starts the member and waits until it serves reads. If another process uses one of the addresses,
+// start tries again with other addresses.
 func (m *Member) start(binary string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -198,7 +199,7 @@ func (m *Member) start(binary string) error {
 }
 
 // disconnect makes the proxies reject connections, because the member has ended or will end, and another
-// program may use its addresses.
+// process may then use its addresses.
 func (m *Member) disconnect() {
 	m.clients.setTarget("")
 	m.peers.setTarget("")
@@ -236,8 +237,8 @@ func (m *Member) isReady(p *process) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// responderID returns the ID of the etcd that serves the address of the member, in hexadecimal. It returns an
-// error if this is the etcd of another test.
+// responderID returns the hexadecimal ID of the etcd member that serves the address of m. It returns an error
+// if this is a member of another test.
 func (m *Member) responderID() (string, error) {
 	var list memberList
 	if err := m.call("cluster/member/list", "{}", &list); err != nil {
@@ -252,7 +253,7 @@ func (m *Member) responderID() (string, error) {
 	return "", fmt.Errorf("another etcd serves the address of %s", m.name)
 }
 
-// memberList contains the used fields of etcd's MemberListResponse in JSON.
+// memberList contains the fields of etcd's MemberListResponse that this package uses, as JSON.
 type memberList struct {
 	Header struct {
 		MemberID string `json:"member_id"` // ID of the responding member
@@ -263,7 +264,7 @@ type memberList struct {
 	} `json:"members"`
 }
 
-// memberStatus contains the used fields of etcd's StatusResponse in JSON.
+// memberStatus contains the fields of etcd's StatusResponse that this package uses, as JSON.
 type memberStatus struct {
 	Header struct {
 		MemberID string `json:"member_id"`
@@ -332,7 +333,8 @@ func (m *Member) Defragment() error {
 	return nil
 }
 
-// IsLeader reports whether the member is the leader.
+// IsLeader reports whether the member is the leader. It returns false if the member is stopped or does not
+// respond.
 func (m *Member) IsLeader() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -388,7 +390,7 @@ func (m *Member) close() {
 	m.Stop()
 }
 
-// TLSConfig returns the TLS configuration of a client.
+// TLSConfig returns a TLS configuration with the client certificate and the CA of the cluster.
 func (c *Cluster) TLSConfig(t testing.TB) *tls.Config {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(c.Files.ClientCert, c.Files.ClientKey)

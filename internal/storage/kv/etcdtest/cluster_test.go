@@ -25,7 +25,7 @@ func TestTakenPort(t *testing.T) {
 	}
 }
 
-// TestStoppedMember checks that the proxies of a stopped member do not connect to a program that uses
+// TestStoppedMember checks that the proxies of a stopped member do not connect to another process that uses
 // its former address.
 func TestStoppedMember(t *testing.T) {
 	t.Parallel()
@@ -37,7 +37,7 @@ func TestStoppedMember(t *testing.T) {
 		t.Skip("another process took the port")
 	}
 	defer other.Close()
-	go func() { // ends with other
+	go func() { // ends when other is closed
 		for {
 			conn, err := other.Accept()
 			if err != nil {

@@ -51,7 +51,8 @@ func certTemplate(name string) *x509.Certificate {
 	}
 }
 
-// sign writes a certificate with a new key. The certificate is self-signed if parentKey is nil.
+// sign writes a certificate with a new key, and returns the key. The certificate is self-signed if parentKey
+// is nil. The key is not written if keyFile is "".
 func sign(t testing.TB, cert, parent *x509.Certificate, parentKey *ecdsa.PrivateKey, certFile, keyFile string) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

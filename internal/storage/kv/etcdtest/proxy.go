@@ -18,7 +18,7 @@ type proxy struct {
 
 	mu     sync.Mutex
 	target string
-	open   map[net.Conn]string // connections and the IDs of their clients
+	open   map[net.Conn]string // connections and the IDs of the connecting members
 	frozen chan struct{}       // closed when the freeze ends; nil if the proxy is not frozen
 	tasks  sync.WaitGroup
 }
@@ -30,8 +30,8 @@ type links struct {
 	proxies []*proxy
 }
 
-// setPartitioned separates a member from the other members and closes its connections to them, or
-// allows connections again.
+// setPartitioned separates a member from the other members and closes its connections to them if cut is set.
+// Otherwise, it allows connections again.
 func (l *links) setPartitioned(id string, cut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +146,7 @@ func (p *proxy) serve(conn net.Conn) {
 		delete(p.open, conn)
 	}()
 	if p.links != nil && !p.links.allowed(from, p) {
-		return // the member was partitioned before this connection could be closed
+		return // the member was partitioned before the connection was in p.open
 	}
 	var copying sync.WaitGroup
 	copying.Go(func() { p.copy(to, conn); to.Close(); conn.Close() })
