@@ -178,10 +178,10 @@ func testMultipleOps(t *testing.T, b kv.Backend) {
 func testInvalidCommits(t *testing.T, b kv.Backend) {
 	before := current(t, b)
 	for what, ops := range map[string][]kv.Op{
-		"no operations":   {},
-		"an empty key":    {{Key: ""}},
-		"a key twice":     {{Key: "a"}, {Key: "b"}, {Key: "a", Kind: kv.OpCheck}},
-		"a wild revision": {{Key: "a", Expect: -2}},
+		"no operations":       {},
+		"an empty key":        {{Key: ""}},
+		"a key twice":         {{Key: "a"}, {Key: "b"}, {Key: "a", Kind: kv.OpCheck}},
+		"an invalid revision": {{Key: "a", Expect: -2}},
 	} {
 		if res, err := b.Commit(t.Context(), ops...); err == nil {
 			t.Errorf("%s: %+v", what, res)

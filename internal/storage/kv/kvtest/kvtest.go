@@ -1,7 +1,7 @@
-// Package kvtest is a test suite for kv backends: the contract of package kv, and a model test that
-// compares random operations with a map (the environment variables KVTEST_OPERATIONS and
-// KVTEST_SEED set its length and seed). It only uses kv.Backend; the features of a specific backend
-// (files, crashes, networks) are tested with that backend.
+// Package kvtest is a test suite for the backends of package kv. It checks the contract of kv.Backend, and
+// compares the results of random operations with those of an in-memory model. The environment variables
+// KVTEST_OPERATIONS and KVTEST_SEED set the number of operations and the seed. The features of a specific
+// backend (files, crashes, networks) are tested in the package of that backend.
 package kvtest
 
 import (
@@ -18,8 +18,8 @@ import (
 // timeout is the timeout for events that should happen immediately. Only failures take that long.
 const timeout = 30 * time.Second
 
-// Run runs the suite. open returns an empty backend, which the suite closes. It is called once for each
-// test. The tests run in parallel.
+// Run runs the suite. open returns an empty backend, which the suite closes. It is called once for each test
+// of the suite. The tests run in parallel.
 func Run(t *testing.T, open func(t *testing.T) kv.Backend) {
 	for _, c := range []struct {
 		name string
@@ -85,13 +85,13 @@ func Run(t *testing.T, open func(t *testing.T) kv.Backend) {
 	})
 }
 
-// put writes a key in any state.
+// put writes a key, whatever its current state.
 func put(t *testing.T, b kv.Backend, key, value string) kv.Revision {
 	t.Helper()
 	return commit(t, b, kv.Op{Key: key, Value: []byte(value), Expect: kv.AnyRevision})
 }
 
-// remove deletes a key in any state.
+// remove deletes a key, whatever its current state.
 func remove(t *testing.T, b kv.Backend, key string) kv.Revision {
 	t.Helper()
 	return commit(t, b, kv.Op{Key: key, Kind: kv.OpDelete, Expect: kv.AnyRevision})
@@ -205,7 +205,8 @@ func (w *watching) batch() (kv.Batch, bool) {
 	}
 }
 
-// check requires events in order, without duplicates, split revisions or unrequested keys.
+// check fails the test if events are duplicate, out of order or outside the requested range, or if the events
+// of a revision are split across batches.
 func (w *watching) check(b kv.Batch) {
 	w.t.Helper()
 	if b.Revision < w.delivered {
@@ -264,7 +265,7 @@ func plain(events []kv.Event) []kv.Event {
 	return out
 }
 
-// eventually waits for a condition.
+// eventually waits until holds returns true. It fails the test after timeout.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(timeout); ; {

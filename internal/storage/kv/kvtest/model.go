@@ -67,7 +67,7 @@ func (m *model) decide(ops []kv.Op) (holds, writes bool, current []*kv.Entry) {
 	return holds, writes, current
 }
 
-// apply performs a successful transaction with the revision of the backend.
+// apply applies a committed transaction at the revision that the backend assigned.
 func (m *model) apply(ops []kv.Op, rev kv.Revision) {
 	next := maps.Clone(m.at(m.rev))
 	for _, op := range ops {
@@ -104,22 +104,22 @@ type modelTest struct {
 
 type modelWatch struct {
 	*watching
-	// checked is the number of events of the watch compared with the model, seen the number of
-	// events in the model at that time.
+	// checked is the number of events of the watch that were compared with the model, and seen is the number
+	// of events in the model at the time of the last comparison.
 	checked, seen int
 }
 
 const (
 	// modelChunk is the maximum number of operations per store. The model stores all states of one store.
 	modelChunk = 10_000
-	// modelOperations is the number of operations without KVTEST_OPERATIONS. The rarest operations happen about
-	// 30 times.
+	// modelOperations is the number of operations if KVTEST_OPERATIONS is not set. The rarest operations then
+	// happen about 30 times.
 	modelOperations = 3_000
 	shortOperations = 1_000
 )
 
-// testModel performs random operations in chunks, each with its own store and seed. KVTEST_OPERATIONS sets the number of
-// operations. KVTEST_SEED is the seed of the first chunk.
+// testModel performs random operations in chunks, each with its own store and seed. KVTEST_OPERATIONS sets
+// the number of operations. KVTEST_SEED is the seed of the first chunk.
 func testModel(t *testing.T, open func(t *testing.T) kv.Backend) {
 	operations := int64(modelOperations)
 	if testing.Short() {
@@ -140,11 +140,11 @@ func testModel(t *testing.T, open func(t *testing.T) kv.Backend) {
 	}
 }
 
-// environment returns the number in an environment variable, or otherwise if the variable is not set.
-func environment(t *testing.T, name string, otherwise int64) int64 {
+// environment returns the number in an environment variable, or fallback if the variable is not set.
+func environment(t *testing.T, name string, fallback int64) int64 {
 	text := os.Getenv(name)
 	if text == "" {
-		return otherwise
+		return fallback
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
@@ -397,7 +397,7 @@ func (mt *modelTest) compactTo(at kv.Revision) {
 	mt.m.compacted = max(mt.m.compacted, to)
 }
 
-// hold holds a random revision, which may not be readable, or releases a hold.
+// hold holds a random revision, which might not be readable, or releases a hold.
 func (mt *modelTest) hold() {
 	mt.Helper()
 	if n := len(mt.m.held); n > 3 || n > 0 && mt.rng.IntN(2) == 0 {

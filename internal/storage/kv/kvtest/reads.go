@@ -200,7 +200,7 @@ func testRangeLimit(t *testing.T, b kv.Backend) {
 			t.Errorf("limit %d: more %t, count %d", c.limit, res.More, res.Count)
 		}
 	}
-	// Pages at one revision, while the keys change.
+	// Read pages at one revision while the keys change.
 	at := current(t, b)
 	var paged []string
 	for start := "k"; ; {
@@ -251,7 +251,7 @@ func testRangeCounted(t *testing.T, b kv.Backend) {
 				i--
 				continue
 			}
-			// Like package storage: the last entry belongs to the next page.
+			// As in package storage, the last entry belongs to the next page.
 			n := max(1, len(res.Entries)-1)
 			p.start, p.left = res.Entries[n-1].Key+"\x00", p.left-int64(n)
 		}

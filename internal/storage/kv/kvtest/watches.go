@@ -148,7 +148,8 @@ func testWatchProgress(t *testing.T, b kv.Backend) {
 	late.until(now)
 }
 
-// testWatchFromFirst watches from the revision of a new store, which need not be a commit.
+// testWatchFromFirst watches from the newest revision of a new store, which need not be the revision of a
+// commit.
 func testWatchFromFirst(t *testing.T, b kv.Backend) {
 	at := current(t, b)
 	w := watch(t, b, "", "", at)
