@@ -18,14 +18,14 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
-// ackFile stores the newest acknowledged revision in a file next to the database. It detects the loss of the
-// end of Pebble's log: a truncated log is indistinguishable from a log that ended there.
+// ackFile stores the newest acknowledged revision in a file next to the database. The file reveals that the
+// end of Pebble's log was lost. Without it, a truncated log is indistinguishable from a log that ended there.
 //
-// The commit loop records the revision of a group after the sync and before the acknowledgment,
-// with one write of 20 bytes in place and without fsync. The recorded revision is therefore never newer than
-// the durable revision. After a crash of the process, the operating system still has the newest record. After
-// a power failure, the record may be up to ackedSyncInterval old, and the loss of newer writes is not
-// detected.
+// The commit loop records the revision of a group after the sync and before the acknowledgment, by
+// overwriting the 20 bytes of the file in one write, without fsync. The recorded revision is therefore never
+// newer than the durable revision. After a crash of the process, the operating system still has the newest
+// record. After a power failure, the record may be up to ackedSyncInterval old, and the loss of newer writes
+// is not detected.
 //
 //	magic     8 bytes, ackedMagic
 //	revision  8 bytes, big endian
@@ -52,11 +52,11 @@ const (
 	ackedSyncInterval = 5 * time.Second
 )
 
-// ErrLostWrites reports that acknowledged writes are missing, for example because a log file was lost.
-// Config.AcceptLostWrites ignores the loss.
+// ErrLostWrites reports that acknowledged writes are missing, for example because a log file was lost. With
+// Config.AcceptLostWrites, the store opens nevertheless.
 var ErrLostWrites = fmt.Errorf("acknowledged writes are missing: %w", kv.ErrCorrupt)
 
-// readAcked returns the revision in the file of a directory, or 0 if it does not exist.
+// readAcked returns the revision in the file, or 0 if the file does not exist or is corrupt.
 func (d *disk) readAcked() (kv.Revision, error) {
 	name := filepath.Join(d.dir, ackFileName)
 	f, err := d.fs.Open(name)
@@ -126,7 +126,7 @@ func (w *ackFile) record(rev kv.Revision) {
 	}
 }
 
-// syncLoop syncs the file after writes, at most every ackedSyncInterval, until done is closed.
+// syncLoop syncs the file after writes, at most once per ackedSyncInterval, until done is closed.
 func (w *ackFile) syncLoop(done <-chan struct{}) {
 	for named := false; ; {
 		select {

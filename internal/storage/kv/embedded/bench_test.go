@@ -69,7 +69,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// fill puts n keys of 1 KiB.
+// fill puts n keys with values of 1 KiB.
 func fill(b testing.TB, s *Store, n int) {
 	b.Helper()
 	for i := 0; i < n; {
@@ -99,8 +99,8 @@ func BenchmarkGet(b *testing.B) {
 	b.ReportMetric(float64((cpuTime()-cpu).Microseconds())/float64(b.N), "cpu-us/op")
 }
 
-// BenchmarkReadAfterWrites reads 10,000 keys that were rewritten seven times in another order,
-// so that versions of each key are in many sublevels of L0.
+// BenchmarkReadAfterWrites reads 10,000 keys that were rewritten seven times in a different order, so that
+// versions of each key are in many sublevels of L0.
 func BenchmarkReadAfterWrites(b *testing.B) {
 	s := open(b, Config{Dir: b.TempDir()})
 	fill(b, s, 10_000)

@@ -21,12 +21,12 @@ import (
 type Report struct {
 	// Format is the version of the storage format.
 	Format int
-	// Revision is the newest revision, Compacted the revision of the newest compaction.
+	// Revision is the newest revision, and Compacted is the revision of the newest compaction.
 	Revision, Compacted kv.Revision
 	// Keys is the number of current keys, Expiring the number of keys with a TTL, Versions the number
 	// of versions of current and deleted keys, and Commits the number of commits in the change log.
 	Keys, Expiring, Versions, Commits int64
-	// Marks is the number of marks, which record the newest revision at a time.
+	// Marks is the number of marks. A mark records which revision was the newest at a point in time.
 	Marks int64
 	// Pins is the number of pins, and Retained the number of versions that only pins retain.
 	Pins, Retained int64
@@ -58,8 +58,8 @@ type CheckReader struct {
 	Entry func(*kv.Entry) error
 }
 
-// Check verifies the whole store in dir without changing it. It locks the directory and fails if
-// another process uses it. An error that wraps kv.ErrCorrupt describes the first damage; ErrNoStore
+// Check verifies the whole store in dir without changing it. It locks the directory and fails if another
+// process uses it. An error that wraps kv.ErrCorrupt describes the first damage that Check found; ErrNoStore
 // means that there is no store. to may be nil.
 func Check(ctx context.Context, dir string, to *CheckReader) (Report, error) {
 	if to == nil {
@@ -227,8 +227,8 @@ func (c *checker) entry(entry *kv.Entry) error {
 	return c.to.Entry(entry)
 }
 
-// canPrecede reports whether before can be the next older version of an entry. Between two versions that only pins
-// retain, other versions can have been deleted.
+// canPrecede reports whether before can be the next older version of an entry. Versions between two versions
+// that only pins retain may have been deleted.
 func canPrecede(e *kv.Entry, before version, trimmed kv.Revision) bool {
 	if before.entry == nil && before.revision <= trimmed {
 		return e.Created > before.revision
@@ -239,7 +239,7 @@ func canPrecede(e *kv.Entry, before version, trimmed kv.Revision) bool {
 	return e.Created == before.entry.Created
 }
 
-// expiry checks the index of expiring keys for a key.
+// expiry checks that the index of expiring keys contains a key if its newest version expires.
 func (c *checker) expiry(key string, v version) error {
 	if v.expires == 0 {
 		return nil
@@ -254,12 +254,12 @@ func (c *checker) expiry(key string, v version) error {
 	}
 	defer closer.Close()
 	if rev, err := decodeRevision(raw); err != nil || rev != v.revision {
-		return corruptError("the index says that %q expires at revision %d, which is %d", key, rev, v.revision)
+		return corruptError("the index of expirations has %q with revision %d, but its newest version has revision %d", key, rev, v.revision)
 	}
 	return nil
 }
 
-// changes checks that the change log and the stored versions correspond to each other.
+// changes checks that the change log and the stored versions match.
 func (c *checker) changes() error {
 	var named int64
 	err := c.each(prefixLog, func(rawKey, raw []byte) error {
@@ -287,14 +287,14 @@ func (c *checker) changes() error {
 		return nil
 	})
 	if err == nil && named != c.recent {
-		err = corruptError("the change log names %d versions after revision %d, where there are %d", named, c.state.trimmed, c.recent)
+		err = corruptError("the change log names %d versions after revision %d, but the store has %d", named, c.state.trimmed, c.recent)
 	}
 	return err
 }
 
 func (c *checker) change(ch change, rev kv.Revision) error {
 	if ch.previous >= rev {
-		return corruptError("the change log has %q replaced at revision %d by revision %d", ch.key, ch.previous, rev)
+		return corruptError("in the change log, %q has the previous revision %d, which is not older than its revision %d", ch.key, ch.previous, rev)
 	}
 	for _, at := range []kv.Revision{rev, ch.previous} {
 		if at == 0 {
@@ -318,7 +318,7 @@ func (c *checker) change(ch change, rev kv.Revision) error {
 	return nil
 }
 
-// expiries checks that the index of expiring keys contains no other keys.
+// expiries checks that the index of expiring keys contains only keys that expire.
 func (c *checker) expiries() error {
 	var n int64
 	err := c.each(prefixExpiry, func(rawKey, rawValue []byte) error {
@@ -327,7 +327,7 @@ func (c *checker) expiries() error {
 		return err
 	})
 	if err == nil && n != c.report.Expiring {
-		err = corruptError("the index has %d keys that expire, where there are %d", n, c.report.Expiring)
+		err = corruptError("the index has %d keys that expire, but the store has %d", n, c.report.Expiring)
 	}
 	return err
 }
@@ -364,7 +364,7 @@ func (c *checker) pins() error {
 	})
 }
 
-// retained checks that the index of retained versions has no missing version.
+// retained checks that all versions in the index of retained versions exist.
 func (c *checker) retained() error {
 	return c.each(prefixRetained, func(rawKey, rawValue []byte) error {
 		r, err := decodeRetained(rawKey, rawValue)

@@ -82,40 +82,40 @@ func TestCheckInvariants(t *testing.T) {
 		"a version after the newest": {func(b *pebble.Batch, r Report) {
 			_ = b.Set(versionkey.Append(nil, "/a/000", r.Revision+5), []byte{0, 0, 'x'}, nil)
 		}, "the newest being"},
-		"a version that does not decode": {func(b *pebble.Batch, r Report) {
+		"an undecodable version": {func(b *pebble.Batch, r Report) {
 			_ = b.Set(versionkey.Append(nil, "/a/000", r.Revision), []byte{0}, nil)
 		}, "malformed version"},
-		"a version that no commit made": {func(b *pebble.Batch, r Report) {
+		"a version without a commit": {func(b *pebble.Batch, r Report) {
 			_ = b.Set(versionkey.Append(nil, "/b", r.Revision), []byte{0, 0, 'x'}, nil)
 		}, "the change log names"},
-		"a creation that is another": {func(b *pebble.Batch, r Report) {
+		"a wrong creation revision": {func(b *pebble.Batch, r Report) {
 			_ = b.Set(versionkey.Append(nil, "/a/049", r.Revision), []byte{0, 3, 'x'}, nil)
 		}, "was created at"},
-		"a version that is missing": {func(b *pebble.Batch, r Report) {
+		"a missing version": {func(b *pebble.Batch, r Report) {
 			_ = b.Delete(versionkey.Append(nil, "/a/049", r.Revision), nil)
 		}, "which is missing"},
-		"a log record that does not decode": {func(b *pebble.Batch, r Report) { _ = b.Set(logKey(r.Revision), []byte{9}, nil) }, "malformed change log"},
-		"a deletion that was none": {func(b *pebble.Batch, r Report) {
+		"an undecodable log record": {func(b *pebble.Batch, r Report) { _ = b.Set(logKey(r.Revision), []byte{9}, nil) }, "malformed change log"},
+		"a version changed to a deletion": {func(b *pebble.Batch, r Report) {
 			_ = b.Set(versionkey.Append(nil, "/a/049", r.Revision), deletedVersion(), nil)
 		}, "differ about its deletion"},
-		"an expiry of nothing": {func(b *pebble.Batch, r Report) {
+		"an expiry of a missing key": {func(b *pebble.Batch, r Report) {
 			_ = b.Set(expiryKey(1, "/none"), revisionValue(1), nil)
 		}, "the index has 2 keys"},
-		"an expiry that is missing": {func(b *pebble.Batch, r Report) {
+		"a missing expiry": {func(b *pebble.Batch, r Report) {
 			_ = b.DeleteRange([]byte{prefixExpiry}, []byte{prefixExpiry + 1}, nil)
 		}, "the index of expirations does not contain it"},
 		"trimmed beyond the newest": {func(b *pebble.Batch, r Report) {
 			_ = b.Set([]byte(metaTrimmed), revisionValue(r.Revision+1), nil)
 		}, "trimmed to"},
-		"a mark that does not decode": {func(b *pebble.Batch, r Report) { _ = b.Set(markKey(r.Revision), []byte("torn"), nil) }, "malformed mark"},
+		"an undecodable mark": {func(b *pebble.Batch, r Report) { _ = b.Set(markKey(r.Revision), []byte("torn"), nil) }, "malformed mark"},
 		"a mark after the newest revision": {func(b *pebble.Batch, r Report) {
 			_ = b.Set(markKey(r.Revision+1), markValue(history.Mark{Time: time.Now(), Uptime: time.Hour}), nil)
 		}, "the newest being"},
 		"a mark of an earlier uptime": {func(b *pebble.Batch, r Report) {
 			_ = b.Set(markKey(r.Revision-1), markValue(history.Mark{Time: time.Now(), Uptime: time.Hour}), nil)
 		}, "at an uptime of"},
-		"an uptime of ages": {func(b *pebble.Batch, r Report) { _ = b.Set([]byte(metaUptime), uintValue(1<<62), nil) }, "an uptime of"},
-		"another format":    {func(b *pebble.Batch, r Report) { _ = b.Set([]byte(metaFormat), revisionValue(99), nil) }, "has format 99"},
+		"an impossible uptime": {func(b *pebble.Batch, r Report) { _ = b.Set([]byte(metaUptime), uintValue(1<<62), nil) }, "an uptime of"},
+		"another format":       {func(b *pebble.Batch, r Report) { _ = b.Set([]byte(metaFormat), revisionValue(99), nil) }, "has format 99"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

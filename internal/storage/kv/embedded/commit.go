@@ -22,7 +22,7 @@ type group struct {
 	// events contains the events of all transactions, in ascending order of revision.
 	events      []kv.Event
 	first, last kv.Revision
-	// expires is the first Unix second in which a key of the group expires; 0 if none expires.
+	// expires is the earliest expiration time of the keys of the group, in Unix seconds; 0 if no key expires.
 	expires int64
 	// done is closed when the group is durable or has failed; err is then the result.
 	done chan struct{}
@@ -50,8 +50,8 @@ func (s *Store) Commit(ctx context.Context, ops ...kv.Op) (kv.CommitResult, erro
 	return t.result, nil
 }
 
-// maxCommitBytes is the maximum size of a transaction, in bytes: etcd's limit of a request, so that
-// both backends accept the same data.
+// maxCommitBytes is the maximum size of a transaction, in bytes. It equals etcd's default limit for requests,
+// so that both backends accept the same data.
 const maxCommitBytes = 3 << 19
 
 // validate rejects invalid or oversized transactions.
@@ -107,8 +107,8 @@ type txn struct {
 	found  []version
 	small  [4]version // room for found
 	result kv.CommitResult
-	// group must be durable before the result may be returned; nil if the result depends on durable
-	// versions only.
+	// group is the group that must be durable before the result may be returned; nil if the result depends
+	// only on durable versions.
 	group *group
 	// broken is closed when the store rejects writes.
 	broken <-chan struct{}
@@ -157,7 +157,8 @@ func (s *Store) evaluate(t *txn) error {
 	return nil
 }
 
-// readVersions fills t.found from disk, as of a revision that is not below floor.
+// readVersions reads the versions of t.found from disk at a revision of at least floor, and returns this
+// revision.
 func (s *Store) readVersions(t *txn, floor kv.Revision) (at kv.Revision, err error) {
 	e, err := s.acquireEngine()
 	if err != nil {
@@ -180,8 +181,8 @@ func (s *Store) readVersions(t *txn, floor kv.Revision) (at kv.Revision, err err
 	return v.at, nil
 }
 
-// creates reports whether a key must be absent. Pebble uses the filters of its last level, which
-// has most of the data, only on request, because they are useless for existing keys.
+// creates reports whether an operation requires that its key does not exist. The filters of Pebble's last
+// level, which has most of the data, avoid reads only for such keys, so Pebble uses them only on request.
 func (t *txn) creates() bool {
 	return slices.ContainsFunc(t.ops, func(op kv.Op) bool { return op.Expect == 0 })
 }
@@ -212,7 +213,7 @@ func (s *Store) compareLocked(t *txn) {
 			t.result.Current[i] = t.found[i].entry
 		}
 	}
-	// Data that is not durable must not be returned.
+	// The result must not be returned before the versions that it depends on are durable.
 	t.result.Revision = kv.Revision(s.published.Load())
 	if newest > t.result.Revision {
 		t.result.Revision = s.mu.assigned
@@ -259,7 +260,7 @@ func (s *Store) appendLocked(t *txn) {
 	t.result = kv.CommitResult{Committed: true, Revision: rev}
 }
 
-// originOf returns the first origin of the operations, or nil.
+// originOf returns the first non-empty origin of the operations, or nil.
 func originOf(ops []kv.Op) []byte {
 	for i := range ops {
 		if len(ops[i].Origin) > 0 {
@@ -269,8 +270,8 @@ func originOf(ops []kv.Op) []byte {
 	return nil
 }
 
-// applyLocked adds an operation to the group and returns the size of its change in the log, 0
-// without a change.
+// applyLocked adds an operation to the group and returns the size of its change in the log record, or 0 if it
+// changes nothing.
 func (s *Store) applyLocked(g *group, op *kv.Op, was *version, rev kv.Revision, origin []byte) int {
 	if op.Kind == kv.OpCheck || op.Kind == kv.OpDelete && was.entry == nil {
 		return 0
@@ -315,7 +316,7 @@ func (s *Store) putLocked(g *group, op *kv.Op, was *version, rev kv.Revision) ve
 	return now
 }
 
-// putVersion adds a version to a batch, encoding in place.
+// putVersion adds a version to a batch. It encodes the version directly into the batch.
 func putVersion(b *pebble.Batch, e *kv.Entry, expires int64) {
 	w := b.SetDeferred(versionkey.Len(e.Key), versionHeaderLen(e.Created, e.Modified, expires)+len(e.Value))
 	versionkey.Put(w.Key, e.Key, e.Modified)
@@ -339,7 +340,8 @@ func putLogRecord(b *pebble.Batch, t *txn, rev kv.Revision, length int) {
 	_ = w.Finish()
 }
 
-// waitDurable waits until the versions that a transaction depends on, or its writes, are durable.
+// waitDurable waits until the writes of a transaction, or the versions that its result depends on, are
+// durable.
 func (s *Store) waitDurable(ctx context.Context, t *txn) error {
 	if t.group == nil {
 		return nil
@@ -408,7 +410,8 @@ func (s *Store) sync(g *group) error {
 	return err
 }
 
-// publish publishes a durable group, or fails its transactions.
+// publish makes a durable group visible to reads and watches. If err is not nil, it fails the transactions of
+// the group.
 func (s *Store) publish(g *group, err error) {
 	s.mu.Lock()
 	s.mu.writing = nil

@@ -34,7 +34,7 @@ func (s *Store) Compact(ctx context.Context, before kv.Revision) error {
 	return s.trim(ctx)
 }
 
-// markCompacted stores the new bound durably before reads observe it.
+// markCompacted stores the new compacted revision durably before reads observe it.
 func (s *Store) markCompacted(before kv.Revision) error {
 	e, err := s.acquireForWrite()
 	if err != nil {
@@ -52,8 +52,8 @@ func (s *Store) markCompacted(before kv.Revision) error {
 	return nil
 }
 
-// trim deletes the history before the compacted revision, in steps. It preserves the log record of
-// that revision and the values that its commit replaced, so that a watch from there has complete
+// trim deletes the history before the compacted revision, in steps. It preserves the log record of that
+// revision and the values that its commit replaced, so that a watch from that revision receives complete
 // events.
 func (s *Store) trim(ctx context.Context) error {
 	for {
@@ -118,11 +118,11 @@ func (s *Store) trimStep(to kv.Revision) (kv.Revision, error) {
 	return done, nil
 }
 
-// trimmer deletes versions that are replaced, or adds them to the index of retained versions.
+// trimmer deletes replaced versions, or adds them to the index of retained versions.
 type trimmer struct {
 	batch *pebble.Batch
 	pins  PinSet
-	// retains is set if there can be retained versions. The batch is then indexed.
+	// retains is set if retained versions may exist. The batch is then indexed.
 	retains bool
 }
 
@@ -141,7 +141,8 @@ func (e *engine) newTrimmer(pins PinSet) (*trimmer, error) {
 	return &trimmer{batch: e.db.NewIndexedBatch(), pins: pins, retains: true}, nil
 }
 
-// trimRecord deletes the values that the commit of a log record replaced, and its deletions, unless pins need them.
+// trimRecord deletes the versions that a commit replaced, and the deletions of the commit, unless pins need
+// them. rev is the revision of the commit, and raw its log record.
 func (t *trimmer) trimRecord(rev kv.Revision, raw []byte) error {
 	b := t.batch
 	for len(raw) > 0 {
@@ -211,8 +212,8 @@ func (s *Store) Purge(ctx context.Context) error {
 	return nil
 }
 
-// logFailure logs a failure of background work, except consequences of rejected writes, which
-// repair logs, and of closing the store.
+// logFailure logs a failure of background work. It logs nothing while writes are rejected, because repair
+// logs this, or after Close was called.
 func (s *Store) logFailure(doing string, err error) {
 	s.mu.Lock()
 	refused := s.rejectionLocked() != nil

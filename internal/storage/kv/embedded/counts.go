@@ -15,13 +15,14 @@ const (
 	maxPageEnds = 256
 )
 
-// counts caches the number of keys in requested ranges, so that the cost of a list page depends on
-// the page only. It has two caches: the number of keys below a prefix at the newest revision, which
-// commits update; and the number of keys after a page, which the next page at the same revision
-// uses. The first cache also has the revision of the newest key below the prefix.
+// counts caches the number of keys in requested ranges, so that the cost of a list page depends only on the
+// page. prefixes contains the number of keys below a prefix at the newest revision, and newest contains the
+// revision of the newest commit below a prefix; commits update both. pageEnds contains the number of keys
+// after a page, for the request for the next page at the same revision.
 type counts struct {
 	mu sync.Mutex
-	// published is Store.published. It changes under mu only, so that counts are consistent with it.
+	// published points to Store.published. It changes only while mu is held, so that the counts are
+	// consistent with it.
 	published *atomic.Int64
 	prefixes  map[string]*prefixCount
 	newest    map[string]kv.Revision
@@ -33,12 +34,13 @@ type counts struct {
 // prefixCount is the number of keys under a prefix.
 type prefixCount struct {
 	n int64
-	// known is false while the keys are being counted. n is then the change of the number since the
+	// known is false while the keys are being counted. n is then the change in the number of keys since the
 	// start of the count.
 	known bool
 }
 
-// pageEnd is the number of keys in [pos, end) at a revision: the keys of a range after a page.
+// pageEnd is the number of keys in [pos, end) at a revision. These are the keys of a range that follow a
+// page.
 type pageEnd struct {
 	at       kv.Revision
 	pos, end string
@@ -88,14 +90,14 @@ func (c *counts) addLocked(ev *kv.Event) {
 		if p := c.prefixes[prefix]; p != nil {
 			p.n += n
 		}
-		if _, asked := c.newest[prefix]; asked {
+		if _, cached := c.newest[prefix]; cached {
 			c.newest[prefix] = ev.Revision
 		}
 	}
 }
 
-// newestOf returns the revision of the newest commit below a prefix. At the first call for a prefix
-// it is not known, and the published revision is returned instead.
+// newestOf returns the revision of the newest commit below a prefix. At the first call for a prefix, this
+// revision is not known, and the published revision is returned instead.
 func (c *counts) newestOf(prefix string) kv.Revision {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,14 +111,14 @@ func (c *counts) newestOf(prefix string) kv.Revision {
 	return published
 }
 
-// counting is the state of a count during the read of a range.
+// counting is the state of a count while a range is read.
 type counting struct {
 	// at is the revision to read at.
 	at kv.Revision
 	// total is the number of keys in the range, if it is known.
 	total int64
 	known bool
-	// prefix receives the total; nil if the range is not cached.
+	// prefix is the cache entry that receives the total; nil if the total is not added to the cache.
 	prefix *prefixCount
 	// pageEnd is the first cached page end in the range, if hasPageEnd is true.
 	pageEnd    pageEnd
@@ -159,7 +161,7 @@ func (c *counts) findPrefixLocked(req *kv.RangeRequest, counted *counting) {
 	}
 }
 
-// findPageEndLocked looks for the first page end in the range.
+// findPageEndLocked finds the first cached page end in the range, if there is one.
 func (c *counts) findPageEndLocked(req *kv.RangeRequest, counted *counting) {
 	for i := range c.pageEnds {
 		r := &c.pageEnds[i]

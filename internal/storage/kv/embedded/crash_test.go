@@ -59,7 +59,7 @@ func (j *journal) copy() map[string]acked {
 	return out
 }
 
-// check compares a store with the values that were acknowledged before it was copied.
+// check compares a store with the values that were acknowledged before the store was copied.
 func (j *journal) check(t *testing.T, s *Store, had map[string]acked) {
 	t.Helper()
 	for key, a := range had {
@@ -85,8 +85,8 @@ func (j *journal) check(t *testing.T, s *Store, had map[string]acked) {
 	}
 }
 
-// TestCrash copies the disk during concurrent writes, in the state after a power failure, and opens the
-// copies.
+// TestCrash simulates power failures during concurrent writes. It copies the disk in the state after each
+// power failure, and opens the copies.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -182,8 +182,8 @@ func checkHistory(t *testing.T, s *Store) {
 	}
 }
 
-// stride returns the distance between two operations at which a test interrupts the store: 1, or 5
-// with -short.
+// stride returns n, so that a test interrupts the store at every n-th disk operation. n is 1, or 5 with
+// -short.
 func stride() int {
 	if testing.Short() {
 		return 5
@@ -248,7 +248,7 @@ func TestCrashAtEveryWrite(t *testing.T) {
 	}
 }
 
-// faults makes disk operations fail while err is set.
+// faults makes the disk writes that fails selects return err, while err is set.
 type faults struct {
 	err   atomic.Pointer[error]
 	fails func(errorfs.Op) bool
@@ -343,7 +343,7 @@ func testWriteErrors(t *testing.T, cause error, fails func(errorfs.Op) bool) {
 	}
 	wg.Wait()
 	// Finally, writes are rejected without reaching the disk. On a full disk, the store reopens once before
-	// that, and a write to the reopened store may have an unknown outcome.
+	// that, and the outcome of a write to the reopened store may be unknown.
 	want := kv.ErrUnavailable
 	if errors.Is(cause, syscall.ENOSPC) {
 		want = kv.ErrNoSpace
@@ -381,7 +381,7 @@ func testWriteErrors(t *testing.T, cause error, fails func(errorfs.Op) bool) {
 	}
 }
 
-// checkComplete receives every revision from 2 up to the newest exactly once.
+// checkComplete checks that a watch delivers every revision from 2 up to the newest exactly once.
 func checkComplete(t *testing.T, w kv.Watch, newest kv.Revision) {
 	t.Helper()
 	for next := kv.Revision(2); next <= newest; {
@@ -436,9 +436,9 @@ func TestCloseWhileBroken(t *testing.T) {
 	}
 }
 
-// TestErrorsWhileOpening makes each disk write that opening performs fail, either once or
-// permanently from that write on. Opening may then fail, but all acknowledged writes must exist
-// after the disk has recovered.
+// TestErrorsWhileOpening opens stores, and each time makes a different disk write fail, either only this
+// write or also all later ones. Opening may then fail, but all acknowledged writes must exist after the disk
+// has recovered.
 func TestErrorsWhileOpening(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewCrashableMem()
@@ -469,8 +469,8 @@ func TestErrorsWhileOpening(t *testing.T) {
 	}
 }
 
-// testErrorWhileOpening makes the i-th write fail, and all later writes if lasting is set. It reports
-// whether there were i writes.
+// testErrorWhileOpening makes write i fail, counted from 0, and all later writes if lasting is set. It
+// reports whether write i was performed.
 func testErrorWhileOpening(t *testing.T, j *journal, had map[string]acked, disk *vfs.MemFS, i int64, lasting bool) bool {
 	var n atomic.Int64
 	var opened atomic.Bool
@@ -508,8 +508,8 @@ func testErrorWhileOpening(t *testing.T, j *journal, had map[string]acked, disk 
 	return n.Load() > i
 }
 
-// testErrorWhileRestoring restores onto a disk with one failing operation. The store must then be
-// complete, or be rejected by Open.
+// testErrorWhileRestoring restores a snapshot onto a faulty disk. The store must then be complete or, if the
+// restore failed, empty or rejected by Open.
 func testErrorWhileRestoring(t *testing.T, faulty vfs.FS, disk *vfs.MemFS, done *atomic.Bool) {
 	raw := smallSnapshot(t)
 	failed := restore(bytes.NewReader(raw), Config{Dir: "d", FS: faulty})

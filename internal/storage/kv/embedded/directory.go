@@ -13,7 +13,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
-// creatingFile is the name of a file that exists during the creation of a store. A directory with it
+// creatingFile is the name of a file that exists during the creation of a store. A directory with this file
 // contains no acknowledged data.
 const creatingFile = "CREATING"
 
@@ -56,7 +56,7 @@ func (d *disk) prepare() (isNew bool, err error) {
 	return false, nil
 }
 
-// engineFile reports whether a file of the directory belongs to Pebble.
+// engineFile reports whether a file in the directory belongs to Pebble.
 func engineFile(name string) bool {
 	for _, ext := range []string{".sst", ".log", ".dbtmp", ".blob"} {
 		if strings.HasSuffix(name, ext) {
@@ -90,9 +90,9 @@ func (d *disk) removeMarker(name string) error {
 	return nil
 }
 
-// Claim durably marks dir, if it contains no store, as a directory of a new store. A server claims
-// the directory before it writes other files, such as keys. If these files exist without a claim and without
-// a store, the store was lost. Claim returns the errors of the file system.
+// Claim durably marks dir, if it contains no store, as the directory of a new store. A server claims the
+// directory before it writes other files, such as keys. If these files exist without a claim and without a
+// store, the store was lost. Claim returns the errors of the file system.
 func Claim(dir string) error {
 	if there, err := Exists(dir); err != nil || there {
 		return err

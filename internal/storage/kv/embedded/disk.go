@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
-// Sizes for a small idle store. Pebble subtracts the memtables from the block cache. Two or three
-// memtables exist during a flush, so the cache must be several times as large to keep its content.
+// Sizes for a small idle store. Pebble subtracts the memtables from the block cache. Two or three memtables
+// exist during a flush, so the cache must be several times as large as a memtable to keep its content.
 const (
 	memTableBytes   = 4 << 20
 	blockCacheBytes = 16 << 20
@@ -87,13 +87,13 @@ func (d *disk) lock() error {
 	}
 }
 
-// restrictPermissions restricts the files of the locked directory to their user.
+// restrictPermissions makes the files of the locked directory accessible only to their owner.
 func (d *disk) restrictPermissions() error {
 	if _, ok := d.fs.(pebblefs.Private); !ok {
 		return nil // a file system in memory or of a test
 	}
 	if err := pebblefs.Protect(d.dir); err != nil {
-		return errors.Join(fmt.Errorf("restrict the files of data directory %s to their user: %w", d.dir, err), d.unlock())
+		return errors.Join(fmt.Errorf("restrict the files of data directory %s to their owner: %w", d.dir, err), d.unlock())
 	}
 	return nil
 }
@@ -114,8 +114,7 @@ type engine struct {
 	// readOnly is set if the database was opened read-only, on a full disk.
 	readOnly  bool
 	scheduler *scheduler
-	// unchecked is the number of bytes written since the last checkSpace. It is used by commitLoop
-	// only.
+	// unchecked is the number of bytes written since the last checkSpace. Only commitLoop uses it.
 	unchecked int64
 	iterators iteratorPool
 }
@@ -199,7 +198,8 @@ func explain(doing, file string, err error) error {
 	}
 }
 
-// asCorrupt wraps kv.ErrCorrupt into Pebble's corruption errors.
+// asCorrupt returns err if it wraps kv.ErrCorrupt. Otherwise, it returns an error that wraps kv.ErrCorrupt
+// and contains the first line of err.
 func asCorrupt(err error) error {
 	if errors.Is(err, kv.ErrCorrupt) {
 		return err
@@ -207,9 +207,10 @@ func asCorrupt(err error) error {
 	return fmt.Errorf("%w: %s", kv.ErrCorrupt, pebblefs.FirstLine(err))
 }
 
-// wrapOpenError converts an error of opening an existing store, as explain does. Unless a write or the
-// operating system failed, the store is damaged. If Pebble reports corruption, the last read file is damaged;
-// otherwise files are missing, have a wrong size, or are inconsistent, and the error contains the details.
+// wrapOpenError converts an error from opening an existing store, like explain. The store is damaged unless a
+// write failed or the operating system returned an error other than ENOENT. If Pebble reports corruption, the
+// last read file is damaged; otherwise files are missing, have a wrong size, or are inconsistent, and the
+// error contains the details.
 func (d *disk) wrapOpenError(g *pebblefs.Guard, err error) error {
 	if failed := g.Failure(); failed != nil {
 		return explain("open the store", d.dir, failed)
@@ -225,8 +226,8 @@ func (d *disk) wrapOpenError(g *pebblefs.Guard, err error) error {
 	return explain("open the store", file, err)
 }
 
-// open opens the database in the directory, or creates it. After the first failed write, failed is
-// called once.
+// open opens the database in the directory, or creates it. failed is called once, after the first failed
+// write.
 func (d *disk) open(failed func(error)) (e *engine, err error) {
 	isNew, err := d.prepare()
 	if err != nil {
@@ -241,7 +242,7 @@ func (d *disk) open(failed func(error)) (e *engine, err error) {
 		}
 	} else {
 		e = d.newEngine()
-		e.scheduler.setPaused(true) // until checkSpace
+		e.scheduler.setPaused(true) // until checkSpace permits compactions
 		if e.db, err = pebblefs.Open(d.dir, d.options(e)); err != nil {
 			return nil, d.wrapOpenError(e.guard, err)
 		}
@@ -282,7 +283,7 @@ func (d *disk) openReadOnly(reason error) (*engine, error) {
 func (d *disk) newEngine() *engine {
 	g := pebblefs.New(d.fs)
 	g.Slow = func(name string) {
-		d.log.Warn("the sync of a file of the store does not end", "file", name, "after", pebblefs.StallAfter)
+		d.log.Warn("syncing a file of the store takes too long", "file", name, "after", pebblefs.StallAfter)
 	}
 	return &engine{dir: d.dir, guard: g, disk: d, scheduler: newScheduler()}
 }
@@ -302,7 +303,7 @@ func (d *disk) openNew() (*engine, error) {
 	return e, nil
 }
 
-// complete makes all data since openNew durable.
+// complete makes all data written since openNew durable.
 func (e *engine) complete() error {
 	if err := e.guard.Failure(); err != nil {
 		return explain("create the store", e.dir, err)
@@ -310,7 +311,8 @@ func (e *engine) complete() error {
 	return explain("create the store", e.dir, e.guard.SyncDeferred())
 }
 
-// initialise writes the meta keys of a new store and syncs the files of prepare and Open.
+// initialise writes the meta keys of a new store, makes the store durable, and removes the file that marks it
+// as incomplete.
 func (d *disk) initialise(e *engine) error {
 	b := e.db.NewBatch()
 	_ = b.Set([]byte(metaFormat), revisionValue(formatVersion), nil)
@@ -324,7 +326,7 @@ func (d *disk) initialise(e *engine) error {
 	return d.removeMarker(creatingFile)
 }
 
-// apply writes a batch durably.
+// apply writes a batch durably and closes it.
 func (e *engine) apply(b *pebble.Batch) error {
 	if err := e.db.Apply(b, pebble.Sync); err != nil {
 		return e.wrapError("write", err)

@@ -1,6 +1,6 @@
-// Package embedded implements kv.Backend on Pebble, in a directory of this machine. It adds
-// revisions and history to Pebble's keys, and acknowledges a write after fsync. One process uses a
-// directory at a time. Several servers that share objects use package etcd instead.
+// Package embedded implements kv.Backend on Pebble, in a directory on this machine. It adds revisions and
+// history to Pebble's keys, and acknowledges a write after fsync. One process uses a directory at a time.
+// Several servers that share objects use package etcd instead.
 //
 // # Commits
 //
@@ -43,7 +43,7 @@
 //   - compact: deletes history up to a revision, in small steps.
 //   - retain, hold: determine the revision to compact to, from the retention period and the held revisions.
 //     Marks record which revision was the newest at a time.
-//   - pin, retained: pins exempt the state of a prefix at a revision from compaction, over restarts.
+//   - pin, retained: pins exempt the state of a prefix at a revision from compaction, even after restarts.
 //   - expire: deletes keys with an expired TTL, with ordinary commits.
 //   - repair: after a failed disk write, the guard (package pebblefs) discards all later writes. Reads
 //     continue, and the store reopens itself when the disk accepts writes again. If the disk is full at

@@ -24,7 +24,7 @@ func URL(dir string) string {
 }
 
 // Driver returns the driver of embedded stores. The URL of a store determines Dir and InMemory; config
-// has the other settings.
+// provides the other settings.
 func Driver(config Config) driver.Driver {
 	return driver.Driver{
 		Schemes:   []string{"file", "memory"},

@@ -19,9 +19,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
-// BenchmarkEngines runs the same load with Pebble, as the store uses it, and with bbolt: durable
-// commits that write a version of a key and a change log record, as Commit does, and reads. ADR 4
-// contains the results.
+// BenchmarkEngines runs the same load on Pebble, with the options of the store, and on bbolt. The load
+// consists of reads and of durable commits that write a version of a key and a change log record, as Commit
+// does. ADR 4 contains the results.
 func BenchmarkEngines(b *testing.B) {
 	for name, openIn := range map[string]func(testing.TB, string) orderedStore{"pebble": openPebbleIn, "bbolt": openBboltIn} {
 		for _, writers := range []int{1, 32} {
@@ -34,9 +34,9 @@ func BenchmarkEngines(b *testing.B) {
 
 // orderedStore is the set of engine operations that the embedded store uses.
 type orderedStore interface {
-	// write makes the key-value pairs durable, atomically.
+	// write writes alternating keys and values atomically and durably.
 	write(pairs ...[]byte) error
-	// writeMany writes a large number of pairs, which need not be durable.
+	// writeMany writes a large number of alternating keys and values, which need not be durable.
 	writeMany(pairs ...[]byte) error
 	// waitIdle waits for background work to finish.
 	waitIdle() error

@@ -17,7 +17,7 @@ const expireBatch = 512
 type expiries struct {
 	mu struct {
 		sync.Mutex
-		// next is a Unix second; 0 if no key expires.
+		// next is in Unix seconds; 0 if no key expires.
 		next int64
 	}
 	// sooner receives a value when next becomes smaller.
@@ -26,7 +26,7 @@ type expiries struct {
 
 func (x *expiries) init() { x.sooner = make(chan struct{}, 1) }
 
-// wake records the expiration of a key, as a Unix second. It does nothing if at is 0.
+// wake makes expireKeys run at a key's expiration time, in Unix seconds. It does nothing if at is 0.
 func (x *expiries) wake(at int64) {
 	if at == 0 {
 		return
@@ -57,7 +57,7 @@ func (x *expiries) peek() int64 {
 	return x.mu.next
 }
 
-// expirySecond returns the first full Unix second after now plus ttl.
+// expirySecond returns now plus ttl in Unix seconds, rounded up.
 func expirySecond(now time.Time, ttl time.Duration) int64 {
 	at := now.Add(ttl)
 	if at.Nanosecond() > 0 {
@@ -92,8 +92,8 @@ func (s *Store) expireKeys() {
 	}
 }
 
-// expireDue deletes keys that expired by a Unix second and determines the next expiration. Failed
-// deletions are retried a second later.
+// expireDue deletes the keys that have expired at now, in Unix seconds, and determines the next expiration.
+// Failed deletions are retried a second later.
 func (s *Store) expireDue(now int64) {
 	for {
 		s.expiries.takeNext()
@@ -113,7 +113,8 @@ func (s *Store) expireDue(now int64) {
 	}
 }
 
-// expiredKeys returns at most expireBatch expired keys, and the Unix second in which the next key expires.
+// expiredKeys returns at most expireBatch expired keys, and the expiration time of the next key in Unix
+// seconds, or 0 if there is none.
 func (s *Store) expiredKeys(now int64) (due []expiry, next int64, err error) {
 	e, err := s.acquireEngine()
 	if err != nil {
@@ -138,7 +139,7 @@ func (s *Store) expiredKeys(now int64) (due []expiry, next int64, err error) {
 	return due, 0, e.wrapError("read the expiry index", it.Error())
 }
 
-// deleteExpired deletes the keys in one transaction each, unless they were written again.
+// deleteExpired deletes each key in its own transaction, unless the key was written again.
 func (s *Store) deleteExpired(due []expiry) error {
 	txns := make([]txn, len(due))
 	var errs []error
@@ -167,7 +168,8 @@ func (e *engine) newExpiryIter() (*pebble.Iterator, error) {
 	return it, nil
 }
 
-// firstExpiry returns the Unix second in which the first key expires; 0 if no key expires.
+// firstExpiry returns the expiration time of the first key that expires, in Unix seconds; 0 if no key
+// expires.
 func (e *engine) firstExpiry() (int64, error) {
 	it, err := e.newExpiryIter()
 	if err != nil {

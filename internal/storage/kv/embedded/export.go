@@ -54,15 +54,15 @@ func (r *snapshotRecord) record() Record {
 }
 
 // SnapshotReader receives the content of a snapshot. Each function may be nil. If a function returns an
-// error, the read ends and returns it.
+// error, ReadSnapshot stops and returns the error.
 type SnapshotReader struct {
 	// Begin is called first, with the revision of the snapshot.
 	Begin func(kv.Revision) error
-	// Retained is called with the pins before the first record. If it is not nil, Record also receives the deletions and
-	// replaced versions that pins retain.
+	// Retained is called with the pins before the first record. If Retained is not nil, Record also receives
+	// the deletions and replaced versions that pins retain.
 	Retained func(PinSet) error
-	// Record is called for each key in ascending order, and for the versions of a key from the newest to the oldest. It may
-	// retain the record.
+	// Record is called for each key in ascending order, and for the versions of a key from the newest to the
+	// oldest. It may retain its argument.
 	Record func(Record) error
 }
 
@@ -133,8 +133,8 @@ type SnapshotWriter struct {
 	buf  []byte
 }
 
-// NewSnapshotWriter writes the header of a snapshot with the revision at. The caller must call Close
-// after the last record. The error comes from w.
+// NewSnapshotWriter writes the header of a snapshot whose revision is at. The caller must call Close after
+// the last record. The error comes from w.
 func NewSnapshotWriter(w io.Writer, at kv.Revision) (*SnapshotWriter, error) {
 	sw := &SnapshotWriter{w: newSnapshotWriter(w, at, false), at: at}
 	if sw.w.err != nil {
@@ -196,9 +196,9 @@ func SyncName(dir string) error { return pebblefs.SyncDir(vfs.Default, filepath.
 // SnapshotHeaderLen is the length of the header of a snapshot, in bytes.
 const SnapshotHeaderLen = snapshotHeaderLen
 
-// SnapshotRevision returns the revision of a snapshot from its first SnapshotHeaderLen bytes. It
-// returns an error if they are not the header of a supported format; the error wraps kv.ErrCorrupt
-// if the header is damaged.
+// SnapshotRevision returns the revision of a snapshot from its first SnapshotHeaderLen bytes. It returns an
+// error if these bytes are not the header of a supported format; the error wraps kv.ErrCorrupt if the header
+// is damaged.
 func SnapshotRevision(header []byte) (kv.Revision, error) {
 	sr, err := newSnapshotReader(bytes.NewReader(header))
 	if err != nil {
@@ -207,7 +207,8 @@ func SnapshotRevision(header []byte) (kv.Revision, error) {
 	return sr.revision, nil
 }
 
-// loadSnapshot replaces the memory of an in-memory store by a file system with the content of Snapshot.
+// loadSnapshot restores c.Snapshot into a file system in memory, and sets c.FS to it. It does nothing if
+// c.Snapshot is "".
 func (c *Config) loadSnapshot() error {
 	if c.Snapshot == "" {
 		return nil

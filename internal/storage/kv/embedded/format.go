@@ -23,14 +23,14 @@ import (
 //	k<key> 00 <^revision: 8>         one version of a key; see package versionkey
 //	    flags: 1                     bit 0: deletion; bit 1: has an expiry
 //	    created: uvarint             revision minus creation revision
-//	    expires: uvarint             Unix second; only if bit 1 is set
+//	    expires: uvarint             Unix seconds; only if bit 1 is set
 //	    value                        the remaining bytes
 //	l<revision: 8>                   change log record of a commit, for each op:
 //	    flags: 1                     bit 0: deletion
 //	    previous: uvarint            revision of the replaced version; 0 if there was none
 //	    length: uvarint, key
 //	o<revision: 8>                   kv.Op.Origin of a commit
-//	x<second: 8><key>                a key that expires in this Unix second
+//	x<second: 8><key>                a key that expires at this time, in Unix seconds
 //	    revision: 8                  revision of the expiring version
 //	t<revision: 8>                   mark: the newest revision at a time
 //	    time: 8                      Unix milliseconds
@@ -45,7 +45,8 @@ import (
 // log of a store with commits is never empty.
 //
 // Marks, origins, pins, "uptime" and "recorded" were added later to version 1. They are optional, and builds
-// without them ignore them. A build without pins compacts the versions that they retain.
+// that do not support them ignore them. A build that does not support pins compacts the versions that only
+// pins retain.
 const formatVersion = 1
 
 const (
@@ -78,7 +79,7 @@ type version struct {
 	entry *kv.Entry
 	// revision is the revision of the put or deletion, or 0 if the key never existed.
 	revision kv.Revision
-	// expires is a Unix second; 0 if the version does not expire.
+	// expires is the expiration time in Unix seconds; 0 if the version does not expire.
 	expires int64
 }
 
@@ -106,7 +107,7 @@ func putVersionHeader(dst []byte, created, rev kv.Revision, expires int64) []byt
 // deletedVersion returns the encoding of a deletion.
 func deletedVersion() []byte { return []byte{flagDeleted, 0} }
 
-// decodeVersion decodes the value stored for key at rev. The entry contains a copy of raw.
+// decodeVersion decodes the value stored for key at rev. The entry contains a copy of the value in raw.
 func decodeVersion(key string, rev kv.Revision, raw []byte) (version, error) {
 	malformed := func() (version, error) {
 		return version{}, fmt.Errorf("malformed version of %q at revision %d: %w", key, rev, kv.ErrCorrupt)

@@ -30,7 +30,7 @@ func (s *Store) hold(ctx context.Context, at kv.Revision, limit time.Duration) (
 		}
 		release, err := s.holds.Add(ctx, held, limit)
 		if at == 0 && errors.Is(err, kv.ErrCompacted) {
-			continue // the newest revision was compacted in between
+			continue // the newest revision was compacted in the meantime
 		}
 		return held, release, err
 	}

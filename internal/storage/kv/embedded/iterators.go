@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	// iteratorAge is the maximum age of an iterator, which retains replaced files and memory.
+	// iteratorAge is the maximum age of an iterator. It is short, because an iterator retains replaced files
+	// and memory.
 	iteratorAge = 50 * time.Millisecond
-	// iteratorGap is the maximum time between two transactions for which the iterator is retained.
+	// iteratorGap is the time between two requests for iterators below which iterators are retained.
 	iteratorGap      = 2 * time.Millisecond
 	maxIdleIterators = 8
 )
@@ -23,16 +24,16 @@ const (
 // creation. recent contains the newer versions.
 type pooledIterator struct {
 	it *pebble.Iterator
-	// at is a revision such that the iterator returns all versions up to it.
+	// at is a revision up to which the iterator returns all versions.
 	at    kv.Revision
 	until time.Time
-	// creates reports that the iterator uses the bloom filters of the last level.
+	// creates is set if the iterator uses the bloom filters of the last level.
 	creates bool
 	buf     []byte
 }
 
-// iteratorPool contains the unused iterators of an engine. They are retained while transactions
-// follow each other, and closed at most twice iteratorAge after their creation.
+// iteratorPool contains the unused iterators of an engine. They are retained while transactions follow each
+// other closely, and are closed no later than twice iteratorAge after their creation.
 type iteratorPool struct {
 	mu     sync.Mutex
 	idle   []*pooledIterator

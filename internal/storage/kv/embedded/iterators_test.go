@@ -13,9 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// TestIteratorPool checks transactions whose conditions are true and transactions whose conditions
-// are false. Each writer tracks the revisions of its own keys. The values are large, so that recent
-// soon evicts them.
+// TestIteratorPool checks the results of transactions with true and with false conditions. Each writer tracks
+// the revisions of its own keys. The values are large, so that recent soon evicts them.
 func TestIteratorPool(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: "d", FS: vfs.NewMem()})
@@ -64,8 +63,8 @@ func TestIteratorPool(t *testing.T) {
 	})
 }
 
-// TestIteratorIsReused checks that an iterator is reused only shortly after its creation, by transactions
-// with the same options, and if it is new enough.
+// TestIteratorIsReused checks that an iterator is reused only if requests are frequent, if it has the
+// requested options, and if its revision is new enough.
 func TestIteratorIsReused(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Dir: "d", FS: vfs.NewMem()})

@@ -14,8 +14,8 @@ import (
 // lost with a log file. Each commit uses at least 200 bytes of the memtables.
 const maxUnflushedCommits = 4 * memTableBytes / 200
 
-// loadAcknowledged loads the state of an engine that must contain the acknowledged revision. Otherwise, it
-// returns ErrLostWrites, even if all logs are missing.
+// loadAcknowledged loads the state of an engine. It returns ErrLostWrites if the state does not contain
+// noted, the acknowledged revision, even if all logs are missing.
 func (e *engine) loadAcknowledged(noted kv.Revision) (state, error) {
 	st, err := e.loadState()
 	if err == nil || errors.Is(err, errNoFormat) && noted > 0 {
@@ -34,8 +34,8 @@ func (e *engine) checkAcknowledged(st state, noted kv.Revision) error {
 		e.dir, st.revision, noted, ErrLostWrites)
 }
 
-// checkContiguous checks that the last commits of the change log, up to limit, have no gap. Each
-// revision has a record, except compacted revisions and the first revision of a store.
+// checkContiguous checks that the last limit commits of the change log have no gap. Each revision has a
+// record, except compacted revisions and the first revision of a store.
 func (e *engine) checkContiguous(st state, limit int) error {
 	from := max(st.trimmed, st.first) + 1
 	it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: logKey(from), UpperBound: []byte{prefixLog + 1}})
@@ -71,7 +71,7 @@ func (e *engine) gap(before, last kv.Revision) error {
 }
 
 // acceptLoss makes a store with lost writes usable. It sets a revision greater than all revisions that
-// clients have seen, deletes the history, which has gaps, including replaced and deleted versions and pins,
+// clients have seen. It deletes the history, which has gaps, including replaced versions, deletions and pins,
 // and rebuilds the index of expiring keys. Until the last batch is durable, the loss remains detectable.
 func (e *engine) acceptLoss(st state, noted kv.Revision) (kv.Revision, error) {
 	m := lossRepair{e: e, b: e.db.NewBatch()}
@@ -98,7 +98,8 @@ type lossRepair struct {
 	b *pebble.Batch
 }
 
-// versions retains the newest version of each existing key.
+// versions deletes all versions except the newest version of each existing key, and adds expiring keys to
+// their index.
 func (m *lossRepair) versions() error {
 	it, err := m.e.db.NewIter(&pebble.IterOptions{LowerBound: []byte{prefixVersion}, UpperBound: []byte{prefixVersion + 1}})
 	if err != nil {

@@ -60,7 +60,7 @@ func TestLostLog(t *testing.T) {
 			}
 			return os.Truncate(name, info.Size()/2)
 		},
-		"without its last byte but a few": func(name string) error {
+		"without its last bytes": func(name string) error {
 			raw, err := os.ReadFile(name)
 			if err != nil {
 				return err
@@ -102,7 +102,7 @@ func TestLostLog(t *testing.T) {
 	}
 }
 
-// checkAccepted opens a store that has lost writes with AcceptLostWrites, and checks its revision, watches
+// checkAccepted opens, with AcceptLostWrites, a store that has lost writes, and checks its revision, watches
 // and content.
 func checkAccepted(t *testing.T, dir string, newest kv.Revision) {
 	t.Helper()
@@ -129,7 +129,7 @@ func checkAccepted(t *testing.T, dir string, newest kv.Revision) {
 	}
 }
 
-// TestLostOlderLog checks a store with a missing log that is not the newest log.
+// TestLostOlderLog checks that Open detects a missing log that is not the newest log.
 func TestLostOlderLog(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewMem()

@@ -6,8 +6,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// TestOrigin checks that watches receive the origin of commits, from memory, from disk and after a
-// restart, and that compaction deletes it.
+// TestOrigin checks that watches receive the origin of commits, from memory, from disk and after a restart,
+// and that compaction deletes the origin.
 func TestOrigin(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -21,7 +21,7 @@ func comparePins(x, y kv.Pin) int {
 // PinSet is an immutable set of pins, in the order of their revisions, prefixes and owners.
 type PinSet []kv.Pin
 
-// NewPinSet returns the set of some pins. It does not modify the slice.
+// NewPinSet returns the set of the given pins. It does not modify the slice.
 func NewPinSet(pins []kv.Pin) PinSet { return slices.SortedFunc(slices.Values(pins), comparePins) }
 
 // from returns the pins whose revision is at least at.
@@ -49,7 +49,7 @@ func (p PinSet) Contains(key string) bool {
 	return slices.ContainsFunc(p, func(x kv.Pin) bool { return strings.HasPrefix(key, x.Prefix) })
 }
 
-// Covers reports whether a pin at the revision of another pin contains all of its keys.
+// Covers reports whether a pin of the set has the revision of x and contains all keys of x.
 func (p PinSet) Covers(x kv.Pin) bool { return p.covers(x.Prefix, kv.PrefixEnd(x.Prefix), x.Revision) }
 
 // covers reports whether a pin at a revision contains all keys of a range. An empty end means no end.
@@ -138,7 +138,7 @@ func (s *Store) requestSweep() {
 	}
 }
 
-// writePins replaces the pins durably. s.history must be locked.
+// writePins replaces the pins durably. change adds the changed keys to a batch. s.history must be locked.
 func (s *Store) writePins(pins PinSet, change func(*pebble.Batch)) error {
 	e, err := s.acquireForWrite()
 	if err != nil {

@@ -20,7 +20,8 @@ type pinnedState struct {
 	values   map[string]string
 }
 
-// pinJournal contains the states of the acknowledged pins, by owner. Before Unpin is called, the owner is removed.
+// pinJournal contains the states of the acknowledged pins, by owner. Before Unpin is called, the owner is
+// removed.
 type pinJournal struct {
 	mu     sync.Mutex
 	states map[string]pinnedState
@@ -56,8 +57,8 @@ func valuesAt(t *testing.T, s *Store, at kv.Revision) map[string]string {
 	return values
 }
 
-// TestPinCrashAtEveryWrite simulates a power failure before each disk operation while states are pinned, compacted and
-// released. All acknowledged pins survive with their states.
+// TestPinCrashAtEveryWrite simulates a power failure before each disk operation while states are pinned,
+// compacted and released. All acknowledged pins must survive with their states.
 func TestPinCrashAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	mem := vfs.NewCrashableMem()
@@ -74,7 +75,7 @@ func TestPinCrashAtEveryWrite(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		had := j.copy() // before the state of the disk
+		had := j.copy() // before the disk is copied, so that the copy contains all of these pins
 		cuts = append(cuts, cut{mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100 * (len(cuts) % 2), RNG: rand.New(rand.NewPCG(1, 2))}), had})
 		return nil
 	})

@@ -137,7 +137,7 @@ const rewritten = "!"
 // plain returns a value without its suffix.
 func plain(value []byte) string { return strings.TrimSuffix(string(value), rewritten) }
 
-// check reads all pins and the newest state.
+// check compares the states of all pins and the newest state with the recorded states.
 func (p *pinTest) check() {
 	p.t.Helper()
 	for _, x := range append([]kv.Pin{{Revision: p.newest(), Prefix: "/0/"}, {Revision: p.newest(), Prefix: "/1/"}}, pinsOf(p.pinned)...) {
@@ -234,7 +234,7 @@ func TestPinModel(t *testing.T) {
 	}
 }
 
-// compactStore deletes the history.
+// compactStore compacts the store to its newest revision.
 func compactStore(t *testing.T, s *Store) {
 	t.Helper()
 	if err := s.Compact(t.Context(), kv.Revision(s.published.Load())); err != nil {
@@ -242,7 +242,7 @@ func compactStore(t *testing.T, s *Store) {
 	}
 }
 
-// TestPinErrors checks invalid pins, and reads beyond a pin.
+// TestPinErrors checks the errors of invalid pins and of reads that no pin covers.
 func TestPinErrors(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{InMemory: true, Retention: -1})
@@ -290,7 +290,8 @@ func TestPinErrors(t *testing.T) {
 	}
 }
 
-// TestRewriteError checks that an error of the function of RewriteOlder is returned, and does not affect the store.
+// TestRewriteError checks that RewriteOlder returns an error of its function, and that the error does not
+// affect the store.
 func TestRewriteError(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{InMemory: true, Retention: -1})
@@ -321,7 +322,7 @@ func commitOp(t *testing.T, s *Store, op kv.Op) {
 	}
 }
 
-// TestDamagedSnapshotOfPins checks that damage of a snapshot with pins is detected.
+// TestDamagedSnapshotOfPins checks that damage to a snapshot with pins is detected.
 func TestDamagedSnapshotOfPins(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{InMemory: true, Retention: -1})
@@ -338,7 +339,7 @@ func TestDamagedSnapshotOfPins(t *testing.T) {
 	checkDamaged(t, snapshot.Bytes(), 4) // the pin, the deletion, and two versions
 }
 
-// hookContext calls a function when it is first asked for its channel.
+// hookContext calls a function at the first call of Done.
 type hookContext struct {
 	context.Context
 	hook func()
@@ -352,8 +353,8 @@ func (c *hookContext) Done() <-chan struct{} {
 	return c.Context.Done()
 }
 
-// TestSnapshotDuringPin checks that a snapshot is valid if a newer revision is pinned after its revision was
-// determined.
+// TestSnapshotDuringPin checks that a snapshot is valid if a newer revision is pinned after the revision of
+// the snapshot was determined.
 func TestSnapshotDuringPin(t *testing.T) {
 	t.Parallel()
 	s, err := Open(Config{InMemory: true, Retention: -1})
@@ -369,7 +370,7 @@ func TestSnapshotDuringPin(t *testing.T) {
 		return res.Revision
 	}
 	at := commit()
-	s.history.Lock() // no compaction runs in the hook, which holds a lock of s.holds
+	s.history.Lock() // prevents compactions during the hook, which runs while s.holds is locked
 	defer s.history.Unlock()
 	ctx := &hookContext{Context: t.Context(), hook: func() {
 		x := kv.Pin{Revision: commit(), Prefix: "/a/", Owner: "o"}
@@ -386,8 +387,8 @@ func TestSnapshotDuringPin(t *testing.T) {
 	}
 }
 
-// TestSnapshotDuringUnpin checks that a snapshot contains all versions of its pins, although they are removed
-// while it is written, and that the versions are deleted afterwards.
+// TestSnapshotDuringUnpin checks that a snapshot contains all versions of its pins, although the pins are
+// removed while the snapshot is written, and that these versions are deleted afterwards.
 func TestSnapshotDuringUnpin(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{InMemory: true, Retention: -1})

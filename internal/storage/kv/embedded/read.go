@@ -19,8 +19,9 @@ type reading struct {
 }
 
 // read starts a read of the keys of [start, end) at a revision; 0 selects the newest revision. It determines
-// the newest revision before it creates the iterator, so that the iterator contains the complete revision,
-// and the compacted revision and the pins afterwards, so that its data cannot be missing.
+// the newest revision before it creates the iterator, so that the iterator contains all data of that
+// revision. It reads the compacted revision and the pins after that, so that the data of the iterator cannot
+// have been deleted.
 func (s *Store) read(ctx context.Context, start, end string, at kv.Revision) (*reading, error) {
 	if err := s.checkOpen(ctx); err != nil {
 		return nil, err
@@ -72,7 +73,7 @@ func (r *reading) close() {
 	r.s.release()
 }
 
-// get returns the version of one key.
+// get returns the version of one key, or the zero version if there is none at the revision.
 func (r *reading) get(key string) (version, error) {
 	if !r.Seek(key) {
 		return version{}, r.e.wrapError("read", r.Iter.Error())
@@ -118,7 +119,7 @@ func (s *Store) Get(ctx context.Context, key string, at kv.Revision) (*kv.Entry,
 	}
 	end := ""
 	if at != 0 {
-		end = key + "\x00" // a pin can cover this range
+		end = key + "\x00" // a pin can cover only a range with an end
 	}
 	r, err := s.read(ctx, key, end, at)
 	if err != nil {
@@ -152,13 +153,13 @@ func (s *Store) Range(ctx context.Context, req kv.RangeRequest) (kv.RangeResult,
 		res, err := s.rangeAt(ctx, &req, &counted)
 		s.counts.end(&req, &counted, &res)
 		if req.At == 0 && errors.Is(err, kv.ErrCompacted) {
-			continue // the newest revision was compacted in between
+			continue // the newest revision was compacted in the meantime
 		}
 		return res, err
 	}
 }
 
-// rangeAt reads a range at the revision of its count, and counts if requested and unknown.
+// rangeAt reads a range at the revision of counted. It counts the keys if the count is requested and unknown.
 func (s *Store) rangeAt(ctx context.Context, req *kv.RangeRequest, counted *counting) (kv.RangeResult, error) {
 	r, err := s.read(ctx, req.Start, req.End, counted.at)
 	if err != nil {

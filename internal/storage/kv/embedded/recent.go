@@ -17,7 +17,7 @@ const entryOverhead = 192
 // generation becomes the old generation. Store.mu guards it.
 type recent struct {
 	young, old map[string]version
-	// old contains the changes after floor up to youngFloor, young the changes after youngFloor.
+	// old contains the changes after floor up to youngFloor, and young contains the changes after youngFloor.
 	floor, youngFloor kv.Revision
 	// bytes is the size of young.
 	bytes int

@@ -80,7 +80,7 @@ func (s *Store) repair() {
 	}
 }
 
-// probe returns an error if the directory does not accept writes of the size of two memtables.
+// probe writes a temporary file of the size of two memtables, and returns an error if that fails.
 func (d *disk) probe() (err error) {
 	name := filepath.Join(d.dir, "PROBE")
 	f, err := d.fs.Create(name, vfs.WriteCategoryUnspecified)
@@ -100,8 +100,8 @@ func (d *disk) probe() (err error) {
 	return nil
 }
 
-// reopen replaces the engine. Commits in progress at the time of the failure may be on disk; they are
-// published now.
+// reopen replaces the engine. Commits that were in progress at the time of the failure may be on disk; if so,
+// they are published now.
 func (s *Store) reopen() error {
 	s.disk.abandonIfFailed()
 	s.history.Lock()

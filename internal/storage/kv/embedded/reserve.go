@@ -12,9 +12,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
-// The reserve is a file without content that allocates disk space. When the disk is almost full, the
-// store removes it, which makes its space available for deletions and compactions. Its size is a
-// fraction of the disk, within these bounds in bytes.
+// The reserve is a file without content that allocates disk space. When the disk is almost full, the store
+// removes this file, so that its space is available for deletions and compactions. Its size is a fraction of
+// the disk, within these bounds in bytes.
 const (
 	reserveFile     = "RESERVE"
 	minReserve      = 16 << 20
@@ -44,7 +44,7 @@ func (r *reserve) size() int64 {
 }
 
 // allocate creates the reserve. The error wraps kv.ErrNoSpace if there is too little space. If the file
-// system cannot allocate space in advance, it returns nil without a reserve.
+// system cannot allocate space in advance, allocate returns nil, and the reserve has no effect.
 func (r *reserve) allocate() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
-// quotaFS is a file system with a limited size. others is the number of bytes used by files outside
-// the store, reserved is the size of the reserve. GetDiskUsage reports overstated bytes too many.
+// quotaFS is a file system with a limited size. others is the number of bytes used by files outside the
+// store, and reserved is the size of the reserve. GetDiskUsage overstates the free space by overstated bytes.
 type quotaFS struct {
 	vfs.FS
 	size, others, reserved, overstated atomic.Int64
@@ -132,7 +132,7 @@ func TestFullDisk(t *testing.T) {
 			break
 		}
 	}
-	await(t, "deletions to be taken", func() bool {
+	await(t, "deletions to be accepted while the disk is full", func() bool {
 		_, err := s.Commit(t.Context(), kv.Op{Key: "none", Kind: kv.OpDelete, Expect: kv.AnyRevision}, kv.Op{Key: "k0", Kind: kv.OpDelete, Expect: kv.AnyRevision})
 		if err != nil && !errors.Is(err, kv.ErrNoSpace) && !errors.Is(err, kv.ErrUnavailable) {
 			t.Fatalf("delete: %v", err)
@@ -162,7 +162,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// checkDeletionsOnly checks that puts are rejected and that operations of deletions are accepted.
+// checkDeletionsOnly checks that puts are rejected, and that deletions, steps of deletions and checks are
+// accepted.
 func checkDeletionsOnly(t *testing.T, s *Store) {
 	t.Helper()
 	if err := s.Health(t.Context()); !errors.Is(err, kv.ErrNoSpace) {
@@ -240,8 +241,8 @@ func TestIncompleteTable(t *testing.T) {
 	}
 }
 
-// TestStartOnFullDisk checks that a store opens on a disk without a free byte and without its reserve. It
-// serves reads immediately, and writes when space is available.
+// TestStartOnFullDisk checks that a store opens on a disk without a free byte and without its reserve. The
+// store serves reads immediately, and accepts writes when space is available.
 func TestStartOnFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, crashed := range []bool{false, true} {

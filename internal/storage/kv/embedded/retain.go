@@ -12,35 +12,35 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/history"
 )
 
-// maxMarkInterval is the maximum time between marks of the newest revision while there are writes. A
-// short retention has more frequent marks.
+// maxMarkInterval is the maximum time between marks of the newest revision while there are writes. Marks are
+// more frequent if the retention is short.
 const maxMarkInterval = time.Minute
 
-// uptimeClock is the total time that a store was open. History ages by it: it is independent of the
-// machine's clock, and stops while no server runs, so that clients which return after a downtime
-// find the history that they need.
+// uptimeClock measures the total time that a store was open. The age of history is measured by it, because it
+// is independent of the machine's clock and stops while no server runs. Clients that return after a downtime
+// therefore find the history that they need.
 type uptimeClock struct {
 	// before is the total of the previous runs.
 	before time.Duration
 	opened time.Time // by the monotonic clock; zero until the store is open
-	// recorded is the value on disk. It is used by writeMark only.
+	// recorded is the value on disk. Only start and writeMark use it.
 	recorded time.Duration
 }
 
 func (x *uptimeClock) now() time.Duration { return x.before + time.Since(x.opened) }
 
-// start starts the current run. After a crash, the record of the last run misses its end, so the time
-// since the last record is added, up to most. If the clock is invalid, most is added, so that history
-// is compacted too early rather than too late.
-func (x *uptimeClock) start(st *state, now time.Time, most time.Duration) {
+// start starts the current run. After a crash, the recorded uptime does not include the end of the last run,
+// so the time since the record is added, up to limit. If the clock was set back, limit is added, so that
+// history is compacted too early rather than too late.
+func (x *uptimeClock) start(st *state, now time.Time, limit time.Duration) {
 	x.opened = time.Now()
 	x.before, x.recorded = st.uptime, st.uptime
 	if st.recorded.IsZero() {
 		return
 	}
 	since := now.Sub(st.recorded)
-	if since < 0 || since > most {
-		since = most
+	if since < 0 || since > limit {
+		since = limit
 	}
 	x.before += since
 }
@@ -67,7 +67,7 @@ func (s *Store) retainHistory() {
 	sweep := true // the last run may have removed pins
 	var assigned kv.Revision
 	for {
-		// The first compaction runs immediately, because a run may be shorter than a tick. Compact
+		// The first compaction runs immediately, because the process may end before the first tick. Compact
 		// also continues earlier compactions that were interrupted or held.
 		if err := s.Compact(s.ctx, s.newestExpired()); err != nil {
 			s.logFailure("compact history", err)
@@ -102,8 +102,8 @@ func (s *Store) newestExpired() kv.Revision {
 	return s.marks.AtUptime(s.uptime.now() - s.retention)
 }
 
-// releaseMemory drops the cached commits up to last, which must be the result of the previous call.
-// An idle store therefore caches no commits. It returns the newest revision.
+// releaseMemory drops the cached commits up to last, which must be the result of the previous call. An idle
+// store therefore caches no commits. releaseMemory returns the newest revision.
 func (s *Store) releaseMemory(last kv.Revision) kv.Revision {
 	s.ring.forget(last)
 	s.mu.Lock()
@@ -126,9 +126,9 @@ func (s *Store) markTime() {
 	}
 }
 
-// writeMark writes the record of markTime. A mark needs no fsync: the next commit, the next record
-// without a mark, or the end of the run makes it durable. A record without a mark is synced, because
-// no later commit may follow.
+// writeMark writes the record of markTime. A mark needs no fsync: the next commit, the next record without a
+// mark, or the end of the run makes it durable. A record without a mark is synced, because there might be no
+// later commit.
 func (s *Store) writeMark(e *engine) error {
 	newest := kv.Revision(s.published.Load())
 	mark := history.Mark{Revision: newest, Time: s.now(), Uptime: s.uptime.now()}
@@ -162,7 +162,7 @@ func (s *Store) writeMark(e *engine) error {
 // not lost, because the time since the last record counts at the next start.
 const minUptimeRecord = time.Second
 
-// RevisionAt implements kv.Backend, for the whole history over all runs.
+// RevisionAt implements kv.Backend. It covers the whole history, including that of earlier runs.
 func (s *Store) RevisionAt(ctx context.Context, t time.Time) (kv.Revision, error) {
 	if err := s.checkOpen(ctx); err != nil {
 		return 0, err
@@ -192,7 +192,7 @@ func (e *engine) loadMarks(st *state) error {
 			err = corruptError("the newest revision is %d", st.revision)
 		}
 		if err != nil {
-			e.disk.log.Warn("a mark of a time is left out", "dir", e.dir, "err", err)
+			e.disk.log.Warn("an invalid time mark is ignored", "dir", e.dir, "err", err)
 			continue
 		}
 		st.marks = append(st.marks, mark)

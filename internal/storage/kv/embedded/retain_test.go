@@ -170,7 +170,8 @@ func TestRevisionAtOverRuns(t *testing.T) {
 					if at.Before(began.Add(time.Minute)) && errors.Is(err, kv.ErrCompacted) {
 						continue
 					}
-					// A mark each minute, at a tick of ten seconds: eight commits.
+					// Marks are made once per minute, at ticks of ten seconds, so up to eight commits may be
+					// missing.
 					if err != nil || got > rev || got < rev-8 {
 						t.Errorf("at %s: revision %d, %v; want about %d", at.Sub(began), got, err, rev)
 					}
@@ -202,7 +203,7 @@ func TestTornMark(t *testing.T) {
 	killedAt := killed(t, s) // Close would write another mark
 	log := &lines{}
 	s = open(t, Config{Dir: killedAt, Retention: -1, Logger: log.logger()})
-	if !log.has("a mark of a time is left out") {
+	if !log.has("an invalid time mark is ignored") {
 		t.Error("the invalid mark was not logged")
 	}
 	before := time.Now()
@@ -263,7 +264,7 @@ func restoreInto(t *testing.T, s *Store, disk vfs.FS) {
 	}
 }
 
-// TestHoldExpires checks that a hold without release retains history for one hour.
+// TestHoldExpires checks that a hold that is not released retains history for one hour.
 func TestHoldExpires(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -292,7 +293,7 @@ func TestHoldExpires(t *testing.T) {
 	})
 }
 
-// TestRetentionIdle checks that history also ages in runs without a commit that end with a kill.
+// TestRetentionIdle checks that history also ages in runs that make no commit and are killed.
 func TestRetentionIdle(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

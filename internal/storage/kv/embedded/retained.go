@@ -12,10 +12,10 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/versionkey"
 )
 
-// The index of retained versions has the versions that only pins retain. trim adds a replaced version to the index
-// instead of deleting it, if a pin needs it, and sweep deletes the versions that no pin needs any longer.
-// The deletion of a key is retained as long as an older version of the key is retained, because the older
-// version would otherwise appear to be the newest version.
+// The index of retained versions contains the versions that only pins retain. trim adds a replaced version to
+// the index instead of deleting it, if a pin needs it, and sweep deletes the versions that no pin needs any
+// longer. The deletion of a key is retained as long as an older version of the key is retained, because the
+// older version would otherwise appear to be the newest version.
 
 // retained is an entry of the index of retained versions.
 type retained struct {

@@ -12,10 +12,10 @@ import (
 
 // RewriteOlder replaces the values of versions that are not the newest versions of their keys. After Compact,
 // only pins retain such versions; without pins, RewriteOlder does nothing. rewrite returns the new value, or
-// nil to leave the value unchanged; it must not modify the entry or call the store. No history is deleted in
-// the meantime, because the new value of a deleted version would restore it. The next Purge makes the change
-// durable and removes the replaced values from the tables. An error of rewrite ends the call and is returned
-// unchanged.
+// nil to leave the value unchanged; it must not modify the entry or call the store. No history is deleted
+// while RewriteOlder runs, because writing the new value of a deleted version would restore that version. The
+// next Purge makes the change durable and removes the replaced values from the tables. If rewrite returns an
+// error, RewriteOlder stops and returns it unchanged.
 func (s *Store) RewriteOlder(ctx context.Context, rewrite func(*kv.Entry) ([]byte, error)) error {
 	if len(*s.pins.Load()) == 0 {
 		return nil
@@ -62,8 +62,8 @@ func (s *Store) RewriteOlder(ctx context.Context, rewrite func(*kv.Entry) ([]byt
 	return e.wrapError("rewrite", errors.Join(it.Error(), e.db.Apply(b, pebble.NoSync)))
 }
 
-// rewriteVersion adds the new value of the version at the iterator to a batch. The deletion before it is required, because
-// compactions delete versions with SingleDelete, which removes only one of several values.
+// rewriteVersion adds the new value of the version at the iterator to a batch. It deletes the old value
+// first, because compactions delete versions with SingleDelete, which removes only one of several values.
 func (e *engine) rewriteVersion(b *pebble.Batch, it *pebble.Iterator, key string, rev kv.Revision, rewrite func(*kv.Entry) ([]byte, error)) error {
 	raw, err := it.ValueAndErr()
 	if err != nil {

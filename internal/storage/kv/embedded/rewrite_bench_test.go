@@ -9,9 +9,9 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// BenchmarkRewriteLoad rewrites 1,000 keys 300 times each with a short retention, as for leases and
-// statuses. The values have 1 KiB, half of it random. It reports the maximum and the final disk
-// usage; the current values have 1 MB.
+// BenchmarkRewriteLoad rewrites 1,000 keys 300 times each with a short retention, like leases and statuses.
+// The values have 1 KiB, half of it random. It reports the maximum and the final disk usage; the current
+// values have 1 MB.
 func BenchmarkRewriteLoad(b *testing.B) {
 	for b.Loop() {
 		dir := b.TempDir()

@@ -25,13 +25,13 @@ type ring struct {
 		groups      []ringGroup
 		head, count int
 		bytes       int
-		// stripped is the number of oldest groups without notes; noted is the size of the other
-		// groups.
+		// stripped is the number of groups without notes, which are the oldest groups; noted is the size of
+		// the other groups, in bytes.
 		stripped, noted int
 		// last is the newest revision published to the ring.
 		last kv.Revision
-		// progressRequested is the revision that each watch must report as progress, even if it has no events. It
-		// is greater than last if the group of the revision follows.
+		// progressRequested is the revision that each watch must report as progress, even if it has no
+		// events. It is greater than last while the group of this revision is not in the ring yet.
 		progressRequested kv.Revision
 		// version is the number of changes of the ring; waiters are the waiting watches.
 		version uint64
@@ -39,14 +39,14 @@ type ring struct {
 	}
 }
 
-// waiter is a watch that waits for an event in its range. Most watches of a server are of rarely
-// changing resources, so a commit wakes only the affected watches.
+// waiter is a watch that waits for an event in its range. Most watches of a server are on resources that
+// rarely change, so a commit wakes only the affected watches.
 type waiter struct {
 	start, end string
 	// anyEvent is set if any event wakes the watch, because it still has to read older events.
 	anyEvent bool
-	// idleUntil is the newest revision up to which the range had no events while the watch waited. It
-	// belongs to the ring until the ring has sent to wake, which never blocks.
+	// idleUntil is the newest revision up to which the range had no events while the watch waited. Only the
+	// ring uses it until the ring has sent to wake. Sending to wake never blocks.
 	idleUntil kv.Revision
 	wake      chan struct{}
 }
@@ -101,7 +101,7 @@ func (r *ring) append(g *group) {
 	for r.mu.noted > notedBytes && r.mu.stripped < r.mu.count-1 {
 		r.stripLocked()
 	}
-	reports := r.mu.progressRequested > r.mu.last // of watches without events in the group
+	reports := r.mu.progressRequested > r.mu.last // watches without events in the group must also report progress
 	r.mu.last = g.last
 	if reports {
 		r.wakeAllLocked()
@@ -195,7 +195,8 @@ func (r *ring) requestProgress(published kv.Revision) {
 }
 
 // addWaiter registers a watch that has processed the groups that since returned together with version. It
-// returns false if the ring has changed since then. A registered watch is woken, or must call removeWaiter.
+// returns false if the ring has changed since then. A registered watch must call removeWaiter unless it has
+// received from wake.
 func (r *ring) addWaiter(s *waiter, version uint64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,7 +221,7 @@ type ringState struct {
 	version         uint64
 }
 
-// since appends the groups with revisions of at least next to dst, up to its capacity. It returns
+// since appends the groups with revisions of at least next to dst, up to the capacity of dst. It returns
 // false if the ring no longer contains next.
 func (r *ring) since(next kv.Revision, dst []ringGroup) (groups []ringGroup, at ringState, ok bool) {
 	r.mu.Lock()

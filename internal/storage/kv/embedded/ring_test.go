@@ -131,8 +131,8 @@ func TestReleaseMemory(t *testing.T) {
 	}
 }
 
-// TestProgressBeforeRing checks that a request for progress reports the newest revision to a watch without events, if
-// the request arrives after the revision was published and before the ring has it.
+// TestProgressBeforeRing checks that a request for progress reports the newest revision to a watch without
+// events, if the request arrives after the revision was published and before it is in the ring.
 func TestProgressBeforeRing(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{InMemory: true})
@@ -154,7 +154,7 @@ func TestProgressBeforeRing(t *testing.T) {
 		}
 	}
 	receive(before) // the first progress
-	// The steps of publish, with a request between them.
+	// Perform the steps of publish, with a request for progress between them.
 	g := &group{first: before + 1, last: before + 1, events: []kv.Event{{Key: "/pods/a", Revision: before + 1}}}
 	s.counts.publish(g.events, g.last)
 	newest, err := s.CurrentRevision(t.Context())

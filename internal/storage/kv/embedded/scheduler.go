@@ -19,8 +19,8 @@ type scheduler struct {
 	mu   struct {
 		sync.Mutex
 		running bool
-		// paused is set while no compaction starts, because its output might not fit on the disk.
-		// pausedCh is closed when paused is set, and replaced when it is cleared.
+		// paused is set while no compaction may start, because its output might not fit on the disk. pausedCh
+		// is closed when paused is set, and replaced when it is cleared.
 		paused   bool
 		pausedCh chan struct{}
 		// granting is set while grantLocked is calling db without the lock.
@@ -66,8 +66,8 @@ func (s *scheduler) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	return true, s
 }
 
-// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. One
-// compaction may always run, and no more.
+// UpdateGetAllowedWithoutPermission implements pebble.CompactionScheduler. The limit is always one
+// compaction.
 func (s *scheduler) UpdateGetAllowedWithoutPermission() {}
 
 // setPaused prevents new compactions from starting, or permits them again. Pausing does not block.
@@ -108,8 +108,8 @@ func (s *scheduler) grantLocked() {
 	if s.mu.granting {
 		return // the loop below, in another goroutine, continues
 	}
-	// A granted compaction may have ended, and the next one been rejected, before the next check of
-	// the condition.
+	// The loop is required because a granted compaction may have ended, and TrySchedule may have rejected the
+	// next one, before the condition is checked again.
 	for more := true; more && !s.mu.running && !s.mu.paused && !s.mu.unregistered; {
 		s.mu.granting, s.mu.running = true, true
 		s.mu.Unlock()

@@ -35,13 +35,13 @@ import (
 //	        key      uvarint length, bytes
 //	        modified uvarint
 //	        age      uvarint, modified minus the creation revision
-//	        expires  uvarint, Unix second; 0 if the key does not expire
+//	        expires  uvarint, Unix seconds; 0 if the key does not expire
 //	        value    the remaining bytes
 //	    crc          4 bytes, of the payload
 //
-// A snapshot of a store with pins has version 2. It begins with a record for each pin, and has a record for each retained
-// version and each deletion that a pin needs: the versions of a key follow each other, the newest first. Each payload
-// begins with a byte, its kind:
+// A snapshot of a store with pins has version 2. Its first records are those of the pins. It also has a
+// record for each retained version and each deletion that a pin needs. The versions of a key follow each
+// other, the newest first. Each payload begins with one byte, its kind:
 //
 //	    version      like a payload of version 1
 //	    deletion     key, modified
@@ -65,7 +65,8 @@ const (
 
 	snapshotHeaderLen = 24
 	snapshotChunk     = 1 << 20
-	// maxRecord limits the allocation of Restore for a damaged length, in bytes.
+	// maxRecord is the maximum length of a record, in bytes. It limits the memory that Restore allocates for
+	// a record with a damaged length.
 	maxRecord = 1 << 30
 
 	// restoreEpoch is the minimum number of revisions that Restore skips. Clients may have seen
@@ -81,7 +82,7 @@ func (s *Store) Snapshot(ctx context.Context, w io.Writer) (kv.Revision, error) 
 	// The pins are determined before the revision, because the snapshot must not have newer pins.
 	pins, release := s.copyPins()
 	defer release()
-	// The receiver may be slow: only ctx limits the duration of a snapshot.
+	// The receiver may be slow, so only ctx limits the duration of the hold.
 	at, releaseHold, err := s.hold(ctx, 0, 0)
 	if err != nil {
 		return 0, fmt.Errorf("snapshot: %w", err)
@@ -157,8 +158,8 @@ func (s *Store) snapshotChunk(dst []byte, start string, at kv.Revision) (chunk [
 
 func appendSnapshotRecord(dst []byte, v version) []byte { return appendVersionRecord(dst, nil, v) }
 
-// appendVersionRecord appends a record with a version. kind is the first byte of the payload in version 2, and otherwise
-// empty.
+// appendVersionRecord appends a record with a version. kind is the first byte of the payload in version 2,
+// and empty in version 1.
 func appendVersionRecord(dst, kind []byte, v version) []byte {
 	e := v.entry
 	n := len(kind) + uvarintLen(uint64(len(e.Key))) + len(e.Key) + uvarintLen(uint64(e.Modified)) +
@@ -242,7 +243,7 @@ type snapshotReader struct {
 type snapshotRecord struct {
 	key string
 	version
-	// older is set for a version that was replaced at the revision replaced.
+	// older is set if the version was replaced. replaced is then the revision of the next version.
 	older    bool
 	replaced kv.Revision
 }
@@ -251,7 +252,8 @@ type snapshotRecord struct {
 // revisions for the restored store.
 const maxSnapshotRevision = math.MaxInt64 / 2
 
-// errSnapshot returns an error for an invalid snapshot.
+// errSnapshot returns an error for a part of a snapshot, described by what. err is the error of reading the
+// part, or nil if the part is damaged.
 func errSnapshot(what string, err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("the snapshot ends in the middle of %s: %w", what, kv.ErrCorrupt)
@@ -301,7 +303,7 @@ func (sr *snapshotReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// versions returns the records with versions. It ends after an error.
+// versions yields the records that contain versions. It stops after the first error.
 func (sr *snapshotReader) versions() iter.Seq2[snapshotRecord, error] {
 	return func(yield func(snapshotRecord, error) bool) {
 		for {
@@ -354,7 +356,7 @@ func (sr *snapshotReader) payload() ([]byte, error) {
 	return payload.Bytes(), nil
 }
 
-// record decodes a record and checks its order. It returns false for a pin, which it adds to sr.pins.
+// record decodes a record and checks its order. ok is false for a pin, which record adds to sr.pins.
 func (sr *snapshotReader) record(payload []byte) (r snapshotRecord, ok bool, err error) {
 	damaged := errSnapshot("a record", nil)
 	kind := byte(snapshotVersionKind)
@@ -411,7 +413,7 @@ func (f *recordFields) revision() (kv.Revision, bool) {
 	return kv.Revision(v), ok && v > 0 && int64(v) > 0
 }
 
-// text returns a text without zero bytes.
+// text decodes a string with its length. It returns false if the string contains a zero byte.
 func (f *recordFields) text() (string, bool) {
 	n, ok := f.number()
 	if !ok || n > uint64(len(f.raw)) || bytes.IndexByte(f.raw[:n], 0) >= 0 {
@@ -465,10 +467,11 @@ func restore(r io.Reader, cfg Config) error {
 	return create(cfg, sr.revision, sr.versions(), func() []kv.Pin { return sr.pins })
 }
 
-// Create creates a store in dir from records. The records of a key are in descending order of their revisions; other keys
-// may be between them. newest is the newest revision that clients may have seen, and not less than the revision of any
-// record. pins returns the pins of the store, and is called after the last record. If records yields an
-// error, Create returns it and leaves dir empty. Otherwise, Create is like Restore.
+// Create creates a store in dir from records. The records of a key are in descending order of their
+// revisions; records of other keys may be between them. newest is the newest revision that clients may have
+// seen, and not less than the revision of any record. pins returns the pins of the store, and is called after
+// the last record. If records yields an error, Create returns it and leaves dir empty. Otherwise, Create is
+// like Restore.
 func Create(dir string, newest kv.Revision, records iter.Seq2[Record, error], pins func() []kv.Pin) error {
 	if newest > maxSnapshotRevision {
 		return fmt.Errorf("restore: revision %d is greater than the maximum, %d: %w", newest, int64(maxSnapshotRevision), kv.ErrCorrupt)
@@ -483,7 +486,8 @@ func Create(dir string, newest kv.Revision, records iter.Seq2[Record, error], pi
 	return create(Config{Dir: dir}, newest, versions, pins)
 }
 
-// create creates a store from versions. pins returns its pins; it is called after versions.
+// create creates a store from versions. pins returns the pins of the store, and is called after the last
+// version.
 func create(cfg Config, newest kv.Revision, versions iter.Seq2[snapshotRecord, error], pins func() []kv.Pin) error {
 	d, err := newDisk(cfg)
 	if err != nil {

@@ -18,8 +18,9 @@ type pinCopies struct {
 	sets map[*PinSet]struct{}
 }
 
-// copyPins returns the pins of the store for a snapshot. Their versions are not deleted before release is called, even
-// if the pins are removed: the restored store has the pins, and a fork would otherwise lack objects.
+// copyPins returns the pins of the store for a snapshot. The versions that these pins need are not deleted
+// before release is called, even if the pins are removed, because the restored store has the pins and its
+// forks would otherwise lack objects.
 func (s *Store) copyPins() (pins PinSet, release func()) {
 	s.copying.mu.Lock()
 	defer s.copying.mu.Unlock()
@@ -40,8 +41,8 @@ func (s *Store) copyPins() (pins PinSet, release func()) {
 	}
 }
 
-// neededPins returns the pins of the store and of the running snapshots. Their versions must not be deleted. The caller
-// holds the lock of history, so that no pin is added.
+// neededPins returns the pins of the store and of the running snapshots. The versions that these pins need
+// must not be deleted. The caller holds the lock of history, so that no pin is added.
 func (s *Store) neededPins() PinSet {
 	s.copying.mu.Lock()
 	defer s.copying.mu.Unlock()
@@ -56,7 +57,7 @@ func (s *Store) neededPins() PinSet {
 	return NewPinSet(all)
 }
 
-// pinnedChunk is like snapshotChunk, with the versions that pins need.
+// pinnedChunk is like snapshotChunk, but also appends the older versions and the deletions that pins need.
 func (s *Store) pinnedChunk(dst []byte, start string, at kv.Revision, pins PinSet) (chunk []byte, last string, err error) {
 	e, err := s.acquireEngine()
 	if err != nil {
@@ -136,8 +137,8 @@ func appendRecord(dst, payload []byte) []byte {
 	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(payload, castagnoli()))
 }
 
-// put adds the version to the batch of a restored store. All versions of a key except the newest version, and
-// deletions, are added to the index of retained versions; sweep deletes them if no pin needs them.
+// put adds the version to the batch of a restored store. Deletions, and all versions of a key except the
+// newest one, are added to the index of retained versions; sweep deletes them if no pin needs them.
 func (r *snapshotRecord) put(b *pebble.Batch) {
 	switch {
 	case r.entry == nil:

@@ -28,8 +28,9 @@ const (
 // MinQuota is the smallest useful quota, in bytes. The log files alone use up to 16 MiB.
 const MinQuota = 64 << 20
 
-// spaceSlack is the hysteresis of a limited store, as a fraction 1/spaceSlack: of the quota that must
-// be unused, or of the size of the live files that must be free, before puts are accepted again.
+// spaceSlack is the hysteresis of a store that accepts only deletions. Puts are accepted again when
+// 1/spaceSlack of the quota is unused, and when 1/spaceSlack of the size of the live files, up to
+// maxHeadroom, is free.
 const spaceSlack = 16
 
 // reclaimInterval is the minimum time between two calls of reclaim.
@@ -76,7 +77,8 @@ func (d *disk) freeSpace(m *pebble.Metrics) int64 {
 	return int64(min(usage.AvailBytes, 1<<60)) + temporary - min(live, maxHeadroom) - 4*d.memTableSize()
 }
 
-// checkSpaceAfter adds to the number of written bytes, and calls checkSpace after each quarter of a memtable.
+// checkSpaceAfter adds bytes to the number of written bytes, and calls checkSpace each time that a quarter of
+// a memtable has been written.
 func (s *Store) checkSpaceAfter(e *engine, bytes int) {
 	e.unchecked += int64(bytes)
 	if e.unchecked >= s.disk.memTableSize()/4 {
@@ -161,7 +163,7 @@ func (s *Store) acceptPuts() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.broken != nil || !s.disk.reserve.isHeld() {
-		return false // repair restores the reserve
+		return false // a write has failed, or repair has released the reserve
 	}
 	s.mu.full, s.mu.regaining = nil, false
 	return true
@@ -227,17 +229,17 @@ func lastLevel(levels [][]pebble.SSTableInfo) []pebble.SSTableInfo {
 	return nil
 }
 
-// updatePause pauses compactions if their output might not fit on the disk, and permits them otherwise.
-// It returns the free space as freeSpace does.
+// updatePause pauses compactions if their output might not fit on the disk, and permits them otherwise. It
+// returns the result of freeSpace.
 func (e *engine) updatePause(m *pebble.Metrics) int64 {
 	room := e.disk.freeSpace(m)
 	e.scheduler.setPaused(room < 0)
 	return room
 }
 
-// compactRange compacts the keys of [from, to). It returns the error of ctx, or an error that wraps
-// kv.ErrNoSpace if compactions are paused, and kv.ErrUnavailable if a disk write fails, including while it
-// waits, because repair cannot replace the engine until the caller releases it.
+// compactRange compacts the keys in [from, to). The error wraps the error of ctx, kv.ErrNoSpace if
+// compactions are paused, or kv.ErrUnavailable if a disk write fails. Each of these also ends compactRange
+// while it waits, because repair cannot replace the engine until the caller releases it.
 func (e *engine) compactRange(ctx context.Context, from, to []byte) error {
 	if versionkey.NewComparer().Compare(from, to) >= 0 {
 		return nil

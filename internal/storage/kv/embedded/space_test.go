@@ -63,8 +63,8 @@ func emptyVolume(t *testing.T, s *Store, keys []string) {
 	}
 }
 
-// TestQuota checks that a store that has reached its quota accepts deletions only, that it also has
-// this quota after it is opened again, and that it accepts puts again after deletions.
+// TestQuota checks that a store that has reached its quota accepts deletions only, that the quota still
+// applies after the store is reopened, and that the store accepts puts again after deletions.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -92,7 +92,7 @@ func TestQuota(t *testing.T) {
 	}
 	cfg.Registerer = nil
 	s = open(t, cfg)
-	fill("/more") // a store that is opened has smaller logs and can accept some puts
+	fill("/more") // a newly opened store has smaller logs and can accept some puts
 	emptyVolume(t, s, keys)
 	await(t, "health", func() bool { return s.Health(t.Context()) == nil })
 }

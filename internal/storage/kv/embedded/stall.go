@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/pebblefs"
 )
 
-// stall measures the duration of the current group write, because a write to a hanging disk returns
-// no error. err is safe for concurrent use; begin and end are called by commitLoop only.
+// stall measures the duration of the current group write, because a write to a hanging disk returns no error.
+// err is safe for concurrent use; only commitLoop calls begin and end.
 type stall struct {
 	after time.Duration
 	log   *slog.Logger
@@ -48,7 +48,7 @@ func (w *stall) end(took time.Duration) {
 
 func (w *stall) report() {
 	if err := w.err(); err != nil && !w.reported.Swap(true) {
-		w.log.Error("a write to the store does not end; all that wait for it wait", "dir", w.dir, "after", w.after)
+		w.log.Error("a write to the store does not end; later writes wait for it", "dir", w.dir, "after", w.after)
 	}
 }
 

@@ -40,8 +40,8 @@ func (l *lines) has(text string) bool {
 
 func (l *lines) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
-// TestStall checks that Health and the log report a sync that does not end, and that the report
-// ends with the sync. Until then, the commit is neither rejected nor acknowledged.
+// TestStall checks that Health and the log report a sync that does not end, and that Health returns nil again
+// after the sync has ended. Until then, the commit is neither rejected nor acknowledged.
 func TestStall(t *testing.T) {
 	t.Parallel()
 	var gate atomic.Pointer[chan struct{}]

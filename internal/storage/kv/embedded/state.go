@@ -50,9 +50,10 @@ type state struct {
 	// first is the revision at which the store was created, restored, or continued after lost writes.
 	first                        kv.Revision
 	revision, compacted, trimmed kv.Revision
-	// firstExpiry is the Unix second in which the first key expires, or 0.
+	// firstExpiry is the expiration time of the first key that expires, in Unix seconds, or 0.
 	firstExpiry int64
-	// uptime is the last recorded uptime, and recorded the time of the record; zero without a record.
+	// uptime is the last recorded uptime, and recorded is the time of that record, which is zero if there is
+	// none.
 	uptime   time.Duration
 	recorded time.Time
 	// marks are in ascending order of revision.
@@ -60,7 +61,8 @@ type state struct {
 	pins  PinSet
 }
 
-// errNoFormat reports that the format version is missing. It is the first key that is written to a store.
+// errNoFormat reports that the format version is missing. The format version is the first key that is written
+// to a store.
 var errNoFormat = fmt.Errorf("it has no format version: %w", kv.ErrCorrupt)
 
 func (e *engine) loadState() (state, error) {
@@ -121,7 +123,7 @@ func (e *engine) loadUptime(st *state) error {
 	return nil
 }
 
-// meta reads a metadata key; 0 if it does not exist.
+// meta returns the value of a metadata key, or 0 if the key does not exist.
 func (e *engine) meta(name string) (kv.Revision, error) {
 	raw, closer, err := e.db.Get([]byte(name))
 	if errors.Is(err, pebble.ErrNotFound) {

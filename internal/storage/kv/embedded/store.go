@@ -36,11 +36,11 @@ type Config struct {
 	// store is open. 0 means DefaultRetention; a negative value retains history until Compact is called.
 	Retention time.Duration
 	// Quota is the size, in bytes, above which the store accepts only deletions until it is smaller again; 0
-	// means no limit. It may be exceeded by a few MiB. Quotas less than MinQuota leave little space between
+	// means no limit. It may be exceeded by a few MiB. Quotas less than MinQuota leave little space besides
 	// logs and history.
 	Quota int64
 	// Held is a revision that is held when the store is opened, for a reader that creates its own hold within
-	// heldAtOpen; 0 holds none. A newer or compacted revision is ignored.
+	// heldAtOpen; 0 holds none. A revision that does not exist yet or was compacted is ignored.
 	Held kv.Revision
 	// AcceptLostWrites opens a store whose newest writes are missing, instead of returning
 	// ErrLostWrites. The store continues at a revision greater than all revisions that clients have
@@ -79,16 +79,15 @@ type Store struct {
 	life   sync.RWMutex
 	engine *engine // nil after Close and during a repair
 
-	// published is the newest durable revision, the newest revision that reads see. It is written under the
-	// lock of counts.
+	// published is the newest durable revision, which is the newest revision that reads see. It is written
+	// while the lock of counts is held.
 	published atomic.Int64
 	compacted atomic.Int64
 	ring      ring
 	counts    counts
 	retention time.Duration
 	quota     int64 // in bytes; 0 means no limit
-	// holds, marks and uptime limit compaction: holds limits all compactions, marks and uptime determine
-	// automatic compaction.
+	// holds limits all compactions. marks and uptime determine the revisions of automatic compactions.
 	holds *history.Holds
 	// pins are the durable pins. history is locked while they are replaced. unpinned receives a value when
 	// pins were removed.
@@ -127,7 +126,7 @@ type Store struct {
 	// history serialises compactions, and guards trimmed.
 	history struct {
 		sync.Mutex
-		// trimmed is the newest revision with a deleted log record.
+		// trimmed is the newest revision whose log record was deleted.
 		trimmed kv.Revision
 	}
 
@@ -203,7 +202,7 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// start starts the goroutines that Close ends.
+// start starts the goroutines that end when the store is closed.
 func (s *Store) start() {
 	s.tasks.Go(s.commitLoop)
 	s.tasks.Go(s.expireKeys)
@@ -337,7 +336,7 @@ func (s *Store) Health(ctx context.Context) error {
 	return err
 }
 
-// damage returns the damage detected since the store was opened.
+// damage returns an error for the last damage that was detected since the store was opened, or nil.
 func (s *Store) damage() error {
 	file := s.disk.damaged.Load()
 	if file == nil {

@@ -272,7 +272,7 @@ func TestCorruptFiles(t *testing.T) {
 				t.Fatalf("error %v", err)
 			}
 			t.Log(err)
-			// A truncated manifest has the same effect as lost writes.
+			// A damaged manifest can have the same effect as lost writes.
 			advice := "restore the data directory from a snapshot"
 			if errors.Is(err, ErrLostWrites) {
 				advice = "restore a snapshot into another directory"
@@ -366,8 +366,8 @@ func TestRewriteLoad(t *testing.T) {
 	last := kv.Revision(s.published.Load())
 	await(t, "compaction", func() bool { return kv.Revision(s.compacted.Load()) == last })
 	await(t, "space to be freed", func() bool { return s.diskBytes() < 24<<20 })
-	// Ten versions, the versions replaced by the last commit with its log record, and the meta
-	// keys.
+	// The remaining records are ten versions, the version that the last commit replaced, its log record, and
+	// the meta keys.
 	await(t, "history to be deleted", func() bool { return countRecords(t, s) <= 20 })
 	checkHistory(t, s)
 }
@@ -467,7 +467,7 @@ func smallSnapshot(t testing.TB) []byte {
 	return buf.Bytes()
 }
 
-// readSnapshot reads a snapshot to its end.
+// readSnapshot reads a snapshot to its end and returns the number of its records.
 func readSnapshot(raw []byte) (n int, err error) {
 	sr, err := newSnapshotReader(bytes.NewReader(raw))
 	if err != nil {
@@ -499,7 +499,8 @@ func TestDamagedSnapshot(t *testing.T) {
 	}
 }
 
-// checkDamaged checks that each truncation and each changed bit of a snapshot with a number of records is detected.
+// checkDamaged checks that a snapshot has the given number of records, and that each truncation and each
+// flipped bit of the snapshot is detected.
 func checkDamaged(t *testing.T, raw []byte, records int) {
 	t.Helper()
 	if n, err := readSnapshot(raw); n != records || err != nil {
@@ -662,9 +663,8 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// TestComparer checks the two requirements of Pebble on a comparer: it orders keys bytewise, and it
-// orders prefixes first. Both are possible only because no prefix is the beginning of another
-// prefix.
+// TestComparer checks Pebble's two requirements for a comparer: it orders keys bytewise, and it orders keys
+// by prefix first. Both are possible only because no prefix is the beginning of another prefix.
 func TestComparer(t *testing.T) {
 	t.Parallel()
 	c := versionkey.NewComparer()

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// newVolume mounts a file system in memory with a size in MiB.
+// newVolume mounts a file system in memory and returns its directory. size is in MiB.
 func newVolume(t *testing.T, size int) string {
 	t.Helper()
 	dir := t.TempDir()

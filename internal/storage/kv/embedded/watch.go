@@ -20,12 +20,11 @@ const (
 	watchBytes  = 1 << 20 // bytes in a batch from disk
 )
 
-// watch is a position in the history; next is the next revision to deliver. It retains only the events
-// of the current batch.
+// watch is a position in the history. It retains only the events of the current batch.
 type watch struct {
 	s *Store
 	waiter
-	next kv.Revision
+	next kv.Revision // the next revision to deliver
 	// delivered is the revision of the last batch that was delivered.
 	delivered kv.Revision
 	batches   chan kv.Batch
@@ -44,7 +43,7 @@ func (s *Store) Watch(ctx context.Context, start, end string, from kv.Revision) 
 		return nil, err
 	}
 	if from < 0 {
-		return nil, fmt.Errorf("watch from revision %d: a revision is not negative", from)
+		return nil, fmt.Errorf("watch from revision %d: the revision must not be negative", from)
 	}
 	newest := kv.Revision(s.published.Load())
 	if from == 0 {
@@ -94,7 +93,7 @@ func (w *watch) run() {
 	close(w.batches)
 }
 
-// deliver delivers batches from the ring if it still contains next, and otherwise from disk.
+// deliver delivers batches from the ring if the ring still contains next, and otherwise from disk.
 func (w *watch) deliver() error {
 	room := make([]ringGroup, 0, watchGroups)
 	for {
@@ -115,8 +114,8 @@ func (w *watch) deliver() error {
 // errEnded ends deliver; run determines the reason.
 var errEnded = errors.New("watch ended")
 
-// fromRing delivers the events of the groups in the range of the watch. Without such events, it reports
-// progress if requested, and waits.
+// fromRing delivers the events of the groups in the range of the watch. If there are none, it reports
+// progress if that was requested, and otherwise waits for a change.
 func (w *watch) fromRing(groups []ringGroup, at ringState) error {
 	for i := range groups {
 		events := w.filter(groups[i].events)
@@ -148,8 +147,8 @@ func (w *watch) send(b kv.Batch) error {
 	return errEnded
 }
 
-// waitForChange waits until the ring has changed since version: by an event in the range of the watch, or by any
-// event if every is set.
+// waitForChange waits until the ring has changed since version. It waits for an event in the range of the
+// watch, for any event if every is set, or for a request for progress.
 func (w *watch) waitForChange(version uint64, every bool) error {
 	w.anyEvent = every
 	if !w.s.ring.addWaiter(&w.waiter, version) {
@@ -260,7 +259,7 @@ func (l *logReader) full() bool {
 	return len(l.batch.Events) >= watchEvents || l.bytes >= watchBytes
 }
 
-// add adds the record at the iterator's position.
+// add adds the events of the log record at the iterator's position.
 func (l *logReader) add(it *pebble.Iterator) error {
 	rev, err := logRevision(it.Key())
 	if err != nil {
@@ -315,7 +314,7 @@ func (l *logReader) event(c change, rev kv.Revision) (kv.Event, error) {
 			return ev, err
 		}
 		if now.entry == nil {
-			return ev, fmt.Errorf("the change log has %q put at revision %d, where it is deleted: %w", c.key, rev, kv.ErrCorrupt)
+			return ev, fmt.Errorf("the change log contains a put of %q at revision %d, but the version is a deletion: %w", c.key, rev, kv.ErrCorrupt)
 		}
 		ev.Value, ev.Created, ev.Expires = now.entry.Value, now.entry.Created, now.expires
 	}
