@@ -15,10 +15,10 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// shownParts is the maximum number of ports or addresses in a cell.
+// shownParts is the maximum number of ports or addresses in a table cell.
 const shownParts = 3
 
-// changed reports whether an update increments the generation. Changed labels increment it, because they
+// changed reports whether an update increments the generation. A change to the labels does, because they
 // identify the service.
 func changed(slice, old *discoveryv1.EndpointSlice) bool {
 	return slice.AddressType != old.AddressType ||
@@ -27,7 +27,7 @@ func changed(slice, old *discoveryv1.EndpointSlice) bool {
 		validation.Changed(slice.Labels, old.Labels)
 }
 
-// never disables the generic generation. prepareUpdate increments the generation instead.
+// never disables the generic increment of the generation; prepareUpdate increments it instead.
 func never(_, _ *discoveryv1.EndpointSlice) bool { return false }
 
 func prepare(_ *builtin.Operation, slice *discoveryv1.EndpointSlice) { dropTopology(slice, nil) }
@@ -43,8 +43,8 @@ func prepareUpdate(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) 
 	}
 }
 
-// dropTopology drops deprecatedTopology, which is read-only in v1. A node name in the topology of
-// the old slice moves to nodeName.
+// dropTopology drops deprecatedTopology, which is read-only in v1. If an endpoint has no nodeName, a node name
+// in its topology moves there, provided that the old slice contains it in a topology too.
 func dropTopology(slice, old *discoveryv1.EndpointSlice) {
 	for i := range slice.Endpoints {
 		endpoint := &slice.Endpoints[i]
@@ -68,14 +68,14 @@ func namesNode(slice *discoveryv1.EndpointSlice, node string) bool {
 	return false
 }
 
-// Values of the managed-by label of the controllers that create slices.
+// Values of the managed-by label that the controllers set on their slices.
 const (
 	sliceController  = "endpointslice-controller.k8s.io"
 	mirrorController = "endpointslicemirroring-controller.k8s.io"
 )
 
-// warnings warns about a deprecated address type, and about addresses that programs parse in
-// different ways. It ignores slices of controllers, which are large and have no such addresses.
+// warnings warns about a deprecated address type, and about addresses that programs parse in different ways. It
+// ignores slices that controllers manage, because they are large and have no such addresses.
 func warnings(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) []string {
 	manager := slice.Labels[discoveryv1.LabelManagedBy]
 	switch {

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of slices.
+// Limits on the lengths of the lists in a slice.
 const (
 	maxEndpoints = 1000
 	maxAddresses = 100
@@ -71,8 +71,8 @@ func validatePorts(f validation.Field, ports []discoveryv1.EndpointPort) {
 type endpointRules struct {
 	addressType discoveryv1.AddressType
 	old         []discoveryv1.Endpoint
-	// addresses are the addresses of the old slice, which remain valid in any endpoint. It is nil
-	// until the first use.
+	// addresses is the set of addresses in the old slice, which remain valid in any endpoint. It is nil until
+	// had is called.
 	addresses map[string]struct{}
 }
 
@@ -120,8 +120,8 @@ func (r *endpointRules) validateAddresses(f validation.Field, addresses []string
 	}
 }
 
-// validateIP validates an address. f is the address list, for which kube-apiserver reports
-// addresses of the wrong family.
+// validateIP validates the address with index i. f is the path of the address list. As in kube-apiserver, an
+// address of the wrong family is reported for the list.
 func (r *endpointRules) validateIP(f validation.Field, i int, address string) {
 	at, before := f.Index(i), f.ErrorCount()
 	ip, err := netip.ParseAddr(address)

@@ -1,5 +1,5 @@
-// Package discovery declares the resources of discovery.k8s.io, which contain the endpoints of
-// services. The discovery of the API itself is in internal/endpoints/discovery.
+// Package discovery declares EndpointSlice, the resource of discovery.k8s.io, which contains endpoints of
+// services. API discovery is implemented in internal/endpoints/discovery.
 package discovery
 
 import (

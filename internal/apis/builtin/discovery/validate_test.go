@@ -40,8 +40,8 @@ func TestSlices(t *testing.T) {
 	sliceRules(validateSlice).Create(t, newSlice(discoveryv1.AddressTypeIPv4, "10.0.0.1"), []sliceCase{
 		{Name: "leading zeros", Change: setAddress("010.0.0.1"), Want: []string{first + `"010.0.0.1": must not have leading 0s`}},
 		{Name: "mapped", Change: setAddress("::ffff:10.0.0.1"), Want: []string{first + `"::ffff:10.0.0.1": must not be an IPv4-mapped IPv6 address`}},
-		{Name: "the other family", Change: setAddress("fd00::1"), Want: []string{`endpoints[0].addresses: Invalid value: "fd00::1": must be an IPv4 address`}},
-		{Name: "of the link", Change: setAddress("169.254.0.1"), Want: []string{"may not be in the link-local range"}},
+		{Name: "wrong family", Change: setAddress("fd00::1"), Want: []string{`endpoints[0].addresses: Invalid value: "fd00::1": must be an IPv4 address`}},
+		{Name: "link-local", Change: setAddress("169.254.0.1"), Want: []string{"may not be in the link-local range"}},
 		{Name: "too many endpoints", Change: func(s *discoveryv1.EndpointSlice) { s.Endpoints = make([]discoveryv1.Endpoint, 1001) },
 			Want: []string{"endpoints: Too many: 1001: must have at most 1000 items"}},
 		{Name: "too many hints", Change: func(s *discoveryv1.EndpointSlice) {
@@ -78,10 +78,10 @@ func TestWarnings(t *testing.T) {
 	}
 	fqdn := newSlice(discoveryv1.AddressTypeFQDN, "a.example")()
 	if got := warnings(nil, fqdn, nil); len(got) != 1 {
-		t.Errorf("warnings for a new slice of names: %v", got)
+		t.Errorf("warnings for a new FQDN slice: %v", got)
 	}
 	if got := warnings(nil, fqdn, fqdn); got != nil {
-		t.Errorf("warnings for an updated slice of names: %v", got)
+		t.Errorf("warnings for an updated FQDN slice: %v", got)
 	}
 }
 
@@ -99,8 +99,8 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// TestValidObjectsDoNotAllocate checks that validation does not allocate, because slices are large and
-// often written.
+// TestValidObjectsDoNotAllocate checks that validation of a valid slice does not allocate, because slices are
+// large and often written.
 func TestValidObjectsDoNotAllocate(t *testing.T) {
 	var addresses []string
 	for i := range 100 {
