@@ -36,7 +36,7 @@ func flowSchemaColumns() *builtin.Columns[*flowcontrolv1.FlowSchema] {
 	}
 }
 
-// byPrecedence returns the order in which requests are matched with schemas.
+// byPrecedence returns the indexes of the schemas in the order in which requests are matched against them.
 func byPrecedence(schemas []*flowcontrolv1.FlowSchema, _ [][]any) []int {
 	order := make([]int, len(schemas))
 	for i := range order {

@@ -12,7 +12,7 @@ import (
 
 const (
 	maxQueues = 10_000_000
-	// maxEntropy is the maximum number of bits of a hash that select the queues of a flow. With
+	// maxEntropy is the maximum number of hash bits that may be needed to select the queues of a flow. With
 	// more bits, some queues would be selected noticeably more often.
 	maxEntropy = 60
 )
@@ -43,8 +43,8 @@ func validatePriorityLevel(f validation.Field, level, _ *flowcontrolv1.PriorityL
 	validateMandatoryLevel(f, level)
 }
 
-// validateMandatoryLevel rejects changes of a mandatory level, except for the concurrency of the
-// exempt level that other levels can borrow.
+// validateMandatoryLevel rejects changes to the spec of a mandatory level. In the exempt level, spec.exempt can
+// change.
 func validateMandatoryLevel(f validation.Field, level *flowcontrolv1.PriorityLevelConfiguration) {
 	fixed := bootstrap.MandatoryPriorityLevel(level.Name)
 	if fixed == nil {
@@ -81,7 +81,7 @@ func validateLimited(f validation.Field, limited *flowcontrolv1.LimitedPriorityL
 	}
 	f, response := f.Child("limitResponse"), &limited.LimitResponse
 	queuing := f.Child("queuing")
-	switch response.Type { // as in kube-apiserver, the error about queuing contains the other type
+	switch response.Type { // as in kube-apiserver, the errors for queuing name the type Limited instead of Queue
 	case flowcontrolv1.LimitResponseTypeReject:
 		if response.Queuing != nil {
 			queuing.Forbidden("must be nil if limited.limitResponse.type is not Limited")

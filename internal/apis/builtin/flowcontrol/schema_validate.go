@@ -68,7 +68,8 @@ func validateRule(f validation.Field, rule *flowcontrolv1.PolicyRulesWithSubject
 	}
 }
 
-// validateSubject requires exactly one of three fields, according to the kind of the subject.
+// validateSubject requires the field that belongs to the kind of the subject, and forbids the fields of the
+// other kinds.
 func validateSubject(f validation.Field, subject *flowcontrolv1.Subject) {
 	group, account, user := flowcontrolv1.SubjectKindGroup, flowcontrolv1.SubjectKindServiceAccount, flowcontrolv1.SubjectKindUser
 	if kind := subject.Kind; kind != group && kind != account && kind != user {
@@ -86,8 +87,8 @@ func validateSubject(f validation.Field, subject *flowcontrolv1.Subject) {
 	}
 }
 
-// ofKind requires that a field is set if and only if the subject has the kind of the field. It
-// reports whether the field is set and has the right kind.
+// ofKind requires that a field is set if and only if the kind of the subject is the kind of the field, which is
+// of. It reports whether both are true.
 func ofKind(f validation.Field, kind, of flowcontrolv1.SubjectKind, name string, set bool) bool {
 	if kind != of && set {
 		f.Forbidden(fmt.Sprintf("%s is forbidden when subject kind is not '%s'", name, of))
@@ -111,8 +112,8 @@ func validateAccount(f validation.Field, account *flowcontrolv1.ServiceAccountSu
 	}
 }
 
-// validateWildcardAlone reports an error if values contains the wildcard and another value. It returns
-// true if values contains the wildcard.
+// validateWildcardAlone reports an error if values contains the wildcard and another value. It reports whether
+// values contains the wildcard.
 func validateWildcardAlone(f validation.Field, values []string, what string) bool {
 	if !slices.Contains(values, wildcard) {
 		return false

@@ -88,7 +88,8 @@ func TestPriorityLevel(t *testing.T) {
 	})
 }
 
-// TestMandatory checks that the mandatory objects are valid and immutable.
+// TestMandatory checks that the mandatory objects are valid, and that their specs are immutable except for
+// spec.exempt.
 func TestMandatory(t *testing.T) {
 	t.Parallel()
 	type schema = flowcontrolv1.FlowSchema
