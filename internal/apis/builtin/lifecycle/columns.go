@@ -67,7 +67,8 @@ func evictionColumns() *builtin.Columns[*lifecyclev1alpha1.Eviction] {
 	}
 }
 
-// state returns the last true condition. An eviction takes precedence over a failure.
+// state formats the final condition that is true; TargetEvicted takes precedence over Failed. If there is none,
+// it returns whether a controller has observed the object.
 func state(conditions []metav1.Condition, observed *int64) string {
 	text := "Pending"
 	if observed != nil && *observed > 0 {
@@ -84,7 +85,7 @@ func state(conditions []metav1.Condition, observed *int64) string {
 }
 
 // currentResponder returns the index of the active responder. If no responder is active, it returns the index
-// of the last responder that was active, or -1 if there is none.
+// of the last responder that was active, or -1 if none was active.
 func currentResponder(all []lifecyclev1alpha1.TargetResponder) int {
 	last := -1
 	for i := range all {
@@ -107,8 +108,8 @@ func responderName(all []lifecyclev1alpha1.TargetResponder, at int) string {
 	return fmt.Sprintf("%s (%d/%d)", name, at+1, len(all))
 }
 
-// responderStatus returns the status of a responder, or the zero value if the responder has not written a
-// status.
+// responderStatus returns the status of the target responder with index at. It returns the zero value if the
+// responder has not written a status or if at is -1.
 func responderStatus(e *lifecyclev1alpha1.Eviction, at int) lifecyclev1alpha1.ResponderStatus {
 	for i := range e.Status.Responders {
 		if r := &e.Status.Responders[i]; at >= 0 && r.Name == e.Status.TargetResponders[at].Name {
@@ -160,7 +161,8 @@ func message(r lifecyclev1alpha1.ResponderStatus) string {
 	return *r.Message
 }
 
-// requesters formats the name of the first active requester and the number of the others.
+// requesters formats the name of the alphabetically first active requester and the number of other active
+// requesters.
 func requesters(all []lifecyclev1alpha1.Requester) string {
 	if len(all) == 0 {
 		return builtin.None

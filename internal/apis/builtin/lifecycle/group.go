@@ -1,4 +1,4 @@
-// Package lifecycle declares the resources of lifecycle.k8s.io, which request the eviction of pods
+// Package lifecycle declares the resources of lifecycle.k8s.io, with which clients request the eviction of pods
 // from nodes. Controllers perform the evictions.
 package lifecycle
 

@@ -72,39 +72,39 @@ func TestResponderOrder(t *testing.T) {
 		{Name: "a heartbeat", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.Responders[0].HeartbeatTime = before(0) })},
 		{Name: "an old heartbeat", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.Responders[0].HeartbeatTime = before(time.Minute) }),
 			Want: []string{"status.responders[0].heartbeatTime: Invalid value"}},
-		{Name: "the next one's turn, the first being silent", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
+		{Name: "the second responder is active after the first one stopped its heartbeats", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
 			s.TargetResponders[0].State, s.TargetResponders[1].State = lifecyclev1alpha1.ResponderStateInterrupted, lifecyclev1alpha1.ResponderStateActive
 			s.Responders[1].StartTime = before(0)
 		})},
-		{Name: "the next one's turn, the first being at work", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
+		{Name: "the second responder is active although the first one sends heartbeats", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
 			s.TargetResponders[0].State, s.TargetResponders[1].State = lifecyclev1alpha1.ResponderStateInterrupted, lifecyclev1alpha1.ResponderStateActive
 			s.Responders[0].HeartbeatTime, s.Responders[1].StartTime = before(0), before(0)
 		}), Want: []string{"status.targetResponders[0].state: Forbidden: must stay Active", "status.responders[0]: Invalid value"}},
-		{Name: "two at a time", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
+		{Name: "two active responders", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
 			s.TargetResponders[1].State, s.Responders[1].StartTime = lifecyclev1alpha1.ResponderStateActive, before(0)
 		}), Want: []string{"status.targetResponders[1].state: Invalid value: \"Active\": must be one of: Inactive, because the previously active has not finished processing", "status.targetResponders[1].state: Forbidden: must stay Active"}},
-		{Name: "one less", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
+		{Name: "a responder is removed", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
 			s.TargetResponders, s.Responders = s.TargetResponders[:1], s.Responders[:1]
 		}), Want: []string{"status.targetResponders: Invalid value"}},
 		{Name: "lists that differ", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.Responders[0].Name = "a.com/x" }),
 			Want: []string{"status.targetResponders[0]: Invalid value", "status.responders: Invalid value"}},
-		{Name: "a generation of before", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.ObservedGeneration = new(int64(1)) }),
+		{Name: "an earlier generation", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.ObservedGeneration = new(int64(1)) }),
 			Want: []string{"status.observedGeneration: Invalid value: 1: may not be decreased from 2"}},
 		{Name: "expected in the past", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
 			s.Responders[0].ExpectedCompletionTime = before(time.Minute)
 		}),
 			Want: []string{"status.responders[0].expectedCompletionTime: Invalid value"}},
-		{Name: "complete before it began", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.Responders[0].CompletionTime = before(2 * time.Hour) }),
+		{Name: "completed before the start", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.Responders[0].CompletionTime = before(2 * time.Hour) }),
 			Want: []string{"must occur after status.responders[0].startTime"}},
 	})
 	rules.Update(t, stored, []validationtest.Case[lifecyclev1alpha1.Eviction]{
-		{Name: "over, with somebody at work", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.Conditions = failed }),
+		{Name: "failed while a responder is active", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.Conditions = failed }),
 			Want: []string{"status.targetResponders[0].state: Invalid value: \"Active\": must be one of: Canceled, Completed, Interrupted, because the eviction request has finished processing"}},
 	})
 	start.Status.TargetResponders[0].State = lifecyclev1alpha1.ResponderStateInterrupted
 	start.Status.Conditions = failed
 	rules.Update(t, stored, []validationtest.Case[lifecyclev1alpha1.Eviction]{
-		{Name: "taken back", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
+		{Name: "the final condition is removed", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
 			s.Conditions = nil
 		}), Want: []string{"status.conditions: Invalid value: null: Failed condition status cannot be reverted"}},
 	})

@@ -16,18 +16,18 @@ import (
 const (
 	// heartbeatDeadline is the maximum time between two heartbeats of a responder.
 	heartbeatDeadline = 20 * time.Minute
-	// skew is the maximum difference between clocks.
+	// skew is the maximum tolerated difference between the clocks of the server and of a client.
 	skew = 30 * time.Second
-	// longestExpectation limits the expected completion time of a responder.
+	// longestExpectation is the maximum time from now until the expected completion time of a responder.
 	longestExpectation = 10 * 365 * 24 * time.Hour
 	// maxResponders is the maximum number of responders: the responders of a pod and the default responder. A
-	// marker rejects longer lists.
+	// +k8s:maxItems marker rejects longer lists.
 	maxResponders = 11
 )
 
 // Responders are active one after another, in the order of the list. Each responder is Inactive, then Active,
 // then Interrupted, Canceled or Completed; then the next responder becomes Active. The controller writes the
-// active responder to targetResponders. Responders write their progress to the other list and must not be
+// active responder to targetResponders. Responders write their progress to status.responders and must not be
 // able to skip other responders.
 
 // final returns the final states of a responder.
@@ -57,8 +57,8 @@ func validateResponders(f validation.Field, status, old *lifecyclev1alpha1.Evict
 	}
 }
 
-// wellFormed reports whether the states of a list can be validated. Markers reject a list that is
-// too long or contains a name twice.
+// wellFormed reports whether a list is short enough and has no duplicate names. Other lists are not validated
+// here, because +k8s markers reject them.
 func wellFormed[T any](list []T, name func(*T) string) bool {
 	if len(list) > maxResponders {
 		return false
@@ -90,7 +90,7 @@ func sameTargets(f validation.Field, targets, old []lifecyclev1alpha1.TargetResp
 	return true
 }
 
-// pairs requires that both lists contain the same responders.
+// pairs requires that both lists contain the same responders in the same order.
 func pairs(f validation.Field, responders []lifecyclev1alpha1.ResponderStatus, targets []lifecyclev1alpha1.TargetResponder) bool {
 	if len(responders) != len(targets) {
 		f.Invalid(responders, "must be the same length as status.targetResponders and contain the same keys in the same order")
@@ -112,11 +112,11 @@ func statusOf(responders []lifecyclev1alpha1.ResponderStatus, i int, name string
 	return nil
 }
 
-// turn describes the active responder.
+// turn describes which responder was active before the update and whether it still is.
 type turn struct {
 	old []lifecyclev1alpha1.TargetResponder
-	// active is the index of the previously active responder, or -1. ended reports that it is no
-	// longer active.
+	// active is the index of the responder that was active before the update, or -1. ended is true if this
+	// responder is no longer active, over if the eviction has ended.
 	active      int
 	ended, over bool
 }
@@ -192,7 +192,7 @@ func validateResponder(f validation.Field, status, old *lifecyclev1alpha1.Respon
 	start := f.Child("startTime")
 	t := times{start: status.StartTime, startPath: start.Path().String(), now: now}
 	switch {
-	case old.StartTime != nil && !old.StartTime.Equal(status.StartTime): // a marker rejects this
+	case old.StartTime != nil && !old.StartTime.Equal(status.StartTime): // a +k8s marker rejects this
 	case status.StartTime == nil && active:
 		start.Required("is required for an active responder")
 	case status.StartTime != nil && old.StartTime == nil && !t.isNow(status.StartTime):
@@ -203,7 +203,7 @@ func validateResponder(f validation.Field, status, old *lifecyclev1alpha1.Respon
 	t.validateCompletion(f.Child("completionTime"), status.CompletionTime, old.CompletionTime)
 }
 
-// times are the reference times for validating the times of a responder.
+// times contains the reference times against which the times of a responder are validated.
 type times struct {
 	start     *metav1.Time
 	startPath string
@@ -250,7 +250,7 @@ func (t *times) validateExpectation(f validation.Field, at, old *metav1.Time) {
 }
 
 func (t *times) validateCompletion(f validation.Field, at, old *metav1.Time) {
-	if at == nil || old != nil && !old.Equal(at) { // a marker validates changes
+	if at == nil || old != nil && !old.Equal(at) { // a +k8s marker rejects changes
 		return
 	}
 	if t.afterStart(f, at) && old == nil && !t.isNow(at) {

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Markers of k8s.io/api declare the rules of both specs.
+// The rules for both specs are declared by +k8s markers in k8s.io/api.
 
 func validateRequest(f validation.Field, request, old *lifecyclev1alpha1.EvictionRequest) {
 	validation.ValidateDeclared(f, declared.Validate_EvictionRequest, request, old, "")
@@ -41,7 +41,7 @@ func validateConditions(f validation.Field, conditions []metav1.Condition) {
 	}
 }
 
-// validateFinal rejects changes of a final condition. It reports whether the eviction has ended.
+// validateFinal rejects changes to a final condition that is true. It reports whether the eviction has ended.
 func validateFinal(f validation.Field, conditions, old []metav1.Condition) (over bool) {
 	for _, final := range [...]lifecyclev1alpha1.EvictionConditionType{lifecyclev1alpha1.EvictionConditionTargetEvicted, lifecyclev1alpha1.EvictionConditionFailed} {
 		now, before := conditionOf(conditions, final), conditionOf(old, final)
