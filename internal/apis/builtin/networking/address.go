@@ -20,7 +20,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// validateAddress requires the canonical form of an address, so that each address has one name.
+// validateAddress requires the canonical form of an address, so that each address has only one name.
 func validateAddress(name string, _ bool) []string {
 	var problems []string
 	for _, err := range validation.IsValidIP(nil, name) {
@@ -29,9 +29,9 @@ func validateAddress(name string, _ bool) []string {
 	return problems
 }
 
-// beginAddress implements Strategy.BeginTransaction. An address of a service can be deleted only
-// together with the service, because otherwise another service could get the same address. In
-// kube-apiserver, a controller creates the object again later.
+// beginAddress implements Strategy.BeginTransaction. An address of a service can be deleted only together with
+// the service, because otherwise another service could get the same address. In kube-apiserver, a controller
+// recreates the object later instead.
 func beginAddress(op *builtin.Operation, address, old *networkingv1.IPAddress) (registry.Transaction, error) {
 	if address != nil || old == nil {
 		return registry.Transaction{}, nil
@@ -39,13 +39,13 @@ func beginAddress(op *builtin.Operation, address, old *networkingv1.IPAddress) (
 	holder, err := holderOf(op, old)
 	if err == nil && holder != nil {
 		err = apierrors.NewConflict(networkingv1.Resource("ipaddresses"), old.Name,
-			fmt.Errorf("it is the address of the service %s/%s, and released with that", holder.Namespace, holder.Name))
+			fmt.Errorf("it is the address of the service %s/%s and is released when that service is deleted", holder.Namespace, holder.Name))
 	}
 	return registry.Transaction{}, err
 }
 
-// holderOf returns the service that uses an address, or nil if there is none. No service can start
-// using it during the request, because this would create the object that is being deleted.
+// holderOf returns the service that uses an address, or nil if no service uses it. No service can start using
+// the address during the request, because it would have to create the IPAddress that is being deleted.
 func holderOf(op *builtin.Operation, address *networkingv1.IPAddress) (*corev1.Service, error) {
 	parent, services := address.Spec.ParentRef, op.Env.Store(corev1.Resource("services"))
 	if services == nil || parent == nil || parent.Group != "" || parent.Resource != "services" {
@@ -69,8 +69,8 @@ func holderOf(op *builtin.Operation, address *networkingv1.IPAddress) (*corev1.S
 	return nil, nil
 }
 
-// ipAddressColumns returns one more cell than definitions: as in kube-apiserver, rows contain an
-// age without a column.
+// ipAddressColumns returns more cells than column definitions. As in kube-apiserver, each row ends with the
+// age, for which no column is defined.
 func ipAddressColumns() *builtin.Columns[*networkingv1.IPAddress] {
 	return &builtin.Columns[*networkingv1.IPAddress]{
 		Definitions: []metav1.TableColumnDefinition{

@@ -25,7 +25,7 @@ func validateIPAddress(f validation.Field, address, old *networkingv1.IPAddress)
 	validation.Immutable(at, ref, old.Spec.ParentRef)
 }
 
-// validateParent validates the parent. An empty group is the core group.
+// validateParent validates the reference to the parent object. An empty group is the core group.
 func validateParent(f validation.Field, ref *networkingv1.ParentReference) {
 	if ref.Group != "" {
 		f.Child("group").DNSSubdomain(ref.Group)
@@ -35,8 +35,8 @@ func validateParent(f validation.Field, ref *networkingv1.ParentReference) {
 	f.Child("name").RequiredPathSegment(ref.Name)
 }
 
-// validateServiceCIDR validates ranges, which are immutable, except that a range of the other
-// family can be added.
+// validateServiceCIDR validates the ranges. They are immutable, except that a range of the other IP family can
+// be added.
 func validateServiceCIDR(f validation.Field, cidr, old *networkingv1.ServiceCIDR) {
 	f = f.Child("spec").Child("cidrs")
 	cidrs := cidr.Spec.CIDRs

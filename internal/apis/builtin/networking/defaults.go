@@ -13,7 +13,8 @@ func defaultIngressClass(class *networkingv1.IngressClass) {
 	}
 }
 
-// defaultNetworkPolicy sets the policy types: Ingress, and Egress if there are egress rules.
+// defaultNetworkPolicy sets defaults for ports and for policy types. The default types are Ingress and, if
+// there are egress rules, Egress.
 func defaultNetworkPolicy(policy *networkingv1.NetworkPolicy) {
 	spec := &policy.Spec
 	if len(spec.PolicyTypes) == 0 {

@@ -26,7 +26,7 @@ func V1() builtin.Group {
 		}),
 		builtin.Resource(builtin.Row[*networkingv1.IPAddress]{
 			Names: builtin.Names{Plural: "ipaddresses", Kind: "IPAddress", ShortNames: []string{"ip"}},
-			// A name with a generated suffix is not an address.
+			// generateName is used without a random suffix, because an address with a suffix is not an address.
 			WritePolicy: builtin.WritePolicy{ValidateName: validateAddress, ExactGenerateName: true},
 			Strategy:    builtin.Strategy[*networkingv1.IPAddress]{Validate: validateIPAddress, BeginTransaction: beginAddress},
 			Columns:     ipAddressColumns(),

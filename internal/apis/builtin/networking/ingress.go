@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// shownHosts is the maximum number of hosts in a cell.
+// shownHosts is the maximum number of hosts in a table cell.
 const shownHosts = 3
 
 func ingressColumns() *builtin.Columns[*networkingv1.Ingress] {

@@ -11,12 +11,12 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// annotationIngressClass is the annotation with the class of an ingress. The field ingressClassName
-// has replaced it.
+// annotationIngressClass is the annotation that names the class of an ingress. The field ingressClassName has
+// replaced it.
 const annotationIngressClass = "kubernetes.io/ingress.class"
 
-// ingressRatchet contains the newer rules that a stored ingress violates and may continue to
-// violate.
+// ingressRatchet records which of the newer rules the stored ingress violates. Updates may continue to violate
+// these rules.
 type ingressRatchet struct{ secretNames, wildcardRules bool }
 
 func validateIngress(f validation.Field, ingress, old *networkingv1.Ingress) {
@@ -86,7 +86,8 @@ func validateIngressRule(f validation.Field, rule *networkingv1.IngressRule, rat
 	}
 }
 
-// validateWildcardRules validates wildcard hosts. These rules are newer than stored ingresses.
+// validateWildcardRules validates wildcard hosts. Stored ingresses may violate these rules, because the rules
+// were added later.
 func validateWildcardRules(f validation.Field, rules []networkingv1.IngressRule) {
 	for i := range rules {
 		if strings.Contains(rules[i].Host, "*") {
@@ -175,8 +176,8 @@ func validateBackendResource(f validation.Field, ref *corev1.TypedLocalObjectRef
 	f.Child("name").RequiredPathSegment(ref.Name)
 }
 
-// validateBackendPort validates the port of a backend. f is the path of the backend. As in kube-apiserver,
-// some errors are reported for the backend.
+// validateBackendPort validates the port of a backend. f is the path of the backend. As in kube-apiserver, some
+// errors are reported for the backend instead of the port.
 func validateBackendPort(f validation.Field, port *networkingv1.ServiceBackendPort) {
 	switch at := f.Child("service").Child("port"); {
 	case port.Name != "" && port.Number != 0:

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// maxPolicyTypes is the number of policy types. Duplicates are accepted.
+// maxPolicyTypes is the maximum length of the list of policy types, which may contain duplicates.
 const maxPolicyTypes = 2
 
 func validateNetworkPolicy(f validation.Field, policy, old *networkingv1.NetworkPolicy) {
@@ -64,7 +64,7 @@ func validateEndPort(f validation.Field, end int32, start *intstr.IntOrString) {
 	case start.Type != intstr.Int:
 		f.Invalid(end, "may not be specified when `port` is non-numeric")
 	default:
-		if end < start.IntVal { // as in kube-apiserver, the error contains the port
+		if end < start.IntVal { // as in kube-apiserver, the error contains port, not endPort
 			f.Invalid(start.IntVal, "must be greater than or equal to `port`")
 		}
 		f.PortNumber(end)
@@ -74,11 +74,11 @@ func validateEndPort(f validation.Field, end int32, start *intstr.IntOrString) {
 // policyRatchet contains the values that a stored network policy may keep, but a new policy must not have.
 type policyRatchet struct {
 	old *networkingv1.NetworkPolicySpec // nil on creation
-	// looseSelectors is set if the pod selector of the old policy is invalid. All selectors may
-	// then have arbitrary values.
+	// looseSelectors is set if the pod selector of the old policy is invalid. In this case, all selectors may
+	// have arbitrary values.
 	looseSelectors bool
-	// cidrs contains all CIDRs of the old policy, regardless of their position, because rules,
-	// peers and exceptions have no names. It is nil until the first use.
+	// cidrs contains all CIDRs of the old policy, regardless of their position, because rules, peers and
+	// exceptions have no names. It is nil until had is called.
 	cidrs map[string]struct{}
 }
 
@@ -135,7 +135,7 @@ func (r *policyRatchet) validateIPBlock(f validation.Field, block *networkingv1.
 	}
 }
 
-// validateCIDR validates a CIDR and returns its prefix.
+// validateCIDR validates a CIDR. It returns the CIDR as a prefix, or false if it cannot be parsed.
 func (r *policyRatchet) validateCIDR(f validation.Field, cidr string) (netip.Prefix, bool) {
 	prefix, err := netip.ParsePrefix(cidr)
 	plain := err == nil && prefix == prefix.Masked() && !prefix.Addr().Is4In6()
@@ -148,7 +148,7 @@ func (r *policyRatchet) validateCIDR(f validation.Field, cidr string) (netip.Pre
 	return prefix.Masked(), err == nil
 }
 
-// withoutLeadingZeros returns an old IPv4 CIDR in the current format.
+// withoutLeadingZeros removes leading zeros from the octets of an IPv4 CIDR. Old policies may contain them.
 func withoutLeadingZeros(cidr string) string {
 	octets := strings.Split(cidr, ".")
 	for i, octet := range octets {

@@ -177,8 +177,8 @@ func TestNetworkPolicyUpdates(t *testing.T) {
 	})
 }
 
-// TestCIDRsWithoutStrictness checks that CIDRs that programs parse in different ways are accepted
-// with a warning if the gate is disabled.
+// TestCIDRsWithoutStrictness checks that CIDRs that programs parse in different ways are accepted with a
+// warning if the gate StrictIPCIDRValidation is disabled.
 func TestCIDRsWithoutStrictness(t *testing.T) {
 	t.Parallel()
 	policy := newPolicy()
@@ -235,9 +235,9 @@ func TestAddressUpdates(t *testing.T) {
 	}
 	validationtest.Rules[networkingv1.IPAddress](validateIPAddress).Update(t, stored, []validationtest.Case[networkingv1.IPAddress]{
 		{Name: "another parent", Change: func(a *networkingv1.IPAddress) { a.Spec.ParentRef.Name = "m" }, Want: []string{"field is immutable"}},
-		{Name: "no kind of parent", Change: func(a *networkingv1.IPAddress) { a.Spec.ParentRef.Resource = "" },
+		{Name: "no parent resource", Change: func(a *networkingv1.IPAddress) { a.Spec.ParentRef.Resource = "" },
 			Want: []string{"spec.parentRef.resource: Required value", "field is immutable"}},
-		{Name: "a base of names", Change: func(a *networkingv1.IPAddress) { a.GenerateName = "x-" },
+		{Name: "generateName is no address", Change: func(a *networkingv1.IPAddress) { a.GenerateName = "x-" },
 			Want: []string{"metadata.generateName: Invalid value: \"x-\": must be a valid IP address"}},
 	})
 }
@@ -256,14 +256,14 @@ func TestServiceCIDRs(t *testing.T) {
 	rules := validationtest.Rules[networkingv1.ServiceCIDR](validateServiceCIDR)
 	rules.Create(t, ranges(four, six), []validationtest.Case[networkingv1.ServiceCIDR]{
 		{Name: "one family twice", Change: set(four, "10.1.0.0/16"), Want: []string{"may specify no more than one IP for each IP family"}},
-		{Name: "another form", Change: set("fd00:0::/112"), Want: []string{`must be in canonical form ("fd00::/112")`}},
+		{Name: "not canonical", Change: set("fd00:0::/112"), Want: []string{`must be in canonical form ("fd00::/112")`}},
 	})
 	rules.Update(t, ranges(four), []validationtest.Case[networkingv1.ServiceCIDR]{
-		{Name: "a family more", Change: set(four, six)},
-		{Name: "a family more, first", Change: set(six, four), Want: []string{`spec.cidrs[0]: Invalid value: "fd00::/112": field is immutable`}},
-		{Name: "a range more", Change: set(four, "10.1.0.0/16"), Want: []string{"may specify no more than one IP for each IP family"}},
+		{Name: "a family is added", Change: set(four, six)},
+		{Name: "a family is added first", Change: set(six, four), Want: []string{`spec.cidrs[0]: Invalid value: "fd00::/112": field is immutable`}},
+		{Name: "a range of the same family is added", Change: set(four, "10.1.0.0/16"), Want: []string{"may specify no more than one IP for each IP family"}},
 	})
 	rules.Update(t, ranges(four, six), []validationtest.Case[networkingv1.ServiceCIDR]{
-		{Name: "a family less", Change: set(four), Want: []string{"spec.cidrs: Invalid value"}},
+		{Name: "a family is removed", Change: set(four), Want: []string{"spec.cidrs: Invalid value"}},
 	})
 }
