@@ -10,8 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// bindingDefinitions returns the columns of bindings. roles and kind are the kinds of roles in the
-// descriptions. As in kube-apiserver, the column Role has the description of v1beta1.
+// bindingDefinitions returns the columns of bindings. The descriptions contain roles, which describes the roles
+// that can be referenced, and kind, the kind of the binding. As in kube-apiserver, the description of the
+// column Role comes from v1beta1.
 func bindingDefinitions(roles, kind string) []metav1.TableColumnDefinition {
 	return []metav1.TableColumnDefinition{
 		builtin.NameColumn(),

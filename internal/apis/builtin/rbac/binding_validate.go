@@ -6,7 +6,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Kinds of roles in references.
+// Kinds of roles that a binding can reference.
 const (
 	roleKind        = "Role"
 	clusterRoleKind = "ClusterRole"
@@ -36,8 +36,8 @@ func validateClusterRoleBinding(f validation.Field, binding, old *rbacv1.Cluster
 	}
 }
 
-// validateSameRole rejects a change of the role, because a user who may bind one role to subjects
-// may not be allowed to bind another role to them.
+// validateSameRole rejects a change of the role, because a user who may bind one role to subjects might not be
+// allowed to bind another role to them.
 func validateSameRole(f validation.Field, role, old rbacv1.RoleRef) {
 	if role != old {
 		f.Invalid(role, "cannot change roleRef")

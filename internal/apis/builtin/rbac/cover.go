@@ -8,9 +8,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// maxParts is the maximum number of single permissions into which the rules of a role are split. A
-// rule with a thousand verbs, resources and groups each would have 10^9. A larger rule is covered
-// only by one rule that covers it completely.
+// maxParts is the maximum number of single permissions into which the rules of a role are split. A rule with
+// 1000 verbs, 1000 resources and 1000 groups would have 10^9. A rule that exceeds the limit is not split: it is
+// covered only if a single rule covers it completely.
 const maxParts = 20_000
 
 // uncovered returns the single permissions in wanted that none of the rules covers, merged by
@@ -50,7 +50,8 @@ func isCovered(held []heldRule, rule *rbacv1.PolicyRule) bool {
 	return false
 }
 
-// heldRule is a rule whose lists are sets, because both rules of a comparison can have 100,000 resources.
+// heldRule is a rule with sets instead of lists, so that comparing two rules is fast even if both have 100,000
+// resources.
 type heldRule struct {
 	verbs, groups, resources, names, paths textSet
 	prefixes                               prefixSet // of the paths that end with "*"
@@ -181,8 +182,8 @@ func namesOf(rule *rbacv1.PolicyRule) [][]string {
 	return slices.Collect(slices.Chunk(rule.ResourceNames, 1))
 }
 
-// merged combines the verbs of single permissions for the same resource. It does not change rules
-// that were not split.
+// merged removes duplicates and combines single permissions that differ only in the verb. It does not change
+// rules that were not split.
 func merged(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	at, seen := map[string]int{}, map[string]bool{}
 	var result []rbacv1.PolicyRule

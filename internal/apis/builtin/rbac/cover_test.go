@@ -12,8 +12,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// rules parses "GROUPS RESOURCES VERBS [NAMES]" or "PATHS VERBS". Rules are separated by "; ", and
-// words by commas.
+// rules parses "GROUPS RESOURCES VERBS [NAMES]" or "PATHS VERBS". Rules are separated by "; ", and words by
+// commas. The word "core" stands for the core group.
 func rules(text string) []rbacv1.PolicyRule {
 	var list []rbacv1.PolicyRule
 	words := func(s string) []string { return strings.Split(strings.ReplaceAll(s, "core", ""), ",") }
@@ -71,7 +71,8 @@ func TestUncovered(t *testing.T) {
 	}
 }
 
-// TestUncoveredIsBounded checks that a rule with millions of single permissions is not split.
+// TestUncoveredIsBounded checks that countParts reports rules with too many single permissions, so that they
+// are not split.
 func TestUncoveredIsBounded(t *testing.T) {
 	t.Parallel()
 	long := make([]string, 100_000)

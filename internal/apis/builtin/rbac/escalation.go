@@ -20,8 +20,9 @@ import (
 // its permissions, or the verb "escalate" on it. To write a binding, a user needs all permissions
 // of its role, or the verb "bind" on that role.
 //
-// As in kube-apiserver, this applies to all changes except changes by the garbage collector. It
-// includes unchanged rules, because labels determine which roles aggregate them.
+// As in kube-apiserver, this applies to all updates, except those that change only the fields that the garbage
+// collector changes. Updates that do not change the rules are included, because a change of labels can make
+// other roles aggregate them.
 
 func authorizeRole(op *builtin.Operation, role, old *rbacv1.Role) error {
 	if old != nil && onlyCollection(role, old) {
@@ -38,7 +39,7 @@ func authorizeClusterRole(op *builtin.Operation, role, old *rbacv1.ClusterRole) 
 	aggregates := role.AggregationRule != nil || old != nil && old.AggregationRule != nil
 	g := grant{op: op, resource: "clusterroles", name: role.Name}
 	return g.authorize("escalate", "clusterroles", role.Name, func() ([]rbacv1.PolicyRule, error) {
-		// A role with an aggregation rule has the permissions of roles that others write.
+		// A role with an aggregation rule gets the permissions of roles that other users write.
 		if aggregates && len(g.missing(everything())) > 0 {
 			return nil, g.forbidden("must have cluster-admin privileges to use the aggregationRule")
 		}
@@ -74,7 +75,7 @@ func onlyCollection(obj, old codec.Object) bool {
 	return equality.Semantic.DeepEqual(same, old)
 }
 
-// grant is a write of an object that grants permissions.
+// grant describes a write of a role or binding. The fields other than op identify the written object.
 type grant struct {
 	op             *builtin.Operation
 	resource, name string
@@ -99,7 +100,7 @@ func (g *grant) authorizeBinding(ref rbacv1.RoleRef) error {
 func (g *grant) authorize(verb, resource, role string, rules func() ([]rbacv1.PolicyRule, error)) error {
 	user := request.UserFrom(g.op.Context)
 	if g.op.Env.Auth.Roles == nil || user == nil || slices.Contains(user.Groups, request.GroupMasters) {
-		return nil // the server itself writes
+		return nil // the server itself or a member of system:masters writes
 	}
 	decision, _, _ := g.op.Env.Auth.Authorizer.Authorize(g.op.Context, &authorizer.Attributes{
 		User: user, Verb: verb, ResourceRequest: true, APIGroup: rbacv1.GroupName, APIVersion: "v1",

@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// V1 returns the group version rbac.authorization.k8s.io/v1. Names may contain any characters of
-// path segments, such as "system:node".
+// V1 returns the group version rbac.authorization.k8s.io/v1. A name may be any valid path segment, for example
+// "system:node".
 func V1() builtin.Group {
 	return builtin.Group{GroupVersion: rbacv1.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*rbacv1.ClusterRoleBinding]{

@@ -44,8 +44,8 @@ func validatePolicyRule(f validation.Field, rule *rbacv1.PolicyRule) {
 	}
 }
 
-// validateAggregation validates an aggregation rule. As in kube-apiserver, an invalid selector
-// causes two errors: the cause, and that the selector is invalid.
+// validateAggregation validates an aggregation rule. As in kube-apiserver, an invalid selector causes two
+// errors: a specific one and a generic one.
 func validateAggregation(f validation.Field, rule *rbacv1.AggregationRule) {
 	if len(rule.ClusterRoleSelectors) == 0 {
 		f.Required("at least one clusterRoleSelector required if aggregationRule is non-nil")
