@@ -11,14 +11,14 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// maxValidValues is the maximum number of valid quantities in a policy.
+// maxValidValues is the maximum length of validValues in a request policy.
 const maxValidValues = 10
 
-// Quantities are passed by value here: comparing a quantity may modify it, and validation must not
-// modify objects.
+// Quantities are passed by value in this file, because a comparison may modify a quantity, and validation must
+// not modify objects.
 
-// validateCapacities validates capacities. Only devices that can be shared may have request
-// policies.
+// validateCapacities validates the capacities of a device. Only a device that allows multiple allocations may
+// have request policies.
 func validateCapacities(f validation.Field, device *resourcev1.Device) {
 	for name, capacity := range device.Capacity {
 		validateQualifiedName(f, name)
@@ -34,7 +34,7 @@ func validateCapacities(f validation.Field, device *resourcev1.Device) {
 	}
 }
 
-// validateRequestPolicy requires that the default quantity is valid.
+// validateRequestPolicy validates the valid quantities, and requires that the default is one of them.
 func validateRequestPolicy(f validation.Field, policy *resourcev1.CapacityRequestPolicy, capacity resource.Quantity) {
 	values, valid := policy.ValidValues, policy.ValidRange
 	switch {
@@ -68,7 +68,7 @@ func validateValidValues(f validation.Field, values []resource.Quantity, initial
 	}
 }
 
-// validateEachValue validates the values and reports whether they contain the default.
+// validateEachValue validates the values and reports whether they contain initial, the default.
 func validateEachValue(f validation.Field, values []resource.Quantity, initial, capacity resource.Quantity) (found bool) {
 	seen := validation.NewDuplicates[string](len(values))
 	for i, value := range values {
@@ -117,8 +117,9 @@ func validateValidRange(f validation.Field, r *resourcev1.CapacityRequestPolicyR
 	}
 }
 
-// countOf returns a function that converts the quantities of a range to integers: to units, or to
-// thousandths if a quantity is a fraction and all of them fit.
+// countOf returns a function that converts the quantities of a range to integers. The integers are units, or
+// thousandths if any of the quantities is a fraction. ok is false if a quantity cannot be represented in
+// thousandths.
 func countOf(f validation.Field, r *resourcev1.CapacityRequestPolicyRange, initial resource.Quantity) (count func(resource.Quantity) int64, ok bool) {
 	whole := func(q resource.Quantity) int64 { return q.Value() }
 	if !f.Enabled(feature.DRAFractionalCapacityRange) {
@@ -171,7 +172,7 @@ func validateStep(f validation.Field, r *resourcev1.CapacityRequestPolicyRange, 
 		if amount == nil {
 			continue
 		}
-		n := count(step) // 0 if the quantity does not fit
+		n := count(step) // may be 0 if the quantity overflows int64
 		if n == 0 || (count(*amount)-count(least))%n != 0 {
 			f.Invalid(amount.String(), fmt.Sprintf("value is not a multiple of a given step (%s) from (%s)", step.String(), least.String()))
 		}

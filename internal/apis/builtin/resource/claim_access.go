@@ -43,8 +43,8 @@ func validateClaimStatusAccess(op *builtin.Operation, f validation.Field, claim,
 	}
 }
 
-// validateAdminRequests validates requests for admin access. As in kube-apiserver, errors have the paths of
-// claims in v1beta1, even for templates.
+// validateAdminRequests validates requests for admin access. As in kube-apiserver, errors contain the field
+// paths of v1beta1 claims, even for templates.
 func validateAdminRequests(op *builtin.Operation, f validation.Field, namespace string, requests []resourcev1.DeviceRequest) {
 	asks := func(r resourcev1.DeviceRequest) bool { return r.Exactly != nil && isTrue(r.Exactly.AdminAccess) }
 	if i := slices.IndexFunc(requests, asks); i >= 0 {
@@ -63,8 +63,8 @@ func adminResult(claim *resourcev1.ResourceClaim) int {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// validateAdminAccess requires a label of the namespace for admin access, which includes access to
-// devices in use.
+// validateAdminAccess requires a label on the namespace. Admin access includes access to devices that are in
+// use.
 func validateAdminAccess(op *builtin.Operation, f validation.Field, namespace string) {
 	f = f.Child("adminAccess")
 	record, err := op.Env.Store(corev1.Resource("namespaces")).Get(op.Context, types.NamespacedName{Name: namespace}, metav1.GetOptions{})
@@ -81,8 +81,8 @@ func validateAdminAccess(op *builtin.Operation, f validation.Field, namespace st
 	f.Add(field.InternalError(f.Path(), fmt.Errorf("could not retrieve namespace to verify admin access: %w", err)))
 }
 
-// validateBindingAccess requires permission to allocate and reserve claims, which schedulers and
-// controllers have in all namespaces.
+// validateBindingAccess requires permission to change the allocation and the reservations of claims. Schedulers
+// and controllers have this permission in all namespaces.
 func validateBindingAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	if !validation.Changed(claim.Status.Allocation, old.Status.Allocation) && !validation.Changed(claim.Status.ReservedFor, old.Status.ReservedFor) {
 		return
@@ -94,8 +94,8 @@ func validateBindingAccess(op *builtin.Operation, f validation.Field, claim, old
 	}
 }
 
-// validateDriverAccess requires permission to report on devices of a driver. A driver on a node can
-// be restricted to devices that are allocated to the node.
+// validateDriverAccess requires permission to report the status of a driver's devices. The permission can be
+// limited to claims that are allocated to the node on which the user runs.
 func validateDriverAccess(op *builtin.Operation, f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	drivers := changedDrivers(claim, old)
 	if len(drivers) == 0 {
@@ -114,7 +114,7 @@ func validateDriverAccess(op *builtin.Operation, f validation.Field, claim, old 
 	}
 }
 
-// changedDrivers returns the sorted names of drivers whose device statuses were added, changed or
+// changedDrivers returns the sorted names of the drivers for which a device status was added, changed or
 // removed.
 func changedDrivers(claim, old *resourcev1.ResourceClaim) []string {
 	if !validation.Changed(claim.Status.Devices, old.Status.Devices) {
@@ -139,8 +139,8 @@ func changedDrivers(claim, old *resourcev1.ResourceClaim) []string {
 	return slices.Sorted(maps.Keys(drivers))
 }
 
-// allocatedNode returns the node of an allocation, or "" if the allocation does not select exactly one node
-// by name.
+// allocatedNode returns the node that an allocation selects, or "" if it does not select exactly one node by
+// name.
 func allocatedNode(allocation *resourcev1.AllocationResult) string {
 	if allocation == nil || allocation.NodeSelector == nil || len(allocation.NodeSelector.NodeSelectorTerms) != 1 {
 		return ""
@@ -156,7 +156,7 @@ func allocatedNode(allocation *resourcev1.AllocationResult) string {
 	return name.Values[0]
 }
 
-// runsOn reports whether a user is the service account of a pod on the node.
+// runsOn reports whether a user is a service account whose token is bound to the node or to a pod on the node.
 func runsOn(user *request.User, node string) bool {
 	if node == "" || user == nil || !strings.HasPrefix(user.Name, request.ServiceAccountPrefix) {
 		return false
@@ -170,7 +170,7 @@ func attributesOf(op *builtin.Operation) authorizer.Attributes {
 	return authorizer.AttributesOf(request.UserFrom(op.Context), request.InfoFrom(op.Context))
 }
 
-// authorizeAny checks each verb until one is allowed. It returns the error for the first verb.
+// authorizeAny returns nil if any of the verbs is allowed, and otherwise the error for the first verb.
 func authorizeAny(op *builtin.Operation, asked authorizer.Attributes, verbs []string) (first error) {
 	for _, verb := range verbs {
 		asked.Verb = verb

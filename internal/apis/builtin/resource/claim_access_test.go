@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// allowed is an authorizer that allows the listed requests, in the form "verb subresource/name in
+// allowed is an authorizer that allows the listed requests, which have the form "verb subresource/name in
 // namespace", and records all requests.
 type allowed struct {
 	yes   []string
@@ -38,7 +38,7 @@ func (a *allowed) Authorize(_ context.Context, at *authorizer.Attributes) (autho
 	return authorizer.DecisionNoOpinion, "", a.err
 }
 
-// statusFaults returns the errors of a write of the status of a claim by a user.
+// statusFaults returns the errors for an update of a claim's status by a user.
 func statusFaults(t *testing.T, claim, old *resourcev1.ResourceClaim, authz authorizer.Authorizer, user *request.User) []string {
 	t.Helper()
 	info := &request.Info{

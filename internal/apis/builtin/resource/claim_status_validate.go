@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateClaimStatus validates the status. A marker makes the allocation immutable, so it is
-// validated only when it is set.
+// validateClaimStatus validates the status of a claim. The allocation is validated only when it is first set;
+// afterwards, a +k8s marker keeps it unchanged.
 func validateClaimStatus(f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	status, at := &claim.Status, f.Child("status")
 	validateConsumers(at.Child("reservedFor"), status.ReservedFor)
@@ -41,8 +41,8 @@ func validateConsumers(f validation.Field, consumers []resourcev1.ResourceClaimC
 	}
 }
 
-// validateReserved requires an allocation for reservations, and rejects new reservations of a claim
-// that is being deleted.
+// validateReserved rejects reservations of a claim without an allocation, and new reservations of a claim that
+// is being deleted.
 func validateReserved(f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	switch consumers := claim.Status.ReservedFor; {
 	case len(consumers) == 0:
@@ -97,7 +97,7 @@ func validateAllocation(f validation.Field, allocation *resourcev1.AllocationRes
 			validateResult(devices.Child("results").Index(i), &results[i], &names)
 		}
 	}
-	if configs := allocation.Devices.Config; len(configs) <= 2*resourcev1.DeviceConfigMaxSize { // of the class and of the claim
+	if configs := allocation.Devices.Config; len(configs) <= 2*resourcev1.DeviceConfigMaxSize { // from the class and from the claim
 		for i := range configs {
 			at := devices.Child("config").Index(i)
 			names.validateRefs(at.Child("requests"), configs[i].Requests)
@@ -117,8 +117,8 @@ func validateResult(f validation.Field, result *resourcev1.DeviceRequestAllocati
 	validateSkippedOperations(f.Child("skipNodeOperations"), result.SkipNodeOperations)
 }
 
-// deviceID identifies an allocated device. Errors contain it, with the field names of
-// kube-apiserver.
+// deviceID identifies an allocated device. Its field names are those of kube-apiserver, because error messages
+// contain them.
 type deviceID struct{ Driver, Pool, Device, ShareID string }
 
 func reportedDevice(d *resourcev1.AllocatedDeviceStatus) deviceID {

@@ -13,7 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// validateClaim validates a new claim. A marker makes the spec immutable.
+// validateClaim validates a claim. It validates the spec only on creation, because a +k8s:immutable marker
+// rejects later changes.
 func (s *selectors) validateClaim(f validation.Field, claim, old *resourcev1.ResourceClaim) {
 	if old == nil {
 		s.validateDeviceClaim(f.Child("spec").Child("devices"), &claim.Spec.Devices)
@@ -21,8 +22,8 @@ func (s *selectors) validateClaim(f validation.Field, claim, old *resourcev1.Res
 	validation.ValidateDeclared(f, declared.Validate_ResourceClaim, claim, old, "")
 }
 
-// validateClaimTemplate validates a template. Unlike for claims, all errors of a changed template
-// are reported.
+// validateClaimTemplate validates a template. Unlike the spec of a claim, a changed spec is validated, although
+// it is immutable.
 func (s *selectors) validateClaimTemplate(f validation.Field, template, old *resourcev1.ResourceClaimTemplate) {
 	spec := f.Child("spec")
 	if old == nil || validation.Changed(template.Spec, old.Spec) {
@@ -35,8 +36,8 @@ func (s *selectors) validateClaimTemplate(f validation.Field, template, old *res
 	validation.ValidateDeclared(f, declared.Validate_ResourceClaimTemplate, template, old, "")
 }
 
-// validateDeviceClaim validates the requests of a claim. It does not validate lists that are too long,
-// because markers reject them.
+// validateDeviceClaim validates the requests of a claim. It does not validate lists that are too long, because
+// +k8s markers reject them.
 func (s *selectors) validateDeviceClaim(f validation.Field, claim *resourcev1.DeviceClaim) {
 	if len(claim.Requests) <= resourcev1.DeviceRequestsMaxSize {
 		derived := derivedAttributes{selectors: s, constraints: claim.Constraints}
@@ -99,7 +100,7 @@ func (s *selectors) validateSubRequest(f validation.Field, sub *resourcev1.Devic
 	validateTolerations(f.Child("tolerations"), sub.Tolerations)
 }
 
-// validateCount requires a number of devices in the mode ExactCount, and rejects a number in the mode All.
+// validateCount requires a count in the mode ExactCount and rejects a count in the mode All.
 func validateCount(f validation.Field, mode resourcev1.DeviceAllocationMode, count int64) {
 	switch {
 	case mode == resourcev1.DeviceAllocationModeAll && count != 0:
@@ -109,8 +110,8 @@ func validateCount(f validation.Field, mode resourcev1.DeviceAllocationMode, cou
 	}
 }
 
-// derivedAttributes contains the derived attributes of all requests of a claim, which have a common
-// cost limit.
+// derivedAttributes validates the derived attributes of a claim. cost is the sum over all requests, because
+// they share a cost limit.
 type derivedAttributes struct {
 	selectors   *selectors
 	constraints []resourcev1.DeviceConstraint
@@ -140,8 +141,8 @@ func (d *derivedAttributes) validate(f validation.Field, attributes []resourcev1
 	}
 }
 
-// constrained reports whether a constraint on an attribute applies to a request: a constraint on
-// all requests, on this request, or on this alternative of it.
+// constrained reports whether any constraint on an attribute applies to a request. A constraint applies if it
+// lists no requests, this request, or this alternative of the request.
 func (d *derivedAttributes) constrained(name resourcev1.FullyQualifiedName, of requestRef) bool {
 	return slices.ContainsFunc(d.constraints, func(c resourcev1.DeviceConstraint) bool {
 		attribute := c.MatchAttribute
@@ -160,14 +161,15 @@ func validateConstraint(f validation.Field, constraint *resourcev1.DeviceConstra
 	names.validateRefs(f.Child("requests"), constraint.Requests)
 	switch {
 	case constraint.MatchAttribute != nil, constraint.DistinctAttribute != nil:
-	case f.Enabled(feature.DRAConsumableCapacity): // kube-apiserver uses the message of another error
+	case f.Enabled(feature.DRAConsumableCapacity): // the message is for another error, as in kube-apiserver
 		f.Required(`exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set`)
 	default:
 		f.Child("matchAttribute").Required("")
 	}
 }
 
-// validateConfiguration validates a configuration. The only type of configurations is opaque, for drivers.
+// validateConfiguration requires an opaque configuration, which a driver interprets. It is the only type of
+// configuration.
 func validateConfiguration(f validation.Field, config *resourcev1.DeviceConfiguration) {
 	f = f.Child("opaque")
 	if config.Opaque == nil {
@@ -177,8 +179,8 @@ func validateConfiguration(f validation.Field, config *resourcev1.DeviceConfigur
 	validateObject(f.Child("parameters"), config.Opaque.Parameters.Raw, resourcev1.OpaqueParametersMaxLength)
 }
 
-// validateObject requires a JSON object. Errors do not contain it, because it may be large and
-// secret.
+// validateObject requires a JSON object of at most longest bytes. Errors do not contain the object, because it
+// may be large and secret.
 func validateObject(f validation.Field, raw []byte, longest int) {
 	const omitted = "<value omitted>"
 	switch {
@@ -200,7 +202,7 @@ func validateObject(f validation.Field, raw []byte, longest int) {
 	}
 }
 
-// firstByte returns the first byte of a JSON value after white space.
+// firstByte returns the first byte of a JSON value that is not white space.
 func firstByte(raw []byte) byte {
 	for _, c := range raw {
 		switch c {

@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// anyName accepts all names. A marker validates the names of classes, including generated ones.
+// anyName accepts all names. A +k8s marker validates the names of classes, including generated names.
 func anyName(string, bool) []string { return nil }
 
 func (s *selectors) validateDeviceClass(f validation.Field, class, old *resourcev1.DeviceClass) {

@@ -22,7 +22,7 @@ func defaultClaimTemplate(template *resourcev1.ResourceClaimTemplate) {
 	defaultRequests(template.Spec.Spec.Devices.Requests)
 }
 
-// defaultRequests sets the allocation mode to one device.
+// defaultRequests sets the defaults of requests and their alternatives. By default, one device is allocated.
 func defaultRequests(requests []resourcev1.DeviceRequest) {
 	for i := range requests {
 		if exactly := requests[i].Exactly; exactly != nil {
@@ -61,7 +61,7 @@ func defaultSlice(slice *resourcev1.ResourceSlice) {
 
 func defaultTaintRule(rule *resourcev1.DeviceTaintRule) { defaultTaint(&rule.Spec.Taint) }
 
-// defaultTaint sets the time of a new taint to the current time.
+// defaultTaint sets a missing time of a taint to the current time.
 func defaultTaint(taint *resourcev1.DeviceTaint) {
 	if taint.TimeAdded == nil {
 		taint.TimeAdded = new(metav1.NewTime(time.Now().Truncate(time.Second)))

@@ -15,7 +15,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// Keys of field selectors.
+// Fields that field selectors can use.
 const (
 	nodeName = "spec.nodeName"
 	driver   = "spec.driver"
@@ -25,8 +25,8 @@ func sliceFields(slice *resourcev1.ResourceSlice) fields.Set {
 	return fields.Set{nodeName: text(slice.Spec.NodeName), driver: slice.Spec.Driver}
 }
 
-// sliceFieldLabel returns a function that rejects metadata.namespace, because slices are
-// cluster-scoped.
+// sliceFieldLabel returns a function that accepts the fields of field selectors. It rejects metadata.namespace,
+// because slices are cluster-scoped.
 func sliceFieldLabel(gv schema.GroupVersion) func(label, value string) (string, string, error) {
 	return func(label, value string) (string, string, error) {
 		switch label {
@@ -37,15 +37,15 @@ func sliceFieldLabel(gv schema.GroupVersion) func(label, value string) (string, 
 	}
 }
 
-// countSliceUpdate increments the generation before the fields of disabled features are dropped. As
-// in kube-apiserver, an update that only changes such fields increments the generation.
+// countSliceUpdate increments the generation before the fields of disabled features are dropped. Therefore, as
+// in kube-apiserver, an update that changes only such fields increments the generation.
 func countSliceUpdate(_ *builtin.Operation, slice, old *resourcev1.ResourceSlice) {
 	if validation.Changed(slice.Spec, old.Spec) {
 		slice.Generation = old.Generation + 1
 	}
 }
 
-// sliceWarnings warns about driver names with upper-case letters, because names are case-sensitive.
+// sliceWarnings warns about driver names with upper-case letters, because driver names are case-sensitive.
 func sliceWarnings(_ *builtin.Operation, slice, _ *resourcev1.ResourceSlice) []string {
 	driver := slice.Spec.Driver
 	if driver == strings.ToLower(driver) {
@@ -82,8 +82,8 @@ func deviceClassColumns() *builtin.Columns[*resourcev1.DeviceClass] {
 	}
 }
 
-// prepareTaintRuleUpdate sets the time at which the effect changes. Tolerations with a duration
-// start at this time.
+// prepareTaintRuleUpdate sets the time of the taint to the current time if the effect changes and the client
+// did not change the time. Tolerations with a duration start at this time.
 func prepareTaintRuleUpdate(op *builtin.Operation, rule, old *resourcev1.DeviceTaintRule) {
 	taint, was := &rule.Spec.Taint, &old.Spec.Taint
 	if taint.Effect != was.Effect && taint.TimeAdded.Equal(was.TimeAdded) {

@@ -12,8 +12,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// maxKey is the maximum length of an attribute or capacity name in errors. Longer names are cut in
-// the middle.
+// maxKey is the maximum length of an attribute or capacity name in errors, in bytes. Longer names are shortened
+// in the middle.
 const maxKey = resourcev1.DeviceMaxDomainLength + 1 + resourcev1.DeviceMaxIDLength
 
 // validateDevice validates one device of a slice. old is the previous device with this name, or
@@ -43,7 +43,7 @@ func validateDevice(f validation.Field, device, old *resourcev1.Device, ownNodes
 	validateNodeResources(f.Child("nodeAllocatableResources"), device)
 }
 
-// shortened returns a name in the form for errors.
+// shortened shortens a name to maxKey bytes for use in errors.
 func shortened(key string) string {
 	if len(key) <= maxKey {
 		return key
@@ -68,7 +68,7 @@ func validateDeviceSizes(f validation.Field, device *resourcev1.Device) {
 	}
 }
 
-// validateAttribute validates the value of an attribute. A marker requires exactly one value.
+// validateAttribute validates the value of an attribute. A +k8s marker requires exactly one value.
 func validateAttribute(f validation.Field, a *resourcev1.DeviceAttribute) {
 	if a.StringValue != nil {
 		validateText(f.Child("string"), *a.StringValue)
@@ -120,7 +120,7 @@ func isSemver(version string) bool {
 	return strings.Count(version, ".") == 2 && all(version, isNumber)
 }
 
-// all reports whether form returns true for all parts of a text that are separated by dots.
+// all splits a text at dots and reports whether form returns true for all parts.
 func all(text string, form func(string) bool) bool {
 	for part := range strings.SplitSeq(text, ".") {
 		if !form(part) {
@@ -137,7 +137,7 @@ func isNumber(s string) bool {
 
 func isBuildIdentifier(s string) bool { return s != "" && !strings.ContainsFunc(s, notIdentifier) }
 
-// isReleaseIdentifier reports whether s is an identifier of a pre-release. Numbers must not have
+// isReleaseIdentifier reports whether s is a valid pre-release identifier, in which numbers must not have
 // leading zeros.
 func isReleaseIdentifier(s string) bool {
 	return isBuildIdentifier(s) && (isNumber(s) || strings.ContainsFunc(s, notDigit))
@@ -159,7 +159,7 @@ func validateTaints(f validation.Field, taints []resourcev1.DeviceTaint) {
 	}
 }
 
-// validateCounters validates the values of counters. Markers validate their names.
+// validateCounters limits the number of counters. +k8s markers validate their names.
 func validateCounters(f validation.Field, counters map[string]resourcev1.Counter, most int) {
 	if len(counters) > most {
 		f.TooMany(len(counters), most)
@@ -185,7 +185,7 @@ func validateDeviceNodes(f validation.Field, device *resourcev1.Device, ownNodes
 	validateNodes(f, nodes{name: device.NodeName, selector: device.NodeSelector, all: device.AllNodes}, oneOf, oneOf)
 }
 
-// nodes specifies the nodes that can use a device. Exactly one field must be set.
+// nodes contains the fields that select the nodes that can use a device. Exactly one field must be set.
 type nodes struct {
 	name      *string
 	selector  *corev1.NodeSelector
@@ -193,8 +193,8 @@ type nodes struct {
 	perDevice *bool
 }
 
-// validateNodes requires exactly one field. none and several are the errors for other numbers. The
-// caller validates an empty name.
+// validateNodes requires exactly one field. none is the error message if no field is set, several if more than
+// one is set. The caller must reject an empty name.
 func validateNodes(f validation.Field, n nodes, none, several string) {
 	var ways [4]string
 	used := ways[:0]
@@ -227,8 +227,7 @@ func validateNodes(f validation.Field, n nodes, none, several string) {
 	}
 }
 
-// validateBindingConditions requires binding conditions and failure conditions together, without
-// duplicates.
+// validateBindingConditions requires that both or none of the lists have elements, and rejects duplicates.
 func validateBindingConditions(f validation.Field, conditions, failures []string) {
 	if len(conditions) == 0 && len(failures) == 0 {
 		return
@@ -259,7 +258,8 @@ func validateBindingConditions(f validation.Field, conditions, failures []string
 	}
 }
 
-// validateConditionTypes validates condition types. A marker rejects lists that are too long.
+// validateConditionTypes validates condition types. It skips lists that are too long, because a +k8s marker
+// rejects them.
 func validateConditionTypes(f validation.Field, types []string, most int) {
 	if len(types) > most {
 		return
@@ -269,7 +269,7 @@ func validateConditionTypes(f validation.Field, types []string, most int) {
 	}
 }
 
-// validateSkippedOperations requires that prepare and unprepare are skipped together.
+// validateSkippedOperations requires that NodeUnprepareResources is skipped if NodePrepareResources is skipped.
 func validateSkippedOperations(f validation.Field, skipped []resourcev1.SkipNodeOperation) {
 	skips := func(operation resourcev1.SkipNodeOperation) bool { return slices.Contains(skipped, operation) }
 	if skips(resourcev1.SkipNodeOperationNodePrepareResources) &&
@@ -278,7 +278,7 @@ func validateSkippedOperations(f validation.Field, skipped []resourcev1.SkipNode
 	}
 }
 
-// validateNodeResources validates the node resources that a device uses.
+// validateNodeResources validates the node resources that allocating a device consumes.
 func validateNodeResources(f validation.Field, device *resourcev1.Device) {
 	for name, resource := range device.NodeAllocatableResources {
 		at := f.Key(string(name))
@@ -297,7 +297,7 @@ func validateNodeResources(f validation.Field, device *resourcev1.Device) {
 	}
 }
 
-// isNodeResource reports whether kubelets allocate the resource.
+// isNodeResource reports whether name is a resource that kubelets allocate to pods.
 func isNodeResource(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:

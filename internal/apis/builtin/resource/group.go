@@ -1,5 +1,5 @@
-// Package resource declares the resources of resource.k8s.io: devices and claims for them. The
-// scheduler allocates devices.
+// Package resource declares the resources of resource.k8s.io, which describe devices and claims for devices.
+// The scheduler allocates the devices.
 package resource
 
 import (

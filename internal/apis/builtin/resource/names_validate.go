@@ -10,10 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Driver names are validated by podspec.ValidateCSIDriverName. Names of devices and requests are
-// DNS labels, with a separate error for empty names.
+// podspec.ValidateCSIDriverName validates driver names. Names of devices and requests are DNS labels.
 
-// validatePoolName requires DNS subdomains, separated by slashes.
+// validatePoolName requires one or more DNS subdomains that are separated by slashes.
 func validatePoolName(f validation.Field, name string) {
 	if name == "" {
 		f.Required("")
@@ -27,8 +26,8 @@ func validatePoolName(f validation.Field, name string) {
 	}
 }
 
-// validateQualifiedName validates the name of an attribute or capacity: a C identifier with an
-// optional domain.
+// validateQualifiedName validates the name of an attribute or capacity, which is a C identifier with an
+// optional domain as its prefix.
 func validateQualifiedName(f validation.Field, name resourcev1.QualifiedName) {
 	domain, id, qualified := strings.Cut(string(name), "/")
 	switch {
@@ -60,7 +59,7 @@ func validateIdentifier(f validation.Field, id string) {
 // requestRef references a request of a claim, or an alternative of the request.
 type requestRef struct{ request, alternative string }
 
-// requestNames contains the names of the requests of a claim.
+// requestNames contains the names of the requests of a claim and of their alternatives.
 type requestNames struct {
 	seen validation.Duplicates[requestRef]
 }
@@ -83,8 +82,7 @@ func namesOf(requests []resourcev1.DeviceRequest) requestNames {
 
 const notARequest = "must be the name of a request in the claim or the name of a request and a subrequest separated by '/'"
 
-// validateRef requires the name of a request, or of an alternative in the form
-// "request/alternative".
+// validateRef requires the name of a request, or the name of an alternative in the form "request/alternative".
 func (n *requestNames) validateRef(f validation.Field, ref string) {
 	request, alternative, both := strings.Cut(ref, "/")
 	if strings.Contains(alternative, "/") {
@@ -101,7 +99,7 @@ func (n *requestNames) validateRef(f validation.Field, ref string) {
 }
 
 // validateRefs calls validateRef for each reference. It does not validate lists that are too long, because a
-// marker rejects them.
+// +k8s marker rejects them.
 func (n *requestNames) validateRefs(f validation.Field, refs []string) {
 	if len(refs) > resourcev1.DeviceRequestsMaxSize {
 		return

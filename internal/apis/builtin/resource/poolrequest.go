@@ -15,7 +15,7 @@ func defaultPoolRequest(request *resourcev1alpha3.ResourcePoolStatusRequest) {
 	builtin.SetDefault(&request.Spec.Limit, resourcev1alpha3.ResourcePoolStatusRequestLimitDefault)
 }
 
-// Types of conditions.
+// Condition types.
 const (
 	poolsComplete = "Complete"
 	poolsFailed   = "Failed"
@@ -47,8 +47,8 @@ func poolRequestColumns() *builtin.Columns[*resourcev1alpha3.ResourcePoolStatusR
 	}
 }
 
-// poolSums returns the total, available, allocated and unavailable devices of all pools, and the
-// number of pools with errors. All are "-" if the status is empty.
+// poolSums returns the numbers of total, available, allocated and unavailable devices of all pools, and the
+// number of pools with errors. All are "-" if the status is nil or the request has failed.
 func poolSums(status *resourcev1alpha3.ResourcePoolStatusRequestStatus, failed bool) [5]string {
 	if status == nil || failed {
 		return [5]string{"-", "-", "-", "-", "-"}

@@ -12,7 +12,7 @@ func validatePoolRequest(f validation.Field, request, old *resourcev1alpha3.Reso
 	validation.ValidateDeclared(f, declaredv1alpha3.Validate_ResourcePoolStatusRequest, request, old, "")
 }
 
-// validatePoolRequestStatus validates a new status, and rejects changes of an existing status.
+// validatePoolRequestStatus validates a new status, and rejects changes to an existing status.
 func validatePoolRequestStatus(f validation.Field, request, old *resourcev1alpha3.ResourcePoolStatusRequest) {
 	at := f.Child("status")
 	switch {

@@ -19,7 +19,7 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// faults runs rules with additional feature gates and returns the sorted errors.
+// faults runs rules and returns the sorted errors. on lists feature gates to set, in the form "gate=value".
 func faults[T any](t *testing.T, rules func(validation.Field, *T, *T), obj, old *T, on ...string) []string {
 	t.Helper()
 	gates := feature.Defaults()
@@ -37,7 +37,7 @@ func faults[T any](t *testing.T, rules func(validation.Field, *T, *T), obj, old 
 	return texts
 }
 
-// ruleTest is a change of a valid object and the resulting errors.
+// ruleTest describes a change to a valid object and the expected errors.
 type ruleTest[T any] struct {
 	name   string
 	change func(*T)
@@ -211,7 +211,7 @@ func TestSelectors(t *testing.T) {
 	}
 }
 
-// TestDeviceSizes checks the sizes for cost estimates.
+// TestDeviceSizes checks the maximum sizes of fields that CEL cost estimates use.
 func TestDeviceSizes(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]uint64{
@@ -491,7 +491,7 @@ func TestValidateClaimStatus(t *testing.T) {
 			[]string{`status.allocation.devices.results[0].request: Invalid value: "none": ` + notARequest}},
 	})
 	old := allocated()
-	old.Status.Allocation.Devices.Results[0].Device = "Bad Name" // stored before it was rejected
+	old.Status.Allocation.Devices.Results[0].Device = "Bad Name" // stored before such names were rejected
 	runRules(t, validateClaimStatus, old.DeepCopy, old, []ruleTest[resourcev1.ResourceClaim]{
 		{"as it was", func(c *resourcev1.ResourceClaim) { c.Status.ReservedFor = nil }, nil},
 		{"fewer in the end", func(c *resourcev1.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{} }, nil},
@@ -500,7 +500,7 @@ func TestValidateClaimStatus(t *testing.T) {
 	})
 }
 
-// known reports whether the table of gates contains a gate.
+// known reports whether a feature gate exists.
 func known(gate feature.Gate) bool {
 	_, err := feature.Defaults().Parse(string(gate) + "=true")
 	return err == nil

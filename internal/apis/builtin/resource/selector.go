@@ -23,14 +23,14 @@ import (
 // tooComplex is the error for expressions above the cost limit.
 const tooComplex = "too complex, exceeds cost limit"
 
-// selectors contains the rules for CEL expressions that select devices or derive attributes from
-// them. It creates the CEL environments on first use. It is safe for concurrent use.
+// selectors validates CEL expressions that select devices or derive attributes from them. It creates the CEL
+// environments on first use. It is safe for concurrent use.
 type selectors struct {
 	mu   sync.Mutex
 	made map[deviceFields]*cel.Env
 }
 
-// deviceFields lists the feature gates that determine the fields of the variable "device".
+// deviceFields contains the states of the feature gates that determine the fields of the variable "device".
 type deviceFields struct {
 	shared bool // DRAConsumableCapacity
 	lists  bool // DRAListTypeAttributes
@@ -54,7 +54,7 @@ func (s *selectors) environment(f validation.Field) (*cel.Env, error) {
 	return env, nil
 }
 
-// validateSelectors validates device selectors. It does not validate lists that are too long, because a
+// validateSelectors validates device selectors. It does not validate lists that are too long, because a +k8s
 // marker rejects them.
 func (s *selectors) validateSelectors(f validation.Field, list []resourcev1.DeviceSelector) {
 	if len(list) > resourcev1.DeviceSelectorsMaxSize {
@@ -73,8 +73,8 @@ func (s *selectors) validateSelectors(f validation.Field, list []resourcev1.Devi
 	}
 }
 
-// compile reports the errors of an expression, and returns its estimated cost if it is valid.
-// refuse returns the error for the type of its result, or "".
+// compile compiles an expression and adds its errors to f. If the expression is valid, it returns the estimated
+// maximum cost. refuse returns an error message if the result type of the expression is not accepted, or "".
 func (s *selectors) compile(f validation.Field, expression string, refuse func(result, attribute *cel.Type) string) (cost uint64, ok bool) {
 	if len(expression) > resourcev1.CELSelectorExpressionMaxLength {
 		f.TooLong(resourcev1.CELSelectorExpressionMaxLength)
@@ -109,8 +109,8 @@ func (s *selectors) compile(f validation.Field, expression string, refuse func(r
 	return estimate.Max, true
 }
 
-// checkBool returns an error message unless the type of a result is valid for selectors. The type of
-// an attribute is only known at run time, so attributes are accepted.
+// checkBool returns an error message unless the type of a result is valid for selectors. Attributes are
+// accepted, because the type of an attribute is known only at run time.
 func checkBool(result, attribute *cel.Type) string {
 	if result.IsExactType(types.BoolType) || result.IsExactType(attribute) {
 		return ""
@@ -141,8 +141,8 @@ const (
 	semverType   = "kubernetes.Semver"
 )
 
-// environment returns the CEL environment: the environment of the Kubernetes API, the variable
-// "device" and optimizations for it.
+// environment returns the CEL environment of the Kubernetes API, extended with the variable "device", the
+// bindings extension of CEL and, if d.lists is set, the function "includes".
 func (d deviceFields) environment() (*cel.Env, error) {
 	base, err := environment.Base()
 	if err != nil {
@@ -160,7 +160,7 @@ func (d deviceFields) environment() (*cel.Env, error) {
 	return base.Extend(options...)
 }
 
-// deviceProvider provides the fields of a device, and delegates all other types to another
+// deviceProvider provides the type of the variable "device". It delegates all other types to the embedded
 // provider.
 type deviceProvider struct {
 	types.Provider
@@ -198,9 +198,9 @@ func (p deviceProvider) FindStructFieldType(name, field string) (*types.FieldTyp
 	return nil, false
 }
 
-// includes implements VALUE.includes(VALUE). It reports whether an attribute equals a value, or is a list
-// that contains the value. It returns an error for lists that are longer than the lists of devices, because
-// their cost exceeds the estimate.
+// includes implements TARGET.includes(VALUE). It reports whether target equals value or is a list that contains
+// value. It returns an error for a list that is longer than any list in a device, because its cost exceeds the
+// estimate.
 func includes(target, value ref.Val) ref.Val {
 	list, ok := target.(traits.Lister)
 	if !ok {
@@ -218,7 +218,7 @@ func includes(target, value ref.Val) ref.Val {
 	return types.False
 }
 
-// deviceSizes estimates the sizes of the fields of a device, for cost estimates.
+// deviceSizes estimates the sizes of the fields of a device. CEL cost estimates depend on them.
 type deviceSizes struct{}
 
 var _ checker.CostEstimator = deviceSizes{}
@@ -238,8 +238,8 @@ func (deviceSizes) EstimateSize(node checker.AstNode) *checker.SizeEstimate {
 	return nil
 }
 
-// deviceSize returns the maximum size of a field of a device. As in kube-apiserver, fields without
-// a size have size 0.
+// deviceSize returns the maximum size of a field of a device. As in kube-apiserver, the size of the device
+// itself and of quantities is 0.
 func deviceSize(path []string) uint64 {
 	switch {
 	case len(path) == 0:
@@ -254,8 +254,8 @@ func deviceSize(path []string) uint64 {
 	return unbounded
 }
 
-// mapSize returns the maximum size of a field in attributes or capacity, which map domains to maps
-// by name.
+// mapSize returns the maximum size of a field in attributes or capacity. Both are maps from domains to maps,
+// whose keys are names.
 func mapSize(of string, path []string) uint64 {
 	value := func(step string) bool { return step == "@items" || step == "@values" }
 	switch {
@@ -267,10 +267,10 @@ func mapSize(of string, path []string) uint64 {
 		return unbounded
 	case path[1] == "@keys":
 		return resourcev1.DeviceMaxIDLength
-	case of == "attributes": // of any name
+	case of == "attributes": // an attribute of any name
 		return max(resourcev1.DeviceAttributeMaxValueLength, resourcev1.ResourceSliceMaxAttributeValuesPerDevice)
 	case value(path[1]):
-		return 0 // the field is a quantity
+		return 0 // a quantity
 	}
 	return unbounded
 }

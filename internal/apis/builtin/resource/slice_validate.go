@@ -48,8 +48,8 @@ func validatePool(f validation.Field, pool *resourcev1.ResourcePool) {
 	}
 }
 
-// validateSliceNodes requires a node selector with one term, so that the selectors of several
-// slices can be combined.
+// validateSliceNodes validates the nodes of a slice. A node selector must have exactly one term, so that the
+// selectors of several slices can be combined.
 func validateSliceNodes(f validation.Field, spec *resourcev1.ResourceSliceSpec) {
 	if spec.NodeName != nil && *spec.NodeName == "" {
 		f.Child("nodeName").Invalid("", "must be either unset or set to a non-empty string")
@@ -83,8 +83,8 @@ func validateDevices(f validation.Field, spec *resourcev1.ResourceSliceSpec, old
 	}
 }
 
-// maxDevices returns the maximum number of devices. It is lower for slices that make allocation
-// slower.
+// maxDevices returns the maximum number of devices in a slice. It is lower if the slice uses features that make
+// allocation slower.
 func maxDevices(spec *resourcev1.ResourceSliceSpec) int {
 	advanced := func(d resourcev1.Device) bool { return len(d.Taints) > 0 || consumes(d) || hasLists(d) }
 	if slices.ContainsFunc(spec.Devices, advanced) {
@@ -104,7 +104,8 @@ func hasLists(d resourcev1.Device) bool {
 
 func consumes(d resourcev1.Device) bool { return len(d.ConsumesCounters) > 0 }
 
-// devicesOf returns the first device with each name. slice may be nil.
+// devicesOf returns the devices of a slice by name. If several devices have the same name, it returns the
+// first. slice may be nil.
 func devicesOf(slice *resourcev1.ResourceSlice) map[string]*resourcev1.Device {
 	if slice == nil {
 		return nil
@@ -131,7 +132,7 @@ func validatePartitionType(f validation.Field, spec *resourcev1.ResourceSliceSpe
 		return
 	}
 	if len(apivalidate.ResourceFullyQualifiedName(f.Context(), operation.Operation{}, nil, spec.PartitionTypeAttribute, nil)) > 0 {
-		return // a marker rejects the name
+		return // a +k8s marker rejects the name
 	}
 	short, _ := strings.CutPrefix(name, spec.Driver+"/") // the driver's own names need no domain
 	for i := range spec.Devices {

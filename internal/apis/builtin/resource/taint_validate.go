@@ -33,7 +33,7 @@ func validateTaintRuleStatus(f validation.Field, rule, old *resourcev1.DeviceTai
 	validation.ValidateDeclared(f, declared.Validate_DeviceTaintRule, rule, old, "status")
 }
 
-// validateTaint validates a taint. Markers validate its effect.
+// validateTaint validates a taint. +k8s markers validate its effect.
 func validateTaint(f validation.Field, taint *resourcev1.DeviceTaint) {
 	f.Child("key").QualifiedName(taint.Key)
 	f.Child("value").LabelValue(taint.Value)

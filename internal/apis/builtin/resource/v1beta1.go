@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// defaultThrough returns a function that sets the defaults of v1 in an object of v1beta1. The
+// defaultThrough returns a function that sets defaults in a v1beta1 object by converting it to v1 and back. The
 // conversion functions must not fail.
 func defaultThrough[Old, Hub any](defaults func(*Hub), from func(*Old) (*Hub, error), to func(*Hub) (*Old, error)) func(*Old) {
 	return func(obj *Old) {
@@ -21,9 +21,9 @@ func defaultThrough[Old, Hub any](defaults func(*Hub), from func(*Old) (*Hub, er
 	}
 }
 
-// claimV1beta1, claimTemplateV1beta1 and sliceV1beta1 return the v1beta1 versions of claims, claim
-// templates and slices. The fields of requests[].exactly in v1 are in the request itself in
-// v1beta1, and the fields of a device in v1 are in its field basic.
+// claimV1beta1, claimTemplateV1beta1 and sliceV1beta1 return the v1beta1 versions of claims, claim templates
+// and slices. v1beta1 has the fields of requests[].exactly directly in the request, and the fields of a device
+// in its field basic.
 func claimV1beta1() *codec.Version {
 	gvk := resourcev1beta1.SchemeGroupVersion.WithKind("ResourceClaim")
 	return builtin.ConvertedVersion(gvk, defaultThrough(defaultClaim, claimFromV1beta1, claimToV1beta1), claimFromV1beta1, claimToV1beta1)
@@ -62,7 +62,8 @@ func claimTemplateToV1beta1(in *resourcev1.ResourceClaimTemplate) (*resourcev1be
 	return out, nil
 }
 
-// requestsFromV1beta1 sets requests[].exactly for requests without alternatives.
+// requestsFromV1beta1 sets requests[].exactly from the fields of the request. For a request with alternatives,
+// exactly stays nil if all these fields are empty.
 func requestsFromV1beta1(out []resourcev1.DeviceRequest, in []resourcev1beta1.DeviceRequest) {
 	for i := range in {
 		exactly := &resourcev1.ExactDeviceRequest{}

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// TestClaimV1beta1 checks that the fields of "exactly" are in the request itself.
+// TestClaimV1beta1 checks that a v1beta1 request contains the fields of "exactly" directly.
 func TestClaimV1beta1(t *testing.T) {
 	t.Parallel()
 	old := &resourcev1beta1.ResourceClaim{}
@@ -48,7 +48,7 @@ func TestClaimV1beta1(t *testing.T) {
 	}
 }
 
-// TestSliceV1beta1 checks that the fields of a device are in "basic".
+// TestSliceV1beta1 checks that a v1beta1 device contains its fields in "basic".
 func TestSliceV1beta1(t *testing.T) {
 	t.Parallel()
 	text := "x"
