@@ -55,7 +55,7 @@ func compositeTemplates(u *builtin.FieldVisitor, workload *schedulingv1beta1.Wor
 }
 
 // eachTemplate returns a function that calls take for the pod group templates of a workload, except for
-// templates in composite templates, which belong to another feature.
+// templates in composite templates, which another feature gate controls.
 func eachTemplate(take func(*builtin.FieldVisitor, *schedulingv1beta1.PodGroupTemplate)) func(*builtin.FieldVisitor, *schedulingv1beta1.Workload) {
 	return func(u *builtin.FieldVisitor, workload *schedulingv1beta1.Workload) {
 		for i := range workload.Spec.PodGroupTemplates {

@@ -29,8 +29,7 @@ func V1() builtin.Group {
 	}}
 }
 
-// V1Beta1 returns the group version scheduling.k8s.io/v1beta1, with resources that are also served in
-// v1alpha3.
+// V1Beta1 returns the group version scheduling.k8s.io/v1beta1, whose resources are also served in v1alpha3.
 func V1Beta1() builtin.Group {
 	v1alpha3 := []builtin.Version{{GroupVersion: schedulingv1alpha3.SchemeGroupVersion}}
 	return builtin.Group{GroupVersion: schedulingv1beta1.SchemeGroupVersion, Resources: []builtin.Entry{
@@ -67,7 +66,7 @@ func V1Alpha3() builtin.Group {
 	}}
 }
 
-// never disables the generation of priority classes: as in kube-apiserver, it is always 1.
+// never disables the increment of the generation of priority classes. As in kube-apiserver, it is always 1.
 func never(_, _ *schedulingv1.PriorityClass) bool { return false }
 
 func priorityClassColumns() *builtin.Columns[*schedulingv1.PriorityClass] {

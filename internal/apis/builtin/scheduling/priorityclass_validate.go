@@ -42,7 +42,7 @@ func validatePreemption(f validation.Field, policy corev1.PreemptionPolicy) {
 	}
 }
 
-// systemClasses returns the values of the two system classes, which apis/bootstrap declares.
+// systemClasses returns the values of the two system classes, which package bootstrap creates.
 func systemClasses() map[string]int32 {
 	return map[string]int32{"system-node-critical": 2000001000, "system-cluster-critical": 2000000000}
 }

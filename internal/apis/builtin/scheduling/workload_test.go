@@ -210,7 +210,7 @@ func TestCompositePodGroup(t *testing.T) {
 	}
 }
 
-// cmpSorted compares lists in any order.
+// cmpSorted ignores the order of strings in lists.
 func cmpSorted() cmp.Option {
 	return cmp.Transformer("sorted", func(texts []string) map[string]int {
 		counts := map[string]int{}

@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// validateWorkload validates the tree of the templates of a workload. Markers validate individual
+// validateWorkload validates the tree of templates in a workload. +k8s markers validate the individual
 // templates.
 func validateWorkload(f validation.Field, workload, old *schedulingv1beta1.Workload) {
 	spec, at := &workload.Spec, f.Child("spec")
@@ -20,8 +20,8 @@ func validateWorkload(f validation.Field, workload, old *schedulingv1beta1.Workl
 	validation.ValidateDeclared(f, declared.Validate_Workload, workload, old, "")
 }
 
-// templateNames contains the names of previous templates. A marker rejects duplicates in one list,
-// so a duplicate found here is in another list.
+// templateNames contains the names in the lists of templates that were validated before. Duplicates within one
+// list are rejected by a +k8s marker instead.
 type templateNames map[string]bool
 
 func validateTemplateNames(f validation.Field, spec *schedulingv1beta1.WorkloadSpec) {
