@@ -9,7 +9,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of the fields that drivers write.
+// Limits on fields that drivers write, in bytes.
 const (
 	maxMetadataSize     = 256 << 10
 	maxErrorMessageSize = 1024
@@ -65,7 +65,7 @@ func validateVolumeError(f validation.Field, failure *storagev1.VolumeError) {
 		return
 	}
 	if len(failure.Message) > maxErrorMessageSize {
-		f.Child("message").TooLong(maxMetadataSize) // as kube-apiserver: it names another limit
+		f.Child("message").TooLong(maxMetadataSize) // as in kube-apiserver, the error contains the limit of the metadata
 	}
 	if code := failure.ErrorCode; code != nil {
 		f.Child("errorCode").Between(int64(*code), 0, math.MaxInt32)

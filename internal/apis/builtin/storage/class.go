@@ -38,8 +38,9 @@ const (
 	betaDefaultAnnotation = "storageclass.beta.kubernetes.io/is-default-class"
 )
 
-// markDefault marks the effective default class: the newest class with the annotation. If several
-// are equally new, it is the first by name.
+// markDefault appends " (default)" to the name of the default class in its row. This is the newest class with a
+// default annotation or, if several are equally new, the first of them by name. The order of the rows does not
+// change.
 func markDefault(classes []*storagev1.StorageClass, rows [][]any) []int {
 	order, chosen := make([]int, len(classes)), -1
 	for i, class := range classes {

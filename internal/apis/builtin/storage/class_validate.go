@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of the parameters of a class.
+// Limits on the number of parameters of a class and on their total size, in bytes.
 const (
 	maxParameters     = 512
 	maxParametersSize = 256 << 10
@@ -96,7 +96,7 @@ func validateTopology(f validation.Field, term []corev1.TopologySelectorLabelReq
 	}
 }
 
-// topology returns the same text for equivalent terms, regardless of the order of keys and values.
+// topology formats a term. Terms that differ only in the order of keys and values have the same text.
 func topology(term []corev1.TopologySelectorLabelRequirement) string {
 	values := make(map[string][]string, len(term))
 	for i := range term {

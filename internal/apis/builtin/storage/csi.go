@@ -11,8 +11,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// prepareDriverUpdate increments the generation. Unlike for other kinds, a new driver has
-// generation 0.
+// prepareDriverUpdate increments the generation if the spec changed. Unlike objects of other kinds, a new
+// driver has generation 0.
 func prepareDriverUpdate(_ *builtin.Operation, driver, old *storagev1.CSIDriver) {
 	if validation.Changed(driver.Spec, old.Spec) {
 		driver.Generation = old.Generation + 1
@@ -66,7 +66,7 @@ func audiencesText(requests []storagev1.TokenRequest) string {
 	return strings.Join(audiences, ",")
 }
 
-// or returns *p, or otherwise if p is nil.
+// or returns *p, or the value of otherwise if p is nil.
 func or[T any](p *T, otherwise T) T {
 	if p == nil {
 		return otherwise
@@ -79,7 +79,7 @@ func storageHealth(u *builtin.FieldVisitor, node *storagev1.CSINode) {
 	builtin.VisitField(u, &node.Status.StorageHealth)
 }
 
-// volumeLimits visits the driver field about pods with unknown volume limits.
+// volumeLimits visits the field that prevents scheduling of pods to nodes without the driver.
 func volumeLimits(u *builtin.FieldVisitor, driver *storagev1.CSIDriver) {
 	builtin.VisitField(u, &driver.Spec.PreventPodSchedulingIfMissing)
 }

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/validation"
 )
 
-// Limits of drivers and of their fields for nodes.
+// Limits on fields of drivers and nodes.
 const (
 	minAllocatablePeriod = 10 // seconds
 	minTokenExpiration   = 600
@@ -20,7 +20,7 @@ const (
 
 func validateDriver(f validation.Field, driver, old *storagev1.CSIDriver) {
 	f, spec := f.Child("spec"), &driver.Spec
-	// The field name attachedRequired is from kube-apiserver. All these fields have defaults.
+	// The field name attachedRequired is from kube-apiserver. The following four fields have defaults.
 	requireSet(f.Child("attachedRequired"), spec.AttachRequired)
 	requireSet(f.Child("podInfoOnMount"), spec.PodInfoOnMount)
 	requireSet(f.Child("storageCapacity"), spec.StorageCapacity)
@@ -108,8 +108,8 @@ func validateNodeDriver(f validation.Field, driver *storagev1.CSINodeDriver) {
 	}
 }
 
-// validateSameDrivers accepts added and removed drivers. Of an existing driver, only the
-// allocatable volumes may change.
+// validateSameDrivers accepts added and removed drivers. In an existing driver, only the field allocatable may
+// change.
 func validateSameDrivers(f validation.Field, drivers, old []storagev1.CSINodeDriver) {
 	before := make(map[string]*storagev1.CSINodeDriver, len(old))
 	for i := range old {

@@ -1,5 +1,5 @@
-// Package storage declares the resources of storage.k8s.io, about volumes of pods. The storage of
-// the server itself is in internal/storage.
+// Package storage declares the resources of storage.k8s.io, which describe storage for the volumes of pods. The
+// server's own storage is implemented in internal/storage.
 package storage
 
 import (

@@ -141,7 +141,7 @@ func TestCapacity(t *testing.T) {
 	})
 	validationtest.Rules[capacity](validateCapacity).Update(t, func() *capacity {
 		stored := valid()
-		stored.NodeTopology.MatchLabels["zone"] = "b c" // before there were rules
+		stored.NodeTopology.MatchLabels["zone"] = "b c" // stored before the rules existed
 		return stored
 	}, []validationtest.Case[capacity]{
 		{Name: "amount", Change: func(c *capacity) { c.Capacity = new(resource.Quantity) }},
@@ -169,7 +169,7 @@ func TestAttachment(t *testing.T) {
 	})
 	validationtest.Rules[attachment](validateAttachment).Update(t, func() *attachment {
 		stored := valid()
-		stored.Spec.Attacher, *stored.Spec.Source.PersistentVolumeName = "a b", "c d" // from before v1
+		stored.Spec.Attacher, *stored.Spec.Source.PersistentVolumeName = "a b", "c d" // stored before v1
 		return stored
 	}, []validationtest.Case[attachment]{
 		{Name: "node", Change: func(a *attachment) { a.Spec.NodeName = "m" }, Want: []string{"spec: Invalid value"}},
@@ -202,8 +202,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestValidObjectsDoNotAllocate checks that the validation of frequently written kinds does not
-// allocate.
+// TestValidObjectsDoNotAllocate checks that the validation of a valid StorageClass does not allocate.
 func TestValidObjectsDoNotAllocate(t *testing.T) {
 	class := validClass()
 	class.AllowedTopologies = []corev1.TopologySelectorTerm{topologyOf("zone=a b")}

@@ -26,7 +26,7 @@ func classWarnings(_ *builtin.Operation, class, _ *storagev1.StorageClass) []str
 	return warnings
 }
 
-// capacityWarnings warns about deprecated node labels in the topology of a capacity.
+// capacityWarnings warns about deprecated node labels in the node topology of a storage capacity.
 func capacityWarnings(_ *builtin.Operation, capacity, _ *storagev1.CSIStorageCapacity) []string {
 	topology := capacity.NodeTopology
 	if topology == nil {
