@@ -9,8 +9,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin/declarative/meta"
 )
 
-// ValidateCustom_EvictionRequestSpec_Requester is called by a marker of this name. It rejects
-// requesters in the domains of Kubernetes, because there are no such requesters yet.
+// ValidateCustom_EvictionRequestSpec_Requester is called by a +k8s:customValidation marker. It rejects
+// requesters in domains that are reserved for Kubernetes, because Kubernetes has no requesters yet.
 func ValidateCustom_EvictionRequestSpec_Requester(_ context.Context, _ operation.Operation, path *field.Path, requester, _ *string) field.ErrorList {
 	if requester == nil {
 		return nil

@@ -2,8 +2,8 @@
 // +k8s:validation-gen-input=k8s.io/api/lifecycle/v1alpha1
 // +k8s:validation-gen-scheme-registry=nil
 
-// Package lifecycle contains the generated validation of the markers of
-// k8s.io/api/lifecycle/v1alpha1 (see apis/builtin/declarative).
+// Package lifecycle contains validation code generated from the +k8s markers in k8s.io/api/lifecycle/v1alpha1
+// (see apis/builtin/declarative).
 package lifecycle
 
-import _ "k8s.io/api/lifecycle/v1alpha1" // the types, for the generator
+import _ "k8s.io/api/lifecycle/v1alpha1" // makes the types available to the generator

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ValidateCustom_Condition_LastTransitionTime calls the function of package validation with the same name.
-// The generated code requires the function in this package.
+// ValidateCustom_Condition_LastTransitionTime calls the function with the same name in package validation. The
+// generated code expects the function in this package.
 func ValidateCustom_Condition_LastTransitionTime(ctx context.Context, op operation.Operation, path *field.Path, value, old *metav1.Time) field.ErrorList {
 	return validation.ValidateCustom_Condition_LastTransitionTime(ctx, op, path, value, old)
 }

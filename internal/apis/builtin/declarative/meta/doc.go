@@ -2,8 +2,8 @@
 // +k8s:validation-gen-input=k8s.io/apimachinery/pkg/apis/meta/v1
 // +k8s:validation-gen-scheme-registry=nil
 
-// Package meta contains the generated validation of the markers of
-// k8s.io/apimachinery/pkg/apis/meta/v1 (see apis/builtin/declarative).
+// Package meta contains validation code generated from the +k8s markers in k8s.io/apimachinery/pkg/apis/meta/v1
+// (see apis/builtin/declarative).
 package meta
 
-import _ "k8s.io/apimachinery/pkg/apis/meta/v1" // the types, for the generator
+import _ "k8s.io/apimachinery/pkg/apis/meta/v1" // makes the types available to the generator

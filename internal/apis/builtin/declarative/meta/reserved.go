@@ -6,7 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ReservedDomain rejects a name in a domain of Kubernetes.
+// ReservedDomain returns an error if the domain of a name, the part before the slash, is reserved for
+// Kubernetes.
 func ReservedDomain(path *field.Path, name string) field.ErrorList {
 	domain, _, _ := strings.Cut(name, "/")
 	domain = "." + strings.TrimRight(strings.ToLower(domain), ".")

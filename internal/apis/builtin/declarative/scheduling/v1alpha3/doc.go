@@ -2,8 +2,8 @@
 // +k8s:validation-gen-input=k8s.io/api/scheduling/v1alpha3
 // +k8s:validation-gen-scheme-registry=nil
 
-// Package v1alpha3 contains the generated validation of the markers of
-// k8s.io/api/scheduling/v1alpha3 (see apis/builtin/declarative).
+// Package v1alpha3 contains validation code generated from the +k8s markers in k8s.io/api/scheduling/v1alpha3
+// (see apis/builtin/declarative).
 package v1alpha3
 
-import _ "k8s.io/api/scheduling/v1alpha3" // the types, for the generator
+import _ "k8s.io/api/scheduling/v1alpha3" // makes the types available to the generator
