@@ -19,7 +19,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// documents reads the default objects of kube-apiserver v1.37, by kind, namespace and name.
+// documents reads the default objects of kube-apiserver from a file in testdata. The keys of the result are
+// made of kind, namespace and name.
 func documents(t *testing.T, file string) map[string]map[string]any {
 	t.Helper()
 	compressed, err := os.Open(filepath.Join("testdata", file))
@@ -59,7 +60,7 @@ func keyOf(document map[string]any) string {
 	return strings.Join([]string{u.GetKind(), u.GetNamespace(), u.GetName()}, "/")
 }
 
-// document returns an object in the form in which it is written, without empty fields.
+// document returns the JSON form of an object, without empty fields.
 func document(t *testing.T, kind string, obj codec.Object) map[string]any {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
@@ -70,7 +71,7 @@ func document(t *testing.T, kind string, obj codec.Object) map[string]any {
 	return prune(content)
 }
 
-// prune removes nulls, empty objects and empty lists. The values 0 and false remain.
+// prune recursively removes nulls, empty objects and empty lists. The values 0 and false remain.
 func prune(content map[string]any) map[string]any {
 	for key, value := range content {
 		switch v := value.(type) {
@@ -96,8 +97,8 @@ func prune(content map[string]any) map[string]any {
 	return content
 }
 
-// TestDeclared compares each declaration with the object of kube-apiserver. Tests of whole servers
-// check the parts that depend on the server and the time.
+// TestDeclared compares the declared objects with the objects of kube-apiserver v1.37. Other tests, which run a
+// server, check the objects that depend on the server and the time.
 func TestDeclared(t *testing.T) {
 	t.Parallel()
 	b := New(Config{ServiceRanges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/24")}})
@@ -112,8 +113,7 @@ func TestDeclared(t *testing.T) {
 	}
 }
 
-// TestEmulatedRoles compares the roles of an emulated version with the roles that kube-apiserver v1.36
-// creates.
+// TestEmulatedRoles compares the roles of an emulated version with the roles that kube-apiserver v1.36 creates.
 func TestEmulatedRoles(t *testing.T) {
 	t.Parallel()
 	compareRoles(t, documents(t, "rbac-1.36.yaml.gz"), feature.DefaultsOf(36))
@@ -133,7 +133,7 @@ func compareDeclared(t *testing.T, facts map[string]map[string]any, kind string,
 		got := document(t, kind, obj)
 		want, ok := facts[keyOf(got)]
 		if !ok {
-			t.Errorf("%s is not kube-apiserver's", keyOf(got))
+			t.Errorf("kube-apiserver does not declare %s", keyOf(got))
 			continue
 		}
 		delete(want, "apiVersion")
@@ -148,6 +148,6 @@ func compareDeclared(t *testing.T, facts map[string]map[string]any, kind string,
 		}
 	}
 	if seen != 0 {
-		t.Errorf("%d of %s are missing", -seen, kind)
+		t.Errorf("%d objects of the kind %s are missing", -seen, kind)
 	}
 }

@@ -19,27 +19,28 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// leaseTime is the duration of the lease of a server, which is renewed every runInterval.
-// kube-apiserver has the same values.
+// leaseTime is the duration of a server's lease. The server renews the lease every runInterval. Both values are
+// those of kube-apiserver.
 const leaseTime = 15 * time.Second
 
 // skipMirrorLabel prevents controllers from mirroring endpoints to endpoint slices.
 const skipMirrorLabel = "endpointslice.kubernetes.io/skip-mirror"
 
-// endpoints reconciles the endpoints of default/kubernetes with the addresses of all servers that hold a
-// lease. If servers share a store, each of them does this, with the same result.
+// endpoints reconciles the endpoints of default/kubernetes with the addresses of all servers that hold a lease.
+// If servers share a store, each of them does this and writes the same endpoints.
 type endpoints struct {
 	bootstrap *Bootstrap
 	mu        struct {
 		sync.Mutex
 		withdrawn bool
-		// published is set after the ports have been corrected once. Afterwards, they are not
-		// changed, so that servers with different ports do not overwrite each other forever.
+		// published is set after the ports have been corrected once. Afterwards, they are not changed, so that
+		// servers with different ports do not overwrite each other's changes forever.
 		published bool
 	}
 }
 
-// publish renews the lease of this server, and sets the endpoints to the addresses of all leases.
+// publish renews the lease of this server and sets the endpoints to the addresses in all leases. It does
+// nothing after withdraw, or if this server has no address.
 func (e *endpoints) publish(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -64,7 +65,8 @@ func (e *endpoints) publish(ctx context.Context) error {
 	return nil
 }
 
-// withdraw removes the lease and address of this server. The endpoints of other servers remain.
+// withdraw removes the lease of this server and its address from the endpoints. The endpoints do not change if
+// no other server has a lease.
 func (e *endpoints) withdraw(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -75,7 +77,7 @@ func (e *endpoints) withdraw(ctx context.Context) error {
 	}
 	_, err := config.Leases.Delete(ctx, types.NamespacedName{Name: config.Endpoint.String()}, nil, storage.UpdateOptions{})
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
-		return fmt.Errorf("give the lease back: %w", err)
+		return fmt.Errorf("delete the lease of this server: %w", err)
 	}
 	others, err := leased(ctx, config.Leases)
 	if err != nil || len(others) == 0 {
@@ -149,20 +151,21 @@ func (e *endpoints) reviseSlice() func(existing, wanted codec.Object) bool {
 	}
 }
 
-// otherAddressType reports whether a slice has another address family, which is immutable.
+// otherAddressType reports whether the address types of two slices differ. The address type is immutable, so
+// such a slice must be replaced.
 func otherAddressType(existing, wanted codec.Object) bool {
 	return existing.(*discoveryv1.EndpointSlice).AddressType != wanted.(*discoveryv1.EndpointSlice).AddressType
 }
 
-// addressOf returns a function that sets the address of a lease.
+// addressOf returns a function that sets the address in a lease.
 func addressOf(address string) func(*corev1.Endpoints) {
 	return func(lease *corev1.Endpoints) {
 		lease.Subsets = []corev1.EndpointSubset{{Addresses: []corev1.EndpointAddress{{IP: address}}}}
 	}
 }
 
-// renewLease extends a lease by leaseTime. The lease is an Endpoints object, as in kube-apiserver, so that
-// this server and kube-apiserver can share a store. describe sets the content of the lease.
+// renewLease creates a lease or renews it for leaseTime. describe sets the content of the lease. As in
+// kube-apiserver, the lease is an Endpoints object, so that this server and kube-apiserver can share a store.
 func renewLease(ctx context.Context, leases storage.Interface, name string, describe func(*corev1.Endpoints)) error {
 	_, err := leases.Update(ctx, types.NamespacedName{Name: name}, func(current *codec.Record) (codec.Object, storage.WriteOptions, error) {
 		lease := &corev1.Endpoints{}
@@ -174,7 +177,7 @@ func renewLease(ctx context.Context, leases storage.Interface, name string, desc
 			lease = obj.(*corev1.Endpoints)
 		}
 		describe(lease)
-		lease.Generation++ // an unchanged object is not written, and its TTL is not renewed
+		lease.Generation++ // an unchanged object would not be written, and its TTL would not be renewed
 		return lease, storage.WriteOptions{TTL: leaseTime}, nil
 	}, storage.UpdateOptions{})
 	if err != nil {
@@ -183,7 +186,7 @@ func renewLease(ctx context.Context, leases storage.Interface, name string, desc
 	return nil
 }
 
-// leased returns the addresses of all leases that have not expired.
+// leased returns the addresses in all leases that have not expired.
 func leased(ctx context.Context, leases storage.Interface) ([]string, error) {
 	list, err := leases.List(ctx, "", rest.ListOptions{})
 	if err != nil {

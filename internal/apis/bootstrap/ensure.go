@@ -19,11 +19,11 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// serverManager is the default field manager of a set.
+// serverManager is the field manager of sets that do not specify another one.
 const serverManager = "kube-apiserver"
 
-// writers is the number of objects of a set that are read and written concurrently, so that the
-// writes of a first start share fsyncs.
+// writers is the maximum number of objects that are read and written concurrently. Concurrent writes share
+// fsyncs, which speeds up the first start.
 const writers = 256
 
 // set contains declared objects of one resource.
@@ -38,13 +38,13 @@ type set struct {
 	// replace reports whether an existing object must be deleted and created again; nil replaces no
 	// objects.
 	replace func(existing, wanted codec.Object) bool
-	// retired reports whether an existing object that is not declared was declared by an older
-	// version and must be deleted; nil deletes no objects.
+	// retired reports whether an existing object that objects does not contain must be deleted, because an
+	// older version created it; nil deletes no objects.
 	retired func(existing codec.Object) bool
 }
 
-// target provides access to the objects of a set. stored reads without the cache, because a cache would
-// otherwise be loaded for a single read; client writes.
+// target provides access to the objects of a set. stored is used for reads and has no cache, because loading a
+// cache for a single read would be expensive. client is used for writes.
 type target struct {
 	stored storage.Interface
 	client *loopback.Client[codec.Object]
@@ -58,8 +58,8 @@ func (b *Bootstrap) target(s *set) (*target, error) {
 	return &target{stored, loopback.For[codec.Object](b.config.Access.As(nil, s.fieldManager()), s.resource)}, nil
 }
 
-// ensure creates and updates the objects of sets concurrently. It writes only objects that differ.
-// It tries all objects and returns one of the errors.
+// ensure creates and updates the objects of sets concurrently. It writes only objects that differ. It continues
+// after an error and returns the first error.
 func (b *Bootstrap) ensure(ctx context.Context, sets ...set) error {
 	var group errgroup.Group
 	group.SetLimit(writers)
@@ -75,7 +75,7 @@ func (b *Bootstrap) ensure(ctx context.Context, sets ...set) error {
 		for _, wanted := range s.objects {
 			group.Go(func() error {
 				err := b.ensureOne(ctx, target, &s, wanted)
-				// Another server that starts at the same time creates the same objects.
+				// These errors occur if another server creates the same objects at the same time.
 				if err == nil || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) {
 					return nil
 				}
@@ -115,7 +115,7 @@ func (b *Bootstrap) ensureOne(ctx context.Context, target *target, s *set, wante
 	return err
 }
 
-// retire deletes objects that only older versions declared.
+// retire deletes the objects for which s.retired returns true.
 func retire(ctx context.Context, target *target, s *set) error {
 	list, err := target.stored.List(ctx, "", rest.ListOptions{})
 	if err != nil {
@@ -130,7 +130,7 @@ func retire(ctx context.Context, target *target, s *set) error {
 		}
 		existing, err := record.Shared()
 		if err != nil || !s.retired(existing) {
-			continue // an undecodable object was not written by this package
+			continue // this package did not write an object that cannot be decoded
 		}
 		uid, version := existing.GetUID(), strconv.FormatInt(record.Revision(), 10)
 		options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}}
@@ -145,7 +145,7 @@ func (s *set) declares(name types.NamespacedName) bool {
 	return slices.ContainsFunc(s.objects, func(o codec.Object) bool { return nameOf(o) == name })
 }
 
-// create stores a copy of wanted, because the caller may retry.
+// create writes a copy of wanted, so that the caller can write wanted again.
 func create(ctx context.Context, target *target, wanted codec.Object) error {
 	_, err := target.client.Create(ctx, wanted.DeepCopyObject().(codec.Object))
 	return err

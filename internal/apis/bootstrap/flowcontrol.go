@@ -14,8 +14,8 @@ import (
 // flowControlManager is the field manager of the objects of flow control.
 const flowControlManager = "api-priority-and-fairness-config-producer-v1"
 
-// flowControlObjects returns the priority levels and flow schemas. The server always corrects
-// mandatory objects, and others until an administrator changes them.
+// flowControlObjects returns the priority levels and flow schemas. The server always reverts changes to
+// mandatory objects. It updates the other objects only until an administrator changes them.
 func flowControlObjects() []set {
 	v1 := flowcontrolv1.SchemeGroupVersion
 	return []set{
@@ -65,7 +65,7 @@ func flowSchemas() []*flowcontrolv1.FlowSchema {
 	}
 }
 
-// MandatoryFlowSchemas returns the flow schemas that cannot be changed. The caller owns the result.
+// MandatoryFlowSchemas returns the flow schemas that administrators cannot change. The caller owns the result.
 func MandatoryFlowSchemas() []*flowcontrolv1.FlowSchema {
 	return []*flowcontrolv1.FlowSchema{exemptSchema(), catchAllSchema()}
 }
@@ -127,7 +127,8 @@ func exemptLevel(name string) *flowcontrolv1.PriorityLevelConfiguration {
 	}}
 }
 
-// limitedLevel returns a level that queues requests above its limit or, if queuing is nil, rejects them.
+// limitedLevel returns a priority level with a concurrency limit. Requests above the limit are queued or, if
+// queuing is nil, rejected.
 func limitedLevel(name string, shares, lendable int32, queuing *flowcontrolv1.QueuingConfiguration) *flowcontrolv1.PriorityLevelConfiguration {
 	response := flowcontrolv1.LimitResponse{Type: flowcontrolv1.LimitResponseTypeReject}
 	if queuing != nil {
@@ -181,11 +182,12 @@ func flowUser(name string) flowcontrolv1.Subject {
 	return flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: name}}
 }
 
-// isMaintained reports whether the server corrects an object: always if it is mandatory, otherwise
-// according to the annotation or, without it, if the object was never changed.
+// isMaintained reports whether the server must revert changes to an object. It returns true for mandatory
+// objects. For other objects, it returns the value of the auto-update annotation. If this annotation is missing
+// or invalid, it reports whether the spec was never changed.
 func isMaintained(existing codec.Object) bool {
 	switch existing.GetName() {
-	case flowcontrolv1.FlowSchemaNameExempt, flowcontrolv1.FlowSchemaNameCatchAll: // the levels have the same names
+	case flowcontrolv1.FlowSchemaNameExempt, flowcontrolv1.FlowSchemaNameCatchAll: // the mandatory priority levels have the same names
 		return true
 	}
 	enabled, err := strconv.ParseBool(existing.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
@@ -195,7 +197,7 @@ func isMaintained(existing codec.Object) bool {
 	return enabled
 }
 
-// hasAutoUpdate reports whether the annotation of an object enables corrections by the server.
+// hasAutoUpdate reports whether the auto-update annotation of an object is true.
 func hasAutoUpdate(existing codec.Object) bool {
 	enabled, err := strconv.ParseBool(existing.GetAnnotations()[flowcontrolv1.AutoUpdateAnnotationKey])
 	return err == nil && enabled
@@ -225,7 +227,7 @@ func reviseFlowSchema(existing, wanted codec.Object) bool {
 	return changed
 }
 
-// setAutoUpdate sets the annotation, and reports whether it has changed.
+// setAutoUpdate sets the auto-update annotation and reports whether its value has changed.
 func setAutoUpdate(obj codec.Object, enabled bool) bool {
 	annotations := obj.GetAnnotations()
 	if is, err := strconv.ParseBool(annotations[flowcontrolv1.AutoUpdateAnnotationKey]); err == nil && is == enabled {

@@ -21,36 +21,36 @@ import (
 // Config configures a Bootstrap. All fields except Endpoint, Leases, Identity, PeerLeases,
 // ReportVersions and Revision are required.
 type Config struct {
-	// Access gives the server access to its own control plane.
+	// Access is used to write objects through the API of this control plane.
 	Access *loopback.Access
-	// Gates are the enabled feature gates, on which the default roles depend.
+	// Gates contains the feature gates. The default roles depend on them.
 	Gates feature.Gates
-	// Stored returns the storage of a resource without a cache.
+	// Stored returns uncached storage for a resource.
 	Stored func(resource schema.GroupResource) (storage.Interface, error)
 	// ServiceRanges are one or two ranges of cluster IPs. The first address of the first range is
 	// the cluster IP of the service default/kubernetes.
 	ServiceRanges []netip.Prefix
-	// Port is the port of the API.
+	// Port is the port on which this server serves the API.
 	Port int
-	// NodePort is the node port of the service of the API; 0 means that the service has the type
+	// NodePort is the node port of the service default/kubernetes. If it is 0, the service has the type
 	// ClusterIP.
 	NodePort int
 	// Endpoint is the address under which clients reach this server. The zero value publishes no
 	// address.
 	Endpoint netip.Addr
-	// Leases stores the addresses of the servers that share a store; nil if no other server uses
-	// it.
+	// Leases stores the addresses of the servers that share a store. It is nil if only this server uses the
+	// store.
 	Leases storage.Interface
 	// Identity describes this server in its identity lease; nil disables the lease.
 	Identity *Identity
-	// PeerLeases stores the addresses of servers with an Identity.PeerAddress; nil if no server has
-	// one.
+	// PeerLeases stores the peer addresses of the servers (see Identity.PeerAddress). If it is nil, no peer
+	// address is published.
 	PeerLeases storage.Interface
-	// ReportVersions reports the storage version of each resource. It is called after the identity
-	// lease exists, which requires Identity; nil disables it.
+	// ReportVersions reports the storage version of each resource. It is called once the identity lease exists,
+	// so Identity must be set. If ReportVersions is nil, storage versions are not reported.
 	ReportVersions func(ctx context.Context) error
-	// Revision returns the newest revision of the store. Objects are then read again only if the
-	// revision has changed. nil if other servers may write to the store.
+	// Revision returns the newest revision of the store. If it is set, Run skips rounds in which the revision
+	// has not changed. It must be nil if other servers can write to the store.
 	Revision func(ctx context.Context) (int64, error)
 	Logger   *slog.Logger
 }
@@ -60,18 +60,19 @@ type Bootstrap struct {
 	config    Config
 	hooks     []*Hook
 	endpoints endpoints
-	identity  *identity   // nil without an identity lease
-	published atomic.Bool // true if the last round has published the endpoint
+	identity  *identity   // nil if Config.Identity is nil
+	published atomic.Bool // whether the last attempt to publish the endpoint succeeded
 	versions  *Hook       // nil if storage versions are not reported
-	// changed contains one token if storage versions must be reported before the next interval ends. It is
-	// nil if storage versions are not reported.
+	// changed contains one token if storage versions must be reported before the next round. It is nil if
+	// storage versions are not reported.
 	changed chan struct{}
-	// seen is the revision of the store at the last round in which all hooks ran; 0 if a hook has failed since.
+	// seen is the revision of the store at the start of the last round in which all hooks ran. It is 0 if a
+	// hook has failed since then.
 	seen atomic.Int64
 }
 
-// Hook is a part of the bootstrap. It has the name of the post-start hook of kube-apiserver with
-// the same function. Check is safe for concurrent use.
+// Hook reconciles a part of the objects. It has the name of the post-start hook that does this in
+// kube-apiserver. Check is safe for concurrent use.
 type Hook struct {
 	Name string
 	// every is the interval of the hook, in rounds of Run. If it is 0, the hook does not run again
@@ -91,8 +92,8 @@ type Hook struct {
 // ErrNotFinished is returned by Hook.Check until the hook has succeeded.
 var ErrNotFinished = errors.New("not finished")
 
-// Check returns nil if the hook has succeeded once. Otherwise, it returns an error that wraps
-// ErrNotFinished, with the last error.
+// Check returns nil if the hook has succeeded once. Otherwise, it returns an error that wraps ErrNotFinished
+// and, if an attempt failed, the error of the last attempt.
 func (h *Hook) Check(context.Context) error {
 	if h.done.Load() {
 		return nil
@@ -107,13 +108,14 @@ const (
 	// runInterval is the interval between rounds. kube-apiserver uses the same interval for
 	// default/kubernetes.
 	runInterval = 10 * time.Second
-	// retry is the interval of Run after a failure.
+	// retry is the interval until the next round after a failure.
 	retry = time.Second
 	// everyMinute is the number of rounds per minute.
 	everyMinute = int(time.Minute / runInterval)
 )
 
-// tokenTrackingHook stores the date since which the use of tokens in Secrets is tracked.
+// tokenTrackingHook is the name of the hook that stores the date since which the use of tokens in Secrets is
+// tracked.
 const tokenTrackingHook = "start-legacy-token-tracking-controller"
 
 // New returns a Bootstrap. StartNamespaces and Start must be called before Run.
@@ -131,7 +133,7 @@ func New(config Config) *Bootstrap {
 		{Name: "rbac/bootstrap-roles", recorded: true, run: func(ctx context.Context) error { return b.ensure(ctx, rbacObjects(config.Gates)...) }, after: system},
 		{Name: "scheduling/bootstrap-system-priority-classes", recorded: true, run: func(ctx context.Context) error { return b.ensure(ctx, priorityClasses()) }},
 		{Name: "priority-and-fairness-config-producer", recorded: true, every: everyMinute, run: func(ctx context.Context) error { return b.ensure(ctx, flowControlObjects()...) }},
-		{Name: "bootstrap-controller", every: 1, run: b.ensureService, after: ranges}, // the allocation of its address requires the ranges
+		{Name: "bootstrap-controller", every: 1, run: b.ensureService, after: ranges}, // allocating the address of the service requires the ranges
 		ranges,
 	}
 	if config.ReportVersions != nil {
@@ -141,11 +143,11 @@ func New(config Config) *Bootstrap {
 	return b
 }
 
-// Hooks returns the hooks in the order of kube-apiserver. The caller must not modify the slice.
+// Hooks returns the hooks in the same order as kube-apiserver. The caller must not modify the slice.
 func (b *Bootstrap) Hooks() []*Hook { return b.hooks }
 
-// Seeded records that Seed was stored, so that the hooks of its objects have no work at startup. It
-// must be called before StartNamespaces.
+// Seeded records that the objects of Seed were stored, so that the hooks for these objects need not run at
+// startup. It must be called before StartNamespaces.
 func (b *Bootstrap) Seeded() {
 	for _, hook := range b.hooks {
 		if hook.recorded {
@@ -154,9 +156,9 @@ func (b *Bootstrap) Seeded() {
 	}
 }
 
-// AllSeeded records that all objects exist, except for the objects that depend on the server or on the time
-// of the start. After this, StartNamespaces need not be called, and Start must be called only if
-// ReportsVersions returns true. If Start is not called, Run calls it.
+// AllSeeded records that all objects exist, except for objects that depend on the server or on its start time.
+// After this, StartNamespaces need not be called, and Start must be called only if ReportsVersions returns
+// true. If Start is not called, Run calls it.
 func (b *Bootstrap) AllSeeded() {
 	for _, hook := range b.hooks {
 		if hook.Name != tokenTrackingHook && hook != b.versions {
@@ -165,11 +167,12 @@ func (b *Bootstrap) AllSeeded() {
 	}
 }
 
-// ReportsVersions reports whether storage versions are reported. Writes are rejected before Start has reported them.
+// ReportsVersions reports whether storage versions are reported. If so, writes are rejected until Start has
+// reported them.
 func (b *Bootstrap) ReportsVersions() bool { return b.versions != nil }
 
-// StartNamespaces creates the system namespaces. It must be called before Start. It returns the
-// error of a write; Run tries again.
+// StartNamespaces creates the system namespaces. It must be called before Start. If a write fails, it returns
+// the error, and Run tries again.
 func (b *Bootstrap) StartNamespaces(ctx context.Context) error { return b.startHook(ctx, b.hooks[0]) }
 
 // Start runs all other hooks once and publishes the endpoint of this server. Hooks run
@@ -195,7 +198,8 @@ func (b *Bootstrap) Start(ctx context.Context) {
 	b.seen.Store(b.revision(ctx))
 }
 
-// Run runs the hooks at their intervals until ctx is canceled. It begins with the hooks that have not succeeded yet.
+// Run runs the hooks at their intervals until ctx is canceled. It first calls Start if a hook has not succeeded
+// yet.
 func (b *Bootstrap) Run(ctx context.Context) {
 	if !b.finished() {
 		b.Start(ctx)
@@ -211,7 +215,7 @@ func (b *Bootstrap) Run(ctx context.Context) {
 		}
 		revision := b.revision(ctx)
 		if wait == runInterval && revision != 0 && revision == b.seen.Load() {
-			continue // an idle server writes nothing
+			continue // an idle server reads and writes nothing
 		}
 		all := n%everyMinute == 0
 		if all {
@@ -226,8 +230,8 @@ func (b *Bootstrap) Run(ctx context.Context) {
 	}
 }
 
-// sleep waits for the next round. During this time, it reports changed storage versions. It returns
-// false if ctx is canceled.
+// sleep waits for the next round. While it waits, it reports storage versions when VersionsChanged is called.
+// It returns false if ctx is canceled.
 func (b *Bootstrap) sleep(ctx context.Context, wait time.Duration) bool {
 	turn := time.After(wait)
 	for {
@@ -271,8 +275,8 @@ func (b *Bootstrap) startHook(ctx context.Context, hook *Hook) error {
 	return b.runHook(ctx, hook)
 }
 
-// runHook runs a hook. It logs and stores its error, or the error of a predecessor that has not
-// succeeded.
+// runHook runs a hook. It logs and stores the error of the hook. If the preceding hook has not succeeded, it
+// only stores the error of that hook.
 func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) error {
 	if before := hook.after; before != nil && !before.done.Load() {
 		hook.failure.Store(before.failure.Load())
@@ -280,14 +284,14 @@ func (b *Bootstrap) runHook(ctx context.Context, hook *Hook) error {
 	}
 	err := hook.run(ctx)
 	if err != nil {
-		b.seen.Store(0) // the next rounds try again, even if nothing else changes
+		b.seen.Store(0) // the next round must not be skipped, even if the store does not change
 	}
 	switch {
 	case err == nil:
 		hook.done.Store(true)
 	case ctx.Err() == nil:
 		hook.failure.Store(&err)
-		b.config.Logger.Error("the default objects of the cluster cannot be created yet", "hook", hook.Name, "err", err)
+		b.config.Logger.Error("default objects of the cluster could not be created; retrying", "hook", hook.Name, "err", err)
 	}
 	return err
 }
@@ -309,9 +313,9 @@ func (b *Bootstrap) keepIdentity(ctx context.Context) {
 	}
 }
 
-// Withdraw removes the endpoint and the identity lease of this server before it stops. The last
-// endpoint of a cluster remains, so that the service keeps its address during a restart. It returns
-// the joined errors of the writes.
+// Withdraw removes the endpoint and the identity lease of this server before it stops. If no other server has a
+// lease, the endpoint remains, so that the service has an endpoint during a restart. It returns the joined
+// errors of the writes.
 func (b *Bootstrap) Withdraw(ctx context.Context) error {
 	var errs []error
 	if err := b.endpoints.withdraw(ctx); err != nil {

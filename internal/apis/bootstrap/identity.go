@@ -26,10 +26,10 @@ import (
 )
 
 const (
-	// identityDuration is the validity of an identity lease after a renewal, and the interval at
-	// which expired leases are deleted. kube-apiserver has the same values.
+	// identityDuration is the time for which a renewal extends an identity lease. It is also the interval at
+	// which expired leases are deleted. kube-apiserver uses the same values.
 	identityDuration = time.Hour
-	// identityLabel marks a lease as the identity of a server, with the server type as value.
+	// identityLabel marks a lease as the identity lease of a server. Its value is the type of the server.
 	identityLabel = "apiserver.kubernetes.io/identity"
 	identityKind  = "kube-apiserver"
 )
@@ -46,8 +46,8 @@ type Identity struct {
 	ID string
 	// Hostname is the host name of the machine.
 	Hostname string
-	// PeerAddress is the HOST:PORT at which other servers reach this server; "" if they do not
-	// connect to it.
+	// PeerAddress is the address at which other servers reach this server, in the form HOST:PORT. If it is "",
+	// other servers do not connect to this server.
 	PeerAddress string
 }
 
@@ -63,7 +63,7 @@ type identity struct {
 	mu     struct {
 		sync.Mutex
 		withdrawn          bool
-		renewed, collected time.Time // zero if it has not happened yet
+		renewed, collected time.Time // zero before the first renewal and collection
 	}
 }
 
@@ -86,7 +86,7 @@ func (i *identity) keep(ctx context.Context) error {
 		return nil
 	}
 	var errs []error
-	if i.config.PeerLeases != nil && i.config.Identity.PeerAddress != "" { // other servers look for the peer lease when the identity lease appears
+	if i.config.PeerLeases != nil && i.config.Identity.PeerAddress != "" { // written first: other servers look up the peer lease when the identity lease appears
 		errs = append(errs, renewLease(ctx, i.config.PeerLeases, i.config.Identity.ID, i.config.Identity.describePeer))
 	}
 	if !i.validLocked(ctx) {
@@ -98,16 +98,17 @@ func (i *identity) keep(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// alone reports whether no other server reads the lease.
+// alone reports whether only this server uses the store.
 func (i *identity) alone() bool { return i.config.Revision != nil }
 
-// validLocked reports whether the lease need not be renewed now.
+// validLocked reports whether the lease need not be renewed now. If servers share a store, it returns false.
 func (i *identity) validLocked(ctx context.Context) bool {
-	// The stored lease is read, because users may delete or change it.
+	// Users may have deleted or changed the lease, so its expiry is read from the store.
 	return i.alone() && simulation.From(ctx).Until(i.storedExpiry(ctx)) > identityDuration/2
 }
 
-// storedExpiry returns the expiry of the stored lease, or a time in the past if there is none.
+// storedExpiry returns the expiration time of the stored lease, or the zero time if the lease does not exist or
+// cannot be read.
 func (i *identity) storedExpiry(ctx context.Context) time.Time {
 	stored, err := i.config.Stored(coordinationv1.Resource("leases"))
 	if err != nil {
@@ -124,8 +125,8 @@ func (i *identity) storedExpiry(ctx context.Context) time.Time {
 	return expiry(lease)
 }
 
-// renewLocked writes the lease. On the first call, it deletes an existing lease, because that lease describes
-// an earlier process.
+// renewLocked writes the lease. On the first call, it deletes an existing lease, because an earlier process
+// created it.
 func (i *identity) renewLocked(ctx context.Context) error {
 	if i.mu.renewed.IsZero() {
 		if err := i.delete(ctx, i.config.Identity.ID, metav1.DeleteOptions{}); err != nil {
@@ -149,7 +150,7 @@ func (i *identity) renewLocked(ctx context.Context) error {
 	return nil
 }
 
-// describe sets all fields except the holder, which remains the process that created the lease.
+// describe sets all fields except the holder. The holder is the process that created the lease.
 func (i *identity) describe(ctx context.Context, lease *coordinationv1.Lease) {
 	now := metav1.NewMicroTime(simulation.Now(ctx))
 	lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = new(int32(identityDuration/time.Second)), &now
@@ -170,11 +171,11 @@ func (i *identity) collectLocked(ctx context.Context) error {
 	}
 	list, err := stored.List(ctx, metav1.NamespaceSystem, rest.ListOptions{Labels: IdentitySelector()})
 	if err != nil {
-		return fmt.Errorf("look for expired identity leases: %w", err)
+		return fmt.Errorf("list identity leases: %w", err)
 	}
 	for record, err := range list.Items {
 		if err != nil {
-			return fmt.Errorf("look for expired identity leases: %w", err)
+			return fmt.Errorf("list identity leases: %w", err)
 		}
 		lease, err := codec.SharedAs[*coordinationv1.Lease](record)
 		if err != nil {
@@ -192,7 +193,8 @@ func (i *identity) collectLocked(ctx context.Context) error {
 	return nil
 }
 
-// expiry returns the expiry of a lease, or a time in the past if it has no times.
+// expiry returns the expiration time of a lease, or the zero time if the renewal time or the duration is
+// missing.
 func expiry(lease *coordinationv1.Lease) time.Time {
 	if lease.Spec.RenewTime == nil || lease.Spec.LeaseDurationSeconds == nil {
 		return time.Time{}
@@ -200,7 +202,7 @@ func expiry(lease *coordinationv1.Lease) time.Time {
 	return lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
 }
 
-// withdraw deletes the lease of this server before it stops.
+// withdraw deletes the leases of this server before the server stops, unless only this server uses the store.
 func (i *identity) withdraw(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -209,7 +211,7 @@ func (i *identity) withdraw(ctx context.Context) error {
 		return nil
 	}
 	if i.config.PeerLeases != nil {
-		_, _ = i.config.PeerLeases.Delete(ctx, types.NamespacedName{Name: i.config.Identity.ID}, nil, storage.UpdateOptions{}) // it expires soon
+		_, _ = i.config.PeerLeases.Delete(ctx, types.NamespacedName{Name: i.config.Identity.ID}, nil, storage.UpdateOptions{}) // if this fails, the lease expires soon
 	}
 	if err := i.delete(ctx, i.config.Identity.ID, metav1.DeleteOptions{}); err != nil {
 		return fmt.Errorf("withdraw the identity lease: %w", err)
@@ -217,7 +219,7 @@ func (i *identity) withdraw(ctx context.Context) error {
 	return nil
 }
 
-// peerIdentityLabel is the label of a peer lease that contains the ID of the server.
+// peerIdentityLabel is the label of a peer lease whose value is the ID of the server.
 const peerIdentityLabel = "apiserverIdentity"
 
 // describePeer sets the content of the peer lease of this server, as in kube-apiserver.
@@ -230,7 +232,7 @@ func (id *Identity) describePeer(lease *corev1.Endpoints) {
 	}}
 }
 
-// delete deletes a lease, which may already be deleted.
+// delete deletes a lease. It returns nil if the lease does not exist.
 func (i *identity) delete(ctx context.Context, name string, options metav1.DeleteOptions) error {
 	err := i.leases.Delete(ctx, identityKey(name), options)
 	if apierrors.IsNotFound(err) {

@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// storedLease is a storage with one lease, or with none.
+// storedLease implements storage.Interface with one lease, or with none if lease is nil.
 type storedLease struct {
 	storage.Interface
 	lease *coordinationv1.Lease
@@ -28,8 +28,8 @@ func (s storedLease) Get(context.Context, types.NamespacedName, storage.ReadOpti
 	return codec.RecordOf(kind, s.lease, nil, 0), nil
 }
 
-// TestIdentityLease checks when a server that is alone renews its lease: if the stored lease ends soon or was
-// deleted, also after an earlier renewal by the same process.
+// TestIdentityLease checks that a server with its own store renews its lease if the stored lease expires soon
+// or was deleted, regardless of whether the process has renewed the lease before.
 func TestIdentityLease(t *testing.T) {
 	t.Parallel()
 	lease := func(remaining time.Duration) *coordinationv1.Lease {

@@ -15,15 +15,15 @@ import (
 const (
 	bootstrappingLabel   = "kubernetes.io/bootstrapping"
 	bootstrappingDefault = "rbac-defaults"
-	// aggregateLabelPrefix is the prefix of the label key that marks the parts of an aggregated role. The
-	// name of the aggregated role follows the prefix.
+	// aggregateLabelPrefix, followed by the name of an aggregated role, is the label key that marks the parts
+	// of this role.
 	aggregateLabelPrefix = "rbac.authorization.k8s.io/aggregate-to-"
 	controllerPrefix     = "system:controller:"
 	rbacGroup            = rbacv1.GroupName
 	coreGroupInTables    = "core"
 )
 
-// rbacObjects returns the default roles and bindings of a server with these gates.
+// rbacObjects returns the default roles and bindings for a server with the given gates.
 func rbacObjects(gates feature.Gates) []set {
 	rbac := rbacv1.SchemeGroupVersion
 	filter := newRoleFilter(gates)
@@ -36,7 +36,8 @@ func rbacObjects(gates feature.Gates) []set {
 	)
 }
 
-// grants returns the roles of controllers, and their bindings to the service accounts.
+// grants returns the cluster roles of controllers, and bindings of these roles to the controllers' service
+// accounts.
 func grants(controllers []controllerRole) (roles []*rbacv1.ClusterRole, bindings []*rbacv1.ClusterRoleBinding) {
 	for _, controller := range controllers {
 		name := controllerPrefix + controller.name
@@ -62,7 +63,7 @@ func objects[T codec.Object](list []T) []codec.Object {
 	return all
 }
 
-// The following functions create the elements of the tables.
+// The following functions create the elements of the tables in rbac_*.go.
 
 // allow returns a rule for resources. Verbs, groups and resources are separated by spaces. The name
 // of the core group is "core".
@@ -93,7 +94,8 @@ func clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{ObjectMeta: rbacMeta("", name), Rules: rules}
 }
 
-// aggregatedFrom makes role an aggregation of all roles with the label for name.
+// aggregatedFrom makes role aggregate all roles that have the aggregation label for name. It modifies and
+// returns role.
 func aggregatedFrom(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	role.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{
 		{MatchLabels: map[string]string{aggregateLabelPrefix + name: "true"}},
@@ -101,7 +103,7 @@ func aggregatedFrom(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	return role
 }
 
-// aggregatesTo labels a role as a part of the aggregated role with a name.
+// aggregatesTo labels role as a part of the aggregated role name. It modifies and returns role.
 func aggregatesTo(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	role.Labels[aggregateLabelPrefix+name] = "true"
 	return role
@@ -133,13 +135,13 @@ func user(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacGroup, Name: name}
 }
 
-// account returns the service account with a name in kube-system.
+// account returns the service account name in the namespace kube-system as a subject.
 func account(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: name}
 }
 
-// reviseRole adds missing rules to a role and preserves additional rules, unless an administrator
-// has disabled this by an annotation.
+// reviseRole adds missing rules to a role and preserves additional rules, unless an administrator has disabled
+// this with an annotation.
 func reviseRole(existing, wanted codec.Object) bool {
 	if protected(existing) {
 		return false
@@ -167,7 +169,7 @@ func reviseRole(existing, wanted codec.Object) bool {
 	return changed
 }
 
-// reviseBinding adds missing subjects to a binding, unless an administrator has disabled this by an
+// reviseBinding adds missing subjects to a binding, unless an administrator has disabled this with an
 // annotation.
 func reviseBinding(existing, wanted codec.Object) bool {
 	if protected(existing) {
@@ -184,8 +186,8 @@ func reviseBinding(existing, wanted codec.Object) bool {
 	return changed
 }
 
-// otherRole reports whether a binding must be replaced because its role, which is immutable, differs from the
-// declared role.
+// otherRole reports whether a binding must be replaced because its role differs from the declared role. The
+// role of a binding is immutable.
 func otherRole(existing, wanted codec.Object) bool {
 	_, is := bindingOf(existing)
 	_, should := bindingOf(wanted)
@@ -196,7 +198,7 @@ func protected(obj codec.Object) bool {
 	return obj.GetAnnotations()[rbacv1.AutoUpdateAnnotationKey] == "false"
 }
 
-// reviseMeta adds missing labels and annotations. It preserves the values of existing ones.
+// reviseMeta adds missing labels and annotations. It preserves the values of existing labels and annotations.
 func reviseMeta(existing, wanted codec.Object) bool {
 	labels, newLabels := withDefaults(existing.GetLabels(), wanted.GetLabels())
 	annotations, newAnnotations := withDefaults(existing.GetAnnotations(), wanted.GetAnnotations())

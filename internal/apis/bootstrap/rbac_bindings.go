@@ -2,8 +2,8 @@ package bootstrap
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// systemBindings returns the bindings of system roles. The bindings of controllers are derived from
-// their names.
+// systemBindings returns the bindings of system roles. It does not include the bindings of controllers, which
+// grants returns.
 func systemBindings() []*rbacv1.ClusterRoleBinding {
 	return []*rbacv1.ClusterRoleBinding{
 		clusterBinding("cluster-admin", "cluster-admin", group("system:masters")),
@@ -22,7 +22,7 @@ func systemBindings() []*rbacv1.ClusterRoleBinding {
 	}
 }
 
-// namespacedRoles returns the default roles in namespaces.
+// namespacedRoles returns the default roles that are not cluster roles.
 func namespacedRoles() []*rbacv1.Role {
 	return []*rbacv1.Role{
 		role("kube-public", "system:controller:bootstrap-signer",

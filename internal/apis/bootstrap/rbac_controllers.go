@@ -2,8 +2,8 @@ package bootstrap
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// controllerRole is the role of a controller: the cluster role system:controller:NAME, bound to the
-// service account NAME in kube-system.
+// controllerRole declares the cluster role system:controller:NAME, which is bound to the service account NAME
+// in kube-system.
 type controllerRole struct {
 	name  string
 	rules []rbacv1.PolicyRule

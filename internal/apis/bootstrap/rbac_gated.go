@@ -9,10 +9,10 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// gatedRole is the condition for the existence of a default role, or of a resource in its rules: a range of
-// minor versions, a feature gate, or both.
+// gatedRole is a condition for the existence of a default role, or of a resource in its rules. The condition is
+// a range of minor versions, a feature gate, or both.
 type gatedRole struct {
-	// role is the name of the role; "" stands for all roles.
+	// role is the name of the role, or "" for all roles.
 	role string
 	// group and resource select the resource that is removed from the rules if the condition is not
 	// satisfied. If group is empty, the role and its bindings are removed.
@@ -21,8 +21,8 @@ type gatedRole struct {
 	first, last     int          // minor versions; 0 sets no limit
 }
 
-// gatedRoles returns the conditions of the default roles, from the bootstrap policy of kube-apiserver.
-// Resources without a slash include their subresources.
+// gatedRoles returns the conditions for the default roles, as in the bootstrap policy of kube-apiserver. A
+// resource without a slash includes its subresources.
 func gatedRoles() []gatedRole {
 	const (
 		resourceGroup     = "resource.k8s.io"
@@ -57,24 +57,24 @@ func (c *gatedRole) applies(gates feature.Gates) bool {
 		(c.first == 0 || gates.Minor() >= c.first) && (c.last == 0 || gates.Minor() <= c.last)
 }
 
-// roleFilter removes the roles and rules whose conditions are not satisfied.
+// roleFilter contains the conditions that are not satisfied. It removes the affected roles and resources.
 type roleFilter []gatedRole
 
 func newRoleFilter(gates feature.Gates) roleFilter {
 	return slices.DeleteFunc(gatedRoles(), func(c gatedRole) bool { return c.applies(gates) })
 }
 
-// Recorded reports whether Seed contains the default roles of a server with these gates.
+// Recorded reports whether Seed contains the default roles for a server with the given gates.
 func Recorded(gates feature.Gates) bool {
 	return slices.EqualFunc(newRoleFilter(gates), newRoleFilter(feature.Defaults()), func(a, b gatedRole) bool { return a == b })
 }
 
-// hasRole reports whether a role exists.
+// hasRole reports whether the filter keeps a role.
 func (f roleFilter) hasRole(name string) bool {
 	return !slices.ContainsFunc(f, func(c gatedRole) bool { return c.role == name && c.group == "" })
 }
 
-// roles removes roles, and resources from the rules of the others. It modifies its argument.
+// roles removes roles, and removes resources from the rules of the remaining roles. It modifies its argument.
 func (f roleFilter) roles(roles []*rbacv1.ClusterRole) []*rbacv1.ClusterRole {
 	roles = slices.DeleteFunc(roles, func(r *rbacv1.ClusterRole) bool { return !f.hasRole(r.Name) })
 	for _, r := range roles {
@@ -83,12 +83,12 @@ func (f roleFilter) roles(roles []*rbacv1.ClusterRole) []*rbacv1.ClusterRole {
 	return roles
 }
 
-// bindings removes the bindings to roles that do not exist. It modifies its argument.
+// bindings removes the bindings of removed roles. It modifies its argument.
 func (f roleFilter) bindings(bindings []*rbacv1.ClusterRoleBinding) []*rbacv1.ClusterRoleBinding {
 	return slices.DeleteFunc(bindings, func(b *rbacv1.ClusterRoleBinding) bool { return !f.hasRole(b.RoleRef.Name) })
 }
 
-// rules removes resources from the rules of a role. It modifies its argument.
+// rules removes resources from the rules of a role, and rules that become empty. It modifies its argument.
 func (f roleFilter) rules(role string, rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	for i := range rules {
 		r := &rules[i]
@@ -101,7 +101,7 @@ func (f roleFilter) rules(role string, rules []rbacv1.PolicyRule) []rbacv1.Polic
 	return slices.DeleteFunc(rules, func(r rbacv1.PolicyRule) bool { return len(r.Resources) == 0 && len(r.NonResourceURLs) == 0 })
 }
 
-// selects reports whether the condition applies to a resource in a rule with these groups.
+// selects reports whether the condition applies to a resource in a rule with the given API groups.
 func (c *gatedRole) selects(groups []string, resource string) bool {
 	group := c.group
 	if group == coreGroupInTables {

@@ -7,13 +7,13 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// uncovered returns the permissions in required that rules do not grant, as rules with one verb and
-// one resource or path each.
+// uncovered returns the permissions in required that rules do not grant. Each returned rule has one verb and
+// one resource or path.
 func uncovered(rules, required []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var missing []rbacv1.PolicyRule
 	for i := range required {
 		if slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return covers(&r, &required[i]) }) {
-			continue // the common case: one rule covers all of it
+			continue // the common case: a single rule covers the required rule
 		}
 		for _, single := range singles(&required[i]) {
 			if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool { return covers(&r, &single) }) {
@@ -24,7 +24,7 @@ func uncovered(rules, required []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	return missing
 }
 
-// singles splits a rule into rules with one verb and one resource or path each.
+// singles splits a rule into rules that each have one verb and one resource or path.
 func singles(rule *rbacv1.PolicyRule) []rbacv1.PolicyRule {
 	var all []rbacv1.PolicyRule
 	for _, verb := range rule.Verbs {
@@ -70,7 +70,7 @@ func coversAll(values, required []string, coveredBy func(value, required string)
 	return true
 }
 
-// coversSubresource reports whether value is */SUBRESOURCE and covers required.
+// coversSubresource reports whether value has the form */SUBRESOURCE and covers required.
 func coversSubresource(value, required string) bool {
 	_, subresource, ok := strings.Cut(required, "/")
 	return ok && value == "*/"+subresource

@@ -143,8 +143,8 @@ func systemRoles() []*rbacv1.ClusterRole {
 
 const nodeRole = "system:node"
 
-// NodeRules returns the rules of the role system:node of a server with these gates. The Node authorizer
-// also uses them, for requests without specific rules.
+// NodeRules returns the rules of the role system:node for a server with the given gates. The Node authorizer
+// uses them for requests that its own rules do not cover.
 func NodeRules(gates feature.Gates) []rbacv1.PolicyRule {
 	return newRoleFilter(gates).rules(nodeRole, nodeRules())
 }

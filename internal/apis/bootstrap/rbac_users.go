@@ -2,7 +2,8 @@ package bootstrap
 
 import rbacv1 "k8s.io/api/rbac/v1"
 
-// userRoles returns the roles for users. Three of them aggregate other roles by a label.
+// userRoles returns the roles that are meant to be granted to users. Three of them aggregate other roles by
+// label.
 func userRoles() []*rbacv1.ClusterRole {
 	return []*rbacv1.ClusterRole{
 		aggregatedFrom("admin", clusterRole("admin")),

@@ -22,19 +22,19 @@ func TestReviseRole(t *testing.T) {
 		rules   []rbacv1.PolicyRule
 		changed bool
 	}{
-		{"as it should be", func(*rbacv1.ClusterRole) {}, full, false},
-		{"more than it should", func(r *rbacv1.ClusterRole) { r.Rules = append(r.Rules, own) }, append(full[:2:2], own), false},
-		{"in other words", func(r *rbacv1.ClusterRole) {
+		{"unchanged", func(*rbacv1.ClusterRole) {}, full, false},
+		{"additional rule", func(r *rbacv1.ClusterRole) { r.Rules = append(r.Rules, own) }, append(full[:2:2], own), false},
+		{"covered by other rules", func(r *rbacv1.ClusterRole) {
 			r.Rules = []rbacv1.PolicyRule{allow("*", "*", "pods"), urls("*", "/health*")}
 		}, []rbacv1.PolicyRule{allow("*", "*", "pods"), urls("*", "/health*")}, false},
-		{"a part is missing", func(r *rbacv1.ClusterRole) { r.Rules = []rbacv1.PolicyRule{own, allow("get list", "core", "pods")} },
+		{"missing permissions", func(r *rbacv1.ClusterRole) { r.Rules = []rbacv1.PolicyRule{own, allow("get list", "core", "pods")} },
 			[]rbacv1.PolicyRule{own, allow("get list", "core", "pods"), allow("get", "apps", "pods"), allow("list", "apps", "pods"), urls("get", "/healthz")}, true},
-		{"switched off", func(r *rbacv1.ClusterRole) {
+		{"auto-update disabled", func(r *rbacv1.ClusterRole) {
 			r.Annotations[rbacv1.AutoUpdateAnnotationKey] = "false"
 			r.Rules = nil
 		}, nil, false},
 		{"without its label", func(r *rbacv1.ClusterRole) { delete(r.Labels, bootstrappingLabel) }, full, true},
-		{"with a label of its own value", func(r *rbacv1.ClusterRole) { r.Labels[bootstrappingLabel] = "mine" }, full, false},
+		{"with another label value", func(r *rbacv1.ClusterRole) { r.Labels[bootstrappingLabel] = "mine" }, full, false},
 		{"without annotations", func(r *rbacv1.ClusterRole) { r.Annotations = nil }, full, true},
 	}
 	for _, tt := range tests {
@@ -49,7 +49,7 @@ func TestReviseRole(t *testing.T) {
 				t.Errorf("rules (-want +got):\n%s", diff)
 			}
 			if reviseRole(existing, wanted) {
-				t.Error("the role changes a second time")
+				t.Error("a second call changes the role")
 			}
 		})
 	}
@@ -59,14 +59,14 @@ func TestReviseAggregatedRole(t *testing.T) {
 	t.Parallel()
 	wanted := aggregatedFrom("edit", clusterRole("edit"))
 	existing := wanted.DeepCopy()
-	existing.Rules = []rbacv1.PolicyRule{allow("get", "core", "pods")} // as aggregated by a controller
+	existing.Rules = []rbacv1.PolicyRule{allow("get", "core", "pods")} // as set by the aggregation controller
 	own := metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
 	existing.AggregationRule.ClusterRoleSelectors = []metav1.LabelSelector{own}
 	if !reviseRole(existing, wanted) || len(existing.Rules) != 1 || len(existing.AggregationRule.ClusterRoleSelectors) != 2 {
 		t.Errorf("the role is %+v", existing)
 	}
 	if reviseRole(existing, wanted) {
-		t.Error("the role changes a second time")
+		t.Error("a second call changes the role")
 	}
 }
 
@@ -82,7 +82,7 @@ func TestReviseBinding(t *testing.T) {
 		t.Errorf("subjects (-want +got):\n%s", diff)
 	}
 	if reviseBinding(existing, wanted) || otherRole(existing, wanted) {
-		t.Error("the binding changes a second time")
+		t.Error("a second call changes the binding")
 	}
 	existing.RoleRef.Name = "other"
 	if !otherRole(existing, wanted) {
@@ -119,7 +119,7 @@ func TestUncovered(t *testing.T) {
 	}
 }
 
-// TestReviseFlowSchema checks that changes by administrators are preserved, except for mandatory
+// TestReviseFlowSchema checks that changes by administrators are preserved, except changes to mandatory
 // objects.
 func TestReviseFlowSchema(t *testing.T) {
 	t.Parallel()
@@ -130,11 +130,11 @@ func TestReviseFlowSchema(t *testing.T) {
 		restored     bool
 		marked       string
 	}{
-		{"kept up", "service-accounts", map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "true"}, 2, true, "true"},
-		{"taken over", "service-accounts", map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "false"}, 2, false, "false"},
-		{"changed without a word", "service-accounts", nil, 2, false, "false"},
+		{"auto-update enabled", "service-accounts", map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "true"}, 2, true, "true"},
+		{"auto-update disabled", "service-accounts", map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "false"}, 2, false, "false"},
+		{"changed without annotation", "service-accounts", nil, 2, false, "false"},
 		{"never changed", "service-accounts", nil, 1, true, "true"},
-		{"nonsense", "service-accounts", map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "perhaps"}, 2, false, "false"},
+		{"invalid annotation", "service-accounts", map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "perhaps"}, 2, false, "false"},
 		{"mandatory", "catch-all", map[string]string{flowcontrolv1.AutoUpdateAnnotationKey: "false"}, 2, true, "true"},
 	}
 	for _, tt := range tests {
@@ -151,7 +151,7 @@ func TestReviseFlowSchema(t *testing.T) {
 				t.Errorf("marked %q, want %q", marked, tt.marked)
 			}
 			if reviseFlowSchema(existing, wanted) {
-				t.Error("the flow schema changes a second time")
+				t.Error("a second call changes the flow schema")
 			}
 		})
 	}
@@ -163,7 +163,7 @@ func TestRevisePriorityLevel(t *testing.T) {
 	existing := wanted.DeepCopy()
 	*existing.Spec.Exempt.NominalConcurrencyShares = 5
 	if revisePriorityLevel(existing, wanted) || *existing.Spec.Exempt.NominalConcurrencyShares != 5 {
-		t.Error("the shares that an administrator has set are lost")
+		t.Error("the shares that an administrator has set were changed")
 	}
 	limited := limitedLevel("catch-all", 5, 0, nil)
 	changed := limited.DeepCopy()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestRunAfterFailure checks that a hook that fails once runs again although the store does not change, and
-// that a server does not run hooks when it is idle.
+// TestRunAfterFailure checks that a failed hook runs again even if the store does not change, and that no hook
+// runs while the store does not change and no hook has failed.
 func TestRunAfterFailure(t *testing.T) {
 	t.Parallel()
 	for name, every := range map[string]int{"in every round": 1, "every minute": everyMinute} {

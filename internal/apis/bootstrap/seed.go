@@ -13,30 +13,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// seedFile contains the encodings of the objects of a first start that are equal in every cluster
-// except for UIDs and times. A test of package controlplane records it, by calling EncodeSeed for
+// seedFile contains the encodings of the objects that are written on the first start and are equal in every
+// cluster, except for UIDs and times. A test in package controlplane records it by calling EncodeSeed for
 // objects with the UID SeedUID and the time SeedTime.
 //
 //go:embed data/seed.bin
 var seedFile string
 
-// SeedUID replaces the UIDs of objects in the recording. It has the length of every UID, so that it
-// can be replaced in place.
+// SeedUID is the UID of all objects in the recording. It has the same length as any other UID, so that it can
+// be replaced in place.
 const SeedUID types.UID = "5eed5eed-5eed-4eed-8eed-5eed5eed5eed"
 
-// SeedTime returns the time in the recording. As a varint it has the same length as any time from
-// 1978 to 3058.
+// SeedTime returns the creation time of all objects in the recording. Its varint encoding has the same length
+// as that of any time from 1978 to 3058.
 func SeedTime() time.Time { return time.Unix(0x5eed5eed, 0) }
 
-// Stored is an object in its stored encoding. Key does not include the prefix of all keys.
+// Stored is an object in its stored encoding. Key does not include the prefix that all keys have.
 type Stored struct {
 	Key   string
 	Value []byte
 }
 
-// Seed returns the recorded objects for a first start at now: namespaces, roles, bindings, priority
-// classes, and the configuration of flow control. uidOf returns the UID for a key. Seed returns nil
-// for times before 1978 or after 3058. The caller owns the result. An error means that the
+// Seed returns the recorded objects: namespaces, roles, bindings, priority classes, and the configuration of
+// flow control. now becomes their creation time, and uidOf returns the UID for the object with a key. Seed
+// returns nil for times before 1978 or after 3058. The caller owns the result. An error means that the
 // recording in the binary is damaged.
 func Seed(now time.Time, uidOf func(key string) types.UID) ([]Stored, error) {
 	entries, err := DecodeSeed([]byte(seedFile))
@@ -64,10 +64,10 @@ func SetIdentity(value []byte, now time.Time, uid types.UID) bool {
 	return true
 }
 
-// formatTime returns the time of an object in JSON.
+// formatTime formats a time as in the JSON of an object.
 func formatTime(t time.Time) []byte { return t.UTC().AppendFormat(nil, time.RFC3339) }
 
-// protobufSeconds returns the encoded field with the seconds of a timestamp.
+// protobufSeconds returns the encoded field "seconds" of a protobuf timestamp.
 func protobufSeconds(t time.Time) []byte {
 	return binary.AppendUvarint([]byte{1 << 3}, uint64(t.Unix()))
 }
@@ -85,8 +85,8 @@ func replaceInPlace(value, from, to []byte) {
 	}
 }
 
-// EncodeSeed encodes entries in the compressed format that DecodeSeed reads: each key and value with its
-// length. It returns the error of the compressor, which does not fail if it writes to memory.
+// EncodeSeed encodes entries in the format that DecodeSeed reads: the length and the bytes of each key and
+// value, compressed with flate. In practice, it does not fail, because the compressor writes to memory.
 func EncodeSeed(entries []Stored) ([]byte, error) {
 	var plain []byte
 	for _, e := range entries {
@@ -107,7 +107,7 @@ func EncodeSeed(entries []Stored) ([]byte, error) {
 	return compressed.Bytes(), err
 }
 
-// maxSeedBytes is the maximum size of decoded entries, against corrupt input.
+// maxSeedBytes is the maximum size of decoded entries. It limits the memory that damaged input can use.
 const maxSeedBytes = 16 << 20
 
 var errSeed = errors.New("the encoded objects are truncated")

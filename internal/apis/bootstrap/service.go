@@ -26,12 +26,12 @@ const (
 	serviceName     = "kubernetes"
 	servicePort     = 443
 	servicePortName = "https"
-	// cidrManager is the field manager of the status of the service CIDR.
+	// cidrManager is the field manager for the status of the default ServiceCIDR.
 	cidrManager = "kubernetes-service-cidr-controller"
 )
 
-// ensureService creates the service of the API. On the first call, it also corrects its type and
-// port.
+// ensureService creates the service default/kubernetes and the IPAddress of its cluster IP. Until the first
+// success, it also corrects the type and port of an existing service.
 func (b *Bootstrap) ensureService(ctx context.Context) error {
 	service := set{resource: corev1.SchemeGroupVersion.WithResource("services"), objects: []codec.Object{b.service()}}
 	if !b.hook("bootstrap-controller").done.Load() {
@@ -42,13 +42,14 @@ func (b *Bootstrap) ensureService(ctx context.Context) error {
 		return err
 	}
 	if is == nil || is.Spec.ClusterIP != b.serviceIP().String() {
-		// The address is assigned on creation. An existing address of another range is not changed.
+		// Creating the service also allocates its address. If an existing service has another address, it is
+		// not changed.
 		return b.ensure(ctx, service)
 	}
 	return b.ensure(ctx, service, b.serviceAddress())
 }
 
-// stored returns a stored object, which must not be modified, or nil if there is none.
+// stored returns a stored object, or nil if it does not exist. The object must not be modified.
 func stored[T codec.Object](ctx context.Context, b *Bootstrap, gvr schema.GroupVersionResource, name types.NamespacedName) (T, error) {
 	var none T
 	reader, err := b.config.Stored(gvr.GroupResource())
@@ -72,8 +73,7 @@ func (b *Bootstrap) hook(name string) *Hook {
 
 func (b *Bootstrap) serviceIP() netip.Addr { return b.config.ServiceRanges[0].Masked().Addr().Next() }
 
-// service returns the service of the API. Its address is chosen here; other fields are set by
-// defaults and allocation.
+// service returns the declaration of the service default/kubernetes, including its cluster IP.
 func (b *Bootstrap) service() *corev1.Service {
 	policy, internal := corev1.IPFamilyPolicySingleStack, corev1.ServiceInternalTrafficPolicyCluster
 	service := &corev1.Service{
@@ -111,7 +111,7 @@ func reviseService(existing, wanted codec.Object) bool {
 	return true
 }
 
-// serviceAddress returns the allocation of the cluster IP of the service.
+// serviceAddress returns the IPAddress that allocates the cluster IP to the service default/kubernetes.
 func (b *Bootstrap) serviceAddress() set {
 	ip := b.serviceIP()
 	return set{resource: networkingv1.SchemeGroupVersion.WithResource("ipaddresses"), objects: []codec.Object{&networkingv1.IPAddress{
@@ -124,8 +124,8 @@ func (b *Bootstrap) serviceAddress() set {
 	}}}
 }
 
-// ensureServiceCIDR creates the default ServiceCIDR with the configured ranges, sets its condition
-// Ready, and adds the second range if its only range is the first one.
+// ensureServiceCIDR creates the default ServiceCIDR with the configured ranges and sets its condition Ready. If
+// an existing ServiceCIDR has only the first range, it adds the second.
 func (b *Bootstrap) ensureServiceCIDR(ctx context.Context) error {
 	gvr := networkingv1.SchemeGroupVersion.WithResource("servicecidrs")
 	wanted := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: serviceName}}

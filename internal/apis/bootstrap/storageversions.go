@@ -10,8 +10,8 @@ import (
 // StorageVersionsHook is the name of the hook that reports storage versions.
 const StorageVersionsHook = "built-in-resources-storage-version-updater"
 
-// VersionsChanged requests a report of the storage versions before the next interval. It does
-// nothing if they are not reported.
+// VersionsChanged makes Run report the storage versions now instead of in the next round. It does not block. It
+// does nothing if storage versions are not reported.
 func (b *Bootstrap) VersionsChanged() {
 	select {
 	case b.changed <- struct{}{}:
@@ -19,9 +19,10 @@ func (b *Bootstrap) VersionsChanged() {
 	}
 }
 
-// reportVersions renews the identity lease first, because the versions of servers without a lease are
-// removed. It also creates the role of the storage version garbage collector, which removes these versions in
-// kube-controller-manager. As in kube-apiserver, the role exists only if this feature is enabled.
+// reportVersions reports the storage versions. It first renews the identity lease, because
+// kube-controller-manager's storage version garbage collector removes the versions of servers without a lease.
+// It also creates the role of that controller. As in kube-apiserver, the role exists only if storage versions
+// are reported.
 func (b *Bootstrap) reportVersions(ctx context.Context) error {
 	if err := b.identity.keep(ctx); err != nil {
 		return err

@@ -21,7 +21,7 @@ func namespaces() set {
 	return set{resource: corev1.SchemeGroupVersion.WithResource("namespaces"), objects: objects(all)}
 }
 
-// priorityClasses returns the classes of pods that a cluster requires.
+// priorityClasses returns the priority classes for pods that a cluster cannot work without.
 func priorityClasses() set {
 	class := func(name string, value int32, description string) *schedulingv1.PriorityClass {
 		policy := corev1.PreemptLowerPriority
@@ -40,8 +40,8 @@ const (
 	sinceKey          = "since"
 )
 
-// tokenTracking records the date from which the use of service account tokens in secrets is
-// tracked: the day of the first start.
+// tokenTracking returns the ConfigMap with the date since which the use of service account tokens in Secrets is
+// tracked, which is the day of the first start. An existing valid date is not changed.
 func tokenTracking(now time.Time) set {
 	return set{
 		resource: corev1.SchemeGroupVersion.WithResource("configmaps"),
