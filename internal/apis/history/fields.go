@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// changedFields returns the paths of the fields that differ between two states of an object, in order,
-// up to a maximum number. truncated reports that there are more.
+// changedFields returns the paths of the fields that differ between two states of an object. If there are more
+// than MaxFields, it returns MaxFields paths, and truncated is true.
 func changedFields(before, after map[string]any) (paths []string, truncated bool) {
 	d := fieldDiff{}
 	d.compareObjects("", WithoutNoise(before), WithoutNoise(after))
@@ -74,8 +74,9 @@ func (d *fieldDiff) compareObjects(path string, before, after map[string]any) {
 	}
 }
 
-// compareLists pairs the elements of two lists by the first of the fields name, key, type and uid that has
-// unique values in both lists. If there is no such field, it pairs elements at the same position.
+// compareLists pairs the elements of two lists and compares each pair. It pairs the elements by the first of
+// the fields name, key, type and uid that has unique values in both lists. If there is no such field, it pairs
+// elements with the same index.
 func (d *fieldDiff) compareLists(path string, before, after []any) {
 	for _, key := range []string{"name", "key", "type", "uid"} {
 		b, okBefore := byKey(before, key)
@@ -106,8 +107,8 @@ func (d *fieldDiff) compareLists(path string, before, after []any) {
 	}
 }
 
-// byKey returns the elements of a list by the text in a field. ok is false if an element has no text in the
-// field, or if two elements have the same text.
+// byKey indexes the elements of a list by the string in the field key. ok is false if an element has no string
+// or an empty one in the field, or if two elements have the same string.
 func byKey(list []any, key string) (elements map[string]any, ok bool) {
 	elements = make(map[string]any, len(list))
 	for _, element := range list {

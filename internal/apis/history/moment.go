@@ -10,15 +10,15 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// revisionPrefix precedes a resourceVersion in a moment.
+// revisionPrefix precedes a resourceVersion in the text form of a point in time.
 const revisionPrefix = "rv/"
 
-// ErrMoment is returned for a moment that cannot be parsed.
+// ErrMoment is returned by ParseMoment for a text that cannot be parsed.
 var ErrMoment = errors.New("a moment is a time such as 2026-11-27T14:02:00Z, an age such as -15m or -2d, or rv/ and a resourceVersion")
 
-// ParseMoment parses a moment of the history: a revision such as "rv/1234", a time in RFC 3339, or an age
-// such as "-15m" before now. It returns either a revision, or the revision 0 and a time. For other texts, it
-// returns ErrMoment.
+// ParseMoment parses a point in the history. The text can be a revision such as "rv/1234", a time in RFC 3339,
+// or an age relative to now such as "-15m". For a revision, ParseMoment returns the revision and the zero time;
+// otherwise, it returns the revision 0 and the time. For any other text, it returns ErrMoment.
 func ParseMoment(text string, now time.Time) (kv.Revision, time.Time, error) {
 	if revision, ok := strings.CutPrefix(text, revisionPrefix); ok {
 		n, err := strconv.ParseInt(revision, 10, 64)
@@ -39,8 +39,8 @@ func ParseMoment(text string, now time.Time) (kv.Revision, time.Time, error) {
 	return 0, at, nil
 }
 
-// ParseAge parses a non-negative duration such as 15m or 2d. A day has 24 hours. It returns an
-// error for a negative duration and for other texts.
+// ParseAge parses a non-negative duration such as 15m or 2d. A day has 24 hours. It returns an error for a
+// negative duration and for any other text.
 func ParseAge(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.ParseUint(days, 10, 16)
@@ -53,7 +53,7 @@ func ParseAge(text string) (time.Duration, error) {
 	return age, err
 }
 
-// parseTime parses a time, or an age before now.
+// parseTime parses a time in RFC 3339, or an age relative to now, such as 15m.
 func parseTime(text string, now time.Time) (time.Time, error) {
 	if age, err := ParseAge(text); err == nil {
 		return now.Add(-age), nil

@@ -7,7 +7,7 @@ import (
 	"mainstay.dev/mainstay/internal/endpoints/openapi"
 )
 
-// Names of models.
+// Names of OpenAPI models.
 const (
 	changeModel = "dev.mainstay.history.v1.Change"
 	listModel   = "dev.mainstay.history.v1.ChangeList"
@@ -15,7 +15,7 @@ const (
 	listMeta    = "io.k8s.apimachinery.pkg.apis.meta.v1.ListMeta"
 )
 
-// Schemas returns the OpenAPI schemas of the API.
+// Schemas returns the OpenAPI schemas of the API, for OpenAPI v2 if v2 is set and for v3 otherwise.
 func Schemas(v2 bool) (map[string]openapi.Schema, error) {
 	prefix := "#/components/schemas/"
 	if v2 {

@@ -23,32 +23,32 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// changeSelection is the set of changes that a list or watch selects.
+// changeSelection specifies the changes that a list or watch returns.
 type changeSelection struct {
 	namespace      string // "" selects all
 	namespaces     *request.Namespaces
-	resource, name string // of the only selected object or objects; "" selects all
-	// keys are the keys of the only selected object; nil selects by the other fields.
+	resource, name string // of the objects; "" selects all
+	// keys contains the store keys to read if only one object is selected; nil reads all keys.
 	keys     []string
 	from, to kv.Revision
-	// newest is the newest revision when the selection was made, and requested the resourceVersion of the
+	// newest is the newest revision at the time of the request. requested is the resourceVersion of the
 	// request, or 0.
 	newest, requested kv.Revision
-	after             position // of the last change of the previous page
-	last              position // of the last change that was read
+	after             position // the last change of the previous page
+	last              position // the last change that was read
 	labels            labels.Selector
 	fields            []fields.Requirement
-	// states includes the states of the objects.
+	// states includes the states of the objects in the returned changes.
 	states bool
 }
 
-// selectName selects the changes of one revision, with their states. A requirement in fields selects one of
-// them by name.
+// selectName limits the selection to the changes of one revision, and includes their states. fields must
+// contain the requirement that selects one of these changes by name.
 func (sel *changeSelection) selectName(revision kv.Revision) {
 	sel.from, sel.to, sel.states = max(sel.from, revision), min(sel.to, revision), true
 }
 
-// selection returns the selection of a list. The error is an API error for invalid options.
+// selection returns the selection for the options of a list or watch. Invalid options cause an API error.
 func (s *Storage) selection(ctx context.Context, namespace string, options rest.ListOptions) (*changeSelection, error) {
 	newest, err := s.config.Archive.CatchUp(ctx)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Storage) selection(ctx context.Context, namespace string, options rest.
 		if !ok {
 			return nil, apierrors.NewBadRequest("continue key is not valid: " + options.Continue)
 		}
-		if after.revision < oldest { // changes between the two pages were deleted
+		if after.revision < oldest { // changes after the previous page have been deleted from the history
 			return nil, &storage.ExpiredError{Message: fmt.Sprintf("the continue token is older than the history: it continues after revision %d, and the oldest revision is %d; list again without it", after.revision, oldest)}
 		}
 		sel.after, sel.from = after, max(sel.from, after.revision)
@@ -85,7 +85,7 @@ func (s *Storage) selection(ctx context.Context, namespace string, options rest.
 	return sel, nil
 }
 
-// require adds a requirement of a field selector.
+// require applies a requirement of a field selector to sel.
 func (s *Storage) require(ctx context.Context, sel *changeSelection, requirement fields.Requirement) error {
 	if requirement.Field != sinceField && requirement.Field != untilField {
 		sel.fields = append(sel.fields, requirement)
@@ -114,12 +114,12 @@ func (s *Storage) require(ctx context.Context, sel *changeSelection, requirement
 	return nil
 }
 
-// revisionAt returns the newest known revision that is not newer than a time; 0 if the history begins later.
+// revisionAt returns the newest known revision at a time, or 0 if the history begins after that time.
 func (s *Storage) revisionAt(ctx context.Context, at time.Time) (kv.Revision, error) {
 	revision, err := s.config.Archive.RevisionAt(ctx, at)
 	var expired *archive.ExpiredError
 	if errors.As(err, &expired) && !expired.From.IsZero() {
-		revision, err = s.config.Archive.RevisionAt(ctx, expired.From) // the beginning of a gap
+		revision, err = s.config.Archive.RevisionAt(ctx, expired.From) // at the beginning of the gap that contains at
 	}
 	if errors.As(err, &expired) {
 		return 0, nil
@@ -127,8 +127,8 @@ func (s *Storage) revisionAt(ctx context.Context, at time.Time) (kv.Revision, er
 	return revision, err
 }
 
-// limit limits the selection to the changes after a revision (since) or up to and including a revision
-// (until).
+// limit limits the selection to the changes after a revision if field is since, or to the changes up to and
+// including a revision if field is until.
 func (sel *changeSelection) limit(field string, revision kv.Revision) {
 	if field == sinceField {
 		sel.from = max(sel.from, min(revision, math.MaxInt64-1)+1)
@@ -137,7 +137,8 @@ func (sel *changeSelection) limit(field string, revision kv.Revision) {
 	sel.to = min(sel.to, revision)
 }
 
-// selectObject sets the keys if the field selector requires one object.
+// selectObject copies the requirements of the field selector to the other fields of sel. It sets sel.keys if
+// the requirements select one object.
 func (s *Storage) selectObject(sel *changeSelection) {
 	for _, requirement := range sel.fields {
 		if requirement.Operator == selection.NotEquals {
@@ -163,7 +164,7 @@ func (s *Storage) selectObject(sel *changeSelection) {
 	}
 }
 
-// includesObject reports whether changes of an object can be selected.
+// includesObject reports whether the selection includes changes of an object.
 func (sel *changeSelection) includesObject(o Object) bool {
 	if sel.namespace != "" && o.Namespace != sel.namespace {
 		return false
@@ -174,8 +175,8 @@ func (sel *changeSelection) includesObject(o Object) bool {
 	return sel.namespaces == nil || sel.namespaces.Has(o.Namespace)
 }
 
-// includes reports whether a change is in the range of the selection. Versions without a time were copied
-// when the archive was created, and are not changes.
+// includes reports whether a change is in the selected range of revisions and after the previous page. Versions
+// without a time are not changes; they were copied when the archive was created.
 func (sel *changeSelection) includes(c *archive.Change) bool {
 	if c.Revision < sel.from || c.Revision > sel.to || c.Time.IsZero() {
 		return false
@@ -183,7 +184,7 @@ func (sel *changeSelection) includes(c *archive.Change) bool {
 	return c.Revision > sel.after.revision || c.Revision == sel.after.revision && c.Key > sel.after.key
 }
 
-// matches evaluates the selectors.
+// matches reports whether a change matches the label selector and the field selector.
 func (sel *changeSelection) matches(c *Change) bool {
 	if sel.labels != nil && !sel.labels.Matches(labels.Set(c.Labels)) {
 		return false

@@ -19,7 +19,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/kv/embedded"
 )
 
-// TestTimesWithoutHistory checks since and until with times before the history and in a gap of the history.
+// TestTimesWithoutHistory checks the fields since and until with times before the beginning of the history and
+// in a gap in the history.
 func TestTimesWithoutHistory(t *testing.T) {
 	t.Parallel()
 	backend, err := embedded.Open(embedded.Config{InMemory: true, Retention: -1})
@@ -33,7 +34,7 @@ func TestTimesWithoutHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = a.Close() }) // it may be closed
+		t.Cleanup(func() { _ = a.Close() }) // the archive may already be closed
 		if err := a.Start(t.Context(), backend); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +102,8 @@ func TestTimesWithoutHistory(t *testing.T) {
 	}
 }
 
-// TestExpiredToken checks that a list does not continue if changes after its last page are no longer in the history.
+// TestExpiredToken checks that a continue token is rejected if changes after the previous page are no longer in
+// the history.
 func TestExpiredToken(t *testing.T) {
 	t.Parallel()
 	backend, err := embedded.Open(embedded.Config{InMemory: true})

@@ -26,16 +26,18 @@ import (
 	"mainstay.dev/mainstay/internal/storage/origin"
 )
 
-// Config describes the objects of an archive. Its functions may be called concurrently.
+// Config configures a Storage. Its functions must be safe for concurrent use.
 type Config struct {
 	Archive *archive.Archive
-	// Parse returns the object of a key, or false if the key does not belong to an object.
+	// Parse returns the object that is stored at a key, or false if the key does not belong to an object.
 	Parse func(key string) (Object, bool)
-	// Keys returns the keys that an object can have. The namespace is empty for cluster-scoped objects.
+	// Keys returns the keys at which an object can be stored. The namespace is empty for cluster-scoped
+	// objects.
 	Keys func(resource schema.GroupResource, name types.NamespacedName) []string
-	// JSON returns a stored value as JSON, in the version in which it is stored.
+	// JSON returns the object in an entry as JSON, in its storage version.
 	JSON func(ctx context.Context, entry *kv.Entry) ([]byte, error)
-	// Allows reports whether the user of a request may read the history of an object.
+	// Allows reports whether the user of a request may read the history of an object. An empty name stands for
+	// all objects of the resource in the namespace.
 	Allows func(ctx context.Context, object Object) bool
 	// Now returns the current time.
 	Now func(ctx context.Context) time.Time
@@ -47,20 +49,20 @@ type Object struct {
 	types.NamespacedName
 }
 
-// Storage serves changes. It is safe for concurrent use.
+// Storage reads changes from an archive. It is safe for concurrent use.
 type Storage struct {
 	config Config
 	kind   *codec.Kind
 }
 
-// Storage serves these verbs.
+// Storage implements the verbs get, list and watch.
 var (
 	_ rest.Getter  = (*Storage)(nil)
 	_ rest.Lister  = (*Storage)(nil)
 	_ rest.Watcher = (*Storage)(nil)
 )
 
-// New returns the resource of changes.
+// New returns the resource "changes".
 func New(config Config) *rest.Resource {
 	version := &codec.Version{GVK: GroupVersion().WithKind("Change"), New: newObject, Untyped: true}
 	return &rest.Resource{
@@ -69,7 +71,7 @@ func New(config Config) *rest.Resource {
 	}
 }
 
-// fieldLabel returns the key of a field selector, or an error for an unknown one.
+// fieldLabel returns its arguments if label is a known field selector, and an error otherwise.
 func fieldLabel(label, value string) (key, converted string, err error) {
 	var c Change
 	if _, ok := c.field(label); !ok && label != sinceField && label != untilField {
@@ -78,10 +80,11 @@ func fieldLabel(label, value string) (key, converted string, err error) {
 	return label, value, nil
 }
 
-// maxChanges is the maximum number of changes in a response. The rest follows with a continue token.
+// maxChanges is the maximum number of changes in a response. Clients read further changes with the continue
+// token.
 const maxChanges = 5000
 
-// List implements rest.Lister. The changes are in the order of revisions.
+// List implements rest.Lister. It returns the changes in the order of their revisions.
 func (s *Storage) List(ctx context.Context, namespace string, options rest.ListOptions) (*rest.List, error) {
 	sel, err := s.selection(ctx, namespace, options)
 	if err != nil {
@@ -108,7 +111,8 @@ func (s *Storage) List(ctx context.Context, namespace string, options rest.ListO
 	return list, nil
 }
 
-// read returns the selected changes. more reports that the limit was reached.
+// read returns up to limit selected changes, and sets sel.last to the last of them. more reports that there may
+// be further changes.
 func (s *Storage) read(ctx context.Context, sel *changeSelection, limit int) (found []*codec.Record, more bool, err error) {
 	allowed, decoded := map[Object]bool{}, &decoder{json: s.config.JSON}
 	var failed error
@@ -143,7 +147,8 @@ func (s *Storage) read(ctx context.Context, sel *changeSelection, limit int) (fo
 	for _, key := range sel.keys {
 		err = errors.Join(err, s.config.Archive.Versions(ctx, key, sel.to, visit))
 	}
-	// Without a namespace, the keys are those of an object without a namespace.
+	// Without a namespace, sel.keys contains only the keys of a cluster-scoped object, but the object may be
+	// namespaced.
 	inNamespaces := sel.namespace == "" && len(found) == 0 && errors.Join(err, failed) == nil
 	if sel.keys == nil || inNamespaces {
 		err = s.config.Archive.Changes(ctx, sel.from, sel.to, func(key string) bool {
@@ -154,8 +159,8 @@ func (s *Storage) read(ctx context.Context, sel *changeSelection, limit int) (fo
 	return found, more, errors.Join(err, failed)
 }
 
-// allows reports whether the user may read the history of an object. It checks first whether the user may
-// read the history of all objects of the resource in the namespace, and caches this result.
+// allows reports whether the user may read the history of an object. It first checks whether the user may read
+// the history of all objects of the resource in the namespace, and caches this result in cache.
 func (s *Storage) allows(ctx context.Context, cache map[Object]bool, object Object) bool {
 	all := Object{Resource: object.Resource, NamespacedName: types.NamespacedName{Namespace: object.Namespace}}
 	allowed, ok := cache[all]
@@ -190,7 +195,7 @@ func (s *Storage) Get(ctx context.Context, name types.NamespacedName, _ metav1.G
 	return found[0], nil
 }
 
-// change converts a change of the archive.
+// change converts a change in the archive to a change of the API.
 func (s *Storage) change(ctx context.Context, object Object, c *archive.Change, decoded *decoder) (*Change, error) {
 	o, err := origin.Decode(c.Origin)
 	if err != nil {
@@ -211,7 +216,7 @@ func (s *Storage) change(ctx context.Context, object Object, c *archive.Change, 
 	return change, describe(ctx, change, c, decoded)
 }
 
-// describe adds the data of the object before and after the change.
+// describe sets the states of the object before and after the change, and the fields that depend on them.
 func describe(ctx context.Context, change *Change, c *archive.Change, decoded *decoder) error {
 	before, err := decoded.document(ctx, c.Before)
 	if err != nil {
@@ -224,8 +229,8 @@ func describe(ctx context.Context, change *Change, c *archive.Change, decoded *d
 	return change.SetStates(before, after)
 }
 
-// SetStates sets the states of the object, and the fields that depend on them: its kind, UID and
-// labels, and the changed fields of an update. The states are retained, and not modified. It
+// SetStates sets the states of the object before and after the change. From the states, it sets the kind, UID
+// and labels of the object and, for an update, the changed fields. The states are retained and not modified. It
 // returns an error if the metadata of a state has unexpected types.
 func (c *Change) SetStates(before, after map[string]any) error {
 	c.Before, c.After = before, after
@@ -242,8 +247,8 @@ func (c *Change) SetStates(before, after map[string]any) error {
 	return nil
 }
 
-// State returns the state after the change or, if it is not available, the state before. It returns nil if
-// neither state is available. The map is shared and must not be modified.
+// State returns the state after the change or, if that is not available, the state before the change. It
+// returns nil if neither state is available. The map is shared and must not be modified.
 func (c *Change) State() map[string]any {
 	if c.After == nil {
 		return c.Before
@@ -251,14 +256,14 @@ func (c *Change) State() map[string]any {
 	return c.After
 }
 
-// IsComplete reports whether the states before and after the change are available. There is no state before
-// the creation, or after the deletion, of an object.
+// IsComplete reports whether the states before and after the change are available. A creation needs no state
+// before the change, and a deletion needs no state after it.
 func (c *Change) IsComplete() bool {
 	return (c.Before != nil || c.Operation == Created) && (c.After != nil || c.Operation == Deleted)
 }
 
-// decoder decodes entries. It keeps the last document, which is the state before the next change of the
-// same object.
+// decoder decodes entries. It caches the last document, because this is often the state before the next change
+// of the same object.
 type decoder struct {
 	json     func(ctx context.Context, entry *kv.Entry) ([]byte, error)
 	key      string
@@ -266,8 +271,9 @@ type decoder struct {
 	last     map[string]any
 }
 
-// document returns the decoded JSON of an entry. The result is nil if entry is nil, or if its value cannot be
-// decrypted or decoded, so that the rest of the change is visible. The result must not be modified.
+// document returns the decoded JSON of an entry. It returns nil if entry is nil. It also returns nil, and no
+// error, if the value cannot be decrypted or decoded, so that the rest of the change stays visible. The result
+// must not be modified.
 func (d *decoder) document(ctx context.Context, entry *kv.Entry) (map[string]any, error) {
 	if entry == nil {
 		return nil, nil
@@ -299,7 +305,7 @@ func DecodeState(text []byte) (map[string]any, error) {
 	return state, nil
 }
 
-// convert copies the metadata of a document.
+// convert copies the API version, kind, UID and labels of a document.
 func convert(document map[string]any, to *metav1.PartialObjectMetadata) error {
 	metadata, _ := document["metadata"].(map[string]any)
 	short := map[string]any{"apiVersion": document["apiVersion"], "kind": document["kind"], "metadata": map[string]any{"uid": metadata["uid"], "labels": metadata["labels"]}}
@@ -333,32 +339,32 @@ func (s *Storage) record(c *Change) (*codec.Record, error) {
 	return codec.NewRecord(s.kind, types.NamespacedName{Namespace: c.Namespace, Name: c.Name}, text, revision), nil
 }
 
-// changeName returns the name of a change: its revision and a hash of its key.
+// changeName returns the name of a change, which consists of its revision and a hash of the key.
 func changeName(revision kv.Revision, key string) string {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(key)) // never fails
 	return fmt.Sprintf("%d-%08x", revision, h.Sum32())
 }
 
-// parseName returns the revision of the name of a change.
+// parseName returns the revision in the name of a change, or false if the name is invalid.
 func parseName(name string) (kv.Revision, bool) {
 	first, _, ok := strings.Cut(name, "-")
 	revision, err := strconv.ParseInt(first, 10, 64)
 	return kv.Revision(revision), ok && err == nil && revision > 0
 }
 
-// position is the position of a change in the order of changes.
+// position identifies the position of a change. Changes are ordered by revision, and by key within a revision.
 type position struct {
 	revision kv.Revision
 	key      string
 }
 
-// token returns the continue token of the next page.
+// token returns the continue token for the page after p.
 func (p position) token() string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", p.revision, p.key))
 }
 
-// parseToken is the inverse of token.
+// parseToken parses a continue token. It returns false if the token is invalid.
 func parseToken(token string) (position, bool) {
 	text, err := base64.RawURLEncoding.DecodeString(token)
 	first, key, ok := strings.Cut(string(text), " ")

@@ -14,7 +14,7 @@ import (
 
 func newObject() codec.Object { return &unstructured.Unstructured{} }
 
-// table converts changes to rows.
+// table converts changes to table rows.
 type table struct{}
 
 // Columns implements rest.TableConvertor.

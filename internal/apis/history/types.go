@@ -1,5 +1,5 @@
-// Package history implements the API group history.mainstay.dev: the changes of objects, with their time,
-// their user and the changed fields. The changes are read from an archive (storage/archive). The API is
+// Package history implements the API group history.mainstay.dev. It serves the changes of objects with the
+// time, the user and the changed fields, and reads them from an archive (see storage/archive). The API is
 // read-only.
 package history
 
@@ -30,24 +30,25 @@ const (
 	Deleted Operation = "Deleted"
 )
 
-// Change is one change of one object. It has the namespace of the object.
+// Change is one change of one object. It is in the namespace of the object.
 type Change struct {
 	metav1.TypeMeta `json:",inline"`
-	// ObjectMeta has the labels of the object, and the time of the change as creationTimestamp. The name
-	// begins with the revision.
+	// ObjectMeta contains the labels of the object. Its creationTimestamp is the time of the change, and its
+	// name begins with the revision.
 	metav1.ObjectMeta `json:"metadata"`
 
 	Object    ObjectReference `json:"object"`
 	Operation Operation       `json:"operation"`
 	// Revision is the resourceVersion of the object after the change, or the revision of its deletion.
-	// PreviousRevision is the resourceVersion before the change; "" if the object did not exist, or if the
-	// resourceVersion is no longer known.
+	// PreviousRevision is the resourceVersion of the object before the change. It is "" if the object did not
+	// exist, or if its resourceVersion is no longer known.
 	Revision         string `json:"revision"`
 	PreviousRevision string `json:"previousRevision,omitempty"`
 
-	// User is the user whose permissions applied. ImpersonatedBy is the authenticated user if it is a
-	// different user. All of the following fields are empty if they are unknown: the server recorded no
-	// history at that time, another server wrote the object, or the object expired.
+	// User is the user whose permissions applied. ImpersonatedBy is the authenticated user if that user
+	// impersonated User. These fields and the following ones up to AuditID are empty if they are unknown: if
+	// the server recorded no history at that time, if another server wrote the object, or if the object
+	// expired.
 	User           string `json:"user,omitempty"`
 	ImpersonatedBy string `json:"impersonatedBy,omitempty"`
 	// Verb and Subresource are the verb and the subresource of the request.
@@ -60,21 +61,21 @@ type Change struct {
 	// Fields are the paths of the changed fields of an update, such as spec.replicas. Managed fields and
 	// other metadata that the server changes are omitted.
 	Fields []string `json:"fields,omitempty"`
-	// FieldsTruncated is set if more fields than MaxFields have changed.
+	// FieldsTruncated is set if more than MaxFields fields have changed.
 	FieldsTruncated bool `json:"fieldsTruncated,omitempty"`
 
-	// Before and After are the states of the object, in the version in which it is stored; nil if it did
-	// not exist or the state is not available. Lists and watches omit them, except lists of one change by
-	// metadata.name.
+	// Before and After are the states of the object before and after the change, in the storage version. They
+	// are nil if the object did not exist or the state is not available. Lists and watches omit them, unless a
+	// field selector selects one change by metadata.name.
 	Before map[string]any `json:"before,omitempty"`
 	After  map[string]any `json:"after,omitempty"`
 }
 
-// ObjectReference identifies the changed object. The object has the namespace of the Change.
+// ObjectReference identifies the changed object, which is in the namespace of the Change.
 type ObjectReference struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
-	// Resource is the plural name with the group, such as deployments.apps.
+	// Resource is the plural name of the resource and the group, such as deployments.apps.
 	Resource string    `json:"resource"`
 	Name     string    `json:"name"`
 	UID      types.UID `json:"uid,omitempty"`
@@ -85,10 +86,10 @@ func (o *ObjectReference) GroupResource() schema.GroupResource {
 	return schema.ParseGroupResource(o.Resource)
 }
 
-// MaxFields is the maximum number of Fields of a Change.
+// MaxFields is the maximum number of elements in Change.Fields.
 const MaxFields = 100
 
-// field returns the value of a field selector.
+// field returns the value of a field that field selectors can use. ok is false for other names.
 func (c *Change) field(name string) (value string, ok bool) {
 	switch name {
 	case "metadata.name":
@@ -115,19 +116,19 @@ func (c *Change) field(name string) (value string, ok bool) {
 	return "", false
 }
 
-// Keys of field selectors that limit the time of changes.
+// Fields of field selectors that limit the time of changes.
 const (
 	sinceField = "since"
 	untilField = "until"
 )
 
-// encode returns the JSON of a change, with its type.
+// encode sets the type of a change and returns the change as JSON.
 func (c *Change) encode() ([]byte, error) {
 	c.APIVersion, c.Kind = GroupVersion().String(), "Change"
 	return json.Marshal(c)
 }
 
-// summary returns the changed fields for a table.
+// summary returns the first changed fields, for a table cell.
 func (c *Change) summary() string {
 	const most = 3
 	if len(c.Fields) <= most && !c.FieldsTruncated {

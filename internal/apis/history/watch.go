@@ -9,13 +9,13 @@ import (
 	"mainstay.dev/mainstay/internal/rest"
 )
 
-// Watch implements rest.Watcher. Without a resourceVersion, the watch begins with the next change.
+// Watch implements rest.Watcher. If the options have no resourceVersion, the watch begins with the next change.
 func (s *Storage) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
 	sel, err := s.selection(ctx, namespace, options)
 	if err != nil {
 		return nil, err
 	}
-	sel.keys = nil // the changes of all keys are read in order
+	sel.keys = nil // a watch reads the changes of all keys in order
 	sel.from = cmp.Or(sel.requested, sel.newest) + 1
 	return &changeWatch{storage: s, selection: sel}, nil
 }
@@ -23,7 +23,7 @@ func (s *Storage) Watch(ctx context.Context, namespace string, options rest.List
 // watchBatch is the maximum number of changes that one call of Next returns.
 const watchBatch = 100
 
-// changeWatch is a watch of changes.
+// changeWatch implements rest.Watch. Its events have the type ADDED.
 type changeWatch struct {
 	storage   *Storage
 	selection *changeSelection
