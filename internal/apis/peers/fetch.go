@@ -20,13 +20,14 @@ const (
 	fetchTimeout = 10 * time.Second
 	// maxDiscovery is the maximum size of a discovery document, in bytes.
 	maxDiscovery = 64 << 20
-	// ownDiscovery is the Accept header for the resources of a server without the resources of its
+	// ownDiscovery is the Accept header that requests the discovery of a server without the resources of its
 	// peers.
 	ownDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList;profile=nopeer," +
 		"application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 )
 
-// fetchPeer fetches the discovery of another server, without shared group versions.
+// fetchPeer fetches the address and the discovery of another server. The result does not contain shared group
+// versions.
 func (s *Source) fetchPeer(ctx context.Context, id string) (*peer, error) {
 	address, err := s.config.Address(ctx, id)
 	if err != nil {
@@ -49,7 +50,7 @@ func (s *Source) fetchPeer(ctx context.Context, id string) (*peer, error) {
 	return p, nil
 }
 
-// add adds the resources of groups.
+// add adds the resources in groups. It adds the groups too, except for the core group.
 func (p *peer) add(groups []apidiscovery.APIGroupDiscovery) {
 	for _, group := range groups {
 		for _, version := range group.Versions {

@@ -18,8 +18,8 @@ import (
 // again.
 const proxiedHeader = "X-Kubernetes-Peer-Proxied"
 
-// Handler returns a handler that proxies requests for a resource to a random server that serves it,
-// or nil if no other server serves it or r was already proxied.
+// Handler returns a handler that proxies requests for a resource to a random server that serves it, or nil if
+// no other server serves the resource or another server has already proxied r.
 func (s *Source) Handler(r *http.Request, resource schema.GroupVersionResource) http.Handler {
 	if r.Header.Get(proxiedHeader) == "true" {
 		return nil
@@ -36,7 +36,7 @@ func (s *Source) Handler(r *http.Request, resource schema.GroupVersionResource) 
 	return &handler{s, candidates[rand.IntN(len(candidates))].address, resource}
 }
 
-// handler proxies requests to a server.
+// handler proxies requests for a resource to the server at address.
 type handler struct {
 	source   *Source
 	address  string
@@ -49,7 +49,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		http.Error(w, "missing user", http.StatusInternalServerError)
 		return
 	}
-	request.WatchInitialized(in.Context()) // from here on, a watch only uses resources of the other server
+	request.WatchInitialized(in.Context()) // from here on, a watch uses only resources of the other server
 	transport := h.source.transport
 	if proxy.IsUpgrade(in) {
 		transport = h.source.upgrade
@@ -65,7 +65,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 		ModifyResponse: func(response *http.Response) error {
 			response.Header.Del("Audit-Id") // this server has already set its own Audit-Id
 			for name := range response.Header {
-				w.Header().Del(name) // the headers of the other server replace headers that filters have set
+				w.Header().Del(name) // the headers of the other server replace the headers that filters have set
 			}
 			h.source.config.Metrics.rerouted(response.StatusCode, h.resource)
 			return nil
@@ -74,7 +74,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	})
 }
 
-// fail writes kube-apiserver's response to a request that the other server did not respond to.
+// fail writes the same response as kube-apiserver if the other server did not respond.
 func (h *handler) fail(ctx context.Context, w http.ResponseWriter, err error) {
 	h.source.config.Logger.LogAttrs(ctx, slog.LevelDebug, "request to another server failed", slog.String("address", h.address), slog.Any("err", err))
 	if ctx.Err() == nil { // otherwise the filters write the response

@@ -15,8 +15,8 @@ const (
 	syncFetch   = "fetch_discovery"
 )
 
-// Metrics are the metrics of all Sources of a host, with kube-apiserver's names. They are safe for
-// concurrent use.
+// Metrics contains the metrics of all Sources of a host. They have the same names as in kube-apiserver. Metrics
+// is safe for concurrent use.
 type Metrics struct {
 	requests *prometheus.CounterVec
 	syncs    *prometheus.CounterVec

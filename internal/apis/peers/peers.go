@@ -1,7 +1,7 @@
-// Package peers proxies requests for resources that this server does not serve to another server of
-// the cluster, like kube-apiserver's mixed version proxy (KEP-4020). While servers of two versions
-// run concurrently, clients of each can use the resources of both. A Source finds the other servers
-// by their identity leases, and their resources by their discovery. The other server authorizes the
+// Package peers proxies requests to other servers of the cluster if this server does not serve the requested
+// resource, like kube-apiserver's mixed version proxy (KEP-4020). While servers of two versions run
+// concurrently, the clients of each server can use the resources of both. A Source finds the other servers by
+// their identity leases, and their resources through their discovery. The other server authorizes a proxied
 // request for the user in the front proxy headers.
 package peers
 
@@ -32,25 +32,24 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// serverName is the DNS name in the serving certificates of all servers.
+// serverName is a DNS name that the serving certificates of all servers contain.
 const serverName = "kubernetes.default.svc"
 
 // Config configures a Source. All fields but Logger and Reflectors are required.
 type Config struct {
-	// ID is the identity of this server: the name of its lease.
+	// ID is the identity of this server, which is the name of its identity lease.
 	ID string
-	// Leases is the collection of leases; Selector selects the identity leases of servers.
+	// Leases provides the leases. Selector selects the identity leases of servers.
 	Leases   reflector.Collection
 	Selector labels.Selector
-	// Address returns the host and port of a server, or an empty string if it has not published
-	// them.
+	// Address returns the host and port of a server, or "" if the server has not published them.
 	Address func(ctx context.Context, id string) (string, error)
 	// Authorities contains the CA certificates for the other servers. Certificate returns the
 	// client certificate of this server.
 	Authorities *x509.CertPool
 	Certificate func() (*tls.Certificate, error)
-	// Shared reports whether all servers serve a group version regardless of their own version,
-	// because a stored definition or APIService specifies it. Requests for it are not proxied.
+	// Shared reports whether all servers serve a group version regardless of their own version, because a
+	// stored definition or APIService specifies the group version. Requests for it are not proxied.
 	Shared func(schema.GroupVersion) bool
 
 	Proxy      *proxy.Proxy
@@ -73,7 +72,7 @@ type Source struct {
 	// holders contains the holders of the identity leases of other servers, by the name of the
 	// lease.
 	holders map[string]string
-	// defined contains the group versions that had custom resources at any time since the start.
+	// defined contains all group versions that were passed to Changed.
 	defined map[schema.GroupVersion]bool
 }
 
@@ -83,15 +82,15 @@ type snapshot struct {
 	peers      map[string]*peer // by the name of the identity lease
 }
 
-// peer is another server with its resources.
+// peer describes another server and its resources.
 type peer struct {
 	address   string
 	resources map[schema.GroupVersionResource]bool
 	groups    []apidiscovery.APIGroupDiscovery // without the core group
 }
 
-// New returns a source without other servers; Run finds them. It returns an error for an invalid
-// configuration of the reflector.
+// New returns a Source that does not contain other servers until Run finds them. It returns an error if the
+// configuration of the reflector is invalid.
 func New(config Config) (*Source, error) {
 	s := &Source{config: config, changed: make(chan struct{}, 1), holders: map[string]string{}, defined: map[schema.GroupVersion]bool{}}
 	s.current.Store(&snapshot{})
@@ -104,7 +103,7 @@ func New(config Config) (*Source, error) {
 	return s, err
 }
 
-// newTransport returns a transport to the other servers, with HTTP/2 if http2 is set.
+// newTransport returns a transport for requests to other servers. It uses HTTP/2 if http2 is set.
 func (s *Source) newTransport(http2 bool) *http.Transport {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.config.Authorities, ServerName: serverName}
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return s.config.Certificate() }
@@ -114,8 +113,8 @@ func (s *Source) newTransport(http2 bool) *http.Transport {
 	}
 }
 
-// Run follows the leases and fetches the discovery of the other servers until ctx ends. It retries
-// failed requests with backoff. It must be called once.
+// Run watches the leases and fetches the discovery of the other servers until ctx is done. It retries failed
+// requests with backoff. It must be called once.
 func (s *Source) Run(ctx context.Context) {
 	var reflecting sync.WaitGroup
 	reflecting.Go(func() { s.reflector.Run(ctx) })
@@ -163,8 +162,8 @@ func (s *Source) apply(_ context.Context, events []rest.Event) error {
 	return nil
 }
 
-// updateHolders calls change with the holders, and triggers the fetch of discovery if they differ
-// afterwards. Most events of leases are renewals without a difference.
+// updateHolders calls change to modify the holders. If they differ afterwards, it triggers a fetch of
+// discovery. Most lease events are renewals, which do not change the holders.
 func (s *Source) updateHolders(change func(map[string]string)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,8 +178,8 @@ func (s *Source) updateHolders(change func(map[string]string)) {
 	}
 }
 
-// holderOf returns the holder of the identity lease of another server. It returns an empty string
-// for the lease of this server, and if the lease has no holder or cannot be decoded.
+// holderOf returns the holder of the identity lease of another server. It returns "" for the lease of this
+// server, and if the lease has no holder or cannot be decoded.
 func (s *Source) holderOf(record *codec.Record) string {
 	if record.Name().Name == s.config.ID {
 		return ""
@@ -192,8 +191,8 @@ func (s *Source) holderOf(record *codec.Record) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// fetchAll fetches the discovery of all other servers. It reports whether all requests succeeded;
-// servers without a response are absent from the new snapshot.
+// fetchAll fetches the discovery of all other servers. It reports whether all requests succeeded. Servers for
+// which a request failed are not in the new snapshot.
 func (s *Source) fetchAll(ctx context.Context) (all bool) {
 	s.mu.Lock()
 	ids := slices.Sorted(maps.Keys(s.holders))
@@ -221,9 +220,9 @@ func (s *Source) fetchAll(ctx context.Context) (all bool) {
 	return all
 }
 
-// Changed removes group versions of custom resources from the discovery of other servers. All
-// servers serve the same custom resources, and the discovery that was fetched from another server
-// may be outdated. It does not block on I/O.
+// Changed removes group versions of custom resources from the discovery of other servers. All servers serve the
+// same custom resources, but the discovery that was fetched from another server may be outdated. Changed does
+// not block on I/O.
 func (s *Source) Changed(versions []schema.GroupVersion) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -238,7 +237,7 @@ func (s *Source) Changed(versions []schema.GroupVersion) {
 	}
 }
 
-// clone returns a copy with the next generation, which the caller may modify.
+// clone returns a copy with the next generation. The caller may modify the copy.
 func (s *snapshot) clone() *snapshot {
 	next := &snapshot{generation: s.generation + 1, peers: map[string]*peer{}}
 	for id, p := range s.peers {
@@ -270,11 +269,11 @@ func withoutVersions(groups []apidiscovery.APIGroupDiscovery, drop func(schema.G
 	return remaining
 }
 
-// Generation returns a number that increases with every change of the discovery of other servers.
+// Generation returns a number that increases whenever the discovery of other servers changes.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
-// Groups returns the discovery of each other server, sorted by identity. The groups are shared and
-// must not be modified.
+// Groups returns the groups in the discovery of each other server, sorted by the server's identity. The core
+// group is not included. The groups are shared and must not be modified.
 func (s *Source) Groups() [][]apidiscovery.APIGroupDiscovery {
 	now := s.current.Load()
 	var all [][]apidiscovery.APIGroupDiscovery
