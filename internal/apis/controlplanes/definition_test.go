@@ -13,7 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// TestDefinition checks that the definition is valid and served without a status write.
+// TestDefinition checks that the definition is valid and that its conditions are set, so that it is served
+// without a write of its status.
 func TestDefinition(t *testing.T) {
 	t.Parallel()
 	crd := &apiextensionsv1.CustomResourceDefinition{}

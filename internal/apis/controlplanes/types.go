@@ -1,5 +1,6 @@
-// Package controlplanes contains the API controlplanes.mainstay.dev: isolated Kubernetes APIs in one
-// server. Its schema is the CustomResourceDefinition in definition.json.
+// Package controlplanes contains the types of the API controlplanes.mainstay.dev. A control plane is one of
+// several isolated Kubernetes APIs in a server. The schema of the API is the CustomResourceDefinition in
+// definition.json.
 package controlplanes
 
 import (
@@ -20,31 +21,33 @@ var definition string
 // Definition returns the CustomResourceDefinition in JSON.
 func Definition() []byte { return []byte(definition) }
 
-// Resource returns the resource of control planes.
+// Resource returns the group, version and plural name of control planes.
 func Resource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "mainstay.dev", Version: "v1", Resource: "controlplanes"}
 }
 
-// Kind is the kind of control planes.
+// Kind is the kind of control plane objects.
 const Kind = "ControlPlane"
 
 // AccessVerb is the verb that a user must be granted on a control plane to access it as an administrator.
 const AccessVerb = "access"
 
-// Finalizer delays the deletion of a control plane until its objects are deleted.
+// Finalizer delays the deletion of a control plane until the objects in the control plane are deleted.
 const Finalizer = "mainstay.dev/control-plane"
 
-// Each key of a control plane in the store consists of KeyPrefix, the UID and one of these parts.
+// Each key of a control plane in the store begins with KeyPrefix, the UID of the control plane, and one of the
+// following parts.
 const (
-	IdentityKey  = "identity" // the key of the authorities and the token key, encrypted like a Secret
+	IdentityKey  = "identity" // the keys and certificates of the control plane, encrypted like a Secret
 	ObjectPrefix = "registry" // the prefix of the objects
-	CopyKey      = "copy"     // the lock of the server that copies the objects of a fork's source
+	CopyKey      = "copy"     // the lock that a server holds while it copies the objects of a fork's source
 )
 
-// TemplatesKey replaces the UID in the keys of the initial contents of control planes.
+// TemplatesKey takes the position of the UID in the keys of templates, which contain the initial objects of
+// control planes.
 const TemplatesKey = "templates"
 
-// KeyPrefix returns the prefix of the keys of all control planes, with a slash at its end. root is the
+// KeyPrefix returns the common prefix of the keys of all control planes, which ends with a slash. root is the
 // prefix of the root control plane, such as /registry.
 func KeyPrefix(root string) string { return "/" + strings.Trim(root, "/") + ".controlplanes/" }
 
@@ -59,21 +62,23 @@ type ControlPlane struct {
 
 // Spec is the desired state of a control plane.
 type Spec struct {
-	// Paused rejects all requests.
+	// Paused makes the control plane reject all requests.
 	Paused bool   `json:"paused,omitempty"`
 	Limits Limits `json:"limits,omitzero"`
-	// From makes the control plane a fork; nil makes it empty. It is immutable.
+	// From makes the control plane a fork of another one. If it is nil, the control plane begins empty. It is
+	// immutable.
 	From *Source `json:"from,omitempty"`
 }
 
-// Source is the state with which a fork begins.
+// Source specifies the state with which a fork begins.
 type Source struct {
-	// ControlPlane is the name of the copied control plane; "" copies the root control plane.
+	// ControlPlane is the name of the control plane to copy; "" selects the root control plane.
 	ControlPlane string `json:"controlPlane,omitempty"`
-	// Time or ResourceVersion selects an earlier state; without both, the newest one is selected.
+	// Time or ResourceVersion selects an earlier state. If neither is set, the newest state is copied.
 	Time            *metav1.Time `json:"time,omitempty"`
 	ResourceVersion string       `json:"resourceVersion,omitempty"`
-	// OutgoingCalls is the policy for calls of webhooks, aggregated API servers and kubelets; "" selects DenyCalls.
+	// OutgoingCalls is the policy for calls to webhooks, aggregated API servers and kubelets; "" means
+	// DenyCalls.
 	OutgoingCalls CallPolicy `json:"outgoingCalls,omitempty"`
 }
 
@@ -114,29 +119,30 @@ type Status struct {
 	Phase Phase `json:"phase,omitempty"`
 	// URL is the URL of the API.
 	URL string `json:"url,omitempty"`
-	// KubeconfigSecretRef is the Secret with the administrator's kubeconfig.
+	// KubeconfigSecretRef refers to the Secret that contains the administrator's kubeconfig.
 	KubeconfigSecretRef *SecretReference `json:"kubeconfigSecretRef,omitempty"`
-	// Objects and Bytes are the number and the size of the stored objects; nil if they are unknown.
+	// Objects and Bytes are the number of stored objects and their total size in bytes, or nil if they are
+	// unknown.
 	Objects *int64 `json:"objects,omitempty"`
 	Bytes   *int64 `json:"bytes,omitempty"`
-	// LastRequestTime is the time of the last request; nil without one.
+	// LastRequestTime is the time of the last request, or nil if there was none.
 	LastRequestTime *metav1.Time `json:"lastRequestTime,omitempty"`
-	// WakeTime is the time at which a closed control plane opens, because one of its controllers has work
-	// then; nil without such work.
+	// WakeTime is the time at which a closed control plane opens again because one of its controllers has work
+	// at that time. It is nil if no controller has such work.
 	WakeTime *metav1.Time `json:"wakeTime,omitempty"`
-	// SourceRevision is the resourceVersion of the source with which a fork began.
+	// SourceRevision is the resourceVersion of the source at which a fork was copied.
 	SourceRevision string             `json:"sourceRevision,omitempty"`
 	Conditions     []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// SecretReference is the name of a Secret.
+// SecretReference identifies a Secret.
 type SecretReference struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 }
 
-// FromUnstructured converts an object of the API to a ControlPlane. It returns an error if a field
-// has another type. obj is not modified.
+// FromUnstructured converts an object of the API to a ControlPlane. It returns an error if a field has an
+// unexpected type. obj is not modified.
 func FromUnstructured(obj *unstructured.Unstructured) (*ControlPlane, error) {
 	var c ControlPlane
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &c); err != nil {
@@ -145,8 +151,8 @@ func FromUnstructured(obj *unstructured.Unstructured) (*ControlPlane, error) {
 	return &c, nil
 }
 
-// SetStatus replaces the status of an object of the API. It modifies obj.Object, and returns an
-// error if status cannot be converted.
+// SetStatus replaces the status of an object of the API. It modifies obj.Object. It returns an error if status
+// cannot be converted.
 func SetStatus(obj *unstructured.Unstructured, status *Status) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
