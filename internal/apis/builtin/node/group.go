@@ -1,4 +1,4 @@
-// Package node declares the resource of node.k8s.io.
+// Package node declares RuntimeClass, the resource of node.k8s.io.
 package node
 
 import (
@@ -26,7 +26,7 @@ func runtimeClassColumns() *builtin.Columns[*nodev1.RuntimeClass] {
 	return &builtin.Columns[*nodev1.RuntimeClass]{
 		Definitions: []metav1.TableColumnDefinition{
 			builtin.NameColumn(),
-			builtin.Column("Handler", "string", ""), // kube-apiserver uses the description of a field that no longer exists
+			builtin.Column("Handler", "string", ""), // as in kube-apiserver, there is no description
 			builtin.AgeColumn(),
 		},
 		Cells: func(class *nodev1.RuntimeClass, now time.Time) []any {

@@ -1,4 +1,4 @@
-// Package policy declares the resource of the policy group.
+// Package policy declares PodDisruptionBudget, the resource of the group policy.
 package policy
 
 import (

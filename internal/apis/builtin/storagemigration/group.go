@@ -1,4 +1,4 @@
-// Package storagemigration declares the resource of storagemigration.k8s.io. Package
+// Package storagemigration declares StorageVersionMigration, the resource of storagemigration.k8s.io. Package
 // controllers/storagemigration performs the migrations.
 package storagemigration
 
@@ -48,7 +48,7 @@ func migrationColumns() *builtin.Columns[*storagemigrationv1.StorageVersionMigra
 	}
 }
 
-// migrationState returns the type of the last true condition.
+// migrationState returns the type of the last condition that is true, or "Unknown".
 func migrationState(m *storagemigrationv1.StorageVersionMigration) string {
 	state := "Unknown"
 	for i := range m.Status.Conditions {

@@ -16,7 +16,7 @@ func ofDeployments() *migration {
 	return &migration{Spec: storagemigrationv1.StorageVersionMigrationSpec{Resource: metav1.GroupResource{Group: "apps", Resource: "deployments"}}}
 }
 
-// with returns a change that sets the resource version and true conditions of a migration.
+// with returns a function that sets the resource version of a migration and makes the given conditions true.
 func with(version string, conditions ...storagemigrationv1.MigrationConditionType) func(*migration) {
 	return func(m *migration) {
 		m.Status = storagemigrationv1.StorageVersionMigrationStatus{ResourceVersion: version}

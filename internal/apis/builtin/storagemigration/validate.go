@@ -28,7 +28,8 @@ func validateMigration(f validation.Field, m, old *storagemigrationv1.StorageVer
 	}
 }
 
-// validateMigrationStatus rejects changes of a migration that has ended.
+// validateMigrationStatus rejects contradictory conditions. If a migration has ended, its final condition must
+// stay true.
 func validateMigrationStatus(f validation.Field, m, old *storagemigrationv1.StorageVersionMigration) {
 	f, status := f.Child("status"), &m.Status
 	validateResourceVersion(f.Child("resourceVersion"), status.ResourceVersion, old.Status.ResourceVersion)
