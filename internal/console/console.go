@@ -1,5 +1,5 @@
-// Package console serves the web console: static files that read the API with the credentials of their user.
-// The directory console at the root of the module contains their source.
+// Package console serves the web console, which consists of static files. In the browser, they read the API
+// with the credentials of the user. Their source is in the directory console at the root of the module.
 package console
 
 import (
@@ -26,11 +26,12 @@ var files embed.FS
 // AssetPath is the prefix of the paths of scripts and styles.
 const AssetPath = "/console/assets/"
 
-// configPath is the path of the configuration of the sign-in, in JSON.
+// configPath is the path of the JSON document that configures the sign-in.
 const configPath = "/console/config.json"
 
-// Provider describes the sign-in with a provider of OpenID Connect: the authorization code flow of a client without a
-// secret, whose redirect URI is /console/callback. The page sends requests to the token endpoint, which must be an https URL.
+// Provider describes an OpenID Connect provider for the sign-in. The page uses the authorization code flow as a
+// client without a secret, with the redirect URI /console/callback. The page itself sends requests to the token
+// endpoint, which must be an https URL.
 type Provider struct {
 	Issuer                string   `json:"issuer"`
 	ClientID              string   `json:"clientID"`
@@ -39,11 +40,12 @@ type Provider struct {
 	Scopes                []string `json:"scopes,omitempty"`
 }
 
-// plainHost matches hosts that have no special meaning in a Content-Security-Policy. URLs can contain hosts such as
-// "*" and "a;script-src".
+// plainHost matches hosts that have no special meaning in a Content-Security-Policy. A URL can also contain
+// hosts such as "*" and "a;script-src", which do.
 var plainHost = regexp.MustCompile(`^[A-Za-z0-9.-]+(:[0-9]+)?$`)
 
-// origin returns the origin of the token endpoint, or "" if the policy cannot contain it.
+// origin returns the origin of the token endpoint, or "" if the endpoint is not an https URL with a host that
+// matches plainHost.
 func (p *Provider) origin() string {
 	endpoint, err := url.Parse(p.TokenEndpoint)
 	if err != nil || endpoint.Scheme != "https" || !plainHost.MatchString(endpoint.Host) {
@@ -52,8 +54,9 @@ func (p *Provider) origin() string {
 	return "https://" + endpoint.Host
 }
 
-// policy returns the Content-Security-Policy. The page executes and loads only files of its own server, other pages
-// cannot embed it, and it sends requests only to its own server and to the token endpoints of providers.
+// policy returns the Content-Security-Policy. The page can load and execute only files of its own server. It
+// can send requests only to its own server and to the token endpoints of providers. Other pages cannot embed
+// it.
 func policy(providers []Provider) string {
 	origins := []string{"'self'"}
 	for i := range providers {
@@ -65,14 +68,14 @@ func policy(providers []Provider) string {
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'"
 }
 
-// pages matches the paths of the page: below /console/ of the root control plane, of another control plane,
-// or of a past moment. The page itself parses the rest of the path.
+// pages matches the paths of the page, which are below /console/. The path can begin with a prefix that selects
+// a control plane, a point in time, or both. The page itself parses the rest of the path.
 var pages = regexp.MustCompile(`^(/clusters/[^/]+)?(/at/(rv/)?[^/]+)?/console(/|$)`)
 
-// Handler returns a handler that serves the console without authentication, and passes all other requests
-// to next. The response does not depend on whether the control plane or the moment of the path exists.
-// providers returns the providers that the page currently offers; it must not block and is called
-// concurrently. If it is nil, the page offers no providers.
+// Handler returns a handler that serves the console without authentication, and passes all other requests to
+// next. Its responses do not depend on whether the control plane or the point in time in the path exists.
+// providers returns the providers that the page currently offers; it must not block and must be safe for
+// concurrent use. If it is nil, the page offers no providers.
 func Handler(providers func() []Provider, next http.Handler) http.Handler {
 	if providers == nil {
 		providers = func() []Provider { return nil }
@@ -94,7 +97,7 @@ func Handler(providers func() []Provider, next http.Handler) http.Handler {
 			w.Header().Set("Allow", "GET, HEAD")
 			http.Error(w, "the console supports only GET and HEAD", http.StatusMethodNotAllowed)
 		case !strings.HasSuffix(prefix, "/"):
-			// A permanent redirect would remain in the cache of the browser, for later servers at this address.
+			// The browser would cache a permanent redirect and apply it to later servers at the same address.
 			http.Redirect(w, r, r.URL.EscapedPath()+"/", http.StatusFound)
 		case r.URL.Path == configPath:
 			serveConfig(w, providers())
@@ -108,7 +111,8 @@ func Handler(providers func() []Provider, next http.Handler) http.Handler {
 	})
 }
 
-// serveConfig serves the configuration of the sign-in. It omits providers to which the policy permits no requests.
+// serveConfig serves the configuration of the sign-in. It omits providers to which the page cannot send
+// requests because of the policy.
 func serveConfig(w http.ResponseWriter, providers []Provider) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.Header().Set("Content-Type", "application/json")
@@ -122,16 +126,16 @@ func serveConfig(w http.ResponseWriter, providers []Provider) {
 	_ = json.NewEncoder(w).Encode(map[string][]Provider{"providers": usable}) // an error means that the client has disconnected
 }
 
-// asset is an embedded file, which is compressed with gzip.
+// asset is an embedded file that is compressed with gzip.
 type asset struct {
 	contentType string
 	sum         [sha256.Size]byte
 	compressed  []byte
-	// plain decompresses the file at its first call.
+	// plain returns the decompressed file. It decompresses the file on the first call.
 	plain func() []byte
 }
 
-// newAsset reads an embedded file. It panics if the file does not exist, which is an error in this package.
+// newAsset reads an embedded file. It panics if the file does not exist, because this is a bug in this package.
 func newAsset(name, contentType string) *asset {
 	compressed, err := files.ReadFile("assets/" + name + ".gz")
 	if err != nil {
@@ -140,7 +144,7 @@ func newAsset(name, contentType string) *asset {
 	return &asset{contentType: contentType, sum: sha256.Sum256(compressed), compressed: compressed, plain: sync.OnceValue(func() []byte { return decompress(compressed) })}
 }
 
-// decompress panics if data is damaged, which is an error in this package.
+// decompress panics if data is damaged, because data is always an embedded file.
 func decompress(data []byte) []byte {
 	r, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -153,8 +157,9 @@ func decompress(data []byte) []byte {
 	return plain
 }
 
-// etag returns the ETag of the file with a policy, which changes with the providers. It is a weak ETag,
-// because the compressed and the plain form share it.
+// etag returns the ETag of the file when it is served with the given policy. The ETag depends on the policy,
+// because the policy changes with the providers. It is a weak ETag, because the compressed and the plain form
+// share it.
 func (a *asset) etag(policy string) string {
 	sum := sha256.Sum256(append(a.sum[:], policy...))
 	return `W/"` + hex.EncodeToString(sum[:16]) + `"`
@@ -168,7 +173,7 @@ func (a *asset) serve(w http.ResponseWriter, r *http.Request, policy string) {
 	header.Set("Referrer-Policy", "no-referrer")
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cross-Origin-Resource-Policy", "same-origin")
-	header.Set("Cache-Control", "no-cache") // a browser validates its copy, so that an upgrade of the server has an effect
+	header.Set("Cache-Control", "no-cache") // browsers revalidate their copies, so that they notice an upgrade of the server
 	header.Set("Vary", "Accept-Encoding")
 	header.Set("ETag", etag)
 	if strings.Contains(r.Header.Get("If-None-Match"), strings.TrimPrefix(etag, "W/")) {

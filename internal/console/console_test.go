@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// notConsole is the response of the next handler.
+// notConsole is the response body of the next handler.
 const notConsole = "next"
 
 func newTestHandler() http.Handler {
 	return Handler(nil, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, notConsole) }))
 }
 
-// request returns the response of a handler to a request with pairs of header names and values.
+// request sends a request to a handler and returns the response. header contains names and values in turn.
 func request(handler http.Handler, method, target string, header ...string) *http.Response {
 	r := httptest.NewRequest(method, target, nil)
 	for i := 0; i < len(header); i += 2 {
@@ -47,7 +47,7 @@ func file(t *testing.T, name string) string {
 	return string(decompress(compressed))
 }
 
-// TestHeaders checks the headers and the body of each file.
+// TestHeaders checks the response headers and the body for each file.
 func TestHeaders(t *testing.T) {
 	t.Parallel()
 	handler := newTestHandler()
@@ -104,7 +104,7 @@ func TestConditionalRequest(t *testing.T) {
 	}
 }
 
-// TestCompression checks the negotiation of the encoding.
+// TestCompression checks that files are served with gzip only if the Accept-Encoding header accepts it.
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	handler := newTestHandler()
@@ -155,7 +155,7 @@ func TestPaths(t *testing.T) {
 	t.Parallel()
 	handler := newTestHandler()
 	const page, none = "<!doctype html>", "404 page not found"
-	for path, want := range map[string]string{ // the target of a redirect begins with "/"
+	for path, want := range map[string]string{ // values that begin with "/" are targets of redirects
 		"/console/":                              page,
 		"/console/objects":                       page,
 		"/console//x":                            page,
@@ -245,7 +245,7 @@ func TestReferences(t *testing.T) {
 	}
 }
 
-// TestFiles checks that all files are served, and their total size in the binary.
+// TestFiles checks that all files are served, and that their total size in the binary is limited.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	handler := newTestHandler()
@@ -270,8 +270,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestProviders checks the configuration of the sign-in, that the policy permits only the token endpoints,
-// and that both change with the providers.
+// TestProviders checks the configuration of the sign-in, and that the policy permits requests only to the token
+// endpoints. Both must change with the providers.
 func TestProviders(t *testing.T) {
 	t.Parallel()
 	var current []Provider

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// tokenProtocol is the prefix of a WebSocket subprotocol with a token in unpadded URL-safe base64. Kubernetes defines it,
-// because a page cannot set headers of a WebSocket request.
+// tokenProtocol is the prefix of a WebSocket subprotocol that contains a token in unpadded URL-safe base64.
+// Kubernetes defines this subprotocol, because a page cannot set the Authorization header of a WebSocket
+// request.
 const tokenProtocol = "base64url.bearer.authorization.k8s.io."
 
 const webSocketProtocol = "Sec-Websocket-Protocol"
@@ -27,7 +28,8 @@ func sessionToken(header http.Header) string {
 	return string(token)
 }
 
-// splitProtocols returns the encoded token among the WebSocket subprotocols, and the other subprotocols.
+// splitProtocols splits the WebSocket subprotocols of a request into the encoded token, or "", and the other
+// subprotocols.
 func splitProtocols(header http.Header) (token string, others []string) {
 	for protocol := range strings.SplitSeq(strings.Join(header.Values(webSocketProtocol), ","), ",") {
 		protocol = strings.TrimSpace(protocol)
@@ -40,9 +42,9 @@ func splitProtocols(header http.Header) (token string, others []string) {
 	return token, others
 }
 
-// cleanRequest removes the session token and the headers of the browser, such as cookies of other servers
-// of this machine. It keeps the headers for impersonation, because the API authorizes them. Without them,
-// the request would have the permissions of the user of the kubeconfig.
+// cleanRequest removes the session token and headers that the browser adds, such as cookies of other servers on
+// this machine. It keeps the impersonation headers, because the API authorizes them. Without them, the request
+// would have all permissions of the kubeconfig's user.
 func cleanRequest(header http.Header) {
 	_, protocols := splitProtocols(header)
 	for _, name := range []string{"Authorization", "Cookie", "Origin", "Referer", webSocketProtocol} {
@@ -53,7 +55,7 @@ func cleanRequest(header http.Header) {
 	}
 }
 
-// replaceBody replaces the body of a response by a text.
+// replaceBody replaces the body of a response with a text.
 func replaceBody(response *http.Response, text string) {
 	_ = response.Body.Close()
 	response.Body = io.NopCloser(strings.NewReader(text))
@@ -63,15 +65,15 @@ func replaceBody(response *http.Response, text string) {
 	response.Header.Del("Content-Encoding")
 }
 
-// cleanResponse prevents effects of a response on the console and on other servers of this machine. The API
-// forwards responses of pods, services and aggregated servers, which are not trusted. Only scripts can
-// request them, because other requests of a browser have no session token. If the browser still opened one
-// as a page, the policy would disable scripts and assign an origin to the page that differs from the origin
-// of the console.
+// cleanResponse prevents a response from affecting the console and other servers on this machine. The API
+// forwards responses of pods, services and aggregated servers, which are not trusted. Only scripts can request
+// these responses, because other requests of a browser have no session token. If the browser nevertheless
+// opened such a response as a page, the policy would disable its scripts and give it an origin that differs
+// from the origin of the console.
 func cleanResponse(response *http.Response) error {
 	header := response.Header
 	if response.StatusCode == http.StatusUnauthorized {
-		// For the page, this code means that its session has ended. A new session would not help.
+		// The page interprets this code as the end of its session, but a new session would not help.
 		response.StatusCode, response.Status = http.StatusBadGateway, ""
 		replaceBody(response, "The server does not accept the credentials of the kubeconfig.")
 	}

@@ -70,7 +70,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestSocketOwner checks the search for the owner of a connection.
+// TestSocketOwner checks that ownedByOther finds connections of other users.
 func TestSocketOwner(t *testing.T) {
 	t.Parallel()
 	const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
@@ -100,7 +100,8 @@ func TestSocketOwner(t *testing.T) {
 	}
 }
 
-// proxyTest is a proxy for an API server with TLS and HTTP/2, whose kubeconfig has the token apiToken.
+// proxyTest contains a proxy and the API server behind it. The server supports TLS and HTTP/2, and the proxy
+// authenticates with the token apiToken.
 type proxyTest struct {
 	*testing.T
 	proxy *Proxy
@@ -151,7 +152,7 @@ func (p *proxyTest) signIn() string {
 	return token
 }
 
-// request returns a request with pairs of header names and values.
+// request returns a request to the proxy. header contains names and values in turn.
 func (p *proxyTest) request(method, path, body string, header ...string) *http.Request {
 	p.Helper()
 	r, err := http.NewRequestWithContext(p.Context(), method, p.url+path, strings.NewReader(body))
@@ -233,7 +234,7 @@ func TestExchange(t *testing.T) {
 	}
 }
 
-// TestOrigin checks which hosts and pages can send requests.
+// TestOrigin checks which Host headers the proxy accepts, and which pages can send requests to it.
 func TestOrigin(t *testing.T) {
 	t.Parallel()
 	p := newProxyTest(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "api") })
@@ -275,7 +276,7 @@ func TestOrigin(t *testing.T) {
 	}
 }
 
-// TestDefaultPort checks that the proxy accepts hosts without the port 80.
+// TestDefaultPort checks that the proxy accepts Host headers without a port if it listens on port 80.
 func TestDefaultPort(t *testing.T) {
 	t.Parallel()
 	for address, hosts := range map[string][]string{
@@ -368,7 +369,8 @@ func TestForwardedRequest(t *testing.T) {
 	}
 }
 
-// TestHostileResponse checks the headers of a response that a pod wrote.
+// TestHostileResponse checks that the proxy removes or replaces dangerous headers of a response that a pod
+// wrote.
 func TestHostileResponse(t *testing.T) {
 	t.Parallel()
 	const page = "<script>alert(1)</script>"
@@ -401,8 +403,8 @@ func TestHostileResponse(t *testing.T) {
 	}
 }
 
-// TestRejectedCredentials checks that the page can distinguish the code 401 of the API from a missing
-// session.
+// TestRejectedCredentials checks that the page can distinguish a response of the API with the code 401 from a
+// missing session.
 func TestRejectedCredentials(t *testing.T) {
 	t.Parallel()
 	p := newProxyTest(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "Unauthorized", http.StatusUnauthorized) })
@@ -412,7 +414,8 @@ func TestRejectedCredentials(t *testing.T) {
 	}
 }
 
-// TestWatch checks that each part of a response is forwarded immediately, and that the end of a request reaches the API.
+// TestWatch checks that each part of a response is forwarded immediately, and that the API's request ends when
+// the client cancels its own.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	events, ended := make(chan string), make(chan struct{})
@@ -443,7 +446,7 @@ func TestWatch(t *testing.T) {
 	<-ended
 }
 
-// TestUnavailable checks the response if the API server does not run.
+// TestUnavailable checks the response if the API server is not running.
 func TestUnavailable(t *testing.T) {
 	t.Parallel()
 	p := newProxyTest(t, nil)
@@ -460,7 +463,8 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestWebSocket checks that a WebSocket reaches an API server with HTTP/2, and that its session token does not.
+// TestWebSocket checks that WebSocket requests reach an API server that supports HTTP/2, and that their session
+// tokens do not.
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
 	received := make(chan *http.Request, 10)

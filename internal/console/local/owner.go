@@ -7,9 +7,11 @@ import (
 	"strings"
 )
 
-// ownSocket reports whether the user of this process, or root, owns the client's socket of a loopback connection. The
-// command line of a browser contains the one-time code, and other users of the machine can read it. Only Linux lists the
-// owners of sockets; elsewhere, the result is true. It is also true for root, which serves browsers of other users.
+// ownSocket reports whether the client's socket of a loopback connection belongs to the user of this process or
+// to root. This check is necessary because the command line of the browser contains the one-time code, and
+// other users of the machine can read the command line. The result is always true on systems other than Linux,
+// which do not list the owners of sockets, and if this process runs as root, because it then serves browsers of
+// other users.
 func ownSocket(clientPort, serverPort uint16) bool {
 	if os.Getuid() <= 0 {
 		return true
@@ -23,13 +25,14 @@ func ownSocket(clientPort, serverPort uint16) bool {
 	return true
 }
 
-// ownedByOther reports whether a table in the format of /proc/net/tcp has a connection between the two ports that belongs
-// to neither the user nor root. It ignores the addresses, so connections that use the ports at different loopback addresses
-// must all belong to the user.
+// ownedByOther reports whether a table in the format of /proc/net/tcp contains a connection between the two
+// ports that belongs to neither the user nor root. It ignores the addresses, so it also finds connections
+// between the same ports at other loopback addresses.
 func ownedByOther(table string, clientPort, serverPort uint16, user int) bool {
 	client, server := fmt.Sprintf(":%04X", clientPort), fmt.Sprintf(":%04X", serverPort)
 	for line := range strings.Lines(table) {
-		// The number, the local and the remote address, the state, three fields of queues and timers, and the owner.
+		// The fields are the number, the local address, the remote address, the state, three fields for queues
+		// and timers, and the owner.
 		fields := strings.Fields(line)
 		if len(fields) < 8 || !strings.HasSuffix(fields[1], client) || !strings.HasSuffix(fields[2], server) {
 			continue

@@ -15,8 +15,9 @@ import (
 	"mainstay.dev/mainstay/internal/console"
 )
 
-// SessionPath is the path at which the page exchanges a one-time code for a session token: a POST with the code as its
-// body. A GET has the response header Mainstay-Console, which indicates to the page that a code is required.
+// SessionPath is the path at which the page exchanges a one-time code for a session token by sending a POST
+// with the code as its body. The response to a GET has the header Mainstay-Console, which indicates to the page
+// that a code is required.
 const SessionPath = "/console/session"
 
 // maxCode is the maximum size of the body of a request to SessionPath, in bytes.
@@ -24,16 +25,16 @@ const maxCode = 256
 
 // Proxy serves the console and the API on a loopback address. It is safe for concurrent use.
 type Proxy struct {
-	hosts    map[string]bool // the accepted Host headers
+	hosts    map[string]bool // accepted values of the Host header
 	port     uint16
 	sessions sessions
 	handler  http.Handler
 }
 
-// NewProxy returns a proxy for the API at a base URL. transport authenticates as the user. address
-// is the loopback address of the listener; requests with another host are rejected, because a page
-// with a name that resolves to this machine could send them (DNS rebinding). It returns an error if
-// base is not a URL, or address is not an IP address with a port.
+// NewProxy returns a proxy for the API at a base URL. transport authenticates as the user. address is the
+// loopback address of the listener; requests with another Host header are rejected, because they could come
+// from a foreign page whose host name resolves to this machine (DNS rebinding). It returns an error if base is
+// not a URL, or if address is not an IP address with a port.
 func NewProxy(base string, transport http.RoundTripper, address net.Addr) (*Proxy, error) {
 	target, err := url.Parse(base)
 	if err != nil {
@@ -55,7 +56,7 @@ func NewProxy(base string, transport http.RoundTripper, address net.Addr) (*Prox
 		},
 		Transport:      transport, // adds the credentials
 		ModifyResponse: cleanResponse,
-		FlushInterval:  -1, // watches and logs
+		FlushInterval:  -1, // flush immediately, for watches and logs
 		ErrorLog:       log.New(io.Discard, "", 0),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, fmt.Sprintf("the server does not respond: %v", err), http.StatusBadGateway)
@@ -71,7 +72,7 @@ func (p *Proxy) NewCode() string { return p.sessions.newCode() }
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case !p.hosts[r.Host]:
-		http.Error(w, "the request has another host than this console", http.StatusForbidden)
+		http.Error(w, "the Host header of the request is not an address of this console", http.StatusForbidden)
 	case !sameOrigin(r):
 		http.Error(w, "the request comes from another page", http.StatusForbidden)
 	case r.URL.Path == SessionPath:
@@ -81,8 +82,9 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// sameOrigin reports whether a browser sent the request from a page of this address, from its address bar, or because of a
-// link on another page. Other clients than browsers send neither header.
+// sameOrigin reports whether a browser sent the request from a page of this server, from its address bar, or
+// because the user followed a link on another page. It also returns true for clients that are not browsers,
+// which send neither header.
 func sameOrigin(r *http.Request) bool {
 	if origin := r.Header.Get("Origin"); origin != "" && origin != "http://"+r.Host {
 		return false
@@ -121,7 +123,7 @@ func (p *Proxy) serveSession(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// authenticate passes requests with a session token to next.
+// authenticate passes requests with a valid session token to next and rejects other requests.
 func (p *Proxy) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !p.sessions.valid(sessionToken(r.Header)) {

@@ -1,7 +1,8 @@
-// Package local serves the console on a loopback address, for one user of this machine. The proxy sends the requests of
-// the page to the API with the credentials of a kubeconfig. Other users of the machine can connect to the address, and
-// other pages in the browser can send requests to it. Therefore the page exchanges a one-time code for a session token, and
-// sends the token in a header of each request. Both exist only in memory.
+// Package local serves the console on a loopback address, for one user of this machine. The proxy sends the
+// requests of the page to the API with the credentials of a kubeconfig. Other users of the machine can connect
+// to the address, and other pages in the browser can send requests to it. Therefore, the page exchanges a
+// one-time code for a session token and sends the token in a header of each request. Codes and tokens are kept
+// only in memory.
 package local
 
 import (
@@ -12,18 +13,18 @@ import (
 )
 
 const (
-	// codeLifetime is the time in which a one-time code can be exchanged.
+	// codeLifetime is the time for which a one-time code is valid.
 	codeLifetime = 2 * time.Minute
 	// maxSessions is the maximum number of sessions. A new session replaces the oldest one.
 	maxSessions = 32
 )
 
-// sessions contains the valid code and the valid session tokens. It is safe for concurrent use.
+// sessions contains the current one-time code and the valid session tokens. It is safe for concurrent use.
 type sessions struct {
 	now func() time.Time
 	mu  struct {
 		sync.Mutex
-		code    string // "" if there is none
+		code    string // "" if no code is valid
 		expires time.Time
 		tokens  []string // oldest first
 	}
@@ -37,8 +38,8 @@ func (s *sessions) newCode() string {
 	return s.mu.code
 }
 
-// exchange returns a session token for the valid code. Each call makes the current code invalid, even if it
-// passes a wrong code, so that a program cannot guess twice.
+// exchange returns a session token if code is the current one-time code. Each call makes the current code
+// invalid, even if code is wrong, so that a program can guess only once.
 func (s *sessions) exchange(code string) (token string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,7 +56,7 @@ func (s *sessions) exchange(code string) (token string, ok bool) {
 	return token, true
 }
 
-// valid reports whether a session has the token.
+// valid reports whether token is the token of a session.
 func (s *sessions) valid(token string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
