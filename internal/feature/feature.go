@@ -1,6 +1,6 @@
-// Package feature contains the feature gates of Kubernetes with their stages and defaults in each minor
-// version from Oldest to Newest, and the gates of a server as a value. Code checks a gate at the place
-// whose behavior the gate changes; the table gates.tsv describes the effects for users.
+// Package feature contains the feature gates of Kubernetes, with their stages and defaults in each minor
+// version from Oldest to Newest. Gates contains the enabled gates of a server. The table gates.tsv describes
+// the effects of the gates for users.
 package feature
 
 import (
@@ -35,7 +35,7 @@ const (
 	Deprecated Stage = "DEPRECATED"
 )
 
-// Spec is the definition of a gate in a minor version of Kubernetes.
+// Spec describes a gate in a minor version of Kubernetes.
 type Spec struct {
 	Gate    Gate
 	Default bool
@@ -44,7 +44,7 @@ type Spec struct {
 	Locked bool
 	// DependsOn lists the gates that must be enabled if this gate is enabled.
 	DependsOn []Gate
-	// Effect describes the effect of the gate on this server; it is empty if there is none.
+	// Effect describes the effect of the gate on this server. It is empty if the gate has no effect.
 	Effect string
 }
 
@@ -56,10 +56,11 @@ var specs = sync.OnceValue(func() (all []Spec) {
 	return all
 })
 
-// Known returns the gates of the Newest version, sorted by name. Their slices must not be modified.
+// Known returns the gates of the Newest version, sorted by name. The slices in the returned Specs must not be
+// modified.
 func Known() iter.Seq[Spec] { return slices.Values(specs()) }
 
-// parseSpec parses a row of the table, in which "-" means empty.
+// parseSpec parses a row of the table, in which "-" stands for an empty column.
 func parseSpec(column []string) Spec {
 	spec := Spec{Gate: Gate(column[0]), Default: column[1] == "true", Stage: Stage(column[2]), Locked: column[3] == "locked"}
 	if column[4] != "-" {
@@ -73,8 +74,8 @@ func parseSpec(column []string) Spec {
 	return spec
 }
 
-// Gates is a set of enabled gates of one minor version. In the zero value, all gates are disabled. It
-// is immutable and safe for concurrent use.
+// Gates contains the enabled gates of one minor version. In the zero value, all gates are disabled. It is
+// immutable and safe for concurrent use.
 type Gates struct {
 	on    map[Gate]bool
 	minor int // 0 means Newest
@@ -97,7 +98,7 @@ func DefaultsOf(minor int) Gates {
 // Minor returns the minor version.
 func (g Gates) Minor() int { return cmp.Or(g.minor, Newest) }
 
-// Known returns the gates of the minor version, as KnownIn does.
+// Known returns all gates of the minor version, including disabled ones (see KnownIn).
 func (g Gates) Known() iter.Seq[Spec] { return KnownIn(g.Minor()) }
 
 // Enabled reports whether a gate is enabled. It returns false for an unknown gate.
@@ -106,9 +107,9 @@ func (g Gates) Enabled(gate Gate) bool { return g.on[gate] }
 // Set maps gates to explicit settings. It is not safe for concurrent use.
 type Set map[Gate]bool
 
-// Parse parses a value of --feature-gates, a comma-separated list of NAME=true or NAME=false, and
-// adds the settings to the set. A name may have the component prefix "kube:". Parse checks only the
-// syntax; Gates.With validates the set. After an error, some settings may have been added.
+// Parse parses a value of --feature-gates, a comma-separated list of NAME=true or NAME=false, and adds the
+// settings to the set. A name may have the component prefix "kube:". Parse checks only the syntax; Gates.With
+// validates the set. If Parse returns an error, it might have added some of the settings.
 func (s Set) Parse(value string) error {
 	for item := range strings.SplitSeq(value, ",") {
 		if item == "" {
@@ -134,9 +135,9 @@ const (
 	allBeta  Gate = "AllBeta"
 )
 
-// With returns a copy of the gates with the settings of a set. AllAlpha and AllBeta apply to the
-// gates of their stage that are not in the set. It returns an error with kube-apiserver's messages
-// if the set contains unknown gates, changes locked gates, or violates dependencies.
+// With returns a copy of the gates with the settings of a set. AllAlpha and AllBeta set all gates of the
+// respective stage that are not in the set. It returns an error with kube-apiserver's messages if the set
+// contains unknown gates, changes locked gates, or violates dependencies.
 func (g Gates) With(set Set) (Gates, error) {
 	on := maps.Clone(g.on)
 	if on == nil {
@@ -180,7 +181,7 @@ func (g Gates) Parse(value string) (Gates, error) {
 	return g.With(set)
 }
 
-// override returns the setting for a gate, or false if the set does not affect the gate.
+// override returns the setting for a gate. ok is false if the set does not affect the gate.
 func (s Set) override(spec Spec) (on, ok bool) {
 	if on, ok = s[spec.Gate]; ok || spec.Gate == allAlpha || spec.Gate == allBeta {
 		return on, ok
@@ -194,7 +195,7 @@ func (s Set) override(spec Spec) (on, ok bool) {
 	return on, ok
 }
 
-// dependencyErrors returns an error for each enabled gate whose dependencies are disabled.
+// dependencyErrors returns an error for each enabled gate that depends on disabled gates.
 func (g Gates) dependencyErrors() []error {
 	var errs []error
 	for spec := range g.Known() {

@@ -45,7 +45,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestEffects checks that the table describes the effects of exactly the gates that code can read.
+// TestEffects checks that the table describes an effect for exactly the gates that names.go declares.
 func TestEffects(t *testing.T) {
 	t.Parallel()
 	file, err := parser.ParseFile(token.NewFileSet(), "names.go", nil, 0)
@@ -73,7 +73,7 @@ func TestEffects(t *testing.T) {
 
 func TestWith(t *testing.T) {
 	t.Parallel()
-	const off = "SchedulerAsyncAPICalls" // a beta
+	const off = "SchedulerAsyncAPICalls" // a gate of the stage beta
 	for _, tt := range []struct {
 		value   string
 		on, off feature.Gate
@@ -107,7 +107,7 @@ func TestWith(t *testing.T) {
 		}
 		for _, want := range tt.err {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%q: %v does not say %q", tt.value, err, want)
+				t.Errorf("%q: %v does not contain %q", tt.value, err, want)
 			}
 		}
 		if err == nil && (!gates.Enabled(tt.on) || gates.Enabled(tt.off)) {

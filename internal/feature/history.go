@@ -8,7 +8,8 @@ import (
 	"mainstay.dev/mainstay/internal/feature/tsv"
 )
 
-// The minor versions of Kubernetes whose gates are known. gates.tsv contains the gates of Newest.
+// The oldest and the newest minor version of Kubernetes whose gates are known. gates.tsv contains the gates of
+// Newest.
 const (
 	Oldest = 33
 	Newest = 37
@@ -17,8 +18,9 @@ const (
 //go:embed history.tsv
 var historyTable string
 
-// KnownIn returns the gates of a minor version from Oldest to Newest, sorted by name. Their dependencies
-// and effects are the same as in the Newest version. It parses the history in each iteration.
+// KnownIn returns the gates of a minor version from Oldest to Newest, sorted by name. Their dependencies and
+// effects are those of the Newest version. For an older version, each iteration over the result parses the
+// history table again.
 func KnownIn(minor int) iter.Seq[Spec] {
 	if minor == Newest {
 		return Known()
@@ -39,8 +41,8 @@ func KnownIn(minor int) iter.Seq[Spec] {
 	}
 }
 
-// statesIn returns the gates that have another state in a minor version than in Newest. The stage of
-// gates that the version does not have is "".
+// statesIn returns the gates whose state in a minor version differs from their state in Newest. The stage of a
+// gate is "" if the version does not have the gate.
 func statesIn(minor int) map[Gate]Spec {
 	states := map[Gate]Spec{}
 	for column := range tsv.Rows(historyTable) {

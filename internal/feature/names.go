@@ -77,7 +77,7 @@ const (
 	VolumeLimitScaling                             Gate = "VolumeLimitScaling"
 	WorkloadWithJob                                Gate = "WorkloadWithJob"
 
-	// Gates of this server.
+	// Gates of this server that do not exist in Kubernetes.
 	ControlPlanes Gate = "ControlPlanes"
 
 	// Gates that change the permissions of kubelets.

@@ -1,5 +1,6 @@
-// Package emulation describes the API of an older minor version of Kubernetes: the fields that it does
-// not have or disables, and the resources that it serves (KEP-4330).
+// Package emulation describes the APIs of older minor versions of Kubernetes, so that the server can emulate
+// them (KEP-4330). It contains the kinds and fields that a version does not have, and the fields that it
+// disables.
 package emulation
 
 import (
@@ -15,13 +16,14 @@ import (
 	"mainstay.dev/mainstay/internal/feature/tsv"
 )
 
-// The minor versions that can be emulated. Newest is the version of the API itself.
+// The minor versions that can be emulated. Newest is the version that the server implements without emulation.
 const (
 	Oldest = feature.Oldest
 	Newest = feature.Newest
 )
 
-// The tables are written by "go run ./internal/tools/follow -emulation"; their headers describe the columns.
+// The tables are written by "go run ./internal/tools/follow -emulation"; comments in the tables describe the
+// columns.
 var (
 	//go:embed kinds.tsv
 	kindTable string
@@ -29,17 +31,17 @@ var (
 	fieldTable string
 )
 
-// Release is an emulated minor version of Kubernetes. A nil *Release is the Newest version, which has
-// everything. It is immutable and safe for concurrent use.
+// Release is an emulated minor version of Kubernetes. A nil *Release is the Newest version, which has all kinds
+// and fields. A Release is immutable and safe for concurrent use.
 type Release struct {
 	minor int
-	// newKinds are the kinds that the version does not have.
+	// newKinds contains the kinds that later versions added.
 	newKinds map[schema.GroupVersionKind]bool
-	// states maps fields to their state, by type and JSON name.
+	// states contains the states of fields that are missing or disabled, by type and JSON name.
 	states map[string]map[string]fieldState
 }
 
-// fieldState is the state of a field that the emulated version lacks.
+// fieldState is the state of a field that clients of the emulated version cannot set.
 type fieldState int
 
 const (
@@ -47,7 +49,7 @@ const (
 	missing                        // the field does not exist
 )
 
-// Check returns an error for a minor version that cannot be emulated. 0 stands for Newest.
+// Check returns an error for a minor version that cannot be emulated. 0 means Newest.
 func Check(minor int) error {
 	if minor != 0 && (minor < Oldest || minor > Newest) {
 		return fmt.Errorf("version 1.%d cannot be emulated: choose a version from 1.%d to 1.%d", minor, Oldest, Newest)
@@ -55,8 +57,8 @@ func Check(minor int) error {
 	return nil
 }
 
-// New returns an emulated version, or nil for the Newest one. The minor version must have been checked.
-// gates are the gates of the same version.
+// New returns the Release for a minor version, or nil for Newest. The caller must have validated minor with
+// Check. gates must be gates of the same version.
 func New(minor int, gates feature.Gates) *Release {
 	if minor == 0 || minor == Newest {
 		return nil
@@ -78,7 +80,8 @@ func New(minor int, gates feature.Gates) *Release {
 	return r
 }
 
-// stateOf returns the state of a field, or 0 if the version has the field.
+// stateOf returns the state of a field, or 0 if the version has the field and enables it. added is the minor
+// version that added the field. needs lists the gates that the field needs, separated by commas, or is "-".
 func stateOf(added, needs string, minor int, gates feature.Gates) fieldState {
 	if n, err := strconv.Atoi(added); err == nil && n > minor {
 		return missing
@@ -101,13 +104,13 @@ func (r *Release) Minor() int {
 	return r.minor
 }
 
-// HasField reports whether a type has a field, which may be disabled. model is the name of the type in
-// OpenAPI documents, such as io.k8s.api.core.v1.PodSpec.
+// HasField reports whether a type has a field. It also returns true for disabled fields. model is the name of
+// the type in OpenAPI documents, such as io.k8s.api.core.v1.PodSpec, and json is the JSON name of the field.
 func (r *Release) HasField(model, json string) bool {
 	return r == nil || r.states[modelKey(model)][json] != missing
 }
 
-// LacksFields reports whether HasField returns false for some field of a type.
+// LacksFields reports whether HasField returns false for at least one field of a type.
 func (r *Release) LacksFields(model string) bool {
 	if r == nil {
 		return false
@@ -120,7 +123,7 @@ func (r *Release) LacksFields(model string) bool {
 	return false
 }
 
-// modelKey returns the key of a type in the table.
+// modelKey converts a model name to the key of the type in the table, such as core/v1.PodSpec.
 func modelKey(model string) string {
 	parts := strings.Split(model, ".")
 	if len(parts) < 3 {
@@ -130,5 +133,5 @@ func modelKey(model string) string {
 	return parts[0] + "/" + parts[1] + "." + parts[2]
 }
 
-// HasKind reports whether the version has a kind in an API version.
+// HasKind reports whether the version has the kind in the API version of gvk.
 func (r *Release) HasKind(gvk schema.GroupVersionKind) bool { return r == nil || !r.newKinds[gvk] }

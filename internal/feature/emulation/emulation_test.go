@@ -44,7 +44,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// TestHasKind checks which kinds an API version has.
+// TestHasKind checks which emulated versions have a kind in an API version.
 func TestHasKind(t *testing.T) {
 	t.Parallel()
 	claims := schema.GroupVersionKind{Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaim"}
@@ -63,7 +63,7 @@ func TestHasKind(t *testing.T) {
 	}
 }
 
-// TestDrop checks that missing and disabled fields are dropped, except fields that the old object uses.
+// TestDrop checks that missing and disabled fields are dropped, except fields that are set in the old object.
 func TestDrop(t *testing.T) {
 	t.Parallel()
 	newPod := func() *corev1.Pod {
@@ -101,8 +101,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestDropInMaps checks fields of structs that are values of a map, in an API version that uses the Go
-// types of another version.
+// TestDropInMaps checks that missing fields are reported and dropped from structs that are stored as map
+// values, in an API version that reuses the Go types of another version.
 func TestDropInMaps(t *testing.T) {
 	t.Parallel()
 	slice := &resourcev1.ResourceSlice{Spec: resourcev1.ResourceSliceSpec{Devices: []resourcev1.Device{{

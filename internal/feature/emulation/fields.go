@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// Fields finds and clears the fields of a type that a version lacks. It is immutable and safe for
-// concurrent use.
+// Fields finds and clears the fields of a type that are missing or disabled in an emulated version. It is
+// immutable and safe for concurrent use.
 type Fields struct{ root *typePlan }
 
-// typePlan contains the fields of a struct that are missing, disabled, or contain such fields.
+// typePlan contains the fields of a struct that are missing or disabled, or that can contain such fields.
 type typePlan struct{ fields []fieldPlan }
 
 type fieldPlan struct {
@@ -21,9 +21,9 @@ type fieldPlan struct {
 	inner *typePlan
 }
 
-// FieldsOf returns the Fields of objects of a struct type, or nil if the emulated version has all its
-// fields. apiVersion is the API version of the objects, such as v1beta2, which may differ from the
-// version in the package of their type.
+// FieldsOf returns the Fields for objects of the struct type t, or nil if no field is missing or disabled.
+// apiVersion is the API version of the objects, such as v1beta2. It can differ from the version in the package
+// path of t.
 func (r *Release) FieldsOf(t reflect.Type, apiVersion string) *Fields {
 	if r == nil {
 		return nil
@@ -36,11 +36,11 @@ func (r *Release) FieldsOf(t reflect.Type, apiVersion string) *Fields {
 	return &Fields{root}
 }
 
-// planBuilder creates the plans of a type and of the types that it contains.
+// planBuilder creates the plan of a struct type and the plans of the types that it contains.
 type planBuilder struct {
 	states map[string]map[string]fieldState
 	plans  map[reflect.Type]*typePlan
-	// The types of pkg are looked up as types of apiVersion.
+	// Types of the package pkg are looked up in the table as types of apiVersion.
 	pkg, apiVersion string
 }
 
@@ -78,7 +78,8 @@ func (b *planBuilder) typeKey(t reflect.Type) string {
 	return path.Base(path.Dir(t.PkgPath())) + "/" + version + "." + t.Name()
 }
 
-// structOf returns the struct type of a field, of its elements or of its values, or nil.
+// structOf returns the struct type in t, which can be a pointer, slice, array or map. It returns nil if t
+// contains no struct type.
 func structOf(t reflect.Type) reflect.Type {
 	for {
 		switch t.Kind() {
@@ -92,7 +93,8 @@ func structOf(t reflect.Type) reflect.Type {
 	}
 }
 
-// affected reports whether the plan, or a plan in it, contains a missing or disabled field.
+// affected reports whether the plan or a plan in it contains a missing or disabled field. seen contains the
+// visited plans, because types can be recursive.
 func (p *typePlan) affected(seen map[*typePlan]bool) bool {
 	if seen[p] {
 		return false
@@ -106,10 +108,12 @@ func (p *typePlan) affected(seen map[*typePlan]bool) bool {
 	return false
 }
 
-// visitor is called with each set field that is missing or disabled. It may clear the value.
+// visitor is called with each set field that is missing or disabled. It may clear value. at is the path of the
+// field.
 type visitor func(f *fieldPlan, value reflect.Value, at string)
 
-// visit calls the visitor for the fields of a struct. at is the path of the struct with a final dot.
+// visit calls the visitor for the fields of a struct. at is the path of the struct and ends with a dot, or is
+// "" for the root.
 func (p *typePlan) visit(v reflect.Value, at string, call visitor) {
 	for i := range p.fields {
 		f := &p.fields[i]
@@ -130,7 +134,7 @@ func (p *typePlan) visit(v reflect.Value, at string, call visitor) {
 	}
 }
 
-// visitIn visits the structs in a value: the value itself, its elements or its values.
+// visitIn visits the structs in a value, which can be a struct, or a pointer, slice, array or map of values.
 func (p *typePlan) visitIn(v reflect.Value, at string, call visitor) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -151,7 +155,8 @@ func (p *typePlan) visitIn(v reflect.Value, at string, call visitor) {
 	}
 }
 
-// visitMap visits the values of a map. They cannot be modified in place, so it stores changed copies.
+// visitMap visits the values of a map. Map values cannot be modified in place, so it stores copies of the
+// values in which call cleared a field.
 func (p *typePlan) visitMap(v reflect.Value, at string, call visitor) {
 	for _, key := range v.MapKeys() {
 		value := reflect.New(v.Type().Elem()).Elem()
@@ -167,8 +172,8 @@ func (p *typePlan) visitMap(v reflect.Value, at string, call visitor) {
 	}
 }
 
-// Drop clears the missing and disabled fields of obj, except fields that are set anywhere in old, because
-// objects keep the content that a newer version wrote. Both are pointers to structs; old may be nil.
+// Drop clears the missing and disabled fields of obj, except fields that are set anywhere in old, so that an
+// update keeps content that a newer version wrote. obj and old are pointers to structs; old may be nil.
 func (f *Fields) Drop(obj, old any) {
 	if f == nil {
 		return

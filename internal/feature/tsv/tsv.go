@@ -1,4 +1,4 @@
-// Package tsv reads tables of tab-separated columns that are embedded in the program.
+// Package tsv parses embedded tables with tab-separated columns.
 package tsv
 
 import (
