@@ -17,18 +17,18 @@ import (
 // versionDir matches the directory of an API version.
 var versionDir = regexp.MustCompile(`^v[0-9]+((alpha|beta)[0-9]+)?$`)
 
-// apiPackage adds the declarations of one API version to a release.
+// apiPackage collects the declarations of one API version and adds them to release.
 type apiPackage struct {
 	*sourcePackage
 	release release
 	version string // "apps/v1", or "v1" for the core group
-	dir     string // of the group and version, such as "core/v1"
+	dir     string // directory of the group and version, such as "core/v1"
 	values  map[string][]string
-	paths   map[string]string // path of each type in the first kind that contains it
+	paths   map[string]string // paths by type, as returned by typePaths
 }
 
-// addAPI adds the API version, kinds, types and fields of a package. It ignores packages that are
-// no API version.
+// addAPI adds the API version, kinds, types and fields of a package. It ignores packages that are not an API
+// version.
 func (r release) addAPI(p *sourcePackage) {
 	group, ok := p.strings["GroupName"]
 	if !ok || !versionDir.MatchString(path.Base(p.dir)) {
@@ -45,8 +45,8 @@ func (r release) addAPI(p *sourcePackage) {
 	a.eachType(a.addType)
 }
 
-// eachType calls visit for each exported type except lists of objects. before is the end of the
-// previous declaration in the file.
+// eachType calls visit for each exported type, except for lists of objects. before is the end of the previous
+// declaration in the file, so that visit can find the comments above the type.
 func (a *apiPackage) eachType(visit func(file *ast.File, spec *ast.TypeSpec, before token.Pos)) {
 	for _, file := range a.files {
 		before := file.Name.End()
@@ -63,14 +63,14 @@ func (a *apiPackage) eachType(visit func(file *ast.File, spec *ast.TypeSpec, bef
 	}
 }
 
-// isList reports whether a type is the list of a kind. Lists have no rules of their own.
+// isList reports whether a type is the list type of a kind. Lists have no validation rules of their own.
 func isList(spec *ast.TypeSpec) bool {
 	return strings.HasSuffix(spec.Name.Name, "List") && isKind(spec) && slices.ContainsFunc(structFields(spec), func(f *ast.Field) bool {
 		return len(f.Names) == 1 && f.Names[0].Name == "Items"
 	})
 }
 
-// isKind reports whether a type has an apiVersion and kind.
+// isKind reports whether a type embeds TypeMeta and therefore has the fields apiVersion and kind.
 func isKind(spec *ast.TypeSpec) bool {
 	return slices.ContainsFunc(structFields(spec), func(f *ast.Field) bool {
 		return len(f.Names) == 0 && typeName(f.Type) == "TypeMeta"
@@ -103,7 +103,8 @@ func (a *apiPackage) addType(file *ast.File, spec *ast.TypeSpec, before token.Po
 	}
 }
 
-// addField adds a field of a type. An embedded field without a JSON name has the name of its type.
+// addField adds a field of a type. The label of an embedded field without a JSON name is the name of its type
+// in parentheses.
 func (a *apiPackage) addField(parent key, f *ast.Field) {
 	goName, json := fieldNames(f)
 	if json == "-" || goName == "TypeMeta" || goName == "" || !ast.IsExported(goName) {
@@ -126,8 +127,8 @@ func (a *apiPackage) addField(parent key, f *ast.Field) {
 	})
 }
 
-// fieldNames returns the names of a field in Go and in JSON. The JSON name of a field that is
-// embedded without a name is "".
+// fieldNames returns the names of a field in Go and in JSON. The JSON name is "" for an embedded field without
+// a JSON name.
 func fieldNames(f *ast.Field) (goName, json string) {
 	goName = typeName(f.Type)
 	if len(f.Names) > 0 {
@@ -144,7 +145,7 @@ func fieldNames(f *ast.Field) (goName, json string) {
 	return goName, json
 }
 
-// enumValues returns the sorted values of the typed string constants, by type.
+// enumValues returns the sorted values of typed string constants by the name of their type.
 func (a *apiPackage) enumValues() map[string][]string {
 	values := map[string][]string{}
 	a.inspect(func(n ast.Node) {
@@ -164,7 +165,7 @@ func (a *apiPackage) enumValues() map[string][]string {
 	return values
 }
 
-// typePaths returns the shortest path of each type in a kind of the same package, such as
+// typePaths returns, for each type, the shortest path to it in a kind of the same package, such as
 // "Pod.spec.containers[]" for Container.
 func (a *apiPackage) typePaths() map[string]string {
 	fields := map[string][]*ast.Field{}
@@ -196,8 +197,8 @@ func (a *apiPackage) typePaths() map[string]string {
 	return paths
 }
 
-// elementType returns the name of the type of a field, its elements or values in the same package,
-// and the suffix of the path to them. It returns "" for types of other packages.
+// elementType returns the name of the type in a field, without pointers, lists and maps. suffix is the part of
+// the path for lists and maps, such as "[]". name is "" if the type belongs to another package.
 func elementType(e ast.Expr) (name, suffix string) {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -214,8 +215,8 @@ func elementType(e ast.Expr) (name, suffix string) {
 	return "", ""
 }
 
-// commentsBetween returns the comments of a file between two positions. The markers of a type are
-// often separated from its doc comment by an empty line.
+// commentsBetween returns the comments of a file between two positions. It is necessary because an empty line
+// often separates the markers of a type from its doc comment.
 func commentsBetween(file *ast.File, from, to token.Pos) []*ast.CommentGroup {
 	var groups []*ast.CommentGroup
 	for _, group := range file.Comments {
@@ -226,11 +227,11 @@ func commentsBetween(file *ast.File, from, to token.Pos) []*ast.CommentGroup {
 	return groups
 }
 
-// markerLine matches a marker: a plus sign, its name, and its value or arguments.
+// markerLine matches a marker, which consists of a plus sign, a name, and a value or arguments.
 var markerLine = regexp.MustCompile(`^\+([A-Za-z][A-Za-z0-9:_-]*)(.*)$`)
 
-// parseComments returns the markers of comments and their text, on one line. The values of repeated
-// markers are joined.
+// parseComments returns the values of the markers in comments, and the remaining text on one line. The values
+// of repeated markers are joined.
 func parseComments(groups []*ast.CommentGroup) (markers map[string]string, text string) {
 	markers = map[string]string{}
 	var words []string

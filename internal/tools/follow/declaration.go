@@ -9,7 +9,7 @@ import (
 // category is the kind of a declaration. The report has a section for each category.
 type category string
 
-// The categories, in the order of the report.
+// The categories, in the order in which the report lists them.
 const (
 	apiVersion category = "API version"
 	kind       category = "kind"
@@ -25,16 +25,17 @@ func categories() []category {
 	return []category{apiVersion, kind, apiType, field, gate, flagged, metric}
 }
 
-// declaration is one thing that a release of Kubernetes declares, such as a field or a flag.
+// declaration describes an element that a release of Kubernetes declares, such as a field or a flag.
 type declaration struct {
 	Category category
 	// Name is unique in the category, for example "apps/v1.DeploymentSpec.replicas".
 	Name string
 	// Parent is the declaration that contains this one, such as the type of a field.
 	Parent key
-	// Attributes are the compared properties, such as the type and the markers of a field.
+	// Attributes contains the properties that are compared, such as the type and the markers of a field.
 	Attributes map[string]string
-	// Doc is the doc comment without markers, or the help text. The report only counts its changes.
+	// Doc is the doc comment without markers, or the help text. The report contains only the number of changed
+	// texts.
 	Doc string
 	// Path is the path of a field in the first kind that contains it, or "".
 	Path string
@@ -53,8 +54,8 @@ type key struct {
 // release contains the declarations of one version of Kubernetes. It is not safe for concurrent use.
 type release map[key]declaration
 
-// add adds a declaration. The first declaration of a key is kept, because some option structs and
-// metrics are declared twice with the same properties.
+// add adds a declaration. The first declaration of a key is kept, because some flags and metrics are declared
+// twice with the same properties.
 func (r release) add(d declaration) {
 	k := key{d.Category, d.Name}
 	if _, ok := r[k]; !ok {
@@ -62,7 +63,7 @@ func (r release) add(d declaration) {
 	}
 }
 
-// sorted returns the keys in the order of the report.
+// sorted returns the keys in the order in which the report lists them.
 func (r release) sorted() []key {
 	order := categories()
 	return slices.SortedFunc(maps.Keys(r), func(a, b key) int {

@@ -5,38 +5,38 @@ import (
 	"slices"
 )
 
-// The kinds of changes.
+// Values of change.Change.
 const (
 	added   = "new"
 	removed = "removed"
 	changed = "changed"
 )
 
-// change is a difference between two releases in one declaration.
+// change describes how a declaration differs between two releases.
 type change struct {
 	Category   category    `json:"category"`
 	Change     string      `json:"change"`
 	Name       string      `json:"name"`
 	Path       string      `json:"path,omitempty"`
 	Attributes []attribute `json:"attributes,omitempty"`
-	// Members are the names of the declarations inside a new or removed declaration. They have no
-	// changes of their own.
+	// Members contains the names of the declarations inside a new or removed declaration. The report does not
+	// list their changes separately.
 	Members []string `json:"members,omitempty"`
 	work
 
-	declaration declaration // in the new release, or in the old one if it was removed
+	declaration declaration // from the new release, or from the old one if it was removed
 }
 
-// attribute is a property of a declaration in two releases. Old is "" if the property is new, and
-// New is "" if it was removed.
+// attribute describes how a property of a declaration differs between two releases. Old is "" if the property
+// is new. New is "" if the property was removed.
 type attribute struct {
 	Name string `json:"name"`
 	Old  string `json:"old,omitempty"`
 	New  string `json:"new,omitempty"`
 }
 
-// diff returns the changes from one release to another, in the order of the report. It also returns the
-// number of declarations whose doc comment or help text changed, by textOwner.
+// diff returns the changes from one release to another, in the order of the report. It also returns the number
+// of declarations whose doc comment or help text changed, keyed by textOwner.
 func diff(before, after release) (changes []change, texts map[string]int) {
 	all := maps.Clone(before)
 	maps.Copy(all, after)

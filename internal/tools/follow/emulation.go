@@ -11,12 +11,12 @@ import (
 	"mainstay.dev/mainstay/internal/feature"
 )
 
-// The files of the kinds and fields that emulated versions lack.
+// The files that describe which kinds and fields the emulated versions lack.
 const (
 	emulatedKindsFile  = "internal/feature/emulation/kinds.tsv"
 	emulatedFieldsFile = "internal/feature/emulation/fields.tsv"
-	// clientFieldsFile contains the fields of each type in the schema of client-go, for a test. %d is
-	// the minor version.
+	// clientFieldsFile contains the fields of each type in the schemas of client-go. It is test data. %d stands
+	// for the minor version.
 	clientFieldsFile = "internal/endpoints/openapi/testdata/fields-1.%d.json.gz"
 )
 
@@ -63,7 +63,7 @@ func (c *command) writeTable(name, header string, rows []string) error {
 	return os.WriteFile(filepath.Join(c.root, filepath.FromSlash(name)), []byte(header+strings.Join(rows, "")), 0o644)
 }
 
-// emulatedKinds returns the rows of the table of kinds, sorted.
+// emulatedKinds returns the sorted rows of the table of kinds.
 func emulatedKinds(releases map[int]release) []string {
 	var rows []string
 	for k := range releases[feature.Newest] {
@@ -84,7 +84,8 @@ func emulatedKinds(releases map[int]release) []string {
 	return rows
 }
 
-// promoteEmbedded adds the fields of embedded types to the types that embed them, as in JSON.
+// promoteEmbedded adds the fields of embedded types to the types that embed them, because JSON does not contain
+// the embedded types.
 func (r release) promoteEmbedded() {
 	for added := true; added; {
 		added = false
@@ -104,7 +105,7 @@ func (r release) promoteEmbedded() {
 	}
 }
 
-// fieldsOf returns the fields of a type.
+// fieldsOf returns the fields of the type goName in apiPackage.
 func (r release) fieldsOf(apiPackage, goName string) []declaration {
 	var list []declaration
 	for _, d := range r {
@@ -115,7 +116,7 @@ func (r release) fieldsOf(apiPackage, goName string) []declaration {
 	return list
 }
 
-// emulatedFields returns the rows of the table of fields, sorted.
+// emulatedFields returns the sorted rows of the table of fields.
 func emulatedFields(releases map[int]release) []string {
 	var rows []string
 	for k, d := range releases[feature.Newest] {
@@ -149,14 +150,15 @@ func emulatedFields(releases map[int]release) []string {
 	return rows
 }
 
-// typeKey returns the directory of the API version and the name of the type of a field, such as
-// core/v1.PodSpec.
+// typeKey returns the key of the type that contains a field. It consists of the directory of the API version
+// and the name of the type, such as core/v1.PodSpec.
 func typeKey(d declaration) string {
 	return d.Package + d.Parent.Name[strings.LastIndex(d.Parent.Name, "."):]
 }
 
-// wasDisabled reports whether a gate is locked to true in the newest version and disabled by default in
-// an older one. The table omits the fields of other gates, because the built-in resources declare them.
+// wasDisabled reports whether a gate is locked to true in the newest version and disabled by default in an
+// older one. The table omits the fields of other gates, because the built-in resources declare these fields as
+// gated fields.
 func wasDisabled(gate feature.Gate) bool {
 	if newest, known := specIn(feature.Newest, gate); !known || !newest.Locked || !newest.Default {
 		return false
@@ -169,7 +171,8 @@ func wasDisabled(gate feature.Gate) bool {
 	return false
 }
 
-// specIn returns the definition of a gate in a minor version.
+// specIn returns the specification of a gate in a minor version, or false if the version does not have the
+// gate.
 func specIn(minor int, gate feature.Gate) (feature.Spec, bool) {
 	for spec := range feature.KnownIn(minor) {
 		if spec.Gate == gate {

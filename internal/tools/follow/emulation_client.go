@@ -18,11 +18,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// clientSchema is the file of client-go that contains the merge schemas of all types, which are derived
+// clientSchema is a file of client-go that contains the merge schemas of all types. The schemas are derived
 // from the OpenAPI document of kube-apiserver.
 const clientSchema = "applyconfigurations/internal/internal.go"
 
-// writeClientFields writes the names of the fields of each type in the schema of client-go.
+// writeClientFields writes the field names of each type in the schemas of client-go.
 func (c *command) writeClientFields(ctx context.Context, minor int) error {
 	version := fmt.Sprintf("v0.%d.0", minor)
 	fmt.Fprintf(c.progress, "reading k8s.io/client-go %s\n", version)
@@ -51,7 +51,7 @@ func (c *command) writeClientFields(ctx context.Context, minor int) error {
 	return os.WriteFile(name, compressed.Bytes(), 0o644)
 }
 
-// readClientFields returns the names of the fields by type.
+// readClientFields returns the names of the fields of each type.
 func readClientFields(module fs.FS) (map[string][]string, error) {
 	source, err := fs.ReadFile(module, clientSchema)
 	if err != nil {
@@ -61,7 +61,7 @@ func readClientFields(module fs.FS) (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	longest := "" // the schema is the longest string of the file
+	longest := "" // the longest string in the file contains the schemas
 	ast.Inspect(file, func(n ast.Node) bool {
 		if literal, ok := n.(*ast.BasicLit); ok && len(literal.Value) > len(longest) {
 			longest = literal.Value

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// The versions of the fixtures.
+// Versions of the modules in testdata.
 const (
 	oldVersion = "v0.37.2"
 	newVersion = "v0.38.0-alpha.2"
@@ -66,7 +66,8 @@ func (p proxy) add(t *testing.T, path, version, dir, gomod string) {
 	}
 }
 
-// publish publishes the fixtures of both versions. newGo is the Go version of the new modules.
+// publish publishes both versions of the modules in testdata. newGo is the Go version that the new modules
+// require.
 func publish(t *testing.T, newGo string) proxy {
 	t.Helper()
 	p := proxy(t.TempDir())
@@ -85,7 +86,7 @@ func publish(t *testing.T, newGo string) proxy {
 	return p
 }
 
-// env returns the variables with which the go command only uses the proxy.
+// env returns environment variables that make the go command use only the proxy.
 func (p proxy) env(t *testing.T) []string {
 	t.Helper()
 	return []string{
@@ -94,7 +95,8 @@ func (p proxy) env(t *testing.T) []string {
 	}
 }
 
-// repository creates a git repository with the fixture of this project, and returns a command for it.
+// repository creates a git repository with the files in testdata/project, and returns a command that works on
+// it.
 func repository(t *testing.T, env []string) *command {
 	t.Helper()
 	root := t.TempDir()
@@ -147,7 +149,7 @@ func read(t *testing.T, parts ...string) string {
 	return string(content)
 }
 
-// mustContain reports the texts that are missing in got.
+// mustContain reports an error for each text that got does not contain.
 func mustContain(t *testing.T, got string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// addFlags adds the flags that a package defines with pflag. others are all packages of its module; their
-// constructors contain some of the defaults.
+// addFlags adds the flags that a package defines with pflag. others contains all packages of the module,
+// because constructors in other packages set some of the defaults.
 func (r release) addFlags(p *sourcePackage, others []*sourcePackage) {
 	defaults := optionDefaults([]*sourcePackage{p}, optionDefaults(others, nil))
 	deprecated := map[string]string{}
@@ -50,8 +50,8 @@ var flagMethod = regexp.MustCompile(`^([A-Z][A-Za-z0-9]*)?Var(P|PF)?$`)
 // flagName matches the name of a flag.
 var flagName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
-// flagOf returns the flag that a call of a method of pflag.FlagSet defines. It returns false for
-// other methods.
+// flagOf returns the flag that a call of a pflag.FlagSet method defines, or false if the method does not define
+// a flag.
 func (p *sourcePackage) flagOf(method string, args []ast.Expr, defaults map[string][]string) (declaration, bool) {
 	parts := flagMethod.FindStringSubmatch(method)
 	if parts == nil || len(args) < 3 {
@@ -61,7 +61,7 @@ func (p *sourcePackage) flagOf(method string, args []ast.Expr, defaults map[stri
 	if !ok || !flagName.MatchString(name) {
 		return declaration{}, false
 	}
-	position := 2 // of the default
+	position := 2 // index of the default
 	if parts[2] != "" {
 		position++
 	}
@@ -84,8 +84,8 @@ func valueType(e ast.Expr) string {
 	return types.ExprString(e)
 }
 
-// defaultOf returns the default of a flag. If e is a field of an option struct, the default is the value of
-// the field in the constructors of the package.
+// defaultOf returns the text of a flag's default. If e is a field of an option struct, the text consists of the
+// values in defaults that constructors assign to the field.
 func defaultOf(e ast.Expr, defaults map[string][]string) string {
 	if selector, ok := e.(*ast.SelectorExpr); ok {
 		if values := defaults[selector.Sel.Name]; len(values) > 0 {
@@ -96,8 +96,9 @@ func defaultOf(e ast.Expr, defaults map[string][]string) string {
 	return types.ExprString(e)
 }
 
-// optionDefaults returns the values of fields in struct literals of the packages' constructors, sorted, by
-// the name of the field. If a value is itself a field, its values come from known, which may be nil.
+// optionDefaults returns the sorted values that the packages' constructors assign to fields in struct literals,
+// by field name. If a value is itself a field of default options, its values are taken from known, which may be
+// nil.
 func optionDefaults(packages []*sourcePackage, known map[string][]string) map[string][]string {
 	defaults := map[string][]string{}
 	for _, p := range packages {
@@ -123,8 +124,8 @@ func optionDefaults(packages []*sourcePackage, known map[string][]string) map[st
 	return defaults
 }
 
-// fieldValues returns the possible values of an expression in a constructor of default options. If the
-// expression is a field, known contains its values; the result is empty if known does not contain the field.
+// fieldValues returns the possible values of an expression in a constructor of options. For a field of the
+// variable defaults, it returns the values in known; the result is empty if known does not contain the field.
 func fieldValues(e ast.Expr, known map[string][]string) []string {
 	if selector, ok := e.(*ast.SelectorExpr); ok {
 		if object, ok := selector.X.(*ast.Ident); ok && object.Name == "defaults" {

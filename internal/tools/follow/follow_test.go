@@ -16,7 +16,7 @@ import (
 
 var updateGolden = flag.Bool("update", false, "write testdata/report.txt")
 
-// TestReport compares the report about the fixtures with testdata/report.txt.
+// TestReport compares the report for the modules in testdata with testdata/report.txt.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	c := repository(t, publish(t, "1.24").env(t))
@@ -43,7 +43,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestSameVersion checks that a version does not differ from itself.
+// TestSameVersion checks that the report contains no changes if both versions are the same.
 func TestSameVersion(t *testing.T) {
 	t.Parallel()
 	c := repository(t, publish(t, "1.24").env(t))
@@ -57,8 +57,8 @@ func TestSameVersion(t *testing.T) {
 	}
 }
 
-// TestNewerGo checks that the report reads modules for a newer version of Go, and that an update
-// names the version.
+// TestNewerGo checks that a report can read modules that require a newer version of Go, and that the error of
+// an update contains this version.
 func TestNewerGo(t *testing.T) {
 	t.Parallel()
 	c := repository(t, publish(t, "1.99").env(t))
@@ -114,7 +114,7 @@ func TestUnreachableProxy(t *testing.T) {
 	}
 }
 
-// TestUpdate updates the fixture, and restores it with git.
+// TestUpdate checks an update of the project in testdata, and that git restores the project afterwards.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	c := repository(t, publish(t, "1.24").env(t))
@@ -161,7 +161,7 @@ func TestUpdateRequiresCleanTree(t *testing.T) {
 	}
 }
 
-// TestReadProjectErrors checks that a wrong table is an error that names the file and the row.
+// TestReadProjectErrors checks that the error for a malformed table contains the file and the row.
 func TestReadProjectErrors(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

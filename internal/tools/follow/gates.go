@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// addGates adds the feature gates of a package: the entries of map literals with the value type
-// VersionedSpecs. The last specification of a gate applies.
+// addGates adds the feature gates of a package, which are the entries of map literals with the value type
+// VersionedSpecs. The last specification of each gate applies.
 func (r release) addGates(p *sourcePackage) {
 	needs := p.gateDependencies()
 	p.inspect(func(n ast.Node) {
@@ -30,7 +30,7 @@ func (r release) addGates(p *sourcePackage) {
 	})
 }
 
-// gateMap returns the type of the values in a map literal by feature, or "".
+// gateMap returns the value type of a map literal whose key type is Feature, and "" for other literals.
 func gateMap(literal *ast.CompositeLit) string {
 	m, ok := literal.Type.(*ast.MapType)
 	if !ok || typeName(m.Key) != "Feature" {
@@ -42,7 +42,7 @@ func gateMap(literal *ast.CompositeLit) string {
 	return typeName(m.Value)
 }
 
-// gateEntries returns the values of a map literal by the name of the gate.
+// gateEntries returns the values of a map literal, by the name of the gate.
 func (p *sourcePackage) gateEntries(literal *ast.CompositeLit) map[string]ast.Expr {
 	entries := map[string]ast.Expr{}
 	for _, element := range literal.Elts {
@@ -53,7 +53,7 @@ func (p *sourcePackage) gateEntries(literal *ast.CompositeLit) map[string]ast.Ex
 	return entries
 }
 
-// gateName returns the name of a gate. A gate of another package has the name of its constant.
+// gateName returns the name of a gate. For a constant of another package, it returns the name of the constant.
 func (p *sourcePackage) gateName(e ast.Expr) string {
 	if name, ok := p.text(e); ok {
 		return name
@@ -61,7 +61,7 @@ func (p *sourcePackage) gateName(e ast.Expr) string {
 	return typeName(e)
 }
 
-// gateDependencies returns, for each gate, the gates on which it depends.
+// gateDependencies returns, for each gate, the names of the gates on which it depends, separated by commas.
 func (p *sourcePackage) gateDependencies() map[string]string {
 	needs := map[string]string{}
 	p.inspect(func(n ast.Node) {
@@ -85,7 +85,7 @@ func (p *sourcePackage) gateDependencies() map[string]string {
 	return needs
 }
 
-// gateAttributes returns the attributes of a specification, with the stage as in gates.tsv.
+// gateAttributes returns the attributes of a specification. The stage is spelled as in gates.tsv.
 func (p *sourcePackage) gateAttributes(spec *ast.CompositeLit, needs string) map[string]string {
 	attributes := map[string]string{"default": "false", "stage": "GA"}
 	if needs != "" {
@@ -110,8 +110,8 @@ func (p *sourcePackage) gateAttributes(spec *ast.CompositeLit, needs string) map
 	return attributes
 }
 
-// addMarkedGates adds the gates that markers of API fields name and that no published module declares. The
-// main Kubernetes repository declares these gates.
+// addMarkedGates adds the gates that occur in markers of API fields but are not declared in a published module.
+// The main Kubernetes repository declares these gates.
 func (r release) addMarkedGates() {
 	for _, d := range r {
 		for marker, value := range d.Attributes {
@@ -122,7 +122,7 @@ func (r release) addMarkedGates() {
 	}
 }
 
-// markedGates returns the gates in the value of a marker.
+// markedGates returns the names of the gates in the value of a marker.
 func markedGates(marker, value string) []string {
 	var names []string
 	switch marker {

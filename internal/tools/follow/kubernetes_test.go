@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// current reads the modules of Kubernetes that go.mod requires.
+// current reads the Kubernetes modules that go.mod requires.
 func current(t *testing.T) release {
 	t.Helper()
 	r := release{}
@@ -15,7 +15,7 @@ func current(t *testing.T) release {
 		out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", s.module).Output()
 		dir := strings.TrimSpace(string(out))
 		if err != nil || dir == "" {
-			continue // not required by the server
+			continue // go.mod does not require the module
 		}
 		if err := r.addModule(os.DirFS(dir), s); err != nil {
 			t.Fatal(err)
@@ -24,8 +24,8 @@ func current(t *testing.T) release {
 	return r
 }
 
-// TestCurrentVersion reads the required version of Kubernetes, and compares it with the tables of
-// this project.
+// TestCurrentVersion checks that the declarations in the required version of Kubernetes agree with the tables
+// of this project.
 func TestCurrentVersion(t *testing.T) {
 	t.Parallel()
 	r := current(t)

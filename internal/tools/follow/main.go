@@ -1,6 +1,6 @@
-// Command follow compares the version of Kubernetes in go.mod with another version, and reports what
-// the other version requires of this project. With -update, it makes the mechanical part of the
-// update. docs/following-kubernetes.md describes its use.
+// Command follow compares the version of Kubernetes in go.mod with another version, and reports the changes
+// that the other version requires in this project. With -update, it makes the changes that need no decision.
+// docs/following-kubernetes.md describes how to use it.
 package main
 
 import (
@@ -24,17 +24,17 @@ func main() {
 	}
 }
 
-// command is the configuration of a run.
+// command contains the arguments and the environment of a run.
 type command struct {
 	version  string
-	root     string   // of the repository
-	env      []string // additional variables of the go command
+	root     string   // root directory of the repository
+	env      []string // additional environment variables for the go command
 	partial  bool
 	require  []string
 	progress io.Writer
 }
 
-// run parses the arguments and writes the report to stdout, and progress to stderr.
+// run executes the command with the given arguments. It writes results to stdout and progress to stderr.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("follow", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -90,7 +90,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return r.writeText(stdout)
 }
 
-// findRoot finds the repository of the working directory.
+// findRoot sets c.root to the root of the repository that contains the working directory.
 func (c *command) findRoot(ctx context.Context) error {
 	gomod, err := goCommand{}.run(ctx, "env", "GOMOD")
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *command) compare(ctx context.Context) (*report, error) {
 }
 
 // read reads the declarations of the current and of the new version. If a module is not published at the new
-// version, its declarations are omitted from both, and the report has a note.
+// version, both releases omit its declarations, and a note is added to the report.
 func (c *command) read(ctx context.Context) (before, after release, r *report, err error) {
 	required, err := readGomod(ctx, filepath.Join(c.root, "go.mod"))
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// addMetrics adds the metrics of a package: struct literals of options such as CounterOpts, and
-// calls of NewDesc. A metric whose name is not constant is left out.
+// addMetrics adds the metrics of a package. It finds them in struct literals of option types such as
+// CounterOpts, and in calls of NewDesc. It omits metrics whose names are not constant.
 func (r release) addMetrics(p *sourcePackage) {
 	labels := p.metricLabels()
 	p.inspect(func(n ast.Node) {
@@ -26,7 +26,7 @@ func (r release) addMetrics(p *sourcePackage) {
 	})
 }
 
-// metricKinds returns the types of metrics in the names of their options.
+// metricKinds returns the prefixes of the option types of metrics, such as Counter in CounterOpts.
 func metricKinds() []string {
 	return []string{"Counter", "Gauge", "Histogram", "Summary", "TimingHistogram"}
 }
@@ -49,7 +49,8 @@ func (r release) addMetric(p *sourcePackage, kind string, options map[string]ast
 	r.add(declaration{Category: metric, Name: name, Attributes: attributes, Doc: help})
 }
 
-// addDescription adds a metric of a custom collector: NewDesc(name, help, labels, constLabels, stability, deprecated).
+// addDescription adds a metric of a custom collector. args are the arguments of NewDesc(name, help, labels,
+// constLabels, stability, deprecated).
 func (r release) addDescription(p *sourcePackage, args []ast.Expr) {
 	name, ok := p.text(args[0])
 	if call, isCall := args[0].(*ast.CallExpr); isCall && typeName(call.Fun) == "BuildFQName" && len(call.Args) == 3 {
@@ -84,8 +85,8 @@ func (p *sourcePackage) metricName(parts ...ast.Expr) (string, bool) {
 	return strings.Join(names, "_"), len(names) > 0
 }
 
-// metricLabels returns the labels of the metrics that are constructed as New…Vec(&Options{…},
-// []string{…}), by their options.
+// metricLabels returns the labels of metrics that are constructed as New…Vec(&Options{…}, []string{…}). The
+// keys are the literals of the options.
 func (p *sourcePackage) metricLabels() map[*ast.CompositeLit]string {
 	labels := map[*ast.CompositeLit]string{}
 	p.inspect(func(n ast.Node) {
@@ -102,7 +103,7 @@ func (p *sourcePackage) metricLabels() map[*ast.CompositeLit]string {
 	return labels
 }
 
-// list returns the elements of a list of strings, or "".
+// list returns the elements of a list of strings, separated by commas. It returns "" for other expressions.
 func (p *sourcePackage) list(e ast.Expr) string {
 	literal, ok := e.(*ast.CompositeLit)
 	if !ok {
@@ -115,7 +116,8 @@ func (p *sourcePackage) list(e ast.Expr) string {
 	return strings.Join(names, ",")
 }
 
-// valueText returns a string value, or the name of a constant in another package.
+// valueText returns the value of a string expression. For a constant of another package, it returns the name of
+// the constant.
 func (p *sourcePackage) valueText(e ast.Expr) string {
 	if text, ok := p.text(e); ok {
 		return text

@@ -19,10 +19,11 @@ import (
 // goCommand runs the go command.
 type goCommand struct {
 	dir string
-	env []string // additional variables
+	env []string // additional environment variables
 }
 
-// run returns the standard output. The error contains the last lines of the error output.
+// run runs the go command and returns its standard output. An error contains the last lines of the standard
+// error.
 func (g goCommand) run(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir, cmd.Env = g.dir, append(os.Environ(), g.env...)
@@ -41,10 +42,10 @@ func lastLines(text string, n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// releaseVersion matches a version of the modules of Kubernetes; the group is the minor version.
+// releaseVersion matches a version of the Kubernetes modules. Its first group is the minor version.
 var releaseVersion = regexp.MustCompile(`^v0\.([0-9]+)\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?$`)
 
-// checkVersion returns an error if the text is not a version of the modules of Kubernetes.
+// checkVersion returns an error if version is not a version of the Kubernetes modules.
 func checkVersion(version string) error {
 	if !releaseVersion.MatchString(version) {
 		return fmt.Errorf("the version %q is malformed: Kubernetes v1.38.0 is v0.38.0, a pre-release v0.38.0-alpha.2; list the versions with: go list -m -versions k8s.io/api", version)
@@ -60,7 +61,7 @@ func minorOf(version string) (int, error) {
 	return strconv.Atoi(releaseVersion.FindStringSubmatch(version)[1])
 }
 
-// errNotPublished means that the module proxy does not have a version of a module.
+// errNotPublished is returned if the module proxy does not have the version of a module.
 var errNotPublished = errors.New("version not published")
 
 // downloaded is a module in the output of go mod download.
@@ -71,15 +72,15 @@ type downloaded struct {
 // module is a downloaded version of a module.
 type module struct {
 	path, version string
-	gomod         string // path of its go.mod
+	gomod         string // path of the go.mod file
 	files         fs.FS
 	close         func() error
 }
 
-// openModule downloads a version of a module into the module cache and opens it. It runs in an empty
-// directory, so that it changes no go.sum. The go command does not unpack a module that requires a newer
-// version of Go; openModule then reads the archive of the module. The error is errNotPublished if there is no
-// such version. The caller closes the module.
+// openModule downloads a version of a module into the module cache and opens it. It runs the go command in an
+// empty directory, so that no go.sum file changes. If the module requires a newer version of Go, the go command
+// does not unpack it, and openModule reads the archive of the module instead. The error is errNotPublished if
+// the version does not exist. The caller must close the module.
 func openModule(ctx context.Context, env []string, path, version string) (*module, error) {
 	dir, err := os.MkdirTemp("", "mainstay-follow-")
 	if err != nil {
@@ -105,8 +106,8 @@ func openModule(ctx context.Context, env []string, path, version string) (*modul
 	return nil, fmt.Errorf("%w: %s %s: %s; list the versions with: go list -m -versions %s", errNotPublished, path, version, d.Error, path)
 }
 
-// unpublished matches the errors of the go command for a version that the proxy does not have. It does not
-// match network errors.
+// unpublished matches the error messages of the go command for a version that the proxy does not have. It does
+// not match network errors.
 var unpublished = regexp.MustCompile(`40[34] |410 |not found|unknown revision|no such file|no matching versions`)
 
 func (m *module) openZip(name string) error {
@@ -126,7 +127,7 @@ type gomod struct {
 	Require []struct{ Path, Version string }
 }
 
-// version returns the required version of a module, or "".
+// version returns the required version of a module, or "" if the module is not required.
 func (m gomod) version(path string) string {
 	for _, r := range m.Require {
 		if r.Path == path {
@@ -149,14 +150,14 @@ func readGomod(ctx context.Context, name string) (gomod, error) {
 	return m, nil
 }
 
-// source is a module of Kubernetes that the report reads.
+// source is a Kubernetes module whose declarations are compared.
 type source struct {
 	module string
 	api    string // directory of API versions, or ""
 	code   string // directory of gates, flags and metrics, or ""
 }
 
-// sources returns the modules that the report reads.
+// sources returns the modules whose declarations are compared.
 func sources() []source {
 	return []source{
 		{"k8s.io/api", ".", ""},

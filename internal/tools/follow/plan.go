@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// plan returns what a change requires in this project.
+// plan returns the work that a change requires in this project.
 func (p *project) plan(c change) work {
 	switch c.Category {
 	case apiVersion:
@@ -26,7 +26,7 @@ func (p *project) plan(c change) work {
 	}
 }
 
-// groupFile returns the file with the rows of an API group.
+// groupFile returns the file that declares the resources of an API group.
 func groupFile(apiPackage string) string {
 	return path.Join(builtinDir, path.Dir(apiPackage), "group.go")
 }
@@ -63,8 +63,8 @@ func (p *project) planKind(c change) work {
 	return work{State: edit, Files: []string{group}}
 }
 
-// planType returns the work for a type or a field. Validation and OpenAPI that markers describe are
-// generated; the rest is in files that use the Go name.
+// planType returns the work for a type or a field. OpenAPI schemas and the validation that markers declare are
+// generated. Other code that depends on the type or field uses its Go name.
 func (p *project) planType(c change) work {
 	d := c.declaration
 	dir := path.Join(builtinDir, path.Dir(d.Package))
@@ -92,8 +92,8 @@ func (p *project) planType(c change) work {
 	return work{State: generated, Files: []string{openAPIDir}}
 }
 
-// usersOf returns the files of a group that use a type or field by its Go name. Rules of pods are
-// also in podspec.
+// usersOf returns the files of a group that use a type or field by its Go name. For the core group, it also
+// searches podspec, which contains the rules for pods.
 func (p *project) usersOf(d declaration, dir string) []string {
 	pattern := `\b` + d.GoName + `\b`
 	if d.Category == field {
@@ -106,13 +106,12 @@ func (p *project) usersOf(d declaration, dir string) []string {
 	return files
 }
 
-// isManual reports whether a change of an attribute of a type can require an edit of code that is
-// not generated.
+// isManual reports whether a change of an attribute can require changes to code that is not generated.
 func isManual(attribute string) bool {
 	return attribute == "+featureGate" || attribute == "type" || attribute == "values"
 }
 
-// hasDeclared reports whether the rules that the markers of a package declare are generated.
+// hasDeclared reports whether this project generates validation code from the markers of a package.
 func (p *project) hasDeclared(apiPackage string) bool {
 	return len(p.mentions(declaredDir, `validation-gen-input=k8s\.io/api/`+regexp.QuoteMeta(apiPackage)+`\s`)) > 0
 }
@@ -175,7 +174,8 @@ func (p *project) planMetric(c change) work {
 	return work{State: edit, Files: append(p.mentions("internal", `"`+regexp.QuoteMeta(metricSuffix(c.Name))+`"`), metricsFile)}
 }
 
-// metricSuffix returns the end of the name of a metric, as in the field Name of its options.
+// metricSuffix returns the name of a metric without its first part, such as "apiserver_". The options of a
+// metric usually contain the name in this form.
 func metricSuffix(name string) string {
 	_, suffix, ok := strings.Cut(name, "_")
 	if !ok {

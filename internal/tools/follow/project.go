@@ -25,28 +25,28 @@ const (
 	stableMetrics = "internal/host/dashboards_test.go"
 )
 
-// The states of a change in this project.
+// Values of work.State.
 const (
-	done      = "done"      // the project has it
+	done      = "done"      // this project already contains the change
 	generated = "generated" // -update makes the change
-	edit      = "edit"      // the files need an edit
+	edit      = "edit"      // the files must be edited by hand
 	check     = "check"     // a person must decide whether an edit is required
 )
 
-// work describes what a change requires in this project.
+// work describes the work that a change requires in this project.
 type work struct {
 	State string   `json:"state"`
 	Files []string `json:"files,omitempty"`
 	Note  string   `json:"note,omitempty"`
 }
 
-// project contains the parts of this repository with which the report compares the changes.
+// project contains the parts of this repository that are compared with the changes.
 type project struct {
-	gates   map[string][]string // columns of the gate table, by name
-	flags   map[string]string   // types by name
-	metrics string              // the page with all metrics
-	minor   int                 // minor version of Kubernetes with which the project is compared
-	sources map[string]string   // Go files without tests, by name
+	gates   map[string][]string // rows of the gate table, by gate
+	flags   map[string]string   // types by flag
+	metrics string              // content of the page that lists all metrics
+	minor   int                 // the new minor version of Kubernetes
+	sources map[string]string   // contents of Go files by name, without tests
 }
 
 // readProject reads the tables and the source of the repository.
@@ -75,7 +75,7 @@ func readProject(root fs.FS, version string) (*project, error) {
 	return p, nil
 }
 
-// readSources reads the Go files below a directory. The directory may be absent.
+// readSources reads the Go files below a directory. It does nothing if the directory does not exist.
 func (p *project) readSources(root fs.FS, dir string) error {
 	return fs.WalkDir(root, dir, func(name string, entry fs.DirEntry, err error) error {
 		switch {
@@ -107,7 +107,7 @@ func eachRow(root fs.FS, name string, columns int, visit func([]string)) error {
 	return nil
 }
 
-// mentions returns the files in and below a directory that contain a match, sorted.
+// mentions returns the sorted names of the source files below a directory that match a regular expression.
 func (p *project) mentions(dir string, pattern string) []string {
 	expression := regexp.MustCompile(pattern)
 	var files []string

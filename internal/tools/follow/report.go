@@ -10,14 +10,15 @@ import (
 	"strings"
 )
 
-// report is the comparison of two versions of Kubernetes with this project.
+// report describes the changes between two versions of Kubernetes and the work that they require in this
+// project.
 type report struct {
 	From    string   `json:"from"`
 	To      string   `json:"to"`
 	Changes []change `json:"changes"`
-	// Texts are the numbers of changed doc comments and help texts, by type or category.
+	// Texts contains the number of changed doc comments and help texts, by type or category.
 	Texts map[string]int `json:"texts"`
-	// Notes are the limits of this report.
+	// Notes lists what this report does not contain.
 	Notes []string `json:"notes"`
 }
 
@@ -28,7 +29,7 @@ func (r *report) writeJSON(w io.Writer) error {
 	return encoder.Encode(r)
 }
 
-// writeText writes the report as text: a section for each category, then the files to edit.
+// writeText writes the report as text, with a section for each category and a summary of the files to edit.
 func (r *report) writeText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Kubernetes modules %s -> %s\n", r.From, r.To)
@@ -84,7 +85,7 @@ func (c change) write(b *strings.Builder) {
 	}
 }
 
-// describe returns the attribute as text.
+// describe formats the attribute. change is the kind of change of the declaration.
 func (a attribute) describe(change string) string {
 	switch {
 	case change == added:

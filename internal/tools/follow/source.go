@@ -20,7 +20,7 @@ type sourcePackage struct {
 	dir   string // relative to the module
 	fset  *token.FileSet
 	files []*ast.File
-	// strings are the package-level constants and variables with a string literal as value.
+	// strings contains the values of package-level constants and variables that are string literals.
 	strings map[string]string
 }
 
@@ -59,7 +59,7 @@ func parsePackages(module fs.FS, root string) ([]*sourcePackage, error) {
 	return packages, nil
 }
 
-// isSource reports whether a file has declarations that are written by hand.
+// isSource reports whether name is the name of a Go file that is neither a test nor generated.
 func isSource(name string) bool {
 	return strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go") &&
 		!strings.HasSuffix(name, ".pb.go") && !strings.Contains(name, "generated")
@@ -85,7 +85,7 @@ func (p *sourcePackage) parse(module fs.FS, name string) error {
 	return nil
 }
 
-// collectStrings reads the package-level constants and variables of type string.
+// collectStrings sets p.strings.
 func (p *sourcePackage) collectStrings() {
 	for _, file := range p.files {
 		for _, decl := range file.Decls {
@@ -110,8 +110,8 @@ func (p *sourcePackage) collectSpecs(specs []ast.Spec) {
 	}
 }
 
-// text returns the value of an expression of string literals and of names of this package. It returns false
-// for other expressions.
+// text evaluates an expression that consists of string literals and of strings of this package. It returns
+// false for other expressions.
 func (p *sourcePackage) text(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -132,7 +132,7 @@ func (p *sourcePackage) text(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// inspect calls visit for each node of the package.
+// inspect calls visit for each syntax node in the package.
 func (p *sourcePackage) inspect(visit func(ast.Node)) {
 	for _, file := range p.files {
 		ast.Inspect(file, func(n ast.Node) bool {

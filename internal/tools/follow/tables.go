@@ -24,14 +24,14 @@ func gateRow(d declaration, current []string) []string {
 	if current != nil {
 		row[5] = current[5]
 		if row[4] == "-" {
-			row[4] = current[4] // the main repository declares dependencies, too
+			row[4] = current[4] // dependencies can also be declared in the main repository, which is not read
 		}
 	}
 	return row
 }
 
-// updateGates writes the changes of published gates into the gate table. It keeps the rows of removed
-// gates that the code uses.
+// updateGates applies the changes of published gates to the gate table. It keeps the row of a removed gate if
+// the code still uses the gate.
 func (p *project) updateGates(root string, before, after release) error {
 	rows := maps.Clone(p.gates)
 	for _, k := range slices.Concat(before.sorted(), after.sorted()) {
@@ -53,8 +53,8 @@ func (p *project) updateGates(root string, before, after release) error {
 	return rewriteTable(root, gatesFile, table)
 }
 
-// updateHistory adds the current state of each gate that has another state in the new rows. The history
-// contains it as the state up to the previous minor version.
+// updateHistory updates the history table. If the new row of a gate has another state, it adds the current
+// state as the state up to the previous minor version.
 func (p *project) updateHistory(root string, rows map[string][]string) error {
 	history, last := map[string][][]string{}, strconv.Itoa(p.minor-1)
 	if err := eachRow(os.DirFS(root), historyFile, 5, func(row []string) { history[row[0]] = append(history[row[0]], row) }); err != nil {
@@ -77,7 +77,7 @@ func (p *project) updateHistory(root string, rows map[string][]string) error {
 	return rewriteTable(root, historyFile, table)
 }
 
-// rewriteTable replaces the rows of a table, and keeps its comments.
+// rewriteTable replaces the rows of a table file and keeps the comments.
 func rewriteTable(root, file string, rows []string) error {
 	name := filepath.Join(root, filepath.FromSlash(file))
 	old, err := os.ReadFile(name)
@@ -94,7 +94,7 @@ func rewriteTable(root, file string, rows []string) error {
 	return os.WriteFile(name, []byte(updated.String()), 0o644)
 }
 
-// updateMinor sets the newest minor version of Kubernetes.
+// updateMinor sets the constant Newest to the minor version of version.
 func updateMinor(root, version string) error {
 	minor, err := minorOf(version)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"strings"
 )
 
-// update makes the mechanical part of the update in the work tree, and writes the result to stdout.
-// It changes nothing if a check fails. An error of a later step leaves the changes in the work tree.
+// update changes the work tree to the new version as far as no decision is needed, and writes a summary to
+// stdout. It changes nothing if the tree has uncommitted changes or if a module cannot be downloaded. If a
+// later step fails, the changes of earlier steps remain in the work tree.
 func (c *command) update(ctx context.Context, stdout io.Writer) error {
 	if err := c.checkClean(ctx); err != nil {
 		return err
@@ -39,8 +40,8 @@ func (c *command) update(ctx context.Context, stdout io.Writer) error {
 	return u.writeResult(ctx, stdout)
 }
 
-// checkClean returns an error if the tree has uncommitted changes, because git could not restore
-// them after an update.
+// checkClean returns an error if the tree has uncommitted changes, because git could not restore these changes
+// after an update.
 func (c *command) checkClean(ctx context.Context) error {
 	changed, err := c.changedFiles(ctx)
 	if err != nil {
@@ -52,8 +53,8 @@ func (c *command) checkClean(ctx context.Context) error {
 	return nil
 }
 
-// changedFiles returns the files that differ from the last commit, and files that git does not track
-// or ignore.
+// changedFiles returns the files that differ from the last commit, including untracked files that are not
+// ignored.
 func (c *command) changedFiles(ctx context.Context) ([]string, error) {
 	out, err := c.git(ctx, "status", "--porcelain", "-z", "--no-renames", "--untracked-files=all")
 	if err != nil {
@@ -84,12 +85,12 @@ func (c *command) git(ctx context.Context, args ...string) (string, error) {
 // updater is the state of an update.
 type updater struct {
 	*command
-	modules  []string          // paths of the go.mod files, relative to the root; the server's first
-	required map[string]gomod  // by path
+	modules  []string          // paths of the go.mod files, relative to the root; the first is that of the server
+	required map[string]gomod  // by path of the go.mod file
 	current  string            // version of k8s.io/api
 	target   map[string]string // new versions by module
 	kept     []string          // modules that are not published at the new version
-	goMinor  string            // Go version that the new modules require
+	goMinor  string            // newest Go version that one of the new modules requires
 	major    map[string]string // new import paths of libraries with another major version
 	tidied   map[string][sha256.Size]byte
 	rewrites int
@@ -97,7 +98,7 @@ type updater struct {
 	results  []string // generated files that changed
 }
 
-// writeResult writes the changed files and the remaining work.
+// writeResult prints a summary of the changed files and of the remaining work.
 func (u *updater) writeResult(ctx context.Context, w io.Writer) error {
 	changed, err := u.changedFiles(ctx)
 	if err != nil {

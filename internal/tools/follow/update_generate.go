@@ -30,7 +30,7 @@ func (u *updater) updateTables(ctx context.Context) error {
 	return updateMinor(u.root, u.version)
 }
 
-// tidy runs .ci/tidy and stores the hashes of the changed files, to find the files that the
+// tidy runs .ci/tidy and stores the hashes of the changed files, so that generate can find the files that the
 // generators change.
 func (u *updater) tidy(ctx context.Context) error {
 	if err := u.stream(ctx, u.root, filepath.Join(u.root, ".ci", "tidy")); err != nil {
@@ -41,7 +41,7 @@ func (u *updater) tidy(ctx context.Context) error {
 	return err
 }
 
-// stream runs a command and writes its output to the progress.
+// stream runs a command and writes its output to u.progress.
 func (u *updater) stream(ctx context.Context, dir, name string, args ...string) error {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = dir, append(os.Environ(), u.env...)
@@ -52,7 +52,7 @@ func (u *updater) stream(ctx context.Context, dir, name string, args ...string) 
 	return nil
 }
 
-// hashes returns the hashes of the changed files by name. A deleted file has the zero hash.
+// hashes returns the hashes of the changed files by name. The hash of a deleted file is zero.
 func (u *updater) hashes(ctx context.Context) (map[string][sha256.Size]byte, error) {
 	files, err := u.changedFiles(ctx)
 	if err != nil {
@@ -91,11 +91,11 @@ func (u *updater) generate(ctx context.Context) error {
 	return nil
 }
 
-// packageHeader matches the name of a package above its errors in the output of go vet.
+// packageHeader matches the line above the errors of a package in the output of go vet. Its group is the name
+// of the package.
 var packageHeader = regexp.MustCompile(`(?m)^# (\S+)`)
 
-// compile compiles the packages of all modules with their tests, and stores the packages with
-// errors.
+// compile compiles the packages and tests of all modules, and stores the names of packages with errors.
 func (u *updater) compile(ctx context.Context) error {
 	for _, name := range u.modules {
 		dir := path.Dir(name)

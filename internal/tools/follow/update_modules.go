@@ -36,7 +36,7 @@ func (u *updater) findModules(ctx context.Context) error {
 	return nil
 }
 
-// download downloads the new version of each module of Kubernetes that a go.mod requires.
+// download downloads the new version of each Kubernetes module that a go.mod file requires.
 func (u *updater) download(ctx context.Context) error {
 	u.target = map[string]string{}
 	var errs []error
@@ -68,7 +68,7 @@ func (u *updater) download(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// goVersion returns the version of the go command, or "".
+// goVersion returns the version of the go command, or "" after an error.
 func (u *updater) goVersion(ctx context.Context) string {
 	out, err := goCommand{u.root, u.env}.run(ctx, "env", "GOVERSION")
 	if err != nil {
@@ -77,8 +77,8 @@ func (u *updater) goVersion(ctx context.Context) string {
 	return strings.TrimSpace(string(out))
 }
 
-// downloadOne downloads a module and reads the Go version that it requires. From apimachinery, it
-// also reads the libraries whose major version changes.
+// downloadOne downloads a module and reads the Go version that it requires. For apimachinery, it also
+// determines the libraries whose major version changes.
 func (u *updater) downloadOne(ctx context.Context, path string) error {
 	m, err := openModule(ctx, u.env, path, u.version)
 	if err != nil {
@@ -106,8 +106,8 @@ func (u *updater) downloadOne(ctx context.Context, path string) error {
 // majorSuffix matches the major version at the end of a module path.
 var majorSuffix = regexp.MustCompile(`/v[0-9]+$`)
 
-// newMajors returns the libraries that both modules require in different major versions, from the
-// path in the first to the path in the second.
+// newMajors returns the libraries that both go.mod files require in different major versions. It maps each path
+// in before to the path in after.
 func newMajors(before, after gomod) map[string]string {
 	paths := map[string]string{}
 	for _, r := range after.Require {
@@ -150,7 +150,7 @@ func (u *updater) editModules(ctx context.Context) error {
 	return nil
 }
 
-// rewriteImports changes the imports of libraries with another major version.
+// rewriteImports changes the import paths of libraries whose major version changes.
 func (u *updater) rewriteImports(ctx context.Context) error {
 	if len(u.major) == 0 {
 		return nil

@@ -25,8 +25,8 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// TestDocComments checks that doc comments name the declarations that they describe. It finds comments that were not
-// changed together with a name.
+// TestDocComments checks that doc comments start with the name of the declaration that they describe. This
+// finds comments that were not updated when a name changed.
 func TestDocComments(t *testing.T) {
 	t.Parallel()
 	for _, p := range ours(t) {
@@ -95,7 +95,7 @@ func misnamedValues(decl *ast.GenDecl) []*ast.CommentGroup {
 	return withOtherSubject(docs, names)
 }
 
-// misnamedFields does the same for the comments of fields and methods.
+// misnamedFields checks the comments of struct fields and interface methods in the same way.
 func misnamedFields(list *ast.FieldList) []*ast.CommentGroup {
 	var docs []*ast.CommentGroup
 	var names []string
@@ -112,7 +112,7 @@ func appendNames(names []string, idents []*ast.Ident) []string {
 	return names
 }
 
-// withOtherSubject returns the comments that start with a word in lower case which is not one of the names.
+// withOtherSubject returns the comments that start with a lower-case identifier that is not one of the names.
 func withOtherSubject(docs []*ast.CommentGroup, names []string) []*ast.CommentGroup {
 	return slices.DeleteFunc(docs, func(doc *ast.CommentGroup) bool {
 		if doc == nil {
@@ -132,7 +132,7 @@ func withoutArticle(comment string) string {
 	return comment
 }
 
-// subject returns the first word of a comment; "" if it is not an identifier.
+// subject returns the first word of a comment, or "" if this word is not an identifier.
 func subject(comment string) string {
 	name, _, _ := strings.Cut(strings.ReplaceAll(comment, "\n", " "), " ")
 	name = strings.TrimSuffix(strings.TrimRight(name, ",.:;"), "'s")

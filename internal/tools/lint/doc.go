@@ -1,3 +1,3 @@
-// Package lint contains tests of the layout of this module: the layering of packages, package comments,
-// dependencies, links in documents, and the absence of mutable global variables. It has no other code.
+// Package lint contains only tests. They check the layering of packages, doc comments, dependencies, the links
+// and names in documents, and that packages have no mutable global variables.
 package lint

@@ -21,7 +21,7 @@ type document struct {
 	links   []link
 }
 
-// link is a relative link of a document.
+// link is a relative link in a document.
 type link struct {
 	target string // path from the root of the repository
 	anchor string // without "#"; empty if the link has none
@@ -52,8 +52,8 @@ func documents(t *testing.T) (root string, found map[string]document) {
 	return root, found
 }
 
-// files returns the files with one of the suffixes, as slash-separated paths from root, without test data and packages
-// of npm.
+// files returns the files below root that have one of the suffixes, as slash-separated paths relative to root.
+// It omits test data and npm packages.
 func files(t *testing.T, root string, suffixes ...string) []string {
 	t.Helper()
 	var names []string
@@ -138,7 +138,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestPagesAreReachable checks that links lead from README.md or docs/README.md to each page in docs.
+// TestPagesAreReachable checks that each page in docs can be reached by following links from README.md or
+// docs/README.md.
 func TestPagesAreReachable(t *testing.T) {
 	t.Parallel()
 	_, all := documents(t)
@@ -162,7 +163,8 @@ func TestPagesAreReachable(t *testing.T) {
 	}
 }
 
-// TestPagesStartWithTheirPurpose checks that each page states what its reader can do afterwards.
+// TestPagesStartWithTheirPurpose checks that each page begins with a statement of what the reader can do after
+// reading it.
 func TestPagesStartWithTheirPurpose(t *testing.T) {
 	t.Parallel()
 	_, all := documents(t)
@@ -178,7 +180,7 @@ func TestPagesStartWithTheirPurpose(t *testing.T) {
 	}
 }
 
-// TestDecisionRecords checks the sections of the decision records.
+// TestDecisionRecords checks that each decision record has the required title, date, status and sections.
 func TestDecisionRecords(t *testing.T) {
 	t.Parallel()
 	_, all := documents(t)
@@ -190,8 +192,8 @@ func TestDecisionRecords(t *testing.T) {
 	}
 }
 
-// TestNamedPathsExist checks that paths of the repository in backticks exist. Paths in these pages are
-// relative to the root, to internal or to docs.
+// TestNamedPathsExist checks that the repository paths in backticks in some pages exist. The paths are relative
+// to the root, to internal or to docs.
 func TestNamedPathsExist(t *testing.T) {
 	t.Parallel()
 	root, all := documents(t)
@@ -210,8 +212,8 @@ func TestNamedPathsExist(t *testing.T) {
 	}
 }
 
-// TestNamedDeclarationsExist checks that declarations in backticks, such as `kv.Backend` and `Backend.Hold`, exist in a Go
-// file. It checks the last part of the name only.
+// TestNamedDeclarationsExist checks that declarations in backticks, such as `kv.Backend` and `Backend.Hold`,
+// exist in a Go file. It checks only the last part of the name.
 func TestNamedDeclarationsExist(t *testing.T) {
 	t.Parallel()
 	root, all := documents(t)
@@ -239,8 +241,8 @@ func TestNamedDeclarationsExist(t *testing.T) {
 	}
 }
 
-// isOtherPath reports whether a word looks like a path of the repository but is a path of a module, of a data
-// directory, or of the API.
+// isOtherPath reports whether a word looks like a repository path but is a path of a Go module, in a data
+// directory, or in the API.
 func isOtherPath(word string) bool {
 	first, _, _ := strings.Cut(word, "/")
 	switch first {
@@ -267,7 +269,7 @@ func pathExists(root, word string) bool {
 	}
 }
 
-// TestDocumentsExist checks that every document that a file mentions by its path exists.
+// TestDocumentsExist checks that every document path in a Markdown or Go file exists.
 func TestDocumentsExist(t *testing.T) {
 	t.Parallel()
 	root, err := moduleDir()
@@ -288,8 +290,8 @@ func TestDocumentsExist(t *testing.T) {
 	}
 }
 
-// TestNamedTestsExist checks that each test that a document or the message of a skipped test mentions exists.
-// The mentioned name must be the name of a test function or a prefix of it.
+// TestNamedTestsExist checks that the tests mentioned in documents and in messages of skipped tests exist. A
+// mentioned name must be the name of a test function or a prefix of such a name.
 func TestNamedTestsExist(t *testing.T) {
 	t.Parallel()
 	root, all := documents(t)

@@ -8,22 +8,22 @@ import (
 	"testing"
 )
 
-// allowedGlobals contains package-level variables whose types are mutable but which never change,
-// with the reason why a constant or a function cannot replace them.
+// allowedGlobals contains the package-level variables of mutable types that are allowed because they hold no
+// state. The values are the reasons.
 func allowedGlobals() map[string]string {
 	return map[string]string{
-		"codec/jsonplan.plans":            "follows from types alone; each is worked out once and never changes",
-		"codec/jsonplan.readPlans":        "as plans",
-		"codec/precheck.shapes":           "as plans",
-		"codec/jsonplan.writerPool":       "memory to be used again; holds nothing between objects",
-		"codec/jsonplan.scratchPool":      "memory to be used again; holds nothing between objects",
+		"codec/jsonplan.plans":            "a cache of values that depend only on types; each value is computed once and never changes",
+		"codec/jsonplan.readPlans":        "see codec/jsonplan.plans",
+		"codec/precheck.shapes":           "see codec/jsonplan.plans",
+		"codec/jsonplan.writerPool":       "a pool of reusable memory that holds no data between objects",
+		"codec/jsonplan.scratchPool":      "a pool of reusable memory that holds no data between objects",
 		"filters/authn.uidAttribute":      "an object identifier; its type is a slice",
-		"endpoints.bodyPool":              "memory to be used again; holds nothing between requests",
-		"endpoints.chunkPool":             "memory to be used again; holds nothing between requests",
-		"endpoints.eventPool":             "memory to be used again; holds nothing between events",
-		"endpoints.gzipPool":              "memory to be used again; holds nothing between requests",
-		"storage/kv/etcdtest.etcdBinary":  "the path of a program that tests run; it is built once for all of them",
-		"codec/protoequal.buffers":        "memory to be used again; holds nothing between comparisons",
+		"endpoints.bodyPool":              "a pool of reusable memory that holds no data between requests",
+		"endpoints.chunkPool":             "a pool of reusable memory that holds no data between requests",
+		"endpoints.eventPool":             "a pool of reusable memory that holds no data between events",
+		"endpoints.gzipPool":              "a pool of reusable memory that holds no data between requests",
+		"storage/kv/etcdtest.etcdBinary":  "the path of a binary that is built once for all tests",
+		"codec/protoequal.buffers":        "a pool of reusable memory that holds no data between comparisons",
 		"feature.table":                   "an embedded file",
 		"feature.specs":                   "the rows of table, parsed once",
 		"admission/podsecurity.standards": "the checks of all versions, which are immutable; created once",
@@ -35,12 +35,12 @@ func allowedGlobals() map[string]string {
 		"endpoints/openapi.builtinPatch":  "a list that is only read",
 		"endpoints/openapi.customPatch":   "a list that is only read",
 		"endpoints/openapi.textMedia":     "a list that is only read",
-		"cel/environment.base":            "made once, of constants alone; a cel.Env is immutable and safe for concurrent use",
+		"cel/environment.base":            "created once, only from constants; a cel.Env is immutable and safe for concurrent use",
 	}
 }
 
-// TestNoGlobalState checks that no package has an init function or a variable with state. Servers receive
-// their dependencies in a Config, so that two servers in a process are independent.
+// TestNoGlobalState checks that no package has an init function or a variable with state. Servers receive their
+// dependencies in a Config, so that several servers in one process are independent.
 func TestNoGlobalState(t *testing.T) {
 	t.Parallel()
 	allowed, packages := allowedGlobals(), newImporter(t)
@@ -56,7 +56,7 @@ func TestNoGlobalState(t *testing.T) {
 			}
 			for _, decl := range file.Decls {
 				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && f.Name.Name == "init" {
-					t.Errorf("%s: a package does nothing before it is called", s.fset.Position(f.Pos()))
+					t.Errorf("%s: init functions are not allowed", s.fset.Position(f.Pos()))
 				}
 			}
 			for _, name := range globals(file) {
@@ -66,13 +66,13 @@ func TestNoGlobalState(t *testing.T) {
 					continue
 				}
 				if what := mutable(s.info.Defs[name].Type()); what != "" {
-					t.Errorf("%s: variable %s is %s: state belongs to a value; if it is never changed, say so in allowedGlobals", s.fset.Position(name.Pos()), name.Name, what)
+					t.Errorf("%s: variable %s is %s: move the state to a value, or add the variable to allowedGlobals if it never changes", s.fset.Position(name.Pos()), name.Name, what)
 				}
 			}
 		}
 	}
 	for key := range allowed {
-		t.Errorf("allowedGlobals holds %s, which is not there", key)
+		t.Errorf("allowedGlobals contains %s, which does not exist", key)
 	}
 }
 
@@ -95,8 +95,8 @@ func globals(file *ast.File) []*ast.Ident {
 	return names
 }
 
-// mutable describes the mutable part of a type. It returns "" for immutable types: values, errors,
-// and pointers to immutable types.
+// mutable describes why a variable of a type can hold state. It returns "" if the type is a plain value, error,
+// *regexp.Regexp or *strings.Replacer.
 func mutable(t types.Type) string {
 	switch t.String() {
 	case "*regexp.Regexp", "*strings.Replacer", "error":

@@ -7,15 +7,16 @@ import (
 )
 
 // layer assigns a package, and all packages below its path, to a level. A package may import packages of its
-// own layer, packages of lower levels, packages below its own path, and the packages of the layers in beside.
+// own layer, packages of lower levels, packages below the path of its layer, and packages of the layers in
+// beside.
 type layer struct {
 	path   string // without "internal/"
 	level  int
 	beside []string
 }
 
-// layers returns the layers of the module. The first entry whose path contains a package applies to
-// it.
+// layers returns the layers of the module. A package belongs to the first layer whose path contains the
+// package.
 func layers() []layer {
 	return []layer{
 		{path: "test", level: 6},
@@ -118,7 +119,6 @@ func TestLayersExist(t *testing.T) {
 	}
 }
 
-// TestMayImport checks the function mayImport.
 func TestMayImport(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -153,8 +153,8 @@ func TestMayImport(t *testing.T) {
 	}
 }
 
-// banned returns the reason why no package of a module may be linked. Mainstay replaces the server code of
-// these modules. Their packages of API types are allowed.
+// banned returns the reason why the server must not link a package, or "". It bans the modules whose server
+// code Mainstay replaces, but allows their packages of API types.
 func banned(path string) (reason string) {
 	for prefix, reason := range map[string]string{
 		"k8s.io/apiserver":               "this module replaces the server library",

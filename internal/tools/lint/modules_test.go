@@ -35,7 +35,7 @@ func readGomod(t *testing.T, dir string) gomod {
 	return m
 }
 
-// nestedModules returns the directories of the modules inside this one, relative to its root.
+// nestedModules returns the directories of the modules inside the module at root, relative to root.
 func nestedModules(root string) ([]string, error) {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -54,9 +54,9 @@ func nestedModules(root string) ([]string, error) {
 	return dirs, err
 }
 
-// TestModules checks that tests with dependencies that the server does not have, and generators,
-// are separate modules. They use common dependencies at the server's version, so that they test the
-// released code and packages are compiled once.
+// TestModules checks the nested modules, which contain generators and tests that need additional dependencies.
+// They must use the server's version of common dependencies, so that they test the released code and packages
+// are compiled only once.
 func TestModules(t *testing.T) {
 	t.Parallel()
 	root, err := moduleDir()
@@ -76,15 +76,15 @@ func TestModules(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !slices.Contains(dirs, "test/e2e") {
-		t.Errorf("the modules are %v, without test/e2e", dirs)
+		t.Errorf("the nested modules are %v, want test/e2e among them", dirs)
 	}
 	for _, dir := range dirs {
 		m := readGomod(t, filepath.Join(root, dir))
 		if m.Module.Path != module+"/"+dir || !inside(dir, "test") && !inside(dir, "internal") {
-			t.Errorf("%s holds the module %s", dir, m.Module.Path)
+			t.Errorf("%s contains the module %s", dir, m.Module.Path)
 		}
 		if m.Go != server.Go {
-			t.Errorf("%s/go.mod is for Go %s, the server's for %s", dir, m.Go, server.Go)
+			t.Errorf("%s/go.mod requires Go %s, the server's go.mod requires Go %s", dir, m.Go, server.Go)
 		}
 		for _, r := range m.Require {
 			if want, ok := versions[r.Path]; ok && want != r.Version {

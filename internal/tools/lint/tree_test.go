@@ -30,7 +30,8 @@ type listed struct {
 	TestImports, XTestImports     []string
 }
 
-// path returns the path of the package within the module, without "internal/"; "" for other modules.
+// path returns the path of the package within the module, without "internal/". It returns "" for packages of
+// other modules.
 func (p listed) path() string { return modulePath(p.ImportPath) }
 
 func modulePath(importPath string) string {
@@ -41,7 +42,7 @@ func modulePath(importPath string) string {
 	return strings.TrimPrefix(path, "internal/")
 }
 
-// plain lists the packages of the module, of its dependencies, and of the nested modules, once for all tests.
+// plain returns the result of listAll, which it calls only once for all tests.
 var plain = sync.OnceValues(listAll)
 
 // listAll lists the packages of the module, of its dependencies, and of the nested modules.
@@ -143,8 +144,8 @@ func parse(t *testing.T, p listed) source {
 	return s
 }
 
-// newImporter returns an importer of the export data of the module's packages and of their dependencies. It requires that
-// the tree compiles, and is not safe for concurrent use.
+// newImporter returns an importer that reads the export data of the module's packages and of their
+// dependencies. All packages must compile. The importer is not safe for concurrent use.
 func newImporter(t *testing.T) types.Importer {
 	t.Helper()
 	dir, err := moduleDir()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// heavy returns the reason why the binary must not link a package, or "". An import of such a
-// package links all its types, because its init functions register them.
+// heavy returns the reason why the binary must not link a package, or "". Importing an API package links all
+// its types, because its init functions register them.
 func heavy(path string) (reason string) {
 	switch {
 	case path == "k8s.io/api/scheduling/v1alpha3":
@@ -32,7 +32,8 @@ func heavy(path string) (reason string) {
 	return ""
 }
 
-// TestWeight limits the packages of the released binary, which is built with the tag grpcnotrace.
+// TestWeight checks that the released binary, which is built with the tag grpcnotrace, does not link heavy
+// packages.
 func TestWeight(t *testing.T) {
 	t.Parallel()
 	out, err := exec.Command("go", "list", "-tags=grpcnotrace", "-deps", module+"/cmd/mainstay").Output()

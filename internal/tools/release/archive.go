@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// entry is a file of an archive.
+// entry is a file in an archive.
 type entry struct {
 	name string
 	mode int64 // permissions
@@ -19,7 +19,8 @@ type entry struct {
 	link string // target of a symbolic link; empty for files and directories
 }
 
-// entries returns the files of an archive: the program and the additional files, in a directory.
+// entries returns the entries of an archive. They are the program and the additional files, in the directory
+// folder.
 func (r *release) entries(folder string, b binary) ([]entry, error) {
 	program, err := os.ReadFile(b.path)
 	if err != nil {
@@ -36,7 +37,7 @@ func (r *release) entries(folder string, b binary) ([]entry, error) {
 	return all, nil
 }
 
-// writeTar writes a .tar.gz.
+// writeTar writes a .tar.gz archive.
 func (r *release) writeTar(path, folder string, b binary) error {
 	entries, err := r.entries(folder, b)
 	if err != nil {
@@ -53,7 +54,7 @@ func (r *release) writeTar(path, folder string, b binary) error {
 	return os.WriteFile(path, zipped, 0o644)
 }
 
-// writeZip writes a .zip.
+// writeZip writes a .zip archive.
 func (r *release) writeZip(path, folder string, b binary) error {
 	entries, err := r.entries(folder, b)
 	if err != nil {
@@ -78,8 +79,8 @@ func (r *release) writeZip(path, folder string, b binary) error {
 	return os.WriteFile(path, out.Bytes(), 0o644)
 }
 
-// tarOf returns a tar file. An entry whose name ends with a slash is a directory that the user of
-// the container image owns; other entries belong to root.
+// tarOf returns a tar file. An entry whose name ends with a slash is a directory that belongs to imageUser.
+// Other entries belong to root.
 func tarOf(entries []entry, modified time.Time) ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// imageUser is the ID of the user and group that the container runs as. It is the common ID of
-// unprivileged users in container images.
+// imageUser is the ID of the user and group that the container runs as. By convention, many container images
+// use this ID for an unprivileged user.
 const imageUser = 65532
 
 const (
@@ -69,10 +69,10 @@ type rootFS struct {
 	DiffIDs []string `json:"diff_ids"`
 }
 
-// layout collects the files of an OCI image layout.
+// layout collects the blobs of an OCI image layout.
 type layout struct{ blobs []entry }
 
-// add adds a blob.
+// add adds a blob, unless the layout already contains it, and returns its descriptor.
 func (l *layout) add(mediaType string, data []byte) descriptor {
 	sum := hexSum(data)
 	file := entry{name: "blobs/sha256/" + sum, mode: 0o644, data: data}
@@ -95,8 +95,8 @@ func hexSum(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// writeImage writes a tar file with an OCI image layout. The image supports all Linux platforms,
-// and contains only the program, links, and the writable directories /data and /tmp.
+// writeImage writes a tar file with an OCI image layout. The image supports the platforms of all Linux
+// binaries. It contains only the program, a link, and the writable directories /data and /tmp.
 func (r *release) writeImage(path string, binaries []binary) error {
 	var l layout
 	images := index{SchemaVersion: 2, MediaType: typeIndex}
@@ -143,7 +143,7 @@ func (r *release) addImage(l *layout, b binary) (descriptor, error) {
 		{name: product, mode: 0o755, data: program},
 		{name: "data/", mode: 0o700},
 		{name: "tmp/", mode: 0o700},
-		// kubeadm's static pods run this command.
+		// The static pods of kubeadm run this command.
 		{name: "usr/local/bin/kube-apiserver", mode: 0o777, link: "/" + product},
 	}, r.time)
 	if err != nil {

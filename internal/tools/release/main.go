@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// product is the name of the program and the prefix of all files.
+// product is the name of the program and the prefix of the names of the release files.
 const product = "mainstay"
 
 func main() {
@@ -35,14 +35,14 @@ func main() {
 	}
 }
 
-// release is the configuration of the command.
+// release contains the arguments of the command.
 type release struct {
 	version, binaries, out string
 	time                   time.Time
 	extra                  []string // additional files for each archive
 }
 
-// binary is the program for one platform.
+// binary is a built program for one platform.
 type binary struct {
 	os, arch string
 	path     string
@@ -92,7 +92,7 @@ func (r *release) write() error {
 	return writeSums(r.out, files)
 }
 
-// findBinaries finds GOOS_GOARCH/mainstay in dir, in order of the platforms.
+// findBinaries returns the files GOOS_GOARCH/mainstay in dir, sorted by platform.
 func findBinaries(dir string) ([]binary, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*_*", product+"*"))
 	if err != nil {

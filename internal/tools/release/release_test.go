@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// testRelease returns a release of binaries with the given content.
+// testRelease returns a release for the given platforms, whose binaries all have the given content.
 func testRelease(t *testing.T, content []byte, platforms ...string) (*release, []binary) {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func (r *release) read(t *testing.T, name string) []byte {
 	return data
 }
 
-// untar returns the files of a tar by name.
+// untar returns the contents of the files in a tar archive, by name.
 func untar(t *testing.T, raw []byte) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -130,7 +130,7 @@ func TestArchives(t *testing.T) {
 	}
 }
 
-// TestRelease creates all files of a release from the test binary.
+// TestRelease creates a release from the test binary and checks the names, checksums and bill of materials.
 func TestRelease(t *testing.T) {
 	t.Parallel()
 	r, _ := testRelease(t, self(t), "linux_amd64/mainstay")
@@ -142,7 +142,7 @@ func TestRelease(t *testing.T) {
 	for line := range strings.Lines(sums) {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		if got = append(got, name); hexSum(r.read(t, name)) != sum {
-			t.Errorf("the sum of %s is wrong", name)
+			t.Errorf("the checksum of %s is wrong", name)
 		}
 	}
 	want := []string{"mainstay_1.2.3_linux_amd64.tar.gz", "mainstay_1.2.3_linux_amd64.cdx.json", "mainstay_1.2.3_image.tar"}
@@ -175,7 +175,8 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// TestImage checks the image from the index to the files in its layers, including all digests.
+// TestImage checks the image from the index to the files in its layers, including all digests. It also checks
+// that the image is reproducible.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	platforms := []string{"linux_amd64/mainstay", "linux_arm64/mainstay", "darwin_arm64/mainstay"}
@@ -188,13 +189,13 @@ func TestImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(r.read(t, "image.tar"), other.read(t, "image.tar")) {
-		t.Error("the image is not the same when it is made again")
+		t.Error("a second build of the image differs from the first")
 	}
 	files := untar(t, r.read(t, "image.tar"))
 	blob := func(d descriptor, into any) []byte {
 		data := files["blobs/sha256/"+strings.TrimPrefix(d.Digest, "sha256:")]
 		if "sha256:"+hexSum(data) != d.Digest || len(data) != d.Size {
-			t.Fatalf("%s %s is not there, or another", d.MediaType, d.Digest)
+			t.Fatalf("the blob %s %s is missing or has another digest", d.MediaType, d.Digest)
 		}
 		if into != nil {
 			if err := json.Unmarshal(data, into); err != nil {
@@ -233,7 +234,7 @@ func TestNoBinaries(t *testing.T) {
 	t.Parallel()
 	for _, r := range []release{{}, {version: "1", binaries: t.TempDir(), out: t.TempDir()}} {
 		if err := r.write(); err == nil {
-			t.Errorf("%+v was made", r)
+			t.Errorf("%+v was created", r)
 		}
 	}
 }

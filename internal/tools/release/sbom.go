@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// sbom is a software bill of materials in the format CycloneDX 1.6. It contains the build
-// information that the linker has stored in a binary.
+// sbom is a software bill of materials in the format CycloneDX 1.6. It is created from the build information
+// that the linker stored in a binary.
 type sbom struct {
 	Format     string      `json:"bomFormat"`
 	Spec       string      `json:"specVersion"`
@@ -85,7 +85,8 @@ func moduleOf(dep *debug.Module) component {
 	return library(dep.Path, dep.Version, dep.Sum)
 }
 
-// library returns a Go module. Its sum is from go.sum, so it is a property and not the hash of a file.
+// library returns the component for a Go module. sum is the checksum in go.sum. It is stored as a property,
+// because it is not the hash of a file.
 func library(path, version, sum string) component {
 	c := component{Type: "library", Name: path, Version: version, PURL: "pkg:golang/" + path + "@" + version}
 	c.Ref = c.PURL

@@ -3,8 +3,8 @@
 //
 // usage: go run ./internal/tools/gen/chart [-root DIR]
 //
-// Each file NAME.tsv becomes NAME.svg in the same directory, and a table between the markers
-// "begin NAME" and "end NAME" of the page. See results.go for the format of the files.
+// For each file NAME.tsv, it writes NAME.svg in the same directory, and a table between the markers "begin
+// NAME" and "end NAME" in the page. See results.go for the format of the files.
 package main
 
 import (

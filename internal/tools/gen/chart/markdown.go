@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// table returns the Markdown table of results.
+// table formats results as a Markdown table.
 func table(r results) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s.\n\n| operation | unit | peer | Mainstay | ratio |\n|---|---|--:|--:|--:|\n", r.measured)
@@ -30,7 +30,8 @@ func number(v float64) string {
 	return whole
 }
 
-// replaceTable replaces the text between the markers of a result file.
+// replaceTable replaces the text between the markers for the result file name. It returns an error if a marker
+// is missing.
 func replaceTable(page []byte, name, table string) ([]byte, error) {
 	begin, end := "<!-- begin "+name+" -->\n", "<!-- end "+name+" -->"
 	before, rest, ok := bytes.Cut(page, []byte(begin))

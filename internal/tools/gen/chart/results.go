@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// results are the contents of a result file.
+// results is the content of a result file.
 type results struct {
 	// title is the heading of the chart.
 	title string
@@ -19,11 +19,11 @@ type results struct {
 type row struct {
 	name, unit     string
 	peer, mainstay float64
-	// chart reports whether the row appears in the chart.
+	// chart is set if the row appears in the chart.
 	chart bool
 }
 
-// ratio returns Mainstay's share of the peer's value.
+// ratio returns Mainstay's value divided by the peer's value.
 func (r row) ratio() float64 { return r.mainstay / r.peer }
 
 // parseResults parses a result file. A line "# title: ..." or "# measured: ..." sets a field, other

@@ -32,8 +32,8 @@ text { font: 13px system-ui, sans-serif; fill: #24292f }
 </style>
 `
 
-// svg returns a bar chart of the rows that are marked for the chart. The bars of a row have the scale
-// of the row, because units differ: the peer's bar has the full width unless Mainstay's is longer.
+// svg returns a bar chart of the rows that are marked for the chart. Each row has its own scale, because the
+// units differ. The longer bar of a row has the full width.
 func svg(r results) []byte {
 	var charted []row
 	for _, row := range r.rows {

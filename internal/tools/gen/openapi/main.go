@@ -1,9 +1,9 @@
-// Command openapi writes the files that package openapi embeds: the OpenAPI definitions of the
-// built-in types, and the merge schemas derived from them. It is a separate module, so that the
-// generators are not dependencies of the product.
+// Command openapi writes the files that package openapi embeds. They contain the OpenAPI definitions of the
+// built-in types and the merge schemas that are derived from them. The command is a separate module, so that
+// the server does not depend on the generators.
 //
-// First, it runs openapi-gen, which generates a Go file with the definitions. Then it runs the
-// command in ./emit, with this file added to package definitions. That command writes the files.
+// First, the command runs openapi-gen, which generates a Go file with the definitions. Then it adds this file
+// to package definitions with a build overlay and runs the command in ./emit, which writes the embedded files.
 //
 // Run it with "go generate ./internal/endpoints/openapi".
 package main
@@ -56,7 +56,7 @@ func run(out string) error {
 	return cmd.Run()
 }
 
-// generate runs openapi-gen over the packages and returns the file it wrote.
+// generate runs openapi-gen for packages and returns the path of the generated file.
 func generate(dir string) (string, error) {
 	// Discard the log of the API linter, which reports all known violations of the naming rules.
 	klog.LogToStderr(false)
@@ -71,8 +71,8 @@ func generate(dir string) (string, error) {
 	return filepath.Join(dir, a.OutputFile), err
 }
 
-// writeOverlay writes a file for the option -overlay of the go command, which replaces
-// definitions/definitions.go with the generated file. It returns the path of the overlay.
+// writeOverlay writes a file for the -overlay flag of the go command and returns its path. The overlay replaces
+// definitions/definitions.go with the generated file.
 func writeOverlay(dir, generated string) (string, error) {
 	replaced, err := filepath.Abs(filepath.Join("definitions", "definitions.go"))
 	if err != nil {

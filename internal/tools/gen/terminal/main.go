@@ -3,9 +3,8 @@
 //
 // usage: mainstay run -- go run ./internal/tools/gen/terminal SCRIPT IMAGE
 //
-// Each line of SCRIPT is a command, which bash runs in the current directory. Commands that fail are
-// part of the recording; the program fails only if a command cannot be started or if IMAGE cannot be
-// written.
+// Each line of SCRIPT is a command, which bash runs in the current directory. The output of failed commands is
+// recorded too. The program fails only if it cannot read SCRIPT, start a command, or write IMAGE.
 package main
 
 import (
@@ -56,19 +55,19 @@ func record(script, image string) error {
 	return os.WriteFile(image, render(lines), 0o644)
 }
 
-// pause is the time between two commands. Controllers act during this time.
+// pause is the time between two commands. It gives controllers time to act.
 const pause = 200 * time.Millisecond
 
 // line is a line of the terminal.
 type line struct {
 	text    string
-	command bool // a command, as opposed to output
+	command bool // true for a command, false for output
 }
 
 // columns is the width of the terminal, in characters.
 const columns = 130
 
-// wrap splits a line at the width of the terminal.
+// wrap splits a line into lines that fit the width of the terminal.
 func wrap(l line) []line {
 	var lines []line
 	runes := []rune(l.text)

@@ -14,10 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// libraryEncoder encodes models.bin. Integers in the file are uint32 and little endian, and the sections follow each
-// other. The models of a Go package form a chunk, which is compressed as a whole. In a chunk, the
-// v3 and v2 schemas of a model are adjacent, because they have much in common and compress well
-// together.
+// libraryEncoder encodes the file models.bin, which consists of the following sections. Integers are
+// little-endian uint32s. The models of a Go package form a chunk, which is compressed as a whole. In a chunk,
+// the v3 schema of a model is next to its v2 schema, because the two are similar and compress well together.
 //
 //	header   the number of models (M), of their uses (U), of kinds (K), of chunks (C)
 //	names    M+1: start of each model's name in the text section; ascending
@@ -72,7 +71,7 @@ func encodeLibrary(m *models) ([]byte, error) {
 	return e.bytes(len(names)), nil
 }
 
-// packageOf returns the package of a model's name.
+// packageOf returns the package in a model name.
 func packageOf(name string) string { return name[:strings.LastIndexByte(name, '.')] }
 
 func (e *libraryEncoder) chunk(names []string) error {
@@ -111,7 +110,7 @@ func (e *libraryEncoder) chunk(names []string) error {
 	return nil
 }
 
-// kindTable adds the kinds that have their own model.
+// kindTable adds the kinds that have their own model. The kinds of the meta package share their models.
 func (e *libraryEncoder) kindTable() {
 	type entry struct {
 		gvk   schema.GroupVersionKind

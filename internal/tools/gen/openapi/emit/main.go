@@ -1,5 +1,5 @@
-// Command emit writes the files that package openapi embeds from the OpenAPI definitions of the
-// built-in types. The command in the parent directory provides the definitions and runs it.
+// Command emit writes the files that package openapi embeds. It generates them from the OpenAPI definitions of
+// the built-in types. The command in the parent directory provides the definitions and runs this command.
 package main
 
 import (

@@ -13,7 +13,8 @@ import (
 	smd "sigs.k8s.io/structured-merge-diff/v6/schema"
 )
 
-// mergeEncoder encodes merge.bin. Integers in the file are little endian, and the sections follow each other:
+// mergeEncoder encodes the file merge.bin, which consists of the following sections. Integers are
+// little-endian.
 //
 //	header   uint32 × 3: the number of strings (S), of types (T), of kinds (K)
 //	strings  uint32 × S+1: start of each string in the text section
@@ -33,7 +34,7 @@ import (
 //	ref       = bits (1 named, 2 relationship, 4 nullable),
 //	            followed by the type if it is named, otherwise by an atom; then the relationship if its bit is set
 //
-// A relationship is a string, which is empty if there is none.
+// A relationship is a string, which may be empty.
 type mergeEncoder struct {
 	strings map[string]uint32
 	starts  []uint32
@@ -79,8 +80,8 @@ func encodeMerge(m *models) ([]byte, error) {
 	return append(append(out, e.text...), e.code...), nil
 }
 
-// mergeKinds returns the kinds that support server-side apply, with their models. Lists and the
-// kinds of the meta package never have managed fields.
+// mergeKinds returns the kinds that support server-side apply, with their models. It omits lists and the kinds
+// of the meta package, which never have managed fields.
 func mergeKinds(m *models) []mergeKind {
 	var kinds []mergeKind
 	for name, list := range m.kinds {
@@ -97,7 +98,8 @@ func mergeKinds(m *models) []mergeKind {
 	return kinds
 }
 
-// reachable returns the types of the kinds and all types that they refer to, sorted by name.
+// reachable returns the types of the given kinds and all types to which they refer directly or indirectly,
+// sorted by name.
 func reachable(all []smd.TypeDef, kinds []mergeKind) []smd.TypeDef {
 	byName := map[string]smd.TypeDef{}
 	for _, t := range all {
@@ -191,7 +193,7 @@ func (e *mergeEncoder) mapping(m *smd.Map) error {
 	if len(m.Unions) > 0 {
 		return fmt.Errorf("unions have no encoding")
 	}
-	// The converter returns the fields in random order.
+	// The converter that created the map returns fields in random order.
 	fields := slices.SortedFunc(slices.Values(m.Fields), func(a, b smd.StructField) int { return cmp.Compare(a.Name, b.Name) })
 	e.int(len(fields))
 	for _, f := range fields {

@@ -30,8 +30,8 @@ import (
 type models struct {
 	v2 map[string]spec.Schema
 	v3 map[string]*spec.Schema
-	// kinds contains the kinds of each model. Only kinds of the meta package, which belong to every
-	// group version, have more than one.
+	// kinds contains the kinds of each model. Only models of the meta package have more than one kind, because
+	// their kinds belong to every group version.
 	kinds map[string][]schema.GroupVersionKind
 	// uses contains the names of the models that the schema of each model refers to.
 	uses map[string][]string
@@ -89,8 +89,8 @@ func buildModels() (*models, error) {
 
 func noReference(string) spec.Ref { return spec.Ref{} }
 
-// kindsByModel returns the kinds of each model. The schemes are those of kube-apiserver: they
-// determine the group versions in which the kinds of the meta package are listed.
+// kindsByModel returns the kinds of each model. The registered group versions are those of kube-apiserver,
+// because the kinds of the meta package are listed in all of them.
 func kindsByModel() (map[string][]schema.GroupVersionKind, error) {
 	scheme := runtime.NewScheme()
 	add := runtime.NewSchemeBuilder(
@@ -122,7 +122,8 @@ func kindsByModel() (map[string][]schema.GroupVersionKind, error) {
 	return kinds, nil
 }
 
-// kindExtension returns the extension that lists the kinds of a model.
+// kindExtension returns the OpenAPI extension that lists the kinds of a model, or nil if the model has no
+// kinds.
 func kindExtension(kinds []schema.GroupVersionKind) spec.Extensions {
 	if len(kinds) == 0 {
 		return nil

@@ -10,7 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// documented is implemented by the types whose fields are query parameters.
+// documented is implemented by types of k8s.io/api and apimachinery. SwaggerDoc returns the descriptions of the
+// fields.
 type documented interface{ SwaggerDoc() map[string]string }
 
 // optionTypes returns the types whose fields are query parameters.
@@ -29,7 +30,7 @@ type option struct {
 	Description string `json:"description"`
 }
 
-// encodeOptions returns the content of options.json: the query parameters of each kind of options.
+// encodeOptions returns the content of options.json, which contains the query parameters for each options type.
 func encodeOptions() ([]byte, error) {
 	all := map[string][]option{}
 	for _, t := range optionTypes() {
@@ -52,9 +53,8 @@ func encodeOptions() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// parameterType returns the OpenAPI type for a Go type. For a slice, it is the type of the
-// elements, because the parameter can be repeated. It returns "" for types that cannot be
-// parameters.
+// parameterType returns the OpenAPI type for a Go type. For a slice, it returns the type of the elements,
+// because the query parameter can be repeated. It returns "" for types that cannot be query parameters.
 func parameterType(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:
