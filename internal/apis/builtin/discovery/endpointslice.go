@@ -43,8 +43,8 @@ func prepareUpdate(_ *builtin.Operation, slice, old *discoveryv1.EndpointSlice) 
 	}
 }
 
-// dropTopology drops deprecatedTopology, which is read-only in v1. If an endpoint has no nodeName, a node name
-// in its topology moves there, provided that the old slice contains it in a topology too.
+// dropTopology drops deprecatedTopology, which is read-only in v1. If an endpoint has no nodeName, the node
+// name in its topology moves to nodeName, but only if a topology of the old slice contains the same name.
 func dropTopology(slice, old *discoveryv1.EndpointSlice) {
 	for i := range slice.Endpoints {
 		endpoint := &slice.Endpoints[i]

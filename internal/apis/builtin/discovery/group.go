@@ -1,5 +1,5 @@
-// Package discovery declares EndpointSlice, the resource of discovery.k8s.io, which contains endpoints of
-// services. API discovery is implemented in internal/endpoints/discovery.
+// Package discovery declares EndpointSlice, the resource of discovery.k8s.io. EndpointSlices contain the
+// endpoints of services. API discovery is implemented in internal/endpoints/discovery.
 package discovery
 
 import (

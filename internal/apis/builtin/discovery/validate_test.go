@@ -39,7 +39,7 @@ func TestSlices(t *testing.T) {
 	const first = "endpoints[0].addresses[0]: Invalid value: "
 	sliceRules(validateSlice).Create(t, newSlice(discoveryv1.AddressTypeIPv4, "10.0.0.1"), []sliceCase{
 		{Name: "leading zeros", Change: setAddress("010.0.0.1"), Want: []string{first + `"010.0.0.1": must not have leading 0s`}},
-		{Name: "mapped", Change: setAddress("::ffff:10.0.0.1"), Want: []string{first + `"::ffff:10.0.0.1": must not be an IPv4-mapped IPv6 address`}},
+		{Name: "IPv4-mapped", Change: setAddress("::ffff:10.0.0.1"), Want: []string{first + `"::ffff:10.0.0.1": must not be an IPv4-mapped IPv6 address`}},
 		{Name: "wrong family", Change: setAddress("fd00::1"), Want: []string{`endpoints[0].addresses: Invalid value: "fd00::1": must be an IPv4 address`}},
 		{Name: "link-local", Change: setAddress("169.254.0.1"), Want: []string{"may not be in the link-local range"}},
 		{Name: "too many endpoints", Change: func(s *discoveryv1.EndpointSlice) { s.Endpoints = make([]discoveryv1.Endpoint, 1001) },
@@ -58,8 +58,8 @@ func TestSlices(t *testing.T) {
 func TestSliceUpdates(t *testing.T) {
 	t.Parallel()
 	sliceRules(validateSlice).Update(t, newSlice(discoveryv1.AddressTypeIPv4, "010.0.0.1", "::ffff:10.0.0.2"), []sliceCase{
-		{Name: "elsewhere", Change: setAddress("::ffff:10.0.0.2")},
-		{Name: "one more", Change: setAddress("010.0.0.3"), Want: []string{"must not have leading 0s"}},
+		{Name: "old address in another endpoint", Change: setAddress("::ffff:10.0.0.2")},
+		{Name: "new invalid address", Change: setAddress("010.0.0.3"), Want: []string{"must not have leading 0s"}},
 		{Name: "another type", Change: func(s *discoveryv1.EndpointSlice) { s.AddressType, s.Endpoints = discoveryv1.AddressTypeIPv6, nil },
 			Want: []string{"addressType: Invalid value: \"IPv6\": field is immutable"}},
 	})

@@ -87,8 +87,8 @@ func validateSubject(f validation.Field, subject *flowcontrolv1.Subject) {
 	}
 }
 
-// ofKind requires that a field is set if and only if the kind of the subject is the kind of the field, which is
-// of. It reports whether both are true.
+// ofKind requires that a field is set if and only if the kind of the subject equals of, the kind to which the
+// field belongs. It reports whether the field is set and the kinds are equal.
 func ofKind(f validation.Field, kind, of flowcontrolv1.SubjectKind, name string, set bool) bool {
 	if kind != of && set {
 		f.Forbidden(fmt.Sprintf("%s is forbidden when subject kind is not '%s'", name, of))

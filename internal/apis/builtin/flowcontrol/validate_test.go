@@ -35,18 +35,18 @@ func TestFlowSchema(t *testing.T) {
 			rule := resourceRule(s)
 			rule.Verbs, rule.APIGroups, rule.Resources, rule.Namespaces = []string{"*", "get"}, []string{"*", ""}, []string{"a", "*"}, []string{"*", "b"}
 		}, Want: []string{"other verbs", "other api groups", "other resources", "other namespaces"}},
-		{Name: "cluster alone", Change: func(s *schema) { resourceRule(s).Namespaces = nil }},
-		{Name: "nowhere", Change: func(s *schema) { resourceRule(s).Namespaces, resourceRule(s).ClusterScope = nil, false }, Want: []string{"spec.rules[0].resourceRules[0].namespaces: Required value"}},
+		{Name: "cluster scope only", Change: func(s *schema) { resourceRule(s).Namespaces = nil }},
+		{Name: "neither namespaces nor cluster scope", Change: func(s *schema) { resourceRule(s).Namespaces, resourceRule(s).ClusterScope = nil, false }, Want: []string{"spec.rules[0].resourceRules[0].namespaces: Required value"}},
 		{Name: "all users", Change: func(s *schema) {
 			s.Spec.Rules[0].Subjects[0] = flowcontrolv1.Subject{Kind: flowcontrolv1.SubjectKindUser, User: &flowcontrolv1.UserSubject{Name: "*"}}
 		}},
 		{Name: "all namespaces", Change: func(s *schema) { s.Spec.Rules[0].Subjects[2].ServiceAccount.Namespace = "*" }, Want: []string{"spec.rules[0].subjects[2].serviceAccount.namespace"}},
-		{Name: "root", Change: path("/")},
-		{Name: "below", Change: path("/a/*")},
+		{Name: "root path", Change: path("/")},
+		{Name: "wildcard suffix", Change: path("/a/*")},
 		{Name: "double slash", Change: path("/a//b"), Want: []string{at + "\"/a//b\": must not contain double slash"}},
 		{Name: "space", Change: path("/a b"), Want: []string{"must not contain white-space"}},
-		{Name: "beginning", Change: path("/a*"), Want: []string{"wildcard can only do suffix matching"}},
-		{Name: "between", Change: path("/*/a"), Want: []string{"wildcard can only do suffix matching"}},
+		{Name: "wildcard inside a segment", Change: path("/a*"), Want: []string{"wildcard can only do suffix matching"}},
+		{Name: "wildcard in the middle", Change: path("/*/a"), Want: []string{"wildcard can only do suffix matching"}},
 	})
 	validationtest.Rules[schema](validateFlowSchemaStatus).Update(t, valid, []validationtest.Case[schema]{
 		{Name: "condition", Change: func(s *schema) {
@@ -77,10 +77,10 @@ func TestPriorityLevel(t *testing.T) {
 		}
 	}
 	validationtest.Rules[level](validatePriorityLevel).Create(t, valid, []validationtest.Case[level]{
-		{Name: "no shares", Change: func(l *level) { *l.Spec.Limited.NominalConcurrencyShares = 0 }},
-		{Name: "most bits", Change: queues(1024, 6)},
-		{Name: "too many bits", Change: queues(1025, 6), Want: []string{"required entropy bits of deckSize 1025 and handSize 6 should not be greater than 60"}},
-		{Name: "most queues", Change: queues(10_000_000, 2)},
+		{Name: "zero shares", Change: func(l *level) { *l.Spec.Limited.NominalConcurrencyShares = 0 }},
+		{Name: "maximum entropy", Change: queues(1024, 6)},
+		{Name: "too much entropy", Change: queues(1025, 6), Want: []string{"required entropy bits of deckSize 1025 and handSize 6 should not be greater than 60"}},
+		{Name: "maximum number of queues", Change: queues(10_000_000, 2)},
 		{Name: "too many queues", Change: queues(10_000_001, 2), Want: []string{"must not be greater than 10000000"}},
 		{Name: "reject", Change: func(l *level) { l.Spec.Limited.LimitResponse.Type = flowcontrolv1.LimitResponseTypeReject }, Want: []string{"queuing: Forbidden: must be nil if limited.limitResponse.type is not Limited"}},
 		{Name: "exempt by type", Change: func(l *level) { l.Spec = bootstrap.MandatoryPriorityLevel("exempt").Spec }, Want: []string{"must be 'Exempt' if and only if `name` is 'exempt'"}},
@@ -101,8 +101,8 @@ func TestMandatory(t *testing.T) {
 		})
 	}
 	validationtest.Rules[level](validatePriorityLevel).Update(t, func() *level { return bootstrap.MandatoryPriorityLevel("exempt") }, []validationtest.Case[level]{
-		{Name: "lent", Change: func(l *level) { *l.Spec.Exempt.LendablePercent = 50 }},
-		{Name: "lent too much", Change: func(l *level) { *l.Spec.Exempt.LendablePercent = 101 }, Want: []string{"spec.exempt.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive"}},
+		{Name: "lendable", Change: func(l *level) { *l.Spec.Exempt.LendablePercent = 50 }},
+		{Name: "lendable percentage too high", Change: func(l *level) { *l.Spec.Exempt.LendablePercent = 101 }, Want: []string{"spec.exempt.lendablePercent: Invalid value: 101: must be between 0 and 100, inclusive"}},
 	})
 	validationtest.Rules[level](validatePriorityLevel).Update(t, func() *level { return bootstrap.MandatoryPriorityLevel("catch-all") }, []validationtest.Case[level]{
 		{Name: "shares", Change: func(l *level) { *l.Spec.Limited.NominalConcurrencyShares = 6 }, Want: []string{"spec of 'catch-all' must equal the fixed value"}},

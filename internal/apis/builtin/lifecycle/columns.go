@@ -67,8 +67,8 @@ func evictionColumns() *builtin.Columns[*lifecyclev1alpha1.Eviction] {
 	}
 }
 
-// state formats the final condition that is true; TargetEvicted takes precedence over Failed. If there is none,
-// it returns whether a controller has observed the object.
+// state formats the final condition that is true; TargetEvicted takes precedence over Failed. If neither is
+// true, it returns Progressing if a controller has observed the object, and Pending otherwise.
 func state(conditions []metav1.Condition, observed *int64) string {
 	text := "Pending"
 	if observed != nil && *observed > 0 {

@@ -28,9 +28,9 @@ func TestRequests(t *testing.T) {
 	rules.Create(t, request, []validationtest.Case[lifecyclev1alpha1.EvictionRequest]{
 		{Name: "no target", Change: func(r *lifecyclev1alpha1.EvictionRequest) { r.Spec.Target.Pod = nil }, Want: []string{"spec.target: Invalid value"}},
 		{Name: "no requester", Change: func(r *lifecyclev1alpha1.EvictionRequest) { r.Spec.Requester = "" }, Want: []string{"spec.requester: Required value"}},
-		{Name: "a requester of Kubernetes", Change: func(r *lifecyclev1alpha1.EvictionRequest) { r.Spec.Requester = "a.k8s.io/b" }, Want: []string{"spec.requester: Invalid value: \"a.k8s.io/b\": domain names *.k8s.io, *.kubernetes.io are reserved"}},
-		{Name: "a uid that is none", Change: func(r *lifecyclev1alpha1.EvictionRequest) { r.Spec.Target.Pod.UID = "x" }, Want: []string{"spec.target.pod.uid: Invalid value"}},
-		{Name: "an intent that is none", Change: func(r *lifecyclev1alpha1.EvictionRequest) { r.Spec.Intent = "x" }, Want: []string{"spec.intent: Unsupported value"}},
+		{Name: "a reserved requester", Change: func(r *lifecyclev1alpha1.EvictionRequest) { r.Spec.Requester = "a.k8s.io/b" }, Want: []string{"spec.requester: Invalid value: \"a.k8s.io/b\": domain names *.k8s.io, *.kubernetes.io are reserved"}},
+		{Name: "an invalid UID", Change: func(r *lifecyclev1alpha1.EvictionRequest) { r.Spec.Target.Pod.UID = "x" }, Want: []string{"spec.target.pod.uid: Invalid value"}},
+		{Name: "an unknown intent", Change: func(r *lifecyclev1alpha1.EvictionRequest) { r.Spec.Intent = "x" }, Want: []string{"spec.intent: Unsupported value"}},
 	})
 	rules.Update(t, request, []validationtest.Case[lifecyclev1alpha1.EvictionRequest]{
 		{Name: "withdrawn", Change: func(r *lifecyclev1alpha1.EvictionRequest) {
@@ -86,7 +86,7 @@ func TestResponderOrder(t *testing.T) {
 		{Name: "a responder is removed", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) {
 			s.TargetResponders, s.Responders = s.TargetResponders[:1], s.Responders[:1]
 		}), Want: []string{"status.targetResponders: Invalid value"}},
-		{Name: "lists that differ", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.Responders[0].Name = "a.com/x" }),
+		{Name: "different lists", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.Responders[0].Name = "a.com/x" }),
 			Want: []string{"status.targetResponders[0]: Invalid value", "status.responders: Invalid value"}},
 		{Name: "an earlier generation", Change: status(func(s *lifecyclev1alpha1.EvictionStatus) { s.ObservedGeneration = new(int64(1)) }),
 			Want: []string{"status.observedGeneration: Invalid value: 1: may not be decreased from 2"}},

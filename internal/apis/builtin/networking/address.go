@@ -69,8 +69,8 @@ func holderOf(op *builtin.Operation, address *networkingv1.IPAddress) (*corev1.S
 	return nil, nil
 }
 
-// ipAddressColumns returns more cells than column definitions. As in kube-apiserver, each row ends with the
-// age, for which no column is defined.
+// ipAddressColumns returns one more cell per row than column definitions. As in kube-apiserver, the last cell
+// is the age, which has no column definition.
 func ipAddressColumns() *builtin.Columns[*networkingv1.IPAddress] {
 	return &builtin.Columns[*networkingv1.IPAddress]{
 		Definitions: []metav1.TableColumnDefinition{

@@ -19,7 +19,7 @@ func validateIPAddress(f validation.Field, address, old *networkingv1.IPAddress)
 	if old == nil {
 		return
 	}
-	if base := address.GenerateName; base != "" { // the creation validates generateName
+	if base := address.GenerateName; base != "" { // on creation, the registry validates generateName
 		f.Child("metadata").Child("generateName").InvalidFor(base, validateAddress(base, true))
 	}
 	validation.Immutable(at, ref, old.Spec.ParentRef)

@@ -51,7 +51,7 @@ func validateIngress(f validation.Field, ingress, old *networkingv1.Ingress) {
 }
 
 // validateClassAnnotation rejects a new ingress if its class annotation differs from its class field. As in
-// kube-apiserver, the path is not below metadata.
+// kube-apiserver, the path in the error does not begin with metadata.
 func validateClassAnnotation(f validation.Field, ingress *networkingv1.Ingress) {
 	annotation, ok := ingress.Annotations[annotationIngressClass]
 	if class := ingress.Spec.IngressClassName; ok && class != nil && annotation != *class {

@@ -49,14 +49,14 @@ func TestIngresses(t *testing.T) {
 		{Name: "no path", Change: setPath(networkingv1.PathTypeImplementationSpecific, "")},
 		{Name: "any path", Change: setPath(networkingv1.PathTypeImplementationSpecific, "/a//b/..")},
 		{Name: "a relative path", Change: setPath(networkingv1.PathTypeImplementationSpecific, "a"), Want: []string{path + `"a": must be an absolute path`}},
-		{Name: "a path that is rewritten", Change: setPath(networkingv1.PathTypeExact, "/a/./%2Fb/.."),
+		{Name: "a path that proxies normalize", Change: setPath(networkingv1.PathTypeExact, "/a/./%2Fb/.."),
 			Want: []string{"must not contain '/./'", "must not contain '%2F'", "cannot end with '/..'"}},
 		{Name: "an address with leading zeros", Change: setHost("010.0.0.1"), Want: []string{"must be a DNS name, not an IP address"}},
-		{Name: "an address of IPv6", Change: setHost("::1"), Want: []string{"must be a DNS name, not an IP address", "a lowercase RFC 1123 subdomain"}},
-		{Name: "nearly an address", Change: setHost("10.0.0.1.2")},
-		{Name: "a wildcard alone", Change: setHost("*"), Want: []string{"a wildcard DNS-1123 subdomain must start with '*.'"}},
+		{Name: "an IPv6 address", Change: setHost("::1"), Want: []string{"must be a DNS name, not an IP address", "a lowercase RFC 1123 subdomain"}},
+		{Name: "five numbers", Change: setHost("10.0.0.1.2")},
+		{Name: "only a wildcard", Change: setHost("*"), Want: []string{"a wildcard DNS-1123 subdomain must start with '*.'"}},
 		{Name: "an empty class", Change: func(i *networkingv1.Ingress) { i.Spec.IngressClassName = new("") }, Want: []string{"spec.ingressClassName: Invalid value"}},
-		{Name: "two names of one class", Change: func(i *networkingv1.Ingress) {
+		{Name: "annotation differs from the class", Change: func(i *networkingv1.Ingress) {
 			i.Annotations, i.Spec.IngressClassName = map[string]string{annotationIngressClass: "a"}, new("a")
 		}},
 		{Name: "a resource", Change: func(i *networkingv1.Ingress) {
@@ -100,9 +100,9 @@ func TestIngressStatus(t *testing.T) {
 	}
 	rules := validationtest.Rules[networkingv1.Ingress](validateIngressStatus)
 	rules.Update(t, points(networkingv1.IngressLoadBalancerIngress{IP: "010.0.0.1"}), []validationtest.Case[networkingv1.Ingress]{
-		{Name: "another in that form", Change: func(i *networkingv1.Ingress) { i.Status.LoadBalancer.Ingress[0].IP = "010.0.0.2" },
+		{Name: "another address with leading zeros", Change: func(i *networkingv1.Ingress) { i.Status.LoadBalancer.Ingress[0].IP = "010.0.0.2" },
 			Want: []string{`status.loadBalancer.ingress[0].ip: Invalid value: "010.0.0.2": must not have leading 0s`}},
-		{Name: "an address for a name", Change: func(i *networkingv1.Ingress) { i.Status.LoadBalancer.Ingress[0].Hostname = "10.0.0.1" },
+		{Name: "an address as hostname", Change: func(i *networkingv1.Ingress) { i.Status.LoadBalancer.Ingress[0].Hostname = "10.0.0.1" },
 			Want: []string{"status.loadBalancer.ingress[0].hostname: Invalid value: \"10.0.0.1\": must be a DNS name, not an IP address"}},
 	})
 }
@@ -134,16 +134,16 @@ func TestNetworkPolicies(t *testing.T) {
 	t.Parallel()
 	const strict = "must be a strict subset of `cidr`"
 	validationtest.Rules[networkingv1.NetworkPolicy](validateNetworkPolicy).Create(t, newPolicy, []validationtest.Case[networkingv1.NetworkPolicy]{
-		{Name: "all but all", Change: setBlock("10.0.0.0/8", "10.0.0.0/8"), Want: []string{strict}},
+		{Name: "exception equals the block", Change: setBlock("10.0.0.0/8", "10.0.0.0/8"), Want: []string{strict}},
 		{Name: "a larger exception", Change: setBlock("10.0.0.0/8", "10.0.0.0/7"), Want: []string{strict}},
-		{Name: "another family", Change: setBlock("10.0.0.0/8", "fd00::/64"), Want: []string{strict}},
-		{Name: "everything of IPv6", Change: setBlock("::/0", "fd00::/64")},
+		{Name: "exception of another family", Change: setBlock("10.0.0.0/8", "fd00::/64"), Want: []string{strict}},
+		{Name: "all IPv6 addresses", Change: setBlock("::/0", "fd00::/64")},
 		{Name: "bits after the prefix", Change: setBlock("10.0.0.1/8"), Want: []string{"must not have bits set beyond the prefix length"}},
 		{Name: "leading zeros", Change: setBlock("010.0.0.0/8", "11.0.0.0/16"), Want: []string{"must not have leading 0s", strict}},
-		{Name: "one type twice", Change: func(p *networkingv1.NetworkPolicy) {
+		{Name: "duplicate type", Change: func(p *networkingv1.NetworkPolicy) {
 			p.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeIngress}
 		}},
-		{Name: "a label that cannot be", Change: func(p *networkingv1.NetworkPolicy) { p.Spec.PodSelector = anySelector("-") },
+		{Name: "an invalid label value", Change: func(p *networkingv1.NetworkPolicy) { p.Spec.PodSelector = anySelector("-") },
 			Want: []string{"spec.podSelector.matchExpressions[0].values[0]: Invalid value: \"-\""}},
 	})
 }
@@ -157,11 +157,11 @@ func TestNetworkPolicyUpdates(t *testing.T) {
 		return p
 	}
 	rules.Update(t, old, []validationtest.Case[networkingv1.NetworkPolicy]{
-		{Name: "elsewhere", Change: func(p *networkingv1.NetworkPolicy) {
+		{Name: "old CIDR in another rule", Change: func(p *networkingv1.NetworkPolicy) {
 			p.Spec.Egress[0].To = []networkingv1.NetworkPolicyPeer{{IPBlock: &networkingv1.IPBlock{CIDR: "10.1.0.1/16"}}}
 		}},
-		{Name: "one more", Change: setBlock("010.0.0.0/8", "10.2.0.1/16"), Want: []string{"ipBlock.except[0]: Invalid value: \"10.2.0.1/16\""}},
-		{Name: "not in it", Change: setBlock("10.1.0.1/16", "010.0.0.0/8"), Want: []string{"must be a strict subset of `cidr`"}},
+		{Name: "new invalid CIDR", Change: setBlock("010.0.0.0/8", "10.2.0.1/16"), Want: []string{"ipBlock.except[0]: Invalid value: \"10.2.0.1/16\""}},
+		{Name: "exception outside the block", Change: setBlock("10.1.0.1/16", "010.0.0.0/8"), Want: []string{"must be a strict subset of `cidr`"}},
 	})
 	loose := func() *networkingv1.NetworkPolicy {
 		p := newPolicy()
@@ -169,16 +169,16 @@ func TestNetworkPolicyUpdates(t *testing.T) {
 		return p
 	}
 	rules.Update(t, loose, []validationtest.Case[networkingv1.NetworkPolicy]{
-		{Name: "of a peer", Change: func(p *networkingv1.NetworkPolicy) { *p.Spec.Egress[0].To[0].PodSelector = anySelector("_") }},
+		{Name: "invalid selector in a peer", Change: func(p *networkingv1.NetworkPolicy) { *p.Spec.Egress[0].To[0].PodSelector = anySelector("_") }},
 	})
 	rules.Update(t, newPolicy, []validationtest.Case[networkingv1.NetworkPolicy]{
-		{Name: "of a peer", Change: func(p *networkingv1.NetworkPolicy) { *p.Spec.Egress[0].To[0].PodSelector = anySelector("_") },
+		{Name: "invalid selector in a peer", Change: func(p *networkingv1.NetworkPolicy) { *p.Spec.Egress[0].To[0].PodSelector = anySelector("_") },
 			Want: []string{"spec.egress[0].to[0].podSelector.matchExpressions[0].values[0]"}},
 	})
 }
 
 // TestCIDRsWithoutStrictness checks that CIDRs that programs parse in different ways are accepted with a
-// warning if the gate StrictIPCIDRValidation is disabled.
+// warning if the StrictIPCIDRValidation gate is disabled.
 func TestCIDRsWithoutStrictness(t *testing.T) {
 	t.Parallel()
 	policy := newPolicy()
@@ -255,7 +255,7 @@ func TestServiceCIDRs(t *testing.T) {
 	}
 	rules := validationtest.Rules[networkingv1.ServiceCIDR](validateServiceCIDR)
 	rules.Create(t, ranges(four, six), []validationtest.Case[networkingv1.ServiceCIDR]{
-		{Name: "one family twice", Change: set(four, "10.1.0.0/16"), Want: []string{"may specify no more than one IP for each IP family"}},
+		{Name: "two ranges of one family", Change: set(four, "10.1.0.0/16"), Want: []string{"may specify no more than one IP for each IP family"}},
 		{Name: "not canonical", Change: set("fd00:0::/112"), Want: []string{`must be in canonical form ("fd00::/112")`}},
 	})
 	rules.Update(t, ranges(four), []validationtest.Case[networkingv1.ServiceCIDR]{

@@ -10,7 +10,7 @@ import (
 	"mainstay.dev/mainstay/internal/apis/builtin"
 )
 
-// ingressWarnings warns about a new ingress with the class annotation.
+// ingressWarnings warns about a new ingress with the class annotation instead of the class field.
 func ingressWarnings(_ *builtin.Operation, ingress, old *networkingv1.Ingress) []string {
 	_, annotated := ingress.Annotations[annotationIngressClass]
 	if old != nil || !annotated || ingress.Spec.IngressClassName != nil {

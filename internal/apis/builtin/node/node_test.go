@@ -25,13 +25,13 @@ func TestRuntimeClasses(t *testing.T) {
 	t.Parallel()
 	validationtest.Rules[nodev1.RuntimeClass](validateRuntimeClass).Create(t, newClass, []validationtest.Case[nodev1.RuntimeClass]{
 		{Name: "no handler", Change: func(c *nodev1.RuntimeClass) { c.Handler = "" }, Want: []string{"handler: Required value"}},
-		{Name: "a toleration twice", Change: func(c *nodev1.RuntimeClass) {
+		{Name: "a duplicate toleration", Change: func(c *nodev1.RuntimeClass) {
 			c.Scheduling.Tolerations = append(c.Scheduling.Tolerations, c.Scheduling.Tolerations[1])
 		}, Want: []string{"scheduling.tolerations[2]: Duplicate value: "}},
 		{Name: "negative overhead", Change: func(c *nodev1.RuntimeClass) {
 			c.Overhead.PodFixed[corev1.ResourceCPU] = resource.MustParse("-1")
 		}, Want: []string{`overhead.limits[cpu]: Invalid value: "-1": must be greater than or equal to 0`}},
-		{Name: "nothing but a handler", Change: func(c *nodev1.RuntimeClass) { c.Overhead, c.Scheduling = nil, nil }},
+		{Name: "only a handler", Change: func(c *nodev1.RuntimeClass) { c.Overhead, c.Scheduling = nil, nil }},
 	})
 }
 

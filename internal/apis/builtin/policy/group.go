@@ -1,4 +1,4 @@
-// Package policy declares PodDisruptionBudget, the resource of the group policy.
+// Package policy declares PodDisruptionBudget, the resource of the policy group.
 package policy
 
 import (

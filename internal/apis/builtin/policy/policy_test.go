@@ -28,11 +28,11 @@ func TestBudgets(t *testing.T) {
 	validationtest.Rules[policyv1.PodDisruptionBudget](validateBudget).Create(t, newBudget("v"), []validationtest.Case[policyv1.PodDisruptionBudget]{
 		{Name: "no selector", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = nil }},
 		{Name: "no limit", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable = nil }},
-		{Name: "more than all", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable.StrVal = "101%" },
+		{Name: "more than 100 %", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.MinAvailable.StrVal = "101%" },
 			Want: []string{`spec.minAvailable: Invalid value: "101%": must not be greater than 100%`}},
 		{Name: "two limits", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.MaxUnavailable = b.Spec.MinAvailable },
 			Want: []string{"minAvailable and maxUnavailable cannot be both set"}},
-		{Name: "a label that cannot be", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = selector("-") },
+		{Name: "an invalid label value", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = selector("-") },
 			Want: []string{"spec.selector.matchExpressions[0].values[0]"}},
 	})
 }
@@ -42,12 +42,12 @@ func TestBudgetUpdates(t *testing.T) {
 	rules := validationtest.Rules[policyv1.PodDisruptionBudget](validateBudget)
 	rules.Update(t, newBudget("v"), []validationtest.Case[policyv1.PodDisruptionBudget]{
 		{Name: "another selector", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = selector("w") }},
-		{Name: "a label that cannot be", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = selector("-") },
+		{Name: "an invalid label value", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = selector("-") },
 			Want: []string{"spec.selector.matchExpressions[0].values[0]"}},
 	})
 	rules.Update(t, newBudget("-"), []validationtest.Case[policyv1.PodDisruptionBudget]{
-		{Name: "another label that cannot be", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = selector("_") }},
-		{Name: "a key that cannot be", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector.MatchLabels = map[string]string{"-": ""} },
+		{Name: "another invalid label value", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector = selector("_") }},
+		{Name: "an invalid label key", Change: func(b *policyv1.PodDisruptionBudget) { b.Spec.Selector.MatchLabels = map[string]string{"-": ""} },
 			Want: []string{"spec.selector.matchLabels"}},
 	})
 }

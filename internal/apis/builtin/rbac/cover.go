@@ -9,8 +9,8 @@ import (
 )
 
 // maxParts is the maximum number of single permissions into which the rules of a role are split. A rule with
-// 1000 verbs, 1000 resources and 1000 groups would have 10^9. A rule that exceeds the limit is not split: it is
-// covered only if a single rule covers it completely.
+// 1000 verbs, 1000 resources and 1000 groups would have 10^9. A rule that exceeds the limit is not split, so it
+// is covered only if a single rule covers it completely.
 const maxParts = 20_000
 
 // uncovered returns the single permissions in wanted that none of the rules covers, merged by
@@ -54,7 +54,7 @@ func isCovered(held []heldRule, rule *rbacv1.PolicyRule) bool {
 // resources.
 type heldRule struct {
 	verbs, groups, resources, names, paths textSet
-	prefixes                               prefixSet // of the paths that end with "*"
+	prefixes                               prefixSet // prefixes of the paths that end with "*"
 }
 
 func newHeldRule(rule *rbacv1.PolicyRule) heldRule {
@@ -111,7 +111,7 @@ func (s textSet) hasAll(wanted []string) bool { return s.has("*") || everyOf(wan
 // prefixSet is a set of prefixes. The zero value is empty.
 type prefixSet struct {
 	prefixes textSet
-	lengths  []int // of the prefixes, sorted
+	lengths  []int // lengths of the prefixes, sorted
 }
 
 func (s *prefixSet) add(prefix string) {
@@ -137,7 +137,8 @@ func (s *prefixSet) match(text string) bool {
 	return false
 }
 
-// countParts returns the number of parts of a rule, or a number above limit if there are more.
+// countParts returns the number of single permissions in a rule. If it exceeds limit, the result can be any
+// number above limit.
 func countParts(rule *rbacv1.PolicyRule, limit int) int {
 	n := 1
 	for _, list := range [][]string{rule.APIGroups, rule.Resources, rule.Verbs} {
@@ -148,8 +149,8 @@ func countParts(rule *rbacv1.PolicyRule, limit int) int {
 	return n*max(1, len(rule.ResourceNames)) + len(rule.NonResourceURLs)*len(rule.Verbs)
 }
 
-// parts iterates over the single permissions of a rule: one verb for one resource of one group, or
-// for one path.
+// parts iterates over the single permissions of a rule. A single permission is one verb for one resource of one
+// group, or for one path.
 func parts(rule *rbacv1.PolicyRule) func(func(rbacv1.PolicyRule) bool) {
 	return func(yield func(rbacv1.PolicyRule) bool) {
 		for _, group := range rule.APIGroups {
@@ -174,7 +175,7 @@ func parts(rule *rbacv1.PolicyRule) func(func(rbacv1.PolicyRule) bool) {
 	}
 }
 
-// namesOf returns one list per resource name of a rule, or one empty list if it has no names.
+// namesOf returns one list per resource name of a rule, or one empty list if the rule has no names.
 func namesOf(rule *rbacv1.PolicyRule) [][]string {
 	if len(rule.ResourceNames) == 0 {
 		return [][]string{nil}
@@ -211,7 +212,7 @@ func merged(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
 // maxDescribed is the maximum number of rules in an error.
 const maxDescribed = 100
 
-// describe formats rules like kube-apiserver.
+// describe formats rules as kube-apiserver does.
 func describe(rules []rbacv1.PolicyRule) []string {
 	texts := make([]string, len(rules))
 	for i := range rules {

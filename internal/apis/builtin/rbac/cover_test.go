@@ -90,8 +90,8 @@ func TestUncoveredIsBounded(t *testing.T) {
 	}
 }
 
-// TestCoverCost checks that the CPU time for the comparison of two rules grows linearly with their sizes. It is not
-// parallel, because it measures the process.
+// TestCoverCost checks that the CPU time for the comparison of two rules grows linearly with their sizes. It is
+// not parallel, because it measures the CPU time of the process.
 func TestCoverCost(t *testing.T) {
 	used := func() time.Duration {
 		var usage syscall.Rusage

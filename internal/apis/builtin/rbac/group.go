@@ -1,5 +1,5 @@
-// Package rbac declares the resources of rbac.authorization.k8s.io and prevents privilege
-// escalation by their authors. Package filters/authz/rbac authorizes requests with them.
+// Package rbac declares the resources of rbac.authorization.k8s.io and prevents privilege escalation by users
+// who write them. Package filters/authz/rbac authorizes requests with them.
 package rbac
 
 import (

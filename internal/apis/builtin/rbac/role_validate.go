@@ -25,7 +25,7 @@ func validateClusterRole(f validation.Field, role, _ *rbacv1.ClusterRole) {
 	}
 }
 
-// validatePolicyRule validates a rule, which is either about resources or about URL paths.
+// validatePolicyRule validates a rule, which applies either to resources or to URL paths.
 func validatePolicyRule(f validation.Field, rule *rbacv1.PolicyRule) {
 	if len(rule.Verbs) == 0 {
 		f.Child("verbs").Required("verbs must contain at least one value")

@@ -23,7 +23,7 @@ func TestClusterRoles(t *testing.T) {
 		{Name: "names of several resources", Change: func(r *rbacv1.ClusterRole) {
 			r.Rules[0] = rbacv1.PolicyRule{Verbs: []string{"get"}, APIGroups: []string{""}, Resources: []string{"a", "b"}, ResourceNames: []string{"n"}}
 		}},
-		{Name: "a selector that cannot be", Change: func(r *rbacv1.ClusterRole) {
+		{Name: "an invalid selector", Change: func(r *rbacv1.ClusterRole) {
 			r.AggregationRule.ClusterRoleSelectors[0].MatchLabels = map[string]string{"a": "-"}
 		}, Want: []string{"aggregationRule.clusterRoleSelectors[0].matchLabels", "aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid label selector."}},
 	})
@@ -57,7 +57,7 @@ func TestClusterRoleBindings(t *testing.T) {
 	validationtest.Rules[rbacv1.ClusterRoleBinding](validateClusterRoleBinding).Create(t, valid, []validationtest.Case[rbacv1.ClusterRoleBinding]{
 		{Name: "a role", Change: func(b *rbacv1.ClusterRoleBinding) { b.RoleRef.Kind = "Role" },
 			Want: []string{`roleRef.kind: Unsupported value: "Role": supported values: "ClusterRole"`}},
-		{Name: "an account of nowhere", Change: func(b *rbacv1.ClusterRoleBinding) { b.Subjects[0].Namespace = "" },
+		{Name: "a service account without a namespace", Change: func(b *rbacv1.ClusterRoleBinding) { b.Subjects[0].Namespace = "" },
 			Want: []string{"subjects[0].namespace: Required value"}},
 	})
 }

@@ -34,7 +34,8 @@ func validateCapacities(f validation.Field, device *resourcev1.Device) {
 	}
 }
 
-// validateRequestPolicy validates the valid quantities, and requires that the default is one of them.
+// validateRequestPolicy validates the list or range of valid quantities, and requires that it contains the
+// default.
 func validateRequestPolicy(f validation.Field, policy *resourcev1.CapacityRequestPolicy, capacity resource.Quantity) {
 	values, valid := policy.ValidValues, policy.ValidRange
 	switch {

@@ -37,7 +37,7 @@ func validateClaimStatusAccess(op *builtin.Operation, f validation.Field, claim,
 	if given := adminResult(claim); given >= 0 && adminResult(old) < 0 {
 		validateAdminAccess(op, f.Child("allocation").Child("devices").Child("results").Index(given), claim.Namespace)
 	}
-	if f.Enabled(feature.DRAResourceClaimGranularStatusAuthorization) && request.InfoFrom(op.Context) != nil { // writes of the server itself have no info
+	if f.Enabled(feature.DRAResourceClaimGranularStatusAuthorization) && request.InfoFrom(op.Context) != nil { // writes by the server itself have no request.Info
 		validateBindingAccess(op, f, claim, old)
 		validateDriverAccess(op, f.Child("devices"), claim, old)
 	}

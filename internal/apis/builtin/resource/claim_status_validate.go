@@ -27,7 +27,7 @@ func validateClaimStatus(f validation.Field, claim, old *resourcev1.ResourceClai
 
 func validateConsumers(f validation.Field, consumers []resourcev1.ResourceClaimConsumerReference) {
 	if len(consumers) > resourcev1.ResourceClaimReservedForMaxSize {
-		return // a marker rejects the list
+		return // a +k8s marker rejects the list
 	}
 	for i := range consumers {
 		consumer, at := &consumers[i], f.Index(i)
@@ -82,7 +82,7 @@ func validateDeviceStatuses(f validation.Field, claim *resourcev1.ResourceClaim)
 
 func validateInterfaceAddresses(f validation.Field, addresses []string) {
 	if len(addresses) > resourcev1.NetworkDeviceDataMaxIPs {
-		return // a marker rejects the list
+		return // a +k8s marker rejects the list
 	}
 	for i, address := range addresses {
 		at := f.Index(i)

@@ -100,7 +100,7 @@ func (s *selectors) validateSubRequest(f validation.Field, sub *resourcev1.Devic
 	validateTolerations(f.Child("tolerations"), sub.Tolerations)
 }
 
-// validateCount requires a count in the mode ExactCount and rejects a count in the mode All.
+// validateCount requires a count in ExactCount mode and rejects a count in All mode.
 func validateCount(f validation.Field, mode resourcev1.DeviceAllocationMode, count int64) {
 	switch {
 	case mode == resourcev1.DeviceAllocationModeAll && count != 0:
@@ -120,7 +120,7 @@ type derivedAttributes struct {
 
 func (d *derivedAttributes) validate(f validation.Field, attributes []resourcev1.DeviceDerivedAttribute, of requestRef) {
 	if len(attributes) > resourcev1.DeviceDerivedAttributesMaxSize {
-		return // a marker rejects the list
+		return // a +k8s marker rejects the list
 	}
 	names := validation.NewDuplicates[resourcev1.FullyQualifiedName](len(attributes))
 	for i := range attributes {

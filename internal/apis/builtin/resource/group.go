@@ -91,7 +91,7 @@ func V1() builtin.Group {
 	}}
 }
 
-// V1Alpha3 returns the resources that only exist in resource.k8s.io/v1alpha3.
+// V1Alpha3 returns the resources that exist only in resource.k8s.io/v1alpha3.
 func V1Alpha3() builtin.Group {
 	return builtin.Group{GroupVersion: resourcev1alpha3.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*resourcev1alpha3.ResourcePoolStatusRequest]{

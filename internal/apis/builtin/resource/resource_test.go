@@ -44,7 +44,7 @@ func TestTaintTime(t *testing.T) {
 	rule := old.DeepCopy()
 	prepareTaintRuleUpdate(&builtin.Operation{Context: t.Context()}, rule, old)
 	if rule.Spec.Taint.TimeAdded != nil {
-		t.Error("the time changed without the effect")
+		t.Error("the time changed although the effect did not")
 	}
 	rule.Spec.Taint.Effect = resourcev1.DeviceTaintEffectNoExecute
 	prepareTaintRuleUpdate(&builtin.Operation{Context: t.Context()}, rule, old)

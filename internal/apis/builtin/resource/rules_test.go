@@ -90,7 +90,7 @@ func TestValidateClaim(t *testing.T) {
 	devices := func(c *resourcev1.ResourceClaim) *resourcev1.DeviceClaim { return &c.Spec.Devices }
 	runRules(t, (&selectors{}).validateClaim, claim, nil, []ruleTest[resourcev1.ResourceClaim]{
 		{"nothing", func(*resourcev1.ResourceClaim) {}, nil},
-		{"a part of a name", func(c *resourcev1.ResourceClaim) {
+		{"invalid references", func(c *resourcev1.ResourceClaim) {
 			devices(c).Constraints[0].Requests = []string{"any/", "any/one", "any/big/x"}
 		}, []string{
 			constraints + `.requests[0]: Invalid value: "": a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')`,
@@ -110,7 +110,7 @@ func TestValidateClaim(t *testing.T) {
 		{"large", func(c *resourcev1.ResourceClaim) {
 			devices(c).Config[0].DeviceConfiguration = opaque(`{"a":"` + strings.Repeat("x", 10240) + `"}`)
 		}, []string{parameters + ": Too long: may not be more than 10240 bytes"}},
-		{"a count of all", func(c *resourcev1.ResourceClaim) { devices(c).Requests[1].FirstAvailable[0].Count = 1 },
+		{"a count in mode All", func(c *resourcev1.ResourceClaim) { devices(c).Requests[1].FirstAvailable[0].Count = 1 },
 			[]string{requests + "[1].firstAvailable[0].count: Invalid value: 1: must not be specified when allocationMode is 'All'"}},
 		{"tolerations", func(c *resourcev1.ResourceClaim) {
 			devices(c).Requests[0].Exactly.Tolerations = []resourcev1.DeviceToleration{{Operator: "Exists", Value: "x"}, {Operator: "Equal", Value: "x"}}
@@ -142,7 +142,7 @@ func TestUpdateClaim(t *testing.T) {
 	}
 	template := &resourcev1.ResourceClaimTemplate{Spec: resourcev1.ResourceClaimTemplateSpec{Spec: bad.Spec}}
 	if got := faults(t, rules.validateClaimTemplate, template.DeepCopy(), template); got != nil {
-		t.Errorf("a template as it was: %q", got)
+		t.Errorf("an unchanged template: %q", got)
 	}
 	template = &resourcev1.ResourceClaimTemplate{Spec: resourcev1.ResourceClaimTemplateSpec{Spec: claim().Spec}}
 	template.Spec.Name, template.Spec.Labels = "x", map[string]string{"a": "b"}
@@ -259,7 +259,7 @@ func TestValidateSlice(t *testing.T) {
 		{"nothing", func(*resourcev1.ResourceSlice) {}, nil},
 		{"no nodes", func(s *resourcev1.ResourceSlice) { s.Spec.NodeName = nil },
 			[]string{"spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"}},
-		{"an empty name and not all", func(s *resourcev1.ResourceSlice) { s.Spec.NodeName, s.Spec.AllNodes = new(""), new(false) }, []string{
+		{"an empty node name and allNodes is false", func(s *resourcev1.ResourceSlice) { s.Spec.NodeName, s.Spec.AllNodes = new(""), new(false) }, []string{
 			"spec.allNodes: Invalid value: false: must be either unset or set to true",
 			`spec.nodeName: Invalid value: "": must be either unset or set to a non-empty string`,
 			"spec: Required value: exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required",
@@ -269,7 +269,7 @@ func TestValidateSlice(t *testing.T) {
 			s.Spec.Devices[0].NodeName = new("n")
 			s.Spec.Devices[1].NodeName, s.Spec.Devices[1].AllNodes = new("n"), new(true)
 		}, []string{"spec.devices[1]: Invalid value: \"{`nodeName`, `allNodes`}\": exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"}},
-		{"a device twice", func(s *resourcev1.ResourceSlice) { s.Spec.Devices[1].Name = "a" }, []string{`spec.devices[1]: Duplicate value: "a"`}},
+		{"a duplicate device", func(s *resourcev1.ResourceSlice) { s.Spec.Devices[1].Name = "a" }, []string{`spec.devices[1]: Duplicate value: "a"`}},
 		{"129 devices", func(s *resourcev1.ResourceSlice) { s.Spec.Devices = many(129) }, []string{"spec.devices: Too many: 129: must have at most 128 items"}},
 		{"65 devices with a taint", func(s *resourcev1.ResourceSlice) {
 			s.Spec.Devices = many(65)
@@ -336,14 +336,14 @@ func TestUpdateSlice(t *testing.T) {
 	old.Spec.Devices[1].Capacity["memory"] = resourcev1.DeviceCapacity{RequestPolicy: &resourcev1.CapacityRequestPolicy{}}
 	runRules(t, validateSlice, old.DeepCopy, old, []ruleTest[resourcev1.ResourceSlice]{
 		{"nothing", func(s *resourcev1.ResourceSlice) { s.Spec.Pool.Generation++ }, nil},
-		{"another place", func(s *resourcev1.ResourceSlice) { slices.Reverse(s.Spec.Devices) }, nil},
+		{"another order", func(s *resourcev1.ResourceSlice) { slices.Reverse(s.Spec.Devices) }, nil},
 		{"a taint", func(s *resourcev1.ResourceSlice) { s.Spec.Devices[0].Taints[0].Value = "x" },
 			[]string{"spec.devices[0].taints[0].key: Invalid value: \"bad key\": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"}},
 		{"a capacity", func(s *resourcev1.ResourceSlice) { s.Spec.Devices[0].Capacity["more"] = resourcev1.DeviceCapacity{} },
 			[]string{"spec.devices[0].capacity[memory].requestPolicy: Forbidden: allowMultipleAllocations must be true"}},
-		{"no more sharing", func(s *resourcev1.ResourceSlice) { s.Spec.Devices[1].AllowMultipleAllocations = nil },
+		{"sharing is disabled", func(s *resourcev1.ResourceSlice) { s.Spec.Devices[1].AllowMultipleAllocations = nil },
 			[]string{"spec.devices[1].capacity[memory].requestPolicy: Forbidden: allowMultipleAllocations must be true"}},
-		{"what it is of", func(s *resourcev1.ResourceSlice) {
+		{"immutable fields", func(s *resourcev1.ResourceSlice) {
 			s.Spec.Driver, s.Spec.Pool.Name, s.Spec.NodeName = "e.example.com", "r", new("m")
 		}, []string{
 			`spec.driver: Invalid value: "e.example.com": field is immutable`, `spec.nodeName: Invalid value: "m": field is immutable`,
@@ -406,21 +406,21 @@ func TestRequestPolicy(t *testing.T) {
 		gates  []string
 		want   []string
 	}{
-		"none":           {},
-		"a value":        {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidValues: []resource.Quantity{*q("1Gi"), *q("2Gi")}}},
-		"no default":     {policy: resourcev1.CapacityRequestPolicy{ValidValues: []resource.Quantity{*q("1Gi")}}, want: []string{at + ".default: Required value: required when validValues is defined"}},
-		"unordered":      {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidValues: []resource.Quantity{*q("2Gi"), *q("1Gi")}}, want: []string{at + `.validValues[1]: Invalid value: "1Gi": values must be sorted in ascending order`}},
-		"twice":          {policy: resourcev1.CapacityRequestPolicy{Default: q("1Ki"), ValidValues: []resource.Quantity{*q("1Ki"), *q("1024")}}, want: []string{at + `.validValues[1]: Duplicate value: "1024"`}},
-		"larger":         {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidValues: []resource.Quantity{*q("20Gi")}}, want: []string{at + `.validValues: Invalid value: "1Gi": default value is not valid according to the requestPolicy`, at + `.validValues[0]: Invalid value: "20Gi": option is larger than capacity value: 10Gi`}},
-		"a range":        {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidRange: between("1Gi", "10Gi", "1Gi")}},
-		"a wrong range":  {policy: resourcev1.CapacityRequestPolicy{Default: q("2Gi"), ValidRange: between("20Gi", "1Gi", "")}, want: []string{at + `.validRange.max: Invalid value: "20Gi": min is larger than max: 1Gi`, at + `.validRange.max: Invalid value: "2Gi": default is more than max: 1Gi`, at + `.validRange.min: Invalid value: "20Gi": min is larger than capacity value: 10Gi`, at + `.validRange.min: Invalid value: "2Gi": default is less than min: 20Gi`}},
-		"large steps":    {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidRange: between("1Gi", "", "10Gi")}, want: []string{at + `.validRange.step: Invalid value: "10Gi": one step 11Gi is larger than capacity value: 10Gi`}},
-		"no step":        {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidRange: between("1Gi", "", "0")}, want: []string{at + `.validRange.step: Invalid value: "0": must be greater than zero`}},
-		"beyond numbers": {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidRange: between("1Gi", "", "18446744073709551616")}, want: []string{at + `.validRange.step: Invalid value: "18446744073709551616": one step 17179869185Gi is larger than capacity value: 10Gi`, at + `.validRange.step: Invalid value: "1Gi": value is not a multiple of a given step (18446744073709551616) from (1Gi)`}},
-		"fractions":      {policy: resourcev1.CapacityRequestPolicy{Default: q("250m"), ValidRange: between("200m", "1", "100m")}},
-		"fractions counted": {policy: resourcev1.CapacityRequestPolicy{Default: q("250m"), ValidRange: between("200m", "1", "100m")}, gates: []string{fractions},
+		"none":          {},
+		"a value":       {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidValues: []resource.Quantity{*q("1Gi"), *q("2Gi")}}},
+		"no default":    {policy: resourcev1.CapacityRequestPolicy{ValidValues: []resource.Quantity{*q("1Gi")}}, want: []string{at + ".default: Required value: required when validValues is defined"}},
+		"unordered":     {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidValues: []resource.Quantity{*q("2Gi"), *q("1Gi")}}, want: []string{at + `.validValues[1]: Invalid value: "1Gi": values must be sorted in ascending order`}},
+		"twice":         {policy: resourcev1.CapacityRequestPolicy{Default: q("1Ki"), ValidValues: []resource.Quantity{*q("1Ki"), *q("1024")}}, want: []string{at + `.validValues[1]: Duplicate value: "1024"`}},
+		"larger":        {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidValues: []resource.Quantity{*q("20Gi")}}, want: []string{at + `.validValues: Invalid value: "1Gi": default value is not valid according to the requestPolicy`, at + `.validValues[0]: Invalid value: "20Gi": option is larger than capacity value: 10Gi`}},
+		"a range":       {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidRange: between("1Gi", "10Gi", "1Gi")}},
+		"a wrong range": {policy: resourcev1.CapacityRequestPolicy{Default: q("2Gi"), ValidRange: between("20Gi", "1Gi", "")}, want: []string{at + `.validRange.max: Invalid value: "20Gi": min is larger than max: 1Gi`, at + `.validRange.max: Invalid value: "2Gi": default is more than max: 1Gi`, at + `.validRange.min: Invalid value: "20Gi": min is larger than capacity value: 10Gi`, at + `.validRange.min: Invalid value: "2Gi": default is less than min: 20Gi`}},
+		"large steps":   {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidRange: between("1Gi", "", "10Gi")}, want: []string{at + `.validRange.step: Invalid value: "10Gi": one step 11Gi is larger than capacity value: 10Gi`}},
+		"no step":       {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidRange: between("1Gi", "", "0")}, want: []string{at + `.validRange.step: Invalid value: "0": must be greater than zero`}},
+		"overflow":      {policy: resourcev1.CapacityRequestPolicy{Default: q("1Gi"), ValidRange: between("1Gi", "", "18446744073709551616")}, want: []string{at + `.validRange.step: Invalid value: "18446744073709551616": one step 17179869185Gi is larger than capacity value: 10Gi`, at + `.validRange.step: Invalid value: "1Gi": value is not a multiple of a given step (18446744073709551616) from (1Gi)`}},
+		"fractions":     {policy: resourcev1.CapacityRequestPolicy{Default: q("250m"), ValidRange: between("200m", "1", "100m")}},
+		"fractions with the gate": {policy: resourcev1.CapacityRequestPolicy{Default: q("250m"), ValidRange: between("200m", "1", "100m")}, gates: []string{fractions},
 			want: []string{at + `.validRange.step: Invalid value: "250m": value is not a multiple of a given step (100m) from (200m)`}},
-		"too fine": {policy: resourcev1.CapacityRequestPolicy{Default: q("20u"), ValidRange: between("10u", "", "")}, gates: []string{fractions},
+		"too small fractions": {policy: resourcev1.CapacityRequestPolicy{Default: q("20u"), ValidRange: between("10u", "", "")}, gates: []string{fractions},
 			want: []string{at + `.validRange.default: Invalid value: "20u": value cannot be represented as a milli value`, at + `.validRange.min: Invalid value: "10u": value cannot be represented as a milli value`}},
 	} {
 		if test.gates != nil && !known("DRAFractionalCapacityRange") {
@@ -477,24 +477,24 @@ func TestValidateClaimStatus(t *testing.T) {
 	share := allocated().Status.Allocation.Devices.Results[0].ShareID
 	runRules(t, validateClaimStatus, allocated, claim(), []ruleTest[resourcev1.ResourceClaim]{
 		{"nothing", func(*resourcev1.ResourceClaim) {}, nil},
-		{"a report", func(c *resourcev1.ResourceClaim) {
+		{"a device status", func(c *resourcev1.ResourceClaim) {
 			c.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: "d", Pool: "p", Device: "x", ShareID: new(string(*share)), NetworkData: &resourcev1.NetworkDeviceData{IPs: []string{"10.0.0.1/24"}}}}
 		}, nil},
-		{"another share", func(c *resourcev1.ResourceClaim) {
+		{"a status without the share ID", func(c *resourcev1.ResourceClaim) {
 			c.Status.Devices = []resourcev1.AllocatedDeviceStatus{{Driver: "d", Pool: "p", Device: "x"}}
 		}, []string{`status.devices[0]: Invalid value: {"Driver":"d","Pool":"p","Device":"x","ShareID":""}: must be an allocated device in the claim`}},
-		{"not reserved", func(c *resourcev1.ResourceClaim) { c.Status.Allocation = nil },
+		{"not allocated", func(c *resourcev1.ResourceClaim) { c.Status.Allocation = nil },
 			[]string{"status.reservedFor: Forbidden: may not be specified when `allocated` is not set"}},
-		{"reserved in the end", func(c *resourcev1.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{} },
+		{"a new reservation during deletion", func(c *resourcev1.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{} },
 			[]string{"status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"}},
-		{"a request", func(c *resourcev1.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Request = "none" },
+		{"an unknown request", func(c *resourcev1.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Request = "none" },
 			[]string{`status.allocation.devices.results[0].request: Invalid value: "none": ` + notARequest}},
 	})
 	old := allocated()
 	old.Status.Allocation.Devices.Results[0].Device = "Bad Name" // stored before such names were rejected
 	runRules(t, validateClaimStatus, old.DeepCopy, old, []ruleTest[resourcev1.ResourceClaim]{
-		{"as it was", func(c *resourcev1.ResourceClaim) { c.Status.ReservedFor = nil }, nil},
-		{"fewer in the end", func(c *resourcev1.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{} }, nil},
+		{"an invalid old allocation", func(c *resourcev1.ResourceClaim) { c.Status.ReservedFor = nil }, nil},
+		{"no new reservation during deletion", func(c *resourcev1.ResourceClaim) { c.DeletionTimestamp = &metav1.Time{} }, nil},
 		{"changed", func(c *resourcev1.ResourceClaim) { c.Status.Allocation.Devices.Results[0].Device = "y" },
 			[]string{"status.allocation: Invalid value: null: field cannot be modified once set"}},
 	})

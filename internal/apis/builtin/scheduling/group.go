@@ -52,7 +52,7 @@ func V1Beta1() builtin.Group {
 	}}
 }
 
-// V1Alpha3 returns the resources that only exist in scheduling.k8s.io/v1alpha3.
+// V1Alpha3 returns the resources that exist only in scheduling.k8s.io/v1alpha3.
 func V1Alpha3() builtin.Group {
 	return builtin.Group{GroupVersion: schedulingv1alpha3.SchemeGroupVersion, Resources: []builtin.Entry{
 		builtin.Resource(builtin.Row[*schedulingv1alpha3.CompositePodGroup]{

@@ -24,12 +24,12 @@ func TestPriorityClasses(t *testing.T) {
 		{Name: "too high", Change: func(c *schedulingv1.PriorityClass) { c.Value++ },
 			Want: []string{"value: Forbidden: maximum allowed value of a user defined priority is 1000000000"}},
 		{Name: "negative", Change: func(c *schedulingv1.PriorityClass) { c.Value = -2147483648 }},
-		{Name: "of the system", Change: system("system-node-critical", 2000001000, false)},
-		{Name: "of the system, by default", Change: system("system-node-critical", 2000001000, true),
+		{Name: "system class", Change: system("system-node-critical", 2000001000, false)},
+		{Name: "system class as default", Change: system("system-node-critical", 2000001000, true),
 			Want: []string{reserved + "globalDefault of system-node-critical PriorityClass must be false"}},
-		{Name: "of the system, too low", Change: system("system-cluster-critical", 1, false),
+		{Name: "system class with a wrong value", Change: system("system-cluster-critical", 1, false),
 			Want: []string{reserved + "value of system-cluster-critical PriorityClass must be 2000000000"}},
-		{Name: "of no system", Change: system("system-x", 1, false), Want: []string{reserved + "system-x is not a known system priority class"}},
+		{Name: "unknown system class", Change: system("system-x", 1, false), Want: []string{reserved + "system-x is not a known system priority class"}},
 	})
 }
 
@@ -41,7 +41,7 @@ func TestPriorityClassUpdates(t *testing.T) {
 		return class
 	}
 	validationtest.Rules[schedulingv1.PriorityClass](validatePriorityClass).Update(t, stored, []validationtest.Case[schedulingv1.PriorityClass]{
-		{Name: "by default", Change: func(c *schedulingv1.PriorityClass) { c.GlobalDefault = true }},
+		{Name: "as default", Change: func(c *schedulingv1.PriorityClass) { c.GlobalDefault = true }},
 		{Name: "lower", Change: func(c *schedulingv1.PriorityClass) { c.Value = 1 }, Want: []string{"value: Forbidden: may not be changed in an update."}},
 		{Name: "preempting", Change: func(c *schedulingv1.PriorityClass) { c.PreemptionPolicy = new(corev1.PreemptLowerPriority) },
 			Want: []string{"preemptionPolicy: Invalid value: \"PreemptLowerPriority\": field is immutable"}},

@@ -69,7 +69,7 @@ func TestValidateWorkload(t *testing.T) {
 			func(w *schedulingv1beta1.Workload) { w.Spec.PodGroupTemplates = nil },
 			[]string{"spec: Invalid value: \"\": must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`"},
 		},
-		"a name twice": {
+		"a duplicate name": {
 			func(w *schedulingv1beta1.Workload) { w.Spec.PodGroupTemplates = groups("a", "a") },
 			[]string{`spec.podGroupTemplates[1]: Duplicate value: {"name":"a","schedulingPolicy":{"gang":{"minCount":2}},"schedulingConstraints":null}`},
 		},
@@ -81,7 +81,7 @@ func TestValidateWorkload(t *testing.T) {
 			func(w *schedulingv1beta1.Workload) { w.Spec.PodGroupTemplates[0].Priority = new(int32(0)) },
 			[]string{"spec: Invalid value: null: detected multiple priority configurations"},
 		},
-		"a gate that is off": {
+		"a disabled gate": {
 			func(w *schedulingv1beta1.Workload) {
 				w.Spec.CompositePodGroupTemplates = tree(composite("c", groups("d"))).Spec.CompositePodGroupTemplates
 			},

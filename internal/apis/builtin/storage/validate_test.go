@@ -45,11 +45,11 @@ func TestClass(t *testing.T) {
 		{Name: "upper case", Change: func(c *class) { c.Provisioner = "CSI.example.com/x" }},
 		{Name: "no policy", Change: func(c *class) { c.ReclaimPolicy = new(corev1.PersistentVolumeReclaimPolicy) }},
 		{Name: "no mode", Change: func(c *class) { c.VolumeBindingMode = nil }, Want: []string{"volumeBindingMode: Required value"}},
-		{Name: "most of parameters", Change: func(c *class) { c.Parameters = map[string]string{"a": strings.Repeat("x", maxParametersSize-1)} }},
+		{Name: "maximum size of parameters", Change: func(c *class) { c.Parameters = map[string]string{"a": strings.Repeat("x", maxParametersSize-1)} }},
 		{Name: "large parameters", Change: func(c *class) { c.Parameters = map[string]string{"a": strings.Repeat("x", maxParametersSize)} }, Want: []string{"parameters: Too long"}},
 		{Name: "many parameters", Change: func(c *class) { c.Parameters = many }, Want: []string{"parameters: Too long: may not be more than 512"}},
 		{Name: "topologies", Change: topologies(topologyOf("zone=a b", "rack=c"), topologyOf("zone=a c", "rack=c"), topologyOf("zone=a b"))},
-		{Name: "in another order", Change: topologies(topologyOf("zone=a b", "rack=c"), topologyOf("rack=c", "zone=b a")), Want: []string{"allowedTopologies[1].matchLabelExpressions: Duplicate value"}},
+		{Name: "duplicate in another order", Change: topologies(topologyOf("zone=a b", "rack=c"), topologyOf("rack=c", "zone=b a")), Want: []string{"allowedTopologies[1].matchLabelExpressions: Duplicate value"}},
 		{Name: "nothing", Change: topologies(topologyOf()), Want: []string{"allowedTopologies[0].matchLabelExpressions: Duplicate value"}},
 	})
 	validationtest.Rules[class](validateClass).Update(t, validClass, []validationtest.Case[class]{
@@ -120,7 +120,7 @@ func TestNode(t *testing.T) {
 		{Name: "same names", Change: func(n *node) { n.Spec.Drivers[1].Name = "a.example.com" }, Want: []string{"spec.drivers[1].name: Duplicate value"}},
 	})
 	validationtest.Rules[node](validateNode).Update(t, valid, []validationtest.Case[node]{
-		{Name: "goes and comes", Change: func(n *node) { n.Spec.Drivers[0].Name = "c.example.com" }},
+		{Name: "a driver is replaced", Change: func(n *node) { n.Spec.Drivers[0].Name = "c.example.com" }},
 		{Name: "more volumes", Change: func(n *node) { n.Spec.Drivers[0].Allocatable = &storagev1.VolumeNodeResources{Count: new(int32)} }},
 		{Name: "another id", Change: func(n *node) { n.Spec.Drivers[1].NodeID = "m" }, Want: []string{"spec.drivers: Invalid value"}},
 	})
@@ -136,8 +136,8 @@ func TestCapacity(t *testing.T) {
 	validationtest.Rules[capacity](validateCapacity).Create(t, valid, []validationtest.Case[capacity]{
 		{Name: "none", Change: func(c *capacity) { c.NodeTopology, c.Capacity = nil, new(resource.Quantity) }},
 		{Name: "negative", Change: func(c *capacity) { c.Capacity = &negative }, Want: []string{"capacity: Invalid value: \"-1\": must be greater than or equal to 0"}},
-		{Name: "largest volume is not looked at", Change: func(c *capacity) { c.MaximumVolumeSize = &negative }},
-		{Name: "no value", Change: func(c *capacity) { c.NodeTopology.MatchLabels["zone"] = "b c" }, Want: []string{"nodeTopology.matchLabels"}},
+		{Name: "maximum volume size is not validated", Change: func(c *capacity) { c.MaximumVolumeSize = &negative }},
+		{Name: "invalid label value", Change: func(c *capacity) { c.NodeTopology.MatchLabels["zone"] = "b c" }, Want: []string{"nodeTopology.matchLabels"}},
 	})
 	validationtest.Rules[capacity](validateCapacity).Update(t, func() *capacity {
 		stored := valid()

@@ -52,17 +52,17 @@ func TestMigrationStatus(t *testing.T) {
 	}{
 		{"new", with(""), []validationtest.Case[migration]{
 			{Name: "begins", Change: with("7", running)},
-			{Name: "no version", Change: with("x"), Want: []string{"status.resourceVersion: Invalid value: \"x\": resource version is not well formed: x"}},
+			{Name: "invalid version", Change: with("x"), Want: []string{"status.resourceVersion: Invalid value: \"x\": resource version is not well formed: x"}},
 			{Name: "version 0", Change: with("0"), Want: []string{"status.resourceVersion"}},
-			{Name: "both", Change: with("7", succeeded, failed), Want: []string{"Both success and failed conditions cannot be true at the same time"}},
-			{Name: "ended well and running", Change: with("7", succeeded, running), Want: []string{"Running condition cannot be true when success condition is true"}},
-			{Name: "ended badly and running", Change: with("7", failed, running), Want: []string{"Running condition cannot be true when failed condition is true"}},
-			{Name: "twice", Change: with("7", running, running), Want: []string{"status.conditions[1]"}},
+			{Name: "succeeded and failed", Change: with("7", succeeded, failed), Want: []string{"Both success and failed conditions cannot be true at the same time"}},
+			{Name: "succeeded and running", Change: with("7", succeeded, running), Want: []string{"Running condition cannot be true when success condition is true"}},
+			{Name: "failed and running", Change: with("7", failed, running), Want: []string{"Running condition cannot be true when failed condition is true"}},
+			{Name: "duplicate condition", Change: with("7", running, running), Want: []string{"status.conditions[1]"}},
 		}},
 		{"running", with("7", running), []validationtest.Case[migration]{
 			{Name: "ends", Change: with("7", succeeded)},
 			{Name: "another version", Change: with("8", running), Want: []string{"status.resourceVersion: Invalid value: \"8\": field is immutable"}},
-			{Name: "no version any more", Change: with("", running), Want: []string{"field is immutable"}},
+			{Name: "version is removed", Change: with("", running), Want: []string{"field is immutable"}},
 		}},
 		{"succeeded", with("7", succeeded), []validationtest.Case[migration]{
 			{Name: "runs again", Change: with("7", running), Want: []string{"Success condition cannot be set to false once it is true"}},
