@@ -73,7 +73,7 @@ func TestEffects(t *testing.T) {
 
 func TestWith(t *testing.T) {
 	t.Parallel()
-	const off = "SchedulerAsyncAPICalls" // a gate of the stage beta
+	const off = "SchedulerAsyncAPICalls" // a beta gate
 	for _, tt := range []struct {
 		value   string
 		on, off feature.Gate

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec"
 )
 
-// flowControlManager is the field manager of the objects of flow control.
+// flowControlManager is the field manager of the flow control objects.
 const flowControlManager = "api-priority-and-fairness-config-producer-v1"
 
 // flowControlObjects returns the priority levels and flow schemas. The server always reverts changes to
@@ -70,13 +70,13 @@ func MandatoryFlowSchemas() []*flowcontrolv1.FlowSchema {
 	return []*flowcontrolv1.FlowSchema{exemptSchema(), catchAllSchema()}
 }
 
-// MandatoryPriorityLevels returns the mandatory priority levels. Administrators can only change
-// some fields of the level exempt. The caller owns the result.
+// MandatoryPriorityLevels returns the mandatory priority levels. Administrators can change only spec.exempt of
+// the exempt level. The caller owns the result.
 func MandatoryPriorityLevels() []*flowcontrolv1.PriorityLevelConfiguration {
 	return []*flowcontrolv1.PriorityLevelConfiguration{exemptLevel(flowcontrolv1.PriorityLevelConfigurationNameExempt), catchAllLevel()}
 }
 
-// MandatoryFlowSchema returns the mandatory flow schema with a name, or nil for other names.
+// MandatoryFlowSchema returns the mandatory flow schema with the given name, or nil if there is no such schema.
 func MandatoryFlowSchema(name string) *flowcontrolv1.FlowSchema {
 	switch name {
 	case flowcontrolv1.FlowSchemaNameExempt:
@@ -87,7 +87,8 @@ func MandatoryFlowSchema(name string) *flowcontrolv1.FlowSchema {
 	return nil
 }
 
-// MandatoryPriorityLevel returns the mandatory priority level with a name, or nil for other names.
+// MandatoryPriorityLevel returns the mandatory priority level with the given name, or nil if there is no such
+// level.
 func MandatoryPriorityLevel(name string) *flowcontrolv1.PriorityLevelConfiguration {
 	switch name {
 	case flowcontrolv1.PriorityLevelConfigurationNameExempt:

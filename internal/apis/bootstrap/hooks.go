@@ -32,11 +32,10 @@ type Config struct {
 	ServiceRanges []netip.Prefix
 	// Port is the port on which this server serves the API.
 	Port int
-	// NodePort is the node port of the service default/kubernetes. If it is 0, the service has the type
+	// NodePort is the node port of the service default/kubernetes. If it is 0, the type of the service is
 	// ClusterIP.
 	NodePort int
-	// Endpoint is the address under which clients reach this server. The zero value publishes no
-	// address.
+	// Endpoint is the address at which clients reach this server. The zero value publishes no address.
 	Endpoint netip.Addr
 	// Leases stores the addresses of the servers that share a store. It is nil if only this server uses the
 	// store.

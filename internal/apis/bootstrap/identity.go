@@ -78,7 +78,7 @@ func identityKey(id string) types.NamespacedName {
 	return types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: id}
 }
 
-// keep renews and deletes leases if necessary.
+// keep renews the leases of this server and deletes expired identity leases, if necessary.
 func (i *identity) keep(ctx context.Context) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

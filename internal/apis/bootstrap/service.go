@@ -124,7 +124,7 @@ func (b *Bootstrap) serviceAddress() set {
 	}}}
 }
 
-// ensureServiceCIDR creates the default ServiceCIDR with the configured ranges and sets its condition Ready. If
+// ensureServiceCIDR creates the default ServiceCIDR with the configured ranges and sets its Ready condition. If
 // an existing ServiceCIDR has only the first range, it adds the second.
 func (b *Bootstrap) ensureServiceCIDR(ctx context.Context) error {
 	gvr := networkingv1.SchemeGroupVersion.WithResource("servicecidrs")

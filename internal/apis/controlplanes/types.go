@@ -39,7 +39,7 @@ const Finalizer = "mainstay.dev/control-plane"
 // following parts.
 const (
 	IdentityKey  = "identity" // the keys and certificates of the control plane, encrypted like a Secret
-	ObjectPrefix = "registry" // the prefix of the objects
+	ObjectPrefix = "registry" // the prefix of the keys of the objects in the control plane
 	CopyKey      = "copy"     // the lock that a server holds while it copies the objects of a fork's source
 )
 
@@ -91,7 +91,7 @@ const (
 	AllowCalls CallPolicy = "Allow"
 )
 
-// Limits are the limits of a control plane. The values 0 and nil set no limit.
+// Limits limits the stored objects and the requests of a control plane. 0 and nil mean no limit.
 type Limits struct {
 	Objects            int64              `json:"objects,omitempty"`
 	Bytes              *resource.Quantity `json:"bytes,omitempty"`

@@ -326,7 +326,7 @@ func operationOf(c *archive.Change) Operation {
 	return Updated
 }
 
-// record returns the record of a change.
+// record encodes a change as a record.
 func (s *Storage) record(c *Change) (*codec.Record, error) {
 	text, err := c.encode()
 	if err != nil {

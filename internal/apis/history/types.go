@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// GroupVersion is the served version of the API.
+// GroupVersion returns the group and version of the API.
 func GroupVersion() schema.GroupVersion {
 	return schema.GroupVersion{Group: "history.mainstay.dev", Version: "v1"}
 }
@@ -51,7 +51,7 @@ type Change struct {
 	// expired.
 	User           string `json:"user,omitempty"`
 	ImpersonatedBy string `json:"impersonatedBy,omitempty"`
-	// Verb and Subresource are the verb and the subresource of the request.
+	// Verb and Subresource describe the request that made the change.
 	Verb         string `json:"verb,omitempty"`
 	Subresource  string `json:"subresource,omitempty"`
 	FieldManager string `json:"fieldManager,omitempty"`

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Values of the label "type", which is the cause of a failed fetch of discovery.
+// Values of the label "type", which names the cause of a failed discovery request.
 const (
 	syncAddress = "hostport_resolution"
 	syncFetch   = "fetch_discovery"

@@ -107,7 +107,7 @@ type proxyTest struct {
 	proxy *Proxy
 	url   string
 	api   *httptest.Server
-	token string // of a session
+	token string // session token
 }
 
 const apiToken = "api-secret"

@@ -44,7 +44,8 @@ type planBuilder struct {
 	pkg, apiVersion string
 }
 
-// plan returns the plan of a struct type, with all fields of struct types.
+// plan returns the plan of a struct type. It contains the missing and disabled fields, and all fields that
+// contain struct types of Kubernetes.
 func (b *planBuilder) plan(t reflect.Type) *typePlan {
 	if p, ok := b.plans[t]; ok {
 		return p
