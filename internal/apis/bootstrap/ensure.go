@@ -38,8 +38,8 @@ type set struct {
 	// replace reports whether an existing object must be deleted and created again; nil replaces no
 	// objects.
 	replace func(existing, wanted codec.Object) bool
-	// retired reports whether an existing object that objects does not contain must be deleted, because an
-	// older version created it; nil deletes no objects.
+	// retired reports whether an existing object that is not in objects must be deleted because an older
+	// version created it; nil deletes no objects.
 	retired func(existing codec.Object) bool
 }
 

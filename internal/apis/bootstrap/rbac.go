@@ -94,7 +94,7 @@ func clusterRole(name string, rules ...rbacv1.PolicyRule) *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{ObjectMeta: rbacMeta("", name), Rules: rules}
 }
 
-// aggregatedFrom makes role aggregate all roles that have the aggregation label for name. It modifies and
+// aggregatedFrom makes role aggregate all roles that are labeled with aggregatesTo(name). It modifies and
 // returns role.
 func aggregatedFrom(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	role.AggregationRule = &rbacv1.AggregationRule{ClusterRoleSelectors: []metav1.LabelSelector{
@@ -103,7 +103,7 @@ func aggregatedFrom(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	return role
 }
 
-// aggregatesTo labels role as a part of the aggregated role name. It modifies and returns role.
+// aggregatesTo labels role as a part of the aggregated role with the given name. It modifies and returns role.
 func aggregatesTo(name string, role *rbacv1.ClusterRole) *rbacv1.ClusterRole {
 	role.Labels[aggregateLabelPrefix+name] = "true"
 	return role
@@ -135,7 +135,7 @@ func user(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacGroup, Name: name}
 }
 
-// account returns the service account name in the namespace kube-system as a subject.
+// account returns the subject for the service account with the given name in kube-system.
 func account(name string) rbacv1.Subject {
 	return rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: metav1.NamespaceSystem, Name: name}
 }

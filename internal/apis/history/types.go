@@ -46,9 +46,8 @@ type Change struct {
 	PreviousRevision string `json:"previousRevision,omitempty"`
 
 	// User is the user whose permissions applied. ImpersonatedBy is the authenticated user if that user
-	// impersonated User. These fields and the following ones up to AuditID are empty if they are unknown: if
-	// the server recorded no history at that time, if another server wrote the object, or if the object
-	// expired.
+	// impersonated User. These fields and the following ones up to AuditID are empty if the server recorded no
+	// history at that time, if another server wrote the object, or if the object expired.
 	User           string `json:"user,omitempty"`
 	ImpersonatedBy string `json:"impersonatedBy,omitempty"`
 	// Verb and Subresource describe the request that made the change.

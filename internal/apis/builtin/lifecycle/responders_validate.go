@@ -20,8 +20,8 @@ const (
 	skew = 30 * time.Second
 	// longestExpectation is the maximum time from now until the expected completion time of a responder.
 	longestExpectation = 10 * 365 * 24 * time.Hour
-	// maxResponders is the maximum number of responders: the responders of a pod and the default responder. A
-	// +k8s:maxItems marker rejects longer lists.
+	// maxResponders is the maximum number of responders: the responders of a pod and the default responder.
+	// Longer lists are rejected by a +k8s:maxItems marker.
 	maxResponders = 11
 )
 

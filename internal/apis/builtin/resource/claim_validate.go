@@ -36,8 +36,8 @@ func (s *selectors) validateClaimTemplate(f validation.Field, template, old *res
 	validation.ValidateDeclared(f, declared.Validate_ResourceClaimTemplate, template, old, "")
 }
 
-// validateDeviceClaim validates the requests of a claim. It does not validate lists that are too long, because
-// +k8s markers reject them.
+// validateDeviceClaim validates the requests of a claim. It skips lists that are too long, because +k8s markers
+// reject them.
 func (s *selectors) validateDeviceClaim(f validation.Field, claim *resourcev1.DeviceClaim) {
 	if len(claim.Requests) <= resourcev1.DeviceRequestsMaxSize {
 		derived := derivedAttributes{selectors: s, constraints: claim.Constraints}

@@ -98,8 +98,8 @@ func (n *requestNames) validateRef(f validation.Field, ref string) {
 	}
 }
 
-// validateRefs calls validateRef for each reference. It does not validate lists that are too long, because a
-// +k8s marker rejects them.
+// validateRefs calls validateRef for each reference. It skips lists that are too long, because a +k8s marker
+// rejects them.
 func (n *requestNames) validateRefs(f validation.Field, refs []string) {
 	if len(refs) > resourcev1.DeviceRequestsMaxSize {
 		return

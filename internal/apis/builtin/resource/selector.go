@@ -54,8 +54,8 @@ func (s *selectors) environment(f validation.Field) (*cel.Env, error) {
 	return env, nil
 }
 
-// validateSelectors validates device selectors. It does not validate lists that are too long, because a +k8s
-// marker rejects them.
+// validateSelectors validates device selectors. It skips lists that are too long, because a +k8s marker rejects
+// them.
 func (s *selectors) validateSelectors(f validation.Field, list []resourcev1.DeviceSelector) {
 	if len(list) > resourcev1.DeviceSelectorsMaxSize {
 		return

@@ -66,7 +66,8 @@ func V1Alpha3() builtin.Group {
 	}}
 }
 
-// never disables the increment of the generation of priority classes. As in kube-apiserver, it is always 1.
+// never disables the generic increment of the generation. As in kube-apiserver, the generation of a priority
+// class is always 1.
 func never(_, _ *schedulingv1.PriorityClass) bool { return false }
 
 func priorityClassColumns() *builtin.Columns[*schedulingv1.PriorityClass] {
