@@ -58,6 +58,17 @@ func (d *fieldDiff) compare(path string, before, after any) {
 }
 
 func (d *fieldDiff) compareObjects(path string, before, after map[string]any) {
+	for _, name := range sortedKeys(before, after) {
+		at := name
+		if path != "" {
+			at = path + "." + name
+		}
+		d.compare(at, before[name], after[name])
+	}
+}
+
+// sortedKeys returns the keys of both maps, sorted and without duplicates.
+func sortedKeys(before, after map[string]any) []string {
 	names := slices.Collect(maps.Keys(after))
 	for name := range before {
 		if _, ok := after[name]; !ok {
@@ -65,13 +76,7 @@ func (d *fieldDiff) compareObjects(path string, before, after map[string]any) {
 		}
 	}
 	slices.Sort(names)
-	for _, name := range names {
-		at := name
-		if path != "" {
-			at = path + "." + name
-		}
-		d.compare(at, before[name], after[name])
-	}
+	return names
 }
 
 // compareLists pairs the elements of two lists and compares each pair. It pairs the elements by the first of
@@ -84,13 +89,7 @@ func (d *fieldDiff) compareLists(path string, before, after []any) {
 		if !okBefore || !okAfter {
 			continue
 		}
-		names := slices.Sorted(maps.Keys(a))
-		for name := range b {
-			if _, ok := a[name]; !ok {
-				names = append(names, name)
-			}
-		}
-		for _, name := range names {
+		for _, name := range sortedKeys(b, a) {
 			d.compare(path+"["+name+"]", b[name], a[name])
 		}
 		return
