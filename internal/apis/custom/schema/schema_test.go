@@ -209,6 +209,37 @@ func TestValidateUpdate(t *testing.T) {
 	}
 }
 
+// TestRatchetingOfAlternatives checks that values in allOf, anyOf, oneOf and not are validated even if they are unchanged:
+// otherwise, a schema of an alternative would accept a value that it does not describe.
+func TestRatchetingOfAlternatives(t *testing.T) {
+	t.Parallel()
+	const old = `{"spec":{"a":1,"b":"x"}}`
+	for _, test := range []struct{ name, keywords, want string }{
+		{"not", `"not":{"properties":{"a":{"minimum":5}}}`, ""},
+		{"oneOf", `"oneOf":[{"properties":{"a":{"minimum":5}}},{"properties":{"a":{"maximum":4}}}]`, ""},
+		{"anyOf", `"anyOf":[{"properties":{"a":{"minimum":5}}},{"properties":{"a":{"minimum":6}}}]`,
+			`[<nil>: Invalid value: "": "spec" must validate at least one schema (anyOf), spec.a: Invalid value: 1: spec.a in body should be greater than or equal to 5]`},
+		{"allOf", `"allOf":[{"properties":{"a":{"minimum":5}}}]`,
+			`[spec.a: Invalid value: 1: spec.a in body should be greater than or equal to 5, <nil>: Invalid value: "": "spec" must validate all the schemas (allOf). None validated]`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := compile(t, []byte(`{"type":"object","properties":{"spec":{"type":"object",`+test.keywords+`,"properties":{"a":{"type":"integer"},"b":{"type":"string"}}}}}`))
+			changed := document(t, []byte(strings.Replace(old, `"x"`, `"y"`, 1)))
+			got := ""
+			if err := s.ValidateUpdate(nil, changed, document(t, []byte(old))).ToAggregate(); err != nil {
+				got = err.Error()
+			}
+			if got != test.want {
+				t.Errorf("%q, want %q", got, test.want)
+			}
+			if errs := s.ValidateUpdate(nil, document(t, []byte(old)), document(t, []byte(old))); len(errs) > 0 {
+				t.Errorf("an unchanged value has the errors %v", errs)
+			}
+		})
+	}
+}
+
 // TestPruneDefaults checks that defaults are pruned like values, including the metadata of embedded
 // resources.
 func TestPruneDefaults(t *testing.T) {

@@ -67,7 +67,7 @@ func (c *checker) checkAll(s *Schema, p *place, value, old any) result {
 		return r
 	}
 	c.checkType(&r, s, p, value)
-	c.checkCombined(&r, s, p, value, old)
+	c.checkCombined(&r, s, p, value)
 	switch value := value.(type) {
 	case string:
 		c.checkString(&r, s, p, value)
@@ -182,18 +182,19 @@ func (c *checker) checkAdditional(r *result, s *Schema, p *place, object, old ma
 	}
 }
 
-// checkCombined validates allOf, anyOf, oneOf and not.
-func (c *checker) checkCombined(r *result, s *Schema, p *place, value, old any) {
+// checkCombined validates allOf, anyOf, oneOf and not. As in kube-apiserver, ratcheting does not apply to these
+// schemas: an alternative would otherwise accept an unchanged value that it does not describe.
+func (c *checker) checkCombined(r *result, s *Schema, p *place, value any) {
 	r.matched += 2
 	if len(s.rules.anyOf) > 0 {
-		valid, chosen := c.alternatives(s.rules.anyOf, p, value, old, true)
+		valid, chosen := c.alternatives(s.rules.anyOf, p, value, true)
 		if valid == 0 {
 			r.add(c.combinationFault(fmt.Sprintf("%q must validate at least one schema (anyOf)", p)))
 		}
 		r.merge(chosen)
 	}
 	if len(s.rules.oneOf) > 0 {
-		valid, chosen := c.alternatives(s.rules.oneOf, p, value, old, false)
+		valid, chosen := c.alternatives(s.rules.oneOf, p, value, false)
 		switch {
 		case valid == 0:
 			r.add(c.combinationFault(fmt.Sprintf("%q must validate one and only one schema (oneOf). Found none valid", p)))
@@ -203,17 +204,17 @@ func (c *checker) checkCombined(r *result, s *Schema, p *place, value, old any) 
 		r.merge(chosen)
 	}
 	if len(s.rules.allOf) > 0 {
-		c.checkAllOf(r, s, p, value, old)
+		c.checkAllOf(r, s, p, value)
 	}
-	if s.rules.not != nil && len(c.check(s.rules.not, p, value, old).faults) == 0 {
+	if s.rules.not != nil && len(c.check(s.rules.not, p, value, nil).faults) == 0 {
 		r.add(c.combinationFault(fmt.Sprintf("%q must not validate the schema (not)", p)))
 	}
 }
 
-func (c *checker) checkAllOf(r *result, s *Schema, p *place, value, old any) {
+func (c *checker) checkAllOf(r *result, s *Schema, p *place, value any) {
 	valid := 0
 	for _, one := range s.rules.allOf {
-		checked := c.check(one, p, value, old)
+		checked := c.check(one, p, value, nil)
 		if len(checked.faults) == 0 {
 			valid++
 		}
@@ -232,10 +233,10 @@ func (c *checker) checkAllOf(r *result, s *Schema, p *place, value, old any) {
 // alternatives returns the number of schemas that accept a value, and the result to report: the result of the
 // first schema that accepts the value or, if there is none, of the closest match. If oneIsEnough is set, it
 // stops at the first schema that accepts the value.
-func (c *checker) alternatives(list []*Schema, p *place, value, old any, oneIsEnough bool) (valid int, chosen result) {
+func (c *checker) alternatives(list []*Schema, p *place, value any, oneIsEnough bool) (valid int, chosen result) {
 	nearest := false
 	for _, one := range list {
-		checked := c.check(one, p, value, old)
+		checked := c.check(one, p, value, nil)
 		switch {
 		case len(checked.faults) == 0:
 			if valid++; valid == 1 {
