@@ -60,7 +60,7 @@ func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps
 		} else {
 			w.value(s, compiled, value, at.Child("default"))
 		}
-		if w.budget < 0 {
+		if w.budget < 0 || len(w.errs) >= maxErrors {
 			return
 		}
 	}

@@ -66,8 +66,24 @@ func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.Cus
 	return out, nil
 }
 
-// Validate returns the errors of a new definition, with kube-apiserver's paths and messages. It does
-// not modify crd. When ctx ends, it stops compiling rules and returns an error.
+// maxErrors is the maximum number of reported errors, and maxErrorSize the maximum total size of their messages, in
+// bytes. A schema of a few MB can have a million errors. Each of them contains a path, which grows with the depth of
+// the schema, and some contain a list of the schema.
+const maxErrors, maxErrorSize = 1000, 1 << 20
+
+// limitErrors returns the first errors, up to maxErrors and maxErrorSize, but at least one.
+func limitErrors(errs field.ErrorList) field.ErrorList {
+	size := 0
+	for i, err := range errs {
+		if size += len(err.Field) + len(err.ErrorBody()); i == maxErrors || size > maxErrorSize {
+			return errs[:max(1, i)]
+		}
+	}
+	return errs
+}
+
+// Validate returns the errors of a new definition, with kube-apiserver's paths and messages. The number and size of
+// errors are limited. It does not modify crd. When ctx ends, it stops compiling rules and returns an error.
 func Validate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
@@ -78,7 +94,7 @@ func Validate(ctx context.Context, crd *apiextensionsv1.CustomResourceDefinition
 	v.all()
 	v.approval(nil)
 	v.preserveUnknown(nil)
-	return v.errs
+	return limitErrors(v.errs)
 }
 
 // ValidateUpdate returns the errors of a definition that replaces old. It does not return errors of
@@ -93,7 +109,7 @@ func ValidateUpdate(ctx context.Context, crd, old *apiextensionsv1.CustomResourc
 	v.all()
 	v.approval(old)
 	v.preserveUnknown(old)
-	return v.errs
+	return limitErrors(v.errs)
 }
 
 // ValidateStatusUpdate returns the errors of an update of the subresource status.

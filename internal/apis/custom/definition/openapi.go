@@ -145,8 +145,11 @@ func (p place) at(node rules.SchemaNode) place {
 
 func (w *schemaValidator) add(err *field.Error) { w.errs = append(w.errs, err) }
 
+// full reports whether there are maxErrors errors.
+func (w *schemaValidator) full() bool { return len(w.errs) >= maxErrors }
+
 func (w *schemaValidator) node(s *props, at *field.Path, p place) {
-	if s == nil {
+	if s == nil || w.full() {
 		return
 	}
 	before := len(w.errs)
@@ -186,7 +189,7 @@ func (w *schemaValidator) node(s *props, at *field.Path, p place) {
 	w.listType(s, at)
 	w.rules(s, at)
 	// CEL errors of an invalid schema would be misleading.
-	if len(w.errs) == before {
+	if len(w.errs) == before && len(w.ruleErrs) < maxErrors {
 		w.ruleErrs = append(w.ruleErrs, p.node.Check(w.ctx)...)
 	}
 }
@@ -338,6 +341,9 @@ func (w *schemaValidator) mapItems(s *props, at *field.Path) {
 	}
 	seen := map[string]bool{}
 	for _, key := range s.XListMapKeys {
+		if w.full() {
+			return
+		}
 		if member, found := items.Properties[key]; !found {
 			w.add(field.Invalid(keysAt, s.XListMapKeys, "entries must all be names of item properties"))
 		} else if member.Type == "array" || member.Type == "object" {
@@ -358,7 +364,7 @@ func (w *schemaValidator) keyDefaults(s *props, at *field.Path) {
 	}
 	for _, key := range s.XListMapKeys {
 		member, found := items.Properties[key]
-		if !found {
+		if !found || w.full() {
 			continue
 		}
 		at := at.Child("items").Child("properties").Key(key)
@@ -374,6 +380,9 @@ func (w *schemaValidator) keyDefaults(s *props, at *field.Path) {
 // rules validates the fields of rules. It does not compile their CEL expressions.
 func (w *schemaValidator) rules(s *props, at *field.Path) {
 	for i := range s.XValidations {
+		if w.full() {
+			return
+		}
 		rule, at := &s.XValidations[i], at.Child("x-kubernetes-validations").Index(i)
 		w.ruleText(rule, at)
 		if rule.FieldPath != "" {

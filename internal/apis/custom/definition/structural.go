@@ -21,12 +21,19 @@ type props = apiextensions.JSONSchemaProps
 // schema specifies each field outside of allOf, anyOf, oneOf and not.
 type structural struct{ errs field.ErrorList }
 
-// structuralFaults returns the violations, sorted by text.
+// full reports whether there are maxErrors errors.
+func (v *structural) full() bool { return len(v.errs) >= maxErrors }
+
+// structuralFaults returns about the first maxErrors violations, sorted by text.
 func structuralFaults(s *props, at *field.Path) field.ErrorList {
 	var v structural
 	v.node(s, rootLevel, at)
 	v.complete(s, s, at, at)
-	slices.SortFunc(v.errs, func(a, b *field.Error) int { return strings.Compare(a.Error(), b.Error()) })
+	texts := make(map[*field.Error]string, len(v.errs))
+	for _, err := range v.errs {
+		texts[err] = err.Error()
+	}
+	slices.SortFunc(v.errs, func(a, b *field.Error) int { return strings.Compare(texts[a], texts[b]) })
 	return v.errs
 }
 
@@ -75,6 +82,9 @@ func (l level) missingType() string {
 func (v *structural) add(err *field.Error) { v.errs = append(v.errs, err) }
 
 func (v *structural) node(s *props, l level, at *field.Path) {
+	if v.full() {
+		return
+	}
 	items := itemsOf(s)
 	if s.Type == "array" && items == nil {
 		v.add(field.Required(at.Child("items"), "must be specified"))
@@ -207,12 +217,15 @@ func (v *structural) values(s *props, skipAnyOf, skipFirstAllOf bool, at *field.
 // nested validates a schema in allOf, anyOf, oneOf or not, which may only have value
 // validations.
 func (v *structural) nested(s *props, skipAnyOf bool, at *field.Path) {
+	if v.full() {
+		return
+	}
 	v.values(s, skipAnyOf, false, at)
 	if items := itemsOf(s); items != nil {
 		v.nested(items, false, at.Child("items"))
 	}
-	for name, member := range s.Properties {
-		v.nested(&member, false, at.Child("properties").Key(name))
+	for name, member := range schema.Members(s) {
+		v.nested(member, false, at.Child("properties").Key(name))
 	}
 	forbidden := []struct {
 		said         bool
@@ -275,6 +288,9 @@ func (v *structural) completeNested(n, s *props, sAt, nAt *field.Path) {
 }
 
 func (v *structural) completeMember(n, s *props, sAt, nAt *field.Path) {
+	if v.full() {
+		return
+	}
 	if s == nil {
 		v.add(field.Required(sAt, "because it is defined in "+nAt.String()))
 		return

@@ -138,7 +138,7 @@ func (s SchemaNode) Elements(props *apiextensions.JSONSchemaProps, at *field.Pat
 	return s.below(props, at, (*typed.Type).Items)
 }
 
-// Check returns the errors of the node's rules, and adds their costs to the total of the Checker. The
+// Check returns about the first maxFaults errors of the node's rules, and adds their costs to the total of the Checker. The
 // node must have passed the validation without CEL. Check stops with an error when ctx ends.
 func (s SchemaNode) Check(ctx context.Context) field.ErrorList {
 	if s.checker == nil || len(s.props.XValidations) == 0 {
@@ -152,6 +152,9 @@ func (s SchemaNode) Check(ctx context.Context) field.ErrorList {
 	for i := range s.props.XValidations {
 		if err := ctx.Err(); err != nil {
 			return append(errs, field.InternalError(at.Index(i), fmt.Errorf("compile rules: %w", err)))
+		}
+		if len(errs) >= maxFaults {
+			break
 		}
 		errs = append(errs, s.rule(&s.props.XValidations[i], at.Index(i))...)
 	}

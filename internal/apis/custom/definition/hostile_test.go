@@ -1,0 +1,69 @@
+package definition_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"mainstay.dev/mainstay/internal/apis/custom/definition"
+)
+
+// definitionWith returns a definition with a schema in JSON.
+func definitionWith(t *testing.T, schema string) *apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	crd := definitionOf("v1")
+	if err := json.Unmarshal([]byte(schema), crd.Spec.Versions[0].Schema.OpenAPIV3Schema); err != nil {
+		t.Fatal(err)
+	}
+	definition.Default(crd)
+	definition.Prepare(crd)
+	return crd
+}
+
+// nested returns inner with depth copies of before and after around it.
+func nested(depth int, before, inner, after string) string {
+	return strings.Repeat(before, depth) + inner + strings.Repeat(after, depth)
+}
+
+// TestManyErrors checks that the number and the size of errors are limited for schemas of a few hundred KB. Without limits,
+// they occupy gigabytes, because each error contains the path or a list of the schema.
+func TestManyErrors(t *testing.T) {
+	t.Parallel()
+	const entries = 10_000
+	each := func(format string) string {
+		list := make([]string, entries)
+		for i := range list {
+			list[i] = strings.ReplaceAll(format, "NAME", fmt.Sprintf("k%d", i))
+		}
+		return strings.Join(list, ",")
+	}
+	deep := func(inner string) string {
+		return nested(500, `{"type":"object","properties":{"a":`, inner, `}}`)
+	}
+	for name, schema := range map[string]string{
+		"keys of a list":       `{"type":"object","properties":{"l":{"type":"array","items":{"type":"object"},"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":[` + each(`"NAME"`) + `]}}}`,
+		"missing types":        deep(`{"type":"object","properties":{` + each(`"NAME":{}`) + `}}`),
+		"alternatives":         `{"type":"object","allOf":[` + nested(500, `{"allOf":[`, `{"properties":{`+each(`"NAME":{}`)+`}}`, `]}`) + `]}`,
+		"nested descriptions":  `{"type":"object","allOf":[` + nested(500, `{"allOf":[`, `{"allOf":[`+each(`{"title":"NAME"}`)+`]}`, `]}`) + `]}`,
+		"unknown types":        deep(`{"type":"object","properties":{` + each(`"NAME":{"type":"x"}`) + `}}`),
+		"rules without a text": deep(`{"type":"object","x-kubernetes-validations":[` + each(`{"rule":""}`) + `]}`),
+		"invalid rules":        deep(`{"type":"object","x-kubernetes-validations":[` + each(`{"rule":"1"}`) + `]}`),
+		"defaults":             deep(`{"type":"object","properties":{` + each(`"NAME":{"type":"string","default":1}`) + `}}`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			crd := definitionWith(t, schema)
+			errs := definition.Validate(t.Context(), crd)
+			size := 0
+			for _, err := range errs {
+				size += len(err.Error())
+			}
+			if len(errs) == 0 || len(errs) > 1000 || size > 2<<20 {
+				t.Errorf("%d errors of %d bytes, want at most 1000 errors of 2 MB", len(errs), size)
+			}
+		})
+	}
+}
