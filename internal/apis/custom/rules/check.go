@@ -21,13 +21,16 @@ import (
 // correlated with old values. The zero value is ready for use. It is not safe for concurrent use.
 type Checker struct {
 	// Unchanged reports whether the stored definition has the same schema, whose rules are then not rejected
-	// for their cost. It is called when a rule exceeds a limit; nil means that the schema is new.
+	// for their cost. It is called at most once, when a rule exceeds a limit, because comparing schemas is expensive. nil
+	// means that the schema is new.
 	Unchanged func() bool
 
 	types typed.Builder
 	envs  environments
 	costs map[expressionKey]compiledCost
 
+	// unchanged is the result of Unchanged, nil before the call.
+	unchanged *bool
 	total     uint64
 	expensive []expensiveExpression // the most expensive first
 }
@@ -227,10 +230,22 @@ func (c *Checker) charge(errs field.ErrorList, at *field.Path, what string, cost
 		slices.SortStableFunc(c.expensive, func(a, b expensiveExpression) int { return cmp.Compare(b.cost, a.cost) })
 		c.expensive = c.expensive[:min(len(c.expensive), kept)]
 	}
-	if cost > environment.EstimatedRuleLimit && (c.Unchanged == nil || !c.Unchanged()) {
+	if cost > environment.EstimatedRuleLimit && !c.isUnchanged() {
 		errs = append(errs, field.Forbidden(at, exceededMessage(what, cost, environment.EstimatedRuleLimit)))
 	}
 	return errs
+}
+
+// isUnchanged reports whether the stored definition has the same schema.
+func (c *Checker) isUnchanged() bool {
+	if c.Unchanged == nil {
+		return false
+	}
+	if c.unchanged == nil {
+		unchanged := c.Unchanged()
+		c.unchanged = &unchanged
+	}
+	return *c.unchanged
 }
 
 // Total returns errors if the rules of all nodes checked so far exceed the total cost limit: one for
