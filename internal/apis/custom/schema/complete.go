@@ -10,7 +10,7 @@ import (
 // Complete prunes a document and sets its defaults, in one pass: it drops unknown members and nulls
 // that the schema does not allow, and adds missing members that have a default. It does not prune
 // apiVersion, kind and metadata of the document and of embedded resources. It modifies doc in place
-// and is idempotent.
+// and is idempotent, except that it sets no more defaults after maxDefaults.
 func (s *Schema) Complete(doc map[string]any) {
 	w := walk{defaults: true, prune: true}
 	w.object(s, doc, true)
@@ -44,6 +44,8 @@ type walk struct {
 	// path is the path of the current value, if report is set.
 	path    []byte
 	unknown []string
+	// filled is the approximate memory of the defaults, in bytes.
+	filled int
 }
 
 // isMeta reports whether every resource has the member.
@@ -83,7 +85,7 @@ func (w *walk) object(s *Schema, doc map[string]any, resource bool) {
 		if w.defaults && value == nil && member != nil && !member.Nullable {
 			// A member that is still null and has a default is in Additional, because fill has already set
 			// the defaults of Properties.
-			if member.Default == nil {
+			if member.Default == nil || !w.spend(member) {
 				delete(doc, name)
 				continue
 			}
@@ -105,18 +107,28 @@ func (w *walk) fillMeta(s *Schema, name string, value any) {
 	if s == nil || !w.defaults || s.Properties[name] == nil {
 		return
 	}
-	inner := walk{defaults: true}
+	inner := walk{defaults: true, filled: w.filled}
 	inner.value(s.Properties[name], value, false)
+	w.filled = inner.filled
+}
+
+// spend adds the size of a default to w.filled. It returns false if the sum exceeds maxDefaults.
+func (w *walk) spend(s *Schema) bool {
+	w.filled += s.defaultSize
+	return w.filled <= maxDefaults
 }
 
 // fill sets the defaults of missing members.
 func (w *walk) fill(s *Schema, doc map[string]any) {
-	for _, name := range s.names {
+	for _, name := range s.defaulted {
 		member := s.Properties[name]
 		if member.Default == nil {
 			continue
 		}
 		if value, found := doc[name]; !found || value == nil && !member.Nullable {
+			if !w.spend(member) {
+				return
+			}
 			doc[name] = runtime.DeepCopyJSONValue(member.Default)
 		}
 	}
@@ -131,7 +143,7 @@ func (w *walk) list(s *Schema, list []any) {
 		}
 	}
 	for i, value := range list {
-		if w.defaults && value == nil && items != nil && !items.Nullable && items.Default != nil {
+		if w.defaults && value == nil && items != nil && !items.Nullable && items.Default != nil && w.spend(items) {
 			value = runtime.DeepCopyJSONValue(items.Default)
 			list[i] = value
 		}

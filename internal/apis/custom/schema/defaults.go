@@ -4,6 +4,32 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// maxDefaults is the approximate maximum memory of all defaults that are added to one document, in bytes. A large default
+// of the elements of a list would otherwise multiply the size of a small document. A document with more defaults is too
+// large to be stored.
+const maxDefaults = 64 << 20
+
+// minDefaultSize is the approximate memory of a member or element without its content, in bytes.
+const minDefaultSize = 64
+
+// sizeOf returns the approximate memory of a value, in bytes.
+func sizeOf(value any) int {
+	size := minDefaultSize
+	switch value := value.(type) {
+	case string:
+		size += len(value)
+	case map[string]any:
+		for name, member := range value {
+			size += len(name) + sizeOf(member)
+		}
+	case []any:
+		for _, element := range value {
+			size += sizeOf(element)
+		}
+	}
+	return size
+}
+
 // PruneDefaults prunes the default values in a schema: it drops unknown members, including unknown members of
 // metadata, and metadata of wrong types. It modifies s, which must not be in use yet.
 func (s *Schema) PruneDefaults() { s.pruneDefaults(nil, false) }

@@ -37,10 +37,13 @@ type Schema struct {
 	// Default is the default value of a missing member, or nil.
 	Default any
 
-	names []string // keys of Properties, sorted
-	types []string // JSON types that Type and IntOrString allow; nil allows all
-	rules rules
-	below features // features of this schema and its children
+	names     []string // keys of Properties, sorted
+	defaulted []string // the names with a default
+	// defaultSize is the approximate memory of Default, in bytes.
+	defaultSize int
+	types       []string // JSON types that Type and IntOrString allow; nil allows all
+	rules       rules
+	below       features // features of this schema and its children
 }
 
 // rules contains the value validations of a schema.
@@ -85,6 +88,7 @@ func (c compiler) schema(props *apiextensions.JSONSchemaProps) (*Schema, error) 
 	}
 	if props.Default != nil {
 		s.Default = *props.Default
+		s.defaultSize = sizeOf(s.Default)
 	}
 	switch {
 	case s.IntOrString:
@@ -120,6 +124,9 @@ func (c compiler) below(s *Schema, props *apiextensions.JSONSchemaProps) error {
 				return fmt.Errorf("%s: %w", name, err)
 			}
 			s.names = append(s.names, name)
+			if compiled.Default != nil {
+				s.defaulted = append(s.defaulted, name)
+			}
 			s.Properties[name] = compiled
 		}
 	}

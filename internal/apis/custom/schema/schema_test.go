@@ -209,6 +209,51 @@ func TestValidateUpdate(t *testing.T) {
 	}
 }
 
+// TestDefaultsAreBounded checks that defaults cannot make a document of a few hundred KB exhaust the memory.
+func TestDefaultsAreBounded(t *testing.T) {
+	t.Parallel()
+	const entries, limit = 100_000, 70 << 20
+	text := `"` + strings.Repeat("x", 10_000) + `"`
+	for name, test := range map[string]struct{ items, entry string }{
+		"of members":           {`{"type":"object","properties":{"a":{"type":"string","default":` + text + `}}}`, `{}`},
+		"of map members":       {`{"type":"object","additionalProperties":{"type":"string","default":` + text + `}}`, `{"a":null}`},
+		"of elements":          {`{"type":"string","default":` + text + `}`, `null`},
+		"of embedded metadata": {`{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"metadata":{"type":"object","properties":{"generateName":{"type":"string","default":` + text + `}}}}}`, `{"metadata":{}}`},
+		"with many members":    {`{"type":"object","properties":{"a":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"default":{"l":[` + strings.Repeat("0,", 5_000) + `0]}}}}`, `{}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := compile(t, []byte(`{"type":"object","properties":{"l":{"type":"array","items":`+test.items+`}}}`))
+			s.PruneDefaults()
+			for _, complete := range []func(map[string]any){s.Complete, s.SetDefaults} {
+				doc := document(t, []byte(`{"l":[`+strings.Repeat(test.entry+",", entries-1)+test.entry+`]}`))
+				complete(doc)
+				if size := sizeOf(doc); size < limit/10 || size > limit {
+					t.Errorf("the document has %d bytes, want defaults, but at most %d", size, limit)
+				}
+			}
+		})
+	}
+}
+
+// sizeOf returns the approximate size of a value in JSON, in bytes.
+func sizeOf(value any) int {
+	size := 0
+	switch value := value.(type) {
+	case map[string]any:
+		for name, member := range value {
+			size += len(name) + sizeOf(member)
+		}
+	case []any:
+		for _, element := range value {
+			size += sizeOf(element) + 8
+		}
+	case string:
+		size = len(value)
+	}
+	return size
+}
+
 // TestRatchetingOfAlternatives checks that values in allOf, anyOf, oneOf and not are validated even if they are unchanged:
 // otherwise, a schema of an alternative would accept a value that it does not describe.
 func TestRatchetingOfAlternatives(t *testing.T) {
