@@ -46,7 +46,7 @@ func (h *handler) strategy(o *openHandler) *registry.Strategy {
 				return schemaError(err)
 			}
 			doc := content(obj)
-			errs := c.Validate(nil, doc)
+			errs := c.Validate(ctx, nil, doc)
 			errs = append(errs, o.scaleFaults(doc)...)
 			errs = append(errs, c.ValidateEmbedded(nil, doc)...)
 			errs = append(errs, c.ValidateLists(nil, doc, nil)...)
@@ -58,7 +58,7 @@ func (h *handler) strategy(o *openHandler) *registry.Strategy {
 				return schemaError(err)
 			}
 			doc, was := content(obj), content(old)
-			errs := c.ValidateUpdate(nil, doc, was)
+			errs := c.ValidateUpdate(ctx, nil, doc, was)
 			errs = append(errs, o.scaleFaults(doc)...)
 			errs = append(errs, c.ValidateEmbedded(nil, doc)...)
 			errs = append(errs, c.ValidateLists(nil, doc, was)...)
@@ -81,7 +81,7 @@ func (h *handler) statusStrategy(o *openHandler) *registry.Strategy {
 			var errs field.ErrorList
 			if status, found := doc["status"]; found {
 				if s := c.Properties["status"]; s != nil {
-					errs = s.ValidateUpdate(field.NewPath("status"), status, was["status"])
+					errs = s.ValidateUpdate(ctx, field.NewPath("status"), status, was["status"])
 				}
 			}
 			errs = append(errs, o.scaleStatusFaults(doc)...)

@@ -76,7 +76,7 @@ func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps
 
 // valid validates a default against the schema and its rules, both as an unchanged value and as a new value.
 func (w *defaults) valid(s *props, compiled *schema.Schema, value any, at *field.Path) {
-	if errs := compiled.Validate(at, value); len(errs) > 0 {
+	if errs := compiled.Validate(w.ctx, at, value); len(errs) > 0 {
 		w.errs = append(w.errs, errs...)
 		return
 	}

@@ -268,7 +268,7 @@ func FuzzRules(f *testing.F) {
 		}
 		compiled.Complete(doc)
 		compiled.Complete(was)
-		if len(compiled.Validate(nil, doc)) > 0 || len(compiled.Validate(nil, was)) > 0 {
+		if len(compiled.Validate(t.Context(), nil, doc)) > 0 || len(compiled.Validate(t.Context(), nil, was)) > 0 {
 			return
 		}
 		for _, o := range []rules.Options{{Budget: rules.Budget}, {Budget: rules.Budget, Old: was, Ratchet: true}} {

@@ -51,27 +51,44 @@ type fault struct {
 	err  *field.Error
 }
 
-// maxFaults is the maximum number of faults of one value. A body of a few MB can have a million faults, and removing
-// duplicates among them would take hours.
-const maxFaults = 1 << 10
+// maxFaults is the maximum number of faults of one value, and maxFaultSize their approximate maximum total size, in bytes. A
+// body of a few MB can have a million faults, and removing duplicates among them would take hours. Each fault contains a
+// path, a value, or all values of an enum.
+const maxFaults, maxFaultSize = 1 << 10, 4 << 20
 
 // fewFaults is the maximum number of faults for which a linear search is faster than a map.
 const fewFaults = 16
 
-// result is the result of validating a value: up to maxFaults distinct faults. matched is the number of
+// size returns the approximate size of a fault, in bytes.
+func (f *fault) size() int {
+	size := len(f.text) + len(f.err.Field) + len(f.err.Detail)
+	if text, ok := f.err.BadValue.(string); ok {
+		size += len(text)
+	}
+	return size
+}
+
+// result is the result of validating a value: distinct faults, up to maxFaults and maxFaultSize. matched is the number of
 // checks. If all alternatives fail, the faults of the alternative with the most checks are reported.
 type result struct {
 	faults []fault
 	// texts are the texts of the faults, if there are more than fewFaults.
 	texts   map[string]bool
+	size    int // of the faults
 	matched int
+	// changed is set if the value is known to differ from the old value.
+	changed bool
 }
 
+// full reports whether further faults are dropped.
+func (r *result) full() bool { return len(r.faults) >= maxFaults || r.size > maxFaultSize }
+
 func (r *result) add(f fault) {
-	if len(r.faults) >= maxFaults || r.has(f.text) {
+	if r.full() || r.has(f.text) {
 		return
 	}
 	r.faults = append(r.faults, f)
+	r.size += f.size()
 	if r.texts != nil {
 		r.texts[f.text] = true
 	}
@@ -93,7 +110,7 @@ func (r *result) has(text string) bool {
 // merge adds the faults of another result, which must not be used afterwards.
 func (r *result) merge(other result) {
 	if len(r.faults) == 0 {
-		r.faults, r.texts = other.faults, other.texts
+		r.faults, r.texts, r.size = other.faults, other.texts, other.size
 	} else {
 		for _, f := range other.faults {
 			r.add(f)

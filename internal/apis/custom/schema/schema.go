@@ -56,6 +56,7 @@ type rules struct {
 	maxProperties, minProperties *int64
 	pattern                      *expression
 	enum                         []any
+	enumTexts                    map[string]bool // the strings of a long enum; nil for a short enum
 	required                     []string
 	closed                       bool // additionalProperties: false
 	allOf, anyOf, oneOf          []*Schema
@@ -159,9 +160,7 @@ func (c compiler) rules(r *rules, props *apiextensions.JSONSchemaProps) error {
 	r.multipleOf, r.required = props.MultipleOf, props.Required
 	r.maxLength, r.minLength, r.maxItems, r.minItems = props.MaxLength, props.MinLength, props.MaxItems, props.MinItems
 	r.maxProperties, r.minProperties = props.MaxProperties, props.MinProperties
-	for _, value := range props.Enum {
-		r.enum = append(r.enum, any(value))
-	}
+	r.setEnum(props.Enum)
 	if props.Pattern != "" {
 		var err error
 		if r.pattern, err = c.pattern(props.Pattern); err != nil {
@@ -184,6 +183,20 @@ func (c compiler) rules(r *rules, props *apiextensions.JSONSchemaProps) error {
 		}
 	}
 	return nil
+}
+
+// setEnum sets the values of an enum.
+func (r *rules) setEnum(values []apiextensions.JSON) {
+	const short = 16 // a search of this length is as fast as a map
+	if len(values) > short {
+		r.enumTexts = map[string]bool{}
+	}
+	for _, value := range values {
+		r.enum = append(r.enum, any(value))
+		if text, ok := value.(string); ok && r.enumTexts != nil {
+			r.enumTexts[text] = true
+		}
+	}
 }
 
 // pattern returns the shared expression of a pattern.

@@ -3,7 +3,9 @@ package schema_test
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -84,7 +86,7 @@ func readRecorded(t testing.TB) (s *schema.Schema, objects []recorded) {
 }
 
 func faults(s *schema.Schema, doc map[string]any) field.ErrorList {
-	errs := s.Validate(nil, doc)
+	errs := s.Validate(context.Background(), nil, doc)
 	errs = append(errs, s.ValidateEmbedded(nil, doc)...)
 	return append(errs, s.ValidateLists(nil, doc, nil)...)
 }
@@ -199,7 +201,7 @@ func TestValidateUpdate(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			got := ""
-			if err := s.ValidateUpdate(nil, document(t, []byte(test.doc)), document(t, []byte(old))).ToAggregate(); err != nil {
+			if err := s.ValidateUpdate(context.Background(), nil, document(t, []byte(test.doc)), document(t, []byte(old))).ToAggregate(); err != nil {
 				got = err.Error()
 			}
 			if got != test.want {
@@ -272,13 +274,13 @@ func TestRatchetingOfAlternatives(t *testing.T) {
 			s := compile(t, []byte(`{"type":"object","properties":{"spec":{"type":"object",`+test.keywords+`,"properties":{"a":{"type":"integer"},"b":{"type":"string"}}}}}`))
 			changed := document(t, []byte(strings.Replace(old, `"x"`, `"y"`, 1)))
 			got := ""
-			if err := s.ValidateUpdate(nil, changed, document(t, []byte(old))).ToAggregate(); err != nil {
+			if err := s.ValidateUpdate(context.Background(), nil, changed, document(t, []byte(old))).ToAggregate(); err != nil {
 				got = err.Error()
 			}
 			if got != test.want {
 				t.Errorf("%q, want %q", got, test.want)
 			}
-			if errs := s.ValidateUpdate(nil, document(t, []byte(old)), document(t, []byte(old))); len(errs) > 0 {
+			if errs := s.ValidateUpdate(context.Background(), nil, document(t, []byte(old)), document(t, []byte(old))); len(errs) > 0 {
 				t.Errorf("an unchanged value has the errors %v", errs)
 			}
 		})
@@ -371,10 +373,10 @@ func FuzzSchema(f *testing.F) {
 		if valid && len(faults(s, again)) > 0 {
 			t.Fatalf("a valid document is invalid after completion and pruning: %v", faults(s, again))
 		}
-		if valid && len(s.ValidateUpdate(nil, again, doc)) > 0 {
+		if valid && len(s.ValidateUpdate(context.Background(), nil, again, doc)) > 0 {
 			t.Fatal("valid, and not valid as an update of itself")
 		}
-		if !valid && len(s.ValidateUpdate(nil, again, doc)) > 0 {
+		if !valid && len(s.ValidateUpdate(context.Background(), nil, again, doc)) > 0 {
 			t.Fatal("an unchanged invalid document is rejected")
 		}
 	})
@@ -428,6 +430,63 @@ func TestManyFaults(t *testing.T) {
 					t.Fatalf("reported twice: %v", err)
 				}
 				seen[err.Error()] = true
+			}
+		})
+	}
+}
+
+// TestLargeFaults checks that the total size of errors is limited if each of them is large.
+func TestLargeFaults(t *testing.T) {
+	t.Parallel()
+	const entries = 2_000
+	list := func(format string) string {
+		texts := make([]string, entries)
+		for i := range texts {
+			texts[i] = strings.ReplaceAll(format, "NAME", fmt.Sprintf("name%d", i))
+		}
+		return strings.Join(texts, ",")
+	}
+	for name, test := range map[string]struct{ items, entries string }{
+		"enum of strings":  {`{"type":"string","enum":[` + list(`"NAME"`) + `]}`, list(`"x-NAME"`)},
+		"enum of numbers":  {`{"type":"integer","enum":[` + strings.Repeat(`1000000,`, entries) + `1]}`, strings.Repeat("2,", entries) + "2"},
+		"required members": {`{"type":"object","required":[` + list(`"NAME"`) + `]}`, strings.Repeat("{},", entries) + "{}"},
+		"long values":      {`{"type":"string","pattern":"^$"}`, strings.Repeat(`"`+strings.Repeat("x", 10_000)+`",`, entries) + `""`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := compile(t, []byte(`{"type":"object","properties":{"l":{"type":"array","items":`+test.items+`}}}`))
+			size := 0
+			errs := faults(s, document(t, []byte(`{"l":[`+test.entries+`]}`)))
+			for _, err := range errs {
+				size += len(err.Error())
+			}
+			if len(errs) == 0 || size > 10<<20 {
+				t.Errorf("%d errors of %d bytes, want at most 10 MB", len(errs), size)
+			}
+		})
+	}
+}
+
+// TestInterruptedValidation checks that the validation ends with its context. Otherwise it would take many minutes for these
+// documents of a few hundred KB.
+func TestInterruptedValidation(t *testing.T) {
+	t.Parallel()
+	const entries = 50_000
+	repeated := func(text string) string { return strings.Repeat(text+",", entries) + text }
+	for name, test := range map[string]struct{ items, entry string }{
+		"allOf": {`{"type":"object","allOf":[` + repeated(`{}`) + `]}`, `{}`},
+		"anyOf": {`{"type":"object","anyOf":[` + repeated(`{"required":["a"]}`) + `]}`, `{}`},
+		"enum":  {`{"type":"integer","enum":[` + repeated(`1`) + `,2]}`, `2`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := compile(t, []byte(`{"type":"object","properties":{"l":{"type":"array","items":`+test.items+`}}}`))
+			cause := errors.New("the client has gone")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(cause)
+			errs := s.Validate(ctx, nil, document(t, []byte(`{"l":[`+repeated(test.entry)+`]}`)))
+			if len(errs) == 0 || !strings.Contains(errs[len(errs)-1].Error(), cause.Error()) {
+				t.Errorf("errors %v, want %v", errs, cause)
 			}
 		})
 	}

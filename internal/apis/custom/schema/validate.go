@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 
@@ -10,16 +11,17 @@ import (
 )
 
 // Validate returns the errors of a value, with paths below base. It validates apiVersion, kind and
-// metadata of documents only if the schema contains them. The number of errors is limited.
-func (s *Schema) Validate(base *field.Path, value any) field.ErrorList {
-	return s.ValidateUpdate(base, value, nil)
+// metadata of documents only if the schema contains them. The number of errors is limited. When ctx ends, it stops and
+// returns an error: each element of a list can be validated against thousands of schemas.
+func (s *Schema) Validate(ctx context.Context, base *field.Path, value any) field.ErrorList {
+	return s.ValidateUpdate(ctx, base, value, nil)
 }
 
 // ValidateUpdate is like Validate, for a value that replaces old. It applies ratcheting (KEP-4008): it does
 // not validate unchanged values, except apiVersion and kind of a document, which has a nil base. If old is
 // nil, ratcheting is disabled.
-func (s *Schema) ValidateUpdate(base *field.Path, value, old any) field.ErrorList {
-	c := checker{base: base}
+func (s *Schema) ValidateUpdate(ctx context.Context, base *field.Path, value, old any) field.ErrorList {
+	c := checker{ctx: ctx, base: base}
 	r := c.check(s, nil, value, old)
 	if base == nil && old != nil && s.Unchanged(value, old) {
 		c.checkTypeMeta(&r, s, value)
@@ -27,6 +29,9 @@ func (s *Schema) ValidateUpdate(base *field.Path, value, old any) field.ErrorLis
 	var errs field.ErrorList
 	for _, f := range r.faults {
 		errs = append(errs, f.err)
+	}
+	if c.interrupted != nil {
+		errs = append(errs, field.InternalError(base, fmt.Errorf("validate the schema: %w", c.interrupted)))
 	}
 	return errs
 }
@@ -43,18 +48,49 @@ func (c *checker) checkTypeMeta(r *result, s *Schema, value any) {
 
 // checker validates one document.
 type checker struct {
+	ctx  context.Context
 	base *field.Path
+	// work is the approximate number of comparisons since the last check of ctx. interrupted is the cause of the end of ctx;
+	// nil before.
+	work        int
+	interrupted error
 	// watch limits the total time of all patterns, because a document can contain many strings.
 	watch pattern.Matcher
 }
 
 // check validates a value. old is the replaced value, or nil if it is unknown.
 func (c *checker) check(s *Schema, p *place, value, old any) result {
+	if c.isInterrupted(s) {
+		return result{}
+	}
 	r := c.checkAll(s, p, value, old)
-	if len(r.faults) > 0 && old != nil && s.Unchanged(value, old) {
-		return result{matched: r.matched}
+	if len(r.faults) > 0 && old != nil && !r.changed {
+		if s.Unchanged(value, old) {
+			return result{matched: r.matched}
+		}
+		r.changed = true
 	}
 	return r
+}
+
+// isInterrupted reports whether ctx has ended. It must be called before each use of a schema.
+func (c *checker) isInterrupted(s *Schema) bool {
+	const checkInterval, perUnit = 1 << 12, 16
+	if c.work += 1 + (len(s.names)+len(s.rules.required)+len(s.rules.enum))/perUnit; c.work >= checkInterval && c.interrupted == nil {
+		c.work = 0
+		if c.ctx.Err() != nil {
+			c.interrupted = context.Cause(c.ctx)
+		}
+	}
+	return c.interrupted != nil
+}
+
+// checkBelow validates a member or element of a value, and merges the result. If the inner value has changed, the outer value
+// has changed, too, and need not be compared: the comparisons at all levels would take quadratic time.
+func (c *checker) checkBelow(r *result, s *Schema, p *place, value, old any) {
+	inner := c.check(s, p, value, old)
+	r.changed = r.changed || inner.changed
+	r.merge(inner)
 }
 
 func (c *checker) checkAll(s *Schema, p *place, value, old any) result {
@@ -91,6 +127,13 @@ func (c *checker) checkEnum(r *result, s *Schema, p *place, value any) {
 		return
 	}
 	r.matched++
+	if text, ok := value.(string); ok && s.rules.enumTexts != nil {
+		if s.rules.enumTexts[text] {
+			return
+		}
+		r.add(c.notSupported(p, value, s.rules.enum))
+		return
+	}
 	for _, allowed := range s.rules.enum {
 		if equalScalars(value, allowed) || reflect.DeepEqual(value, allowed) {
 			return
@@ -124,13 +167,16 @@ func (c *checker) checkList(r *result, s *Schema, p *place, list, old []any) {
 			before = byKeys(s.ListKeys, old)
 		}
 		for i, value := range list {
+			if r.full() {
+				break
+			}
 			var was any
 			if before != nil {
 				if key, ok := keyOf(s.ListKeys, value); ok {
 					was = before[key]
 				}
 			}
-			r.merge(c.check(s.Items, &place{above: p, index: i}, value, was))
+			c.checkBelow(r, s.Items, &place{above: p, index: i}, value, was)
 		}
 	}
 	if limit := s.rules.minItems; limit != nil && int64(len(list)) < *limit {
@@ -152,17 +198,25 @@ func (c *checker) checkObject(r *result, s *Schema, p *place, object, old map[st
 	if s.Additional != nil || s.rules.closed {
 		c.checkAdditional(r, s, p, object, old)
 	}
-	for _, name := range s.names {
-		if value, found := object[name]; found {
+	names := s.names
+	if len(object) < len(names)/8 {
+		names = sortedKeys(object)
+	}
+	for _, name := range names {
+		member := s.Properties[name]
+		if value, found := object[name]; found && member != nil {
 			was := old[name]
 			if p == nil && (name == "apiVersion" || name == "kind") {
 				was = nil // documents are converted before they are compared
 			}
-			r.merge(c.check(s.Properties[name], &place{above: p, name: name, index: -1}, value, was))
+			c.checkBelow(r, member, &place{above: p, name: name, index: -1}, value, was)
 		}
 	}
 	for _, name := range s.rules.required {
 		if _, found := object[name]; !found {
+			if r.full() {
+				break
+			}
 			r.add(c.required(&place{above: p, name: name, index: -1}))
 		}
 	}
@@ -173,12 +227,15 @@ func (c *checker) checkAdditional(r *result, s *Schema, p *place, object, old ma
 		if _, declared := s.Properties[name]; declared {
 			continue
 		}
+		if r.full() {
+			break
+		}
 		if s.rules.closed {
 			text := fmt.Sprintf("%s.%s in body is a forbidden property", p, name)
 			r.add(fault{text, field.Invalid(c.at(p), name, text)})
 			continue
 		}
-		r.merge(c.check(s.Additional, &place{above: p, name: name, index: -1}, object[name], old[name]))
+		c.checkBelow(r, s.Additional, &place{above: p, name: name, index: -1}, object[name], old[name])
 	}
 }
 
