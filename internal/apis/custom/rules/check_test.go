@@ -1,6 +1,35 @@
 package rules
 
-import "testing"
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+)
+
+// TestInterruptedRules checks that the evaluation of rules without a cost ends with its context. Otherwise it would take
+// minutes for many elements.
+func TestInterruptedRules(t *testing.T) {
+	t.Parallel()
+	const entries = 30_000
+	for _, rule := range []string{"true", "oldSelf"} {
+		t.Run(rule, func(t *testing.T) {
+			t.Parallel()
+			props := schemaOf(t, "{type: array, items: {type: boolean}}")
+			props.Items.Schema.XValidations = slices.Repeat(apiextensions.ValidationRules{{Rule: rule}}, entries)
+			cause := errors.New("the client has gone")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			cancel(cause)
+			errs, left := New(props, false).Validate(ctx, nil, slices.Repeat([]any{true}, entries), Options{Budget: Budget})
+			if len(errs) != 1 || !strings.Contains(errs[0].Error(), cause.Error()) || left >= 0 {
+				t.Errorf("errors %v, budget %d, want %v", errs, left, cause)
+			}
+		})
+	}
+}
 
 // TestUnchanged checks that the schemas are compared at most once, and only if a rule is too expensive. A definition can have
 // thousands of such rules, and a comparison takes a long time for a large schema.

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -21,6 +22,14 @@ const budgetExceeded = "failed due to running out of cost budget, no further val
 func (v *validation) rulesOf(n *node, p *place) bool {
 	n.once.Do(func() { n.ready = v.rules.compile(n) })
 	defer v.rules.metrics.observeEvaluation(v.rules.metrics.now())
+	// The budget does not limit rules without a cost, such as constants and transition rules of a new object.
+	const checkInterval = 1 << 10
+	if v.unchecked += len(n.rules); v.unchecked >= checkInterval && v.ctx.Err() != nil {
+		v.budget = -1
+		v.errs = append(v.errs, field.InternalError(p.path(v.at), fmt.Errorf("validate rules: %w", context.Cause(v.ctx))))
+		return false
+	}
+	v.unchecked %= checkInterval
 	if v.budget <= 0 {
 		return v.abort(p.path(v.at), n, "validation "+budgetExceeded)
 	}

@@ -30,7 +30,7 @@ type Options struct {
 }
 
 // Validate returns the errors of a value according to the rules, with paths below at, and the
-// remaining cost budget. A negative budget means that it was exceeded, which is also an error. The
+// remaining cost budget. A negative budget means that it was exceeded or that ctx ended, which is also an error. The
 // value must be valid according to the schema and must not be modified concurrently.
 func (r *Rules) Validate(ctx context.Context, at *field.Path, value any, o Options) (field.ErrorList, int64) {
 	if r == nil {
@@ -49,6 +49,8 @@ type validation struct {
 	at     *field.Path
 	budget int64
 	errs   field.ErrorList
+	// unchecked is the number of rules since the last check of ctx.
+	unchecked int
 }
 
 // place is a value and its path, a linked list on the stack of the walk.
