@@ -25,6 +25,9 @@ func defaultFaults(ctx context.Context, root *props, at *field.Path) field.Error
 	}
 	w := defaults{ctx: ctx, resource: compiled, budget: rules.Budget}
 	w.node(root, compiled.AsResource(), at, nil, false)
+	if ctx.Err() != nil {
+		w.errs = append(w.errs, field.InternalError(at, fmt.Errorf("validate defaults: %w", context.Cause(ctx))))
+	}
 	return w.errs
 }
 
@@ -48,6 +51,9 @@ type defaults struct {
 // node validates the default of a node and its descendants. steps are the path to the node from the
 // enclosing resource; an empty step is a list element.
 func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps []string, inMeta bool) {
+	if w.ctx.Err() != nil {
+		return
+	}
 	if compiled.Embedded {
 		outer := w.resource
 		w.resource, steps, inMeta = compiled, nil, false
@@ -80,6 +86,9 @@ func (w *defaults) valid(s *props, compiled *schema.Schema, value any, at *field
 		w.errs = append(w.errs, errs...)
 		return
 	}
+	if !reachesRules(s, value) {
+		return // compiling the rules of each default would take quadratic time for nested defaults
+	}
 	r := w.compiler.Rules(s, compiled == w.resource)
 	errs, left := r.Validate(w.ctx, at, value, rules.Options{Old: value, Budget: w.budget})
 	if len(errs) == 0 {
@@ -88,6 +97,31 @@ func (w *defaults) valid(s *props, compiled *schema.Schema, value any, at *field
 		left = min(left, leftOfNew)
 	}
 	w.errs, w.budget = append(w.errs, errs...), left
+}
+
+// reachesRules reports whether the rules of a schema apply to a value or to values in it.
+func reachesRules(s *props, value any) bool {
+	if value == nil {
+		return false
+	}
+	if len(s.XValidations) > 0 {
+		return true
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for name, inner := range value {
+			if member, found := s.Properties[name]; found && reachesRules(&member, inner) {
+				return true
+			}
+			if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil && reachesRules(s.AdditionalProperties.Schema, inner) {
+				return true
+			}
+		}
+	case []any:
+		items := itemsOf(s)
+		return items != nil && slices.ContainsFunc(value, func(inner any) bool { return reachesRules(items, inner) })
+	}
+	return false
 }
 
 func (w *defaults) value(s *props, compiled *schema.Schema, value any, at *field.Path) {

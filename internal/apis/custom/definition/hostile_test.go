@@ -28,6 +28,29 @@ func nested(depth int, before, inner, after string) string {
 	return strings.Repeat(before, depth) + inner + strings.Repeat(after, depth)
 }
 
+// TestDeepDefaults checks that the validation of nested defaults takes linear time. With quadratic time, it takes minutes.
+func TestDeepDefaults(t *testing.T) {
+	t.Parallel()
+	members := make([]string, 30_000)
+	for i := range members {
+		members[i] = fmt.Sprintf(`"k%d":{"type":"string"}`, i)
+	}
+	for name, last := range map[string]string{
+		"without rules": `"last":{"type":"string"}`,
+		"with a rule":   `"last":{"type":"string","x-kubernetes-validations":[{"rule":"true"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			inner := `{"type":"object","properties":{` + strings.Join(members, ",") + `,` + last + `}}`
+			crd := definitionWith(t, nested(2000, `{"type":"object","default":{},"properties":{"a":`, inner, `}}`))
+			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Default = nil
+			if errs := definition.Validate(t.Context(), crd); len(errs) > 0 {
+				t.Error(errs)
+			}
+		})
+	}
+}
+
 // TestManyErrors checks that the number and the size of errors are limited for schemas of a few hundred KB. Without limits,
 // they occupy gigabytes, because each error contains the path or a list of the schema.
 func TestManyErrors(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -58,5 +59,25 @@ func TestUnchanged(t *testing.T) {
 				t.Errorf("%d comparisons and %d faults, want %d and %d", calls, faults, test.calls, test.wantFault)
 			}
 		})
+	}
+}
+
+// TestDeepRules checks that the rules of a deep schema are found in linear time.
+func TestDeepRules(t *testing.T) {
+	t.Parallel()
+	const depth, members = 3_000, 50_000
+	props := &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{}}
+	for i := range members {
+		props.Properties["k"+strconv.Itoa(i)] = apiextensions.JSONSchemaProps{Type: "string"}
+	}
+	props.Properties["last"] = *withRule(&apiextensions.JSONSchemaProps{Type: "string"}, "false")
+	value := map[string]any{"last": "x"}
+	for range depth {
+		props = &apiextensions.JSONSchemaProps{Type: "object", Properties: map[string]apiextensions.JSONSchemaProps{"a": *props}}
+		value = map[string]any{"a": value}
+	}
+	errs, _ := New(props, true).Validate(t.Context(), nil, value, Options{Budget: Budget})
+	if len(errs) != 1 {
+		t.Errorf("errors %v, want one", errs)
 	}
 }

@@ -102,14 +102,16 @@ func hasRules(props *apiextensions.JSONSchemaProps) bool {
 // node returns the node of a schema whose values have the type t. It returns nil if the schema has no
 // rules, or if expressions cannot access its values.
 func (c *Compiler) node(props *apiextensions.JSONSchemaProps, t *typed.Type) *node {
-	if t == nil || !hasRules(props) {
+	if t == nil {
 		return nil
 	}
 	n := &node{jsonType: props.Type, rules: props.XValidations}
 	if len(n.rules) > 0 {
 		n.typ = t
 	}
-	n.paths = make([]string, len(n.rules))
+	if len(n.rules) > 0 {
+		n.paths = make([]string, len(n.rules))
+	}
 	for i := range n.rules {
 		if text := n.rules[i].FieldPath; text != "" {
 			if path, _, err := FieldAt(props, text, true); err == nil {
@@ -134,6 +136,10 @@ func (c *Compiler) node(props *apiextensions.JSONSchemaProps, t *typed.Type) *no
 			n.members[name] = compiled
 			n.names = append(n.names, name)
 		}
+	}
+	// A search for rules below each node before its compilation would take quadratic time for deep schemas.
+	if len(n.rules) == 0 && n.elements == nil && len(n.members) == 0 {
+		return nil
 	}
 	return n
 }
