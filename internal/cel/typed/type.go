@@ -134,6 +134,10 @@ func (m *Builder) object(s *apiextensions.JSONSchemaProps, resource bool) *Type 
 		members = withTypeAndMetadata(members)
 	}
 	t := &Type{kind: kindObject, nullable: s.Nullable, fields: make(map[string]*Type, len(members)), minSize: minListSize}
+	required := make(map[string]bool, len(s.Required))
+	for _, name := range s.Required {
+		required[name] = true
+	}
 	member := new(apiextensions.JSONSchemaProps) // reused, because it is large
 	for _, name := range slices.Sorted(maps.Keys(members)) {
 		*member = members[name]
@@ -142,7 +146,7 @@ func (m *Builder) object(s *apiextensions.JSONSchemaProps, resource bool) *Type 
 			continue
 		}
 		// Members with defaults may be absent from a request.
-		if slices.Contains(s.Required, name) && member.Default == nil {
+		if required[name] && member.Default == nil {
 			t.minSize += int64(len(name)) + made.minSize + 4
 		}
 		escaped, ok := Escape(name)

@@ -51,6 +51,21 @@ func TestDeepDefaults(t *testing.T) {
 	}
 }
 
+// TestManyRequired checks that the validation of many required members and keys takes linear time.
+func TestManyRequired(t *testing.T) {
+	t.Parallel()
+	var names, members []string
+	for i := range 60_000 {
+		name := fmt.Sprintf(`"k%06d"`, i)
+		names, members = append(names, name), append(members, name+`:{"type":"string"}`)
+	}
+	item := `{"type":"object","required":[` + strings.Join(names, ",") + `],"properties":{` + strings.Join(members, ",") + `},"x-kubernetes-validations":[{"rule":"true"}]}`
+	crd := definitionWith(t, `{"type":"object","properties":{"l":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":[`+strings.Join(names, ",")+`],"items":`+item+`}}}`)
+	if errs := definition.Validate(t.Context(), crd); len(errs) > 0 {
+		t.Error(errs)
+	}
+}
+
 // TestManyErrors checks that the number and the size of errors are limited for schemas of a few hundred KB. Without limits,
 // they occupy gigabytes, because each error contains the path or a list of the schema.
 func TestManyErrors(t *testing.T) {

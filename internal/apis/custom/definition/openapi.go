@@ -362,13 +362,17 @@ func (w *schemaValidator) keyDefaults(s *props, at *field.Path) {
 	if items == nil {
 		return
 	}
+	required := map[string]bool{}
+	for _, name := range items.Required {
+		required[name] = true
+	}
 	for _, key := range s.XListMapKeys {
 		member, found := items.Properties[key]
 		if !found || w.full() {
 			continue
 		}
 		at := at.Child("items").Child("properties").Key(key)
-		if !slices.Contains(items.Required, key) && member.Default == nil {
+		if !required[key] && member.Default == nil {
 			w.add(field.Required(at.Child("default"), "this property is in x-kubernetes-list-map-keys, so it must have a default or be a required property"))
 		}
 		if member.Nullable {
