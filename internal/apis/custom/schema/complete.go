@@ -22,7 +22,12 @@ func (s *Schema) SetDefaults(doc map[string]any) {
 	w.object(s, doc, true)
 }
 
-// Prune drops unknown members of doc in place. If report is set, it returns their paths, sorted.
+// maxUnknown is the maximum number of reported unknown members, and maxUnknownSize the maximum total size of their paths,
+// in bytes. A document of a few MB can have a million unknown members, each with a path as deep as the document.
+const maxUnknown, maxUnknownSize = 1000, 1 << 20
+
+// Prune drops unknown members of doc in place. If report is set, it returns their paths, sorted; if there are very many, it
+// returns some of them.
 func (s *Schema) Prune(doc map[string]any, report bool) (unknown []string) {
 	w := walk{prune: true, report: report}
 	w.object(s, doc, true)
@@ -42,8 +47,9 @@ func (s *Schema) PruneValue(value any) bool {
 type walk struct {
 	prune, defaults, report bool
 	// path is the path of the current value, if report is set.
-	path    []byte
-	unknown []string
+	path        []byte
+	unknown     []string
+	unknownSize int // total size of unknown
 	// filled is the approximate memory of the defaults, in bytes.
 	filled int
 }
@@ -173,10 +179,11 @@ func (w *walk) enter(name string) {
 
 func (w *walk) drop(doc map[string]any, name string) {
 	delete(doc, name)
-	if w.report {
+	if w.report && len(w.unknown) < maxUnknown && w.unknownSize < maxUnknownSize {
 		mark := len(w.path)
 		w.enter(name)
 		w.unknown = append(w.unknown, string(w.path))
+		w.unknownSize += len(w.path)
 		w.path = w.path[:mark]
 	}
 }

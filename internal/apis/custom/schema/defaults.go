@@ -70,7 +70,7 @@ func pruneInMetadata(value any, steps []string) any {
 	if !ok {
 		return value
 	}
-	_, _ = coerceMetadata(doc, "", false, true) // drops malformed fields
+	_, _ = coerceMetadata(doc, nil, false, true) // drops malformed fields
 	var left any = doc
 	for _, step := range steps {
 		switch around := left.(type) {

@@ -17,7 +17,7 @@ import (
 // report is set. If lenient is set, it also drops members of a wrong type; otherwise it returns an
 // error with a message for clients.
 func CoerceMetadata(doc map[string]any, report, lenient bool) (unknown []string, err error) {
-	return coerceMetadata(doc, "metadata", report, lenient)
+	return coerceMetadata(doc, field.NewPath("metadata"), report, lenient)
 }
 
 // CoerceEmbedded is like CoerceMetadata, for the metadata and type of all resources embedded in a document.
@@ -26,6 +26,7 @@ func (s *Schema) CoerceEmbedded(base *field.Path, doc map[string]any, report, le
 	if s.below&hasEmbedded == 0 {
 		return nil, nil
 	}
+	size := 0 // of unknown
 	err = s.eachEmbedded(doc, base, func(resource map[string]any, at *field.Path) error {
 		for _, name := range []string{"apiVersion", "kind"} {
 			value, found := resource[name]
@@ -38,8 +39,11 @@ func (s *Schema) CoerceEmbedded(base *field.Path, doc map[string]any, report, le
 			delete(resource, name)
 		}
 		at = at.Child("metadata")
-		found, err := coerceMetadata(resource, at.String(), report, lenient)
+		found, err := coerceMetadata(resource, at, report && len(unknown) < maxUnknown && size < maxUnknownSize, lenient)
 		unknown = append(unknown, found...)
+		for _, path := range found {
+			size += len(path)
+		}
 		if err != nil {
 			return field.Invalid(at, resource["metadata"], err.Error())
 		}
@@ -95,7 +99,8 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-func coerceMetadata(doc map[string]any, path string, report, lenient bool) ([]string, error) {
+// coerceMetadata formats path only if metadata has unknown members, because a path can be as long as the document.
+func coerceMetadata(doc map[string]any, path *field.Path, report, lenient bool) ([]string, error) {
 	raw, found := doc["metadata"]
 	if !found || isPlainMetadata(raw) {
 		return nil, nil
@@ -116,7 +121,7 @@ func coerceMetadata(doc map[string]any, path string, report, lenient bool) ([]st
 	if report {
 		for _, fault := range strict {
 			if f, ok := fault.(kjson.FieldError); ok {
-				unknown = append(unknown, path+"."+f.FieldPath())
+				unknown = append(unknown, path.String()+"."+f.FieldPath())
 			}
 		}
 	}

@@ -467,6 +467,36 @@ func TestLargeFaults(t *testing.T) {
 	}
 }
 
+// TestDeepUnknownMembers checks that the total size of the reported paths is limited.
+func TestDeepUnknownMembers(t *testing.T) {
+	t.Parallel()
+	const depth, entries = 2_000, 20_000
+	nested := func(before, inner, after string) string {
+		return strings.Repeat(before, depth) + inner + strings.Repeat(after, depth)
+	}
+	inner := `{"type":"object","additionalProperties":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"spec":{"type":"object"}}}}`
+	s := compile(t, []byte(nested(`{"type":"object","properties":{"a":`, inner, `}}`)))
+	for _, entry := range []string{`{"apiVersion":"v1","kind":"K","metadata":{"name":"n"},"unknown":1}`, `{"metadata":{"unknown":1}}`, `{}`} {
+		var members []string
+		for i := range entries {
+			members = append(members, fmt.Sprintf(`"k%d":%s`, i, entry))
+		}
+		doc := document(t, []byte(nested(`{"a":`, `{`+strings.Join(members, ",")+`}`, `}`)))
+		unknown := s.Prune(doc, true)
+		embedded, err := s.CoerceEmbedded(nil, doc, true, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := 0
+		for _, path := range append(unknown, embedded...) {
+			size += len(path)
+		}
+		if reported := size > 0; reported != strings.Contains(entry, "unknown") || size > 2<<20 {
+			t.Errorf("%s: the paths have %d bytes", entry, size)
+		}
+	}
+}
+
 // TestInterruptedValidation checks that the validation ends with its context. Otherwise it would take many minutes for these
 // documents of a few hundred KB.
 func TestInterruptedValidation(t *testing.T) {
