@@ -2,8 +2,10 @@ package history
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -98,6 +100,97 @@ func TestTimesWithoutHistory(t *testing.T) {
 		})
 		if !slices.Equal(got, want) {
 			t.Errorf("%q selects the changes of the revisions %v, want %v", selector, got, want)
+		}
+	}
+}
+
+// TestWatchRange checks that a watch has the changes of its selector only, and that it fails if changes after its resourceVersion
+// are no longer in the history.
+func TestWatchRange(t *testing.T) {
+	t.Parallel()
+	backend, err := embedded.Open(embedded.Config{InMemory: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer backend.Close()
+	a, err := archive.Open(archive.Config{InMemory: true, Prefix: "/registry/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	put := func() kv.Revision {
+		res, err := backend.Commit(t.Context(), kv.Op{Key: "/registry/x/a", Value: []byte("{}"), Expect: kv.AnyRevision})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Revision
+	}
+	lost := put()
+	put()
+	if err := backend.Compact(t.Context(), put()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Start(t.Context(), backend); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	oldest, _ := a.Oldest()
+	first, second, third := put(), put(), put()
+	if _, err := a.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s := &Storage{config: Config{
+		Archive: a,
+		Parse: func(key string) (Object, bool) {
+			return Object{schema.GroupResource{Resource: "x"}, types.NamespacedName{Name: filepath.Base(key)}}, true
+		},
+		Keys:   func(schema.GroupResource, types.NamespacedName) []string { return nil },
+		JSON:   func(_ context.Context, entry *kv.Entry) ([]byte, error) { return entry.Value, nil },
+		Allows: func(context.Context, Object) bool { return true },
+	}, kind: &codec.Kind{Hub: &codec.Version{GVK: GroupVersion().WithKind("Change"), New: newObject, Untyped: true}}}
+	watch := func(from kv.Revision, selector string) (rest.Watch, error) {
+		return s.Watch(t.Context(), "", rest.ListOptions{ResourceVersion: strconv.FormatInt(int64(from), 10), Fields: fields.ParseSelectorOrDie(selector)})
+	}
+	for _, revision := range []kv.Revision{lost, oldest - 1} {
+		if _, err := watch(revision, ""); !apierrors.IsResourceExpired(err) {
+			t.Errorf("a watch after revision %d, the oldest being %d: error %v, want 410", revision, oldest, err)
+		}
+	}
+	for _, test := range []struct {
+		from     kv.Revision
+		selector string
+		want     []kv.Revision
+	}{
+		{oldest, "", []kv.Revision{first, second, third}},
+		{first, "", []kv.Revision{second, third}},
+		{first, fmt.Sprintf("until=rv/%d", second), []kv.Revision{second}},
+		{second, fmt.Sprintf("until=rv/%d", second), nil},
+		{first, fmt.Sprintf("since=rv/%d", second), []kv.Revision{third}},
+	} {
+		w, err := watch(test.from, test.selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []kv.Revision
+		for ctx := t.Context(); ; {
+			if len(got) == len(test.want) { // Next would block
+				done, cancel := context.WithCancel(t.Context())
+				cancel()
+				ctx = done
+			}
+			events, err := w.Next(ctx)
+			if err != nil {
+				break
+			}
+			for _, event := range events {
+				revision, _ := parseName(event.Record.Name().Name)
+				got = append(got, revision)
+			}
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("a watch after revision %d with %q has the changes of the revisions %v, want %v", test.from, test.selector, got, test.want)
 		}
 	}
 }

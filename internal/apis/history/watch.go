@@ -3,21 +3,42 @@ package history
 import (
 	"cmp"
 	"context"
+	"fmt"
 
 	"k8s.io/apimachinery/pkg/watch"
 
 	"mainstay.dev/mainstay/internal/rest"
+	"mainstay.dev/mainstay/internal/storage"
+	"mainstay.dev/mainstay/internal/storage/kv"
 )
 
-// Watch implements rest.Watcher. If the options have no resourceVersion, the watch begins with the next change.
+// Watch implements rest.Watcher. If the options have no resourceVersion, the watch begins with the next change. If until
+// selects a moment in the past, the watch has no events for later changes.
 func (s *Storage) Watch(ctx context.Context, namespace string, options rest.ListOptions) (rest.Watch, error) {
 	sel, err := s.selection(ctx, namespace, options)
 	if err != nil {
 		return nil, err
 	}
 	sel.keys = nil // a watch reads the changes of all keys in order
-	sel.from = cmp.Or(sel.requested, sel.newest) + 1
-	return &changeWatch{storage: s, selection: sel}, nil
+	start := cmp.Or(sel.requested, sel.newest) + 1
+	if err := s.checkStart(start); err != nil {
+		return nil, err
+	}
+	sel.from = max(sel.from, start)
+	w := &changeWatch{storage: s, selection: sel}
+	if sel.to < sel.newest {
+		w.until = sel.to
+	}
+	return w, nil
+}
+
+// checkStart returns an error if the changes from the start of a watch on are not complete in the history. It has the state at
+// its oldest revision, and all changes after it.
+func (s *Storage) checkStart(from kv.Revision) error {
+	if oldest, _ := s.config.Archive.Oldest(); from <= oldest {
+		return &storage.ExpiredError{Message: fmt.Sprintf("the watch continues after revision %d, and the oldest revision of the history is %d", from-1, oldest)}
+	}
+	return nil
 }
 
 // watchBatch is the maximum number of changes that one call of Next returns.
@@ -27,6 +48,7 @@ const watchBatch = 100
 type changeWatch struct {
 	storage   *Storage
 	selection *changeSelection
+	until     kv.Revision // the last selected revision, or 0
 }
 
 // Next implements rest.Watch.
@@ -36,7 +58,17 @@ func (w *changeWatch) Next(ctx context.Context) ([]rest.Event, error) {
 		if err := history.Await(ctx, sel.from); err != nil {
 			return nil, err
 		}
+		if err := w.storage.checkStart(sel.from); err != nil {
+			return nil, err
+		}
 		sel.to = history.Position()
+		if w.until != 0 {
+			if sel.from > w.until { // no further change is selected
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			sel.to = min(sel.to, w.until)
+		}
 		found, more, err := w.storage.read(ctx, sel, watchBatch)
 		if err != nil {
 			return nil, err
