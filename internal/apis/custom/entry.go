@@ -152,6 +152,15 @@ func (e *entry) reservedNames() names {
 	return e.accepted
 }
 
+// listKind returns the kind of lists. An established definition has its accepted list kind, because the requested one can
+// belong to another definition.
+func (e *entry) listKind() string {
+	if e.stored.established && e.accepted.listKind != "" {
+		return e.accepted.listKind
+	}
+	return e.requested.listKind
+}
+
 // resource returns the group and plural name.
 func (e *entry) resource() schema.GroupResource {
 	return schema.GroupResource{Group: e.group, Resource: e.requested.plural}

@@ -83,7 +83,7 @@ func (e *entry) describe(v *entryVersion) []*rest.Resource {
 	main := &rest.Resource{
 		GroupVersion: gvk.GroupVersion(), Name: e.requested.plural, Singular: e.accepted.singular,
 		ShortNames: e.accepted.shortNames, Categories: e.accepted.categories, Namespaced: e.namespaced,
-		Version: &codec.Version{GVK: gvk, List: e.requested.listKind, Untyped: true}, Storage: instances{},
+		Version: &codec.Version{GVK: gvk, List: e.listKind(), Untyped: true}, Storage: instances{},
 		StorageVersionHash: storageVersionHash(e.groupVersion(e.storageVersion().name).WithKind(e.requested.kind)), Custom: true,
 	}
 	if e.stored.terminating {

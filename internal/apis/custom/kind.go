@@ -25,7 +25,7 @@ func content(obj codec.Object) map[string]any { return obj.(*unstructured.Unstru
 // fields use the client's version. The kind also has all other versions of the definition, because
 // objects may be stored in any of them.
 func (h *handler) newKind(e *entry) *codec.Kind {
-	hub := &codec.Version{GVK: h.gvk, List: e.requested.listKind, New: newObject, Untyped: true, Accept: h.accept, Default: h.defaulter(h.version.name)}
+	hub := &codec.Version{GVK: h.gvk, List: e.listKind(), New: newObject, Untyped: true, Accept: h.accept, Default: h.defaulter(h.version.name)}
 	kind := &codec.Kind{Hub: hub, Versions: []*codec.Version{hub}, Fields: h.fields}
 	convert := h.noneConversion
 	if e.webhook {

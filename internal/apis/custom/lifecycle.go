@@ -123,7 +123,9 @@ func (e *entry) inherit(previous *entry) {
 	if previous.generation != e.generation && !previous.isTerminatedBy(e) {
 		return
 	}
-	e.derived = previous.derived
+	if previous.listKind() == e.listKind() { // as in kube-apiserver, a newly accepted list kind ends watches
+		e.derived = previous.derived
+	}
 	if d := previous.decision; d != nil && d.accepted && !e.stored.established && !e.stored.terminating {
 		e.decision = d // its write is still in progress
 	}

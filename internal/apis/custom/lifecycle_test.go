@@ -157,6 +157,31 @@ func TestRemoving(t *testing.T) {
 	check("new definition", true, 1+1)
 }
 
+// TestListKind checks that lists have the accepted list kind of an established definition, also while the requested list kind
+// belongs to another definition.
+func TestListKind(t *testing.T) {
+	t.Parallel()
+	s := sourceOver(t, storagetest.InMemory(t), 0)
+	crd := widgetDefinition("a.example.com")
+	crd.Status.Conditions = []apiextensionsv1.CustomResourceDefinitionCondition{{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue}}
+	crd.Status.AcceptedNames = crd.Spec.Names
+	check := func(revision int64, want string) {
+		t.Helper()
+		s.observe(newEntry(crd, revision), true)
+		resource := s.Find(schema.GroupVersion{Group: "a.example.com", Version: "v1"}, "widgets", "")
+		group, _ := s.Group("a.example.com")
+		if got, discovered := resource.Version.List, group.Versions[0].Resources[0].Version.List; got != want || discovered != want {
+			t.Errorf("revision %d: list kind %s, in discovery %s, want %s", revision, got, discovered, want)
+		}
+	}
+	check(1, "WidgetList")
+	crd.Spec.Names.ListKind = "Widgets"
+	crd.Generation++
+	check(2, "WidgetList")
+	crd.Status.AcceptedNames.ListKind = "Widgets"
+	check(3, "Widgets")
+}
+
 // TestTerminatingKeepsState checks that the derived state, and with it open watches, stays in use while a definition is
 // terminating, and that a change of the spec replaces it.
 func TestTerminatingKeepsState(t *testing.T) {
