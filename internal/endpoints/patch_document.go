@@ -87,8 +87,7 @@ func changeDocument(v *codec.Version, obj codec.Object, patch documentPatcher, f
 	if err == nil {
 		return out, strict, nil
 	}
-	var status apierrors.APIStatus
-	if errors.As(err, &status) {
+	if apierrors.IsRequestEntityTooLargeError(err) {
 		return nil, nil, err
 	}
 	decoding, ok := runtime.AsStrictDecodingError(err)

@@ -181,14 +181,16 @@ func (a *auditedRequest) record(stage audit.Stage) bool {
 	}
 	e := &a.event
 	e.Stage, e.StageTimestamp = stage, e.RequestReceivedTimestamp
-	if stage != audit.StageRequestReceived {
-		e.StageTimestamp = metav1.NewMicroTime(time.Now())
-		a.addResponseData()
+	if stage == audit.StageRequestReceived {
+		e.Annotations = request.AnnotationsFrom(a.ctx)
+		return a.config.Sink.Process(e)
 	}
+	e.StageTimestamp = metav1.NewMicroTime(time.Now())
 	if stage == audit.StageResponseComplete || stage == audit.StagePanic {
 		a.annotateLatencies()
 	}
 	e.Annotations = request.AnnotationsFrom(a.ctx)
+	a.addResponseData() // may add an annotation to the event
 	return a.config.Sink.Process(e)
 }
 

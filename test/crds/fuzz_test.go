@@ -65,9 +65,9 @@ func checkDocument(t *testing.T, s *schema.Schema, r *rules.Rules, doc map[strin
 	judge := func(old map[string]any) field.ErrorList {
 		var errs field.ErrorList
 		if old == nil {
-			errs = s.Validate(nil, doc)
+			errs = s.Validate(t.Context(), nil, doc)
 		} else {
-			errs = s.ValidateUpdate(nil, doc, old)
+			errs = s.ValidateUpdate(t.Context(), nil, doc, old)
 		}
 		return append(append(errs, s.ValidateEmbedded(nil, doc)...), s.ValidateLists(nil, doc, old)...)
 	}
