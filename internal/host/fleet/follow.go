@@ -100,24 +100,30 @@ func (f *Fleet) decode(record *codec.Record) *controlplanes.ControlPlane {
 }
 
 // update applies the state of an object, and reconciles it. Before the existing objects are known, awaitSync
-// reconciles it.
+// reconciles it. Create and the reflector call update concurrently, so the object can be older than the known state, or
+// belong to a deleted control plane of the same name. Such an object is ignored.
 func (f *Fleet) update(object *controlplanes.ControlPlane) {
 	key := planeKey{object.Name, object.UID}
+	revision, _ := strconv.ParseInt(object.ResourceVersion, 10, 64) // stored objects have a valid one
 	f.mu.Lock()
 	p := f.mu.planes[key.name]
 	var replaced *plane
-	if p == nil || p.key != key {
+	switch {
+	case p != nil && p.key != key && revision < p.revision:
+		f.mu.Unlock()
+		return
+	case p == nil || p.key != key:
 		replaced = p
 		key = key.clone()
 		p = newPlane(f, key)
-		p.revision, _ = strconv.ParseInt(object.ResourceVersion, 10, 64) // stored objects have a valid one
+		p.revision = revision
 		f.mu.planes[key.name] = p
 	}
 	f.mu.Unlock()
 	if replaced != nil {
 		f.retire(replaced)
 	}
-	if reason := p.set(object); reason != nil {
+	if reason := p.set(object, revision); reason != nil {
 		f.running.Go(func() { p.close() })
 	}
 	select {

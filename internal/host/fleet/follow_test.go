@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -78,6 +79,50 @@ func TestCreatedAfterList(t *testing.T) {
 		stored, err := f.storedUIDs(t.Context())
 		if err != nil || stored.Has("uid-a") != remains || f.HasControlPlanes() != remains {
 			t.Errorf("after a list at revision %d, there are the control planes %v and the keys of %v, %v", revision, f.all(), stored, err)
+		}
+	}
+}
+
+// TestOldObject checks that an object which is older than the known state has no effect. Create adds a control plane
+// before the reflector receives its object, and possibly while it receives older objects of the same name.
+func TestOldObject(t *testing.T) {
+	t.Parallel()
+	object := func(uid, revision string, paused bool) *controlplanes.ControlPlane {
+		return &controlplanes.ControlPlane{
+			ObjectMeta: metav1.ObjectMeta{Name: "a", UID: types.UID(uid), ResourceVersion: revision}, Spec: controlplanes.Spec{Paused: paused},
+		}
+	}
+	for name, tt := range map[string]struct {
+		old    *controlplanes.ControlPlane
+		uid    types.UID // of the remaining control plane
+		usable error
+	}{
+		"deleted object": {object("uid-before", "4", true), "uid-a", nil},
+		"older state":    {object("uid-a", "4", true), "uid-a", nil},
+		"newer state":    {object("uid-a", "6", true), "uid-a", errPaused},
+		"next object":    {object("uid-after", "6", true), "uid-after", errPaused},
+		"same state":     {object("uid-a", "5", false), "uid-a", nil},
+	} {
+		backend := storagetest.InMemory(t)
+		env := &controlplane.Env{Storage: controlplane.Storage{Backend: backend}, Telemetry: controlplane.Telemetry{Logger: slog.New(slog.DiscardHandler)}}
+		f := &Fleet{config: Config{Env: env, Backend: overlay.New(backend), Prefix: "/planes/"}, logger: env.Telemetry.Logger}
+		f.lifetime, f.stop = context.WithCancel(t.Context())
+		defer f.stop()
+		f.mu.planes = map[string]*plane{}
+		for _, uid := range []types.UID{"uid-a", "uid-after"} {
+			if _, err := backend.Commit(t.Context(), kv.Op{Key: f.identityKey(uid), Value: []byte("x")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.update(object("uid-a", "5", false)) // as Create does
+		f.update(tt.old)
+		f.running.Wait()
+		p := f.mu.planes["a"]
+		if p.key.uid != tt.uid || !errors.Is(p.usable(), tt.usable) {
+			t.Errorf("%s: the control plane has the UID %s and the state %v", name, p.key.uid, p.usable())
+		}
+		if stored, err := f.storedUIDs(t.Context()); err != nil || !stored.Has(tt.uid) {
+			t.Errorf("%s: the store has the keys of %v, %v", name, stored, err)
 		}
 	}
 }

@@ -27,6 +27,7 @@ type plane struct {
 	mu struct {
 		sync.Mutex
 		spec    controlplanes.Spec
+		applied int64    // resourceVersion of the object that set applied last
 		removed bool     // the object is being deleted
 		session *session // nil while the control plane is closed
 		limits  *limiter // nil before the first session
@@ -69,10 +70,15 @@ func newPlane(f *Fleet, key planeKey) *plane {
 	return &plane{fleet: f, key: key, opening: semaphore.NewWeighted(1)}
 }
 
-// set applies a new state of the object. It returns the reason why no requests are served, or nil.
-func (p *plane) set(object *controlplanes.ControlPlane) error {
+// set applies the state of the object at a revision, unless a newer state was applied. It returns the reason
+// why no requests are served, or nil.
+func (p *plane) set(object *controlplanes.ControlPlane, revision int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if revision < p.mu.applied {
+		return p.usableLocked()
+	}
+	p.mu.applied = revision
 	p.mu.spec = object.Spec
 	p.mu.removed = p.mu.removed || object.DeletionTimestamp != nil
 	if p.mu.session == nil && !p.mu.wake.own {
