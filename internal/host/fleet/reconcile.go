@@ -25,23 +25,24 @@ const obstacleDelay = 30 * time.Second
 // reconcile makes the finalizer, the Secret and the status of a ControlPlane object match its spec, or
 // deletes the control plane. It implements work.Config.Sync.
 func (f *Fleet) reconcile(ctx context.Context, key planeKey) error {
+	f.mu.RLock()
+	p := f.mu.planes[key.name]
+	f.mu.RUnlock()
+	if p == nil || p.key != key {
+		return nil // the event of the object causes another call
+	}
 	stored, err := f.objects.Get(ctx, types.NamespacedName{Name: key.name})
 	switch {
-	case apierrors.IsNotFound(err):
-		return nil // removed deletes the keys
+	case apierrors.IsNotFound(err), err == nil && stored.GetUID() != key.uid:
+		f.removed(p) // Create adds a control plane even if the event of its deletion has already arrived
+		return nil
 	case err != nil:
 		return err
 	}
 	object, err := controlplanes.FromUnstructured(stored)
-	if err != nil || object.UID != key.uid {
-		return err
-	}
-	f.mu.RLock()
-	p := f.mu.planes[key.name]
-	f.mu.RUnlock()
 	switch {
-	case p == nil || p.key != key:
-		return nil // the event of the object causes another call
+	case err != nil:
+		return err
 	case object.DeletionTimestamp != nil:
 		return f.finalize(ctx, p, object)
 	}
