@@ -310,6 +310,7 @@ func (c *controllerSet) runUntilManagerChanges(ctx context.Context, before bool)
 	subscribers := []changes.Subscriber{subscriber}
 	if own := c.settings.options.Changes; own != nil {
 		subscribers = append(subscribers, own)
+		defer own.Stopped()
 	}
 	for _, enabled := range c.enabled {
 		if managerRuns && !c.settings.options.Controllers.named(enabled.name) {

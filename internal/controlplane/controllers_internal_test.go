@@ -1,6 +1,11 @@
 package controlplane
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"mainstay.dev/mainstay/internal/controllers/changes"
+)
 
 // TestSelectedControllers checks which controllers are enabled by the values of
 // ControllerOptions.Names.
@@ -33,5 +38,36 @@ func TestSelectedControllers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// changeRecorder is a ChangeSubscriber that records the order of the calls.
+type changeRecorder struct{ calls chan string }
+
+func (r changeRecorder) Reset()                  { r.calls <- "reset" }
+func (r changeRecorder) Changed(*changes.Change) {}
+func (r changeRecorder) Synced()                 { r.calls <- "synced" }
+func (r changeRecorder) Stopped()                { r.calls <- "stopped" }
+
+// TestStoppedChanges checks that Options.Changes is notified when the controllers no longer run.
+func TestStoppedChanges(t *testing.T) {
+	t.Parallel()
+	recorder := changeRecorder{make(chan string, 10)}
+	c, err := New(newEnv(t), "/stopped", Options{Changes: recorder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	got := []string{<-recorder.calls, <-recorder.calls}
+	c.Close()
+	close(recorder.calls)
+	for call := range recorder.calls {
+		got = append(got, call)
+	}
+	if want := []string{"reset", "synced", "stopped"}; !slices.Equal(got, want) {
+		t.Errorf("calls %v, want %v", got, want)
 	}
 }

@@ -43,12 +43,20 @@ type Options struct {
 	Limits ObjectLimits
 	// Changes receives the stored objects and their changes while the controllers run in this process; it may
 	// be nil.
-	Changes changes.Subscriber
+	Changes ChangeSubscriber
 
 	// Filter is applied to authorized requests, as the last filter; nil disables it.
 	Filter filters.Filter
 	// Checks contains additional health checks.
 	Checks []telemetry.Check
+}
+
+// ChangeSubscriber is the type of Options.Changes.
+type ChangeSubscriber interface {
+	changes.Subscriber
+	// Stopped is called when the controllers no longer run in this process. If another process runs them then, the
+	// subscriber does not receive the following changes. Reset is called before the next ones.
+	Stopped()
 }
 
 // WithDefaults returns a copy of the options in which zero fields have their default values. The copy

@@ -27,10 +27,11 @@ type plane struct {
 	mu struct {
 		sync.Mutex
 		spec    controlplanes.Spec
-		applied int64    // resourceVersion of the object that set applied last
-		removed bool     // the object is being deleted
-		session *session // nil while the control plane is closed
-		limits  *limiter // nil before the first session
+		applied int64                // resourceVersion of the object that set applied last
+		removed bool                 // the object is being deleted
+		session *session             // nil while the control plane is closed
+		limits  *limiter             // nil before the first session
+		stored  controlplanes.Status // only the usage in the status
 		// requested is the time of the last request, and reported is the time that the status contains;
 		// they are zero if there was no request. used is the start of the idle time.
 		requested, reported, used time.Time
@@ -43,7 +44,8 @@ type plane struct {
 // wakeTime is the time at which a controller of a closed control plane has work.
 type wakeTime struct {
 	at time.Time // zero without work
-	// own reports that this process ran the controllers. Otherwise, at is the time in the status.
+	// own reports that this process ran the controllers, and has not received a status since it reported at.
+	// Otherwise, at is the time in the status, which another process may have set.
 	own bool
 	// reported is the time that this process has written to the status.
 	reported time.Time
@@ -81,15 +83,17 @@ func (p *plane) set(object *controlplanes.ControlPlane, revision int64) error {
 	p.mu.applied = revision
 	p.mu.spec = object.Spec
 	p.mu.removed = p.mu.removed || object.DeletionTimestamp != nil
-	if p.mu.session == nil && !p.mu.wake.own {
-		p.mu.wake.at = time.Time{}
+	unreported := p.mu.reportDue // the status may be older than the state of this process
+	if p.mu.session == nil && !(p.mu.wake.own && unreported) {
+		p.mu.wake = wakeTime{}
 		if at := object.Status.WakeTime; at != nil {
-			p.mu.wake.at = at.Time
+			p.mu.wake.at, p.mu.wake.reported = at.Time, at.Time
 		}
 	}
+	p.mu.stored = controlplanes.Status{Objects: object.Status.Objects, Bytes: object.Status.Bytes}
 	if p.mu.limits != nil {
-		p.mu.limits.set(&object.Spec.Limits)
-		p.mu.limits.usage.setReported(&object.Status)
+		p.mu.limits.set(&p.mu.spec.Limits)
+		p.mu.limits.usage.setReported(&p.mu.stored, unreported)
 	}
 	return p.usableLocked()
 }
@@ -235,11 +239,7 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 	}
 	s.tunnels, s.endTunnels = context.WithCancel(p.fleet.config.Env.Shutdown.Tunnels)
 	p.mu.Lock()
-	if p.mu.limits == nil {
-		p.mu.limits = newLimiter()
-		p.mu.limits.set(&p.mu.spec.Limits)
-	}
-	limits := p.mu.limits
+	limits := p.limitsLocked()
 	p.mu.Unlock()
 	env, err := p.fleet.env(p, s, keys, source)
 	if err == nil {
@@ -260,6 +260,16 @@ func (p *plane) open(ctx context.Context) (*session, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// limitsLocked returns the limits, and creates them for the first session. mu must be held.
+func (p *plane) limitsLocked() *limiter {
+	if p.mu.limits == nil {
+		p.mu.limits = newLimiter()
+		p.mu.limits.set(&p.mu.spec.Limits)
+		p.mu.limits.usage.setReported(&p.mu.stored, false)
+	}
+	return p.mu.limits
 }
 
 // close ends the current session, if there is one: it ends its watches and upgraded connections, and
@@ -295,7 +305,6 @@ func (p *plane) closeIfIdle(idle time.Duration) (waiting bool) {
 		return false
 	}
 	p.endLocked()
-	p.mu.reportDue = true // the status must contain the time of the next work
 	p.mu.Unlock()
 	s.end()
 	p.fleet.queue.Add(p.key)
@@ -321,6 +330,7 @@ func (p *plane) endLocked() *session {
 		p.mu.wake.at = wake
 	}
 	p.mu.session, s.closed = nil, true
+	p.mu.reportDue = true // the status must contain the usage and the time of the next work
 	if s.requests == 0 {
 		close(s.ended)
 	}

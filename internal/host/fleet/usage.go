@@ -10,13 +10,14 @@ import (
 	"mainstay.dev/mainstay/internal/controllers/changes"
 )
 
-// usage counts the stored objects of a control plane. It is a changes.Subscriber of the server that runs the
-// controllers. Other servers over the same etcd use the values of the status. It is safe for concurrent
-// use.
+// usage counts the stored objects of a control plane. It is a controlplane.ChangeSubscriber of the server that
+// runs the controllers. Other servers over the same etcd use the values of the status. It is safe for
+// concurrent use.
 type usage struct {
 	mu             sync.Mutex
 	objects, bytes int64
-	known          bool // all objects were counted once
+	known          bool // this process counted all objects, and has not received the values of another one since then
+	running        bool // the controllers run in this process, which therefore receives all changes
 	// counting contains the sums since Reset; nil after Synced.
 	counting *struct{ objects, bytes int64 }
 }
@@ -32,7 +33,14 @@ func (u *usage) get() (objects, bytes int64) {
 func (u *usage) Reset() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.counting = &struct{ objects, bytes int64 }{}
+	u.counting, u.running = &struct{ objects, bytes int64 }{}, true
+}
+
+// Stopped implements controlplane.ChangeSubscriber.
+func (u *usage) Stopped() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.counting, u.running = nil, false
 }
 
 // Changed implements changes.Subscriber.
@@ -62,20 +70,24 @@ func (u *usage) Synced() {
 	u.objects, u.bytes, u.known, u.counting = u.counting.objects, u.counting.bytes, true, nil
 }
 
-// setReported applies the values of the status, unless this server counts the objects itself.
-func (u *usage) setReported(status *controlplanes.Status) {
+// setReported applies the values of the status, unless this server counts the objects itself, or unreported is
+// true and this server has counted them since the last report.
+func (u *usage) setReported(status *controlplanes.Status, unreported bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if !u.known && status.Objects != nil && status.Bytes != nil {
-		u.objects, u.bytes = *status.Objects, *status.Bytes
+	if u.known && (u.running || unreported) || status.Objects == nil || status.Bytes == nil {
+		return
 	}
+	u.objects, u.bytes, u.known = *status.Objects, *status.Bytes, false
 }
 
-// counted returns the number and size of the objects; known is false if this server has not counted them.
-func (u *usage) counted() (objects, bytes int64, known bool) {
+// counted returns the number and size of the objects. known is false if this server has not counted them, or if
+// another server may have changed them since then: the control plane is open, but its controllers do not run in
+// this process.
+func (u *usage) counted(open bool) (objects, bytes int64, known bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.objects, u.bytes, u.known
+	return u.objects, u.bytes, u.known && (u.running || !open)
 }
 
 // addUsage adds the current usage to a status if a report is due. Other status updates do not contain it,
@@ -104,7 +116,7 @@ func (p *plane) addUsage(status *controlplanes.Status) {
 	if p.mu.limits == nil {
 		return
 	}
-	if objects, bytes, known := p.mu.limits.usage.counted(); known {
+	if objects, bytes, known := p.mu.limits.usage.counted(p.mu.session != nil); known {
 		status.Objects, status.Bytes = &objects, &bytes
 	}
 }
