@@ -9,7 +9,7 @@ import (
 // writeTimeoutListener accepts connections whose writes fail if the client does not read for about the
 // timeout. Otherwise, an unread HTTP/1.1 response, for example of a watch, would occupy its goroutine and
 // memory forever. http.Server.WriteTimeout is not suitable, because it limits whole responses, which may
-// last for hours.
+// last for hours. Upgraded connections have no timeout; see DisableWriteTimeout.
 type writeTimeoutListener struct {
 	net.Listener
 	timeout time.Duration
@@ -44,6 +44,7 @@ type writeTimeoutConn struct {
 	mu struct {
 		sync.Mutex
 		user  time.Time // the user's deadline; zero if there is none
+		off   bool      // only the user's deadline applies
 		armed time.Time // the current deadline of Conn
 	}
 }
@@ -103,6 +104,9 @@ func (c *writeTimeoutConn) arm() error {
 	defer c.mu.Unlock()
 	now := time.Now()
 	latest := now.Add(c.timeout)
+	if c.mu.off {
+		return c.setLocked(c.mu.user)
+	}
 	if user := c.mu.user; !user.IsZero() && user.Before(latest) {
 		return c.setLocked(user)
 	}
@@ -110,6 +114,14 @@ func (c *writeTimeoutConn) arm() error {
 		return nil
 	}
 	return c.setLocked(latest)
+}
+
+// DisableWriteTimeout makes writes block until the client reads, unless SetWriteDeadline sets a deadline.
+func (c *writeTimeoutConn) DisableWriteTimeout() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mu.off = true
+	_ = c.setLocked(c.mu.user) // fails only on a closed connection
 }
 
 func (c *writeTimeoutConn) setLocked(at time.Time) error {

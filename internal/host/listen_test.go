@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"mainstay.dev/mainstay/internal/egress/proxy"
 	"mainstay.dev/mainstay/internal/egress/selector"
 )
 
@@ -169,6 +170,37 @@ func TestUnreadResponse(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUnreadUpgrade checks that an upgraded connection has no write timeout: the output of a command waits for a client
+// that is paused, for example because a user reads the output with a pager.
+func TestUnreadUpgrade(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const size = 64 << 10
+		ended := make(chan error, 1)
+		p := serveOnPipes(t, func(w http.ResponseWriter, r *http.Request) {
+			conn, err := proxy.AcceptUpgrade(w, r, http.Header{"Connection": {"Upgrade"}, "Upgrade": {"test"}})
+			if err == nil {
+				_, err = conn.Write(make([]byte, size))
+				err = errors.Join(err, conn.Close())
+			}
+			ended <- err
+		})
+		c := tls.Client(p.dial(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+		defer c.Close()
+		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: test\r\n\r\n")
+		reader := bufio.NewReader(c)
+		response, err := http.ReadResponse(reader, nil)
+		if err != nil || response.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatal(response, err)
+		}
+		time.Sleep(time.Hour)
+		n, err := io.Copy(io.Discard, reader)
+		if failed := <-ended; n != size || err != nil || failed != nil {
+			t.Errorf("the client received %d bytes, %v; the handler got %v", n, err, failed)
+		}
+	})
 }
 
 // TestWriteTimeoutConn checks that an earlier deadline of the user takes precedence, as long as it

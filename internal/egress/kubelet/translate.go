@@ -65,6 +65,8 @@ func (c *Client) translate(w http.ResponseWriter, r *http.Request, s *Stream) {
 		return
 	}
 	socket.idle = idleTimeout
+	forget := c.config.Proxy.OnStop(func() { socket.endBy(time.Now().Add(closeTimeout)) }) // the client may not read
+	defer forget()
 	session := &session{client: c, stream: s, socket: socket}
 	session.announce()
 	if err := session.connect(r); err != nil {

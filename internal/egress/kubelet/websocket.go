@@ -42,7 +42,11 @@ type webSocket struct {
 	proxy *proxy.Proxy
 	idle  time.Duration // idle timeout; 0 disables it
 
-	writing sync.Mutex
+	writing  sync.Mutex
+	deadline struct {
+		sync.Mutex
+		latest time.Time // the deadline that endBy has set; zero if there is none
+	}
 
 	// State of the current frame:
 	remaining     int64 // unread bytes
@@ -104,9 +108,7 @@ func (s *webSocket) nextFrame() error {
 
 // readHeader reads a frame header.
 func (s *webSocket) readHeader() (kind byte, err error) {
-	if s.idle > 0 {
-		_ = s.conn.SetDeadline(time.Now().Add(s.idle))
-	}
+	s.extendDeadline()
 	if _, err := io.ReadFull(s.conn, s.header[:2]); err != nil {
 		return 0, err
 	}
@@ -221,11 +223,31 @@ func (s *webSocket) send(kind byte, buffer []byte) error {
 	buffer[begin] = finalBit | kind
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	if s.idle > 0 {
-		_ = s.conn.SetDeadline(time.Now().Add(s.idle))
-	}
+	s.extendDeadline()
 	_, err := s.conn.Write(buffer[begin:])
 	return err
+}
+
+// extendDeadline starts the idle timeout again.
+func (s *webSocket) extendDeadline() {
+	if s.idle == 0 {
+		return
+	}
+	s.deadline.Lock()
+	defer s.deadline.Unlock()
+	at := time.Now().Add(s.idle)
+	if latest := s.deadline.latest; !latest.IsZero() && latest.Before(at) {
+		at = latest
+	}
+	_ = s.conn.SetDeadline(at)
+}
+
+// endBy makes all reads and writes fail at a time, also the blocked ones.
+func (s *webSocket) endBy(at time.Time) {
+	s.deadline.Lock()
+	defer s.deadline.Unlock()
+	s.deadline.latest = at
+	_ = s.conn.SetDeadline(at)
 }
 
 // closeTimeout is the timeout for sending a close frame.
@@ -234,7 +256,7 @@ const closeTimeout = 5 * time.Second
 // Close implements io.Closer. It sends a close frame and closes the connection.
 func (s *webSocket) Close() error {
 	const normal = 1000
-	_ = s.conn.SetWriteDeadline(time.Now().Add(closeTimeout)) // also ends a blocked write
+	s.endBy(time.Now().Add(closeTimeout))
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	_, _ = s.conn.Write([]byte{finalBit | closeFrame, 2, normal >> 8, normal & 0xff})

@@ -68,7 +68,8 @@ func upgradeClient(w http.ResponseWriter, in *http.Request, backend *Backend, ba
 
 // AcceptUpgrade hijacks the connection of a request and writes a 101 Switching Protocols response
 // with the given header. Afterwards, the caller owns the connection and must not use the header of
-// the request. On error, the connection is closed if it was hijacked.
+// the request. On error, the connection is closed if it was hijacked. Writes to the connection block until the
+// client reads, even if the server limits the time of blocked writes: a user may pause the output of a command.
 func AcceptUpgrade(w http.ResponseWriter, r *http.Request, header http.Header) (net.Conn, error) {
 	conn, buffered, err := http.NewResponseController(w).Hijack()
 	if err != nil {
@@ -81,8 +82,19 @@ func AcceptUpgrade(w http.ResponseWriter, r *http.Request, header http.Header) (
 		_ = conn.Close()
 		return nil, fmt.Errorf("write the upgrade response: %w", err)
 	}
+	disableWriteTimeout(conn)
 	request.Release(r)
 	return withBuffered(conn, buffered.Reader), nil
+}
+
+// disableWriteTimeout disables the write timeout of a connection or of the connection below TLS, if there is one.
+func disableWriteTimeout(conn net.Conn) {
+	if secure, ok := conn.(interface{ NetConn() net.Conn }); ok {
+		conn = secure.NetConn()
+	}
+	if limited, ok := conn.(interface{ DisableWriteTimeout() }); ok {
+		limited.DisableWriteTimeout()
+	}
 }
 
 // withBuffered returns a connection whose reads start with the data that the server has already
