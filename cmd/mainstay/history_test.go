@@ -139,6 +139,11 @@ func TestUndo(t *testing.T) {
 	if got := h.get("a").Data["x"]; got != "2" {
 		t.Errorf("after a dry run: %s", got)
 	}
+	h.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "new"}})
+	h.expect(h.run(0, "undo", "-n", "shop", "--since="+h.prepared, "--dry-run=server"), "configmaps/new -n shop deleted (dry run)")
+	if h.get("new") == nil {
+		t.Error("a dry run deleted an object")
+	}
 	h.run(0, "undo", "cm/a", "-n", "shop", "--to="+h.prepared, "--yes")
 	if got := h.get("a"); got.Data["x"] != "1" || len(got.Labels) != 0 || got.UID != owner {
 		t.Errorf("after undo: %+v", got)

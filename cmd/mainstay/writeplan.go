@@ -445,11 +445,10 @@ func (w *planWriter) delete(ctx context.Context, item string, now map[string]any
 	object := unstructured.Unstructured{Object: now}
 	uid := object.GetUID()
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}
-	query := url.Values{}
 	if w.dryRun != "" {
-		query.Set("dryRun", "All")
+		options.DryRun = []string{metav1.DryRunAll} // servers ignore the query of a request with options
 	}
-	err := w.target.do(ctx, http.MethodDelete, item+"?"+query.Encode(), &options, &json.RawMessage{})
+	err := w.target.do(ctx, http.MethodDelete, item, &options, &json.RawMessage{})
 	if isStatus(err, http.StatusNotFound) {
 		return nil // deleted with its owner
 	}

@@ -51,8 +51,9 @@ async function readPlanned(client: Client, path: string, planned: KubeObject | u
 async function remove(client: Client, path: string, planned: KubeObject, dryRun: string | undefined): Promise<undefined> {
   try {
     const { metadata } = await readPlanned(client, path, planned);
-    const body = { kind: "DeleteOptions", apiVersion: "v1", preconditions: { uid: metadata.uid } };
-    await client.send(path, { method: "DELETE", body, query: { dryRun } });
+    // Servers ignore the query of a request with options.
+    const body = { kind: "DeleteOptions", apiVersion: "v1", preconditions: { uid: metadata.uid }, ...(dryRun ? { dryRun: [dryRun] } : {}) };
+    await client.send(path, { method: "DELETE", body });
   } catch (error) {
     if (!hasCode(error, 404)) throw error;
   }

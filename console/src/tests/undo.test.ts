@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { Client } from "../api/client";
+import { undo } from "../api/undo";
 import type { Change, KubeObject, ObjectMeta } from "../api/types";
 import { type UndoStep, changedObjects, inOrder, isTransient, objectName, restoredManagers, statesDiffer, writable } from "../model/undo";
 
@@ -40,6 +42,19 @@ test("restoredManagers keeps the present managers of the status", () => {
   const live = object({ managedFields: [{ manager: "console" }, { manager: "controller", subresource: "status" }] });
   assert.deepEqual(restoredManagers(want, live), [{ manager: "helm" }, { manager: "controller", subresource: "status" }]);
   assert.deepEqual(restoredManagers(object({}), live), []);
+});
+
+test("undo sends the dry run of a deletion in its options", async () => {
+  const bodies: unknown[] = [];
+  const client = {
+    json: () => Promise.resolve(object({ uid: "u" })),
+    send: (_: string, request: { body: unknown; query?: unknown }) => Promise.resolve(bodies.push(request.body, request.query)),
+  } as unknown as Client;
+  const step: UndoStep = { change: change("configmaps", "a"), want: undefined, live: object({ uid: "u" }) };
+  await undo(client, step, "All");
+  await undo(client, step);
+  const options = { kind: "DeleteOptions", apiVersion: "v1", preconditions: { uid: "u" } };
+  assert.deepEqual(bodies, [{ ...options, dryRun: ["All"] }, undefined, options, undefined]);
 });
 
 test("inOrder creates owners first and deletes them last", () => {
