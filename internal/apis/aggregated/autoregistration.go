@@ -17,8 +17,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage"
 )
 
-// managedLabel is the label of autoregistered APIServices. Its value is onStart for built-in group
-// versions, whose APIServices are corrected only when a server starts, and always for custom
+// managedLabel is the label of autoregistered APIServices. The value onStart marks built-in group versions,
+// whose APIServices are corrected only when a server starts. The value always marks group versions of custom
 // resources, whose APIServices are corrected after every change.
 const (
 	managedLabel = "kube-aggregator.kubernetes.io/automanaged"
@@ -26,12 +26,12 @@ const (
 	always       = "true"
 )
 
-// maxWrites is the maximum number of concurrent writes of APIServices, which share fsyncs.
+// maxWrites is the maximum number of APIServices that are written concurrently. Concurrent writes share fsyncs.
 const maxWrites = 32
 
-// Register creates or corrects the APIServices of the built-in group versions. It must be called
-// once, after Load and before Run, which registers the others. It blocks until they are stored.
-// After a failed write it returns the error, and Run retries the write.
+// Register creates or corrects the APIServices of the built-in group versions, and blocks until they are
+// stored. It must be called once, after Load and before Run, which registers the other group versions. If a
+// write fails, Register returns the error, and Run retries the write.
 func (s *Source) Register(ctx context.Context) error {
 	var own []string
 	for _, name := range s.dirty.drain() {
@@ -69,9 +69,9 @@ func (s *Source) desiredLabel(gv schema.GroupVersion) string {
 	return ""
 }
 
-// sync creates the APIService of a group version if it is missing, corrects it if it differs, and deletes it
-// if the group version is no longer served. It ignores APIServices without managedLabel. If starting is set,
-// it also corrects and deletes APIServices with the value onStart.
+// sync creates the APIService with the given name if it is missing, corrects it if it differs from the
+// autoregistered one, and deletes it if its group version is no longer served. It ignores APIServices without
+// managedLabel. An APIService with the label value onStart is corrected or deleted only if starting is set.
 func (s *Source) sync(ctx context.Context, name string, starting bool) error {
 	if err := s.syncOnce(ctx, name, starting); err != nil {
 		return fmt.Errorf("sync APIService %s: %w", name, err)
@@ -116,8 +116,8 @@ func (s *Source) unregister(ctx context.Context, service *apiregistrationv1.APIS
 	return err
 }
 
-// correct updates the spec of an APIService that differs from the autoregistered one, and sets its condition
-// Available.
+// correct resets the spec of an APIService that differs from the autoregistered one, and marks a local
+// APIService as available.
 func (s *Source) correct(ctx context.Context, name string, gv schema.GroupVersion, want string, starting bool) error {
 	at := types.NamespacedName{Name: name}
 	service, err := s.config.Client.Update(ctx, at, func(service *apiregistrationv1.APIService) error {
@@ -133,7 +133,7 @@ func (s *Source) correct(ctx context.Context, name string, gv schema.GroupVersio
 		})
 	}
 	if apierrors.IsNotFound(err) {
-		return nil // the watch event marks it dirty if it must exist
+		return nil // the deletion event adds it to the dirty set if it must exist
 	}
 	return err
 }
@@ -156,7 +156,7 @@ func (s *Source) isUpToDate(service *apiregistrationv1.APIService, gv schema.Gro
 		current.GroupPriorityMinimum == spec.GroupPriorityMinimum && current.VersionPriority == spec.VersionPriority
 }
 
-// setLocal sets the condition Available of an APIService without a Service.
+// setLocal sets the Available condition of a local APIService, which is one without a Service.
 func setLocal(service *apiregistrationv1.APIService, now time.Time) {
 	if isAvailable(service) && availableCondition(service).Reason == "Local" {
 		return

@@ -13,7 +13,7 @@ import (
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 )
 
-// availability is the result of a check: the condition Available without its
+// availability is the result of a check. It contains the fields of the Available condition, except the
 // transition time.
 type availability struct {
 	status          apiregistrationv1.ConditionStatus
@@ -30,8 +30,8 @@ func unknown(reason, format string, args ...any) availability {
 	return availability{apiregistrationv1.ConditionUnknown, reason, fmt.Sprintf(format, args...)}
 }
 
-// checkAvailability checks whether the server of a registration is reachable: that its Service has
-// endpoints, and that a request succeeds. The reasons and messages are kube-apiserver's.
+// checkAvailability checks that the Service of a registration has ready endpoints, and that the server responds
+// to a request. The reasons and messages are the same as in kube-apiserver.
 func (s *Source) checkAvailability(ctx context.Context, r *registration) availability {
 	at := r.server.address.service
 	service, err := s.config.Cluster.Service(ctx, at.Namespace, at.Name)
@@ -73,8 +73,8 @@ func (s *Source) checkService(ctx context.Context, service *corev1.Service, port
 	return availability{}, false
 }
 
-// checkEndpoints checks the Endpoints of a Service without EndpointSlices. Its results are like the results
-// of checkService.
+// checkEndpoints checks the Endpoints of a Service without EndpointSlices. Its results have the same meaning as
+// those of checkService.
 func (s *Source) checkEndpoints(ctx context.Context, service *corev1.Service, port string) (fault availability, found bool) {
 	endpoints, err := s.config.Cluster.Endpoints(ctx, service.Namespace, service.Name)
 	switch {
@@ -92,7 +92,7 @@ func (s *Source) checkEndpoints(ctx context.Context, service *corev1.Service, po
 	return availability{}, false
 }
 
-// hasReadyEndpoint reports whether a slice has a ready endpoint and a port.
+// hasReadyEndpoint reports whether a slice has a ready endpoint and a port with the given name.
 func hasReadyEndpoint(slice *discoveryv1.EndpointSlice, port string) bool {
 	return slices.ContainsFunc(slice.Endpoints, func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }) &&
 		slices.ContainsFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
@@ -101,8 +101,8 @@ func hasReadyEndpoint(slice *discoveryv1.EndpointSlice, port string) bool {
 }
 
 const (
-	// maxAttempts is the maximum number of requests of a probe. Each new connection may use a different
-	// endpoint of the Service.
+	// maxAttempts is the maximum number of requests that a probe sends. Each new connection may reach a
+	// different endpoint of the Service.
 	maxAttempts = 5
 	// hedgeDelay is the time after which the other attempts start, if the first one has not
 	// finished.
@@ -112,8 +112,9 @@ const (
 // errSlowAttempt reports that the first attempt takes longer than hedgeDelay.
 var errSlowAttempt = errors.New("no response yet")
 
-// probe sends requests for a path until a request succeeds. If the first request fails or takes longer than
-// hedgeDelay, it sends the other requests concurrently. If all requests fail, it returns the last error.
+// probe sends up to maxAttempts requests for a path until one succeeds. If the first request fails or takes
+// longer than hedgeDelay, probe sends all other requests concurrently. If all requests fail, probe returns the
+// last error.
 func (s *server) probe(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()

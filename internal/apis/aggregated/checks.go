@@ -25,7 +25,8 @@ const (
 	suspectPeriod = time.Second
 )
 
-// checks schedules the availability checks. Only the goroutine of run uses its fields.
+// checks schedules the availability checks. Only the goroutine that executes run uses its fields, except the
+// channels and the Source.
 type checks struct {
 	*Source
 	byGroupVersion map[schema.GroupVersion]*check
@@ -35,7 +36,7 @@ type checks struct {
 	changedServices chan corev1.ObjectReference
 	workers         errgroup.Group
 	inFlight        int
-	// stopFollowing stops the reflectors of Config.Endpoints; nil if they do not run.
+	// stopFollowing stops the reflectors of Config.Endpoints. It is nil if they are not running.
 	stopFollowing context.CancelFunc
 	reflectors    sync.WaitGroup
 }
@@ -43,12 +44,12 @@ type checks struct {
 // check is the state of the checks of one registration.
 type check struct {
 	registration *registration
-	due, started time.Time // times of the next check and of the last one
+	due, started time.Time // the start times of the next check and of the last one
 	failures     int
 	running      bool
-	// recheck is set if a change occurred during a running check.
+	// recheck is set if a change during the running check requires another check right after it.
 	recheck bool
-	// discovered is the time at which discovery was last fetched without the cache.
+	// discovered is the time of the last check that bypassed the discovery cache.
 	discovered time.Time
 }
 
@@ -109,7 +110,7 @@ func (c *checks) syncRegistrations(ctx context.Context) {
 		case known.registration.server != r.server || known.registration.uid != r.uid:
 			c.byGroupVersion[gv] = &check{registration: r, due: time.Now(), running: known.running, recheck: known.running}
 		default:
-			if known.registration.available != r.available { // not written by a check
+			if known.registration.available != r.available { // another server or a client may have changed it
 				known.due = time.Now()
 			}
 			if r.server.suspected.Load() && known.failures == 0 {
@@ -151,7 +152,7 @@ func (c *checks) startDue(ctx context.Context) time.Duration {
 			continue
 		}
 		if c.inFlight == maxConcurrentChecks {
-			continue // it starts when another one has finished
+			continue // it starts after a running check has finished
 		}
 		c.inFlight++
 		known.running, known.recheck, known.started = true, false, now
@@ -172,8 +173,8 @@ func (c *checks) startDue(ctx context.Context) time.Duration {
 	return next
 }
 
-// check checks the availability of a registration, fetches its discovery, and writes its status. It
-// reports whether all of these steps succeeded. fresh bypasses the cache of discovery.
+// check checks the availability of a registration, fetches its discovery, and writes its status. It reports
+// whether all of these steps succeeded. If fresh is set, it bypasses the discovery cache.
 func (c *checks) check(ctx context.Context, r *registration, fresh bool) (passed bool) {
 	r.server.suspected.Store(false)
 	v := c.checkAvailability(ctx, r)
@@ -185,7 +186,8 @@ func (c *checks) check(ctx context.Context, r *registration, fresh bool) (passed
 	} else {
 		c.setResources(r, stale(r.resources))
 	}
-	// The status is written last, so that discovery has the resources of an available APIService.
+	// The status is written last, so that discovery already has the resources of an APIService when it becomes
+	// available.
 	if err := c.updateStatus(ctx, r, v); err != nil && ctx.Err() == nil {
 		c.logger.Warn("status write of an APIService failed", "name", r.name, "err", err)
 		return false
@@ -193,8 +195,8 @@ func (c *checks) check(ctx context.Context, r *registration, fresh bool) (passed
 	return passed
 }
 
-// discover fetches the discovery and OpenAPI documents of a registration. It reports whether
-// discovery was fetched.
+// discover updates the discovery and OpenAPI documents of a registration. It returns false if discovery could
+// not be fetched.
 func (c *checks) discover(ctx context.Context, r *registration, fresh bool) bool {
 	resources, err := r.server.discover(ctx, r.gv, fresh)
 	if err != nil {
@@ -230,7 +232,8 @@ func (c *checks) finish(f result) {
 	}
 }
 
-// requeue makes the checks of a Service due; an empty name means all checks.
+// requeue makes the checks of a changed Service due immediately. If the name of the Service is empty, all
+// checks become due.
 func (c *checks) requeue(service corev1.ObjectReference) {
 	for _, known := range c.byGroupVersion {
 		at := known.registration.server.address.service

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// dirtySet contains the names of APIServices to sync until start is called, and then passes new names to a queue.
-// It is safe for concurrent use.
+// dirtySet collects the names of APIServices to sync. After start is called, it passes new names to a queue
+// instead. It is safe for concurrent use.
 type dirtySet struct {
 	mu      sync.Mutex
 	names   map[string]bool        // before start
 	enqueue func(autoregistration) // nil before start
 }
 
-// autoregistration is an APIService to sync. starting is the argument of Source.sync.
+// autoregistration contains the arguments of Source.sync for one APIService.
 type autoregistration struct {
 	name     string
 	starting bool

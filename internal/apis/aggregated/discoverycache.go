@@ -18,8 +18,8 @@ import (
 type discoveryCache struct {
 	// checked is the time of the server's last response to a discovery request.
 	checked time.Time
-	// groups contains the aggregated discovery by group version. It is nil if the server does not
-	// support aggregated discovery. etag is the ETag of the response.
+	// groups contains the aggregated discovery by group version. It is nil if the server does not support
+	// aggregated discovery. etag is the ETag of that response.
 	groups    map[schema.GroupVersion]*apidiscovery.APIVersionDiscovery
 	etag      string
 	openAPIV3 v3Index
@@ -28,13 +28,13 @@ type discoveryCache struct {
 // refreshPeriod is the interval between fetches of discovery from a server.
 const refreshPeriod = time.Minute
 
-// aggregatedTypes is the Accept header for aggregated discovery. Servers that do not support it respond with
-// plain JSON.
+// aggregatedTypes is the Accept header for aggregated discovery. Servers that do not support aggregated
+// discovery respond with plain JSON.
 const aggregatedTypes = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
-// discover returns the discovery of a group version, from the cache if it is
-// younger than half of refreshPeriod and fresh is not set.
+// discover returns the discovery of a group version. It uses the cache if the cached data is younger than half
+// of refreshPeriod and fresh is not set.
 func (s *server) discover(ctx context.Context, gv schema.GroupVersion, fresh bool) (*apidiscovery.APIVersionDiscovery, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -153,8 +153,8 @@ func responseKind(gv schema.GroupVersion, r *metav1.APIResource) *metav1.GroupVe
 	return kind
 }
 
-// stale returns a shallow copy of the resources with freshness Stale, or resources itself if it is
-// already stale.
+// stale returns a shallow copy of the resources with freshness Stale, or resources itself if they are already
+// stale.
 func stale(resources *apidiscovery.APIVersionDiscovery) *apidiscovery.APIVersionDiscovery {
 	if resources.Freshness == apidiscovery.DiscoveryFreshnessStale {
 		return resources

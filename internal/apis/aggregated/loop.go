@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// Load reads all stored APIServices. It must be called before requests are served, and not
-// concurrently with Run. It returns the error of the read.
+// Load reads all stored APIServices. It must be called before requests are served, and not while the Reflector
+// runs. It returns an error if the read fails.
 func (s *Source) Load(ctx context.Context) error { return s.reflector.Load(ctx) }
 
 // Reflector returns the reflector of the stored APIServices, which the caller must run.
@@ -33,7 +33,7 @@ func (s *Source) Run(ctx context.Context) error {
 	return nil
 }
 
-// replace replaces the registrations by a list of all APIServices.
+// replace replaces all registrations with those in a list of all APIServices.
 func (s *Source) replace(_ context.Context, list *rest.List) error {
 	listed := map[string]bool{}
 	for record, err := range list.Items {
@@ -76,7 +76,8 @@ func (s *Source) apply(_ context.Context, events []rest.Event) error {
 	return nil
 }
 
-// updateFromWatch applies a record of the list or the watch, and logs an undecodable one.
+// updateFromWatch applies a record from a list or a watch event. If the record cannot be decoded, it logs an
+// error.
 func (s *Source) updateFromWatch(record *codec.Record) {
 	if err := s.update(record, true); err != nil {
 		s.logger.Error("an APIService could not be decoded and is ignored", "err", err)

@@ -27,13 +27,13 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	}
 	for _, c := range []prometheus.Collector{m.unavailable, m.unavailableTotal} {
 		if err := registerer.Register(c); err != nil {
-			return nil, fmt.Errorf("register metrics of aggregation: %w", err)
+			return nil, fmt.Errorf("register aggregation metrics: %w", err)
 		}
 	}
 	return m, nil
 }
 
-// observe records the result of a check. changed is true if it differs from the previous one.
+// observe records the result of a check. changed is true if the result differs from the previous result.
 func (m *Metrics) observe(name string, v availability, changed bool) {
 	if m == nil {
 		return

@@ -18,13 +18,13 @@ import (
 // v3Index is the index of the OpenAPI v3 documents of a server.
 type v3Index struct {
 	etag string
-	// hashes contains the hash of each document by path, such as apis/example.com/v1. A hash is
-	// empty if the server has not sent one. The map is nil before the first fetch.
+	// hashes contains the hash of each document, keyed by a path such as apis/example.com/v1. A hash is empty
+	// if the server has not sent one. The map is nil before the first fetch.
 	hashes map[string]string
 }
 
-// v2Document is the OpenAPI v2 document of an aggregated server. It is fetched when a client first requests
-// the OpenAPI v2 document of this server, and refreshed by the later checks.
+// v2Document is the OpenAPI v2 document of an aggregated server. It is fetched when a client first requests the
+// OpenAPI v2 document of this server, and refreshed by later checks.
 type v2Document struct {
 	mu        sync.Mutex
 	requested bool

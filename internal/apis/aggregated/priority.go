@@ -4,8 +4,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Priority determines the order of discovery. Groups are sorted by the maximum Group of their
-// versions, the versions of a group by Version, both in descending order.
+// Priority determines the order of discovery. Groups are sorted by the highest Group value of their versions.
+// The versions within a group are sorted by Version. Both orders are descending.
 type Priority struct{ Group, Version int32 }
 
 // customPriority is the priority of group versions with custom resources, as in kube-apiserver.

@@ -20,8 +20,8 @@ import (
 // documents of all servers, and should not wait for a server that does not respond.
 const documentTimeout = 5 * time.Second
 
-// ServeHTTP proxies a request for the user in its context. As in kube-apiserver, errors are plain
-// text, which clients include in their own messages.
+// ServeHTTP proxies a request on behalf of the user in the context of the request. As in kube-apiserver, errors
+// are plain text, which clients include in their own messages.
 func (r *registration) ServeHTTP(w http.ResponseWriter, in *http.Request) {
 	user := request.UserFrom(in.Context())
 	switch {
@@ -60,7 +60,7 @@ func (s *server) forward(w http.ResponseWriter, in *http.Request, user *request.
 
 // rewrite sets the URL and the headers of the outgoing request, including the user.
 func (s *server) rewrite(r *httputil.ProxyRequest, user *request.User) {
-	// The sent path is the decoded path that was authorized, encoded again.
+	// Authorization used the decoded path, so that path is encoded again and sent.
 	r.Out.URL = &url.URL{Scheme: "https", Host: s.base.Host, Path: r.In.URL.Path, RawQuery: r.In.URL.Query().Encode()}
 	r.Out.Host = s.base.Host
 	r.Out.Header.Set("X-Forwarded-Uri", request.PathPrefix(r.In.Context())+r.In.URL.Path)
@@ -70,8 +70,8 @@ func (s *server) rewrite(r *httputil.ProxyRequest, user *request.User) {
 // redirectBlocked is the body of the response that replaces a redirect.
 const redirectBlocked = "the backend attempted to redirect this request, which is not permitted"
 
-// checkResponse replaces redirects by an error, unless Config.PassRedirects is set. A client that
-// follows a redirect would send its credentials to a host that the aggregated server selects.
+// checkResponse replaces redirects with an error, unless Config.PassRedirects is set. A client that follows a
+// redirect would send its credentials to a host that the aggregated server selects.
 func (s *server) checkResponse(w http.ResponseWriter, response *http.Response) {
 	response.Header.Del("Audit-Id") // this server has already set its own Audit-Id
 	for name := range response.Header {

@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress"
 )
 
-// registration is an APIService with a Service. It is immutable.
+// registration is an APIService that refers to the Service of an aggregated server. It is immutable.
 type registration struct {
 	gv        schema.GroupVersion
 	name      string
@@ -20,12 +20,12 @@ type registration struct {
 	revision  int64
 	priority  Priority
 	server    *server
-	available bool // status of the condition Available
-	// resources is the discovery of the group version. It is not nil.
+	available bool // whether the Available condition is true
+	// resources is the discovery of the group version. It is never nil.
 	resources *apidiscovery.APIVersionDiscovery
 }
 
-// address identifies an aggregated server. Registrations with equal addresses share its
+// address identifies an aggregated server. Registrations with equal addresses share a server and its
 // connections.
 type address struct {
 	service  egress.Service
@@ -33,7 +33,7 @@ type address struct {
 	ca       string
 }
 
-// defaultPort is the default of the port of an APIService.
+// defaultPort is the port of the Service if the APIService specifies none.
 const defaultPort = 443
 
 // addressOf returns the address of the server of an APIService.
@@ -52,7 +52,7 @@ func addressOf(spec *apiregistrationv1.APIServiceSpec) address {
 // nameOf returns the name of the APIService of a group version.
 func nameOf(gv schema.GroupVersion) string { return gv.Version + "." + gv.Group }
 
-// groupVersionOf returns the group version of the APIService with a name.
+// groupVersionOf returns the group version of the APIService with the given name.
 func groupVersionOf(name string) schema.GroupVersion {
 	version, group, _ := strings.Cut(name, ".")
 	return schema.GroupVersion{Group: group, Version: version}
@@ -66,7 +66,7 @@ func path(gv schema.GroupVersion) string {
 	return "/apis/" + gv.Group + "/" + gv.Version
 }
 
-// isAvailable reports whether the condition Available is true.
+// isAvailable reports whether the Available condition is true.
 func isAvailable(service *apiregistrationv1.APIService) bool {
 	condition := availableCondition(service)
 	return condition != nil && condition.Status == apiregistrationv1.ConditionTrue

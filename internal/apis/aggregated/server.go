@@ -16,15 +16,15 @@ import (
 	"mainstay.dev/mainstay/internal/request"
 )
 
-// server is an aggregated server: its transports and a cache of its discovery. All registrations with the
+// server contains the transports and the discovery cache of an aggregated server. All registrations with the
 // same address share a server. It is safe for concurrent use.
 type server struct {
 	address address
 	source  *Source
 	base    *url.URL
 
-	// upgradeTransport uses HTTP/1.1 only, for requests that upgrade the connection. err is the
-	// error of creating the transports, which are then nil.
+	// upgradeTransport uses only HTTP/1.1. It serves requests that upgrade the connection. If err is not nil,
+	// the transports could not be created and must not be used.
 	transport, upgradeTransport *http.Transport
 	err                         error
 
@@ -37,8 +37,8 @@ type server struct {
 	openAPIV2 v2Document
 }
 
-// newServer returns a server with its transports. If they cannot be created, each request returns
-// the error.
+// newServer returns a server with its transports. If the transports cannot be created, each request to the
+// server returns the error.
 func (s *Source) newServer(at address) *server {
 	target := egress.Target{
 		Service: &at.service, Resolver: s.config.Resolver, CABundle: []byte(at.ca), Insecure: at.insecure,
@@ -67,7 +67,7 @@ func (s *server) close() {
 	}
 }
 
-// suspect triggers a check, because a proxied request failed.
+// suspect triggers a check after a proxied request has failed.
 func (s *server) suspect() {
 	if s.suspected.CompareAndSwap(false, true) {
 		s.source.triggerChecks()
@@ -75,7 +75,8 @@ func (s *server) suspect() {
 }
 
 const (
-	// userName is the user of requests for discovery, OpenAPI documents and availability.
+	// userName is the user as which this server requests discovery and OpenAPI documents and checks
+	// availability.
 	userName     = "system:kube-aggregator"
 	fetchTimeout = 5 * time.Second
 	// maxResponse is the maximum size of the response body, in bytes.
@@ -99,12 +100,12 @@ type fetchedResponse struct {
 	body        []byte
 	contentType string
 	etag        string
-	// notModified is set if the document has the ETag of the request. body is then empty.
+	// notModified is set if the document still has the ETag in the request. body is then empty.
 	notModified bool
 }
 
-// fetch gets a document of the server, as user userName. It sends etag as If-None-Match, if it is
-// not empty. The error is a *statusError if the status is not 200 or 304.
+// fetch gets a document from the server, as userName. It sends a non-empty etag as If-None-Match. The error is
+// a *statusError if the status is not 200 or 304.
 func (s *server) fetch(ctx context.Context, path, accept, etag string) (*fetchedResponse, error) {
 	if s.err != nil {
 		return nil, s.err
@@ -122,7 +123,7 @@ func (s *server) fetch(ctx context.Context, path, accept, etag string) (*fetched
 	if etag != "" {
 		r.Header.Set("If-None-Match", etag)
 	}
-	response, err := s.transport.RoundTrip(r) // unlike http.Client, without following redirects
+	response, err := s.transport.RoundTrip(r) // unlike http.Client, it does not follow redirects
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +145,7 @@ func (s *server) fetch(ctx context.Context, path, accept, etag string) (*fetched
 	return &fetchedResponse{body: body, contentType: response.Header.Get("Content-Type"), etag: response.Header.Get("Etag")}, nil
 }
 
-// isNotServed reports whether err is a response that the server does not serve the path or media
-// type.
+// isNotServed reports whether err means that the server does not serve the path or the media type.
 func isNotServed(err error) bool {
 	var status *statusError
 	return errors.As(err, &status) && (status.status == http.StatusNotFound || status.status == http.StatusNotAcceptable)

@@ -25,7 +25,7 @@ import (
 	"mainstay.dev/mainstay/internal/storage/reflector"
 )
 
-// DefaultResync is the period of availability checks without an event.
+// DefaultResync is the default interval between availability checks if no event triggers a check.
 const DefaultResync = 30 * time.Second
 
 // Config configures a Source.
@@ -33,44 +33,45 @@ type Config struct {
 	// APIServices stores the registrations. The Source keeps a copy of them, so the storage should
 	// not have a watch cache. Required.
 	APIServices storage.Interface
-	// Client writes APIServices. Source.Observe must be called with its writes. Required.
+	// Client writes APIServices. Source.Observe must be called with each record that Client writes. Required.
 	Client *loopback.Client[*apiregistrationv1.APIService]
 	// Own contains the built-in group versions. Served reports whether this server currently serves
 	// a group version of custom resources; it must be safe for concurrent use. Required.
 	Own    []schema.GroupVersion
 	Served func(schema.GroupVersion) bool
-	// Cluster returns Services and their endpoints, Resolver the addresses of Services. Required.
+	// Cluster returns Services and their endpoints. Resolver returns the addresses of Services. Required.
 	Cluster  egress.Cluster
 	Resolver egress.Resolver
 	// Endpoints returns the collections of Services, Endpoints and EndpointSlices. It is called when there are
-	// aggregated servers. A change of one of their objects triggers an availability check. Changes in absent
-	// collections are detected by the next periodic check. It may be nil.
+	// aggregated servers. A change to an object in these collections triggers an availability check. Changes in
+	// a collection that is not returned are detected by the next periodic check. Endpoints may be nil.
 	Endpoints func() map[schema.GroupResource]reflector.Collection
-	// Certificate returns the client certificate for aggregated servers (the front proxy's); nil
-	// means no certificate.
+	// Certificate returns the front-proxy client certificate, which is sent to aggregated servers. If it is
+	// nil, no certificate is sent.
 	Certificate func() (*tls.Certificate, error)
 	// Dial connects to aggregated servers; nil connects directly.
 	Dial egress.Dial
 	// PassRedirects passes redirects of aggregated servers to the client.
 	PassRedirects bool
-	// Proxy forwards requests; nil creates one.
+	// Proxy forwards requests. If it is nil, New creates a Proxy.
 	Proxy *proxy.Proxy
 	// Stopping is the context of requests for OpenAPI documents; nil means context.Background().
 	Stopping context.Context
-	// Documents receives the OpenAPI documents of aggregated servers. If it is nil, they are not
-	// fetched.
+	// Documents receives the OpenAPI documents of aggregated servers. If Documents is nil, no OpenAPI documents
+	// are fetched.
 	Documents *openapi.Documents
-	// Resync is the period of availability checks; 0 means DefaultResync.
+	// Resync is the interval between periodic availability checks; 0 means DefaultResync.
 	Resync time.Duration
-	// Logger logs failures; nil discards.
+	// Logger logs failures; nil discards them.
 	Logger *slog.Logger
-	// Metrics and Reflectors are metrics; nil disables them.
+	// Metrics receives the availability metrics, and Reflectors the metrics of the reflectors; nil disables
+	// them.
 	Metrics    *Metrics
 	Reflectors *reflector.Metrics
 }
 
-// Source contains the registered APIServices and the proxies to their servers. All methods but
-// Load, Register and Run are safe for concurrent use and do not block on I/O.
+// Source contains the registered APIServices and the proxies to their servers. All methods except Load,
+// Register and Run are safe for concurrent use and do not block on I/O.
 type Source struct {
 	config  Config
 	logger  *slog.Logger
@@ -100,8 +101,8 @@ type snapshot struct {
 	priorities map[schema.GroupVersion]Priority
 }
 
-// New returns a source without registrations. Load reads the stored APIServices, and its Reflector follows
-// their changes. If required fields of config are missing, the error names them.
+// New returns a source without registrations. Load reads the stored APIServices, and the Reflector of the
+// source follows their changes. If required fields of config are missing, the error names them.
 func New(config Config) (*Source, error) {
 	var errs []error
 	for name, missing := range map[string]bool{
@@ -150,8 +151,8 @@ func New(config Config) (*Source, error) {
 	return s, nil
 }
 
-// Handler returns the proxy for a group version that is registered for another server, or nil if it
-// is not.
+// Handler returns the proxy for a group version, or nil if the group version is not registered for another
+// server.
 func (s *Source) Handler(gv schema.GroupVersion) http.Handler {
 	remotes := s.current.Load().remotes
 	if len(remotes) == 0 {
@@ -196,8 +197,8 @@ func (s *Source) defaultPriority(gv schema.GroupVersion) Priority {
 	return customPriority
 }
 
-// Generation returns a number that increases with every change of the results of Remotes and
-// Priority, for caches of discovery.
+// Generation returns a number that increases with every change to the results of Remotes and Priority. Caches
+// of discovery compare it to detect changes.
 func (s *Source) Generation() uint64 { return s.current.Load().generation }
 
 // LocalChanged marks group versions for autoregistration after this server has started or stopped
@@ -208,12 +209,12 @@ func (s *Source) LocalChanged(versions []schema.GroupVersion) {
 	}
 }
 
-// Observe applies an APIService that was written by this server, so that it is in effect before the
-// client receives the response. A revision older than the current one is ignored. An error means
-// that it cannot be decoded.
+// Observe applies an APIService that this server has written, so that the write has taken effect before the
+// client receives the response. It ignores the record if a newer revision was applied. It returns an error if
+// the record cannot be decoded.
 func (s *Source) Observe(record *codec.Record) error { return s.update(record, false) }
 
-// ObserveDeleted applies the deletion of an APIService by this server, like Observe.
+// ObserveDeleted is like Observe, for an APIService that this server has deleted.
 func (s *Source) ObserveDeleted(name string, revision int64) { s.remove(name, revision, false) }
 
 func serviceOf(record *codec.Record) (*apiregistrationv1.APIService, error) {
@@ -224,8 +225,8 @@ func serviceOf(record *codec.Record) (*apiregistrationv1.APIService, error) {
 	return service, nil
 }
 
-// update applies an APIService, unless a newer revision was applied. watched is true for a list or
-// a watch event, and false for a writer of this server.
+// update applies an APIService, unless a newer revision was applied. watched is true if the record comes from a
+// list or a watch event, and false if this server wrote it.
 func (s *Source) update(record *codec.Record, watched bool) error {
 	service, err := serviceOf(record)
 	if err != nil {
@@ -233,7 +234,7 @@ func (s *Source) update(record *codec.Record, watched bool) error {
 	}
 	gv := groupVersionOf(service.Name)
 	if gv.Group == apiregistrationv1.GroupName {
-		return nil // not proxied, because the registration could then not be deleted
+		return nil // never proxied, because then the registration could not be deleted
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,7 +255,7 @@ func (s *Source) update(record *codec.Record, watched bool) error {
 	return nil
 }
 
-// updateLocalLocked applies an APIService without a Service, or of a built-in group version.
+// updateLocalLocked applies an APIService without a Service, or one of a built-in group version.
 func (s *Source) updateLocalLocked(now *snapshot, gv schema.GroupVersion, service *apiregistrationv1.APIService) {
 	if !s.isUpToDate(service, gv, s.desiredLabel(gv), false) {
 		s.dirty.add(service.Name)
@@ -307,9 +308,9 @@ func (s *Source) remove(name string, revision int64, watched bool) {
 	s.publishLocked(next, true)
 }
 
-// newRegistration returns the registration of an APIService. It uses the server of another registration with
-// the same address, if there is one. If old is not nil and has this address, the result also has the
-// discovery of old.
+// newRegistration returns the registration of an APIService. If old has the same address, the result keeps the
+// server and the discovery of old. Otherwise, it shares the server of another registration with that address,
+// if any. old may be nil.
 func (s *Source) newRegistration(now *snapshot, old *registration, gv schema.GroupVersion, service *apiregistrationv1.APIService, revision int64) *registration {
 	r := &registration{
 		gv: gv, name: nameOf(gv), uid: service.UID, revision: revision, available: isAvailable(service),
@@ -352,8 +353,8 @@ func (n *snapshot) with(gv schema.GroupVersion, r *registration) *snapshot {
 	return next
 }
 
-// publishLocked replaces the current snapshot by next, and closes servers without a registration.
-// changed is true if discovery differs.
+// publishLocked replaces the current snapshot with next, and closes servers that no longer have a registration.
+// changed is true if discovery or availability differs.
 func (s *Source) publishLocked(next *snapshot, changed bool) {
 	previous := s.current.Load()
 	if changed {

@@ -18,8 +18,8 @@ import (
 
 var apples = schema.GroupVersion{Group: "fruit.example.com", Version: "v1"}
 
-// newSource returns a source of a server with core v1 and the custom resources of example.com/v1.
-// It performs no I/O.
+// newSource returns the source of a server that serves core v1 and the custom resources of example.com/v1. It
+// performs no I/O.
 func newSource(t *testing.T) *Source {
 	t.Helper()
 	s, err := New(Config{
@@ -71,12 +71,12 @@ func TestUpdateOrder(t *testing.T) {
 		want   string
 	}{
 		{"written", []event{{"one", 5, false}}, "one"},
-		{"written, and watched", []event{{"one", 5, false}, {"one", 5, true}}, "one"},
-		{"an older one comes later", []event{{"two", 6, false}, {"one", 5, true}}, "two"},
+		{"written, then watched", []event{{"one", 5, false}, {"one", 5, true}}, "one"},
+		{"an older event arrives later", []event{{"two", 6, false}, {"one", 5, true}}, "two"},
 		{"a write is reported late", []event{{"two", 6, true}, {"one", 5, false}}, "two"},
 		{"deleted", []event{{"one", 5, true}, {"", 6, false}}, ""},
-		{"deleted, and the watch is behind", []event{{"", 6, false}, {"one", 5, true}, {"", 6, true}}, ""},
-		{"deleted and made again", []event{{"", 6, false}, {"two", 7, false}, {"one", 5, true}, {"", 6, true}, {"two", 7, true}}, "two"},
+		{"deleted while the watch is behind", []event{{"", 6, false}, {"one", 5, true}, {"", 6, true}}, ""},
+		{"deleted and created again", []event{{"", 6, false}, {"two", 7, false}, {"one", 5, true}, {"", 6, true}, {"two", 7, true}}, "two"},
 		{"a deletion is reported late", []event{{"", 6, true}, {"two", 7, true}, {"", 6, false}}, "two"},
 	}
 	for _, tt := range tests {
@@ -155,8 +155,8 @@ func TestPriority(t *testing.T) {
 	}
 }
 
-// TestServersAreShared checks that registrations of one server share its connections, and that its
-// state survives changes of priority.
+// TestServersAreShared checks that registrations with the same address share a server, and that its discovery
+// survives a change of priority.
 func TestServersAreShared(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)
@@ -167,7 +167,7 @@ func TestServersAreShared(t *testing.T) {
 	}
 	remotes := s.current.Load().remotes
 	if one := remotes[apples].server; one != remotes[schema.GroupVersion{Group: apples.Group, Version: "v2"}].server {
-		t.Error("there are two servers")
+		t.Error("registrations with the same address have different servers")
 	}
 	known := &apidiscovery.APIVersionDiscovery{Version: "v1", Freshness: apidiscovery.DiscoveryFreshnessCurrent}
 	s.setResources(remotes[apples], known)
@@ -185,7 +185,7 @@ func TestServersAreShared(t *testing.T) {
 	}
 }
 
-// TestIsUpToDate checks the actions for APIServices of this server.
+// TestIsUpToDate checks which APIServices autoregistration must correct or delete.
 func TestIsUpToDate(t *testing.T) {
 	t.Parallel()
 	s := newSource(t)

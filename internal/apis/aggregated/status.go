@@ -14,7 +14,7 @@ import (
 	"mainstay.dev/mainstay/internal/simulation"
 )
 
-// updateStatus writes the condition Available of an APIService if it differs from the stored one.
+// updateStatus writes the Available condition of an APIService if it differs from the stored one.
 func (s *Source) updateStatus(ctx context.Context, r *registration, v availability) error {
 	changed := false
 	_, err := s.config.Client.Subresource("status").Update(ctx, types.NamespacedName{Name: r.name}, func(service *apiregistrationv1.APIService) error {
@@ -36,10 +36,10 @@ func (s *Source) updateStatus(ctx context.Context, r *registration, v availabili
 	return nil
 }
 
-// errOutdated aborts the update of an APIService that was replaced since the check.
+// errOutdated aborts the status update of an APIService that has been replaced since the check started.
 var errOutdated = errors.New("the APIService was replaced")
 
-// setCondition sets the condition Available of an APIService.
+// setCondition sets the Available condition. It keeps the transition time if the status is unchanged.
 func setCondition(service *apiregistrationv1.APIService, v availability, now time.Time) {
 	old := availableCondition(service)
 	if old != nil && old.Status == v.status && old.Reason == v.reason && old.Message == v.message {
