@@ -49,7 +49,8 @@ func ApprovalOf(annotations map[string]string) (Approval, string) {
 	return ApprovalInvalid, fmt.Sprintf(`protected groups must have approval annotation %q with either a URL or a reason starting with "unapproved"%s`, name, see)
 }
 
-// approval validates the annotation, unless its approval state is unchanged.
+// approval validates the API approval annotation of a definition in a protected group, unless its approval
+// state is the same as in old. old may be nil.
 func (v *validator) approval(old *apiextensionsv1.CustomResourceDefinition) {
 	if !IsProtected(v.crd.Spec.Group) {
 		return

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FindCondition returns a condition of a definition, or nil if it has none of this type. The result
+// FindCondition returns the condition of the given type, or nil if the definition does not have it. The result
 // points into crd.Status.Conditions.
 func FindCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) *apiextensionsv1.CustomResourceDefinitionCondition {
 	for i := range crd.Status.Conditions {
@@ -19,7 +19,7 @@ func FindCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextens
 	return nil
 }
 
-// IsTrue reports whether a definition has a condition of the type with status True.
+// IsTrue reports whether a definition has a condition of the given type with status True.
 func IsTrue(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) bool {
 	condition := FindCondition(crd, kind)
 	return condition != nil && condition.Status == apiextensionsv1.ConditionTrue
@@ -44,7 +44,7 @@ func SetCondition(crd *apiextensionsv1.CustomResourceDefinition, condition apiex
 	return changed
 }
 
-// RemoveCondition removes a condition. It reports whether there was one.
+// RemoveCondition removes the condition of the given type. It reports whether crd had the condition.
 func RemoveCondition(crd *apiextensionsv1.CustomResourceDefinition, kind apiextensionsv1.CustomResourceDefinitionConditionType) bool {
 	had := len(crd.Status.Conditions)
 	crd.Status.Conditions = slices.DeleteFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool { return c.Type == kind })

@@ -13,8 +13,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/schema"
 )
 
-// defaultFaults returns the errors of the defaults of a structural schema: they must be
-// valid, and pruning must not change them.
+// defaultFaults validates the default values in a structural schema. Default values must be valid, and pruning
+// must not change them.
 func defaultFaults(ctx context.Context, root *props, at *field.Path) field.ErrorList {
 	if !hasDefaults(root) {
 		return nil
@@ -44,12 +44,12 @@ type defaults struct {
 	// compiler compiles the rules. All defaults share one cost budget.
 	compiler rules.Compiler
 	budget   int64
-	// resource is the innermost resource around a node.
+	// resource is the schema of the innermost resource that contains the current node.
 	resource *schema.Schema
 }
 
-// node validates the default of a node and its descendants. steps are the path to the node from the
-// enclosing resource; an empty step is a list element.
+// node validates the default of a node and its descendants. steps is the path to the node from the enclosing
+// resource; an empty step is a list element.
 func (w *defaults) node(s *props, compiled *schema.Schema, at *field.Path, steps []string, inMeta bool) {
 	if w.ctx.Err() != nil {
 		return
@@ -144,8 +144,8 @@ func (w *defaults) value(s *props, compiled *schema.Schema, value any, at *field
 	w.valid(s, compiled, value, at)
 }
 
-// inMetadata validates a default in the metadata or type of a resource, as a part of that
-// metadata.
+// inMetadata validates a default in the metadata, apiVersion or kind of a resource, by validating a resource
+// that contains the value.
 func (w *defaults) inMetadata(s *props, compiled *schema.Schema, value any, at *field.Path, steps []string) {
 	around := value
 	for _, step := range slices.Backward(steps) {

@@ -1,9 +1,9 @@
 // Package definition implements the defaults, the strategy and the validation of
 // CustomResourceDefinitions. Package custom serves the custom resources.
 //
-// Paths and messages of errors are kube-apiserver's. It validates the internal version, which has
-// the common fields of all versions at the top of the spec (spec.validation, spec.subresources and
-// so on), so that clients receive these paths.
+// Paths and messages of errors are the same as in kube-apiserver. kube-apiserver validates the internal
+// version, which has the common fields of all versions at the top of the spec (spec.validation,
+// spec.subresources and so on), so clients receive the paths of that version.
 package definition
 
 import (
@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// CleanupFinalizer is the finalizer of definitions that the server removes after it has deleted their
-// objects.
+// CleanupFinalizer is the finalizer that the server removes from a definition after it has deleted the objects
+// of the definition.
 const CleanupFinalizer = apiextensionsv1.CustomResourceCleanupFinalizer
 
 // Default sets the defaults of a definition in v1. It modifies crd in place.
@@ -29,19 +29,19 @@ func Default(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// Prepare adds the storage version to status.storedVersions of a new definition. It implements the
-// hook of registry strategies for creations.
+// Prepare adds the storage version to status.storedVersions of a new definition. The registry strategy calls it
+// before a creation.
 func Prepare(crd *apiextensionsv1.CustomResourceDefinition) {
 	addStoredVersion(crd)
 }
 
-// PrepareUpdate adds the storage version to status.storedVersions of a changed definition. It
-// implements the hook of registry strategies for updates.
+// PrepareUpdate adds the storage version to status.storedVersions of a changed definition. The registry
+// strategy calls it before an update.
 func PrepareUpdate(crd, _ *apiextensionsv1.CustomResourceDefinition) {
 	addStoredVersion(crd)
 }
 
-// addStoredVersion adds the storage version to status.storedVersions.
+// addStoredVersion adds the storage version to status.storedVersions, without modifying the existing slice.
 func addStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
 	for i := range crd.Spec.Versions {
 		version := &crd.Spec.Versions[i]
@@ -55,8 +55,8 @@ func addStoredVersion(crd *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// Internal converts a definition to the internal version. The result shares memory with crd;
-// neither may be modified afterwards. It returns the error of the conversion.
+// Internal converts a definition to the internal version. The result shares memory with crd; neither may be
+// modified afterwards. Internal returns an error if the conversion fails.
 func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, error) {
 	out := &apiextensions.CustomResourceDefinition{}
 	// Fields that the conversion moves to the top of the spec are copied.
@@ -66,9 +66,9 @@ func Internal(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.Cus
 	return out, nil
 }
 
-// maxErrors is the maximum number of reported errors, and maxErrorSize the maximum total size of their messages, in
-// bytes. A schema of a few MB can have a million errors. Each of them contains a path, which grows with the depth of
-// the schema, and some contain a list of the schema.
+// maxErrors is the maximum number of reported errors, and maxErrorSize the maximum total size of their
+// messages, in bytes. A schema of a few MB can have a million errors. Each error contains a path, which grows
+// with the depth of the schema, and some errors contain a list from the schema.
 const maxErrors, maxErrorSize = 1000, 1 << 20
 
 // limitErrors returns the first errors, up to maxErrors and maxErrorSize, but at least one.
@@ -112,7 +112,7 @@ func ValidateUpdate(ctx context.Context, crd, old *apiextensionsv1.CustomResourc
 	return limitErrors(v.errs)
 }
 
-// ValidateStatusUpdate returns the errors of an update of the subresource status.
+// ValidateStatusUpdate returns the errors of an update of the status subresource.
 func ValidateStatusUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, err := Internal(crd)
 	if err != nil {
@@ -124,8 +124,8 @@ func ValidateStatusUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) fi
 	return v.errs
 }
 
-// PrepareDeletion sets the condition Terminating and the CleanupFinalizer of a definition with a new
-// deletion timestamp, because its objects are deleted first. It modifies crd in place.
+// PrepareDeletion sets the Terminating condition and the CleanupFinalizer of a definition that has just
+// received a deletion timestamp, because its objects must be deleted first. It modifies crd in place.
 func PrepareDeletion(crd *apiextensionsv1.CustomResourceDefinition) {
 	// Like kube-apiserver, set no grace period and do not increment the generation.
 	crd.DeletionGracePeriodSeconds = nil
@@ -147,9 +147,9 @@ func DeletionBlocked(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return crd.DeletionTimestamp == nil
 }
 
-// InternalSchema converts a schema to the internal version, which package schema compiles. The
-// result shares memory with props; neither may be modified afterwards. It returns the error of the
-// conversion.
+// InternalSchema converts a schema to the internal version, which package schema compiles. The result shares
+// memory with props; neither may be modified afterwards. InternalSchema returns an error if the conversion
+// fails.
 func InternalSchema(props *apiextensionsv1.JSONSchemaProps) (*apiextensions.JSONSchemaProps, error) {
 	out := &apiextensions.JSONSchemaProps{}
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, out, nil); err != nil {

@@ -52,10 +52,10 @@ func TestImmutable(t *testing.T) {
 		want        string
 	}{
 		{"nothing", true, func(*apiextensionsv1.CustomResourceDefinition) {}, ""},
-		{"scope of an established one", true, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		{"scope of an established definition", true, func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Spec.Scope = apiextensionsv1.NamespaceScoped
 		}, `spec.scope: Invalid value: "Namespaced": field is immutable`},
-		{"scope of another one", false, func(crd *apiextensionsv1.CustomResourceDefinition) {
+		{"scope of a definition that is not established", false, func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Spec.Scope = apiextensionsv1.NamespaceScoped
 		}, ""},
 		{"kind", true, func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.Kind = "Other" }, `spec.names.kind: Invalid value: "Other": field is immutable`},

@@ -28,7 +28,8 @@ func nested(depth int, before, inner, after string) string {
 	return strings.Repeat(before, depth) + inner + strings.Repeat(after, depth)
 }
 
-// TestDeepDefaults checks that the validation of nested defaults takes linear time. With quadratic time, it takes minutes.
+// TestDeepDefaults checks that the validation of nested defaults takes linear time. If it took quadratic time,
+// the test would run for minutes.
 func TestDeepDefaults(t *testing.T) {
 	t.Parallel()
 	members := make([]string, 30_000)
@@ -66,8 +67,9 @@ func TestManyRequired(t *testing.T) {
 	}
 }
 
-// TestManyErrors checks that the number and the size of errors are limited for schemas of a few hundred KB. Without limits,
-// they occupy gigabytes, because each error contains the path or a list of the schema.
+// TestManyErrors checks that the number and the size of errors are limited for schemas of a few hundred KB.
+// Without limits, the errors would occupy gigabytes, because each error contains a path or a list from the
+// schema.
 func TestManyErrors(t *testing.T) {
 	t.Parallel()
 	const entries = 10_000

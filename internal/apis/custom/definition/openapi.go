@@ -33,7 +33,8 @@ func (v *validator) anySchema(is func(*props) bool) bool {
 	return found
 }
 
-// schema validates the schema of a version, or of all versions.
+// schema validates the schema of a version, or the common schema of all versions. status is set if a version
+// with this schema has the status subresource.
 func (v *validator) schema(validation *apiextensions.CustomResourceValidation, version string, status bool, at *field.Path) {
 	if validation == nil || validation.OpenAPIV3Schema == nil {
 		return
@@ -68,7 +69,7 @@ func (v *validator) schema(validation *apiextensions.CustomResourceValidation, v
 	}
 }
 
-// isUnchanged reports whether the schema of a version is unchanged.
+// isUnchanged reports whether the schema of a version is the same as in the old definition.
 func (v *validator) isUnchanged(version string) bool {
 	if v.old == nil {
 		return false
@@ -116,8 +117,8 @@ func (v *validator) rootFields(root *props, at *field.Path) {
 type schemaValidator struct {
 	ctx  context.Context
 	errs field.ErrorList
-	// ruleErrs are the CEL errors of rules. They are dropped if a keyword is unsupported, because the
-	// CEL types of such a schema are meaningless.
+	// ruleErrs contains the CEL errors of rules. They are dropped if a keyword is unsupported, because the CEL
+	// types of such a schema are meaningless.
 	ruleErrs    field.ErrorList
 	unsupported bool
 }
@@ -128,16 +129,16 @@ type place struct {
 	// defaults is set if a default is allowed; otherwise reason is the reason for the error.
 	defaults bool
 	reason   string
-	// inMeta is set in the metadata or type of a resource.
+	// inMeta is set for nodes in the metadata, apiVersion or kind of a resource.
 	inMeta bool
-	// node is the node for the check of rules. It is zero if they are not checked.
+	// node checks the rules of the schema node. It is zero if these rules are not checked.
 	node rules.SchemaNode
 }
 
-// inner returns the place of a child node whose rules are not checked.
+// inner returns the context of a child node whose rules are not checked.
 func (p place) inner() place { return p.at(rules.SchemaNode{}) }
 
-// at returns the place of a child node. node is the child for the check of rules.
+// at returns the context of a child node. node checks the rules of the child.
 func (p place) at(node rules.SchemaNode) place {
 	p.root, p.node = false, node
 	return p
@@ -321,7 +322,7 @@ func (w *schemaValidator) setItems(items *props, at *field.Path) {
 	}
 }
 
-// mapItems checks the keys of a list map.
+// mapItems validates the element schema and the keys of a list map.
 func (w *schemaValidator) mapItems(s *props, at *field.Path) {
 	keysAt := at.Child("x-kubernetes-list-map-keys")
 	if len(s.XListMapKeys) == 0 {
@@ -356,7 +357,8 @@ func (w *schemaValidator) mapItems(s *props, at *field.Path) {
 	}
 }
 
-// keyDefaults requires that the keys of a list map are required or have a default.
+// keyDefaults requires that the keys of a list map are required properties or have a default, and that they are
+// not nullable.
 func (w *schemaValidator) keyDefaults(s *props, at *field.Path) {
 	items := itemsOf(s)
 	if items == nil {

@@ -16,8 +16,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/definition"
 )
 
-// recorded is a definition sent to kube-apiserver, complete or as a patch of the base, and the
-// errors in the response.
+// recorded is a request that was sent to kube-apiserver, with the errors in the response. The request contains
+// a complete definition in Body, or a definition that Patch creates from the base.
 type recorded struct {
 	Name    string
 	Body    json.RawMessage
@@ -29,7 +29,7 @@ type recorded struct {
 	base   []byte
 }
 
-// TestRecorded compares the errors with kube-apiserver's, in any order.
+// TestRecorded compares the errors with those of kube-apiserver, regardless of their order.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"definitions", "rules"} {

@@ -18,8 +18,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/schema"
 )
 
-// withSchema returns a definition with one version and a schema in YAML. It is valid except for the
-// schema.
+// withSchema returns a definition with one version and a schema in YAML. The definition is valid if the schema
+// is valid.
 func withSchema(t testing.TB, text string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	crd := definitionOf("v1")
@@ -41,7 +41,7 @@ func TestRulesOfSchemas(t *testing.T) {
 	contributed := func(path string) string {
 		return path + ": Forbidden: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
 	}
-	// Two loops over n elements cost about 5 * n * n.
+	// Two nested loops over n elements cost about 5*n*n.
 	list := func(n int, rule string) string {
 		return fmt.Sprintf(`{type: array, maxItems: %d, items: {type: integer}, x-kubernetes-validations: [{rule: "%s"}]}`, n, rule)
 	}
@@ -50,24 +50,24 @@ func TestRulesOfSchemas(t *testing.T) {
 		name, schema string
 		want         []string
 	}{
-		{"nothing wrong", `
+		{"valid rules", `
 type: object
 properties:
   a: {type: string, x-kubernetes-validations: [{rule: "self == oldSelf"}]}
   m: {type: array, maxItems: 9, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [k], items: {type: object, required: [k], properties: {k: {type: string, maxLength: 9, x-kubernetes-validations: [{rule: "self == oldSelf"}]}}}}
   f: {type: object, maxProperties: 9, additionalProperties: {type: string, maxLength: 9, x-kubernetes-validations: [{rule: "self == oldSelf"}]}}`, nil},
-		{"a bit too expensive", `{type: object, properties: {l: ` + list(1500, square) + `}}`, []string{
+		{"slightly too expensive", `{type: object, properties: {l: ` + list(1500, square) + `}}`, []string{
 			schemaPath + ".properties[l].x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of 1.125750x" + tooMuch}},
-		{"twice too expensive", `{type: object, properties: {l: ` + list(2000, square) + `}}`, []string{
+		{"too expensive by a factor of 2", `{type: object, properties: {l: ` + list(2000, square) + `}}`, []string{
 			schemaPath + ".properties[l].x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of 2.0x" + tooMuch}},
-		{"all together", `{type: object, properties: {` +
+		{"too expensive in total", `{type: object, properties: {` +
 			strings.Join([]string{"a: " + list(1400, square), "b: " + list(1400, square), "c: " + list(1400, square), "d: " + list(1400, square), "e: " + list(1400, square), "f: " + list(1400, square)}, ", ") +
 			`, g: {type: array, maxItems: 5, items: ` + list(1400, square) + `}}}`, []string{
 			schemaPath + ".properties[g].items.x-kubernetes-validations[0].rule: Forbidden: estimated rule cost exceeds budget by factor of 4.9x" + tooMuch,
 			contributed(schemaPath + ".properties[g].items.x-kubernetes-validations[0].rule"), contributed(schemaPath + ".properties[a].x-kubernetes-validations[0].rule"),
 			contributed(schemaPath + ".properties[b].x-kubernetes-validations[0].rule"), contributed(schemaPath + ".properties[c].x-kubernetes-validations[0].rule"),
 			total + "1.078770x" + tooMuch}},
-		{"oldSelf where it is not known", `
+		{"oldSelf where it is not available", `
 type: object
 properties:
   a: {type: array, maxItems: 3, items: {type: object, properties: {b: {type: integer, x-kubernetes-validations: [{rule: "self == oldSelf"}, {rule: "self == oldSelf.orValue(1)", optionalOldSelf: true}]}}}}
@@ -75,7 +75,7 @@ properties:
 			schemaPath + `.properties[a].items.properties[b].x-kubernetes-validations[0].rule: Invalid value: "self == oldSelf": oldSelf cannot be used on the uncorrelatable portion of the schema within ` + schemaPath + `.properties[a]`,
 			schemaPath + `.properties[a].items.properties[b].x-kubernetes-validations[1].rule: Invalid value: "self == oldSelf.orValue(1)": oldSelf cannot be used on the uncorrelatable portion of the schema within ` + schemaPath + `.properties[a]`,
 			schemaPath + `.properties[s].items.x-kubernetes-validations[0].rule: Invalid value: "self == oldSelf": oldSelf cannot be used on the uncorrelatable portion of the schema within ` + schemaPath + `.properties[s]`}},
-		{"what cannot be seen", `
+		{"fields that expressions cannot access", `
 type: object
 properties:
   a: {x-kubernetes-preserve-unknown-fields: true, properties: {b: {type: string}}, x-kubernetes-validations: [{rule: "true"}]}
@@ -84,10 +84,10 @@ properties:
 x-kubernetes-validations: [{rule: "has(self.l)"}]`, []string{
 			schemaPath + `.properties[a].x-kubernetes-validations: Internal error: internal error: failed to construct type information for x-kubernetes-validations rules: unable to convert structural schema to CEL declarations`,
 			schemaPath + `.x-kubernetes-validations[0].rule: Invalid value: {"Rule":"has(self.l)","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: compilation failed: ERROR: <input>:1:4: undefined field 'l'` + "\n | has(self.l)\n | ...^"}},
-		{"a program that cannot be", `{type: object, x-kubernetes-validations: [{rule: "int('x') == 1"}, {rule: "self.kind.find('[') == ''"}]}`, []string{
+		{"programs that cannot be created", `{type: object, x-kubernetes-validations: [{rule: "int('x') == 1"}, {rule: "self.kind.find('[') == ''"}]}`, []string{
 			schemaPath + `.x-kubernetes-validations[0].rule: Invalid value: {"Rule":"int('x') == 1","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: program instantiation failed: type conversion error from 'string' to 'int'`,
 			schemaPath + `.x-kubernetes-validations[1].rule: Invalid value: {"Rule":"self.kind.find('[') == ''","Message":"","MessageExpression":"","Reason":null,"FieldPath":"","OptionalOldSelf":null}: program instantiation failed: error parsing regexp: missing closing ]: ` + "`[`"}},
-		{"words", `
+		{"texts of rules", `
 type: object
 properties: {m: {type: object, additionalProperties: {type: string}}}
 x-kubernetes-validations:
@@ -102,7 +102,7 @@ x-kubernetes-validations:
 			schemaPath + `.x-kubernetes-validations[3].fieldPath: Invalid value: " ": must be non-empty if specified`,
 			schemaPath + `.x-kubernetes-validations[3].fieldPath: Invalid value: " ": must be a valid path`,
 			schemaPath + `.x-kubernetes-validations[5].fieldPath: Invalid value: ".m['a": must be a valid path`}},
-		{"a default that breaks a rule", `
+		{"a default that violates a rule", `
 type: object
 properties:
   a: {type: integer, default: 5, x-kubernetes-validations: [{rule: "self < 5"}]}
@@ -160,12 +160,12 @@ func TestUnchangedRules(t *testing.T) {
 		change func(*apiextensionsv1.CustomResourceDefinition)
 		want   int
 	}{
-		{"the same", func(*apiextensionsv1.CustomResourceDefinition) {}, 0},
-		{"something else", func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ShortNames = []string{"th"} }, 0},
-		{"another schema", func(crd *apiextensionsv1.CustomResourceDefinition) {
+		{"nothing changed", func(*apiextensionsv1.CustomResourceDefinition) {}, 0},
+		{"names changed", func(crd *apiextensionsv1.CustomResourceDefinition) { crd.Spec.Names.ShortNames = []string{"th"} }, 0},
+		{"schema changed", func(crd *apiextensionsv1.CustomResourceDefinition) {
 			crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Description = "new"
 		}, 1},
-		{"one more version", func(crd *apiextensionsv1.CustomResourceDefinition) {
+		{"version added", func(crd *apiextensionsv1.CustomResourceDefinition) {
 			more := *crd.Spec.Versions[0].DeepCopy()
 			more.Name, more.Storage = "v2", false
 			more.Schema.OpenAPIV3Schema.Description = "new"
@@ -188,8 +188,8 @@ func TestUnchangedRules(t *testing.T) {
 func TestPathological(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, rule, message, want string }{
-		{"loops in loops", strings.Repeat("self.all(x, ", 11) + "true" + strings.Repeat(")", 11), "", "estimated rule cost exceeds budget by factor of more than 100x"},
-		{"loops deeper than is allowed", strings.Repeat("self.all(x, ", 300) + "true" + strings.Repeat(")", 300), "", "compilation failed"},
+		{"nested loops", strings.Repeat("self.all(x, ", 11) + "true" + strings.Repeat(")", 11), "", "estimated rule cost exceeds budget by factor of more than 100x"},
+		{"loops nested too deeply", strings.Repeat("self.all(x, ", 300) + "true" + strings.Repeat(")", 300), "", "compilation failed"},
 		{"brackets", strings.Repeat("(", 5000) + "true" + strings.Repeat(")", 5000), "", "compilation failed"},
 		{"a long expression", strings.Repeat("true && ", 20000) + "true", "", "compilation failed"},
 		{"a huge regular expression", "self[0].matches('" + strings.Repeat("(a{1,99}){1,9}", 50) + "')", "", "exceeds budget"},
@@ -226,8 +226,8 @@ func TestCheckEnds(t *testing.T) {
 	}
 }
 
-// FuzzRules checks that an accepted definition can validate all objects of its schema without a
-// panic and within its budget.
+// FuzzRules checks that the rules of an accepted definition can be evaluated for valid objects without panics,
+// internal errors and compile errors.
 func FuzzRules(f *testing.F) {
 	for _, seed := range [][3]string{
 		{`{"type": "object", "properties": {"a": {"type": "string", "maxLength": 9}}}`, "self.a == 'x' || self.a.matches('[a-z]+')", `{"a": "b"}`},

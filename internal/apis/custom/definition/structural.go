@@ -37,10 +37,9 @@ func structuralFaults(s *props, at *field.Path) field.ErrorList {
 	return v.errs
 }
 
-// NonStructuralSchema returns the condition NonStructuralSchema of a definition that has a
-// non-structural schema or sets spec.preserveUnknownFields, and nil for other definitions. Such
-// definitions are no longer accepted, but kube-apiserver may have stored them. It returns an error if
-// a schema cannot be converted.
+// NonStructuralSchema returns the NonStructuralSchema condition of a definition that has a non-structural
+// schema or sets spec.preserveUnknownFields, and nil for other definitions. Such definitions are no longer
+// accepted, but kube-apiserver may have stored them. It returns an error if a schema cannot be converted.
 func NonStructuralSchema(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensionsv1.CustomResourceDefinitionCondition, error) {
 	var errs field.ErrorList
 	if crd.Spec.PreserveUnknownFields {
@@ -65,7 +64,7 @@ func NonStructuralSchema(crd *apiextensionsv1.CustomResourceDefinition) (*apiext
 	}, nil
 }
 
-// level is the level of a node in a schema.
+// level is the position of a node in a schema.
 type level int
 
 const (
@@ -190,8 +189,8 @@ func isIntOrString(anyOf []props) bool {
 	return len(anyOf) == 2 && reflect.DeepEqual(anyOf, []props{{Type: "integer"}, {Type: "string"}})
 }
 
-// values validates allOf, anyOf, oneOf and not of a node. The pattern of an int-or-string
-// is skipped, in anyOf or the first allOf.
+// values validates allOf, anyOf, oneOf and not of a node. skipAnyOf and skipFirstAllOf are set if anyOf, or
+// anyOf in the first schema of allOf, is the pattern of an int-or-string, which is not validated.
 func (v *structural) values(s *props, skipAnyOf, skipFirstAllOf bool, at *field.Path) {
 	if !skipAnyOf {
 		for i := range s.AnyOf {
@@ -214,8 +213,7 @@ func (v *structural) values(s *props, skipAnyOf, skipFirstAllOf bool, at *field.
 	}
 }
 
-// nested validates a schema in allOf, anyOf, oneOf or not, which may only have value
-// validations.
+// nested validates a schema in allOf, anyOf, oneOf or not, which may only contain value validations.
 func (v *structural) nested(s *props, skipAnyOf bool, at *field.Path) {
 	if v.full() {
 		return

@@ -20,7 +20,7 @@ import (
 // validator collects the errors of one definition.
 type validator struct {
 	crd *apiextensions.CustomResourceDefinition
-	// old is the replaced definition; nil for a new one.
+	// old is the replaced definition. It is nil if crd is a new definition.
 	old  *apiextensionsv1.CustomResourceDefinition
 	ctx  context.Context
 	errs field.ErrorList
@@ -40,7 +40,7 @@ func (v *validator) name() {
 }
 
 // metadata validates the metadata a second time, after the registry, because kube-apiserver returns each
-// error of metadata twice.
+// metadata error twice.
 func (v *validator) metadata(meta, old *metav1.ObjectMeta) {
 	v.errs = append(v.errs, validation.ValidateObjectMetaUpdate(meta, old, field.NewPath("metadata"))...)
 }
@@ -178,7 +178,7 @@ func deprecationFaults(version *apiextensions.CustomResourceDefinitionVersion) (
 	return faults
 }
 
-// hasStatus reports whether a version has the subresource status.
+// hasStatus reports whether a version has the status subresource.
 func (v *validator) hasStatus(version *apiextensions.CustomResourceDefinitionVersion) bool {
 	subresources := version.Subresources
 	if subresources == nil {
@@ -261,7 +261,7 @@ func (v *validator) storedVersions(at *field.Path) {
 	}
 }
 
-// immutable rejects changes of immutable fields. Scope and kind are immutable once the definition is
+// immutable rejects changes to immutable fields. Scope and kind are immutable once the definition is
 // established.
 func (v *validator) immutable(old *apiextensionsv1.CustomResourceDefinition) {
 	at, spec := field.NewPath("spec"), &v.crd.Spec

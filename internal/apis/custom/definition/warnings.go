@@ -10,8 +10,8 @@ import (
 	"mainstay.dev/mainstay/internal/apis/custom/schema"
 )
 
-// Warnings returns a warning for each format in the schemas that the server does not validate, sorted
-// by format. It is nil if there are none.
+// Warnings returns a warning for each format in the schemas that the server does not validate, sorted by
+// format. The result is nil if there are no such formats.
 func Warnings(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	unknown := formats{}
 	for i := range crd.Spec.Versions {

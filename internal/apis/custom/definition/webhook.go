@@ -51,8 +51,8 @@ func InvalidCABundle(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	return caBundleFault(c.Webhook.ClientConfig.CABundle) != nil
 }
 
-// caBundleFault returns kube-apiserver's error for a bundle without certificates, or nil if it is
-// valid.
+// caBundleFault returns kube-apiserver's error for a bundle without a valid certificate, or nil if the bundle
+// is valid or empty.
 func caBundleFault(bundle []byte) error {
 	if len(bundle) == 0 || x509.NewCertPool().AppendCertsFromPEM(bundle) {
 		return nil
@@ -73,8 +73,8 @@ func caBundleFault(bundle []byte) error {
 	return errors.New(loading + "no valid certificate authority data seen")
 }
 
-// requireKnownReview reports whether the review versions must include a supported version. They need not if
-// the old definition has no supported version.
+// requireKnownReview reports whether the review versions must include a supported version. This is not required
+// if the old definition has review versions, but no supported one.
 func (v *validator) requireKnownReview() bool {
 	if v.old == nil || v.old.Spec.Conversion == nil || v.old.Spec.Conversion.Webhook == nil {
 		return true

@@ -11,7 +11,8 @@ import (
 
 const at = "spec.conversion.webhookClientConfig"
 
-// behind returns the client config of a webhook that is a Service.
+// behind returns the client config of a webhook that is reached through a Service. An empty path or port is
+// omitted.
 func behind(namespace, name, path string, port int32) *apiextensionsv1.WebhookClientConfig {
 	service := &apiextensionsv1.ServiceReference{Namespace: namespace, Name: name}
 	if path != "" {
@@ -51,18 +52,18 @@ func TestWebhooks(t *testing.T) {
 		{"by URL", atURL("https://example.com:8443/convert"), []string{"v1"}, ""},
 		{"by service", behind("a", "b", "/c/d", 0), []string{"v9", "v1beta1"}, ""},
 		{"root of a service", behind("a", "b", "/", 8443), []string{"v1"}, ""},
-		{"nowhere", &apiextensionsv1.WebhookClientConfig{}, []string{"v1"}, at + ": Required value: exactly one of url or service is required"},
-		{"twice", both, []string{"v1"}, at + ": Required value: exactly one of url or service is required"},
+		{"neither URL nor service", &apiextensionsv1.WebhookClientConfig{}, []string{"v1"}, at + ": Required value: exactly one of url or service is required"},
+		{"both URL and service", both, []string{"v1"}, at + ": Required value: exactly one of url or service is required"},
 		{"http", atURL("http://a"), []string{"v1"}, at + `.url: Invalid value: "http": 'https' is the only allowed URL scheme; desired format: https://host[/path]`},
 		{"no host", atURL("https:///c"), []string{"v1"}, at + `.url: Invalid value: "": host must be specified; desired format: https://host[/path]`},
-		{"with everything", atURL("https://u@a/?x=1#y"), []string{"v1"}, "[" + at + `.url: Invalid value: "u": user information is not permitted in the URL, ` +
+		{"user, query and fragment", atURL("https://u@a/?x=1#y"), []string{"v1"}, "[" + at + `.url: Invalid value: "u": user information is not permitted in the URL, ` +
 			at + `.url: Invalid value: "y": fragments are not permitted in the URL, ` + at + `.url: Invalid value: "x=1": query parameters are not permitted in the URL]`},
-		{"no URL", atURL("https://a b"), []string{"v1"}, at + `.url: Required value: url must be a valid URL: parse "https://a b": invalid character " " in host name; desired format: https://host[/path]`},
+		{"malformed URL", atURL("https://a b"), []string{"v1"}, at + `.url: Required value: url must be a valid URL: parse "https://a b": invalid character " " in host name; desired format: https://host[/path]`},
 		{"no names", behind("", "", "", 70000), []string{"v1"}, "[" + at + ".service.name: Required value, " +
 			at + ".service.namespace: Required value, " +
 			at + ".service.port: Invalid value: 70000: port is not valid: must be between 1 and 65535, inclusive]"},
-		{"empty segments", behind("a", "b", "//", 0), []string{"v1"}, at + `.service.path: Invalid value: "//": segment[0] may not be empty`},
-		{"segments", behind("a", "b", "c/d_", 0), []string{"v1"}, "[" + at + `.service.path: Invalid value: "c/d_": must start with a '/', ` +
+		{"empty path segments", behind("a", "b", "//", 0), []string{"v1"}, at + `.service.path: Invalid value: "//": segment[0] may not be empty`},
+		{"invalid path segments", behind("a", "b", "c/d_", 0), []string{"v1"}, "[" + at + `.service.path: Invalid value: "c/d_": must start with a '/', ` +
 			at + `.service.path: Invalid value: "c/d_": segment[0] may not be empty, ` +
 			at + `.service.path: Invalid value: "c/d_": segment[1]: a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', ` +
 			`and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')]`},
