@@ -17,7 +17,7 @@ import (
 	"mainstay.dev/mainstay/internal/egress/webhook"
 )
 
-// BenchmarkConvert measures one review of objects of 1 KB by a trivial webhook.
+// BenchmarkConvert measures the conversion of 1 and of 500 objects of about 1 KB by a trivial webhook.
 func BenchmarkConvert(b *testing.B) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		review, _ := io.ReadAll(r.Body)

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// timeout is the timeout of a call of a webhook, as in kube-apiserver.
+	// timeout is the timeout of a webhook call, as in kube-apiserver.
 	timeout = 30 * time.Second
 	// A response is limited to maxResponseBytes plus maxResponseFactor times the size of the request.
 	// Objects that are larger than maxResponseBytes cannot be stored.
@@ -43,7 +43,7 @@ type Config struct {
 // Converter converts the objects of a definition. It is safe for concurrent use.
 type Converter struct {
 	definition string
-	// version is the version of ConversionReview: v1 or v1beta1.
+	// version is the version of ConversionReview, either v1 or v1beta1.
 	version string
 	client  *webhook.Client
 	metrics *Metrics
@@ -72,8 +72,8 @@ func New(config Config) (*Converter, error) {
 // Close releases the client of the webhook. Conversions in progress are not interrupted.
 func (c *Converter) Close() { c.client.Close() }
 
-// Error is the error of a failed conversion: an API error with status 500, without a reason, and with
-// kube-apiserver's message.
+// Error is the error of a failed conversion. It is an API error with status 500, without a reason, and with the
+// same message as in kube-apiserver.
 type Error struct {
 	Message string
 	// Unreachable is set if no connection to the webhook could be established. The error then matches
@@ -105,9 +105,9 @@ func WatchError(err error) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// Convert converts objects to a version and returns them in the same order. One call of the webhook
-// converts all objects in other versions; Convert blocks during the call. It takes ownership of the
-// objects. It returns an *Error, or an error that wraps the cause of ctx.
+// Convert converts objects to a version and returns them in the same order. One call of the webhook converts
+// all objects in other versions; Convert blocks during the call. It takes ownership of the objects. It returns
+// an *Error, or an error that wraps the cause of ctx if ctx ends.
 func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstructured, to schema.GroupVersion) ([]*unstructured.Unstructured, error) {
 	var pending []*unstructured.Unstructured
 	for _, obj := range objects {
@@ -147,16 +147,16 @@ func (c *Converter) Convert(ctx context.Context, objects []*unstructured.Unstruc
 	return out, nil
 }
 
-// isEmpty reports whether an object has only a type. As in kube-apiserver, such an object is converted
-// without the webhook.
+// isEmpty reports whether an object has only a kind and an apiVersion. As in kube-apiserver, such an object is
+// converted without the webhook.
 func isEmpty(obj *unstructured.Unstructured) bool {
 	_, hasKind := obj.Object["kind"]
 	_, hasVersion := obj.Object["apiVersion"]
 	return len(obj.Object) == 2 && hasKind && hasVersion
 }
 
-// fault is a failed conversion: the class for metrics, and the message that follows "conversion
-// webhook for <kind>".
+// fault describes a failed conversion. class is the class for metrics. text is the message without the leading
+// "conversion webhook for <kind>".
 type fault struct {
 	class, text string
 	unreachable bool
@@ -195,8 +195,8 @@ func (c *Converter) callWebhook(ctx context.Context, objects []*unstructured.Uns
 	return converted, nil
 }
 
-// invalidObject returns the fault of an invalid object in the response. Like in kube-apiserver, the
-// message has no index if there is only one object.
+// invalidObject returns the fault of an invalid object in the response. As in kube-apiserver, the message has
+// no index if there is only one object.
 func invalidObject(i, of int, err error) *fault {
 	var bad objectError
 	errors.As(err, &bad)

@@ -151,7 +151,7 @@ func TestMetadata(t *testing.T) {
 
 func TestRefusedAnswers(t *testing.T) {
 	t.Parallel()
-	// changed responds with one object after an invalid change.
+	// changed returns a webhook that makes an invalid change to the converted object.
 	changed := func(change func(object map[string]any)) func(review) string {
 		return func(r review) string {
 			object := converted(r.Request.Objects[0], "example.com/v2")
@@ -171,12 +171,12 @@ func TestRefusedAnswers(t *testing.T) {
 		{"failure", func(r review) string {
 			return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"response":{"uid":%q,"result":{"status":"Failure","message":"not this one"}}}`, r.APIVersion, r.Kind, r.Request.UID)
 		}, "failed: not this one"},
-		{"failure without words", func(r review) string {
+		{"failure without a message", func(r review) string {
 			return fmt.Sprintf(`{"apiVersion":%q,"kind":%q,"response":{"uid":%q}}`, r.APIVersion, r.Kind, r.Request.UID)
 		}, "failed: response.result.status was '', not 'Success'"},
 		{"no response", func(r review) string { return fmt.Sprintf(`{"apiVersion":%q,"kind":%q}`, r.APIVersion, r.Kind) }, "failed: no response provided"},
 		{"wrong uid", func(r review) string { r.Request.UID = "x"; return success(r) }, `failed: expected response.uid="`},
-		{"wrong version of review", func(r review) string { r.APIVersion = "apiextensions.k8s.io/v1beta1"; return success(r) },
+		{"wrong review version", func(r review) string { r.APIVersion = "apiextensions.k8s.io/v1beta1"; return success(r) },
 			"failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got apiextensions.k8s.io/v1beta1, Kind=ConversionReview"},
 		{"no type", func(r review) string { return `{}` }, "failed: expected webhook response of apiextensions.k8s.io/v1, Kind=ConversionReview, got /, Kind="},
 		{"another kind", func(r review) string { return `{"apiVersion":"v1","kind":"Pod"}` }, `failed: no kind "Pod" is registered for version "v1" in scheme "webhook"`},
@@ -242,12 +242,11 @@ func TestLongMessages(t *testing.T) {
 		return `{"response":{"result":{"status":"Failure","message":"` + strings.Repeat("ä", 1<<20) + `"}}}`
 	})
 	if _, err := c.Convert(t.Context(), []*unstructured.Unstructured{thing("v1", "a")}, v2); err == nil || len(err.Error()) > 8<<10 {
-		t.Errorf("an error of %d bytes", len(err.Error()))
+		t.Errorf("the error has %d bytes, want at most 8 KiB", len(err.Error()))
 	}
 }
 
-// TestCanceled checks that a canceled call returns the error of its context, and not that the
-// webhook failed.
+// TestCanceled checks that a canceled call returns the error of its context, and not an error of the webhook.
 func TestCanceled(t *testing.T) {
 	t.Parallel()
 	c := newConverter(t, "v1", nil, func(r review) string { return success(r) })

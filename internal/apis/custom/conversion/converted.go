@@ -12,7 +12,7 @@ import (
 	"mainstay.dev/mainstay/internal/codec/jsonplan"
 )
 
-// objectError is the error of an object in a response, and the location of the error.
+// objectError describes an invalid object in a response. where is the location of the error.
 type objectError struct {
 	where place
 	text  string
@@ -32,9 +32,9 @@ func objectErrorf(where place, format string, args ...any) error {
 	return objectError{where, fmt.Sprintf(format, args...)}
 }
 
-// checkConverted decodes an object of the response and returns the converted original. It returns an
-// error if the response contains another object. It copies only labels and annotations from the
-// metadata of the response. The result shares memory with the original.
+// checkConverted decodes an object in the response and returns it. It returns an error if the object is not the
+// original object in the requested version. The result has the metadata of the original, except for labels and
+// annotations. The result shares memory with the original.
 func checkConverted(original *unstructured.Unstructured, raw []byte, to schema.GroupVersion) (*unstructured.Unstructured, error) {
 	converted, err := decode(raw)
 	if err != nil {
@@ -79,8 +79,8 @@ func decode(raw []byte) (*unstructured.Unstructured, error) {
 	return converted, nil
 }
 
-// restoreMetadata replaces the metadata of the converted object by the original's, except
-// labels and annotations.
+// restoreMetadata replaces the metadata of the converted object with the metadata of the original, except for
+// labels and annotations. It modifies the metadata of the original.
 func restoreMetadata(original, converted *unstructured.Unstructured) error {
 	answered, found := converted.Object["metadata"]
 	if !found {
@@ -103,7 +103,8 @@ func restoreMetadata(original, converted *unstructured.Unstructured) error {
 	return nil
 }
 
-// replaceStringMap replaces a map of strings in the metadata. It validates changed entries only.
+// replaceStringMap replaces the labels or annotations in ours with those in theirs. It validates their keys and
+// lengths only if they have changed.
 func replaceStringMap(ours, theirs map[string]any, name string) error {
 	answered := theirs[name]
 	if answered == nil {

@@ -17,14 +17,14 @@ const (
 	invalidConverted  = "conversion_webhook_invalid_converted_object_failure"
 )
 
-// Metrics are the metrics of conversions, with the names of kube-apiserver. A nil *Metrics records
-// nothing. It is safe for concurrent use.
+// Metrics are the metrics of conversions, with kube-apiserver's names. A nil *Metrics records nothing. It is
+// safe for concurrent use.
 type Metrics struct {
 	requests            *prometheus.CounterVec
 	latency, conversion *prometheus.HistogramVec
 }
 
-// NewMetrics creates and registers the metrics. It fails if they are registered already.
+// NewMetrics creates and registers the metrics. It returns an error if they are already registered.
 func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 	byResult, byVersion := []string{"result", "failure_type"}, []string{"crd_name", "from_version", "to_version", "succeeded"}
 	m := &Metrics{
@@ -42,12 +42,12 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}, byVersion),
 	}
 	if err := errors.Join(registerer.Register(m.requests), registerer.Register(m.latency), registerer.Register(m.conversion)); err != nil {
-		return nil, fmt.Errorf("register metrics of conversions: %w", err)
+		return nil, fmt.Errorf("register conversion metrics: %w", err)
 	}
 	return m, nil
 }
 
-// observe counts one call of a webhook.
+// observe records one webhook call.
 func (m *Metrics) observe(definition, from, to string, failed *fault, took time.Duration) {
 	if m == nil {
 		return

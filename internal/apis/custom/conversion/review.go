@@ -52,7 +52,7 @@ type reviewResponse struct {
 	} `json:"response"`
 }
 
-// readReview returns the converted objects in the response to the review with a UID.
+// readReview returns the converted objects in the response to the review with the given UID.
 func (c *Converter) readReview(body []byte, uid string) ([]json.RawMessage, *fault) {
 	document, gvk, err := webhook.Review(body, c.reviewKind().GroupKind())
 	if err != nil {
