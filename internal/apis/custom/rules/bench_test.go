@@ -96,7 +96,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkMemory measures the memory of fifty compiled rules, by rule.
+// BenchmarkMemory measures the memory of fifty compiled rules, and reports it per rule.
 func BenchmarkMemory(b *testing.B) {
 	props := schemaOf(b, manyRules())
 	if _, err := environment.Base(); err != nil {

@@ -16,26 +16,26 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Checker validates the rules of one schema of a definition: they must compile, their estimated costs must be
-// within the limits, separately and in total, and transition rules must be at nodes whose values can be
-// correlated with old values. The zero value is ready for use. It is not safe for concurrent use.
+// Checker validates the rules of one schema of a definition. The rules must compile, the estimated costs of
+// each rule and of all rules together must be within the limits, and transition rules must be at nodes whose
+// values can be correlated with old values. The zero value is ready for use. It is not safe for concurrent use.
 type Checker struct {
-	// Unchanged reports whether the stored definition has the same schema, whose rules are then not rejected
-	// for their cost. It is called at most once, when a rule exceeds a limit, because comparing schemas is expensive. nil
-	// means that the schema is new.
+	// Unchanged reports whether the stored definition has the same schema. If it has, no rule is rejected
+	// because its own cost exceeds the limit. Unchanged is called at most once, when a rule exceeds the limit,
+	// because comparing schemas is expensive. nil means that the schema is new.
 	Unchanged func() bool
 
 	types typed.Builder
 	envs  environments
 	costs map[expressionKey]compiledCost
 
-	// unchanged is the result of Unchanged, nil before the call.
+	// unchanged is the result of Unchanged. It is nil before the call.
 	unchanged *bool
 	total     uint64
 	expensive []expensiveExpression // the most expensive first
 }
 
-// compiledCost is the estimated cost of one evaluation of an expression, or its error.
+// compiledCost is the estimated cost of one evaluation of an expression, or the error of the expression.
 type compiledCost struct {
 	usesOldSelf bool
 	cost        uint64
@@ -77,7 +77,7 @@ func (c *Checker) Root(props *apiextensions.JSONSchemaProps, at *field.Path) Sch
 	return s
 }
 
-// below returns a child node with the schema props. childType returns its CEL type from the type of
+// below returns a child node with the schema props. childType returns the CEL type of the child for the type of
 // this node.
 func (s SchemaNode) below(props *apiextensions.JSONSchemaProps, at *field.Path, childType func(*typed.Type) *typed.Type) SchemaNode {
 	if s.checker == nil || props == nil {
@@ -141,8 +141,9 @@ func (s SchemaNode) Elements(props *apiextensions.JSONSchemaProps, at *field.Pat
 	return s.below(props, at, (*typed.Type).Items)
 }
 
-// Check returns about the first maxFaults errors of the node's rules, and adds their costs to the total of the Checker. The
-// node must have passed the validation without CEL. Check stops with an error when ctx ends.
+// Check returns about the first maxFaults errors of the node's rules, and adds the costs of the rules to the
+// total of the Checker. The node must have passed the validation without CEL. Check stops with an error when
+// ctx ends.
 func (s SchemaNode) Check(ctx context.Context) field.ErrorList {
 	if s.checker == nil || len(s.props.XValidations) == 0 {
 		return nil
@@ -197,8 +198,8 @@ func (s SchemaNode) rule(rule *apiextensions.ValidationRule, at *field.Path) fie
 	return errs
 }
 
-// compile compiles an expression and estimates its cost, once for equal expressions. It does not
-// cache the compiled expression.
+// compile compiles an expression and estimates its cost. Equal expressions are compiled only once, but the
+// compiled expression is not retained.
 func (c *Checker) compile(key expressionKey) compiledCost {
 	if have, found := c.costs[key]; found {
 		return have
@@ -224,7 +225,7 @@ func (c *Checker) compile(key expressionKey) compiledCost {
 func (c *Checker) charge(errs field.ErrorList, at *field.Path, what string, cost uint64) field.ErrorList {
 	c.total = add(c.total, cost)
 	const kept = 4
-	// Total reports only expressions with at least a hundredth of the limit.
+	// Total reports only expressions that cost at least a hundredth of the limit.
 	if cost >= environment.EstimatedDefinitionLimit/100 {
 		c.expensive = append(c.expensive, expensiveExpression{at, cost})
 		slices.SortStableFunc(c.expensive, func(a, b expensiveExpression) int { return cmp.Compare(b.cost, a.cost) })
@@ -248,8 +249,8 @@ func (c *Checker) isUnchanged() bool {
 	return *c.unchanged
 }
 
-// Total returns errors if the rules of all nodes checked so far exceed the total cost limit: one for
-// each of the most expensive expressions, and one with the path at.
+// Total returns errors if the rules of all nodes checked so far exceed the total cost limit. The errors are one
+// for each of the most expensive expressions, and one with the path at.
 func (c *Checker) Total(at *field.Path) field.ErrorList {
 	if c.total <= environment.EstimatedDefinitionLimit {
 		return nil

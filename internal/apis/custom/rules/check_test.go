@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 )
 
-// TestInterruptedRules checks that the evaluation of rules without a cost ends with its context. Otherwise it would take
-// minutes for many elements.
+// TestInterruptedRules checks that the evaluation of rules without a cost stops when the context ends.
+// Otherwise, the evaluation for many elements would take minutes.
 func TestInterruptedRules(t *testing.T) {
 	t.Parallel()
 	const entries = 30_000

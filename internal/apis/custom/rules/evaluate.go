@@ -18,7 +18,8 @@ import (
 
 const budgetExceeded = "failed due to running out of cost budget, no further validation rules will be run"
 
-// rulesOf evaluates the rules of a value itself.
+// rulesOf evaluates the rules of a value, but not the rules of its children. It returns false if the validation
+// must stop.
 func (v *validation) rulesOf(n *node, p *place) bool {
 	n.once.Do(func() { n.ready = v.rules.compile(n) })
 	defer v.rules.metrics.observeEvaluation(v.rules.metrics.now())
@@ -62,7 +63,7 @@ func (r *Rules) compile(n *node) compiledRules {
 	return r.compiled.compile(n)
 }
 
-// abort adds an error and stops the validation.
+// abort adds an error and returns false, which stops the validation.
 func (v *validation) abort(at *field.Path, n *node, detail string) bool {
 	v.errs = append(v.errs, field.Invalid(at, n.jsonType, detail))
 	v.budget = -1
@@ -130,7 +131,7 @@ func ruleName(rule *apiextensions.ValidationRule) string {
 	return strings.TrimSpace(rule.Rule)
 }
 
-// addRuleFault adds the error of a rule that evaluated to false.
+// addRuleFault adds the error of a rule that evaluated to false. It returns false if the validation must stop.
 func (v *validation) addRuleFault(n *node, i int, p *place, vars *variables) bool {
 	rule, compiled := &n.rules[i], &n.ready.rules[i]
 	at := p.path(v.at)

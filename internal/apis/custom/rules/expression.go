@@ -17,13 +17,13 @@ import (
 	"mainstay.dev/mainstay/internal/cel/typed"
 )
 
-// Names of the variables of a rule: the current and the old value.
+// The names of the variables that contain the current and the old value.
 const (
 	selfName    = "self"
 	oldSelfName = "oldSelf"
 )
 
-// scope defines the variables of an expression: self and oldSelf have the same type.
+// scope defines the types of the variables of an expression. self and oldSelf have the same type.
 type scope struct {
 	typ *typed.Type
 	// optional is set if oldSelf is an optional value.
@@ -75,12 +75,12 @@ type expression struct {
 	program cel.Program
 	// usesOldSelf is set for transition rules.
 	usesOldSelf bool
-	// ast is the checked expression, for the estimation of its cost.
+	// ast is the checked expression, which is needed to estimate its cost.
 	ast *cel.Ast
 	err error
 }
 
-// use is the use of an expression.
+// use specifies how an expression is used.
 type use int
 
 const (
@@ -88,8 +88,8 @@ const (
 	asMessage
 )
 
-// compile compiles an expression. The result contains the error, with the message of kube-apiserver's
-// validation of definitions.
+// compile compiles an expression. If the compilation fails, err of the result has the message with which
+// kube-apiserver rejects the definition.
 func (e *environments) compile(key expressionKey) *expression {
 	env, err := e.of(key.scope)
 	if err != nil {
@@ -146,7 +146,7 @@ type expressions struct {
 	}
 }
 
-// maxShared is the maximum number of cached expressions.
+// maxShared is the maximum number of cached expressions. If it is reached, the cache is cleared.
 const maxShared = 1000
 
 type expressionKey struct {
@@ -171,7 +171,7 @@ func (e *expressions) get(key expressionKey, envs *environments) *expression {
 	return compiled
 }
 
-// compiledRules are the compiled rules of a node.
+// compiledRules contains the compiled rules of a node.
 type compiledRules struct {
 	rules []compiledRule
 	// usesOldSelf is set if one of the rules uses oldSelf. optional is set if oldSelf is optional in one of
@@ -181,8 +181,8 @@ type compiledRules struct {
 
 type compiledRule struct {
 	rule *expression // nil for an empty rule
-	// message is nil without a message expression. It is compiled at the first failure of the rule, because
-	// most rules never fail.
+	// message is nil if the rule has no message expression. It is compiled at the first failure of the rule,
+	// because most rules never fail.
 	message func() *expression
 }
 
@@ -212,7 +212,7 @@ func (e *expressions) compile(n *node) compiledRules {
 type result struct {
 	value ref.Val
 	cost  uint64
-	// counted reports whether the cost is known.
+	// counted is set if the cost is known.
 	counted bool
 	err     error
 }

@@ -11,9 +11,9 @@ import (
 
 var errNoField = errors.New("does not refer to a valid field")
 
-// FieldAt returns the schema of the field at a path such as .spec.size, or .data['a.b'] if brackets
-// are allowed, and the path for messages. It returns an error if the path is malformed or the schema
-// has no such field.
+// FieldAt returns the path for messages and the schema of the field at a path such as .spec.size. If brackets
+// is set, paths such as .data['a.b'] are also accepted. It returns an error if the path is malformed or the
+// schema has no such field.
 func FieldAt(props *apiextensions.JSONSchemaProps, text string, brackets bool) (*field.Path, *apiextensions.JSONSchemaProps, error) {
 	var path *field.Path
 	for text != "" {

@@ -35,11 +35,12 @@ func TestFieldAt(t *testing.T) {
 		}
 	}
 	if _, _, err := FieldAt(schemaOf(t, pathSchema), ".a['d']", false); err == nil || err.Error() != "array notation is not allowed" {
-		t.Errorf("with brackets: %v", err)
+		t.Errorf("brackets that are not allowed: got error %v", err)
 	}
 }
 
-// FuzzFieldAt checks that an accepted path consists of existing fields.
+// FuzzFieldAt checks that FieldAt returns a path and a schema for each accepted text, and rejects brackets if
+// they are not allowed.
 func FuzzFieldAt(f *testing.F) {
 	for _, text := range []string{".a.d", ".m['k']", `['a']['b.c']`, ".a[", `.m['\`, "..", ".]"} {
 		f.Add(text)

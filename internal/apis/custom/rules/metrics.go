@@ -8,9 +8,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics contains the durations of compilations and evaluations of validation rules, with
-// kube-apiserver's names. One observation covers the rules of one value, without its children.
-// Metrics is safe for concurrent use. A nil *Metrics records nothing.
+// Metrics contains the durations of compilations and evaluations of validation rules, with kube-apiserver's
+// names. One observation covers the rules of one value, without the rules of its children. Metrics is safe for
+// concurrent use. A nil *Metrics records nothing.
 type Metrics struct {
 	compilation, evaluation prometheus.Histogram
 }
@@ -26,7 +26,7 @@ func NewMetrics(registerer prometheus.Registerer) (*Metrics, error) {
 		}),
 	}
 	if err := errors.Join(registerer.Register(m.compilation), registerer.Register(m.evaluation)); err != nil {
-		return nil, fmt.Errorf("register metrics of validation rules: %w", err)
+		return nil, fmt.Errorf("register validation rule metrics: %w", err)
 	}
 	return m, nil
 }

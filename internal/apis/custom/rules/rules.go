@@ -17,28 +17,28 @@ type Rules struct {
 	metrics  *Metrics
 }
 
-// node is a node of a schema that has rules, or has such nodes below it.
+// node is a node of a schema that has rules or a descendant with rules.
 type node struct {
 	typ      *typed.Type // nil if the node has no rules
 	jsonType string
 	rules    []apiextensions.ValidationRule
-	// paths are the field paths of the rules' errors, by rule; empty for the value
-	// itself.
+	// paths contains the field path for the errors of each rule, relative to the value. An empty path means the
+	// value itself.
 	paths []string
 
 	names   []string // keys of members, sorted
 	members map[string]*node
 	// elements is the node of items or additionalProperties.
 	elements *node
-	// keys are the keys of a list map, nil for other lists.
+	// keys contains the keys of a list map. It is nil for other lists.
 	keys []string
 
 	once  sync.Once
 	ready compiledRules
 }
 
-// New returns the rules of a schema, or nil if it has no rules. It compiles nothing. resource is true
-// if the values are resources: expressions can then access apiVersion, kind and metadata.
+// New returns the rules of a schema, or nil if it has no rules. It compiles nothing. resource is true if the
+// values are resources, so that expressions can access apiVersion, kind and metadata.
 func New(props *apiextensions.JSONSchemaProps, resource bool) *Rules {
 	return new(Compiler).Rules(props, resource)
 }
@@ -144,8 +144,8 @@ func (c *Compiler) node(props *apiextensions.JSONSchemaProps, t *typed.Type) *no
 	return n
 }
 
-// memberType returns the CEL type of a member of an object, or nil if expressions cannot access it.
-// A member whose name is not expressible in CEL is still accessible to its own rules.
+// memberType returns the CEL type of a member of an object, or nil if expressions cannot access the member. A
+// member whose name is not expressible in CEL is still accessible to its own rules.
 func (c *Compiler) memberType(t *typed.Type, name string, member *apiextensions.JSONSchemaProps) *typed.Type {
 	if _, ok := typed.Escape(name); ok {
 		return t.Field(name)

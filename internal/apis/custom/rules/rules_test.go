@@ -18,7 +18,7 @@ type judged struct {
 	name, schema, object string
 	// old is the old object, or empty on creation.
 	old string
-	// want contains the errors, warned the warnings.
+	// want contains the expected errors, and warned the expected warnings.
 	want, warned []string
 }
 
@@ -49,11 +49,11 @@ func (j judged) check(t *testing.T) {
 func TestRules(t *testing.T) {
 	t.Parallel()
 	for _, test := range []judged{
-		{name: "a scalar that breaks a rule is shown", schema: `
+		{name: "the error of a scalar contains its value", schema: `
 type: object
 properties: {a: {type: string, x-kubernetes-validations: [{rule: "self == 'x'", message: " must be x "}]}}`,
 			object: `{a: w}`, want: []string{`a: Invalid value: "w": must be x`}},
-		{name: "an object is not", schema: `
+		{name: "the error of an object does not contain its value", schema: `
 type: object
 properties: {a: {type: object, properties: {b: {type: integer}}, x-kubernetes-validations: [{rule: "self.b > 1"}]}}`,
 			object: `{a: {b: 1}}`, want: []string{`a: Invalid value: failed rule: self.b > 1`}},
@@ -80,7 +80,7 @@ properties:
   m: {type: object, additionalProperties: {type: integer, x-kubernetes-validations: [{rule: "self < 3"}]}}`,
 			object: `{l: [1, 3, 2], m: {b: 5, a: 4, c: 0}}`,
 			want:   []string{`l[1]: Invalid value: 3: failed rule: self < 3`, `m[a]: Invalid value: 4: failed rule: self < 3`, `m[b]: Invalid value: 5: failed rule: self < 3`}},
-		{name: "what is not there is not judged, nor is null", schema: `
+		{name: "absent and null values are not validated", schema: `
 type: object
 properties:
   a: {type: string, nullable: true, x-kubernetes-validations: [{rule: "false"}]}
@@ -95,7 +95,7 @@ properties:
   m: {type: object, additionalProperties: {type: string, nullable: true}}
 x-kubernetes-validations: [{rule: "!has(self.a) && type(self.l[0]) == null_type && type(self.m['k']) == null_type && 'k' in self.m"}]`,
 			object: `{a: null, l: [null], m: {k: null}}`},
-		{name: "names that CEL keeps to itself or cannot say", schema: `
+		{name: "names that are reserved or not expressible in CEL", schema: `
 type: object
 properties:
   namespace: {type: string}
@@ -171,13 +171,13 @@ func TestMessages(t *testing.T) {
 	}
 	for _, test := range []judged{
 		{name: "expression with the value", schema: schema(`{rule: "false", messageExpression: "' not ' + self + ' '", message: plain}`), want: []string{`a: Invalid value: "v": not v`}},
-		{name: "an error: the message", schema: schema(`{rule: "false", messageExpression: "[self][1]", message: plain}`), want: []string{`a: Invalid value: "v": plain`}},
-		{name: "an error without one: the rule", schema: schema(`{rule: "  false ", messageExpression: "[self][1]"}`), want: []string{`a: Invalid value: "v": failed rule: false`}},
+		{name: "evaluation error, the message is used", schema: schema(`{rule: "false", messageExpression: "[self][1]", message: plain}`), want: []string{`a: Invalid value: "v": plain`}},
+		{name: "evaluation error without a message, the rule is used", schema: schema(`{rule: "  false ", messageExpression: "[self][1]"}`), want: []string{`a: Invalid value: "v": failed rule: false`}},
 		{name: "empty", schema: schema(`{rule: "false", messageExpression: "'  '", message: plain}`), want: []string{`a: Invalid value: "v": plain`}},
-		{name: "of two lines", schema: schema(`{rule: "false", messageExpression: "'a\\nb'", message: plain}`), want: []string{`a: Invalid value: "v": plain`}},
+		{name: "two lines", schema: schema(`{rule: "false", messageExpression: "'a\\nb'", message: plain}`), want: []string{`a: Invalid value: "v": plain`}},
 		{name: "too long", schema: schema(`{rule: "false", message: plain, messageExpression: "` + strings.Repeat("x", 0) + `'` + strings.Repeat("x", 5121) + `'"}`), want: []string{`a: Invalid value: "v": plain`}},
 		{name: "does not compile", schema: schema(`{rule: "false", messageExpression: "nothing", message: plain}`), want: []string{`a: Invalid value: "v": plain`}},
-		{name: "no text", schema: schema(`{rule: "false", messageExpression: "1", message: plain}`), want: []string{`a: Invalid value: "v": plain`}},
+		{name: "not a string", schema: schema(`{rule: "false", messageExpression: "1", message: plain}`), want: []string{`a: Invalid value: "v": plain`}},
 	} {
 		test.object = `{a: v}`
 		t.Run(test.name, test.check)
@@ -198,7 +198,7 @@ properties:
   nu: {type: string, nullable: true, x-kubernetes-validations: [{rule: "self == oldSelf"}]}`
 	for _, test := range []judged{
 		{name: "created", object: `{a: x, o: 6, l: [{k: a, v: 1}], m: {a: 1}, s: [a], nu: x}`},
-		{name: "created against an optional rule", object: `{o: 5}`, want: []string{`o: Invalid value: 5: failed rule: self > oldSelf.orValue(5)`}},
+		{name: "created, violates a rule with an optional oldSelf", object: `{o: 5}`, want: []string{`o: Invalid value: 5: failed rule: self > oldSelf.orValue(5)`}},
 		{name: "changed", old: `{a: x, o: 6, l: [{k: a, v: 2}, {k: b, v: 5}], m: {a: 2}, s: [a, b], nu: x}`, object: `{a: w, o: 6, l: [{k: b, v: 4}, {k: a, v: 3}, {k: c, v: 0}], m: {a: 1, b: 0}, s: [b], nu: null}`, want: []string{
 			`a: Invalid value: "w": immutable`, `l[0].v: Invalid value: 4: failed rule: self >= oldSelf`, `m[a]: Invalid value: 1: failed rule: self >= oldSelf`,
 			`o: Invalid value: 6: failed rule: self > oldSelf.orValue(5)`, `s: Invalid value: only grows`}},
@@ -237,8 +237,8 @@ properties:
 			warned: []string{`spec: Invalid value: s`}},
 		{name: "a list without keys is one value", old: `{spec: {b: "1", l: [w]}}`, object: `{spec: {b: "1", l: [w, x]}}`, want: []string{`spec.l[0]: Invalid value: "w": l`}},
 		{name: "a new member", old: `{spec: {b: "1"}}`, object: `{spec: {b: "1", l: [w]}}`, want: []string{`spec.l[0]: Invalid value: "w": l`}},
-		{name: "the type is always judged", old: `{kind: W, spec: {b: "1"}}`, object: `{kind: W, spec: {b: "1"}}`, want: []string{`kind: Invalid value: "W": k`}},
-		{name: "an optional rule about a change is one", old: `{spec: {b: "1", o: w}}`, object: `{spec: {b: "1", o: w}}`, want: []string{`spec.o: Invalid value: "w": optional`}},
+		{name: "the type is always validated", old: `{kind: W, spec: {b: "1"}}`, object: `{kind: W, spec: {b: "1"}}`, want: []string{`kind: Invalid value: "W": k`}},
+		{name: "a rule with an optional oldSelf is a transition rule", old: `{spec: {b: "1", o: w}}`, object: `{spec: {b: "1", o: w}}`, want: []string{`spec.o: Invalid value: "w": optional`}},
 	} {
 		test.schema = schema
 		t.Run(test.name, test.check)
@@ -261,9 +261,9 @@ properties:
 	}{
 		{"one call", `{rule: "self.all(a, self.all(b, self.all(c, a + b + c > 0)))"}`, Budget, []string{
 			`l: Invalid value: "array": 'operation cancelled: actual cost limit exceeded': no further validation rules will be run due to call cost exceeds limit for rule: self.all(a, self.all(b, self.all(c, a + b + c > 0)))`}},
-		{"all together", `{rule: "self.all(a, a > 0)"}, {rule: "self.all(a, a > 0)"}`, 3000, []string{
+		{"several calls", `{rule: "self.all(a, a > 0)"}, {rule: "self.all(a, a > 0)"}`, 3000, []string{
 			`l: Invalid value: "array": validation failed due to running out of cost budget, no further validation rules will be run`}},
-		{"nothing left", `{rule: "true"}`, 0, []string{
+		{"no budget", `{rule: "true"}`, 0, []string{
 			`l: Invalid value: "array": validation failed due to running out of cost budget, no further validation rules will be run`}},
 		{"a message", `{rule: "false", messageExpression: "self.map(x, string(x)).join()"}`, 1000, []string{
 			`l: Invalid value: "array": messageExpression evaluation failed due to running out of cost budget, no further validation rules will be run`}},
@@ -290,7 +290,7 @@ func TestManyFaults(t *testing.T) {
 	r := New(schemaOf(t, `{type: object, properties: {l: {type: array, items: {type: integer, x-kubernetes-validations: [{rule: "self > 1"}]}}}}`), true)
 	errs, _ := r.Validate(t.Context(), nil, valueOf(t, `{l: [`+strings.Repeat("1, ", 20_000)+`1]}`), Options{Budget: Budget})
 	if len(errs) != maxFaults {
-		t.Errorf("%d faults", len(errs))
+		t.Errorf("%d faults, want %d", len(errs), maxFaults)
 	}
 }
 
@@ -366,8 +366,8 @@ properties:
 	}
 }
 
-// TestCompiledOnce checks that equal rules for the same type are compiled once, when an object first
-// has a value, and message expressions when a rule first fails.
+// TestCompiledOnce checks that equal rules for the same type are compiled once, when an object first has a
+// value to validate, and that message expressions are compiled when a rule first fails.
 func TestCompiledOnce(t *testing.T) {
 	t.Parallel()
 	const place = `{type: object, properties: {x: {type: integer}}, x-kubernetes-validations: [{rule: "self.x > 0", messageExpression: "'x'"}]}`

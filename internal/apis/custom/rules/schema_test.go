@@ -40,7 +40,7 @@ func valueOf(t testing.TB, text string) any {
 	return value
 }
 
-// withRule adds one rule to a schema.
+// withRule replaces the rules at the root of a schema with one rule, in place, and returns the schema.
 func withRule(props *apiextensions.JSONSchemaProps, rule string) *apiextensions.JSONSchemaProps {
 	props.XValidations = apiextensions.ValidationRules{{Rule: rule}}
 	return props

@@ -11,7 +11,7 @@ import (
 	"mainstay.dev/mainstay/internal/cel/environment"
 )
 
-// Budget is the cost budget of validating one object.
+// Budget is the cost budget for validating one object.
 const Budget int64 = environment.RuntimeBudget
 
 // Options are the options of Rules.Validate.
@@ -21,17 +21,18 @@ type Options struct {
 	// Ratchet turns errors of unchanged values into warnings (KEP-4008), except errors of transition
 	// rules.
 	Ratchet bool
-	// Schema is the schema of the value, which determines how it is compared with Old; nil compares them
-	// without a schema.
+	// Schema is the schema of the value, which determines how it is compared with Old; if Schema is nil, they
+	// are compared without a schema.
 	Schema *schema.Schema
-	// Budget is the total cost budget of all rules, usually the constant Budget. With 0, the first rule
-	// exceeds it.
+	// Budget is the total cost budget of all rules, usually the constant Budget. If it is 0, the first rule
+	// exceeds the budget.
 	Budget int64
 }
 
-// Validate returns the errors of a value according to the rules, with paths below at, and the
-// remaining cost budget. A negative budget means that it was exceeded or that ctx ended, which is also an error. The
-// value must be valid according to the schema and must not be modified concurrently.
+// Validate returns the errors of a value according to the rules, with paths below at, and the remaining cost
+// budget. A negative remaining budget means that the validation was stopped before all rules were evaluated,
+// for example because ctx ended. The value must be valid according to the schema and must not be modified
+// concurrently.
 func (r *Rules) Validate(ctx context.Context, at *field.Path, value any, o Options) (field.ErrorList, int64) {
 	if r == nil {
 		return nil, o.Budget
@@ -53,7 +54,7 @@ type validation struct {
 	unchecked int
 }
 
-// place is a value and its path, a linked list on the stack of the walk.
+// place is a value and its path. It is an element of a linked list on the stack of the walk.
 type place struct {
 	above *place
 	// name, or index if inList is set, is the last element of the path. additional is set if name is a key of
@@ -64,9 +65,9 @@ type place struct {
 	value, old         any
 	// correlated is set if old is the old value of value.
 	correlated bool
-	// hidden is set if expressions cannot access the value, which is then not compared.
+	// hidden is set for apiVersion and kind of the document, which are never treated as unchanged.
 	hidden bool
-	// compared is set if unchanged was determined.
+	// compared is set once unchanged has been determined.
 	compared, unchanged bool
 }
 
@@ -116,8 +117,8 @@ func (p *place) schema(root *schema.Schema) *schema.Schema {
 	return s.Properties[p.name]
 }
 
-// maxFaults is the maximum number of returned faults. Without it, each of a million entries could have one before the
-// budget is exceeded.
+// maxFaults is the maximum number of returned faults. Without this limit, each of a million entries could have
+// a fault before the budget is exceeded.
 const maxFaults = 1 << 10
 
 // value validates a value and all values below it. It returns false if the budget is exceeded or there are maxFaults
@@ -163,7 +164,7 @@ func (v *validation) member(n *node, p *place, name string, additional bool, val
 	was, found := old[name]
 	return v.value(n, &place{
 		above: p, name: name, additional: additional, value: value, old: was, correlated: p.correlated && found,
-		// Documents are converted to one version before they are compared.
+		// Both documents were converted to the same version, so a comparison would be meaningless.
 		hidden: p.above == nil && (name == "apiVersion" || name == "kind"),
 	})
 }
@@ -193,7 +194,8 @@ func (v *validation) elements(n *node, p *place, list, old []any) bool {
 	return true
 }
 
-// byKeys returns the entries of a list map by their keys. If keys are equal, it returns the first entry.
+// byKeys returns the entries of a list map, indexed by the values of their keys. Of entries with equal keys,
+// the result contains the first one.
 func byKeys(keys []string, list []any) map[any]any {
 	entries := make(map[any]any, len(list))
 	for _, entry := range list {
@@ -206,7 +208,7 @@ func byKeys(keys []string, list []any) map[any]any {
 	return entries
 }
 
-// keyOf returns the key of a list map's entry, or false if it is not an object or lacks a key.
+// keyOf returns the key of a list map's entry, or false if the entry is not an object or lacks a key.
 func keyOf(keys []string, entry any) (any, bool) {
 	members, ok := entry.(map[string]any)
 	if !ok {
