@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Complete prunes a document and sets its defaults, in one pass: it drops unknown members and nulls
-// that the schema does not allow, and adds missing members that have a default. It does not prune
-// apiVersion, kind and metadata of the document and of embedded resources. It modifies doc in place
-// and is idempotent, except that it sets no more defaults after maxDefaults.
+// Complete prunes a document and sets its defaults, in one pass. It drops unknown members and nulls that the
+// schema does not allow, and adds missing members that have a default. It does not prune apiVersion, kind and
+// metadata of the document and of embedded resources. It modifies doc in place and is idempotent, except that
+// it sets no more defaults after maxDefaults.
 func (s *Schema) Complete(doc map[string]any) {
 	w := walk{defaults: true, prune: true}
 	w.object(s, doc, true)
@@ -26,8 +26,8 @@ func (s *Schema) SetDefaults(doc map[string]any) {
 // in bytes. A document of a few MB can have a million unknown members, each with a path as deep as the document.
 const maxUnknown, maxUnknownSize = 1000, 1 << 20
 
-// Prune drops unknown members of doc in place. If report is set, it returns their paths, sorted; if there are very many, it
-// returns some of them.
+// Prune drops unknown members of doc in place. If report is set, it returns their paths, sorted. It returns
+// only some of the paths if they exceed maxUnknown or maxUnknownSize.
 func (s *Schema) Prune(doc map[string]any, report bool) (unknown []string) {
 	w := walk{prune: true, report: report}
 	w.object(s, doc, true)
@@ -49,12 +49,12 @@ type walk struct {
 	// path is the path of the current value, if report is set.
 	path        []byte
 	unknown     []string
-	unknownSize int // total size of unknown
-	// filled is the approximate memory of the defaults, in bytes.
+	unknownSize int // total size of unknown, in bytes
+	// filled is the approximate memory of the defaults that were set, in bytes.
 	filled int
 }
 
-// isMeta reports whether every resource has the member.
+// isMeta reports whether name is a member that every resource has.
 func isMeta(name string) bool { return name == "metadata" || name == "apiVersion" || name == "kind" }
 
 func (w *walk) value(s *Schema, value any, resource bool) {

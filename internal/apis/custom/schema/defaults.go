@@ -4,9 +4,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// maxDefaults is the approximate maximum memory of all defaults that are added to one document, in bytes. A large default
-// of the elements of a list would otherwise multiply the size of a small document. A document with more defaults is too
-// large to be stored.
+// maxDefaults is the approximate maximum memory of all defaults that are added to one document, in bytes.
+// Without this limit, a large default for the elements of a list could multiply the size of a small document. A
+// document with more defaults is too large to be stored.
 const maxDefaults = 64 << 20
 
 // minDefaultSize is the approximate memory of a member or element without its content, in bytes.
@@ -30,8 +30,8 @@ func sizeOf(value any) int {
 	return size
 }
 
-// PruneDefaults prunes the default values in a schema: it drops unknown members, including unknown members of
-// metadata, and metadata of wrong types. It modifies s, which must not be in use yet.
+// PruneDefaults prunes the default values in a schema. It drops unknown members, including those of metadata,
+// and members of metadata that have the wrong type. It modifies s, which must not be in use yet.
 func (s *Schema) PruneDefaults() { s.pruneDefaults(nil, false) }
 
 // pruneDefaults prunes a node and its children. In metadata, steps is the path to the node from the
@@ -63,8 +63,8 @@ func (s *Schema) pruneDefaults(steps []string, inMeta bool) {
 	}
 }
 
-// pruneInMetadata returns the pruned value at the path steps in the metadata or type of a resource,
-// or nil if all of it is pruned.
+// pruneInMetadata prunes a value at the path steps in the metadata, apiVersion or kind of a resource. It
+// returns the pruned value, or nil if nothing remains.
 func pruneInMetadata(value any, steps []string) any {
 	doc, ok := wrapAt(value, steps).(map[string]any)
 	if !ok {
@@ -88,7 +88,7 @@ func pruneInMetadata(value any, steps []string) any {
 	return left
 }
 
-// wrapAt returns a document with a value at the path steps.
+// wrapAt returns a document that contains only the given value, at the path steps.
 func wrapAt(value any, steps []string) any {
 	for i := len(steps) - 1; i >= 0; i-- {
 		if steps[i] == "" {

@@ -14,7 +14,8 @@ import (
 	"encoding/json"
 )
 
-// ValidateEmbedded returns the errors of the type and metadata of resources embedded in a value.
+// ValidateEmbedded validates the apiVersion, kind and metadata of the resources embedded in a value. base is
+// the path of the value in errors.
 func (s *Schema) ValidateEmbedded(base *field.Path, value any) field.ErrorList {
 	var errs field.ErrorList
 	s.embedded(base, value, &errs)
@@ -44,7 +45,8 @@ func (s *Schema) embedded(at *field.Path, value any, errs *field.ErrorList) {
 	}
 }
 
-// ValidateResource returns the errors of the type and metadata of a resource.
+// ValidateResource validates the apiVersion, kind and metadata of a resource. at is the path of the resource in
+// errors.
 func ValidateResource(at *field.Path, resource map[string]any) field.ErrorList {
 	var errs field.ErrorList
 	for _, name := range []string{"apiVersion", "kind"} {

@@ -68,11 +68,12 @@ func (f *fault) size() int {
 	return size
 }
 
-// result is the result of validating a value: distinct faults, up to maxFaults and maxFaultSize. matched is the number of
-// checks. If all alternatives fail, the faults of the alternative with the most checks are reported.
+// result is the result of validating a value. It contains distinct faults, up to maxFaults and maxFaultSize.
+// matched is the number of checks that were made. If all alternatives fail, the faults of the alternative with
+// the most checks are reported.
 type result struct {
 	faults []fault
-	// texts are the texts of the faults, if there are more than fewFaults.
+	// texts contains the texts of the faults. It is nil until there are more than fewFaults faults.
 	texts   map[string]bool
 	size    int // of the faults
 	matched int

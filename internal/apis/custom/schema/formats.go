@@ -6,8 +6,8 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/strfmt"
 )
 
-// isStringFormat reports whether a format of strings is validated. Other formats are only
-// documentation. Dashes are ignored.
+// isStringFormat reports whether a format is validated for strings. Other formats are only documentation.
+// Dashes in the format are ignored.
 func isStringFormat(format string) bool {
 	switch strings.ReplaceAll(format, "-", "") {
 	case "bsonobjectid", "uri", "email", "hostname", "ipv4", "ipv6", "cidr", "mac",
@@ -39,7 +39,7 @@ func knownFormat(jsonType, format string) string {
 // IsKnownFormat reports whether a format is validated for values of a type.
 func IsKnownFormat(jsonType, format string) bool { return knownFormat(jsonType, format) != "" }
 
-// hasFormat reports whether a string is valid in a format. All strings are valid in an unknown format.
+// hasFormat reports whether a string conforms to a format. All strings conform to an unknown format.
 func hasFormat(format, value string) bool {
 	return !strfmt.Default.ContainsName(format) || strfmt.Default.Validates(format, value)
 }

@@ -31,7 +31,8 @@ func keyOf(keys []string, entry any) (string, bool) {
 	return b.String(), true
 }
 
-// byKeys returns the entries of a list map by key. For duplicate keys, it returns the first entry.
+// byKeys returns the entries of a list map, indexed by key. Of entries with equal keys, the result contains the
+// first one.
 func byKeys(keys []string, list []any) map[string]any {
 	entries := make(map[string]any, len(list))
 	for _, entry := range list {
@@ -44,8 +45,8 @@ func byKeys(keys []string, list []any) map[string]any {
 	return entries
 }
 
-// Unchanged reports whether two values are equal, ignoring the order of list maps. s is their schema;
-// if it is nil, no list is treated as a list map.
+// Unchanged reports whether two values are equal, ignoring the order of entries in list maps. s is their
+// schema; if it is nil, no list is treated as a list map.
 func (s *Schema) Unchanged(value, old any) bool {
 	if s == nil {
 		return reflect.DeepEqual(value, old)
@@ -84,15 +85,14 @@ func (s *Schema) Unchanged(value, old any) bool {
 	return reflect.DeepEqual(value, old)
 }
 
-// ValidateLists returns an error for each duplicate entry of the sets and list maps in value, with
-// paths below base. It ignores unchanged lists and lists that already had duplicates in old, which
-// may be nil.
+// ValidateLists returns an error for each duplicate entry of the sets and list maps in value, with paths below
+// base. If old already contains duplicates in any list, it returns no errors. old may be nil.
 func (s *Schema) ValidateLists(base *field.Path, value, old any) field.ErrorList {
 	if s.below&hasLists == 0 {
 		return nil
 	}
 	if old != nil {
-		// Like kube-apiserver, accept faults that the old list had.
+		// Like kube-apiserver, report nothing if the old value already has faults.
 		if len(s.ValidateLists(base, old, nil)) > 0 {
 			return nil
 		}

@@ -52,7 +52,7 @@ func (s *Schema) CoerceEmbedded(base *field.Path, doc map[string]any, report, le
 	return unknown, err
 }
 
-// eachEmbedded visits the resources embedded in a value, in order.
+// eachEmbedded visits the resources embedded in a value, in the order of their sorted names and indexes.
 func (s *Schema) eachEmbedded(value any, at *field.Path, visit func(resource map[string]any, at *field.Path) error) error {
 	if s == nil || s.below&hasEmbedded == 0 {
 		return nil
@@ -136,7 +136,7 @@ func coerceMetadata(doc map[string]any, path *field.Path, report, lenient bool) 
 	return unknown, nil
 }
 
-// decodeValidMembers decodes the members of metadata one by one, and ignores malformed ones.
+// decodeValidMembers decodes the members of metadata one by one, and ignores malformed members.
 func decodeValidMembers(raw any) metav1.ObjectMeta {
 	var meta metav1.ObjectMeta
 	members, _ := raw.(map[string]any)
@@ -147,14 +147,14 @@ func decodeValidMembers(raw any) metav1.ObjectMeta {
 		}
 		var trial metav1.ObjectMeta
 		if kjson.UnmarshalCaseSensitivePreserveInts(encoded, &trial) == nil {
-			_ = kjson.UnmarshalCaseSensitivePreserveInts(encoded, &meta) // cannot fail: encoded was just created
+			_ = kjson.UnmarshalCaseSensitivePreserveInts(encoded, &meta) // cannot fail, because decoding into trial succeeded
 		}
 	}
 	return meta
 }
 
-// isPlainMetadata reports whether decoding and encoding certainly does not change metadata. It is a
-// fast path: false does not imply a change.
+// isPlainMetadata reports whether decoding and encoding metadata certainly does not change it. The check is a
+// fast path, so a result of false does not imply a change.
 func isPlainMetadata(raw any) bool {
 	members, ok := raw.(map[string]any)
 	if !ok {

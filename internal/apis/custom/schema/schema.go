@@ -17,7 +17,7 @@ import (
 // Schema is the compiled schema of a value and of its members or elements. It is immutable and safe
 // for concurrent use.
 type Schema struct {
-	// Type is a JSON type; "" allows all types, or integer and string with IntOrString.
+	// Type is a JSON type; "" allows all types, or only integer and string if IntOrString is set.
 	Type string
 	// Nullable allows null.
 	Nullable bool
@@ -27,11 +27,11 @@ type Schema struct {
 	// ListType, MapType and ListKeys specify the merge strategy of lists and maps.
 	ListType, MapType string
 	ListKeys          []string
-	// Properties are the schemas of members by name; Items is the schema of list elements.
+	// Properties contains the schemas of members, keyed by name. Items is the schema of list elements.
 	Properties map[string]*Schema
 	Items      *Schema
-	// Open allows members that are not in Properties. Additional is their schema, or nil if they may
-	// have any value.
+	// Open allows members that are not in Properties. Additional is the schema of these members, or nil if they
+	// may have any value.
 	Open       bool
 	Additional *Schema
 	// Default is the default value of a missing member, or nil.
@@ -63,8 +63,8 @@ type rules struct {
 	not                          *Schema
 }
 
-// features are the features that occur in a schema. Walks over documents are skipped for absent
-// features.
+// features is the set of features that occur in a schema. A walk over a document is skipped if the schema lacks
+// the feature that the walk processes.
 type features uint8
 
 const (
@@ -78,7 +78,7 @@ func Compile(props *apiextensions.JSONSchemaProps) (*Schema, error) {
 	return compiler{}.schema(props)
 }
 
-// compiler contains the patterns of one call of Compile. Equal patterns are shared.
+// compiler contains the compiled patterns of one call to Compile, keyed by pattern.
 type compiler map[string]*expression
 
 func (c compiler) schema(props *apiextensions.JSONSchemaProps) (*Schema, error) {
@@ -185,7 +185,7 @@ func (c compiler) rules(r *rules, props *apiextensions.JSONSchemaProps) error {
 	return nil
 }
 
-// setEnum sets the values of an enum.
+// setEnum sets enum and, for a long enum, enumTexts.
 func (r *rules) setEnum(values []apiextensions.JSON) {
 	const short = 16 // a search of this length is as fast as a map
 	if len(values) > short {
@@ -262,8 +262,8 @@ func (s *Schema) member(name string) (member *Schema, known bool) {
 	return s.Additional, s.Open
 }
 
-// Lookup returns the schema at a dotted path without indexes, such as .spec.size, or nil if there
-// is none.
+// Lookup returns the schema at a dotted path without indexes, such as .spec.size, or nil if there is no such
+// schema.
 func (s *Schema) Lookup(path string) *Schema {
 	for name := range strings.SplitSeq(strings.TrimPrefix(path, "."), ".") {
 		if s == nil {
@@ -274,8 +274,8 @@ func (s *Schema) Lookup(path string) *Schema {
 	return s
 }
 
-// AsResource returns a copy of the schema for values that are resources: their type and metadata are
-// also validated.
+// AsResource returns a shallow copy of the schema for values that are resources. The copy also validates their
+// apiVersion, kind and metadata.
 func (s *Schema) AsResource() *Schema {
 	resource := *s
 	resource.Embedded = true

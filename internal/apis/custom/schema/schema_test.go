@@ -54,8 +54,8 @@ func document(t testing.TB, source []byte) map[string]any {
 	return doc
 }
 
-// recorded is an object sent to kube-apiserver, with the errors in the response or the resulting
-// object.
+// recorded is an object that was sent to kube-apiserver, with the resulting object or the errors in the
+// response.
 type recorded struct {
 	Schema json.RawMessage
 	Name   string
@@ -134,7 +134,7 @@ func TestPrune(t *testing.T) {
 			`{"l":[{"k":"1"},{"k":"2","x":1}]}`, `{"l":[{"k":"1"},{"k":"2"}]}`, "l[1].x"},
 		{"in maps", `{"type":"object","properties":{"m":{"type":"object","additionalProperties":{"type":"object","properties":{"k":{"type":"string"}}}}}}`,
 			`{"m":{"a":{"k":"1","x":1}}}`, `{"m":{"a":{"k":"1"}}}`, "m.a.x"},
-		{"preserved, but for what is known", `{"type":"object","properties":{"r":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"k":{"type":"object","properties":{"a":{"type":"string"}}}}}}}`,
+		{"preserved, except in known members", `{"type":"object","properties":{"r":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"k":{"type":"object","properties":{"a":{"type":"string"}}}}}}}`,
 			`{"r":{"any":{"deep":[1]},"k":{"a":"1","b":2}}}`, `{"r":{"any":{"deep":[1]},"k":{"a":"1"}}}`, "r.k.b"},
 		{"embedded", `{"type":"object","properties":{"e":{"type":"object","x-kubernetes-embedded-resource":true,"properties":{"spec":{"type":"object"}}}}}`,
 			`{"e":{"apiVersion":"v1","kind":"K","metadata":{"name":"n"},"spec":{},"x":1}}`, `{"e":{"apiVersion":"v1","kind":"K","metadata":{"name":"n"},"spec":{}}}`, "e.x"},
@@ -163,7 +163,7 @@ func TestComplete(t *testing.T) {
 			`{"a":null,"b":null,"c":null}`, `{"a":"x","c":null}`},
 		{"in lists and maps", `{"type":"object","properties":{"l":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string","default":"x"}}}},"m":{"type":"object","additionalProperties":{"type":"string","default":"d"}}}}`,
 			`{"l":[{},{"a":"y"}],"m":{"k":null}}`, `{"l":[{"a":"x"},{"a":"y"}],"m":{"k":"d"}}`},
-		{"where unknown fields are preserved", `{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"a":{"type":"string","default":"x"}}}`, `{"z":1}`, `{"a":"x","z":1}`},
+		{"in an object that preserves unknown fields", `{"type":"object","x-kubernetes-preserve-unknown-fields":true,"properties":{"a":{"type":"string","default":"x"}}}`, `{"z":1}`, `{"a":"x","z":1}`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -185,17 +185,17 @@ func TestValidateUpdate(t *testing.T) {
 		"m":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["k"],"items":{"type":"object","properties":{"k":{"type":"string"},"v":{"type":"integer","maximum":5},"w":{"type":"string"}}}}
 	}}}}`))
 	old := `{"apiVersion":"v2","kind":"K","spec":{"o":{"few":[{"k":"a"},{"k":"b"}]},"a":"toolong","b":"x","l":["bad","ok"],"m":[{"k":"1","v":9},{"k":"2","v":9}]}}`
-	valid := strings.Replace(old, `"v2"`, `"v1"`, 1) // a valid value
+	valid := strings.Replace(old, `"v2"`, `"v1"`, 1) // has a valid apiVersion
 	for _, test := range []struct{ name, doc, want string }{
-		{"all but the type", valid, ""},
-		{"nothing", old, "apiVersion: Unsupported value: \"v2\": supported values: \"v1\""},
-		{"another field", strings.Replace(valid, `"x"`, `"z"`, 1), ""},
-		{"the invalid field", strings.Replace(valid, `toolong`, `longer`, 1), "spec.a: Too long: may not be more than 3 bytes"},
-		{"the list", strings.Replace(valid, `"ok"]`, `"ok","ok"]`, 1), `spec.l[0]: Unsupported value: "bad": supported values: "ok"`},
-		{"beside an invalid value in an entry", strings.Replace(valid, `"k":"1"`, `"k":"1","w":"x"`, 1), ""},
-		{"the order of entries", `{"spec":{"m":[{"k":"2","v":9},{"k":"1","v":9}]}}`, ""},
-		{"the order of entries below what is invalid", `{"apiVersion":"v2","kind":"K","spec":{"o":{"few":[{"k":"b"},{"k":"a"}]}}}`, "apiVersion: Unsupported value: \"v2\": supported values: \"v1\""},
-		{"an entry below what is invalid", `{"kind":"K","spec":{"o":{"few":[{"k":"b"},{"k":"c"}]}}}`, "spec.o: Invalid value: 1: spec.o in body should have at least 2 properties"},
+		{"only the type changed", valid, ""},
+		{"nothing changed", old, "apiVersion: Unsupported value: \"v2\": supported values: \"v1\""},
+		{"another field changed", strings.Replace(valid, `"x"`, `"z"`, 1), ""},
+		{"the invalid field changed", strings.Replace(valid, `toolong`, `longer`, 1), "spec.a: Too long: may not be more than 3 bytes"},
+		{"the list changed", strings.Replace(valid, `"ok"]`, `"ok","ok"]`, 1), `spec.l[0]: Unsupported value: "bad": supported values: "ok"`},
+		{"a field was added to an entry with an invalid value", strings.Replace(valid, `"k":"1"`, `"k":"1","w":"x"`, 1), ""},
+		{"the order of entries changed", `{"spec":{"m":[{"k":"2","v":9},{"k":"1","v":9}]}}`, ""},
+		{"the order of entries in an invalid object changed", `{"apiVersion":"v2","kind":"K","spec":{"o":{"few":[{"k":"b"},{"k":"a"}]}}}`, "apiVersion: Unsupported value: \"v2\": supported values: \"v1\""},
+		{"an entry in an invalid object changed", `{"kind":"K","spec":{"o":{"few":[{"k":"b"},{"k":"c"}]}}}`, "spec.o: Invalid value: 1: spec.o in body should have at least 2 properties"},
 		{"a new entry", `{"spec":{"m":[{"k":"3","v":9}]}}`, "spec.m[0].v: Invalid value: 9: spec.m[0].v in body should be less than or equal to 5"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -256,8 +256,8 @@ func sizeOf(value any) int {
 	return size
 }
 
-// TestRatchetingOfAlternatives checks that values in allOf, anyOf, oneOf and not are validated even if they are unchanged:
-// otherwise, a schema of an alternative would accept a value that it does not describe.
+// TestRatchetingOfAlternatives checks that values in allOf, anyOf, oneOf and not are validated even if they are
+// unchanged. Otherwise, an alternative would accept a value that it does not describe.
 func TestRatchetingOfAlternatives(t *testing.T) {
 	t.Parallel()
 	const old = `{"spec":{"a":1,"b":"x"}}`
@@ -374,7 +374,7 @@ func FuzzSchema(f *testing.F) {
 			t.Fatalf("a valid document is invalid after completion and pruning: %v", faults(s, again))
 		}
 		if valid && len(s.ValidateUpdate(context.Background(), nil, again, doc)) > 0 {
-			t.Fatal("valid, and not valid as an update of itself")
+			t.Fatal("a valid document is invalid as an update of itself")
 		}
 		if !valid && len(s.ValidateUpdate(context.Background(), nil, again, doc)) > 0 {
 			t.Fatal("an unchanged invalid document is rejected")
@@ -435,7 +435,7 @@ func TestManyFaults(t *testing.T) {
 	}
 }
 
-// TestLargeFaults checks that the total size of errors is limited if each of them is large.
+// TestLargeFaults checks that the total size of errors is limited even if each error is large.
 func TestLargeFaults(t *testing.T) {
 	t.Parallel()
 	const entries = 2_000
@@ -497,8 +497,8 @@ func TestDeepUnknownMembers(t *testing.T) {
 	}
 }
 
-// TestInterruptedValidation checks that the validation ends with its context. Otherwise it would take many minutes for these
-// documents of a few hundred KB.
+// TestInterruptedValidation checks that the validation stops when the context ends. Otherwise, it would take
+// many minutes for these documents of a few hundred KB.
 func TestInterruptedValidation(t *testing.T) {
 	t.Parallel()
 	const entries = 50_000
@@ -544,8 +544,8 @@ func TestCostlyPattern(t *testing.T) {
 	}
 }
 
-// BenchmarkCompilePatterns compiles a schema with few distinct patterns that occur often, like
-// generated schemas.
+// BenchmarkCompilePatterns compiles a schema with few distinct patterns that occur often, as in generated
+// schemas.
 func BenchmarkCompilePatterns(b *testing.B) {
 	var source strings.Builder
 	source.WriteString(`{"type":"object","properties":{`)

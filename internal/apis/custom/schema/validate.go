@@ -10,9 +10,9 @@ import (
 	"mainstay.dev/mainstay/internal/cel/pattern"
 )
 
-// Validate returns the errors of a value, with paths below base. It validates apiVersion, kind and
-// metadata of documents only if the schema contains them. The number of errors is limited. When ctx ends, it stops and
-// returns an error: each element of a list can be validated against thousands of schemas.
+// Validate returns the errors of a value, with paths below base. It validates apiVersion, kind and metadata of
+// documents only if the schema contains them. The number of errors is limited. Because each element of a list
+// can be validated against thousands of schemas, Validate stops with an error when ctx ends.
 func (s *Schema) Validate(ctx context.Context, base *field.Path, value any) field.ErrorList {
 	return s.ValidateUpdate(ctx, base, value, nil)
 }
@@ -50,11 +50,11 @@ func (c *checker) checkTypeMeta(r *result, s *Schema, value any) {
 type checker struct {
 	ctx  context.Context
 	base *field.Path
-	// work is the approximate number of comparisons since the last check of ctx. interrupted is the cause of the end of ctx;
-	// nil before.
+	// work is the approximate number of comparisons since the last check of ctx. interrupted is the cause of
+	// ctx. It is nil until the checker has detected that ctx has ended.
 	work        int
 	interrupted error
-	// watch limits the total time of all patterns, because a document can contain many strings.
+	// watch limits the total matching time of all patterns, because a document can contain many strings.
 	watch pattern.Matcher
 }
 
@@ -85,8 +85,9 @@ func (c *checker) isInterrupted(s *Schema) bool {
 	return c.interrupted != nil
 }
 
-// checkBelow validates a member or element of a value, and merges the result. If the inner value has changed, the outer value
-// has changed, too, and need not be compared: the comparisons at all levels would take quadratic time.
+// checkBelow validates a member or element of a value, and merges the result. If the inner value has changed,
+// the outer value has changed too and need not be compared. Comparing the values at all levels would take
+// quadratic time.
 func (c *checker) checkBelow(r *result, s *Schema, p *place, value, old any) {
 	inner := c.check(s, p, value, old)
 	r.changed = r.changed || inner.changed
@@ -142,7 +143,7 @@ func (c *checker) checkEnum(r *result, s *Schema, p *place, value any) {
 	r.add(c.notSupported(p, value, s.rules.enum))
 }
 
-// equalScalars compares numbers by value, regardless of their type.
+// equalScalars reports whether both values are numbers and equal, regardless of their Go types.
 func equalScalars(a, b any) bool {
 	x, okX := asFloat(a)
 	y, okY := asFloat(b)
@@ -240,7 +241,7 @@ func (c *checker) checkAdditional(r *result, s *Schema, p *place, object, old ma
 }
 
 // checkCombined validates allOf, anyOf, oneOf and not. As in kube-apiserver, ratcheting does not apply to these
-// schemas: an alternative would otherwise accept an unchanged value that it does not describe.
+// schemas, because otherwise an alternative would accept an unchanged value that it does not describe.
 func (c *checker) checkCombined(r *result, s *Schema, p *place, value any) {
 	r.matched += 2
 	if len(s.rules.anyOf) > 0 {
@@ -287,9 +288,10 @@ func (c *checker) checkAllOf(r *result, s *Schema, p *place, value any) {
 	r.add(c.combinationFault(fmt.Sprintf("%q must validate all the schemas (allOf)%s", p, none)))
 }
 
-// alternatives returns the number of schemas that accept a value, and the result to report: the result of the
-// first schema that accepts the value or, if there is none, of the closest match. If oneIsEnough is set, it
-// stops at the first schema that accepts the value.
+// alternatives returns the number of schemas that accept a value, and the result to report. That is the result
+// of the schema that accepts the value or, if no schema accepts it, the result of the closest match. It is
+// empty if several schemas accept the value. If oneIsEnough is set, it stops at the first schema that accepts
+// the value.
 func (c *checker) alternatives(list []*Schema, p *place, value any, oneIsEnough bool) (valid int, chosen result) {
 	nearest := false
 	for _, one := range list {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 )
 
-// Members yields the properties of an object schema and their schemas, sorted by name. The yielded
-// pointer is reused: it is valid only during the iteration step.
+// Members yields the properties of an object schema and their schemas, sorted by name. The yielded pointer is
+// reused, so it is valid only until the next iteration.
 func Members(props *apiextensions.JSONSchemaProps) iter.Seq2[string, *apiextensions.JSONSchemaProps] {
 	return func(yield func(string, *apiextensions.JSONSchemaProps) bool) {
 		if len(props.Properties) == 0 {
